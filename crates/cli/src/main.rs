@@ -1,0 +1,3 @@
+//! The stoop command.
+
+fn main() {}

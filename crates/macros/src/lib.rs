@@ -1,0 +1,1 @@
+//! #[stoop::interface] and #[derive(stoop::Data)].

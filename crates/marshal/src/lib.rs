@@ -1,0 +1,1 @@
+//! The native form: how Rust values lie in a call packet.

@@ -1,0 +1,1 @@
+//! A seeded simulator for the packet exchange.

@@ -1,0 +1,1 @@
+//! Remote procedure calls so fast that nobody is tempted to write a special protocol.

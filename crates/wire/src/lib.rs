@@ -1,0 +1,1 @@
+//! The bytes of Stoop's packet exchange: header, template, bind messages.

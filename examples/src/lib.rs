@@ -1,0 +1,1 @@
+//! Programs to start from; each is an example of this package.
