@@ -1,0 +1,252 @@
+//! The messages that make a binding: an interface is asked for by name and by the fingerprints of its procedures,
+//! and the server answers with its numbers for them.
+//!
+//! A request is at least as long as its reply, so that nobody can use a server to multiply traffic: eight bytes of
+//! fingerprint go up, two bytes of procedure number come down, and what else the reply says is padded for.
+
+use crate::cursor::{Cursor, put_text};
+use crate::{Challenge, PACKET_DATA};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Bytes of the longest interface or procedure name that travels.
+pub const MAX_NAME: usize = 255;
+
+/// Fingerprints that one bind request carries; an interface of more procedures is bound page by page.
+pub const FINGERPRINTS_PER_PAGE: usize = 128;
+
+/// Stands for "no such procedure" among the server's numbers.
+pub const NO_PROCEDURE: u16 = u16::MAX;
+
+const REQUEST_FIXED: usize = 8 + 8 + 4 + HostFacts::LEN + 4;
+const REPLY_FIXED: usize = 1 + 8 + 8 + 4 + 4 + HostFacts::LEN + 4;
+/// Room that every request leaves for the reply's names of other interfaces.
+const REPLY_TEXT: usize = 256;
+
+const _: () = assert!(REQUEST_FIXED + 2 + MAX_NAME + 8 * FINGERPRINTS_PER_PAGE <= PACKET_DATA);
+
+/// What one side tells the other about its machine, so that both know whether they can run at the same time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostFacts {
+    /// Differs from boot to boot and from machine to machine.
+    pub boot_id: [u8; 16],
+    /// Processors that the process may use at once.
+    pub cpus: u16,
+    /// The processor, if it is only one; else `u16::MAX`.
+    pub only_cpu: u16,
+}
+
+impl HostFacts {
+    const LEN: usize = 20;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.boot_id);
+        out.extend_from_slice(&self.cpus.to_le_bytes());
+        out.extend_from_slice(&self.only_cpu.to_le_bytes());
+    }
+
+    fn get(cursor: &mut Cursor<'_>) -> Option<Self> {
+        Some(Self { boot_id: cursor.array()?, cpus: cursor.u16()?, only_cpu: cursor.u16()? })
+    }
+}
+
+/// What a caller asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindRequest {
+    /// Drawn by the caller; a repeated request carries the same, so that it gives one binding.
+    pub nonce: u64,
+    /// The cookie of the server's challenge; zero in the first request.
+    pub cookie: Challenge,
+    /// The binding flags: zero is the fast path (Peregrine §3.1). No bit has a meaning yet.
+    pub flags: u32,
+    /// About the caller's machine.
+    pub host: HostFacts,
+    /// Which of the interface's procedures come first in `fingerprints`.
+    pub first: u16,
+    /// Name of the interface.
+    pub interface: String,
+    /// Of the procedures from `first` on, at most [`FINGERPRINTS_PER_PAGE`].
+    pub fingerprints: Vec<u64>,
+}
+
+impl BindRequest {
+    /// The payload of a bind packet, padded to the length of the longest reply.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(PACKET_DATA);
+        out.extend_from_slice(&self.nonce.to_le_bytes());
+        out.extend_from_slice(&self.cookie.0.to_le_bytes());
+        out.extend_from_slice(&self.flags.to_le_bytes());
+        self.host.put(&mut out);
+        out.extend_from_slice(&self.first.to_le_bytes());
+        out.extend_from_slice(&(self.fingerprints.len() as u16).to_le_bytes());
+        put_text(&mut out, &self.interface, MAX_NAME);
+        for fingerprint in &self.fingerprints {
+            out.extend_from_slice(&fingerprint.to_le_bytes());
+        }
+        let reply = REPLY_FIXED + 2 + REPLY_TEXT + 2 * self.fingerprints.len();
+        out.resize(out.len().max(reply), 0);
+        out
+    }
+
+    /// Reads the payload of a bind packet. `None` for anything that [`encode`](Self::encode) cannot have written.
+    pub fn decode(payload: &[u8]) -> Option<Self> {
+        let cursor = &mut Cursor(payload);
+        let nonce = cursor.u64()?;
+        let cookie = Challenge(cursor.u64()?);
+        let flags = cursor.u32()?;
+        let host = HostFacts::get(cursor)?;
+        let first = cursor.u16()?;
+        let count = usize::from(cursor.u16()?);
+        let interface = cursor.text()?;
+        if count > FINGERPRINTS_PER_PAGE || interface.len() > MAX_NAME {
+            return None;
+        }
+        let fingerprints = (0..count).map(|_| cursor.u64()).collect::<Option<_>>()?;
+        // Padding to the reply's length is the caller's duty: a shorter request would be an amplifier.
+        let request = Self { nonce, cookie, flags, host, first, interface: interface.into(), fingerprints };
+        (payload.len() >= REPLY_FIXED + 2 + REPLY_TEXT + 2 * count).then_some(request)
+    }
+}
+
+/// How a server answers a bind request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BindStatus {
+    /// Bound; the header has the binding.
+    Bound,
+    /// No interface of that name; the reply's text names those that there are.
+    NoSuchInterface,
+    /// Too many bindings.
+    Full,
+    /// The server is shutting down.
+    ShuttingDown,
+    /// A binding flag that the server does not know.
+    UnknownFlags,
+}
+
+impl BindStatus {
+    const ALL: [Self; 5] =
+        [Self::Bound, Self::NoSuchInterface, Self::Full, Self::ShuttingDown, Self::UnknownFlags];
+}
+
+/// What a server answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindReply {
+    /// How it went.
+    pub status: BindStatus,
+    /// The request's.
+    pub nonce: u64,
+    /// Drawn by the server when it starts: tells a restarted server from one that released a silent peer.
+    pub incarnation: u64,
+    /// After this many milliseconds without a packet the server releases the binding.
+    pub silence_ms: u32,
+    /// Bytes of the longest message that the server takes on this transport.
+    pub max_message: u32,
+    /// About the server's machine.
+    pub host: HostFacts,
+    /// The request's first procedure.
+    pub first: u16,
+    /// The server's numbers of the procedures asked for; [`NO_PROCEDURE`] where no fingerprint agrees.
+    pub procedures: Vec<u16>,
+    /// [`BindStatus::NoSuchInterface`]: what there is.
+    pub text: String,
+}
+
+impl BindReply {
+    /// The payload of a bind reply, no longer than the request that it answers.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(REPLY_FIXED + 2 + REPLY_TEXT + 2 * self.procedures.len());
+        out.push(self.status as u8);
+        out.extend_from_slice(&self.nonce.to_le_bytes());
+        out.extend_from_slice(&self.incarnation.to_le_bytes());
+        out.extend_from_slice(&self.silence_ms.to_le_bytes());
+        out.extend_from_slice(&self.max_message.to_le_bytes());
+        self.host.put(&mut out);
+        out.extend_from_slice(&self.first.to_le_bytes());
+        out.extend_from_slice(&(self.procedures.len() as u16).to_le_bytes());
+        put_text(&mut out, &self.text, REPLY_TEXT);
+        for procedure in &self.procedures {
+            out.extend_from_slice(&procedure.to_le_bytes());
+        }
+        out
+    }
+
+    /// Reads the payload of a bind reply. `None` for anything that [`encode`](Self::encode) cannot have written.
+    pub fn decode(payload: &[u8]) -> Option<Self> {
+        let cursor = &mut Cursor(payload);
+        let [status] = cursor.array()?;
+        let status = *BindStatus::ALL.get(usize::from(status))?;
+        let nonce = cursor.u64()?;
+        let incarnation = cursor.u64()?;
+        let silence_ms = cursor.u32()?;
+        let max_message = cursor.u32()?;
+        let host = HostFacts::get(cursor)?;
+        let first = cursor.u16()?;
+        let count = usize::from(cursor.u16()?);
+        if count > FINGERPRINTS_PER_PAGE {
+            return None;
+        }
+        let text = cursor.text()?.into();
+        let procedures = (0..count).map(|_| cursor.u16()).collect::<Option<_>>()?;
+        Some(Self { status, nonce, incarnation, silence_ms, max_message, host, first, procedures, text })
+    }
+}
+
+/// Asks how the server declares one procedure, to explain a mismatch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Describe {
+    /// Drawn by the caller.
+    pub nonce: u64,
+    /// Name of the interface.
+    pub interface: String,
+    /// Name of the procedure.
+    pub procedure: String,
+}
+
+impl Describe {
+    /// The payload of a describe packet, as long as a packet may be: the signature comes back in as many bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(PACKET_DATA);
+        out.extend_from_slice(&self.nonce.to_le_bytes());
+        put_text(&mut out, &self.interface, MAX_NAME);
+        put_text(&mut out, &self.procedure, MAX_NAME);
+        out.resize(PACKET_DATA, 0);
+        out
+    }
+
+    /// Reads the payload of a describe packet; `None` if it is none.
+    pub fn decode(payload: &[u8]) -> Option<Self> {
+        let cursor = &mut Cursor(payload);
+        let nonce = cursor.u64()?;
+        let (interface, procedure) = (cursor.text()?.into(), cursor.text()?.into());
+        (payload.len() == PACKET_DATA).then_some(Self { nonce, interface, procedure })
+    }
+}
+
+/// How the server declares a procedure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// The request's.
+    pub nonce: u64,
+    /// The signature, or empty if the server has no procedure of that name.
+    pub signature: String,
+}
+
+impl Description {
+    /// The payload of a description; a signature that does not fit is cut.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(PACKET_DATA);
+        out.extend_from_slice(&self.nonce.to_le_bytes());
+        put_text(&mut out, &self.signature, PACKET_DATA - 10);
+        out
+    }
+
+    /// Reads the payload of a description; `None` if it is none.
+    pub fn decode(payload: &[u8]) -> Option<Self> {
+        let cursor = &mut Cursor(payload);
+        Some(Self { nonce: cursor.u64()?, signature: cursor.text()?.into() })
+    }
+}
+
+#[cfg(test)]
+#[path = "bind/tests.rs"]
+mod tests;

@@ -1,0 +1,364 @@
+//! The header that begins every packet. Integers are little-endian, each naturally aligned, so that a template is
+//! filled and a header is read by plain stores and loads.
+//!
+//! | bytes | field           |                                                                   |
+//! |-------|-----------------|-------------------------------------------------------------------|
+//! | 0–1   | magic, version  |                                                                   |
+//! | 2     | kind            | [`Kind`]                                                          |
+//! | 3     | flags           | none yet: a packet with a flag that we do not know is refused     |
+//! | 4–5   | lane            | one outstanding call each                                         |
+//! | 6–7   | procedure       | the server's number, learned at bind time                         |
+//! | 8–15  | binding         | given by the server at bind time; a capability                    |
+//! | 16–19 | call number     | one higher for each call of this lane                             |
+//! | 20–23 | message length  | bytes of the whole message                                        |
+//! | 24–27 | fragment offset | 0 in the single-packet calls that matter most                     |
+//! | 28–31 | time            | call: µs left to the deadline; result: ns at the server;          |
+//! |       |                 | refusal, failure: the reason                                      |
+//!
+//! In a challenge and its proof, which have no payload, bytes 20–27 hold the cookie.
+
+use core::fmt;
+
+/// Bytes of the header.
+pub const HEADER_LEN: usize = 32;
+
+/// Bytes of a message that fit into one packet on a standard Ethernet.
+pub const PACKET_DATA: usize = 1440;
+
+/// Bytes of the largest datagram of the protocol: a header and a full packet of data.
+pub const MAX_DATAGRAM: usize = HEADER_LEN + PACKET_DATA;
+
+/// Bytes of a message that travel behind one header on a byte stream; longer messages are interleaved between lanes.
+pub const STREAM_FRAGMENT: usize = 64 * 1024;
+
+/// First byte of every packet.
+pub const MAGIC: u8 = 0xd7;
+
+/// Version of the protocol; another one is another protocol.
+pub const VERSION: u8 = 1;
+
+const ETHERNET_IP_UDP: usize = 14 + 20 + 8;
+const _: () = assert!(ETHERNET_IP_UDP + HEADER_LEN == 74, "Null() is the 74-byte packet of Firefly §2");
+const _: () =
+    assert!(ETHERNET_IP_UDP + MAX_DATAGRAM == 1514, "MaxResult() fills an Ethernet frame (Firefly §2)");
+
+/// What a packet is for. `docs/protocol.md` has what each answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// Caller asks for a binding to an interface.
+    Bind = 1,
+    /// Server grants it, or says why not.
+    BindReply = 2,
+    /// Arguments of a procedure.
+    Call = 3,
+    /// Results of a procedure.
+    Result = 4,
+    /// The server has the call and works on it.
+    Acknowledgement = 5,
+    /// Caller asks whether the server still has its call.
+    Probe = 6,
+    /// The procedure was not run for this call and will not be.
+    Refusal = 7,
+    /// The procedure ran, but there is no result to give.
+    Failure = 8,
+    /// Server wants proof that the sender receives at its address.
+    Challenge = 9,
+    /// Caller returns the cookie of a challenge.
+    Proof = 10,
+    /// Caller gives up its binding.
+    Unbind = 11,
+    /// Caller asks for the signature of a procedure.
+    Describe = 12,
+    /// Server tells it.
+    Description = 13,
+}
+
+impl Kind {
+    /// Every kind, in the order of its number.
+    pub const ALL: [Self; 13] = [
+        Self::Bind,
+        Self::BindReply,
+        Self::Call,
+        Self::Result,
+        Self::Acknowledgement,
+        Self::Probe,
+        Self::Refusal,
+        Self::Failure,
+        Self::Challenge,
+        Self::Proof,
+        Self::Unbind,
+        Self::Describe,
+        Self::Description,
+    ];
+
+    #[inline]
+    fn from_byte(byte: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(byte.wrapping_sub(1))).copied()
+    }
+}
+
+/// A binding: 64 bits drawn by the server at bind time. Who has it may call (Peregrine §3.1): nobody off the path
+/// between the two can guess it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BindingId(pub u64);
+
+impl BindingId {
+    /// Stands where there is no binding yet. Never given out.
+    pub const NONE: Self = Self(0);
+}
+
+impl fmt::Debug for BindingId {
+    /// Four of its sixteen digits: a log shall not give the capability away.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BindingId({:04x}…)", self.0 >> 48)
+    }
+}
+
+/// One of a binding's lanes: what Birrell & Nelson call an activity, with at most one outstanding call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LaneId(pub u16);
+
+/// Numbers the calls of one lane. The first is 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CallNumber(pub u32);
+
+impl CallNumber {
+    /// Before the first call.
+    pub const ZERO: Self = Self(0);
+
+    /// The number of the lane's next call.
+    #[inline]
+    pub fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+
+    /// Whether `self` was given out after `other`, by serial arithmetic (RFC 1982): right as long as fewer than 2³¹
+    /// calls lie between them.
+    #[inline]
+    pub fn is_after(self, other: Self) -> bool {
+        let distance = self.0.wrapping_sub(other.0);
+        distance != 0 && distance < 1 << 31
+    }
+}
+
+/// A parsed header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What the packet is for.
+    pub kind: Kind,
+    /// The lane of the binding.
+    pub lane: LaneId,
+    /// The server's number of the procedure.
+    pub procedure: u16,
+    /// The binding.
+    pub binding: BindingId,
+    /// The call of the lane.
+    pub number: CallNumber,
+    /// Bytes of the whole message.
+    pub message_len: u32,
+    /// Where in the message this packet's payload begins.
+    pub offset: u32,
+    /// Call: µs left to the deadline. Result: ns at the server. Refusal and failure: the reason. Saturating.
+    pub time: u32,
+}
+
+/// Why bytes are not a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeaderError {
+    /// Fewer bytes than a header has.
+    Truncated {
+        /// Bytes received.
+        got: usize,
+    },
+    /// The first byte is not [`MAGIC`]: not our protocol.
+    Magic(u8),
+    /// A version that this side does not speak.
+    Version(u8),
+    /// A kind that this version does not have.
+    Kind(u8),
+    /// A flag that this version does not have.
+    Flags(u8),
+    /// The payload that the header announces is not all there.
+    PayloadShort {
+        /// Bytes announced.
+        announced: usize,
+        /// Bytes received.
+        got: usize,
+    },
+    /// The fragment begins behind the end of its message.
+    OffsetBeyondMessage,
+}
+
+impl fmt::Display for HeaderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated { got } => {
+                write!(f, "{got} bytes are too few for a packet header of {HEADER_LEN}")
+            }
+            Self::Magic(byte) => {
+                write!(f, "first byte {byte:#04x} instead of {MAGIC:#04x}: not a Stoop packet")
+            }
+            Self::Version(version) => write!(f, "protocol version {version}; this side speaks {VERSION}"),
+            Self::Kind(kind) => write!(f, "unknown packet kind {kind}"),
+            Self::Flags(flags) => write!(f, "unknown packet flags {flags:#04x}"),
+            Self::PayloadShort { announced, got } => {
+                write!(f, "the header announces {announced} bytes of payload, {got} arrived")
+            }
+            Self::OffsetBeyondMessage => f.write_str("the fragment begins behind the end of its message"),
+        }
+    }
+}
+
+impl core::error::Error for HeaderError {}
+
+impl Header {
+    /// A header without payload: everything that is not named is zero.
+    pub fn bare(kind: Kind, binding: BindingId, lane: LaneId, number: CallNumber) -> Self {
+        Self { kind, lane, procedure: 0, binding, number, message_len: 0, offset: 0, time: 0 }
+    }
+
+    /// Splits a datagram into its header and the payload the header announces.
+    ///
+    /// # Errors
+    /// Whatever is no packet of this version ([`HeaderError`]).
+    #[inline]
+    pub fn parse(packet: &[u8]) -> Result<(Self, &[u8]), HeaderError> {
+        let Some((header, payload)) = packet.split_first_chunk::<HEADER_LEN>() else {
+            return Err(HeaderError::Truncated { got: packet.len() });
+        };
+        let header = Self::from_bytes(header)?;
+        let announced = header.payload_len(PACKET_DATA)?;
+        // Ethernet pads short frames: what follows the payload is no error and no data.
+        match payload.get(..announced) {
+            Some(payload) => Ok((header, payload)),
+            None => Err(HeaderError::PayloadShort { announced, got: payload.len() }),
+        }
+    }
+
+    /// Reads the header alone, as on a byte stream, where the payload follows.
+    ///
+    /// # Errors
+    /// Wrong magic, version, kind or flags.
+    #[inline]
+    pub fn from_bytes(bytes: &[u8; HEADER_LEN]) -> Result<Self, HeaderError> {
+        let word = |i: usize| u64::from_le_bytes(bytes[8 * i..8 * i + 8].try_into().expect("eight bytes"));
+        let [magic, version, kind, flags, ..] = word(0).to_le_bytes();
+        if magic != MAGIC {
+            return Err(HeaderError::Magic(magic));
+        }
+        if version != VERSION {
+            return Err(HeaderError::Version(version));
+        }
+        if flags != 0 {
+            return Err(HeaderError::Flags(flags));
+        }
+        Ok(Self {
+            kind: Kind::from_byte(kind).ok_or(HeaderError::Kind(kind))?,
+            lane: LaneId((word(0) >> 32) as u16),
+            procedure: (word(0) >> 48) as u16,
+            binding: BindingId(word(1)),
+            number: CallNumber(word(2) as u32),
+            message_len: (word(2) >> 32) as u32,
+            offset: word(3) as u32,
+            time: (word(3) >> 32) as u32,
+        })
+    }
+
+    /// Bytes of payload behind this header, where one packet carries at most `fragment` of them.
+    ///
+    /// # Errors
+    /// [`HeaderError::OffsetBeyondMessage`].
+    #[inline]
+    pub fn payload_len(&self, fragment: usize) -> Result<usize, HeaderError> {
+        if matches!(self.kind, Kind::Challenge | Kind::Proof) {
+            return Ok(0);
+        }
+        match self.message_len.checked_sub(self.offset) {
+            Some(rest) => Ok(fragment.min(rest as usize)),
+            None => Err(HeaderError::OffsetBeyondMessage),
+        }
+    }
+
+    /// The header as it travels.
+    #[inline]
+    pub fn to_bytes(&self) -> [u8; HEADER_LEN] {
+        let mut bytes = [0; HEADER_LEN];
+        Template::new(self.kind, self.binding, self.lane).stamp(
+            &mut bytes,
+            self.procedure,
+            self.number,
+            (self.message_len, self.offset),
+            self.time,
+        );
+        bytes
+    }
+
+    /// The cookie that this packet carries, if it is of a kind that does.
+    pub fn challenge(&self) -> Option<Challenge> {
+        matches!(self.kind, Kind::Challenge | Kind::Proof)
+            .then(|| Challenge(u64::from(self.message_len) | u64::from(self.offset) << 32))
+    }
+
+    /// This header with a cookie in it, as a challenge or a proof.
+    ///
+    /// # Panics
+    /// When `kind` is neither.
+    pub fn with_challenge(mut self, kind: Kind, Challenge(cookie): Challenge) -> Self {
+        assert!(matches!(kind, Kind::Challenge | Kind::Proof), "only challenges and proofs carry a cookie");
+        self.kind = kind;
+        self.message_len = cookie as u32;
+        self.offset = (cookie >> 32) as u32;
+        self
+    }
+}
+
+/// A cookie by which the server recognises, without having remembered anything, that a peer receives at the address
+/// from which it sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Challenge(pub u64);
+
+/// The part of a header that stays the same from call to call of one lane, filled in at bind time (Peregrine §3.2).
+#[derive(Clone, Copy, Debug)]
+pub struct Template {
+    first: u64,
+    binding: u64,
+}
+
+impl Template {
+    /// Prepares the headers of one kind on one lane.
+    pub fn new(kind: Kind, binding: BindingId, lane: LaneId) -> Self {
+        let [low, high] = lane.0.to_le_bytes();
+        Self {
+            first: u64::from_le_bytes([MAGIC, VERSION, kind as u8, 0, low, high, 0, 0]),
+            binding: binding.0,
+        }
+    }
+
+    /// Writes a header: the prepared words and the four fields that change. `message_len_offset` is the length of the
+    /// whole message and where in it this packet's payload begins.
+    #[inline]
+    pub fn stamp(
+        &self,
+        packet: &mut [u8; HEADER_LEN],
+        procedure: u16,
+        number: CallNumber,
+        message_len_offset: (u32, u32),
+        time: u32,
+    ) {
+        let (message_len, offset) = message_len_offset;
+        let words = [
+            self.first | u64::from(procedure) << 48,
+            self.binding,
+            u64::from(number.0) | u64::from(message_len) << 32,
+            u64::from(offset) | u64::from(time) << 32,
+        ];
+        for (bytes, word) in packet.chunks_exact_mut(8).zip(words) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "header/tests.rs"]
+mod tests;

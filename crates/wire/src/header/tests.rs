@@ -1,0 +1,91 @@
+use super::*;
+
+fn sample() -> Header {
+    Header {
+        kind: Kind::Call,
+        lane: LaneId(0x0102),
+        procedure: 0x0304,
+        binding: BindingId(0x1122_3344_5566_7788),
+        number: CallNumber(0x0a0b_0c0d),
+        message_len: 3,
+        offset: 0,
+        time: 30_000_000,
+    }
+}
+
+#[test]
+fn fields_lie_where_the_table_says() {
+    let bytes = sample().to_bytes();
+    assert_eq!(bytes[..4], [MAGIC, VERSION, 3, 0]);
+    assert_eq!(bytes[4..8], [0x02, 0x01, 0x04, 0x03]);
+    assert_eq!(bytes[8..16], 0x1122_3344_5566_7788_u64.to_le_bytes());
+    assert_eq!(bytes[16..20], 0x0a0b_0c0d_u32.to_le_bytes());
+    assert_eq!(bytes[20..24], 3_u32.to_le_bytes());
+    assert_eq!(bytes[24..28], [0; 4]);
+    assert_eq!(bytes[28..], 30_000_000_u32.to_le_bytes());
+}
+
+#[test]
+fn every_kind_comes_back_as_it_went() {
+    for kind in Kind::ALL {
+        let header = Header { kind, message_len: 0, ..sample() };
+        assert_eq!(Header::parse(&header.to_bytes()), Ok((header, &[][..])));
+    }
+}
+
+#[test]
+fn what_follows_the_payload_is_padding() {
+    let mut packet = sample().to_bytes().to_vec();
+    packet.extend_from_slice(b"abc-padding");
+    assert_eq!(Header::parse(&packet).unwrap().1, b"abc");
+}
+
+#[test]
+fn a_header_that_lies_about_its_payload_is_refused() {
+    let mut packet = sample().to_bytes().to_vec();
+    packet.extend_from_slice(b"ab");
+    assert_eq!(Header::parse(&packet), Err(HeaderError::PayloadShort { announced: 3, got: 2 }));
+    let beyond = Header { offset: 4, ..sample() };
+    assert_eq!(Header::parse(&beyond.to_bytes()), Err(HeaderError::OffsetBeyondMessage));
+}
+
+#[test]
+fn a_long_message_announces_one_packet_of_it() {
+    let long = Header { message_len: u32::MAX, offset: 0, ..sample() };
+    assert_eq!(long.payload_len(PACKET_DATA), Ok(PACKET_DATA));
+    let last = Header { offset: u32::MAX - 7, ..long };
+    assert_eq!(last.payload_len(PACKET_DATA), Ok(7));
+}
+
+#[test]
+fn foreign_bytes_are_named() {
+    let bytes = sample().to_bytes();
+    let with = |i: usize, byte: u8| {
+        let mut bytes = bytes;
+        bytes[i] = byte;
+        Header::from_bytes(&bytes).unwrap_err()
+    };
+    assert_eq!(with(0, b'G'), HeaderError::Magic(b'G'));
+    assert_eq!(with(1, 9), HeaderError::Version(9));
+    assert_eq!(with(2, 0), HeaderError::Kind(0));
+    assert_eq!(with(2, 14), HeaderError::Kind(14));
+    assert_eq!(with(3, 1), HeaderError::Flags(1));
+    assert_eq!(Header::parse(&bytes[..31]), Err(HeaderError::Truncated { got: 31 }));
+}
+
+#[test]
+fn a_cookie_travels_in_a_bare_header() {
+    let cookie = Challenge(0xfedc_ba98_7654_3210);
+    let challenge = sample().with_challenge(Kind::Challenge, cookie);
+    let (parsed, payload) = Header::parse(&challenge.to_bytes()).map(|(h, p)| (h, p.len())).unwrap();
+    assert_eq!((parsed.challenge(), payload), (Some(cookie), 0));
+    assert_eq!(sample().challenge(), None);
+}
+
+#[test]
+fn numbers_are_compared_across_the_wrap() {
+    assert!(CallNumber(1).is_after(CallNumber::ZERO));
+    assert!(CallNumber(2).is_after(CallNumber(u32::MAX)));
+    assert!(!CallNumber(u32::MAX).is_after(CallNumber(2)));
+    assert!(!CallNumber(5).is_after(CallNumber(5)));
+}

@@ -1,0 +1,92 @@
+//! Why a server did not run a procedure, or has no result of one that it ran.
+
+use core::fmt;
+
+macro_rules! codes {
+    ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $code:literal: $text:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum $name {
+            $($(#[$variant_meta])* $variant,)*
+            /// A code of a later version.
+            Other(u32),
+        }
+
+        impl $name {
+            /// The number that travels in the header's time field.
+            pub fn code(self) -> u32 {
+                match self {
+                    $(Self::$variant => $code,)*
+                    Self::Other(code) => code,
+                }
+            }
+
+            /// The reason with this number.
+            pub fn from_code(code: u32) -> Self {
+                match code {
+                    $($code => Self::$variant,)*
+                    other => Self::Other(other),
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$variant => f.write_str($text),)*
+                    Self::Other(code) => write!(f, "reason {code}, which this version does not know"),
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// Why a server would not run a procedure.
+    RefusalCode {
+        /// The server does not know the binding: it was restarted, or released a silent peer.
+        UnknownBinding = 1: "the server does not know this binding",
+        /// The interface of the binding has no procedure of that number.
+        UnknownProcedure = 2: "the interface has no such procedure",
+        /// The arguments cannot be decoded.
+        BadArguments = 3: "the server could not decode the arguments",
+        /// All workers are busy and the queue is full.
+        Overloaded = 4: "the server is overloaded: its workers are busy and its queue is full",
+        /// The server is shutting down.
+        ShuttingDown = 5: "the server is shutting down",
+        /// The deadline passed before a worker was free.
+        DeadlinePassed = 6: "the deadline passed before a worker was free",
+        /// The message is larger than this server takes.
+        MessageTooLarge = 7: "the message is larger than the server takes",
+        /// The binding uses more lanes than this server allows.
+        TooManyLanes = 8: "the binding uses more lanes than the server allows",
+        /// The call asks for a result larger than the transport carries.
+        ResultTooLarge = 9: "the call asks for a larger result than can travel",
+    }
+}
+
+codes! {
+    /// Why there is no result of a procedure that ran.
+    FailureCode {
+        /// The procedure panicked.
+        Panicked = 1: "the procedure panicked",
+        /// The result is larger than the transport carries.
+        ResultTooLarge = 2: "the result is larger than can travel",
+        /// The server no longer holds the result.
+        ResultGone = 3: "the server no longer holds the result",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_later_versions_are_kept() {
+        for code in 0..40 {
+            assert_eq!(RefusalCode::from_code(code).code(), code);
+            assert_eq!(FailureCode::from_code(code).code(), code);
+        }
+    }
+}
