@@ -1,0 +1,130 @@
+//! The caller's datagram socket: connected to one server, which lets the kernel find the way once.
+
+use super::{datagram_socket, local_addr};
+use crate::time_limit::TimeLimit;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{RecvFlags, SendFlags};
+use std::io;
+use std::net::SocketAddr;
+
+/// A datagram socket connected to one server, on a port of its own.
+///
+/// Made for one caller at a time: two threads that wait with different limits would change each
+/// other's.
+#[derive(Debug)]
+pub struct CallerSocket {
+    socket: OwnedFd,
+    limit: TimeLimit,
+}
+
+/// What a receive on a [`CallerSocket`] brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallerArrival {
+    /// A datagram is in this many first bytes of the buffer.
+    Datagram(usize),
+    /// A datagram of this many bytes did not fit; the buffer holds its beginning, the rest is lost.
+    TooLarge(usize),
+    /// Nothing is there. After a wait: the limit has passed, or a signal ended it early; look at the
+    /// clock.
+    Nothing,
+    /// Something sent earlier found the server's port closed (ECONNREFUSED). Told once; the socket
+    /// can be used on.
+    Refused,
+}
+
+/// What became of a datagram handed to [`CallerSocket::send`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sending {
+    /// It is on its way.
+    Sent,
+    /// It was not sent: something sent earlier found the server's port closed (ECONNREFUSED). Told
+    /// once; the socket can be used on.
+    Refused,
+}
+
+impl CallerSocket {
+    /// Makes a socket on a free port, connected to `server`.
+    ///
+    /// # Errors
+    ///
+    /// There is no route to `server` (`NetworkUnreachable`), or no port or descriptor is left. That
+    /// nobody listens there is told later, by [`Sending::Refused`] or [`CallerArrival::Refused`].
+    pub fn connect(server: SocketAddr) -> io::Result<Self> {
+        let socket = datagram_socket(&server)?;
+        rustix::net::connect(&socket, &server)?;
+        Ok(Self { socket, limit: TimeLimit::unset() })
+    }
+
+    /// The address and port that the server sees, unless something between translates them.
+    ///
+    /// # Errors
+    ///
+    /// None in practice: the socket is bound.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        local_addr(&self.socket)
+    }
+
+    /// Sends `datagram` to the server.
+    ///
+    /// # Errors
+    ///
+    /// What the network layer says at once: no route, a filter's refusal (`PermissionDenied`), a
+    /// datagram beyond the path's size.
+    #[inline]
+    pub fn send(&self, datagram: &[u8]) -> io::Result<Sending> {
+        match retry_on_intr(|| rustix::net::send(&self.socket, datagram, SendFlags::empty())) {
+            Ok(_) => Ok(Sending::Sent),
+            Err(Errno::CONNREFUSED) => Ok(Sending::Refused),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes a datagram if one is there.
+    ///
+    /// # Errors
+    ///
+    /// What the network has told of something sent earlier, except [`CallerArrival::Refused`].
+    #[inline]
+    pub fn recv(&self, buffer: &mut [u8]) -> io::Result<CallerArrival> {
+        let size = buffer.len();
+        let flags = RecvFlags::TRUNC | RecvFlags::DONTWAIT;
+        let received = retry_on_intr(|| rustix::net::recv(&self.socket, &mut *buffer, flags));
+        arrival(received.map(|(_, len)| len), size)
+    }
+
+    /// Sleeps in the kernel until a datagram is there or about `limit_ns` nanoseconds have passed: never
+    /// less (but for a signal), and at most an eighth and two ticks of the kernel more, so that
+    /// similar limits need not be told to the kernel again (`SO_RCVTIMEO`).
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Self::recv).
+    #[inline]
+    pub fn recv_within(&self, buffer: &mut [u8], limit_ns: u64) -> io::Result<CallerArrival> {
+        if limit_ns == 0 {
+            return self.recv(buffer);
+        }
+        self.limit.arm(self.socket.as_fd(), limit_ns)?;
+        let size = buffer.len();
+        let received = rustix::net::recv(&self.socket, buffer, RecvFlags::TRUNC);
+        arrival(received.map(|(_, len)| len), size)
+    }
+}
+
+impl AsFd for CallerSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[inline]
+fn arrival(received: Result<usize, Errno>, size: usize) -> io::Result<CallerArrival> {
+    match received {
+        Ok(len) if len <= size => Ok(CallerArrival::Datagram(len)),
+        Ok(len) => Ok(CallerArrival::TooLarge(len)),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(CallerArrival::Nothing),
+        Err(Errno::CONNREFUSED) => Ok(CallerArrival::Refused),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,196 @@
+use super::*;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::thread;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+fn server_at(ip: impl Into<IpAddr>) -> (ServerSocket, u16) {
+    let server = ServerSocket::bind(SocketAddr::new(ip.into(), 0)).unwrap();
+    let port = server.local_addr().unwrap().port();
+    (server, port)
+}
+
+fn caller_of(ip: impl Into<IpAddr>, port: u16) -> CallerSocket {
+    CallerSocket::connect(SocketAddr::new(ip.into(), port)).unwrap()
+}
+
+fn datagram(arrival: ServerArrival) -> (usize, Peer) {
+    match arrival {
+        ServerArrival::Datagram { len, peer } => (len, peer),
+        other => panic!("expected a datagram, got {other:?}"),
+    }
+}
+
+/// Sends a datagram to the server and its answer back, and returns how the server saw the caller.
+fn exchange(server: &ServerSocket, caller: &CallerSocket) -> Peer {
+    let mut buffer = [0; 64];
+    assert_eq!(caller.send(b"call").unwrap(), Sending::Sent);
+    let (len, peer) = datagram(server.recv(&mut buffer, Patience::Block).unwrap());
+    assert_eq!(&buffer[..len], b"call");
+    server.send(b"the result", &peer).unwrap();
+    assert_eq!(caller.recv_within(&mut buffer, 10 * SECOND_NS).unwrap(), CallerArrival::Datagram(10));
+    assert_eq!(&buffer[..10], b"the result");
+    peer
+}
+
+fn have_ipv6() -> bool {
+    ServerSocket::bind("[::1]:0".parse().unwrap()).is_ok()
+}
+
+#[test]
+fn server_on_one_address_answers_its_caller() {
+    let (server, port) = server_at(Ipv4Addr::LOCALHOST);
+    let caller = caller_of(Ipv4Addr::LOCALHOST, port);
+    let peer = exchange(&server, &caller);
+    assert_eq!((peer.addr(), peer.called()), (caller.local_addr().unwrap(), None));
+}
+
+#[test]
+fn server_on_one_ipv6_address_answers_its_caller() {
+    if !have_ipv6() {
+        return;
+    }
+    let (server, port) = server_at(Ipv6Addr::LOCALHOST);
+    let caller = caller_of(Ipv6Addr::LOCALHOST, port);
+    let peer = exchange(&server, &caller);
+    assert_eq!((peer.addr(), peer.called()), (caller.local_addr().unwrap(), None));
+}
+
+#[test]
+fn server_on_all_addresses_answers_from_the_called_one() {
+    let (server, port) = server_at(Ipv4Addr::UNSPECIFIED);
+    for called in [Ipv4Addr::LOCALHOST, Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 9, 8, 7)] {
+        // The connected caller receives only what comes from `called`; the kernel by itself would
+        // answer from 127.0.0.1.
+        let caller = caller_of(called, port);
+        let peer = exchange(&server, &caller);
+        assert_eq!((peer.addr(), peer.called()), (caller.local_addr().unwrap(), Some(called.into())));
+    }
+}
+
+#[test]
+fn server_on_all_ipv6_addresses_answers_from_the_called_one() {
+    if !have_ipv6() {
+        return;
+    }
+    let (server, port) = server_at(Ipv6Addr::UNSPECIFIED);
+    let caller = caller_of(Ipv6Addr::LOCALHOST, port);
+    let peer = exchange(&server, &caller);
+    assert_eq!(
+        (peer.addr(), peer.called()),
+        (caller.local_addr().unwrap(), Some(Ipv6Addr::LOCALHOST.into()))
+    );
+}
+
+#[test]
+fn server_on_all_ipv6_addresses_answers_ipv4_from_the_called_address() {
+    if !have_ipv6()
+        || std::fs::read_to_string("/proc/sys/net/ipv6/bindv6only").is_ok_and(|only| only.trim() != "0")
+    {
+        return;
+    }
+    let (server, port) = server_at(Ipv6Addr::UNSPECIFIED);
+    let called = Ipv4Addr::new(127, 0, 0, 2);
+    let peer = exchange(&server, &caller_of(called, port));
+    assert_eq!(peer.called(), Some(called.into()));
+}
+
+#[test]
+fn datagram_that_does_not_fit_is_told_from_one_that_does() {
+    for ip in [Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED] {
+        let (server, port) = server_at(ip);
+        let caller = caller_of(Ipv4Addr::LOCALHOST, port);
+        let mut buffer = [0; 8];
+
+        caller.send(&[7; 9]).unwrap();
+        let too_large = server.recv(&mut buffer, Patience::Block).unwrap();
+        assert!(matches!(too_large, ServerArrival::TooLarge { len: 9, .. }), "{too_large:?}");
+
+        caller.send(&[7; 8]).unwrap();
+        let (len, peer) = datagram(server.recv(&mut buffer, Patience::Block).unwrap());
+        assert_eq!((len, buffer), (8, [7; 8]));
+
+        server.send(&[7; 9], &peer).unwrap();
+        assert_eq!(caller.recv_within(&mut buffer, SECOND_NS).unwrap(), CallerArrival::TooLarge(9));
+    }
+}
+
+#[test]
+fn empty_datagram_is_a_datagram() {
+    for ip in [Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED] {
+        let (server, port) = server_at(ip);
+        caller_of(Ipv4Addr::LOCALHOST, port).send(&[]).unwrap();
+        assert_eq!(datagram(server.recv(&mut [0; 8], Patience::Block).unwrap()).0, 0);
+    }
+}
+
+#[test]
+fn nothing_there_is_nothing() {
+    for ip in [Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED] {
+        let (server, port) = server_at(ip);
+        assert_eq!(server.recv(&mut [0; 8], Patience::DontWait).unwrap(), ServerArrival::Nothing);
+        let caller = caller_of(Ipv4Addr::LOCALHOST, port);
+        assert_eq!(caller.recv(&mut [0; 8]).unwrap(), CallerArrival::Nothing);
+        assert_eq!(caller.recv_within(&mut [0; 8], 0).unwrap(), CallerArrival::Nothing);
+        assert_eq!(caller.recv_within(&mut [0; 8], 1).unwrap(), CallerArrival::Nothing);
+    }
+}
+
+#[test]
+fn closed_port_is_told_once_and_the_socket_goes_on() {
+    let (server, port) = server_at(Ipv4Addr::LOCALHOST);
+    let caller = caller_of(Ipv4Addr::LOCALHOST, port);
+    drop(server);
+
+    assert_eq!(caller.send(b"call").unwrap(), Sending::Sent);
+    assert_eq!(caller.recv_within(&mut [0; 8], 10 * SECOND_NS).unwrap(), CallerArrival::Refused);
+    assert_eq!(caller.recv(&mut [0; 8]).unwrap(), CallerArrival::Nothing);
+
+    assert_eq!(caller.send(b"call").unwrap(), Sending::Sent);
+    assert_eq!(caller.send(b"call").unwrap(), Sending::Refused);
+}
+
+#[test]
+fn waking_ends_every_blocked_receive_now_and_later() {
+    for ip in [Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED] {
+        let (server, _) = server_at(ip);
+        thread::scope(|scope| {
+            let receivers: Vec<_> =
+                (0..4).map(|_| scope.spawn(|| server.recv(&mut [0; 8], Patience::Block).unwrap())).collect();
+            server.wake_receivers().unwrap();
+            for receiver in receivers {
+                assert_eq!(receiver.join().unwrap(), ServerArrival::WokenUp);
+            }
+        });
+        assert_eq!(server.recv(&mut [0; 8], Patience::Block).unwrap(), ServerArrival::WokenUp);
+        assert_eq!(server.recv(&mut [0; 8], Patience::DontWait).unwrap(), ServerArrival::Nothing);
+    }
+}
+
+#[test]
+fn woken_server_still_receives_what_is_queued_and_sends() {
+    for ip in [Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED] {
+        let (server, port) = server_at(ip);
+        let caller = caller_of(Ipv4Addr::LOCALHOST, port);
+        server.wake_receivers().unwrap();
+        exchange(&server, &caller);
+        assert_eq!(server.recv(&mut [0; 8], Patience::Block).unwrap(), ServerArrival::WokenUp);
+    }
+}
+
+#[test]
+fn second_server_on_a_port_is_told_that_it_is_in_use() {
+    let (_server, port) = server_at(Ipv4Addr::LOCALHOST);
+    let error = ServerSocket::bind(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+}
+
+#[test]
+fn names_and_numbers_are_resolved() {
+    assert_eq!(resolve("127.0.0.1:7400").unwrap(), ["127.0.0.1:7400".parse().unwrap()]);
+    assert_eq!(resolve("[::1]:7400").unwrap(), ["[::1]:7400".parse().unwrap()]);
+    assert!(resolve("localhost:7400").unwrap().iter().all(|address| address.ip().is_loopback()));
+    for wrong in ["localhost", "no.such.name.invalid:1", ":", "127.0.0.1:99999"] {
+        assert!(resolve(wrong).is_err(), "{wrong}");
+    }
+}
