@@ -39,6 +39,14 @@ pub struct HostFacts {
 impl HostFacts {
     const LEN: usize = 20;
 
+    /// Whether two processes can run at the same instant: not if both are held to one processor of one machine. Where
+    /// they cannot, waiting by spinning keeps the other from running.
+    pub fn can_run_together(&self, other: &Self) -> bool {
+        let same_machine = self.boot_id == other.boot_id;
+        let one_each = self.cpus == 1 && other.cpus == 1;
+        !(same_machine && one_each && self.only_cpu == other.only_cpu)
+    }
+
     fn put(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.boot_id);
         out.extend_from_slice(&self.cpus.to_le_bytes());
@@ -121,11 +129,19 @@ pub enum BindStatus {
     ShuttingDown,
     /// A binding flag that the server does not know.
     UnknownFlags,
+    /// A procedure that the caller has is missing or declared otherwise: [`NO_PROCEDURE`] marks it. Nothing is bound.
+    Mismatch,
 }
 
 impl BindStatus {
-    const ALL: [Self; 5] =
-        [Self::Bound, Self::NoSuchInterface, Self::Full, Self::ShuttingDown, Self::UnknownFlags];
+    const ALL: [Self; 6] = [
+        Self::Bound,
+        Self::NoSuchInterface,
+        Self::Full,
+        Self::ShuttingDown,
+        Self::UnknownFlags,
+        Self::Mismatch,
+    ];
 }
 
 /// What a server answers.

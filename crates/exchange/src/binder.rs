@@ -1,0 +1,242 @@
+//! How a caller gets a binding: it asks, proves its address by returning a cookie, and learns the server's numbers for
+//! its procedures.
+
+use crate::interfaces::fingerprint;
+use crate::retransmit::Jitter;
+use crate::{Instant, Interface, RoundTrip};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+use stoop_wire::bind::{
+    BindReply, BindRequest, BindStatus, Describe, Description, FINGERPRINTS_PER_PAGE, HostFacts, NO_PROCEDURE,
+};
+use stoop_wire::{BindingId, CallNumber, Challenge, Header, Kind, LaneId};
+
+/// A binding in the making. Its driver sends what [`transmit`](Self::transmit) gives and hands in what arrives.
+#[derive(Debug)]
+pub struct Binder {
+    interface: Interface,
+    fingerprints: Vec<u64>,
+    nonce: u64,
+    host: HostFacts,
+    cookie: Challenge,
+    binding: BindingId,
+    /// The server's numbers, page by page.
+    procedures: Vec<u16>,
+    /// The procedure whose signature is asked for, once a mismatch is known.
+    mismatch: Option<usize>,
+    path: RoundTrip,
+    jitter: Jitter,
+    deadline: Instant,
+    /// When the present question was first sent, and how often it has been.
+    asked: Instant,
+    transmissions: u32,
+    next: Instant,
+}
+
+/// A binding as the server has granted it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The capability.
+    pub binding: BindingId,
+    /// The server's number of each of the caller's procedures.
+    pub procedures: Vec<u16>,
+    /// Tells a restarted server from one that released a silent peer.
+    pub incarnation: u64,
+    /// The server releases the binding after so long a silence.
+    pub silence: Duration,
+    /// About the server's machine.
+    pub host: HostFacts,
+}
+
+/// What an arriving packet means for the binding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BindStep {
+    /// Go on; there may be something to send at once.
+    Continue,
+    /// Done.
+    Bound(Bound),
+    /// The server will not bind; the text says which interfaces there are, if that is why.
+    Refused(BindStatus, String),
+    /// The server declares this procedure of the caller's otherwise, or not at all (an empty signature).
+    Mismatch {
+        /// Position among the caller's procedures.
+        procedure: usize,
+        /// How the server declares it.
+        theirs: String,
+    },
+}
+
+impl Binder {
+    /// Asks for `interface` as the caller knows it. `nonce` is 64 random bits.
+    pub fn new(now: Instant, deadline: Instant, interface: Interface, host: HostFacts, nonce: u64) -> Self {
+        let fingerprints = interface.procedures.iter().map(|p| fingerprint(&p.signature)).collect();
+        Self {
+            interface,
+            fingerprints,
+            nonce,
+            host,
+            cookie: Challenge(0),
+            binding: BindingId::NONE,
+            procedures: Vec::new(),
+            mismatch: None,
+            path: RoundTrip::default(),
+            jitter: Jitter::new(nonce),
+            deadline,
+            asked: now,
+            transmissions: 0,
+            next: now,
+        }
+    }
+
+    /// The packet to be sent now, if one is due.
+    pub fn transmit(&mut self, now: Instant) -> Option<Vec<u8>> {
+        if now < self.next || self.has_expired(now) {
+            return None;
+        }
+        if self.transmissions == 0 {
+            self.asked = now;
+        }
+        self.transmissions += 1;
+        self.next = self.jitter.after(now, self.path.timeout_after(self.transmissions)).min(self.deadline);
+        let (kind, payload) = match self.mismatch {
+            None => (Kind::Bind, self.request().encode()),
+            Some(procedure) => (Kind::Describe, self.describe(procedure).encode()),
+        };
+        let mut header = Header::bare(kind, self.binding, LaneId(0), self.number());
+        header.message_len = payload.len() as u32;
+        let mut packet = header.to_bytes().to_vec();
+        packet.extend_from_slice(&payload);
+        Some(packet)
+    }
+
+    /// When [`transmit`](Self::transmit) is to be called next, at the latest; the deadline may have passed then.
+    pub fn next_timeout(&self) -> Instant {
+        self.next
+    }
+
+    /// Whether the deadline has passed.
+    pub fn has_expired(&self, now: Instant) -> bool {
+        now >= self.deadline
+    }
+
+    /// Times that the present question has been sent.
+    pub fn transmissions(&self) -> u32 {
+        self.transmissions
+    }
+
+    /// What the binding has taught about the way to the server.
+    pub fn path(&self) -> RoundTrip {
+        self.path
+    }
+
+    fn number(&self) -> CallNumber {
+        CallNumber(self.nonce as u32)
+    }
+
+    fn request(&self) -> BindRequest {
+        let first = self.procedures.len();
+        let last = self.fingerprints.len().min(first + FINGERPRINTS_PER_PAGE);
+        BindRequest {
+            nonce: self.nonce,
+            cookie: self.cookie,
+            flags: 0,
+            host: self.host,
+            first: first as u16,
+            interface: self.interface.name.clone(),
+            fingerprints: self.fingerprints[first..last].into(),
+        }
+    }
+
+    fn describe(&self, procedure: usize) -> Describe {
+        let procedure = self.interface.procedures[procedure].name.clone();
+        Describe { nonce: self.nonce, interface: self.interface.name.clone(), procedure }
+    }
+
+    /// Takes a packet that arrived.
+    pub fn handle_packet(&mut self, now: Instant, packet: &[u8]) -> BindStep {
+        let Ok((header, payload)) = Header::parse(packet) else { return BindStep::Continue };
+        if header.number != self.number() {
+            return BindStep::Continue;
+        }
+        match header.kind {
+            Kind::Challenge => self.on_challenge(now, &header),
+            Kind::BindReply => match BindReply::decode(payload) {
+                Some(reply) if reply.nonce == self.nonce => self.on_reply(now, header.binding, reply),
+                _ => BindStep::Continue,
+            },
+            Kind::Description => match (Description::decode(payload), self.mismatch) {
+                (Some(description), Some(procedure)) if description.nonce == self.nonce => {
+                    BindStep::Mismatch { procedure, theirs: description.signature }
+                }
+                _ => BindStep::Continue,
+            },
+            _ => BindStep::Continue,
+        }
+    }
+
+    fn on_challenge(&mut self, now: Instant, header: &Header) -> BindStep {
+        if let Some(cookie) = header.challenge()
+            && cookie != self.cookie
+        {
+            self.answered(now);
+            self.cookie = cookie;
+        }
+        BindStep::Continue
+    }
+
+    /// The question is answered; the next one goes out at once.
+    fn answered(&mut self, now: Instant) {
+        if self.transmissions == 1 {
+            self.path.sample(now.since(self.asked));
+        }
+        self.transmissions = 0;
+        self.next = now;
+    }
+
+    fn on_reply(&mut self, now: Instant, binding: BindingId, reply: BindReply) -> BindStep {
+        if usize::from(reply.first) != self.procedures.len() || self.mismatch.is_some() {
+            return BindStep::Continue;
+        }
+        match reply.status {
+            BindStatus::Bound => self.on_page(now, binding, reply),
+            BindStatus::Mismatch => {
+                let Some(position) = reply.procedures.iter().position(|number| *number == NO_PROCEDURE)
+                else {
+                    return BindStep::Continue;
+                };
+                let procedure = self.procedures.len() + position;
+                if procedure >= self.fingerprints.len() {
+                    return BindStep::Continue;
+                }
+                self.mismatch = Some(procedure);
+                self.answered(now);
+                BindStep::Continue
+            }
+            status => BindStep::Refused(status, reply.text),
+        }
+    }
+
+    fn on_page(&mut self, now: Instant, binding: BindingId, reply: BindReply) -> BindStep {
+        let expected = self.request().fingerprints.len();
+        if reply.procedures.len() != expected {
+            return BindStep::Continue;
+        }
+        self.answered(now);
+        self.binding = binding;
+        self.procedures.extend_from_slice(&reply.procedures);
+        if self.procedures.len() < self.fingerprints.len() {
+            return BindStep::Continue;
+        }
+        BindStep::Bound(Bound {
+            binding,
+            procedures: core::mem::take(&mut self.procedures),
+            incarnation: reply.incarnation,
+            silence: Duration::from_millis(u64::from(reply.silence_ms)),
+            host: reply.host,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+use super::*;
+use crate::server::{Arrival, Limits, Peer, Server};
+use crate::{Interfaces, Procedure};
+use alloc::format;
+
+#[derive(Clone, Copy)]
+struct Host(u8);
+
+impl Peer for Host {
+    fn host(&self) -> [u8; 16] {
+        [self.0; 16]
+    }
+    fn port(&self) -> u16 {
+        7
+    }
+}
+
+fn interface(procedures: usize) -> Interface {
+    let procedure = |i| Procedure { name: format!("p{i}"), signature: format!("p{i}()") };
+    Interface { name: "Wide".into(), procedures: (0..procedures).map(procedure).collect() }
+}
+
+fn server(procedures: usize) -> Server<Host> {
+    let mut exported = interface(procedures);
+    exported.procedures.reverse();
+    Server::new(Interfaces::new([exported]), Limits::default(), HostFacts::default(), [1, 2])
+}
+
+fn now() -> Instant {
+    Instant::from_nanos(1)
+}
+
+fn binder(interface: Interface) -> Binder {
+    Binder::new(now(), now() + Duration::from_secs(1), interface, HostFacts::default(), 99)
+}
+
+/// Carries packets until the binder has an answer; counts the round trips.
+fn bind(binder: &mut Binder, server: &mut Server<Host>) -> (BindStep, usize) {
+    let mut reply = Vec::new();
+    for round in 1..20 {
+        let packet = binder.transmit(now()).expect("something to ask");
+        assert!(matches!(server.handle_packet(now(), Host(1), &packet, &mut reply), Arrival::Reply));
+        assert!(reply.len() <= packet.len(), "a reply longer than its request would amplify");
+        match binder.handle_packet(now(), &reply) {
+            BindStep::Continue => {}
+            step => return (step, round),
+        }
+    }
+    panic!("no answer");
+}
+
+#[test]
+fn a_binding_takes_two_round_trips() {
+    let mut server = server(3);
+    let (BindStep::Bound(bound), 2) = bind(&mut binder(interface(2)), &mut server) else { panic!() };
+    assert_eq!(bound.procedures, [2, 1], "the server's numbers, by fingerprint");
+    assert_eq!(server.bindings(), 1);
+}
+
+#[test]
+fn an_interface_of_many_procedures_is_bound_page_by_page() {
+    let mut server = server(300);
+    let (BindStep::Bound(bound), 4) = bind(&mut binder(interface(300)), &mut server) else { panic!() };
+    assert!(bound.procedures.iter().copied().eq((0..300).rev()));
+    assert_eq!(server.bindings(), 1);
+}
+
+#[test]
+fn a_procedure_declared_otherwise_is_shown_with_its_signature() {
+    let mut ours = interface(2);
+    ours.procedures[1].signature = "p1(u32)".into();
+    let (step, _) = bind(&mut binder(ours), &mut server(2));
+    assert_eq!(step, BindStep::Mismatch { procedure: 1, theirs: "p1()".into() });
+}
+
+#[test]
+fn a_procedure_that_the_server_lacks_has_no_signature() {
+    let (step, _) = bind(&mut binder(interface(3)), &mut server(2));
+    assert_eq!(step, BindStep::Mismatch { procedure: 2, theirs: String::new() });
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_answered_by_those_that_are() {
+    let other = Interface { name: "Other".into(), procedures: Vec::new() };
+    let (step, _) = bind(&mut binder(other), &mut server(1));
+    assert_eq!(step, BindStep::Refused(BindStatus::NoSuchInterface, "Wide".into()));
+}
+
+#[test]
+fn a_repeated_request_makes_one_binding() {
+    let mut server = server(1);
+    let mut binder = binder(interface(1));
+    let mut reply = Vec::new();
+    let first = binder.transmit(now()).unwrap();
+    server.handle_packet(now(), Host(1), &first, &mut reply);
+    binder.handle_packet(now(), &reply);
+    let with_cookie = binder.transmit(now()).unwrap();
+    server.handle_packet(now(), Host(1), &with_cookie, &mut reply);
+    let once = reply.clone();
+    server.handle_packet(now(), Host(1), &with_cookie, &mut reply);
+    assert_eq!((once, server.bindings()), (reply, 1));
+}
+
+#[test]
+fn a_cookie_is_worth_nothing_from_another_address() {
+    let mut server = server(1);
+    let mut binder = binder(interface(1));
+    let mut reply = Vec::new();
+    let first = binder.transmit(now()).unwrap();
+    server.handle_packet(now(), Host(1), &first, &mut reply);
+    binder.handle_packet(now(), &reply);
+    let with_cookie = binder.transmit(now()).unwrap();
+    server.handle_packet(now(), Host(2), &with_cookie, &mut reply);
+    assert_eq!(Header::parse(&reply).unwrap().0.kind, Kind::Challenge);
+    assert_eq!(server.bindings(), 0);
+}
+
+#[test]
+fn a_late_duplicate_of_a_request_does_not_revive_a_binding() {
+    let mut server = server(1);
+    let mut binder = binder(interface(1));
+    let mut reply = Vec::new();
+    let first = binder.transmit(now()).unwrap();
+    server.handle_packet(now(), Host(1), &first, &mut reply);
+    binder.handle_packet(now(), &reply);
+    let with_cookie = binder.transmit(now()).unwrap();
+    server.handle_packet(now(), Host(1), &with_cookie, &mut reply);
+    let BindStep::Bound(bound) = binder.handle_packet(now(), &reply) else { panic!() };
+    let unbind = Header::bare(Kind::Unbind, bound.binding, LaneId(0), CallNumber::ZERO).to_bytes();
+    server.handle_packet(now(), Host(1), &unbind, &mut reply);
+    assert!(matches!(server.handle_packet(now(), Host(1), &with_cookie, &mut reply), Arrival::Nothing));
+    assert_eq!(server.bindings(), 0);
+}
+
+#[test]
+fn an_unanswered_question_is_asked_again_until_the_deadline() {
+    let mut binder = binder(interface(1));
+    let mut sent = 0;
+    while !binder.has_expired(binder.next_timeout()) {
+        let now = binder.next_timeout();
+        sent += usize::from(binder.transmit(now).is_some());
+    }
+    assert!((4..10).contains(&sent), "{sent}");
+    assert!(binder.transmit(binder.next_timeout()).is_none());
+}

@@ -1,0 +1,325 @@
+//! Calls going out: what a caller's lane sends, when it sends it again, and when it stops.
+//!
+//! A [`Lane`] decides; its driver holds the packets, sends and waits. The driver keeps the call packet until the call
+//! has ended, so that sending it again needs no marshaling (Firefly §3.1.3).
+
+mod state;
+
+use crate::retransmit::Jitter;
+use crate::{Instant, RoundTrip};
+use core::time::Duration;
+pub use state::CallState;
+use state::Step;
+use stoop_wire::{
+    BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, RefusalCode, Template,
+};
+
+/// Time between two probes of a call that the server works on.
+const PROBE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Time between two probes while the last one is unanswered.
+const PROBE_RETRY: Duration = Duration::from_millis(100);
+
+/// How long a server that has acknowledged a call may then be silent, unless the caller says otherwise.
+pub const SILENCE_LIMIT: Duration = Duration::from_secs(2);
+
+/// One lane of a binding: at most one outstanding call.
+#[derive(Debug)]
+pub struct Lane {
+    call: Template,
+    probe: Template,
+    binding: BindingId,
+    lane: LaneId,
+    /// Of the outstanding call, or of the last.
+    number: CallNumber,
+    outstanding: Option<Outstanding>,
+    path: RoundTrip,
+    jitter: Jitter,
+    silence_limit: Duration,
+    counters: Counters,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    state: CallState,
+    procedure: u16,
+    message_len: u32,
+    started: Instant,
+    deadline: Instant,
+    /// When the server was last heard about this call; before that, when the call was first sent.
+    heard: Instant,
+    /// Times that the call was sent.
+    transmissions: u32,
+    /// Probes since the server was last heard.
+    unanswered: u32,
+    /// The server's port was found closed this often since the server was last heard.
+    unreachable: u32,
+    next: Instant,
+}
+
+/// What a lane has seen, for whoever wants to know how often the fast path was taken (F14).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Calls begun.
+    pub calls: u64,
+    /// Calls that were one packet there and one back.
+    pub fast: u64,
+    /// Call packets sent again.
+    pub retransmissions: u64,
+    /// Probes sent.
+    pub probes: u64,
+    /// Packets that were none, or not for the outstanding call.
+    pub ignored: u64,
+}
+
+/// What an arriving packet means for the outstanding call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// The call has ended; the packet's payload is its result.
+    Result {
+        /// How long the server had it; saturates at 4.29 s.
+        at_server: Duration,
+    },
+    /// The call has ended: the procedure did not run for it.
+    Refused(RefusalCode),
+    /// The call has ended: the procedure ran, but there is no result. The packet's payload may say more.
+    Failed(FailureCode),
+    /// The call goes on; [`Lane::next_timeout`] may have changed.
+    Progress,
+    /// The server wants to know that the caller receives at its address: send this, then the call again.
+    Prove([u8; HEADER_LEN]),
+    /// Nothing to do with the outstanding call.
+    Ignored,
+}
+
+/// What is to be done because time has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// Nothing yet.
+    Nothing,
+    /// Send the call packet again; its header has been brought up to date.
+    Retransmit,
+    /// Send this probe.
+    Probe([u8; HEADER_LEN]),
+    /// Waiting on is pointless, and nobody knows whether the procedure ran: [`Lane::abandon`] the call.
+    GiveUp(Lost),
+}
+
+/// Why a caller stopped waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// The call's deadline passed.
+    DeadlinePassed,
+    /// The server had acknowledged the call and then fell silent.
+    ServerSilent,
+    /// The server's machine says that nobody listens at the port any more.
+    PortClosed,
+}
+
+/// How a call that ended without a result stood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// Times that the call was sent.
+    pub transmissions: u32,
+    /// Time since it was first sent.
+    pub waited: Duration,
+}
+
+impl Lane {
+    /// A lane of a new binding. `path` is what is known of the way to the server; `seed` spreads retransmissions.
+    pub fn new(binding: BindingId, lane: LaneId, path: RoundTrip, seed: u64) -> Self {
+        Self {
+            call: Template::new(Kind::Call, binding, lane),
+            probe: Template::new(Kind::Probe, binding, lane),
+            binding,
+            lane,
+            number: CallNumber::ZERO,
+            outstanding: None,
+            path,
+            jitter: Jitter::new(seed ^ u64::from(lane.0) << 17),
+            silence_limit: SILENCE_LIMIT,
+            counters: Counters::default(),
+        }
+    }
+
+    /// How long a server that has acknowledged a call may then be silent.
+    pub fn set_silence_limit(&mut self, limit: Duration) {
+        self.silence_limit = limit;
+    }
+
+    /// Begins a call: completes the header of `packet`, which already holds the arguments behind it, and registers the
+    /// call. The driver sends `packet` next.
+    ///
+    /// # Panics
+    /// When the packet is shorter than a header or longer than 4 GiB: mistakes of the driver.
+    #[inline]
+    pub fn start(&mut self, now: Instant, deadline: Instant, procedure: u16, packet: &mut [u8]) {
+        let message_len = u32::try_from(packet.len() - HEADER_LEN).expect("messages are shorter than 4 GiB");
+        self.number = self.number.next();
+        self.counters.calls += 1;
+        // Differs from Firefly §3.1.3, which registers the call while the packet is on the wire: on one machine the
+        // result can be here first.
+        self.outstanding = Some(Outstanding {
+            state: CallState::Sent,
+            procedure,
+            message_len,
+            started: now,
+            deadline,
+            heard: now,
+            transmissions: 1,
+            unanswered: 0,
+            unreachable: 0,
+            next: (now + self.path.timeout()).min(deadline),
+        });
+        self.stamp(now, deadline, procedure, message_len, packet);
+    }
+
+    #[inline]
+    fn stamp(&self, now: Instant, deadline: Instant, procedure: u16, message_len: u32, packet: &mut [u8]) {
+        let header = packet.first_chunk_mut().expect("a call packet has room for its header");
+        let left = u32::try_from(deadline.since(now).as_nanos() / 1000).unwrap_or(u32::MAX);
+        self.call.stamp(header, procedure, self.number, (message_len, 0), left);
+    }
+
+    /// Takes a packet that arrived for this lane.
+    #[inline]
+    pub fn handle_packet(&mut self, now: Instant, packet: &[u8]) -> Heard {
+        let (Ok((header, payload)), Some(call)) = (Header::parse(packet), &mut self.outstanding) else {
+            return self.ignore();
+        };
+        let for_this_call =
+            header.binding == self.binding && header.lane == self.lane && header.number == self.number;
+        if !for_this_call
+            || header.kind == Kind::Result && header.payload_len(usize::MAX) != Ok(payload.len())
+        {
+            return self.ignore();
+        }
+        call.unreachable = 0;
+        match call.state.on_packet(header.kind) {
+            Step::Finish if header.kind == Kind::Result => self.finish(now, &header),
+            Step::Finish if header.kind == Kind::Refusal => {
+                self.outstanding = None;
+                Heard::Refused(RefusalCode::from_code(header.time))
+            }
+            Step::Finish => {
+                self.outstanding = None;
+                Heard::Failed(FailureCode::from_code(header.time))
+            }
+            Step::Become(state) => {
+                call.state = state;
+                call.heard = now;
+                call.unanswered = 0;
+                call.next = self.jitter.after(now, PROBE_INTERVAL).min(call.deadline);
+                Heard::Progress
+            }
+            Step::Prove => {
+                let cookie = header.challenge().expect("challenges carry a cookie");
+                Heard::Prove(header.with_challenge(Kind::Proof, cookie).to_bytes())
+            }
+            Step::Ignore => self.ignore(),
+        }
+    }
+
+    #[inline]
+    fn finish(&mut self, now: Instant, header: &Header) -> Heard {
+        let at_server = Duration::from_nanos(u64::from(header.time));
+        if let Some(call) = self.outstanding.take()
+            && call.transmissions == 1
+        {
+            // The server's word is trusted only as far as it can be true.
+            if header.time != u32::MAX {
+                self.path.sample(now.since(call.started).saturating_sub(at_server));
+            }
+            self.counters.fast += u64::from(call.state == CallState::Sent);
+        }
+        Heard::Result { at_server }
+    }
+
+    #[cold]
+    fn ignore(&mut self) -> Heard {
+        self.counters.ignored += 1;
+        Heard::Ignored
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) has something to do; [`Instant::NEVER`] without a call.
+    #[inline]
+    pub fn next_timeout(&self) -> Instant {
+        self.outstanding.as_ref().map_or(Instant::NEVER, |call| call.next)
+    }
+
+    /// Does what is due. `packet` is the call packet as it was given to [`start`](Self::start).
+    pub fn handle_timeout(&mut self, now: Instant, packet: &mut [u8]) -> Due {
+        let Some(mut call) = self.outstanding else { return Due::Nothing };
+        if now < call.next {
+            return Due::Nothing;
+        }
+        if now >= call.deadline {
+            return Due::GiveUp(Lost::DeadlinePassed);
+        }
+        let due = match call.state.on_timeout() {
+            Kind::Call => {
+                call.transmissions += 1;
+                self.counters.retransmissions += 1;
+                call.next = self.jitter.after(now, self.path.timeout_after(call.transmissions));
+                self.stamp(now, call.deadline, call.procedure, call.message_len, packet);
+                Due::Retransmit
+            }
+            _ if now.since(call.heard) >= self.silence_limit => return Due::GiveUp(Lost::ServerSilent),
+            _ => {
+                call.unanswered += 1;
+                self.counters.probes += 1;
+                call.next = self.jitter.after(now, PROBE_RETRY.min(self.silence_limit / 4));
+                let mut probe = [0; HEADER_LEN];
+                self.probe.stamp(&mut probe, call.procedure, self.number, (0, 0), 0);
+                Due::Probe(probe)
+            }
+        };
+        call.next = call.next.min(call.deadline);
+        self.outstanding = Some(call);
+        due
+    }
+
+    /// Takes the news that the server's machine has nobody at the port. Once may be the past's; twice in a row, with
+    /// a transmission between, ends the call.
+    pub fn handle_unreachable(&mut self, now: Instant) -> Due {
+        let Some(call) = &mut self.outstanding else { return Due::Nothing };
+        call.unreachable += 1;
+        if call.unreachable >= 2 {
+            return Due::GiveUp(Lost::PortClosed);
+        }
+        // Asked again at once, for the news may be stale: if the port is still closed, the next news is final.
+        call.next = now;
+        Due::Nothing
+    }
+
+    /// Ends the outstanding call, if there is one, and says how it stood.
+    pub fn abandon(&mut self, now: Instant) -> Option<Effort> {
+        let call = self.outstanding.take()?;
+        Some(Effort { transmissions: call.transmissions, waited: now.since(call.started) })
+    }
+
+    /// How the outstanding call stands.
+    pub fn effort(&self, now: Instant) -> Option<Effort> {
+        let call = self.outstanding.as_ref()?;
+        Some(Effort { transmissions: call.transmissions, waited: now.since(call.started) })
+    }
+
+    /// What is known of the way to the server.
+    pub fn path(&self) -> RoundTrip {
+        self.path
+    }
+
+    /// What this lane has seen so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Number of the outstanding call, or of the last one.
+    pub fn number(&self) -> CallNumber {
+        self.number
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+use super::*;
+use alloc::vec::Vec;
+
+const BINDING: BindingId = BindingId(0xfeed);
+const LANE: LaneId = LaneId(3);
+
+fn at(millis: u64) -> Instant {
+    Instant::from_nanos(millis * 1_000_000)
+}
+
+/// A lane with one call begun at 0 ms, to end by 10 s, and its packet.
+fn calling() -> (Lane, Vec<u8>) {
+    let mut path = RoundTrip::default();
+    (0..20).for_each(|_| path.sample(Duration::from_micros(50)));
+    let mut lane = Lane::new(BINDING, LANE, path, 1);
+    let mut packet = alloc::vec![0; HEADER_LEN + 5];
+    lane.start(at(0), at(10_000), 7, &mut packet);
+    (lane, packet)
+}
+
+fn from_server(kind: Kind, number: CallNumber) -> Header {
+    Header::bare(kind, BINDING, LANE, number)
+}
+
+#[test]
+fn a_call_packet_carries_procedure_length_and_the_time_that_is_left() {
+    let (lane, packet) = calling();
+    let (header, payload) = Header::parse(&packet).unwrap();
+    assert_eq!((header.kind, header.procedure, header.number), (Kind::Call, 7, lane.number()));
+    assert_eq!((header.time, payload.len()), (10_000_000, 5));
+}
+
+#[test]
+fn one_packet_there_and_one_back_is_the_fast_path() {
+    let (mut lane, _) = calling();
+    let result = from_server(Kind::Result, lane.number());
+    assert_eq!(lane.handle_packet(at(1), &result.to_bytes()), Heard::Result { at_server: Duration::ZERO });
+    assert_eq!(lane.counters(), Counters { calls: 1, fast: 1, ..Counters::default() });
+    assert_eq!(lane.next_timeout(), Instant::NEVER);
+}
+
+#[test]
+fn a_late_result_of_an_earlier_call_is_ignored() {
+    let (mut lane, mut packet) = calling();
+    let earlier = lane.number();
+    lane.abandon(at(1));
+    lane.start(at(2), at(100), 7, &mut packet);
+    assert_eq!(lane.handle_packet(at(3), &from_server(Kind::Result, earlier).to_bytes()), Heard::Ignored);
+    assert!(lane.effort(at(3)).is_some());
+}
+
+#[test]
+fn a_result_of_another_lane_or_binding_is_ignored() {
+    let (mut lane, _) = calling();
+    let result = from_server(Kind::Result, lane.number());
+    for foreign in [Header { lane: LaneId(4), ..result }, Header { binding: BindingId(1), ..result }] {
+        assert_eq!(lane.handle_packet(at(1), &foreign.to_bytes()), Heard::Ignored);
+    }
+}
+
+#[test]
+fn an_unanswered_call_is_sent_again_ever_more_rarely_until_its_deadline() {
+    let (mut lane, mut packet) = calling();
+    let mut sent = Vec::new();
+    let end = loop {
+        let now = lane.next_timeout();
+        match lane.handle_timeout(now, &mut packet) {
+            Due::Retransmit => sent.push(now.as_nanos()),
+            Due::GiveUp(why) => break (now, why),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(end, (at(10_000), Lost::DeadlinePassed));
+    assert!(sent[1] - sent[0] < sent[3] - sent[2], "{sent:?}");
+    assert!((20..60).contains(&sent.len()), "{}", sent.len());
+    assert_eq!(lane.abandon(at(10_000)).unwrap().transmissions as usize, sent.len() + 1);
+}
+
+#[test]
+fn a_retransmission_says_how_little_time_is_left() {
+    let (mut lane, mut packet) = calling();
+    let first = packet.clone();
+    assert_eq!(lane.handle_timeout(at(5_000), &mut packet), Due::Retransmit);
+    let (header, _) = Header::parse(&packet).unwrap();
+    assert_eq!(header.time, 5_000_000);
+    assert_eq!(packet[..28], first[..28], "nothing else has changed");
+}
+
+#[test]
+fn an_acknowledged_call_is_probed_and_not_sent_again() {
+    let (mut lane, mut packet) = calling();
+    let acknowledgement = from_server(Kind::Acknowledgement, lane.number()).to_bytes();
+    let mut now = at(1);
+    for _ in 0..10 {
+        assert_eq!(lane.handle_packet(now, &acknowledgement), Heard::Progress);
+        now = lane.next_timeout();
+        let Due::Probe(probe) = lane.handle_timeout(now, &mut packet) else { panic!("no probe") };
+        assert_eq!(Header::from_bytes(&probe).unwrap().kind, Kind::Probe);
+    }
+    assert_eq!(lane.counters().retransmissions, 0);
+}
+
+#[test]
+fn a_server_that_fell_silent_is_noticed_within_its_limit() {
+    let (mut lane, mut packet) = calling();
+    lane.handle_packet(at(1), &from_server(Kind::Acknowledgement, lane.number()).to_bytes());
+    let noticed = loop {
+        let now = lane.next_timeout();
+        if let Due::GiveUp(why) = lane.handle_timeout(now, &mut packet) {
+            assert_eq!(why, Lost::ServerSilent);
+            break now;
+        }
+    };
+    assert!(noticed >= at(2_001) && noticed < at(2_200), "{noticed:?}");
+    assert!(lane.counters().probes > 10);
+}
+
+#[test]
+fn a_closed_port_ends_the_call_when_it_is_confirmed() {
+    let (mut lane, mut packet) = calling();
+    assert_eq!(lane.handle_unreachable(at(1)), Due::Nothing);
+    assert_eq!(lane.handle_timeout(at(1), &mut packet), Due::Retransmit);
+    assert_eq!(lane.handle_unreachable(at(2)), Due::GiveUp(Lost::PortClosed));
+}
+
+#[test]
+fn a_challenge_is_answered_by_its_cookie() {
+    let (mut lane, _) = calling();
+    let cookie = stoop_wire::Challenge(0xabcd_ef01_2345_6789);
+    let challenge = from_server(Kind::Challenge, lane.number()).with_challenge(Kind::Challenge, cookie);
+    let Heard::Prove(proof) = lane.handle_packet(at(1), &challenge.to_bytes()) else { panic!("no proof") };
+    assert_eq!(Header::from_bytes(&proof).unwrap().challenge(), Some(cookie));
+}
+
+#[test]
+fn a_retransmitted_call_does_not_teach_a_round_trip() {
+    let (mut lane, mut packet) = calling();
+    let before = lane.path().timeout();
+    let now = lane.next_timeout();
+    lane.handle_timeout(now, &mut packet);
+    lane.handle_packet(at(300), &from_server(Kind::Result, lane.number()).to_bytes());
+    assert_eq!(lane.path().timeout(), before);
+}

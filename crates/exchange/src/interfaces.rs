@@ -1,0 +1,139 @@
+//! The interfaces that a server exports, and how a caller's idea of one is compared with them.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::hash::Hasher;
+use siphasher::sip::SipHasher13;
+use stoop_wire::bind::{BindStatus, Describe, NO_PROCEDURE};
+
+/// What travels of a signature: enough to tell two apart. It guards against mistakes, not against forgers.
+pub fn fingerprint(signature: &str) -> u64 {
+    let mut hasher = SipHasher13::new();
+    hasher.write(signature.as_bytes());
+    hasher.finish()
+}
+
+/// A procedure as the two sides compare it.
+#[derive(Clone, Debug)]
+pub struct Procedure {
+    /// Its name.
+    pub name: String,
+    /// Its signature, types spelled out down to their fields.
+    pub signature: String,
+}
+
+/// An exported interface.
+#[derive(Clone, Debug)]
+pub struct Interface {
+    /// Its name, unique in the server.
+    pub name: String,
+    /// Its procedures; the position is the number that travels.
+    pub procedures: Vec<Procedure>,
+}
+
+/// All interfaces of a server.
+#[derive(Clone, Debug, Default)]
+pub struct Interfaces {
+    all: Vec<(Interface, Vec<u64>)>,
+}
+
+impl Interfaces {
+    /// Takes interfaces in the order of their numbers.
+    ///
+    /// # Panics
+    /// When one has more procedures than can be numbered (65,535).
+    pub fn new(interfaces: impl IntoIterator<Item = Interface>) -> Self {
+        let with_fingerprints = |interface: Interface| {
+            assert!(
+                interface.procedures.len() < usize::from(NO_PROCEDURE),
+                "procedures are numbered by 16 bits"
+            );
+            let fingerprints = interface.procedures.iter().map(|p| fingerprint(&p.signature)).collect();
+            (interface, fingerprints)
+        };
+        Self { all: interfaces.into_iter().map(with_fingerprints).collect() }
+    }
+
+    /// Number of the interface called `name`.
+    pub fn number_of(&self, name: &str) -> Option<usize> {
+        self.all.iter().position(|(interface, _)| interface.name == name)
+    }
+
+    /// How many procedures an interface has; none if there is no such interface.
+    #[inline]
+    pub fn procedure_count(&self, interface: usize) -> usize {
+        self.all.get(interface).map_or(0, |(_, fingerprints)| fingerprints.len())
+    }
+
+    /// This server's numbers for the procedures with these fingerprints.
+    ///
+    /// # Errors
+    /// Why nothing can be bound: no such interface, or a procedure without match, which the numbers mark by
+    /// [`NO_PROCEDURE`].
+    pub fn compare(
+        &self,
+        interface: &str,
+        theirs: &[u64],
+    ) -> Result<(usize, Vec<u16>), (BindStatus, Vec<u16>)> {
+        let number = self.number_of(interface).ok_or((BindStatus::NoSuchInterface, Vec::new()))?;
+        let ours = &self.all[number].1;
+        let position =
+            |theirs| ours.iter().position(|ours| ours == theirs).map_or(NO_PROCEDURE, |p| p as u16);
+        let procedures: Vec<u16> = theirs.iter().map(position).collect();
+        match procedures.contains(&NO_PROCEDURE) {
+            false => Ok((number, procedures)),
+            true => Err((BindStatus::Mismatch, procedures)),
+        }
+    }
+
+    /// The signature of a procedure, empty if there is none of that name.
+    pub fn signature(&self, asked: &Describe) -> &str {
+        let of_interface = self.all.iter().find(|(interface, _)| interface.name == asked.interface);
+        of_interface
+            .and_then(|(interface, _)| interface.procedures.iter().find(|p| p.name == asked.procedure))
+            .map_or("", |procedure| &procedure.signature)
+    }
+
+    /// Names of all interfaces, for whoever asked for one that is not here.
+    pub fn names(&self) -> String {
+        let names: Vec<&str> = self.all.iter().map(|(interface, _)| interface.name.as_str()).collect();
+        names.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn server() -> Interfaces {
+        let procedure = |name: &str| Procedure { name: name.into(), signature: alloc::format!("{name}()") };
+        Interfaces::new([
+            Interface {
+                name: "A".into(),
+                procedures: vec![procedure("x"), procedure("new"), procedure("y")],
+            },
+            Interface { name: "B".into(), procedures: vec![] },
+        ])
+    }
+
+    #[test]
+    fn a_server_may_have_gained_procedures() {
+        let theirs = [fingerprint("x()"), fingerprint("y()")];
+        assert_eq!(server().compare("A", &theirs), Ok((0, vec![0, 2])));
+    }
+
+    #[test]
+    fn a_procedure_that_differs_is_marked() {
+        let theirs = [fingerprint("x()"), fingerprint("y(u32)")];
+        assert_eq!(server().compare("A", &theirs), Err((BindStatus::Mismatch, vec![0, NO_PROCEDURE])));
+        let asked = Describe { nonce: 0, interface: "A".into(), procedure: "y".into() };
+        assert_eq!(server().signature(&asked), "y()");
+    }
+
+    #[test]
+    fn an_unknown_interface_is_told_which_there_are() {
+        assert_eq!(server().compare("C", &[]), Err((BindStatus::NoSuchInterface, vec![])));
+        assert_eq!(server().names(), "A, B");
+    }
+}

@@ -1,0 +1,128 @@
+//! How long to wait before a call is sent again.
+
+use crate::Instant;
+use core::time::Duration;
+
+/// Shortest wait. RFC 6298 §2.4 asks for a second, which on a LAN is an age: Firefly §5 lost a packet a second and
+/// waited 600 ms for it. One scheduling tick is the least that tells a lost packet from a delayed thread.
+pub(crate) const SHORTEST: Duration = Duration::from_millis(4);
+
+/// Longest wait between two transmissions of one call.
+pub(crate) const LONGEST: Duration = Duration::from_millis(400);
+
+/// The wait before anything was measured.
+const UNMEASURED: Duration = Duration::from_millis(50);
+
+/// The measured round-trip time of a path: smoothed, with its variation (RFC 6298 §2).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RoundTrip {
+    /// Smoothed round trip and its mean deviation, in nanoseconds; `None` before the first sample.
+    measured: Option<(u64, u64)>,
+}
+
+impl RoundTrip {
+    /// Takes a sample: a round trip of a packet that was sent once (Karn's rule, RFC 6298 §3), less the time that the
+    /// server says it kept it.
+    #[inline]
+    pub fn sample(&mut self, round_trip: Duration) {
+        let sample = u64::try_from(round_trip.as_nanos()).unwrap_or(u64::MAX) >> 1 << 1;
+        self.measured = Some(match self.measured {
+            None => (sample, sample / 2),
+            Some((smooth, deviation)) => {
+                (smooth - smooth / 8 + sample / 8, deviation - deviation / 4 + sample.abs_diff(smooth) / 4)
+            }
+        });
+    }
+
+    /// The wait before the first retransmission (RFC 6298 §2.3), bounded to what suits a LAN.
+    #[inline]
+    pub fn timeout(&self) -> Duration {
+        match self.measured {
+            None => UNMEASURED,
+            Some((smooth, deviation)) => {
+                Duration::from_nanos(smooth.saturating_add(deviation.saturating_mul(4)))
+                    .clamp(SHORTEST, LONGEST)
+            }
+        }
+    }
+
+    /// The wait after `transmissions` of one call without an answer: doubled each time (RFC 6298 §5.5).
+    pub fn timeout_after(&self, transmissions: u32) -> Duration {
+        let doublings = transmissions.saturating_sub(1).min(16);
+        self.timeout().saturating_mul(1 << doublings).min(LONGEST)
+    }
+}
+
+/// Spreads retransmissions, so that callers that lost packets together do not send together again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Jitter(u32);
+
+impl Jitter {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self((seed ^ seed >> 32) as u32 | 1)
+    }
+
+    /// `wait` from `now` on, lengthened by up to a quarter.
+    pub(crate) fn after(&mut self, now: Instant, wait: Duration) -> Instant {
+        // Xorshift (Marsaglia 2003): any spread will do.
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 17;
+        self.0 ^= self.0 << 5;
+        now + wait + wait / 4 * (self.0 & 0xff) / 256
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(samples: &[u64]) -> RoundTrip {
+        let mut path = RoundTrip::default();
+        samples.iter().for_each(|&us| path.sample(Duration::from_micros(us)));
+        path
+    }
+
+    #[test]
+    fn an_unmeasured_path_is_given_more_time_than_a_lan_needs() {
+        assert_eq!(measured(&[]).timeout(), UNMEASURED);
+    }
+
+    #[test]
+    fn a_fast_path_waits_a_scheduling_tick() {
+        assert_eq!(measured(&[5; 100]).timeout(), SHORTEST);
+    }
+
+    #[test]
+    fn a_slow_path_waits_longer_than_its_round_trip() {
+        let path = measured(&[80_000; 50]);
+        assert!(path.timeout() >= Duration::from_millis(79), "{:?}", path.timeout());
+        assert!(path.timeout() < Duration::from_millis(100), "{:?}", path.timeout());
+    }
+
+    #[test]
+    fn waits_double_up_to_a_bound() {
+        let path = measured(&[5; 100]);
+        assert_eq!(path.timeout_after(1), SHORTEST);
+        assert_eq!(path.timeout_after(2), SHORTEST * 2);
+        assert_eq!(path.timeout_after(40), LONGEST);
+    }
+
+    #[test]
+    fn absurd_samples_do_not_overflow() {
+        let mut path = RoundTrip::default();
+        for _ in 0..200 {
+            path.sample(Duration::MAX);
+            path.sample(Duration::ZERO);
+        }
+        assert!(path.timeout() <= LONGEST);
+    }
+
+    #[test]
+    fn jitter_lengthens_by_at_most_a_quarter() {
+        let mut jitter = Jitter::new(0);
+        for _ in 0..1000 {
+            let wait = jitter.after(Instant::from_nanos(0), Duration::from_nanos(4096)).as_nanos();
+            assert!((4096..=5120).contains(&wait), "{wait}");
+        }
+    }
+}

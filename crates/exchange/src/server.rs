@@ -1,0 +1,571 @@
+//! Calls coming in: run once, answered again from the retained result.
+//!
+//! A [`Server`] decides what an arriving packet leads to; its driver receives, runs procedures and sends. A call that
+//! is to run leaves as an [`Assignment`], which owns the packet for the result, and comes back through
+//! [`Server::finish`]; that packet is then retained in place of the one before it (Firefly §3.2), until the next call
+//! of the lane acknowledges it or the call's deadline has passed.
+
+mod admission;
+mod assignment;
+mod lane;
+mod table;
+
+use crate::{Instant, Interfaces};
+use admission::Admission;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+pub use assignment::Assignment;
+use core::time::Duration;
+use lane::{Age, Answer, LaneState, Parked, Retained};
+use stoop_wire::bind::{BindRequest, BindStatus, Describe, Description, HostFacts};
+use stoop_wire::{
+    BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, RefusalCode,
+};
+use table::{Binding, Table};
+
+/// Where a packet came from and its answer goes.
+pub trait Peer: Copy {
+    /// The network address without the port; IPv4 as mapped IPv6.
+    fn host(&self) -> [u8; 16];
+    /// The port.
+    fn port(&self) -> u16;
+}
+
+/// What bounds a server.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Bindings at once.
+    pub bindings: usize,
+    /// Lanes of one binding.
+    pub lanes: u16,
+    /// A binding from which nothing is heard for so long is released, with all that it retains (P16).
+    pub silence: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { bindings: 65_536, lanes: 1024, silence: Duration::from_secs(600) }
+    }
+}
+
+/// What a server has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Calls given out to run.
+    pub calls: u64,
+    /// Calls that arrived again and were not run again.
+    pub duplicates: u64,
+    /// Calls refused.
+    pub refused: u64,
+    /// Bindings made.
+    pub bound: u64,
+    /// Bindings given up by their callers.
+    pub unbound: u64,
+    /// Bindings released because their callers were silent.
+    pub silent: u64,
+    /// Packets for bindings that this server does not know.
+    pub unknown_bindings: u64,
+    /// Peers asked to prove their address.
+    pub challenges: u64,
+    /// Packets dropped because they are none, or make no sense.
+    pub malformed: u64,
+    /// Packets of calls that later ones have superseded.
+    pub stale: u64,
+}
+
+/// What an arriving packet leads to.
+#[derive(Debug)]
+pub enum Arrival<P> {
+    /// Run this procedure; the arriving packet's payload has its arguments.
+    Run(Assignment<P>),
+    /// Send the packet left in `reply` back to where this one came from.
+    Reply,
+    /// Nothing.
+    Nothing,
+}
+
+/// What the return of a procedure leads to.
+#[derive(Debug)]
+pub enum Next<P> {
+    /// Nothing.
+    Nothing,
+    /// Run this call of the same lane, which came in this packet.
+    Run(Assignment<P>, Box<[u8]>),
+    /// Send this packet.
+    Reply(P, Vec<u8>),
+}
+
+/// The server's half of the protocol, for all bindings of one endpoint.
+#[derive(Debug)]
+pub struct Server<P> {
+    interfaces: Interfaces,
+    limits: Limits,
+    host: HostFacts,
+    admission: Admission,
+    bindings: Table<P>,
+    /// Assignments that have not come back.
+    running: usize,
+    shutting_down: bool,
+    next_sweep: Instant,
+    spare: Vec<Vec<u8>>,
+    counters: Counters,
+}
+
+/// Packet buffers kept for reuse.
+const SPARE_BUFFERS: usize = 64;
+
+/// Time between two looks for silent bindings and results that nobody waits for any more.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
+
+impl<P: Peer> Server<P> {
+    /// A server that knows no binding. `secret` is drawn anew for every start of a server: bindings, cookies and the
+    /// incarnation come from it.
+    pub fn new(interfaces: Interfaces, limits: Limits, host: HostFacts, secret: [u64; 2]) -> Self {
+        Self {
+            interfaces,
+            limits,
+            host,
+            admission: Admission::new(secret),
+            bindings: Table::default(),
+            running: 0,
+            shutting_down: false,
+            next_sweep: Instant::NEVER,
+            spare: Vec::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Takes a packet from `peer`. What is to be sent back is left in `reply`, whose former contents are lost.
+    #[inline]
+    pub fn handle_packet(&mut self, now: Instant, peer: P, packet: &[u8], reply: &mut Vec<u8>) -> Arrival<P> {
+        let Ok((header, payload)) = Header::parse(packet) else {
+            self.counters.malformed += 1;
+            return Arrival::Nothing;
+        };
+        match header.kind {
+            Kind::Call if header.offset != 0 => {
+                self.counters.malformed += 1;
+                Arrival::Nothing
+            }
+            Kind::Call => self.on_call(now, peer, &header, packet, reply),
+            Kind::Probe => self.on_probe(now, peer, &header, reply),
+            Kind::Bind => self.on_bind(now, peer, &header, payload, reply),
+            Kind::Describe => self.on_describe(payload, reply),
+            Kind::Proof => self.on_proof(now, peer, &header),
+            Kind::Unbind => self.on_unbind(peer, &header),
+            Kind::BindReply
+            | Kind::Result
+            | Kind::Acknowledgement
+            | Kind::Refusal
+            | Kind::Failure
+            | Kind::Challenge
+            | Kind::Description => {
+                self.counters.malformed += 1;
+                Arrival::Nothing
+            }
+        }
+    }
+
+    #[inline]
+    fn on_call(
+        &mut self,
+        now: Instant,
+        peer: P,
+        header: &Header,
+        packet: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        let Some(binding) = self.bindings.get_mut(header.binding) else {
+            return self.unknown_binding(header, reply);
+        };
+        if binding.host != peer.host() {
+            return self.challenge(now, peer, header, header.binding.0, reply);
+        }
+        binding.heard = now;
+        let Some(lane) = binding.lane_mut(header.lane, self.limits.lanes) else {
+            self.counters.refused += 1;
+            return refusal(header, RefusalCode::TooManyLanes, reply);
+        };
+        match lane.on_call(Age::of(header.number, lane.number)) {
+            Answer::Start => self.start(now, now, peer, header, reply),
+            Answer::Park => {
+                let superseded = lane.parked.as_ref().is_some_and(|p| !header.number.is_after(p.number));
+                if !superseded {
+                    let parked = Parked { number: header.number, peer, arrived: now, packet: packet.into() };
+                    lane.parked = Some(Box::new(parked));
+                }
+                acknowledgement(header, reply)
+            }
+            answer => {
+                self.counters.duplicates += 1;
+                repeat(answer, header, lane, reply)
+            }
+        }
+    }
+
+    /// Begins a call that is newer than all of its lane.
+    #[inline]
+    fn start(
+        &mut self,
+        now: Instant,
+        arrived: Instant,
+        peer: P,
+        header: &Header,
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        let shutting_down = self.shutting_down;
+        let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
+        let lane = &mut binding.lanes[usize::from(header.lane.0)];
+        lane.number = header.number;
+        // This call acknowledges the last result: its packet becomes this one's result packet.
+        let packet = match lane.begin() {
+            Some(retained) => retained.packet,
+            None => self.spare.pop().unwrap_or_else(|| alloc::vec![0; MAX_DATAGRAM]),
+        };
+        let mut assignment = Assignment {
+            peer,
+            interface: binding.interface,
+            procedure: header.procedure,
+            deadline: arrived + Duration::from_micros(u64::from(header.time)),
+            arrived,
+            together: binding.together,
+            binding: header.binding,
+            lane: header.lane,
+            number: header.number,
+            packet,
+            len: HEADER_LEN,
+        };
+        self.running += 1;
+        let known =
+            usize::from(header.procedure) < self.interfaces.procedure_count(usize::from(binding.interface));
+        let refused = if shutting_down {
+            RefusalCode::ShuttingDown
+        } else if !known {
+            RefusalCode::UnknownProcedure
+        } else if header.message_len as usize > stoop_wire::PACKET_DATA {
+            RefusalCode::MessageTooLarge
+        } else {
+            self.counters.calls += 1;
+            return Arrival::Run(assignment);
+        };
+        reply.clear();
+        reply.extend_from_slice(assignment.refuse(refused, ""));
+        // Nothing can be parked behind a call that has only just begun.
+        let next = self.finish(now, assignment);
+        debug_assert!(matches!(next, Next::Nothing));
+        Arrival::Reply
+    }
+
+    fn on_probe(&mut self, now: Instant, peer: P, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+        let Some(binding) = self.bindings.get_mut(header.binding) else {
+            return self.unknown_binding(header, reply);
+        };
+        if binding.host != peer.host() {
+            return self.challenge(now, peer, header, header.binding.0, reply);
+        }
+        binding.heard = now;
+        let Some(lane) = binding.lanes.get_mut(usize::from(header.lane.0)) else {
+            self.counters.stale += 1;
+            return Arrival::Nothing;
+        };
+        if lane.parked.as_ref().is_some_and(|parked| parked.number == header.number) {
+            return acknowledgement(header, reply);
+        }
+        match lane.on_probe(Age::of(header.number, lane.number)) {
+            Answer::Drop => {
+                self.counters.stale += 1;
+                Arrival::Nothing
+            }
+            answer => repeat(answer, header, lane, reply),
+        }
+    }
+
+    #[cold]
+    fn unknown_binding(&mut self, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+        self.counters.unknown_bindings += 1;
+        let mut refused = Header::bare(Kind::Refusal, header.binding, header.lane, header.number);
+        refused.time = RefusalCode::UnknownBinding.code();
+        put(reply, &refused, &[]);
+        Arrival::Reply
+    }
+
+    /// Asks the peer to show that it receives at its address. What is remembered is nothing: the cookie says it all.
+    #[cold]
+    fn challenge(
+        &mut self,
+        now: Instant,
+        peer: P,
+        header: &Header,
+        nonce: u64,
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        self.counters.challenges += 1;
+        let cookie = self.admission.cookie(now, peer.host(), peer.port(), nonce);
+        let challenge = Header::bare(Kind::Challenge, header.binding, header.lane, header.number);
+        put(reply, &challenge.with_challenge(Kind::Challenge, cookie), &[]);
+        Arrival::Reply
+    }
+
+    /// A bound caller has moved to another address and has shown that it receives there.
+    #[cold]
+    fn on_proof(&mut self, now: Instant, peer: P, header: &Header) -> Arrival<P> {
+        let proven = header.challenge().is_some_and(|cookie| {
+            self.admission.admits(now, peer.host(), peer.port(), header.binding.0, cookie)
+        });
+        match self.bindings.get_mut(header.binding) {
+            Some(binding) if proven => {
+                binding.host = peer.host();
+                binding.heard = now;
+            }
+            _ => self.counters.malformed += 1,
+        }
+        Arrival::Nothing
+    }
+
+    #[cold]
+    fn on_unbind(&mut self, peer: P, header: &Header) -> Arrival<P> {
+        match self.bindings.get_mut(header.binding) {
+            Some(binding) if binding.host == peer.host() => {
+                self.bindings.remove(header.binding);
+                self.counters.unbound += 1;
+            }
+            _ => self.counters.unknown_bindings += 1,
+        }
+        Arrival::Nothing
+    }
+
+    #[cold]
+    fn on_describe(&mut self, payload: &[u8], reply: &mut Vec<u8>) -> Arrival<P> {
+        let Some(asked) = Describe::decode(payload) else {
+            self.counters.malformed += 1;
+            return Arrival::Nothing;
+        };
+        let signature = self.interfaces.signature(&asked).into();
+        let payload = Description { nonce: asked.nonce, signature }.encode();
+        let mut header =
+            Header::bare(Kind::Description, BindingId::NONE, LaneId(0), CallNumber(asked.nonce as u32));
+        header.message_len = payload.len() as u32;
+        put(reply, &header, &payload);
+        Arrival::Reply
+    }
+
+    /// Stateless until the cookie returns: no table filling, no amplification by spoofed addresses.
+    #[cold]
+    fn on_bind(
+        &mut self,
+        now: Instant,
+        peer: P,
+        header: &Header,
+        payload: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        let Some(request) = BindRequest::decode(payload) else {
+            self.counters.malformed += 1;
+            return Arrival::Nothing;
+        };
+        if !self.admission.admits(now, peer.host(), peer.port(), request.nonce, request.cookie) {
+            return self.challenge(now, peer, header, request.nonce, reply);
+        }
+        let Some((binding, answer)) = self.bind(now, peer, header.binding, &request) else {
+            return Arrival::Nothing;
+        };
+        let mut header = Header::bare(Kind::BindReply, binding, LaneId(0), header.number);
+        header.message_len = answer.len() as u32;
+        put(reply, &header, &answer);
+        Arrival::Reply
+    }
+
+    /// Makes the binding, or finds that a repeated request has already made it. `None`: a late duplicate.
+    fn bind(
+        &mut self,
+        now: Instant,
+        peer: P,
+        page_of: BindingId,
+        request: &BindRequest,
+    ) -> Option<(BindingId, Vec<u8>)> {
+        let (mut status, procedures, interface) =
+            match self.interfaces.compare(&request.interface, &request.fingerprints) {
+                Ok((number, procedures)) => (BindStatus::Bound, procedures, number),
+                Err((status, procedures)) => (status, procedures, 0),
+            };
+        if request.flags != 0 {
+            status = BindStatus::UnknownFlags;
+        }
+        if self.shutting_down {
+            status = BindStatus::ShuttingDown;
+        }
+        let mut id = BindingId::NONE;
+        if status == BindStatus::Bound && request.first > 0 {
+            id = page_of;
+        } else if status == BindStatus::Bound {
+            match self.admission.made_for(now, peer.host(), request.nonce) {
+                // The binding of this request has come and gone: its calls must not run again under a new one.
+                Some(made) if self.bindings.get_mut(made).is_none() => return None,
+                Some(made) => id = made,
+                None if self.bindings.len() >= self.limits.bindings || self.admission.is_full() => {
+                    status = BindStatus::Full;
+                }
+                None => id = self.make_binding(now, peer, interface as u16, request),
+            }
+        }
+        let reply = stoop_wire::bind::BindReply {
+            status,
+            nonce: request.nonce,
+            incarnation: self.admission.incarnation(),
+            silence_ms: u32::try_from(self.limits.silence.as_millis()).unwrap_or(u32::MAX),
+            max_message: stoop_wire::PACKET_DATA as u32,
+            host: self.host,
+            first: request.first,
+            procedures,
+            text: if status == BindStatus::NoSuchInterface {
+                self.interfaces.names()
+            } else {
+                Default::default()
+            },
+        };
+        Some((id, reply.encode()))
+    }
+
+    fn make_binding(&mut self, now: Instant, peer: P, interface: u16, request: &BindRequest) -> BindingId {
+        let together = self.host.can_run_together(&request.host);
+        let binding = Binding { host: peer.host(), interface, together, heard: now, lanes: Vec::new() };
+        let admission = &mut self.admission;
+        let id = self.bindings.insert(binding, || admission.draw());
+        self.admission.remember(now, peer.host(), request.nonce, id);
+        self.counters.bound += 1;
+        if self.next_sweep == Instant::NEVER {
+            self.next_sweep = now + self.sweep_interval();
+        }
+        id
+    }
+
+    /// Takes back an assignment whose answer has been sent: it is retained, and the call that has waited for this one
+    /// to return, if any, may start.
+    #[inline]
+    pub fn finish(&mut self, now: Instant, assignment: Assignment<P>) -> Next<P> {
+        self.running -= 1;
+        let Assignment { binding, lane, number, packet, len, deadline, .. } = assignment;
+        // The binding may have been given up meanwhile, and the answer with it.
+        let Some(binding) = self.bindings.get_mut(binding) else { return Next::Nothing };
+        let state = &mut binding.lanes[usize::from(lane.0)];
+        debug_assert_eq!(state.number, number);
+        state.end(Retained { packet, len, until: deadline });
+        match state.parked.take() {
+            None => Next::Nothing,
+            Some(parked) => self.start_parked(now, *parked),
+        }
+    }
+
+    #[cold]
+    fn start_parked(&mut self, now: Instant, parked: Parked<P>) -> Next<P> {
+        let (header, _) = Header::parse(&parked.packet).expect("parsed when it was parked");
+        let mut reply = Vec::new();
+        match self.start(now, parked.arrived, parked.peer, &header, &mut reply) {
+            Arrival::Run(assignment) => Next::Run(assignment, parked.packet),
+            Arrival::Reply => Next::Reply(parked.peer, reply),
+            Arrival::Nothing => Next::Nothing,
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) has something to do; [`Instant::NEVER`] without bindings.
+    pub fn next_timeout(&self) -> Instant {
+        self.next_sweep
+    }
+
+    fn sweep_interval(&self) -> Duration {
+        SWEEP_INTERVAL.min(self.limits.silence / 4)
+    }
+
+    /// Releases what silent peers hold.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if now < self.next_sweep {
+            return;
+        }
+        let (silence, spare) = (self.limits.silence, &mut self.spare);
+        let released = self.bindings.retain(|binding| {
+            for lane in &mut binding.lanes {
+                if let Some(packet) = lane.release(now)
+                    && spare.len() < SPARE_BUFFERS
+                {
+                    spare.push(wiped(packet));
+                }
+            }
+            binding.is_running() || now.since(binding.heard) < silence
+        });
+        self.counters.silent += released as u64;
+        self.next_sweep = if self.bindings.len() == 0 { Instant::NEVER } else { now + self.sweep_interval() };
+    }
+
+    /// From now on new calls and bindings are refused; what runs may finish, and its callers are answered.
+    pub fn shut_down(&mut self) {
+        self.shutting_down = true;
+    }
+
+    /// Calls given out that have not come back.
+    pub fn running(&self) -> usize {
+        self.running
+    }
+
+    /// Bindings known now.
+    pub fn bindings(&self) -> usize {
+        self.bindings.len()
+    }
+
+    /// What this server has seen so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Bytes held for bindings: their lanes, retained results and parked calls. For tests of what bounds it.
+    pub fn bytes_held(&self) -> usize {
+        self.bindings.bytes_held() + self.spare.iter().map(Vec::capacity).sum::<usize>()
+    }
+}
+
+/// Answers a packet about a call that is not new.
+fn repeat<P>(answer: Answer, header: &Header, lane: &LaneState<P>, reply: &mut Vec<u8>) -> Arrival<P> {
+    match answer {
+        Answer::Acknowledge => acknowledgement(header, reply),
+        Answer::Resend => {
+            reply.clear();
+            reply.extend_from_slice(lane.retained().expect("an ended call's answer is retained"));
+            Arrival::Reply
+        }
+        Answer::SayGone => {
+            let mut gone = Header::bare(Kind::Failure, header.binding, header.lane, header.number);
+            gone.time = FailureCode::ResultGone.code();
+            put(reply, &gone, &[]);
+            Arrival::Reply
+        }
+        Answer::Drop | Answer::Start | Answer::Park => Arrival::Nothing,
+    }
+}
+
+fn acknowledgement<P>(header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+    put(reply, &Header::bare(Kind::Acknowledgement, header.binding, header.lane, header.number), &[]);
+    Arrival::Reply
+}
+
+fn refusal<P>(header: &Header, code: RefusalCode, reply: &mut Vec<u8>) -> Arrival<P> {
+    let mut refused = Header::bare(Kind::Refusal, header.binding, header.lane, header.number);
+    refused.time = code.code();
+    put(reply, &refused, &[]);
+    Arrival::Reply
+}
+
+fn put(reply: &mut Vec<u8>, header: &Header, payload: &[u8]) {
+    reply.clear();
+    reply.extend_from_slice(&header.to_bytes());
+    reply.extend_from_slice(payload);
+}
+
+/// A packet that changes hands between bindings carries nothing of the old one: a VAR OUT argument is lent to the
+/// procedure as it lies.
+fn wiped(mut packet: Vec<u8>) -> Vec<u8> {
+    packet.fill(0);
+    packet
+}
+
+#[cfg(test)]
+mod tests;

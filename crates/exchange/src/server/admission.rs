@@ -1,0 +1,139 @@
+//! Who may have a binding: whoever shows, by returning a cookie, that it receives at the address it sends from.
+
+use crate::Instant;
+use alloc::collections::BTreeMap;
+use core::hash::Hasher;
+use core::time::Duration;
+use siphasher::sip::SipHasher24;
+use stoop_wire::{BindingId, Challenge};
+
+/// A cookie is good for this long at least and twice as long at most.
+const COOKIE_PERIOD: Duration = Duration::from_secs(10);
+
+/// Requests remembered for as long as their cookies are good. Bounded, or a flood of binds could fill our memory.
+const MAX_REMEMBERED: usize = 65_536;
+
+/// Draws numbers and recognises cookies, all from the secret of this start of the server.
+#[derive(Debug)]
+pub(super) struct Admission {
+    secret: [u64; 2],
+    drawn: u64,
+    /// Bindings made of late, by the nonce of their request and its sender, so that a repeated request makes no second one.
+    made: BTreeMap<(u64, [u8; 16]), (Instant, BindingId)>,
+}
+
+impl Admission {
+    pub(super) fn new(secret: [u64; 2]) -> Self {
+        Self { secret, drawn: 0, made: BTreeMap::new() }
+    }
+
+    fn keyed(&self, purpose: u8) -> SipHasher24 {
+        let mut hasher = SipHasher24::new_with_keys(self.secret[0], self.secret[1]);
+        hasher.write_u8(purpose);
+        hasher
+    }
+
+    /// Tells this start of the server from another.
+    pub(super) fn incarnation(&self) -> u64 {
+        self.keyed(0).finish()
+    }
+
+    /// 64 bits that nobody without the secret can foretell.
+    pub(super) fn draw(&mut self) -> u64 {
+        self.drawn += 1;
+        let mut hasher = self.keyed(1);
+        hasher.write_u64(self.drawn);
+        hasher.finish()
+    }
+
+    /// The cookie of an address for `nonce` at this time.
+    pub(super) fn cookie(&self, now: Instant, host: [u8; 16], port: u16, nonce: u64) -> Challenge {
+        self.cookie_of(period(now), host, port, nonce)
+    }
+
+    fn cookie_of(&self, period: u64, host: [u8; 16], port: u16, nonce: u64) -> Challenge {
+        let mut hasher = self.keyed(2);
+        hasher.write(&host);
+        hasher.write_u16(port);
+        hasher.write_u64(nonce);
+        hasher.write_u64(period);
+        Challenge(hasher.finish())
+    }
+
+    /// Whether `cookie` is one that this server sent to that address for `nonce` of late.
+    pub(super) fn admits(
+        &self,
+        now: Instant,
+        host: [u8; 16],
+        port: u16,
+        nonce: u64,
+        cookie: Challenge,
+    ) -> bool {
+        let period = period(now);
+        cookie == self.cookie_of(period, host, port, nonce)
+            || period > 0 && cookie == self.cookie_of(period - 1, host, port, nonce)
+    }
+
+    /// The binding made for a request with this nonce, if the request may be a repetition.
+    pub(super) fn made_for(&mut self, now: Instant, host: [u8; 16], nonce: u64) -> Option<BindingId> {
+        if self.is_full() {
+            self.made.retain(|_, (made, _)| now.since(*made) <= COOKIE_PERIOD * 2);
+        }
+        self.made.get(&(nonce, host)).map(|(_, id)| *id)
+    }
+
+    pub(super) fn remember(&mut self, now: Instant, host: [u8; 16], nonce: u64, id: BindingId) {
+        // While few, they are purged with every new one; later only when full, so that a bind costs no long walk.
+        if self.made.len() < 64 {
+            self.made.retain(|_, (made, _)| now.since(*made) <= COOKIE_PERIOD * 2);
+        }
+        self.made.insert((nonce, host), (now, id));
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.made.len() >= MAX_REMEMBERED
+    }
+}
+
+fn period(now: Instant) -> u64 {
+    now.as_nanos() / COOKIE_PERIOD.as_nanos() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOST: [u8; 16] = [1; 16];
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_nanos(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn a_cookie_is_good_for_its_address_and_request_and_time_only() {
+        let server = Admission::new([1, 2]);
+        let cookie = server.cookie(at(100), [1; 16], 7, 42);
+        assert!(server.admits(at(100), [1; 16], 7, 42, cookie));
+        assert!(server.admits(at(119), [1; 16], 7, 42, cookie));
+        assert!(!server.admits(at(120), [1; 16], 7, 42, cookie));
+        assert!(!server.admits(at(100), [2; 16], 7, 42, cookie));
+        assert!(!server.admits(at(100), [1; 16], 8, 42, cookie));
+        assert!(!server.admits(at(100), [1; 16], 7, 43, cookie));
+        assert!(!Admission::new([1, 3]).admits(at(100), [1; 16], 7, 42, cookie));
+    }
+
+    #[test]
+    fn a_repeated_request_is_recognised_for_as_long_as_its_cookie() {
+        let mut server = Admission::new([1, 2]);
+        server.remember(at(0), HOST, 1, BindingId(9));
+        server.remember(at(20), HOST, 2, BindingId(10));
+        assert_eq!(server.made_for(at(20), HOST, 1), Some(BindingId(9)));
+        server.remember(at(21), HOST, 3, BindingId(11));
+        assert_eq!(server.made_for(at(21), HOST, 1), None);
+    }
+
+    #[test]
+    fn every_start_has_an_incarnation_of_its_own() {
+        assert_ne!(Admission::new([1, 2]).incarnation(), Admission::new([1, 3]).incarnation());
+    }
+}

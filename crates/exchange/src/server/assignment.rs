@@ -1,0 +1,98 @@
+//! A call that is to run, with the packet for its answer.
+
+use super::Peer;
+use crate::Instant;
+use alloc::vec::Vec;
+use core::time::Duration;
+use stoop_wire::{
+    BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, RefusalCode,
+};
+
+/// Bytes of explanation that a refusal or failure carries at most.
+const MAX_DETAIL: usize = 512;
+
+/// A call given out to run. It must come back through [`Server::finish`](super::Server::finish), or its lane stays
+/// busy for ever.
+#[derive(Debug)]
+#[must_use = "an assignment must come back through Server::finish"]
+pub struct Assignment<P> {
+    /// Where the answer goes.
+    pub peer: P,
+    /// Number of the exported interface.
+    pub interface: u16,
+    /// Number of its procedure.
+    pub procedure: u16,
+    /// When the caller stops waiting.
+    pub deadline: Instant,
+    /// When the call packet arrived.
+    pub arrived: Instant,
+    /// Whether caller and server can run at the same time.
+    pub together: bool,
+    pub(super) binding: BindingId,
+    pub(super) lane: LaneId,
+    pub(super) number: CallNumber,
+    pub(super) packet: Vec<u8>,
+    pub(super) len: usize,
+}
+
+impl<P: Peer> Assignment<P> {
+    /// The result packet. The result belongs at [`HEADER_LEN`]; the bytes there are what an earlier call of the same
+    /// lane left, or zero.
+    #[inline]
+    pub fn packet_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.packet
+    }
+
+    /// Completes the packet as the result, of which `len` bytes have been written, and lends it to be sent.
+    ///
+    /// # Panics
+    /// When the packet does not have so many bytes: a mistake of the driver.
+    #[inline]
+    pub fn complete(&mut self, now: Instant, len: usize) -> &[u8] {
+        let at_server = u32::try_from(now.since(self.arrived).as_nanos()).unwrap_or(u32::MAX);
+        self.stamp(Kind::Result, len, at_server)
+    }
+
+    /// Completes the packet as a refusal: the procedure has not run and will not run for this call.
+    pub fn refuse(&mut self, code: RefusalCode, detail: &str) -> &[u8] {
+        let len = self.put_detail(detail);
+        self.stamp(Kind::Refusal, len, code.code())
+    }
+
+    /// Completes the packet as a failure: the procedure ran, but there is no result.
+    pub fn fail(&mut self, code: FailureCode, detail: &str) -> &[u8] {
+        let len = self.put_detail(detail);
+        self.stamp(Kind::Failure, len, code.code())
+    }
+
+    /// Time that is left to the caller's deadline.
+    #[inline]
+    pub fn left(&self, now: Instant) -> Duration {
+        self.deadline.since(now)
+    }
+
+    fn put_detail(&mut self, detail: &str) -> usize {
+        let len = detail.floor_char_boundary(MAX_DETAIL);
+        self.packet.resize(self.packet.len().max(MAX_DATAGRAM), 0);
+        self.packet[HEADER_LEN..HEADER_LEN + len].copy_from_slice(&detail.as_bytes()[..len]);
+        len
+    }
+
+    #[inline]
+    fn stamp(&mut self, kind: Kind, len: usize, time: u32) -> &[u8] {
+        self.len = HEADER_LEN + len;
+        let header = Header {
+            kind,
+            lane: self.lane,
+            procedure: self.procedure,
+            binding: self.binding,
+            number: self.number,
+            message_len: u32::try_from(len).expect("results are shorter than 4 GiB"),
+            offset: 0,
+            time,
+        };
+        let packet = &mut self.packet[..self.len];
+        packet[..HEADER_LEN].copy_from_slice(&header.to_bytes());
+        packet
+    }
+}

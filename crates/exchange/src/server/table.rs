@@ -1,0 +1,169 @@
+//! The bindings of a server, found by one index and one comparison.
+//!
+//! The server draws the numbers of its bindings, so it draws them such that the low bits of each lead to a place of
+//! its own: looking one up needs no hash and no search. Doubling the table keeps that true, for numbers that differ
+//! in their low k bits differ in their low k + 1.
+
+use super::lane::LaneState;
+use crate::Instant;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use stoop_wire::{BindingId, LaneId};
+
+/// What a server knows of one binding.
+#[derive(Debug)]
+pub(super) struct Binding<P> {
+    /// The address that bound, or that has shown since that it has the binding.
+    pub(super) host: [u8; 16],
+    pub(super) interface: u16,
+    /// Whether caller and server can run at the same time.
+    pub(super) together: bool,
+    pub(super) heard: Instant,
+    pub(super) lanes: Vec<LaneState<P>>,
+}
+
+impl<P> Binding<P> {
+    /// The lane of that number, made when it is first used; `None` when it is beyond `limit`.
+    #[inline]
+    pub(super) fn lane_mut(&mut self, lane: LaneId, limit: u16) -> Option<&mut LaneState<P>> {
+        let index = usize::from(lane.0);
+        if index >= self.lanes.len() {
+            if lane.0 >= limit {
+                return None;
+            }
+            self.lanes.resize_with(index + 1, LaneState::default);
+        }
+        Some(&mut self.lanes[index])
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.lanes.iter().any(LaneState::is_running)
+    }
+}
+
+/// All bindings. The number of places is a power of two, and at most half of them are taken.
+#[derive(Debug)]
+pub(super) struct Table<P> {
+    places: Vec<Option<Place<P>>>,
+    len: usize,
+}
+
+type Place<P> = (BindingId, Box<Binding<P>>);
+
+impl<P> Default for Table<P> {
+    fn default() -> Self {
+        Self { places: Vec::new(), len: 0 }
+    }
+}
+
+const FEWEST_PLACES: usize = 16;
+
+impl<P> Table<P> {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    fn place(&self, id: BindingId) -> usize {
+        id.0 as usize & self.places.len().wrapping_sub(1)
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, id: BindingId) -> Option<&mut Binding<P>> {
+        let place = self.place(id);
+        match self.places.get_mut(place) {
+            Some(Some((theirs, binding))) if *theirs == id => Some(binding),
+            _ => None,
+        }
+    }
+
+    /// Takes in a binding under a number of `draw`'s, which must give 64 random bits each time.
+    pub(super) fn insert(&mut self, binding: Binding<P>, mut draw: impl FnMut() -> u64) -> BindingId {
+        if 2 * (self.len + 1) > self.places.len() {
+            self.grow();
+        }
+        loop {
+            // At least every second number leads to a free place.
+            let id = BindingId(draw());
+            let place = self.place(id);
+            if id != BindingId::NONE && self.places[place].is_none() {
+                self.places[place] = Some((id, Box::new(binding)));
+                self.len += 1;
+                return id;
+            }
+        }
+    }
+
+    fn grow(&mut self) {
+        let doubled = (2 * self.places.len()).max(FEWEST_PLACES);
+        let old = core::mem::take(&mut self.places);
+        self.places.resize_with(doubled, || None);
+        for (id, binding) in old.into_iter().flatten() {
+            let place = self.place(id);
+            self.places[place] = Some((id, binding));
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: BindingId) {
+        let place = self.place(id);
+        if self.get_mut(id).is_some() {
+            self.places[place] = None;
+            self.len -= 1;
+        }
+    }
+
+    /// Removes the bindings for which `keep` is false, and counts them.
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&mut Binding<P>) -> bool) -> usize {
+        let before = self.len;
+        for place in &mut self.places {
+            if place.as_mut().is_some_and(|(_, binding)| !keep(binding)) {
+                *place = None;
+                self.len -= 1;
+            }
+        }
+        before - self.len
+    }
+
+    pub(super) fn bytes_held(&self) -> usize {
+        let of_binding = |(_, binding): &Place<P>| {
+            size_of::<Binding<P>>() + binding.lanes.iter().map(LaneState::bytes_held).sum::<usize>()
+        };
+        self.places.capacity() * size_of::<Option<Place<P>>>()
+            + self.places.iter().flatten().map(of_binding).sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn binding() -> Binding<()> {
+        let lanes = Vec::new();
+        Binding { host: [0; 16], interface: 0, together: true, heard: Instant::default(), lanes }
+    }
+
+    #[test]
+    fn every_binding_is_found_while_the_table_grows_and_shrinks() {
+        let mut table = Table::default();
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut draw = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        let ids: Vec<BindingId> = (0..5000).map(|_| table.insert(binding(), &mut draw)).collect();
+        assert!(ids.iter().all(|id| table.get_mut(*id).is_some()));
+        ids.iter().step_by(2).for_each(|id| table.remove(*id));
+        assert_eq!(table.len(), 2500);
+        for (i, id) in ids.iter().enumerate() {
+            assert_eq!(table.get_mut(*id).is_some(), i % 2 == 1);
+        }
+        assert!(table.get_mut(BindingId(ids[1].0 ^ 1 << 60)).is_none(), "all 64 bits count");
+    }
+
+    #[test]
+    fn an_empty_table_knows_nothing() {
+        assert!(Table::<()>::default().get_mut(BindingId(7)).is_none());
+    }
+}

@@ -1,0 +1,326 @@
+use super::*;
+use crate::{Interface, Procedure};
+use alloc::vec;
+use stoop_wire::Challenge;
+use stoop_wire::bind::BindReply;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Host(u8);
+
+impl Peer for Host {
+    fn host(&self) -> [u8; 16] {
+        [self.0; 16]
+    }
+    fn port(&self) -> u16 {
+        7
+    }
+}
+
+const CALLER: Host = Host(1);
+
+fn at(millis: u64) -> Instant {
+    Instant::from_nanos(millis * 1_000_000)
+}
+
+/// A server of one interface with two procedures, and a binding to it.
+fn bound() -> (Server<Host>, BindingId) {
+    let procedure = |name: &str| Procedure { name: name.into(), signature: name.into() };
+    let interface = Interface { name: "I".into(), procedures: vec![procedure("a"), procedure("b")] };
+    let mut server =
+        Server::new(Interfaces::new([interface]), Limits::default(), HostFacts::default(), [1, 2]);
+    let binding = bind(&mut server, 5).expect("there is room");
+    (server, binding)
+}
+
+fn bind(server: &mut Server<Host>, nonce: u64) -> Option<BindingId> {
+    let mut request = BindRequest {
+        nonce,
+        cookie: Challenge(0),
+        flags: 0,
+        host: HostFacts::default(),
+        first: 0,
+        interface: "I".into(),
+        fingerprints: vec![],
+    };
+    let mut reply = Vec::new();
+    server.handle_packet(at(0), CALLER, &bind_packet(&request), &mut reply);
+    request.cookie = Header::parse(&reply).unwrap().0.challenge().expect("a challenge first");
+    server.handle_packet(at(0), CALLER, &bind_packet(&request), &mut reply);
+    let (header, payload) = Header::parse(&reply).unwrap();
+    let reply = BindReply::decode(payload).unwrap();
+    (reply.status == BindStatus::Bound).then_some(header.binding)
+}
+
+fn bind_packet(request: &BindRequest) -> Vec<u8> {
+    let payload = request.encode();
+    let mut header = Header::bare(Kind::Bind, BindingId::NONE, LaneId(0), CallNumber(0));
+    header.message_len = payload.len() as u32;
+    [&header.to_bytes()[..], &payload].concat()
+}
+
+fn packet(kind: Kind, binding: BindingId, number: u32) -> Vec<u8> {
+    let mut header = Header::bare(kind, binding, LaneId(0), CallNumber(number));
+    header.time = 1_000_000;
+    header.to_bytes().to_vec()
+}
+
+/// What the server makes of a packet: its reply's kind and reason, or an assignment.
+enum Made {
+    Run(Assignment<Host>),
+    Reply(Kind, u32),
+    Nothing,
+}
+
+fn give_from(server: &mut Server<Host>, from: Host, now: Instant, packet: &[u8]) -> Made {
+    let mut reply = Vec::new();
+    match server.handle_packet(now, from, packet, &mut reply) {
+        Arrival::Run(assignment) => Made::Run(assignment),
+        Arrival::Nothing => Made::Nothing,
+        Arrival::Reply => {
+            let (header, _) = Header::parse(&reply).unwrap();
+            Made::Reply(header.kind, header.time)
+        }
+    }
+}
+
+fn give(server: &mut Server<Host>, packet: &[u8]) -> Made {
+    give_from(server, CALLER, at(1), packet)
+}
+
+fn run(server: &mut Server<Host>, packet: &[u8]) -> Assignment<Host> {
+    let Made::Run(assignment) = give(server, packet) else { panic!("not run") };
+    assignment
+}
+
+fn finish(server: &mut Server<Host>, mut assignment: Assignment<Host>) -> Next<Host> {
+    assignment.complete(at(2), 3);
+    server.finish(at(2), assignment)
+}
+
+#[test]
+fn a_duplicate_of_an_answered_call_gets_the_same_answer_and_is_not_run() {
+    let (mut server, binding) = bound();
+    let call = packet(Kind::Call, binding, 1);
+    let mut assignment = run(&mut server, &call);
+    assignment.packet_mut()[HEADER_LEN..HEADER_LEN + 3].copy_from_slice(b"abc");
+    let sent = assignment.complete(at(2), 3).to_vec();
+    server.finish(at(2), assignment);
+    let mut reply = Vec::new();
+    assert!(matches!(server.handle_packet(at(3), CALLER, &call, &mut reply), Arrival::Reply));
+    assert_eq!(reply, sent);
+    assert_eq!(server.counters().calls, 1);
+}
+
+#[test]
+fn a_duplicate_of_a_running_call_is_acknowledged() {
+    let (mut server, binding) = bound();
+    let _running = run(&mut server, &packet(Kind::Call, binding, 1));
+    for kind in [Kind::Call, Kind::Probe] {
+        let made = give(&mut server, &packet(kind, binding, 1));
+        assert!(matches!(made, Made::Reply(Kind::Acknowledgement, _)));
+    }
+}
+
+#[test]
+fn a_late_duplicate_of_an_earlier_call_is_dropped() {
+    let (mut server, binding) = bound();
+    for number in 1..=2 {
+        let assignment = run(&mut server, &packet(Kind::Call, binding, number));
+        finish(&mut server, assignment);
+    }
+    assert!(matches!(give(&mut server, &packet(Kind::Call, binding, 1)), Made::Nothing));
+}
+
+#[test]
+fn a_newer_call_starts_only_when_the_running_one_has_returned() {
+    let (mut server, binding) = bound();
+    let first = run(&mut server, &packet(Kind::Call, binding, 1));
+    assert!(matches!(
+        give(&mut server, &packet(Kind::Call, binding, 2)),
+        Made::Reply(Kind::Acknowledgement, _)
+    ));
+    assert!(matches!(
+        give(&mut server, &packet(Kind::Call, binding, 3)),
+        Made::Reply(Kind::Acknowledgement, _)
+    ));
+    assert!(
+        matches!(give(&mut server, &packet(Kind::Call, binding, 2)), Made::Reply(..)),
+        "3 has superseded 2, which is not forgotten for that"
+    );
+    let Next::Run(second, parked) = finish(&mut server, first) else { panic!("nothing parked") };
+    assert_eq!((second.number, parked.to_vec()), (CallNumber(3), packet(Kind::Call, binding, 3)));
+    assert!(matches!(finish(&mut server, second), Next::Nothing));
+}
+
+#[test]
+fn a_refusal_is_sticky() {
+    let (mut server, binding) = bound();
+    let call = packet(Kind::Call, binding, 1);
+    let mut assignment = run(&mut server, &call);
+    assignment.refuse(RefusalCode::Overloaded, "");
+    server.finish(at(2), assignment);
+    let overloaded = RefusalCode::Overloaded.code();
+    for _ in 0..2 {
+        assert!(matches!(give(&mut server, &call), Made::Reply(Kind::Refusal, code) if code == overloaded));
+    }
+}
+
+#[test]
+fn an_unknown_procedure_is_refused_for_good() {
+    let (mut server, binding) = bound();
+    let mut header = Header::bare(Kind::Call, binding, LaneId(0), CallNumber(1));
+    header.procedure = 2;
+    let unknown = RefusalCode::UnknownProcedure.code();
+    for _ in 0..2 {
+        assert!(
+            matches!(give(&mut server, &header.to_bytes()), Made::Reply(Kind::Refusal, code) if code == unknown)
+        );
+    }
+}
+
+#[test]
+fn a_binding_is_of_no_use_from_another_address_until_that_has_shown_that_it_receives() {
+    let (mut server, binding) = bound();
+    let call = packet(Kind::Call, binding, 1);
+    let mut reply = Vec::new();
+    server.handle_packet(at(1), Host(2), &call, &mut reply);
+    let (challenge, _) = Header::parse(&reply).unwrap();
+    let cookie = challenge.challenge().expect("a challenge");
+    assert!(reply.len() <= call.len());
+    let forged = challenge.with_challenge(Kind::Proof, Challenge(cookie.0 ^ 1)).to_bytes();
+    give_from(&mut server, Host(2), at(1), &forged);
+    assert!(matches!(give_from(&mut server, Host(2), at(1), &call), Made::Reply(Kind::Challenge, _)));
+    let proof = challenge.with_challenge(Kind::Proof, cookie).to_bytes();
+    give_from(&mut server, Host(2), at(1), &proof);
+    assert!(matches!(give_from(&mut server, Host(2), at(1), &call), Made::Run(_)));
+}
+
+#[test]
+fn a_binding_that_is_not_known_is_refused() {
+    let (mut server, binding) = bound();
+    let code = RefusalCode::UnknownBinding.code();
+    let foreign = packet(Kind::Call, BindingId(binding.0 ^ 1 << 63), 1);
+    assert!(matches!(give(&mut server, &foreign), Made::Reply(Kind::Refusal, c) if c == code));
+    give(&mut server, &packet(Kind::Unbind, binding, 0));
+    assert!(
+        matches!(give(&mut server, &packet(Kind::Call, binding, 1)), Made::Reply(Kind::Refusal, c) if c == code)
+    );
+}
+
+#[test]
+fn a_stranger_cannot_unbind() {
+    let (mut server, binding) = bound();
+    give_from(&mut server, Host(2), at(1), &packet(Kind::Unbind, binding, 0));
+    assert_eq!(server.bindings(), 1);
+}
+
+#[test]
+fn an_answer_is_let_go_when_its_caller_has_stopped_waiting() {
+    let (mut server, binding) = bound();
+    let call = packet(Kind::Call, binding, 1);
+    let assignment = run(&mut server, &call);
+    finish(&mut server, assignment);
+    let held = server.bytes_held();
+    server.handle_timeout(server.next_timeout());
+    assert!(server.bytes_held() <= held);
+    let gone = FailureCode::ResultGone.code();
+    assert!(
+        matches!(give(&mut server, &call), Made::Reply(Kind::Failure, code) if code == gone),
+        "it does not run again"
+    );
+}
+
+#[test]
+fn a_silent_peer_is_released_and_a_running_call_holds_its_binding() {
+    let (mut server, idle) = bound();
+    let busy = bind(&mut server, 6).unwrap();
+    let running = run(&mut server, &packet(Kind::Call, busy, 1));
+    let silence = Limits::default().silence;
+    while server.bindings() > 1 {
+        server.handle_timeout(server.next_timeout());
+    }
+    assert!(server.next_timeout() >= at(0) + silence);
+    assert!(matches!(give(&mut server, &packet(Kind::Call, idle, 1)), Made::Reply(Kind::Refusal, _)));
+    finish(&mut server, running);
+    server.handle_timeout(server.next_timeout());
+    assert_eq!((server.bindings(), server.next_timeout()), (0, Instant::NEVER));
+}
+
+#[test]
+fn a_reused_packet_carries_nothing_of_another_binding() {
+    let (mut server, first) = bound();
+    let mut assignment = run(&mut server, &packet(Kind::Call, first, 1));
+    assignment.packet_mut().fill(0xaa);
+    finish(&mut server, assignment);
+    server.handle_timeout(server.next_timeout());
+    let second = bind(&mut server, 6).unwrap();
+    let mut assignment = run(&mut server, &packet(Kind::Call, second, 1));
+    assert!(assignment.packet_mut().iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn while_shutting_down_what_runs_is_answered_and_nothing_new_starts() {
+    let (mut server, binding) = bound();
+    let call = packet(Kind::Call, binding, 1);
+    let running = run(&mut server, &call);
+    server.shut_down();
+    assert!(matches!(give(&mut server, &call), Made::Reply(Kind::Acknowledgement, _)));
+    let mut other_lane = Header::bare(Kind::Call, binding, LaneId(1), CallNumber(1));
+    other_lane.time = 1000;
+    let code = RefusalCode::ShuttingDown.code();
+    assert!(matches!(give(&mut server, &other_lane.to_bytes()), Made::Reply(Kind::Refusal, c) if c == code));
+    assert_eq!(bind(&mut server, 8), None);
+    finish(&mut server, running);
+    assert_eq!(server.running(), 0);
+    assert!(matches!(give(&mut server, &call), Made::Reply(Kind::Result, _)));
+}
+
+#[test]
+fn a_server_holds_no_more_bindings_than_its_limit() {
+    let (mut server, _) = bound();
+    server.limits.bindings = 3;
+    let made = (100..110).filter(|nonce| bind(&mut server, *nonce).is_some()).count();
+    assert_eq!((made, server.bindings()), (2, 3));
+}
+
+#[test]
+fn lanes_beyond_the_limit_are_refused_and_take_no_memory() {
+    let (mut server, binding) = bound();
+    let held = server.bytes_held();
+    let header = Header::bare(Kind::Call, binding, LaneId(u16::MAX), CallNumber(1));
+    let code = RefusalCode::TooManyLanes.code();
+    assert!(matches!(give(&mut server, &header.to_bytes()), Made::Reply(Kind::Refusal, c) if c == code));
+    assert_eq!(server.bytes_held(), held);
+}
+
+#[test]
+fn a_message_of_several_packets_is_refused() {
+    let (mut server, binding) = bound();
+    let mut header = Header::bare(Kind::Call, binding, LaneId(0), CallNumber(1));
+    header.message_len = 1441;
+    let packet = [&header.to_bytes()[..], &[0; 1440]].concat();
+    let code = RefusalCode::MessageTooLarge.code();
+    assert!(matches!(give(&mut server, &packet), Made::Reply(Kind::Refusal, c) if c == code));
+    header.offset = 1440;
+    assert!(matches!(give(&mut server, &[&header.to_bytes()[..], &[0]].concat()), Made::Nothing));
+}
+
+#[test]
+fn memory_is_bounded_whatever_one_binding_sends() {
+    let (mut server, binding) = bound();
+    for lane in 0..2000 {
+        let mut header = Header::bare(Kind::Call, binding, LaneId(lane), CallNumber(1));
+        header.message_len = 1440;
+        let mut packet = [&header.to_bytes()[..], &[0; 1440]].concat();
+        let running = give(&mut server, &packet);
+        for number in 2..4 {
+            packet[16] = number;
+            give(&mut server, &packet);
+        }
+        if let Made::Run(assignment) = running {
+            finish(&mut server, assignment);
+        }
+    }
+    let lanes = usize::from(Limits::default().lanes);
+    assert!(server.bytes_held() < 2 * lanes * (2 * MAX_DATAGRAM + 128), "{}", server.bytes_held());
+}
