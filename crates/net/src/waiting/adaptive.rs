@@ -1,0 +1,224 @@
+//! The decision before each wait: how long to spin before sleeping.
+//!
+//! Plain arithmetic on numbers handed in: no clock, no system call, no atomics; a few nanoseconds a call.
+
+use super::{MachineCosts, Waiting};
+use crate::host::{self, HostFacts};
+
+/// With whom an end shares the processors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Company {
+    /// Both ends can run at the same time ([`host::can_run_together`]).
+    pub together: bool,
+    /// How many threads of this process may wait while one of them spins. More, and all sleep: eight
+    /// blocking callers on one processor make 140,000 calls a second, and one spinner among them costs
+    /// the others its time slices.
+    pub waiting_max: u32,
+}
+
+impl Company {
+    /// From the facts that both ends told when they bound.
+    ///
+    /// A peer on the same kernel needs a processor of its own, unless it is bound to one that this
+    /// process does not use.
+    pub fn of(own: &HostFacts, peer: &HostFacts) -> Self {
+        let elsewhere = peer.only_cpu.is_some() && own.only_cpu.is_some() && peer.only_cpu != own.only_cpu;
+        let left_to_peer = u32::from(own.shares_kernel_with(peer) && !elsewhere);
+        Self {
+            together: host::can_run_together(own, peer),
+            waiting_max: own.cpus.saturating_sub(left_to_peer).max(1),
+        }
+    }
+}
+
+/// One lane's (or endpoint's) way of waiting: for the result of a call at a caller, for the next call
+/// at a server.
+///
+/// Each wait goes: [`begin`](Self::begin); while [`keeps_spinning`](Self::keeps_spinning), look; if
+/// nothing came, [`sleeps`](Self::sleeps) and sleep in the kernel; [`arrived`](Self::arrived) when
+/// something came. A wait that ends otherwise is just left; the next `begin` forgets it.
+///
+/// The adaptive rule, with *W* for the cost of a wake-up:
+///
+/// - Never spin when the ends cannot run together, or in a crowd.
+/// - Spin while the mean wait is below 2 *W*, and for 2 *W* at most. Without knowing the future, spinning
+///   for the cost of sleeping and then sleeping costs at most twice the best choice. It is 2 *W* and not
+///   1 *W* because of the other end: while it sleeps between two calls, its own wake-up is part of our
+///   wait, and two ends that both sleep must find out that neither needs to.
+/// - The mean counts each wait as 4 *W* at most, so that a rare long call does not hide that most are short.
+/// - When a spin ran out and then, once asleep, the wait ended within *W*/2, the peer had needed our
+///   processor (across processors it would have taken *W*): sleep for a number of waits that doubles each
+///   time up to 1024, and is forgotten when a spin succeeds.
+/// - While the mean forbids spinning, every 64th wait spins anyway; when that finds something, the mean
+///   starts from there.
+#[derive(Clone, Debug)]
+pub struct Wait {
+    waiting: Waiting,
+    company: Company,
+    wake_up_ns: u64,
+    mean_ns: u64,
+    /// Waits still to sleep at once, because the processor seems to be shared.
+    hold_off: u32,
+    /// What `hold_off` becomes at the next such sign.
+    hold_off_next: u32,
+    /// Waits forbidden by the mean since the last trial.
+    untried: u32,
+    began_ns: u64,
+    spin_until_ns: u64,
+    slept_ns: Option<u64>,
+    counts: WaitCounts,
+}
+
+/// How often each way was taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitCounts {
+    /// Waits that ended while spinning: the fast path.
+    pub spun: u64,
+    /// Waits that slept after spinning in vain.
+    pub spun_then_slept: u64,
+    /// Waits that slept at once.
+    pub slept: u64,
+}
+
+/// Weight of the newest wait in the mean: one in this many.
+const MEAN_OF: u64 = 4;
+const HOLD_OFF_MAX: u32 = 1024;
+const TRIAL_EVERY: u32 = 64;
+
+impl Wait {
+    /// A wait that knows nothing yet of this lane, and begins by spinning if it may.
+    pub fn new(waiting: Waiting, costs: MachineCosts, company: Company) -> Self {
+        Self {
+            waiting,
+            company,
+            // Spinning shorter than a few looks would be no spinning.
+            wake_up_ns: costs.wake_up_ns.max(2 * costs.spin_pass_ns),
+            mean_ns: 0,
+            hold_off: 0,
+            hold_off_next: 1,
+            untried: 0,
+            began_ns: 0,
+            spin_until_ns: 0,
+            slept_ns: None,
+            counts: WaitCounts::default(),
+        }
+    }
+
+    /// Takes note that the company has changed: at a server, when another caller binds.
+    pub fn set_company(&mut self, company: Company) {
+        self.company = company;
+    }
+
+    /// A wait begins at `now_ns`. Returns how long to spin, in nanoseconds: 0 to sleep at once, `u64::MAX`
+    /// for ever. `waiting` is how many threads of this process wait, this one included
+    /// ([`Crowd`](super::Crowd)).
+    #[inline]
+    pub fn begin(&mut self, now_ns: u64, waiting: u32) -> u64 {
+        let spin_ns = match self.waiting {
+            Waiting::Block => 0,
+            Waiting::Spin => u64::MAX,
+            Waiting::Adaptive if !self.company.together || waiting > self.company.waiting_max => 0,
+            Waiting::Adaptive => self.adaptive_spin_ns(),
+        };
+        self.began_ns = now_ns;
+        self.spin_until_ns = now_ns.saturating_add(spin_ns);
+        self.slept_ns = None;
+        spin_ns
+    }
+
+    #[inline]
+    fn adaptive_spin_ns(&mut self) -> u64 {
+        if self.hold_off > 0 {
+            self.hold_off -= 1;
+            return 0;
+        }
+        if self.mean_ns < self.spin_ns_max() {
+            return self.spin_ns_max();
+        }
+        self.untried += 1;
+        if self.untried < TRIAL_EVERY {
+            return 0;
+        }
+        self.untried = 0;
+        self.spin_ns_max()
+    }
+
+    #[inline]
+    fn spin_ns_max(&self) -> u64 {
+        2 * self.wake_up_ns
+    }
+
+    /// Whether to look once more before sleeping. `waiting` as in [`begin`](Self::begin): a crowd that
+    /// gathers ends the spin.
+    #[inline]
+    pub fn keeps_spinning(&self, now_ns: u64, waiting: u32) -> bool {
+        now_ns < self.spin_until_ns
+            && (waiting <= self.company.waiting_max || self.waiting != Waiting::Adaptive)
+    }
+
+    /// The thread goes to sleep at `now_ns`. Said again within one wait (after a retransmission), it
+    /// changes nothing.
+    pub fn sleeps(&mut self, now_ns: u64) {
+        self.slept_ns.get_or_insert(now_ns);
+    }
+
+    /// What was waited for came at `now_ns`, seen by the thread that waited.
+    #[inline]
+    pub fn arrived(&mut self, now_ns: u64) {
+        let waited_ns = now_ns.saturating_sub(self.began_ns);
+        match self.slept_ns {
+            None => self.arrived_while_spinning(waited_ns),
+            Some(slept_ns) => self.arrived_asleep(waited_ns, now_ns.saturating_sub(slept_ns)),
+        }
+    }
+
+    #[inline]
+    fn arrived_while_spinning(&mut self, waited_ns: u64) {
+        self.counts.spun += 1;
+        self.hold_off_next = 1;
+        // After a successful trial the old mean, of waits that slept, counts no more.
+        if self.mean_ns >= self.spin_ns_max() {
+            self.mean_ns = waited_ns;
+        }
+        self.follow(waited_ns);
+    }
+
+    #[cold]
+    fn arrived_asleep(&mut self, waited_ns: u64, asleep_ns: u64) {
+        let spun = self.spin_until_ns > self.began_ns;
+        let ran_out = spun && self.slept_ns >= Some(self.spin_until_ns);
+        match spun {
+            true => self.counts.spun_then_slept += 1,
+            false => self.counts.slept += 1,
+        }
+        if ran_out && asleep_ns < self.wake_up_ns / 2 {
+            self.hold_off = self.hold_off_next;
+            self.hold_off_next = (2 * self.hold_off_next).min(HOLD_OFF_MAX);
+        } else if asleep_ns >= self.wake_up_ns {
+            // As long as a wake-up from another processor: perhaps it is shared no more.
+            self.hold_off /= 2;
+        }
+        self.follow(waited_ns.saturating_sub(self.wake_up_ns));
+    }
+
+    /// Brings one more wait, without its own wake-up, into the mean.
+    #[inline]
+    fn follow(&mut self, waited_ns: u64) {
+        let waited_ns = waited_ns.min(4 * self.wake_up_ns);
+        self.mean_ns = (self.mean_ns * (MEAN_OF - 1) + waited_ns) / MEAN_OF;
+    }
+
+    /// How often each way was taken so far.
+    pub fn counts(&self) -> WaitCounts {
+        self.counts
+    }
+
+    /// The mean of the last few waits without the wake-up, in nanoseconds, each counted as four
+    /// wake-ups at most.
+    pub fn mean_ns(&self) -> u64 {
+        self.mean_ns
+    }
+}
+
+#[cfg(test)]
+mod tests;

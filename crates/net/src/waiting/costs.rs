@@ -1,0 +1,164 @@
+//! What waiting costs on this machine, measured once per process in a few milliseconds.
+
+use crate::clock::now_ns;
+use crate::host;
+use rustix::thread::futex;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::thread;
+
+use crate::udp::{Patience, ServerSocket};
+
+/// What waiting costs on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MachineCosts {
+    /// From one thread's waking another, asleep on another processor, until that one runs.
+    pub wake_up_ns: u64,
+    /// One look at an empty socket.
+    pub spin_pass_ns: u64,
+}
+
+impl MachineCosts {
+    /// What is assumed where it cannot be measured: a virtual machine whose idle processors halt.
+    pub const ASSUMED: Self = Self { wake_up_ns: 40_000, spin_pass_ns: 200 };
+
+    /// The costs of this machine. The first call measures them, which takes two threads and 1 to 4 ms
+    /// once; all others read them.
+    ///
+    /// A process that may use only one processor cannot measure the wake-up between two, and assumes it.
+    pub fn of_this_machine() -> Self {
+        static COSTS: OnceLock<MachineCosts> = OnceLock::new();
+        *COSTS.get_or_init(|| Self {
+            wake_up_ns: measure_wake_up().unwrap_or(Self::ASSUMED.wake_up_ns),
+            spin_pass_ns: measure_spin_pass().unwrap_or(Self::ASSUMED.spin_pass_ns),
+        })
+    }
+}
+
+/// There and back this often; the median of so few is steady enough for a rule that forgives a factor
+/// of two.
+const ROUNDS: usize = 15;
+/// Then the measuring stops, whatever it has.
+const TIME_MAX_NS: u64 = 3_000_000;
+/// A figure beyond these bounds was disturbed (the other processor happened to be awake, or was taken
+/// away), or is not worth following.
+const WAKE_UP_NS: std::ops::RangeInclusive<u64> = 20_000..=200_000;
+
+/// Half of a futex round trip between two threads on two processors; `None` with fewer of them.
+fn measure_wake_up() -> Option<u64> {
+    let cpus = host::allowed_cpus();
+    let (&here, &there) = (cpus.first()?, cpus.get(1)?);
+    let ball = Ball::default();
+    let mut rounds = thread::scope(|scope| {
+        thread::Builder::new().spawn_scoped(scope, || ball.return_all(there)).ok()?;
+        let server = thread::Builder::new().spawn_scoped(scope, || ball.serve_all(here));
+        if server.is_err() {
+            ball.hold(END);
+        }
+        server.ok()?.join().ok()
+    })?;
+    rounds.sort_unstable();
+    let median = *rounds.get(rounds.len() / 2)?;
+    Some((median / 2).clamp(*WAKE_UP_NS.start(), *WAKE_UP_NS.end()))
+}
+
+/// What two threads throw to each other: the word says who has it.
+#[derive(Default)]
+struct Ball(AtomicU32);
+
+const SERVER: u32 = 0;
+const RETURNER: u32 = 1;
+const END: u32 = 2;
+
+impl Ball {
+    /// Measures round trips, in nanoseconds; the first, which waits for the other thread's start, is left out.
+    fn serve_all(&self, cpu: u32) -> Vec<u64> {
+        // Where pinning is refused, the figure is that of two threads placed by the kernel.
+        let _ = host::pin_to(cpu);
+        let mut rounds = Vec::with_capacity(ROUNDS);
+        let began = now_ns();
+        self.round_trip();
+        while rounds.len() < ROUNDS && (rounds.is_empty() || now_ns() - began < TIME_MAX_NS) {
+            rounds.push(self.round_trip());
+        }
+        self.hold(END);
+        rounds
+    }
+
+    fn round_trip(&self) -> u64 {
+        let sent = now_ns();
+        self.hold(RETURNER);
+        self.wait_while(RETURNER);
+        now_ns() - sent
+    }
+
+    fn return_all(&self, cpu: u32) {
+        let _ = host::pin_to(cpu);
+        loop {
+            self.wait_while(SERVER);
+            if self.0.load(SeqCst) == END {
+                return;
+            }
+            self.hold(SERVER);
+        }
+    }
+
+    fn hold(&self, who: u32) {
+        self.0.store(who, SeqCst);
+        // Waking a live word fails in no way that matters: the waiter looks at the word again.
+        let _ = futex::wake(&self.0, futex::Flags::PRIVATE, 1);
+    }
+
+    fn wait_while(&self, who: u32) {
+        while self.0.load(SeqCst) == who {
+            let _ = futex::wait(&self.0, futex::Flags::PRIVATE, who, None);
+        }
+    }
+}
+
+/// The least mean of a few series of looks at an empty socket.
+fn measure_spin_pass() -> Option<u64> {
+    const SERIES: usize = 5;
+    const PASSES: u64 = 32;
+    let socket = ServerSocket::bind(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)).ok()?;
+    let mut buffer = [0; 64];
+    let series = (0..SERIES).map(|_| {
+        let began = now_ns();
+        for _ in 0..PASSES {
+            let _ = socket.recv(&mut buffer, Patience::DontWait);
+        }
+        (now_ns() - began) / PASSES
+    });
+    series.min().map(|pass_ns| pass_ns.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_are_measured_once_and_within_bounds() {
+        let costs = MachineCosts::of_this_machine();
+        assert!(WAKE_UP_NS.contains(&costs.wake_up_ns), "{costs:?}");
+        assert!(costs.spin_pass_ns > 0, "{costs:?}");
+        assert_eq!(MachineCosts::of_this_machine(), costs);
+    }
+
+    #[test]
+    fn measuring_leaves_the_threads_placement_alone() {
+        let before = host::allowed_cpus();
+        measure_wake_up();
+        assert_eq!(host::allowed_cpus(), before);
+    }
+
+    #[test]
+    fn one_processor_alone_measures_no_wake_up() {
+        thread::spawn(|| {
+            host::pin_to(host::allowed_cpus()[0]).unwrap();
+            assert_eq!(measure_wake_up(), None);
+        })
+        .join()
+        .unwrap();
+    }
+}
