@@ -1,1 +1,42 @@
 //! The native form: how Rust values lie in a call packet.
+//!
+//! Little-endian, naturally aligned relative to the start of the payload, written in order, so that on the machines of
+//! today a value of a fixed size is marshaled by plain loads and stores. `docs/native-form.md` has every byte.
+//!
+//! - [`Data`] is what can travel: scalars, strings, collections, and whatever derives it.
+//! - [`Writer`] fills the payload of a packet, and refuses what does not fit.
+//! - [`Reader`] takes a payload apart, trusting nothing in it: see the bounds in [`limits`].
+//!
+//! Programs do not use this crate directly: `stoop` exports what they need.
+
+#![forbid(unsafe_code)]
+
+mod choice;
+mod data;
+mod description;
+mod error;
+mod fixed;
+mod keyed;
+mod layout;
+pub mod limits;
+mod net;
+mod pointer;
+mod reader;
+mod scalar;
+mod sequence;
+mod shared;
+mod time;
+mod tuple;
+mod view;
+mod writer;
+
+pub use data::Data;
+pub use description::Description;
+pub use error::{DecodeError, EncodeError};
+pub use fixed::{FixedReader, FixedWriter};
+pub use layout::Layout;
+pub use reader::Reader;
+pub use scalar::Scalar;
+pub use shared::Shared;
+pub use view::{Extent, OutView, View, Views};
+pub use writer::Writer;

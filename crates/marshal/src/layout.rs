@@ -1,0 +1,115 @@
+//! What is known of a type's bytes before any value is seen.
+
+/// Size and alignment of a type in the native form.
+///
+/// A type is *fixed* when all its values take the same number of bytes; it then lies as a C struct would: every field
+/// at a multiple of its own alignment, the whole padded to a multiple of the largest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    size: Option<usize>,
+    align: usize,
+    min: usize,
+}
+
+impl Layout {
+    /// A fixed type of `size` bytes at multiples of `align`, which is a power of two of at most 16.
+    pub const fn fixed(size: usize, align: usize) -> Self {
+        assert!(align.is_power_of_two() && align <= 16, "an alignment is 1, 2, 4, 8 or 16");
+        assert!(size.is_multiple_of(align), "a size is a multiple of the alignment");
+        Layout { size: Some(size), align, min: size }
+    }
+
+    /// A type whose values differ in size; the smallest takes `min` bytes.
+    pub const fn variable(min: usize) -> Self {
+        Layout { size: None, align: 1, min }
+    }
+
+    /// Fields one after the other: fixed if all of them are.
+    pub const fn record(fields: &[Layout]) -> Self {
+        let (mut end, mut align, mut min, mut is_fixed) = (0, 1, 0, true);
+        let mut index = 0;
+        while index < fields.len() {
+            let field = fields[index];
+            min += field.min;
+            match field.size {
+                Some(size) => {
+                    end = align_up(end, field.align) + size;
+                    align = if field.align > align { field.align } else { align };
+                }
+                None => is_fixed = false,
+            }
+            index += 1;
+        }
+        if is_fixed { Layout::fixed(align_up(end, align), align) } else { Layout::variable(min) }
+    }
+
+    /// `count` of these one after the other.
+    pub const fn array(self, count: usize) -> Self {
+        match self.size {
+            Some(size) => Layout { size: Some(size * count), align: self.align, min: size * count },
+            None => Layout::variable(self.min * count),
+        }
+    }
+
+    /// Bytes of every value, or `None` if values differ.
+    #[inline(always)]
+    pub const fn size(self) -> Option<usize> {
+        self.size
+    }
+
+    /// Whether all values take the same number of bytes.
+    #[inline(always)]
+    pub const fn is_fixed(self) -> bool {
+        self.size.is_some()
+    }
+
+    /// Fixed types start at a multiple of this; 1 for the others, whose parts are aligned one by one.
+    #[inline(always)]
+    pub const fn align(self) -> usize {
+        self.align
+    }
+
+    /// The fewest bytes a value can take. A count of values is checked against it before anything is allocated.
+    #[inline(always)]
+    pub const fn min(self) -> usize {
+        self.min
+    }
+
+    /// The size of a fixed type.
+    ///
+    /// # Panics
+    /// If the type is not fixed, which only a wrong `Data` implementation can cause.
+    #[inline(always)]
+    pub const fn fixed_size(self) -> usize {
+        match self.size {
+            Some(size) => size,
+            None => panic!("only the size of a fixed type is known beforehand"),
+        }
+    }
+}
+
+/// The next multiple of `align`, a power of two.
+#[inline(always)]
+pub(crate) const fn align_up(position: usize, align: usize) -> usize {
+    (position + (align - 1)) & !(align - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_of_fixed_fields_lies_as_a_c_struct() {
+        #[repr(C)]
+        struct Mixed(u8, u64, u16);
+        let layout = Layout::record(&[Layout::fixed(1, 1), Layout::fixed(8, 8), Layout::fixed(2, 2)]);
+        assert_eq!(layout.size(), Some(size_of::<Mixed>()));
+        assert_eq!(layout.align(), align_of::<Mixed>());
+    }
+
+    #[test]
+    fn one_variable_field_makes_the_record_variable() {
+        let layout = Layout::record(&[Layout::fixed(8, 8), Layout::variable(4)]);
+        assert_eq!((layout.size(), layout.min()), (None, 12));
+    }
+}

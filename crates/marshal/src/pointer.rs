@@ -1,0 +1,36 @@
+//! `Box`, `Rc` and `Arc`: what they point to, as if the pointer were not there.
+//!
+//! A value that is pointed to twice is sent twice; [`Shared`](crate::Shared) is for those that should stay one.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::{Data, DecodeError, Description, Layout, Reader, Writer};
+
+macro_rules! pointers {
+    ($($pointer:ident)*) => {$(
+        impl<T: Data> Data for $pointer<T> {
+            // Never fixed, even if `T` is: what is on the heap is charged for as it is read.
+            const LAYOUT: Layout = Layout::variable(T::LAYOUT.min());
+
+            fn encode(&self, writer: &mut Writer<'_>) {
+                writer.nested::<T>(|writer| T::encode(self, writer));
+            }
+
+            fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+                charge_pointee::<T>(reader)?;
+                reader.nested::<T, _>(|reader| T::decode(reader).map($pointer::new))
+            }
+
+            fn describe(description: &mut Description) {
+                description.text("Box<").of::<T>().text(">");
+            }
+        }
+    )*};
+}
+pointers!(Box Rc Arc);
+
+/// Charges for a value on the heap, with the two counts of an `Rc` or `Arc`.
+pub(crate) fn charge_pointee<T>(reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+    reader.charge(1, size_of::<T>() + 2 * size_of::<usize>())
+}

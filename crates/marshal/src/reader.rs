@@ -1,0 +1,218 @@
+//! Taking a payload apart, trusting nothing in it.
+
+use crate::layout::align_up;
+use crate::limits::{STACK_BUDGET, allocation_budget, stack_charge};
+use crate::shared::Received;
+use crate::writer::align_of_wire;
+use crate::{Data, DecodeError, Scalar, View};
+
+/// Reads values from a payload, one after the other.
+pub struct Reader<'a> {
+    payload: &'a [u8],
+    position: usize,
+    /// Bytes of heap that this message may still take.
+    budget: usize,
+    stack_left: usize,
+    received: Option<Box<Received>>,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads `payload` from its beginning.
+    #[inline(always)]
+    pub fn new(payload: &'a [u8]) -> Self {
+        Self::with_budget(payload, allocation_budget(payload.len()))
+    }
+
+    /// As [`new`](Reader::new), with another bound on the bytes of heap that the values may take in all.
+    #[inline(always)]
+    pub fn with_budget(payload: &'a [u8], budget: usize) -> Self {
+        Reader { payload, position: 0, budget, stack_left: STACK_BUDGET, received: None }
+    }
+
+    /// The whole payload, read or not.
+    #[inline(always)]
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+
+    /// Bytes not yet read.
+    #[inline(always)]
+    pub fn remaining(&self) -> usize {
+        self.payload.len().saturating_sub(self.position)
+    }
+
+    /// Checks that everything has been read.
+    ///
+    /// # Errors
+    /// When bytes are left over: the peer means something else than we do.
+    #[inline(always)]
+    pub fn finish(&self) -> Result<(), DecodeError> {
+        match self.remaining() {
+            0 => Ok(()),
+            count => Err(DecodeError::TrailingBytes { count }),
+        }
+    }
+
+    /// The next `len` bytes, at a multiple of `align`.
+    ///
+    /// # Errors
+    /// When the payload ends before.
+    #[inline(always)]
+    pub fn chunk(&mut self, align: usize, len: usize) -> Result<&'a [u8], DecodeError> {
+        let at = align_up(self.position, align);
+        let end = at.saturating_add(len);
+        let chunk = self.payload.get(at..end).ok_or(DecodeError::Truncated)?;
+        self.position = end;
+        Ok(chunk)
+    }
+
+    /// Reads a value.
+    ///
+    /// # Errors
+    /// When the bytes are not a `T`.
+    #[inline(always)]
+    pub fn value<T: Data>(&mut self) -> Result<T, DecodeError> {
+        T::decode(self)
+    }
+
+    /// Reads a value of a fixed type.
+    ///
+    /// # Errors
+    /// When the bytes are not a `T`.
+    #[inline(always)]
+    pub fn fixed<T: Data>(&mut self) -> Result<T, DecodeError> {
+        T::load(self.chunk(T::LAYOUT.align(), T::LAYOUT.fixed_size())?)
+    }
+
+    /// Reads the count of a sequence whose elements take at least `min` bytes each.
+    ///
+    /// # Errors
+    /// When that many could not be in the bytes left.
+    #[inline(always)]
+    pub fn count(&mut self, min: usize) -> Result<usize, DecodeError> {
+        let count: u32 = self.fixed()?;
+        match (count as usize).checked_mul(min) {
+            Some(bytes) if bytes <= self.remaining() => Ok(count as usize),
+            _ => Err(DecodeError::CountTooLarge { count }),
+        }
+    }
+
+    /// Announces that `count` times `bytes` of heap are about to be taken.
+    ///
+    /// # Errors
+    /// When that is more than a message of this size may take.
+    #[inline]
+    pub fn charge(&mut self, count: usize, bytes: usize) -> Result<(), DecodeError> {
+        let left = count.checked_mul(bytes).and_then(|bytes| self.budget.checked_sub(bytes));
+        self.budget = left.ok_or(DecodeError::OverBudget)?;
+        Ok(())
+    }
+
+    /// Reads a text in place.
+    ///
+    /// # Errors
+    /// When it is not all there, or not UTF-8.
+    #[inline]
+    pub fn text(&mut self) -> Result<&'a str, DecodeError> {
+        let len = self.count(1)?;
+        core::str::from_utf8(self.chunk(1, len)?).map_err(|_| DecodeError::BadText)
+    }
+
+    /// Reads a sequence of scalars in place; misaligned ones are copied.
+    ///
+    /// # Errors
+    /// When they are not all there.
+    #[inline(always)]
+    pub fn slice<S: Scalar>(&mut self) -> Result<View<'a, [S]>, DecodeError> {
+        let count = self.count(size_of::<S>())?;
+        if count == 0 {
+            return Ok(View::InPlace(&[]));
+        }
+        Ok(View::slice(self.chunk(align_of_wire::<S>(), count * size_of::<S>())?))
+    }
+
+    /// Reads an array of scalars in place; a misaligned one is copied.
+    ///
+    /// # Errors
+    /// When it is not all there.
+    #[inline(always)]
+    pub fn array<S: Scalar, const N: usize>(&mut self) -> Result<View<'a, [S; N]>, DecodeError> {
+        Ok(View::array(self.chunk(align_of_wire::<S>(), N * size_of::<S>())?))
+    }
+
+    /// Reads as many scalars as `values` has room for.
+    ///
+    /// # Errors
+    /// When they are not all there; `values` is then unchanged.
+    #[inline(always)]
+    pub fn scalars<S: Scalar>(&mut self, values: &mut [S]) -> Result<(), DecodeError> {
+        if !values.is_empty() {
+            S::load_scalars(self.chunk(align_of_wire::<S>(), size_of_val(values))?, values);
+        }
+        Ok(())
+    }
+
+    /// Reads a sequence: its count and its elements.
+    ///
+    /// # Errors
+    /// When they are not all there, or one is not a `T`.
+    #[inline]
+    pub fn sequence<T: Data>(&mut self) -> Result<Vec<T>, DecodeError> {
+        let count = self.count(T::LAYOUT.min())?;
+        self.charge(count, size_of::<T>().max(1))?;
+        T::decode_all(count, self)
+    }
+
+    /// Reads as many values as `values` has, in their place.
+    ///
+    /// # Errors
+    /// When they are not all there, or one is not a `T`; those before it have been replaced.
+    #[inline]
+    pub fn values<T: Data>(&mut self, values: &mut [T]) -> Result<(), DecodeError> {
+        for value in values {
+            *value = self.value()?;
+        }
+        Ok(())
+    }
+
+    /// Reads the number of elements that an OUT slice of a caller has room for, and makes them.
+    ///
+    /// # Errors
+    /// When that would take more memory than a message of this size may.
+    pub fn blanks<T: Default>(&mut self) -> Result<Vec<T>, DecodeError> {
+        let count = self.capacity()?;
+        self.charge(count, size_of::<T>().max(1))?;
+        Ok((0..count).map(|_| T::default()).collect())
+    }
+
+    /// Reads the number of elements that an OUT slice of a caller has room for.
+    ///
+    /// # Errors
+    /// When it is not there.
+    #[inline(always)]
+    pub fn capacity(&mut self) -> Result<usize, DecodeError> {
+        self.count(0)
+    }
+
+    /// Runs `decode` one level deeper, for values of type `T` that may contain values of their own type.
+    ///
+    /// # Errors
+    /// When that is deeper than the stack allows, and what `decode` fails with.
+    #[inline]
+    pub fn nested<T, R>(
+        &mut self,
+        decode: impl FnOnce(&mut Self) -> Result<R, DecodeError>,
+    ) -> Result<R, DecodeError> {
+        let charge = stack_charge::<T>();
+        let left = self.stack_left.checked_sub(charge).ok_or(DecodeError::TooDeep)?;
+        self.stack_left = left;
+        let decoded = decode(self);
+        self.stack_left = left + charge;
+        decoded
+    }
+
+    /// The shared values that came with this message so far.
+    pub(crate) fn received(&mut self) -> &mut Received {
+        self.received.get_or_insert_default()
+    }
+}

@@ -1,0 +1,137 @@
+//! Values that several pointers share, and that stay one value at the other end.
+//!
+//! A shared pointer is a `u32`: 0, and the value follows; or *n*, and it is the *n*th shared value of this message,
+//! counted from 1 in the order in which they are complete.
+
+use core::any::{Any, TypeId};
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::pointer::charge_pointee;
+use crate::{Data, DecodeError, Reader, Writer};
+
+/// A type that can keep the sharing of what it points to: `Arc`, `Rc`, and options, vectors and maps of them.
+///
+/// Ask for it with `#[stoop(shared)]` on a field of a type that derives `Data`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no shared values to keep",
+    label = "`#[stoop(shared)]` is for `Arc<T>`, `Rc<T>`, and `Option`, `Vec` and maps of them"
+)]
+pub trait Shared: Data {
+    /// As [`Data::encode`], with a reference for what this message has already.
+    fn encode_shared(&self, writer: &mut Writer<'_>);
+
+    /// As [`Data::decode`], for what [`encode_shared`](Shared::encode_shared) wrote.
+    ///
+    /// # Errors
+    /// When the bytes there are not such a value.
+    fn decode_shared(reader: &mut Reader<'_>) -> Result<Self, DecodeError>;
+}
+
+/// The shared values that a message has already.
+#[derive(Default)]
+pub(crate) struct Sent {
+    numbers: HashMap<(TypeId, usize), u32>,
+    /// Keeps the values alive, so that no other can get the address of one while the message is written.
+    values: Vec<Box<dyn Any>>,
+}
+
+/// The shared values that came with a message so far.
+#[derive(Default)]
+pub(crate) struct Received {
+    values: Vec<Box<dyn Any>>,
+}
+
+/// Bytes of heap charged for remembering a shared value: its entry in `Received`, and the box behind it.
+const REMEMBERED: usize = 6 * size_of::<usize>();
+
+macro_rules! shared_pointers {
+    ($($pointer:ident)*) => {$(
+        impl<T: Data> Shared for $pointer<T> {
+            fn encode_shared(&self, writer: &mut Writer<'_>) {
+                let key = (TypeId::of::<Self>(), $pointer::as_ptr(self).addr());
+                if let Some(number) = writer.sent().numbers.get(&key).copied() {
+                    return writer.fixed(&number);
+                }
+                writer.fixed(&0u32);
+                self.encode(writer);
+                let sent = writer.sent();
+                sent.values.push(Box::new($pointer::clone(self)));
+                sent.numbers.insert(key, sent.values.len() as u32);
+            }
+
+            fn decode_shared(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+                let found: u32 = reader.fixed()?;
+                if let Some(index) = (found as usize).checked_sub(1) {
+                    let value = reader.received().values.get(index).and_then(|value| value.downcast_ref::<Self>());
+                    return value.cloned().ok_or(DecodeError::BadReference { found });
+                }
+                charge_pointee::<T>(reader)?;
+                reader.charge(1, REMEMBERED)?;
+                let value = Self::decode(reader)?;
+                reader.received().values.push(Box::new($pointer::clone(&value)));
+                Ok(value)
+            }
+        }
+    )*};
+}
+shared_pointers!(Rc Arc);
+
+impl<P: Shared> Shared for Option<P> {
+    fn encode_shared(&self, writer: &mut Writer<'_>) {
+        writer.fixed(&self.is_some());
+        if let Some(pointer) = self {
+            pointer.encode_shared(writer);
+        }
+    }
+
+    fn decode_shared(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        if reader.fixed()? { Ok(Some(P::decode_shared(reader)?)) } else { Ok(None) }
+    }
+}
+
+impl<P: Shared> Shared for Vec<P> {
+    fn encode_shared(&self, writer: &mut Writer<'_>) {
+        writer.count(self.len());
+        writer.nested::<P>(|writer| {
+            for pointer in self {
+                pointer.encode_shared(writer);
+            }
+        });
+    }
+
+    fn decode_shared(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        // The smallest is a reference of four bytes, or the flag of an absent one.
+        let count = reader.count(1)?;
+        reader.charge(count, size_of::<P>())?;
+        reader.nested::<P, _>(|reader| (0..count).map(|_| P::decode_shared(reader)).collect())
+    }
+}
+
+impl<K: Data + Ord, P: Shared> Shared for BTreeMap<K, P> {
+    fn encode_shared(&self, writer: &mut Writer<'_>) {
+        writer.count(self.len());
+        writer.nested::<(K, P)>(|writer| {
+            for (key, pointer) in self {
+                key.encode(writer);
+                pointer.encode_shared(writer);
+            }
+        });
+    }
+
+    fn decode_shared(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let count = reader.count(K::LAYOUT.min() + 1)?;
+        reader.charge(count, 2 * size_of::<(K, P)>() + 2 * size_of::<usize>())?;
+        reader.nested::<(K, P), _>(|reader| {
+            let mut map = Self::new();
+            for _ in 0..count {
+                let key = K::decode(reader)?;
+                if map.insert(key, P::decode_shared(reader)?).is_some() {
+                    return Err(DecodeError::Duplicate);
+                }
+            }
+            Ok(map)
+        })
+    }
+}

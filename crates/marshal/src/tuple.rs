@@ -1,0 +1,88 @@
+//! Tuples, and other types made of a fixed number of parts.
+
+use core::marker::PhantomData;
+
+use crate::scalar::described_as;
+use crate::{Data, DecodeError, Description, FixedReader, FixedWriter, Layout, Reader, Writer};
+
+macro_rules! tuples {
+    ($($(#[$attribute:meta])* ($($part:ident $index:tt)+);)*) => {$(
+        impl<$($part: Data),+> Data for ($($part,)+) {
+            const LAYOUT: Layout = Layout::record(&[$($part::LAYOUT),+]);
+
+            #[inline]
+            fn encode(&self, writer: &mut Writer<'_>) {
+                if Self::LAYOUT.is_fixed() {
+                    writer.fixed(self);
+                } else {
+                    $(self.$index.encode(writer);)+
+                }
+            }
+
+            #[inline]
+            fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+                if Self::LAYOUT.is_fixed() { reader.fixed() } else { Ok(($($part::decode(reader)?,)+)) }
+            }
+
+            fn describe(description: &mut Description) {
+                description.text("(");
+                $(description.of::<$part>().text(",");)+
+                description.text(")");
+            }
+
+            #[inline]
+            fn store(&self, chunk: &mut [u8]) {
+                FixedWriter::new(chunk)$(.field(&self.$index))+.end();
+            }
+
+            #[inline]
+            fn load(chunk: &[u8]) -> Result<Self, DecodeError> {
+                let mut parts = FixedReader::new(chunk);
+                Ok(($(parts.field::<$part>()?,)+))
+            }
+        }
+    )*};
+}
+
+tuples! {
+    (A 0);
+    (A 0 B 1);
+    (A 0 B 1 C 2);
+    (A 0 B 1 C 2 D 3);
+    (A 0 B 1 C 2 D 3 E 4);
+    (A 0 B 1 C 2 D 3 E 4 F 5);
+    (A 0 B 1 C 2 D 3 E 4 F 5 G 6);
+    (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7);
+    (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8);
+    (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9);
+    (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10);
+    (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11);
+}
+
+/// Types without bytes.
+macro_rules! nothing {
+    ([$($generics:tt)*] $ty:ty, $value:expr) => {
+        impl<$($generics)*> Data for $ty {
+            const LAYOUT: Layout = Layout::fixed(0, 1);
+            described_as!("()");
+
+            #[inline(always)]
+            fn encode(&self, _: &mut Writer<'_>) {}
+
+            #[inline(always)]
+            fn decode(_: &mut Reader<'_>) -> Result<Self, DecodeError> {
+                Ok($value)
+            }
+
+            #[inline(always)]
+            fn store(&self, _: &mut [u8]) {}
+
+            #[inline(always)]
+            fn load(_: &[u8]) -> Result<Self, DecodeError> {
+                Ok($value)
+            }
+        }
+    };
+}
+nothing!([] (), ());
+nothing!([T: 'static] PhantomData<T>, PhantomData);

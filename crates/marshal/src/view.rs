@@ -1,0 +1,216 @@
+//! Arguments that a server reads in the call packet and writes in the result packet, without copying them.
+//!
+//! On a big-endian machine, or where a buffer happens to be misaligned for its type, they are copied instead; nobody
+//! can tell from outside.
+
+use core::ops::{Deref, DerefMut};
+
+use zerocopy::FromBytes;
+
+use crate::layout::align_up;
+use crate::writer::align_of_wire;
+use crate::Scalar;
+
+/// Scalars in a call packet: a `[S]` or a `[S; N]`.
+pub enum View<'a, T: ?Sized> {
+    /// As they lie there.
+    InPlace(&'a T),
+    /// Copied, because they cannot be used as they lie there.
+    Copied(Box<T>),
+}
+
+impl<'a, S: Scalar> View<'a, [S]> {
+    /// The scalars that fill `chunk`.
+    #[inline(always)]
+    pub(crate) fn slice(chunk: &'a [u8]) -> Self {
+        match <[S]>::ref_from_bytes(chunk) {
+            Ok(values) if is_native::<S>() => View::InPlace(values),
+            _ => View::Copied(copied(chunk)),
+        }
+    }
+}
+
+impl<'a, S: Scalar, const N: usize> View<'a, [S; N]> {
+    /// The scalars that fill `chunk`.
+    #[inline(always)]
+    pub(crate) fn array(chunk: &'a [u8]) -> Self {
+        match <[S; N]>::ref_from_bytes(chunk) {
+            Ok(values) if is_native::<S>() => View::InPlace(values),
+            _ => View::Copied(copied_array(chunk)),
+        }
+    }
+}
+
+impl<T: ?Sized> Deref for View<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        match self {
+            View::InPlace(values) => values,
+            View::Copied(values) => values,
+        }
+    }
+}
+
+/// Where the arguments that a procedure writes in place will end, from the start of the payload.
+#[derive(Clone, Copy)]
+pub struct Extent {
+    end: usize,
+}
+
+impl Extent {
+    #[inline(always)]
+    pub(crate) fn at(end: usize) -> Self {
+        Extent { end }
+    }
+
+    #[inline(always)]
+    pub(crate) fn end(self) -> usize {
+        self.end
+    }
+
+    /// With `count` scalars after it.
+    #[inline(always)]
+    pub fn and<S: Scalar>(self, count: usize) -> Self {
+        if count == 0 {
+            return self;
+        }
+        let bytes = count.saturating_mul(size_of::<S>());
+        Extent { end: align_up(self.end, align_of_wire::<S>()).saturating_add(bytes) }
+    }
+}
+
+/// The part of a result packet that is taken for arguments written in place, given out piece by piece.
+pub struct Views<'a> {
+    rest: &'a mut [u8],
+    /// Where `rest` begins, from the start of the payload.
+    position: usize,
+}
+
+impl<'a> Views<'a> {
+    #[inline(always)]
+    pub(crate) fn new(rest: &'a mut [u8], position: usize) -> Self {
+        Views { rest, position }
+    }
+
+    /// The next `count` scalars.
+    ///
+    /// # Panics
+    /// If the extent reserved did not count them.
+    #[inline(always)]
+    pub fn slice<S: Scalar>(&mut self, count: usize) -> OutView<'a, [S]> {
+        let chunk = self.chunk::<S>(count);
+        if !is_native::<S>() {
+            return OutView::Copied { values: copied(chunk), home: chunk };
+        }
+        match <[S]>::mut_from_bytes(chunk) {
+            Ok(values) => OutView::InPlace(values),
+            Err(error) => {
+                let home = error.into_src();
+                OutView::Copied { values: copied(home), home }
+            }
+        }
+    }
+
+    /// The next `N` scalars, as an array.
+    ///
+    /// # Panics
+    /// If the extent reserved did not count them.
+    #[inline(always)]
+    pub fn array<S: Scalar, const N: usize>(&mut self) -> OutView<'a, [S; N]> {
+        let chunk = self.chunk::<S>(N);
+        if !is_native::<S>() {
+            return OutView::Copied { values: copied_array(chunk), home: chunk };
+        }
+        match <[S; N]>::mut_from_bytes(chunk) {
+            Ok(values) => OutView::InPlace(values),
+            Err(error) => {
+                let home = error.into_src();
+                OutView::Copied { values: copied_array(home), home }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn chunk<S: Scalar>(&mut self, count: usize) -> &'a mut [u8] {
+        if count == 0 {
+            return &mut [];
+        }
+        let rest = core::mem::take(&mut self.rest);
+        let padding_len = align_up(self.position, align_of_wire::<S>()) - self.position;
+        let (padding, rest) = rest.split_at_mut(padding_len);
+        let (chunk, rest) = rest.split_at_mut(count * size_of::<S>());
+        padding.fill(0);
+        self.position += padding_len + chunk.len();
+        self.rest = rest;
+        chunk
+    }
+}
+
+/// Scalars in a result packet, written there by the procedure: a `[S]` or a `[S; N]`. They begin as whatever the packet
+/// held before.
+pub enum OutView<'a, T: ?Sized> {
+    /// As they lie there.
+    InPlace(&'a mut T),
+    /// Elsewhere, because they cannot be used as they lie there.
+    Copied {
+        /// What the procedure sees.
+        values: Box<T>,
+        /// Where it belongs.
+        home: &'a mut [u8],
+    },
+}
+
+impl<T: ?Sized> Deref for OutView<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        match self {
+            OutView::InPlace(values) => values,
+            OutView::Copied { values, .. } => values,
+        }
+    }
+}
+
+impl<T: ?Sized> DerefMut for OutView<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        match self {
+            OutView::InPlace(values) => values,
+            OutView::Copied { values, .. } => values,
+        }
+    }
+}
+
+impl<T: ?Sized> OutView<'_, T> {
+    /// Completes the result once the procedure has returned.
+    #[inline(always)]
+    pub fn finish<S: Scalar>(self)
+    where
+        T: AsRef<[S]>,
+    {
+        if let OutView::Copied { values, home } = self {
+            S::store_scalars((*values).as_ref(), home);
+        }
+    }
+}
+
+/// Whether scalars lie in memory as they do in a packet.
+#[inline(always)]
+const fn is_native<S>() -> bool {
+    cfg!(target_endian = "little") || size_of::<S>() == 1
+}
+
+#[cold]
+fn copied<S: Scalar>(chunk: &[u8]) -> Box<[S]> {
+    let mut values = vec![S::default(); chunk.len() / size_of::<S>()].into_boxed_slice();
+    S::load_scalars(chunk, &mut values);
+    values
+}
+
+#[cold]
+fn copied_array<S: Scalar, const N: usize>(chunk: &[u8]) -> Box<[S; N]> {
+    copied(chunk).try_into().unwrap_or_else(|_| unreachable!("the chunk has the bytes of N scalars"))
+}

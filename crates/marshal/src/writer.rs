@@ -1,0 +1,186 @@
+//! Filling the payload of a packet.
+
+use crate::layout::align_up;
+use crate::limits::{STACK_BUDGET, stack_charge};
+use crate::shared::Sent;
+use crate::view::{Extent, Views};
+use crate::{Data, EncodeError, Scalar};
+
+/// Writes values into the payload of a packet, one after the other.
+///
+/// Overflow is sticky: what does not fit is not written, and [`finish`](Writer::finish) says so once for all. Kept as a
+/// local variable its position is a constant wherever the values before have a fixed size, and a value costs a bound
+/// check and its stores.
+pub struct Writer<'a> {
+    /// The packet. Never longer than `start + limit`, so that its length is the only bound to check.
+    packet: &'a mut Vec<u8>,
+    start: usize,
+    limit: usize,
+    /// Where the next byte goes, from the start of the packet. Goes on counting when nothing fits any more.
+    position: usize,
+    stack_left: usize,
+    failure: Option<EncodeError>,
+    sent: Option<Box<Sent>>,
+}
+
+impl<'a> Writer<'a> {
+    /// A payload of at most `limit` bytes from byte `start` of `packet`, which is made longer when needed, or cut to
+    /// `start + limit` bytes.
+    ///
+    /// # Panics
+    /// If `start` is not a multiple of 16, the largest alignment.
+    #[inline(always)]
+    pub fn new(packet: &'a mut Vec<u8>, start: usize, limit: usize) -> Self {
+        assert!(start.is_multiple_of(16), "a payload is aligned for every value in it");
+        packet.truncate(start + limit);
+        Writer { packet, start, limit, position: start, stack_left: STACK_BUDGET, failure: None, sent: None }
+    }
+
+    /// The bytes of payload written, unless something could not be.
+    ///
+    /// # Errors
+    /// When the values did not fit, or could not be expressed.
+    #[inline(always)]
+    pub fn finish(self) -> Result<usize, EncodeError> {
+        if self.position > self.packet.len() || self.failure.is_some() {
+            return Err(self.failure());
+        }
+        Ok(self.position - self.start)
+    }
+
+    #[cold]
+    fn failure(&self) -> EncodeError {
+        let needed_at_least = self.position - self.start;
+        self.failure.unwrap_or(EncodeError::TooLarge { needed_at_least, limit: self.limit })
+    }
+
+    /// Whether something could not be written, so that there is no point in going on.
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        self.failure.is_some() || self.position > self.start + self.limit
+    }
+
+    /// Declares the message unsendable; the first reason counts.
+    #[cold]
+    pub fn fail(&mut self, error: EncodeError) {
+        self.failure.get_or_insert(error);
+    }
+
+    /// The next `len` bytes, at a multiple of `align`; `None` if they do not fit.
+    #[inline(always)]
+    pub fn chunk(&mut self, align: usize, len: usize) -> Option<&mut [u8]> {
+        let before = self.position;
+        let at = align_up(before, align);
+        let end = at.saturating_add(len);
+        self.position = end;
+        if end > self.packet.len() && !grow(self.packet, end, self.start + self.limit) {
+            return None;
+        }
+        let room = self.packet.get_mut(before..end)?;
+        let (padding, chunk) = room.split_at_mut(at - before);
+        // The packet held another message before; nothing of it may leave with this one.
+        padding.fill(0);
+        Some(chunk)
+    }
+
+    /// Writes a value.
+    #[inline(always)]
+    pub fn value<T: Data>(&mut self, value: &T) {
+        value.encode(self);
+    }
+
+    /// Writes a value of a fixed type.
+    #[inline(always)]
+    pub fn fixed<T: Data>(&mut self, value: &T) {
+        if let Some(chunk) = self.chunk(T::LAYOUT.align(), T::LAYOUT.fixed_size()) {
+            value.store(chunk);
+        }
+    }
+
+    /// Writes the count of a sequence.
+    #[inline(always)]
+    pub fn count(&mut self, count: usize) {
+        let Ok(count) = u32::try_from(count) else {
+            return self.fail(EncodeError::TooMany { count });
+        };
+        self.fixed(&count);
+    }
+
+    /// Writes a text: its length in bytes, and UTF-8.
+    #[inline(always)]
+    pub fn text(&mut self, text: &str) {
+        self.count(text.len());
+        self.scalars(text.as_bytes());
+    }
+
+    /// Writes a sequence: its count and its elements.
+    #[inline(always)]
+    pub fn sequence<T: Data>(&mut self, values: &[T]) {
+        self.count(values.len());
+        T::encode_all(values, self);
+    }
+
+    /// Writes scalars one after the other, without a count.
+    #[inline(always)]
+    pub fn scalars<S: Scalar>(&mut self, values: &[S]) {
+        if values.is_empty() {
+            return;
+        }
+        if let Some(chunk) = self.chunk(align_of_wire::<S>(), size_of_val(values)) {
+            S::store_scalars(values, chunk);
+        }
+    }
+
+    /// Runs `encode` one level deeper, for values of type `T` that may contain values of their own type; not at all
+    /// once something has failed.
+    #[inline]
+    pub fn nested<T>(&mut self, encode: impl FnOnce(&mut Self)) {
+        let charge = stack_charge::<T>();
+        if self.has_failed() {
+            return;
+        }
+        let Some(left) = self.stack_left.checked_sub(charge) else {
+            return self.fail(EncodeError::TooDeep);
+        };
+        self.stack_left = left;
+        encode(self);
+        self.stack_left = left + charge;
+    }
+
+    /// The shared values that this message has already.
+    pub(crate) fn sent(&mut self) -> &mut Sent {
+        self.sent.get_or_insert_default()
+    }
+
+    /// Where [`reserve`](Writer::reserve) would begin.
+    #[inline(always)]
+    pub fn extent(&self) -> Extent {
+        Extent::at(self.position - self.start)
+    }
+
+    /// Takes the bytes up to `extent` for arguments that a procedure writes in place; `None` if they do not fit.
+    #[inline(always)]
+    pub fn reserve(&mut self, extent: Extent) -> Option<Views<'_>> {
+        let position = self.position - self.start;
+        let chunk = self.chunk(1, extent.end() - position)?;
+        Some(Views::new(chunk, position))
+    }
+}
+
+/// The alignment of a scalar in the native form: its size, whatever the machine prefers.
+#[inline(always)]
+pub(crate) const fn align_of_wire<S: Scalar>() -> usize {
+    <S as Data>::LAYOUT.align()
+}
+
+/// Makes the packet `end` bytes long if it may have that many. Doubles it, so that many small values stay cheap.
+#[cold]
+#[inline(never)]
+fn grow(packet: &mut Vec<u8>, end: usize, most: usize) -> bool {
+    if end > most {
+        return false;
+    }
+    let len = packet.len().saturating_mul(2).clamp(end, most);
+    packet.resize(len, 0);
+    true
+}
