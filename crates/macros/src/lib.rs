@@ -1,1 +1,55 @@
-//! #[stoop::interface] and #[derive(stoop::Data)].
+//! `#[stoop::interface]` and `#[derive(stoop::Data)]`. What they mean is written where `stoop` exports them.
+
+#![forbid(unsafe_code)]
+
+mod data;
+mod interface;
+
+use proc_macro::TokenStream;
+use syn::parse_macro_input;
+
+/// Makes a trait an interface: its methods become procedures that can be called from other processes.
+///
+/// For `trait Greeter` this declares, beside the trait itself:
+///
+/// - `GreeterClient`, with `bind(uri)`, `bind_with(uri, &options)`, and a method for each procedure that returns
+///   `Result<T, CallError>`, or `Result<T, Error<E>>` for a procedure that returns `Result<T, E>` itself;
+/// - `GreeterServer`, with `new(implementation)`, to be exported by a server.
+///
+/// # Arguments
+///
+/// | declared as | travels | the server sees |
+/// |---|---|---|
+/// | `value: T` | with the call | its own value |
+/// | `value: &T`, `&str`, `&[T]`, `&[T; N]`, or an `Option` of one | with the call | texts, and numbers in slices and arrays, where they lie in the call packet |
+/// | `value: &mut T`, `&mut [T]`, `&mut [T; N]` | both ways | a value to change |
+/// | `#[out] value: &mut T`, `&mut [T]`, `&mut [T; N]` | with the result | a default value to fill; numbers in slices and arrays where they lie in the result packet, to be filled completely: they begin with any contents |
+///
+/// All types implement `stoop::Data`. When a call fails, arguments that travel with the result are valid but
+/// unspecified.
+///
+/// # Methods
+///
+/// Methods take `&self`, since any number of callers may call at once, and are neither `async` nor generic.
+/// `#[idempotent]` says that running a procedure twice is as good as running it once; it may then be sent again by
+/// itself when a server has restarted. A method with a body has it as the server's default.
+///
+/// `#[stoop::interface(crate = path)]` names the crate `stoop` where it has another name.
+#[proc_macro_attribute]
+pub fn interface(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let options = parse_macro_input!(attribute as interface::Options);
+    let item = parse_macro_input!(item as syn::ItemTrait);
+    interface::expand(options, item).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Lets values of a struct or enum travel as arguments and results.
+///
+/// Every field implements `stoop::Data`. Fields travel in the order in which they are declared; the number of an enum's
+/// variant is its position. `#[stoop(shared)]` on a field that holds `Arc` or `Rc` keeps what is shared within one
+/// message shared: it is sent once and comes out as one value. `#[stoop(crate = path)]` on the type names the crate
+/// `stoop` where it has another name.
+#[proc_macro_derive(Data, attributes(stoop))]
+pub fn derive_data(item: TokenStream) -> TokenStream {
+    let item = parse_macro_input!(item as syn::DeriveInput);
+    data::expand(&item).unwrap_or_else(syn::Error::into_compile_error).into()
+}

@@ -30,11 +30,15 @@ impl fmt::Display for EncodeError {
                 "the values need at least {needed_at_least} bytes, but a message of this binding has at most {limit}; \
                  send less at a time, or bind over a transport for larger messages"
             ),
-            EncodeError::TooDeep => {
-                f.write_str("the values are nested more deeply than a receiver could follow; send long chains as a Vec")
-            }
+            EncodeError::TooDeep => f.write_str(
+                "the values are nested more deeply than a receiver could follow; send long chains as a Vec",
+            ),
             EncodeError::TooMany { count } => {
-                write!(f, "a sequence of {count} elements is longer than {}, the most that a count can say", u32::MAX)
+                write!(
+                    f,
+                    "a sequence of {count} elements is longer than {}, the most that a count can say",
+                    u32::MAX
+                )
             }
         }
     }
@@ -103,7 +107,9 @@ impl fmt::Display for DecodeError {
             DecodeError::CountTooLarge { count } => {
                 write!(f, "a sequence announces {count} elements, more than the message can hold")
             }
-            DecodeError::OverBudget => f.write_str("the values would take far more memory than the message is long"),
+            DecodeError::OverBudget => {
+                f.write_str("the values would take far more memory than the message is long")
+            }
             DecodeError::TooDeep => f.write_str("the values are nested too deeply"),
             DecodeError::BadFlag { found } => write!(f, "a flag is {found}, neither 0 nor 1"),
             DecodeError::BadChar { found } => write!(f, "{found:#x} is not a character"),

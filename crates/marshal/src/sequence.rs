@@ -16,7 +16,8 @@ pub(crate) fn encode_each<T: Data>(values: &[T], writer: &mut Writer<'_>) {
             }
         });
     } else if !values.is_empty()
-        && let Some(chunk) = writer.chunk(T::LAYOUT.align(), T::LAYOUT.fixed_size().saturating_mul(values.len()))
+        && let Some(chunk) =
+            writer.chunk(T::LAYOUT.align(), T::LAYOUT.fixed_size().saturating_mul(values.len()))
     {
         T::store_all(values, chunk);
     }

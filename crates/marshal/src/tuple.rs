@@ -84,5 +84,5 @@ macro_rules! nothing {
         }
     };
 }
-nothing!([] (), ());
+nothing!([](), ());
 nothing!([T: 'static] PhantomData<T>, PhantomData);

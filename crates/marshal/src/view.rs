@@ -7,9 +7,9 @@ use core::ops::{Deref, DerefMut};
 
 use zerocopy::FromBytes;
 
+use crate::Scalar;
 use crate::layout::align_up;
 use crate::writer::align_of_wire;
-use crate::Scalar;
 
 /// Scalars in a call packet: a `[S]` or a `[S; N]`.
 pub enum View<'a, T: ?Sized> {

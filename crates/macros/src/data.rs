@@ -1,0 +1,321 @@
+//! The marshaling of a user's type.
+
+use proc_macro2::{Literal, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use stoop_stubgen::check::{self, Mistakes};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{
+    Attribute, DataEnum, DeriveInput, Error, Field, Fields, Generics, Path, Type, Variant, parse_quote,
+};
+
+/// The implementation of `Data` for the type that `item` declares.
+pub(crate) fn expand(item: &DeriveInput) -> Result<TokenStream, Error> {
+    let mut mistakes = Mistakes::default();
+    if let Some(lifetime) = item.generics.lifetimes().next() {
+        mistakes.add(lifetime.span(), "a value that travels owns its parts; use types without a lifetime");
+    }
+    let root = root(&item.attrs, &mut mistakes);
+    let stub = quote!(#root::stub);
+    let items = match &item.data {
+        syn::Data::Struct(data) => record(item, &data.fields, &stub, &mut mistakes),
+        syn::Data::Enum(data) => choice(item, data, &stub, &mut mistakes),
+        syn::Data::Union(data) => {
+            let advice = "which field of a union is valid is not known when it is sent; write an enum";
+            mistakes.add(data.union_token.span(), advice);
+            TokenStream::new()
+        }
+    };
+    mistakes.into_result()?;
+    let name = &item.ident;
+    let generics = bounded(&item.generics, &stub);
+    let (parameters, arguments, clause) = generics.split_for_impl();
+    Ok(quote! {
+        #[automatically_derived]
+        impl #parameters #stub::Data for #name #arguments #clause {
+            #items
+        }
+    })
+}
+
+/// The generics with `Data` asked of every type parameter.
+fn bounded(generics: &Generics, stub: &TokenStream) -> Generics {
+    let mut generics = generics.clone();
+    for parameter in generics.type_params_mut() {
+        parameter.bounds.push(parse_quote!(#stub::Data));
+    }
+    generics
+}
+
+/// The path of the crate `stoop`, from `#[stoop(crate = path)]`.
+fn root(attributes: &[Attribute], mistakes: &mut Mistakes) -> Path {
+    let mut root: Path = parse_quote!(::stoop);
+    for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("stoop")) {
+        let parsed = attribute.parse_nested_meta(|meta| {
+            if !meta.path.is_ident("crate") {
+                return Err(meta.error("the only option of a type is `crate = path::to::stoop`"));
+            }
+            root = meta.value()?.call(Path::parse_mod_style)?;
+            Ok(())
+        });
+        parsed.unwrap_or_else(|error| mistakes.extend(error));
+    }
+    root
+}
+
+/// A field, as its marshaling sees it.
+struct Part<'a> {
+    ty: &'a Type,
+    is_shared: bool,
+    /// How it is reached in the value: `x` or `0`.
+    member: syn::Member,
+}
+
+impl<'a> Part<'a> {
+    fn all(fields: &'a Fields, mistakes: &mut Mistakes) -> Vec<Part<'a>> {
+        let members = fields.members();
+        fields.iter().zip(members).map(|(field, member)| Part::new(field, member, mistakes)).collect()
+    }
+
+    fn new(field: &'a Field, member: syn::Member, mistakes: &mut Mistakes) -> Self {
+        check::field(&field.ty).unwrap_or_else(|error| mistakes.extend(error));
+        let mut is_shared = false;
+        for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("stoop")) {
+            let parsed = attribute.parse_nested_meta(|meta| {
+                if !meta.path.is_ident("shared") {
+                    return Err(meta.error("the only option of a field is `shared`"));
+                }
+                is_shared = true;
+                Ok(())
+            });
+            parsed.unwrap_or_else(|error| mistakes.extend(error));
+        }
+        Part { ty: &field.ty, is_shared, member }
+    }
+
+    fn layout(&self, stub: &TokenStream) -> TokenStream {
+        let ty = self.ty;
+        if self.is_shared {
+            // At least the flag of an `Option` that holds nothing.
+            return quote!(#stub::Layout::variable(1));
+        }
+        quote_spanned!(ty.span()=> <#ty as #stub::Data>::LAYOUT)
+    }
+
+    fn encode(&self, place: TokenStream, stub: &TokenStream) -> TokenStream {
+        let ty = self.ty;
+        if self.is_shared {
+            return quote_spanned!(ty.span()=> <#ty as #stub::Shared>::encode_shared(#place, writer););
+        }
+        quote_spanned!(ty.span()=> <#ty as #stub::Data>::encode(#place, writer);)
+    }
+
+    fn decode(&self, stub: &TokenStream) -> TokenStream {
+        let (ty, member) = (self.ty, &self.member);
+        if self.is_shared {
+            return quote_spanned!(ty.span()=> #member: <#ty as #stub::Shared>::decode_shared(reader)?);
+        }
+        quote_spanned!(ty.span()=> #member: <#ty as #stub::Data>::decode(reader)?)
+    }
+
+    /// `x: f64`, or the type alone in a tuple.
+    fn describe(&self) -> TokenStream {
+        let ty = self.ty;
+        let mut label = match &self.member {
+            syn::Member::Named(name) => format!("{}: ", name.unraw()),
+            syn::Member::Unnamed(_) => String::new(),
+        };
+        if self.is_shared {
+            label.push_str("shared ");
+        }
+        quote!(description.text(#label).of::<#ty>();)
+    }
+}
+
+/// `LAYOUT`, `encode`, `decode`, `describe`, `store` and `load` of a struct.
+fn record(item: &DeriveInput, fields: &Fields, stub: &TokenStream, mistakes: &mut Mistakes) -> TokenStream {
+    let parts = Part::all(fields, mistakes);
+    let layouts = parts.iter().map(|part| part.layout(stub));
+    let encoded = parts.iter().map(|part| {
+        let member = &part.member;
+        part.encode(quote!(&self.#member), stub)
+    });
+    let decoded = parts.iter().map(|part| part.decode(stub));
+    let described = described(item, fields_described(fields, &parts), stub);
+    // A struct with shared fields is never fixed, and what they point to may not even have a size to store.
+    let in_place = (!parts.iter().any(|part| part.is_shared)).then(|| in_place(&parts, stub));
+    quote! {
+        const LAYOUT: #stub::Layout = #stub::Layout::record(&[#(#layouts),*]);
+
+        #[inline]
+        fn encode(&self, writer: &mut #stub::Writer<'_>) {
+            if <Self as #stub::Data>::LAYOUT.is_fixed() {
+                writer.fixed(self)
+            } else {
+                #(#encoded)*
+            }
+        }
+
+        #[inline]
+        fn decode(reader: &mut #stub::Reader<'_>) -> ::core::result::Result<Self, #stub::DecodeError> {
+            if <Self as #stub::Data>::LAYOUT.is_fixed() {
+                reader.fixed()
+            } else {
+                ::core::result::Result::Ok(Self { #(#decoded),* })
+            }
+        }
+
+        #described
+        #in_place
+    }
+}
+
+/// `store` and `load` of a struct, for when it is fixed.
+fn in_place(parts: &[Part<'_>], stub: &TokenStream) -> TokenStream {
+    let stored = parts.iter().map(|Part { member, .. }| quote!(.field(&self.#member)));
+    let loaded = parts.iter().map(|Part { member, ty, .. }| quote!(#member: parts.field::<#ty>()?));
+    let reader = (!parts.is_empty()).then(|| quote!(let mut parts = #stub::FixedReader::new(chunk);));
+    quote! {
+        #[inline]
+        fn store(&self, chunk: &mut [u8]) {
+            #stub::FixedWriter::new(chunk)#(#stored)*.end();
+        }
+
+        #[inline]
+        #[allow(unused_variables)]
+        fn load(chunk: &[u8]) -> ::core::result::Result<Self, #stub::DecodeError> {
+            #reader
+            ::core::result::Result::Ok(Self { #(#loaded),* })
+        }
+    }
+}
+
+/// `describe` of a type: its name, then its structure the first time.
+fn described(item: &DeriveInput, structure: TokenStream, stub: &TokenStream) -> TokenStream {
+    let name = item.ident.unraw().to_string();
+    quote! {
+        fn describe(description: &mut #stub::Description) {
+            description.named::<Self>(#name, |description| { #structure });
+        }
+    }
+}
+
+/// `{x: f64, y: f64}`, `(f64, f64)` or nothing.
+fn fields_described(fields: &Fields, parts: &[Part<'_>]) -> TokenStream {
+    let (begin, end) = match fields {
+        Fields::Named(_) => ("{", "}"),
+        Fields::Unnamed(_) => ("(", ")"),
+        Fields::Unit => ("", ""),
+    };
+    let parts = parts.iter().enumerate().map(|(index, part)| {
+        let separator = (index > 0).then(|| quote!(description.text(", ");));
+        let part = part.describe();
+        quote!(#separator #part)
+    });
+    quote! {
+        description.text(#begin);
+        #(#parts)*
+        description.text(#end);
+    }
+}
+
+/// `LAYOUT`, `encode`, `decode`, `describe` of an enum, and `store` and `load` if no variant holds anything.
+fn choice(item: &DeriveInput, data: &DataEnum, stub: &TokenStream, mistakes: &mut Mistakes) -> TokenStream {
+    let name = item.ident.unraw().to_string();
+    let variants: Vec<(&Variant, Vec<Part<'_>>)> =
+        data.variants.iter().map(|variant| (variant, Part::all(&variant.fields, mistakes))).collect();
+    let structure = variants.iter().enumerate().map(|(index, (variant, parts))| {
+        let label = format!("{}{}", if index > 0 { " | " } else { "" }, variant.ident.unraw());
+        let fields = fields_described(&variant.fields, parts);
+        quote!(description.text(#label); #fields)
+    });
+    let structure = quote!(description.text("{"); #(#structure)* description.text("}"););
+    let described = described(item, structure, stub);
+    let is_plain = variants.iter().all(|(variant, _)| variant.fields.is_empty());
+    let marshaling = if is_plain { plain(&name, &variants, stub) } else { tagged(&name, &variants, stub) };
+    quote!(#marshaling #described)
+}
+
+/// An enum that is its number.
+fn plain(name: &str, variants: &[(&Variant, Vec<Part<'_>>)], stub: &TokenStream) -> TokenStream {
+    let patterns: Vec<TokenStream> = variants.iter().map(|(variant, _)| quote_ident(variant)).collect();
+    let numbers: Vec<Literal> = numbers(variants);
+    let number = match patterns.is_empty() {
+        true => quote!(match *self {}),
+        false => quote!(match self { #(Self::#patterns {} => #numbers,)* }),
+    };
+    quote! {
+        const LAYOUT: #stub::Layout = <u32 as #stub::Data>::LAYOUT;
+
+        #[inline]
+        fn encode(&self, writer: &mut #stub::Writer<'_>) {
+            writer.fixed(self);
+        }
+
+        #[inline]
+        fn decode(reader: &mut #stub::Reader<'_>) -> ::core::result::Result<Self, #stub::DecodeError> {
+            reader.fixed()
+        }
+
+        #[inline]
+        fn store(&self, chunk: &mut [u8]) {
+            let number: u32 = #number;
+            <u32 as #stub::Data>::store(&number, chunk);
+        }
+
+        #[inline]
+        fn load(chunk: &[u8]) -> ::core::result::Result<Self, #stub::DecodeError> {
+            match <u32 as #stub::Data>::load(chunk)? {
+                #(#numbers => ::core::result::Result::Ok(Self::#patterns {}),)*
+                found => ::core::result::Result::Err(#stub::DecodeError::BadVariant { name: #name, found }),
+            }
+        }
+    }
+}
+
+/// An enum that is the number of a variant, and what the variant holds.
+fn tagged(name: &str, variants: &[(&Variant, Vec<Part<'_>>)], stub: &TokenStream) -> TokenStream {
+    let numbers = numbers(variants);
+    let encoded = variants.iter().zip(&numbers).map(|((variant, parts), number)| {
+        let ident = quote_ident(variant);
+        let members = parts.iter().map(|part| &part.member);
+        let places: Vec<_> = (0..parts.len()).map(|index| format_ident!("field_{index}")).collect();
+        let fields =
+            parts.iter().zip(&places).map(|(part, place)| part.encode(place.to_token_stream(), stub));
+        quote! {
+            Self::#ident { #(#members: #places),* } => {
+                writer.fixed::<u32>(&#number);
+                #(#fields)*
+            }
+        }
+    });
+    let decoded = variants.iter().zip(&numbers).map(|((variant, parts), number)| {
+        let ident = quote_ident(variant);
+        let fields = parts.iter().map(|part| part.decode(stub));
+        quote!(#number => ::core::result::Result::Ok(Self::#ident { #(#fields),* }),)
+    });
+    quote! {
+        const LAYOUT: #stub::Layout = #stub::Layout::variable(4);
+
+        #[inline]
+        fn encode(&self, writer: &mut #stub::Writer<'_>) {
+            match self { #(#encoded)* }
+        }
+
+        #[inline]
+        fn decode(reader: &mut #stub::Reader<'_>) -> ::core::result::Result<Self, #stub::DecodeError> {
+            match reader.fixed::<u32>()? {
+                #(#decoded)*
+                found => ::core::result::Result::Err(#stub::DecodeError::BadVariant { name: #name, found }),
+            }
+        }
+    }
+}
+
+fn numbers(variants: &[(&Variant, Vec<Part<'_>>)]) -> Vec<Literal> {
+    (0u32..).take(variants.len()).map(Literal::u32_suffixed).collect()
+}
+
+fn quote_ident(variant: &Variant) -> TokenStream {
+    variant.ident.to_token_stream()
+}

@@ -1,0 +1,293 @@
+//! A Rust trait as the model of an interface.
+
+use proc_macro2::TokenStream;
+use stoop_stubgen::check::{self, Mistakes};
+use stoop_stubgen::emit;
+use stoop_stubgen::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
+use syn::parse::{Parse, ParseStream};
+use syn::spanned::Spanned;
+use syn::{
+    Attribute, Error, FnArg, GenericArgument, Generics, ItemTrait, Pat, PathArguments, Receiver, ReturnType,
+    Signature, Token, TraitItem, TraitItemFn, Type, TypeParamBound, parse_quote,
+};
+
+/// What stands in the parentheses of the attribute.
+pub(crate) struct Options {
+    root: syn::Path,
+}
+
+impl Parse for Options {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        if input.is_empty() {
+            return Ok(Options { root: parse_quote!(::stoop) });
+        }
+        let advice = |error: Error| Error::new(error.span(), "the only option is `crate = path::to::stoop`");
+        input.parse::<Token![crate]>().map_err(advice)?;
+        input.parse::<Token![=]>().map_err(advice)?;
+        Ok(Options { root: input.call(syn::Path::parse_mod_style).map_err(advice)? })
+    }
+}
+
+/// The stubs of the interface that `item` declares.
+pub(crate) fn expand(options: Options, item: ItemTrait) -> Result<TokenStream, Error> {
+    let mut mistakes = Mistakes::default();
+    check_trait(&item, &mut mistakes);
+    let mut procedures = Vec::new();
+    for item in item.items {
+        match procedure(item) {
+            Ok(procedure) => procedures.push(procedure),
+            Err(error) => mistakes.extend(error),
+        }
+    }
+    let interface = Interface { attributes: item.attrs, visibility: item.vis, name: item.ident, procedures };
+    if let Err(error) = check::interface(&interface) {
+        mistakes.extend(error);
+    }
+    mistakes.into_result()?;
+    Ok(emit::interface(&interface, &options.root))
+}
+
+fn check_trait(item: &ItemTrait, mistakes: &mut Mistakes) {
+    if let Some(parameter) = item.generics.params.first() {
+        mistakes.add(
+            parameter.span(),
+            "an interface has no parameters: caller and server agree on its types at bind time; declare one interface for each type",
+        );
+    }
+    if let Some(clause) = &item.generics.where_clause {
+        mistakes
+            .add(clause.span(), "an interface has no `where` clause; put the bounds on the types it uses");
+    }
+    for bound in item.supertraits.iter().filter(|bound| !is_implied(bound)) {
+        mistakes.add(
+            bound.span(),
+            "an interface stands alone: what a client cannot call cannot be asked of its server; remove this bound",
+        );
+    }
+    if let Some(token) = &item.unsafety {
+        mistakes
+            .add(token.span(), "an interface cannot be unsafe: its callers are elsewhere; remove `unsafe`");
+    }
+}
+
+/// `Send`, `Sync` and `'static`, which every interface has.
+fn is_implied(bound: &TypeParamBound) -> bool {
+    match bound {
+        TypeParamBound::Trait(bound) => {
+            bound.path.segments.last().is_some_and(|last| last.ident == "Send" || last.ident == "Sync")
+        }
+        TypeParamBound::Lifetime(lifetime) => lifetime.ident == "static",
+        _ => false,
+    }
+}
+
+fn procedure(item: TraitItem) -> Result<Procedure, Error> {
+    let item = match item {
+        TraitItem::Fn(item) => item,
+        TraitItem::Const(item) => {
+            return Err(Error::new(
+                item.span(),
+                "an interface has procedures only; make this a procedure that returns the value",
+            ));
+        }
+        TraitItem::Type(item) => {
+            return Err(Error::new(
+                item.span(),
+                "an interface has procedures only; declare the type outside and name it here",
+            ));
+        }
+        other => return Err(Error::new(other.span(), "an interface has procedures only")),
+    };
+    let TraitItemFn { mut attrs, sig, default, .. } = item;
+    let mut mistakes = Mistakes::default();
+    check_signature(&sig, &mut mistakes);
+    for attribute in attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")) {
+        mistakes.add(
+            attribute.span(),
+            "procedures are known by their position, which must be the same in every build; put the `#[cfg]` into the body",
+        );
+    }
+    let idempotent = take_marker(&mut attrs, "idempotent", &mut mistakes);
+    let mut arguments = Vec::new();
+    for input in sig.inputs {
+        match argument(input) {
+            Ok(argument) => arguments.extend(argument),
+            Err(error) => mistakes.extend(error),
+        }
+    }
+    let returns = returns(&sig.output).unwrap_or_else(|error| {
+        mistakes.extend(error);
+        Returns::Nothing
+    });
+    mistakes.into_result()?;
+    Ok(Procedure { attributes: attrs, name: sig.ident, idempotent, arguments, returns, body: default })
+}
+
+fn check_signature(signature: &Signature, mistakes: &mut Mistakes) {
+    if let Some(token) = &signature.asyncness {
+        mistakes.add(token.span(), "a procedure runs in a thread of the server; remove `async`");
+    }
+    if let Some(token) = &signature.unsafety {
+        mistakes.add(
+            token.span(),
+            "a procedure cannot ask anything of a caller in another process; remove `unsafe`",
+        );
+    }
+    if let Some(token) = &signature.constness {
+        mistakes.add(token.span(), "a procedure runs elsewhere; remove `const`");
+    }
+    if let Some(abi) = &signature.abi {
+        mistakes.add(abi.span(), "a procedure is called through its stub; remove `extern`");
+    }
+    if let Some(variadic) = &signature.variadic {
+        mistakes.add(variadic.span(), "the number of arguments is fixed; write a slice, `&[T]`");
+    }
+    check_generics(&signature.generics, mistakes);
+    match signature.inputs.first() {
+        Some(FnArg::Receiver(receiver)) => check_receiver(receiver, mistakes),
+        _ => mistakes.add(
+            signature.ident.span(),
+            format!("a procedure is called on a server; write `fn {}(&self, ...)`", signature.ident),
+        ),
+    }
+}
+
+fn check_generics(generics: &Generics, mistakes: &mut Mistakes) {
+    for parameter in &generics.params {
+        let advice = match parameter {
+            syn::GenericParam::Lifetime(_) => {
+                "arguments are lent for the time of the call and results are new; leave the lifetime out"
+            }
+            _ => {
+                "caller and server agree on the types of a procedure at bind time; write one procedure for each type"
+            }
+        };
+        mistakes.add(parameter.span(), advice);
+    }
+    if let Some(clause) = generics.where_clause.as_ref().filter(|_| generics.params.is_empty()) {
+        mistakes.add(clause.span(), "a procedure has no `where` clause; put the bounds on the types it uses");
+    }
+}
+
+fn check_receiver(receiver: &Receiver, mistakes: &mut Mistakes) {
+    let is_plain = receiver.reference.as_ref().is_some_and(|(_, lifetime)| lifetime.is_none())
+        && receiver.mutability.is_none()
+        && receiver.colon_token.is_none();
+    if !is_plain {
+        mistakes.add(
+            receiver.span(),
+            "any number of callers may call a server at once; write `&self`, and keep what changes behind a lock",
+        );
+    }
+}
+
+fn argument(input: FnArg) -> Result<Option<Argument>, Error> {
+    let FnArg::Typed(mut input) = input else { return Ok(None) };
+    let mut mistakes = Mistakes::default();
+    let is_out = take_marker(&mut input.attrs, "out", &mut mistakes);
+    let name = match *input.pat {
+        Pat::Ident(pattern) if pattern.by_ref.is_none() && pattern.subpat.is_none() => {
+            if let Some(token) = pattern.mutability {
+                mistakes
+                    .add(token.span(), "the name of an argument is all that its caller sees; remove `mut`");
+            }
+            Some(pattern.ident)
+        }
+        pattern => {
+            mistakes.add(
+                pattern.span(),
+                "give the argument a name: it is part of what caller and server agree on",
+            );
+            None
+        }
+    };
+    let declared = *input.ty;
+    let (mode, shape) = mode(&declared, is_out).unwrap_or_else(|error| {
+        mistakes.extend(error);
+        (Mode::Value, Shape::Text)
+    });
+    mistakes.into_result()?;
+    let name = name.expect("an argument without a name is a mistake");
+    Ok(Some(Argument { attributes: input.attrs, name, declared, mode, shape }))
+}
+
+/// The mode of an argument follows its type.
+fn mode(ty: &Type, is_out: bool) -> Result<(Mode, Shape), Error> {
+    match ty {
+        Type::Group(inner) => mode(&inner.elem, is_out),
+        Type::Paren(inner) => mode(&inner.elem, is_out),
+        Type::Reference(reference) => {
+            if let Some(lifetime) = &reference.lifetime {
+                let advice = "an argument is lent for the time of the call; leave the lifetime out";
+                return Err(Error::new(lifetime.span(), advice));
+            }
+            let mode = match (reference.mutability, is_out) {
+                (Some(_), true) => Mode::Out,
+                (Some(_), false) => Mode::InOut,
+                (None, false) => Mode::In,
+                (None, true) => return Err(out_needs_mut(ty, &reference.elem)),
+            };
+            Ok((mode, Shape::of(&reference.elem)))
+        }
+        _ if is_out => Err(out_needs_mut(ty, ty)),
+        _ => Ok(match optional_reference(ty)? {
+            Some(target) => (Mode::OptionalIn, Shape::of(target)),
+            None => (Mode::Value, Shape::Whole(ty.clone())),
+        }),
+    }
+}
+
+fn out_needs_mut(ty: &Type, target: &Type) -> Error {
+    let target = quote::quote!(#target).to_string();
+    Error::new(
+        ty.span(),
+        format!("the procedure fills an `#[out]` argument, so it must be lent to it; write `&mut {target}`"),
+    )
+}
+
+/// The `T` of an `Option<&T>`.
+fn optional_reference(ty: &Type) -> Result<Option<&Type>, Error> {
+    let Type::Path(path) = ty else { return Ok(None) };
+    let Some(last) = path.path.segments.last().filter(|last| last.ident == "Option") else { return Ok(None) };
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return Ok(None) };
+    let Some(GenericArgument::Type(Type::Reference(reference))) = arguments.args.first() else {
+        return Ok(None);
+    };
+    if let Some(token) = reference.mutability {
+        return Err(Error::new(
+            token.span(),
+            "an argument that comes back is always there; write `&mut Option<T>`",
+        ));
+    }
+    if let Some(lifetime) = &reference.lifetime {
+        return Err(Error::new(
+            lifetime.span(),
+            "an argument is lent for the time of the call; leave the lifetime out",
+        ));
+    }
+    Ok(Some(&reference.elem))
+}
+
+fn returns(output: &ReturnType) -> Result<Returns, Error> {
+    let ReturnType::Type(_, ty) = output else { return Ok(Returns::Nothing) };
+    if let Some((value, error)) = check::result_parts(ty)? {
+        return Ok(Returns::Fallible { declared: (**ty).clone(), value, error });
+    }
+    match &**ty {
+        Type::Tuple(tuple) if tuple.elems.is_empty() => Ok(Returns::Nothing),
+        ty => Ok(Returns::Value(ty.clone())),
+    }
+}
+
+/// Takes an attribute without arguments away, and says whether it was there.
+fn take_marker(attributes: &mut Vec<Attribute>, name: &str, mistakes: &mut Mistakes) -> bool {
+    let before = attributes.len();
+    attributes.retain(|attribute| {
+        let is_marker = attribute.path().is_ident(name);
+        if is_marker && attribute.meta.require_path_only().is_err() {
+            mistakes.add(attribute.span(), format!("write `#[{name}]`, without arguments"));
+        }
+        !is_marker
+    });
+    attributes.len() < before
+}

@@ -1,0 +1,210 @@
+//! What emitted code needs of `stoop`, without a network: a call packet and a result packet in memory, and the server
+//! called directly.
+
+#![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of header before a payload.
+const START: usize = 32;
+
+/// Where the next client is bound to, and how.
+#[derive(Clone)]
+pub struct BindOptions {
+    pub exported: Option<Arc<dyn stub::Exported>>,
+    pub limit: usize,
+    pub is_local: bool,
+}
+
+impl Default for BindOptions {
+    fn default() -> Self {
+        BindOptions { exported: None, limit: 1440, is_local: false }
+    }
+}
+
+#[derive(Debug)]
+pub struct BindError;
+
+#[derive(Debug)]
+pub struct Binding;
+
+#[derive(Debug, PartialEq)]
+pub enum CallError {
+    NotSent(stub::EncodeError),
+    Refused(stub::Unserved),
+    Failed(stub::EncodeError),
+    Peer(stub::DecodeError),
+}
+
+#[derive(Debug, PartialEq)]
+pub enum Error<E> {
+    Application(E),
+    Call(CallError),
+}
+
+pub mod stub {
+    use super::*;
+    use std::any::Any;
+    use std::cell::RefCell;
+    pub use stoop_marshal::*;
+
+    pub struct Interface {
+        pub name: &'static str,
+        pub procedures: &'static [Procedure],
+    }
+
+    pub struct Procedure {
+        pub name: &'static str,
+        pub signature: fn() -> String,
+        pub idempotent: bool,
+    }
+
+    pub trait Exported: Send + Sync + 'static {
+        fn interface(&self) -> &'static Interface;
+        fn dispatch(&self, procedure: u16, call: Reader<'_>, result: &mut Writer<'_>)
+        -> Result<(), Unserved>;
+        fn local(&self) -> Box<dyn Any + Send + Sync>;
+    }
+
+    #[derive(Debug, PartialEq)]
+    pub enum Unserved {
+        UnknownProcedure,
+        BadArguments(DecodeError),
+        ResultTooLarge,
+    }
+
+    pub struct Client<L: ?Sized> {
+        options: BindOptions,
+        local: Option<Arc<L>>,
+    }
+
+    impl<L: ?Sized> Clone for Client<L> {
+        fn clone(&self) -> Self {
+            Client { options: self.options.clone(), local: self.local.clone() }
+        }
+    }
+
+    impl<L: ?Sized + Send + Sync + 'static> Client<L> {
+        pub fn bind(_: &'static Interface, _: &str, options: &BindOptions) -> Result<Self, BindError> {
+            let exported = options.exported.as_ref().ok_or(BindError)?;
+            let local = options
+                .is_local
+                .then(|| Arc::clone(exported.local().downcast_ref::<Arc<L>>().expect("the same interface")));
+            Ok(Client { options: options.clone(), local })
+        }
+
+        pub fn with_timeout(&self, _: Duration) -> Self {
+            self.clone()
+        }
+
+        pub fn binding(&self) -> &Binding {
+            &Binding
+        }
+
+        #[inline]
+        pub fn route(&self) -> Route<'_, L> {
+            match &self.local {
+                Some(local) => Route::Local(Local(local)),
+                None => Route::Remote(Remote(&self.options)),
+            }
+        }
+    }
+
+    pub enum Route<'a, L: ?Sized> {
+        Local(Local<'a, L>),
+        Remote(Remote<'a>),
+    }
+
+    pub struct Local<'a, L: ?Sized>(&'a L);
+
+    impl<L: ?Sized> Local<'_, L> {
+        pub fn call<R>(self, procedure: impl FnOnce(&L) -> R) -> Result<R, CallError> {
+            Ok(procedure(self.0))
+        }
+    }
+
+    pub struct Remote<'a>(&'a BindOptions);
+
+    /// The two packets of a lane, which hold old bytes at first as real ones would.
+    struct Packets {
+        call: Vec<u8>,
+        result: Vec<u8>,
+    }
+
+    thread_local! {
+        static PACKETS: RefCell<Packets> =
+            const { RefCell::new(Packets { call: Vec::new(), result: Vec::new() }) };
+    }
+
+    /// The result packet of the last call of this thread, as a payload.
+    pub fn last_result() -> Vec<u8> {
+        PACKETS.with_borrow(|packets| packets.result[START.min(packets.result.len())..].to_vec())
+    }
+
+    /// The call packet of the last call of this thread, as a payload.
+    pub fn last_call() -> Vec<u8> {
+        PACKETS.with_borrow(|packets| packets.call[START.min(packets.call.len())..].to_vec())
+    }
+
+    impl<'a> Remote<'a> {
+        #[inline]
+        pub fn start(self, procedure: u16) -> Result<Call<'a>, CallError> {
+            let mut packets =
+                PACKETS.with(|packets| packets.replace(Packets { call: Vec::new(), result: Vec::new() }));
+            packets.call.resize(START + self.0.limit, 0xaa);
+            packets.result.resize(START + self.0.limit, 0xaa);
+            Ok(Call { options: self.0, procedure, packets })
+        }
+    }
+
+    pub struct Call<'a> {
+        options: &'a BindOptions,
+        procedure: u16,
+        packets: Packets,
+    }
+
+    impl<'a> Call<'a> {
+        #[inline]
+        pub fn arguments(&mut self) -> Writer<'_> {
+            Writer::new(&mut self.packets.call, START, self.options.limit)
+        }
+
+        #[inline(never)]
+        pub fn transport(self, arguments: Result<usize, EncodeError>) -> Result<CallResult<'a>, CallError> {
+            let Call { options, procedure, mut packets } = self;
+            let len = arguments.map_err(CallError::NotSent)?;
+            packets.call.truncate(START + len);
+            let mut writer = Writer::new(&mut packets.result, START, options.limit);
+            let exported = options.exported.as_ref().expect("a bound client");
+            let call = Reader::new(&packets.call[START..]);
+            exported.dispatch(procedure, call, &mut writer).map_err(CallError::Refused)?;
+            let len = writer.finish().map_err(CallError::Failed)?;
+            packets.result.truncate(START + len);
+            Ok(CallResult { packets, _options: options })
+        }
+    }
+
+    pub struct CallResult<'a> {
+        packets: Packets,
+        _options: &'a BindOptions,
+    }
+
+    impl CallResult<'_> {
+        #[inline]
+        pub fn reader(&self) -> Reader<'_> {
+            Reader::new(&self.packets.result[START..])
+        }
+
+        #[inline]
+        pub fn end<T>(self, decoded: Result<T, DecodeError>) -> Result<T, CallError> {
+            PACKETS.with(|packets| packets.replace(self.packets));
+            decoded.map_err(CallError::Peer)
+        }
+    }
+}
+
+/// Options for a client of `exported`.
+pub fn to(exported: impl stub::Exported) -> BindOptions {
+    BindOptions { exported: Some(Arc::new(exported)), ..BindOptions::default() }
+}

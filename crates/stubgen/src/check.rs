@@ -1,0 +1,236 @@
+//! What cannot be called from afar, and what to write instead.
+
+use std::collections::HashMap;
+
+use proc_macro2::Span;
+use syn::spanned::Spanned;
+use syn::{Error, GenericArgument, Ident, PathArguments, PathSegment, Type};
+
+use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
+
+/// Methods that every client has beside its procedures.
+const CLIENT_METHODS: [&str; 4] = ["bind", "bind_with", "with_timeout", "binding"];
+
+/// Checks an interface.
+///
+/// # Errors
+/// All mistakes found, each at the offending token.
+pub fn interface(interface: &Interface) -> Result<(), Error> {
+    let mut mistakes = Mistakes::default();
+    names(&interface.procedures, &mut mistakes);
+    if u16::try_from(interface.procedures.len()).is_err() {
+        mistakes.add(interface.name.span(), "an interface has at most 65535 procedures; split it");
+    }
+    for procedure in &interface.procedures {
+        for argument in &procedure.arguments {
+            self::argument(argument, &mut mistakes);
+        }
+        returns(&procedure.returns, &mut mistakes);
+    }
+    mistakes.into_result()
+}
+
+/// Checks the type of a field of a user's type.
+///
+/// # Errors
+/// All mistakes found, each at the offending token.
+pub fn field(ty: &Type) -> Result<(), Error> {
+    let mut mistakes = Mistakes::default();
+    owned(ty, Place::Field, &mut mistakes);
+    mistakes.into_result()
+}
+
+/// Mistakes found so far.
+#[derive(Default)]
+pub struct Mistakes(Option<Error>);
+
+impl Mistakes {
+    /// Adds a mistake, with what to write instead.
+    pub fn add(&mut self, span: Span, advice: impl std::fmt::Display) {
+        self.extend(Error::new(span, advice));
+    }
+
+    /// Adds mistakes.
+    pub fn extend(&mut self, error: Error) {
+        match &mut self.0 {
+            Some(errors) => errors.combine(error),
+            None => self.0 = Some(error),
+        }
+    }
+
+    /// `Err` if there was one.
+    ///
+    /// # Errors
+    /// All of them.
+    pub fn into_result(self) -> Result<(), Error> {
+        self.0.map_or(Ok(()), Err)
+    }
+}
+
+fn names(procedures: &[Procedure], mistakes: &mut Mistakes) {
+    let mut seen: HashMap<String, &Ident> = HashMap::new();
+    for Procedure { name, .. } in procedures {
+        let text = name.to_string();
+        if CLIENT_METHODS.contains(&text.as_str()) {
+            mistakes.add(
+                name.span(),
+                format!("every client has a method `{text}` of its own; give the procedure another name"),
+            );
+        }
+        if seen.insert(text, name).is_some() {
+            mistakes.add(
+                name.span(),
+                format!("there is a procedure `{name}` already; procedures are told apart by name, so give this one another"),
+            );
+        }
+    }
+}
+
+fn argument(argument: &Argument, mistakes: &mut Mistakes) {
+    match (&argument.shape, argument.mode) {
+        (Shape::Text, Mode::InOut | Mode::Out) => {
+            mistakes.add(
+                argument.declared.span(),
+                "a `str` cannot change its length in place; write `&mut String`",
+            );
+        }
+        (Shape::Text, _) => {}
+        (Shape::Slice(element) | Shape::Array(element, _), _) => {
+            owned(&element.ty, Place::Argument, mistakes)
+        }
+        (Shape::Whole(ty), _) => owned(ty, Place::Argument, mistakes),
+    }
+}
+
+fn returns(returns: &Returns, mistakes: &mut Mistakes) {
+    match returns {
+        Returns::Nothing => {}
+        Returns::Value(ty) => owned(ty, Place::Result, mistakes),
+        Returns::Fallible { value, error, .. } => {
+            owned(value, Place::Result, mistakes);
+            owned(error, Place::Result, mistakes);
+        }
+    }
+}
+
+/// Where a type stands, for the advice.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Argument,
+    Result,
+    Field,
+}
+
+/// Checks a type of which values travel, and the types it is made of.
+fn owned(ty: &Type, place: Place, mistakes: &mut Mistakes) {
+    if let Some(advice) = advice(ty, place) {
+        return mistakes.add(ty.span(), advice);
+    }
+    match ty {
+        Type::Array(array) => owned(&array.elem, place, mistakes),
+        Type::Group(inner) => owned(&inner.elem, place, mistakes),
+        Type::Paren(inner) => owned(&inner.elem, place, mistakes),
+        Type::Tuple(tuple) => tuple.elems.iter().for_each(|part| owned(part, place, mistakes)),
+        Type::Path(path) => {
+            path.path.segments.iter().for_each(|segment| type_arguments(segment, place, mistakes))
+        }
+        _ => {}
+    }
+}
+
+fn type_arguments(segment: &PathSegment, place: Place, mistakes: &mut Mistakes) {
+    let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return };
+    // The unsized parameter of a `Box<[T]>` or `Box<str>` is no mistake.
+    let is_box = segment.ident == "Box";
+    for ty in arguments.args.iter().filter_map(as_type) {
+        match ty {
+            Type::Slice(slice) if is_box => owned(&slice.elem, place, mistakes),
+            Type::Path(path) if is_box && path.path.is_ident("str") => {}
+            // What it stands for never travels.
+            _ if segment.ident == "PhantomData" => {}
+            ty => owned(ty, place, mistakes),
+        }
+    }
+}
+
+/// What to write instead of a type that cannot travel.
+fn advice(ty: &Type, place: Place) -> Option<String> {
+    let advice = match ty {
+        Type::Reference(reference) => return Some(instead_of_reference(&reference.elem, place)),
+        Type::Ptr(_) => {
+            "a pointer means nothing in another process; send what it points to, `Box<T>` if it may be large"
+        }
+        Type::BareFn(_) => {
+            "a function cannot travel; make it a procedure of an interface that the other side exports"
+        }
+        Type::ImplTrait(_) => "`impl Trait` is a different type for each caller; write one concrete type",
+        Type::TraitObject(_) => {
+            "a trait object can be any type, and only a known one can travel; write an enum of the types it may be"
+        }
+        Type::Infer(_) => "the type must be known here: the caller and the server agree on it at bind time",
+        Type::Never(_) => {
+            "a procedure that never returns has no result to send; write `-> ()` or leave it out"
+        }
+        Type::Slice(_) => "a slice has no size of its own; write `Vec<T>`, or `&[T]` as an argument",
+        Type::Path(path) if path.path.is_ident("str") => {
+            "a `str` has no size of its own; write `String`, or `&str` as an argument"
+        }
+        Type::Path(path) if path.path.is_ident("Self") && place != Place::Field => {
+            "`Self` is the server itself, which cannot travel; write the type of a value"
+        }
+        _ => return None,
+    };
+    Some(advice.to_owned())
+}
+
+fn instead_of_reference(target: &Type, place: Place) -> String {
+    let owned = match target {
+        Type::Path(path) if path.path.is_ident("str") => "String".to_owned(),
+        Type::Slice(slice) => format!("Vec<{}>", written(&slice.elem)),
+        other => written(other),
+    };
+    match place {
+        Place::Argument => {
+            format!("only a whole argument can be a reference, not a part of one; write `{owned}`")
+        }
+        Place::Result => format!(
+            "a result is new to the caller and cannot be borrowed from the server; return `{owned}`, or fill an argument `#[out] value: &mut {owned}`"
+        ),
+        Place::Field => format!("a value that travels owns its parts; write `{owned}`"),
+    }
+}
+
+/// A type as one would write it.
+fn written(ty: &Type) -> String {
+    let tokens = quote::quote!(#ty).to_string();
+    tokens.replace(" < ", "<").replace(" > ", ">").replace(" >", ">").replace(" ,", ",").replace(" :: ", "::")
+}
+
+/// The value and the error of a `Result<T, E>`.
+///
+/// # Errors
+/// For a `Result` that names no error type.
+pub fn result_parts(ty: &Type) -> Result<Option<(Type, Type)>, Error> {
+    let Type::Path(path) = ty else { return Ok(None) };
+    let Some(last) = path.path.segments.last().filter(|segment| segment.ident == "Result") else {
+        return Ok(None);
+    };
+    let types: Vec<&Type> = match &last.arguments {
+        PathArguments::AngleBracketed(arguments) => arguments.args.iter().filter_map(as_type).collect(),
+        _ => Vec::new(),
+    };
+    match types[..] {
+        [value, error] => Ok(Some((value.clone(), error.clone()))),
+        _ => Err(Error::new(
+            ty.span(),
+            "name the error that travels: `Result<T, E>`, where `E` implements `stoop::Data`",
+        )),
+    }
+}
+
+fn as_type(argument: &GenericArgument) -> Option<&Type> {
+    match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    }
+}

@@ -1,0 +1,181 @@
+//! The client: a method for each procedure, which calls it wherever it is.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use super::{Names, carried, local, signature, travels_with_call};
+use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
+
+pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
+    let Names { root, stub, interface: name, client, .. } = names;
+    let visibility = &interface.visibility;
+    let doc = format!(
+        "Calls the procedures of a [`{name}`] somewhere else. Clones share the binding; any thread may call."
+    );
+    let description = signature::interface(interface, names);
+    let methods = interface.procedures.iter().enumerate().map(|(index, each)| method(index, each, names));
+    quote! {
+        #[doc = #doc]
+        #[derive(::core::clone::Clone)]
+        #visibility struct #client {
+            client: #stub::Client<dyn #name>,
+        }
+
+        #[allow(unreachable_pub, clippy::too_many_arguments)]
+        impl #client {
+            /// Binds to the server at `uri` with the usual options.
+            ///
+            /// # Errors
+            /// When nobody is there, or exports another interface.
+            pub fn bind(uri: &str) -> ::core::result::Result<Self, #root::BindError> {
+                Self::bind_with(uri, &::core::default::Default::default())
+            }
+
+            /// Binds to the server at `uri`.
+            ///
+            /// # Errors
+            /// When nobody is there, or exports another interface.
+            pub fn bind_with(
+                uri: &str,
+                options: &#root::BindOptions,
+            ) -> ::core::result::Result<Self, #root::BindError> {
+                let client = #stub::Client::bind(Self::interface(), uri, options)?;
+                ::core::result::Result::Ok(Self { client })
+            }
+
+            /// The same binding, with another time for each call to end in.
+            #[must_use]
+            pub fn with_timeout(&self, timeout: ::core::time::Duration) -> Self {
+                Self { client: self.client.with_timeout(timeout) }
+            }
+
+            /// What this client is bound to, and how.
+            pub fn binding(&self) -> &#root::Binding {
+                self.client.binding()
+            }
+
+            #description
+
+            #(#methods)*
+        }
+    }
+}
+
+fn method(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
+    let Names { stub, .. } = names;
+    let Procedure { attributes, name, arguments, .. } = procedure;
+    let attributes = carried(attributes);
+    let parameters = arguments.iter().map(|Argument { name, declared, .. }| quote!(#name: #declared));
+    let passed = arguments.iter().map(|argument| &argument.name);
+    let (returned, into_error, into_result) = outcome(&procedure.returns, names);
+    let (server, route) = (local("server"), local("route"));
+    let remote = remote_call(index, procedure, names, &into_error);
+    quote! {
+        #(#attributes)*
+        pub fn #name(&self, #(#parameters),*) -> #returned {
+            match self.client.route() {
+                #stub::Route::Local(#route) => #route.call(|#server| #server.#name(#(#passed),*)) #into_result,
+                #stub::Route::Remote(#route) => { #remote }
+            }
+        }
+    }
+}
+
+/// What the method returns, what turns a call error into its error, and what turns the outcome of a call into its
+/// result.
+fn outcome(returns: &Returns, names: &Names) -> (TokenStream, TokenStream, TokenStream) {
+    let root = &names.root;
+    match returns {
+        Returns::Fallible { value, error, .. } => (
+            quote!(::core::result::Result<#value, #root::Error<#error>>),
+            quote!(.map_err(#root::Error::Call)),
+            quote!(.map_err(#root::Error::Call)?.map_err(#root::Error::Application)),
+        ),
+        _ => {
+            let ty = returns.ty();
+            (quote!(::core::result::Result<#ty, #root::CallError>), TokenStream::new(), TokenStream::new())
+        }
+    }
+}
+
+fn remote_call(index: usize, procedure: &Procedure, names: &Names, into_error: &TokenStream) -> TokenStream {
+    let stub = &names.stub;
+    let number = u16::try_from(index).expect("the number of procedures has been checked");
+    let (route, call, writer, result) = (local("route"), local("call"), local("arguments"), local("result"));
+    let sent = procedure.arguments.iter().map(send);
+    let ty = procedure.returns.ty();
+    let received = receive_all(procedure);
+    let (_, _, into_result) = outcome(&procedure.returns, names);
+    quote! {
+        let mut #call = #route.start(#number)#into_error?;
+        let mut #writer = #call.arguments();
+        #(#sent)*
+        let #writer = #writer.finish();
+        let #result = #call.transport(#writer)#into_error?;
+        let decoded = (|| -> ::core::result::Result<#ty, #stub::DecodeError> { #received })();
+        #result.end(decoded) #into_result
+    }
+}
+
+/// Writes an argument into the call packet.
+fn send(argument: &Argument) -> TokenStream {
+    let name = &argument.name;
+    let writer = local("arguments");
+    match (argument.mode, &argument.shape) {
+        (Mode::Value, _) => quote!(#writer.value(&#name);),
+        (Mode::OptionalIn, shape) => {
+            let some = send_borrowed(argument, shape);
+            quote! {
+                #writer.value(&#name.is_some());
+                if let ::core::option::Option::Some(#name) = #name { #some }
+            }
+        }
+        (Mode::Out, Shape::Slice(_)) => quote!(#writer.count(#name.len());),
+        (mode, shape) if travels_with_call(mode) => send_borrowed(argument, shape),
+        _ => TokenStream::new(),
+    }
+}
+
+fn send_borrowed(argument: &Argument, shape: &Shape) -> TokenStream {
+    let name = &argument.name;
+    let writer = local("arguments");
+    match shape {
+        Shape::Text => quote!(#writer.text(#name);),
+        Shape::Slice(_) => quote!(#writer.sequence(&*#name);),
+        Shape::Array(..) | Shape::Whole(_) => quote!(#writer.value(&*#name);),
+    }
+}
+
+/// Reads everything that came back: what was written in place, then the other arguments, then the value returned.
+fn receive_all(procedure: &Procedure) -> TokenStream {
+    let (reader, result) = (local("results"), local("result"));
+    let (in_place, others): (Vec<&Argument>, Vec<&Argument>) = procedure
+        .arguments
+        .iter()
+        .filter(|each| each.is_result())
+        .partition(|each| each.is_written_in_place());
+    let received = in_place.into_iter().chain(others).map(receive);
+    let returned = match &procedure.returns {
+        Returns::Nothing => quote!(let returned = ();),
+        _ => quote!(let returned = #reader.value()?;),
+    };
+    quote! {
+        let mut #reader = #result.reader();
+        #(#received)*
+        #returned
+        #reader.finish()?;
+        ::core::result::Result::Ok(returned)
+    }
+}
+
+fn receive(argument: &Argument) -> TokenStream {
+    let name = &argument.name;
+    let reader = local("results");
+    match &argument.shape {
+        Shape::Slice(element) | Shape::Array(element, _) if element.is_scalar => {
+            quote!(#reader.scalars(&mut #name[..])?;)
+        }
+        Shape::Slice(_) => quote!(#reader.values(&mut #name[..])?;),
+        _ => quote!(*#name = #reader.value()?;),
+    }
+}

@@ -1,0 +1,260 @@
+//! The server: takes the arguments of a call out of its packet, runs the procedure, puts the result into another.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+use syn::Ident;
+use syn::ext::IdentExt;
+
+use super::{Names, local};
+use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
+
+pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
+    let Names { stub, interface: name, client, server, .. } = names;
+    let visibility = &interface.visibility;
+    let doc = format!("Exports a [`{name}`], so that others can call its procedures.");
+    let numbers = 0u16..;
+    let stubs: Vec<Ident> = interface.procedures.iter().map(stub_name).collect();
+    let arms = numbers.zip(&stubs).map(|(number, stub)| quote!(#number => self.#stub(call, result),));
+    let bodies = interface.procedures.iter().map(|each| server_stub(each, names));
+    quote! {
+        #[doc = #doc]
+        #visibility struct #server<T> {
+            implementation: ::std::sync::Arc<T>,
+        }
+
+        #[allow(unreachable_pub)]
+        impl<T: #name> #server<T> {
+            /// Exports `implementation`, which may be an `Arc` of one that is used elsewhere too.
+            pub fn new(implementation: T) -> Self {
+                Self { implementation: ::std::sync::Arc::new(implementation) }
+            }
+
+            #(#bodies)*
+        }
+
+        impl<T: #name> #stub::Exported for #server<T> {
+            fn interface(&self) -> &'static #stub::Interface {
+                #client::interface()
+            }
+
+            #[inline]
+            fn dispatch(
+                &self,
+                procedure: u16,
+                call: #stub::Reader<'_>,
+                result: &mut #stub::Writer<'_>,
+            ) -> ::core::result::Result<(), #stub::Unserved> {
+                match procedure {
+                    #(#arms)*
+                    _ => ::core::result::Result::Err(#stub::Unserved::UnknownProcedure),
+                }
+            }
+
+            fn local(&self) -> ::std::boxed::Box<dyn ::core::any::Any + ::core::marker::Send + ::core::marker::Sync> {
+                let implementation: ::std::sync::Arc<dyn #name> = ::std::sync::Arc::clone(&self.implementation) as _;
+                ::std::boxed::Box::new(implementation)
+            }
+        }
+    }
+}
+
+fn stub_name(procedure: &Procedure) -> Ident {
+    format_ident!("serve_{}", procedure.name.unraw(), span = procedure.name.span())
+}
+
+fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
+    let Names { stub, interface, .. } = names;
+    let name = &procedure.name;
+    let stub_name = stub_name(procedure);
+    let (call, result, returned) = (local("call"), local("result"), local("returned"));
+    let taken = procedure.arguments.iter().map(|each| take(each, names));
+    let reserved = reserve(procedure, names);
+    let lent = procedure.arguments.iter().map(lend);
+    let put = put_all(procedure, names);
+    quote! {
+        fn #stub_name(
+            &self,
+            #call: #stub::Reader<'_>,
+            #result: &mut #stub::Writer<'_>,
+        ) -> ::core::result::Result<(), #stub::Unserved> {
+            // Begun here, so that its position is known to the compiler.
+            let mut #call = #stub::Reader::new(#call.payload());
+            #(#taken)*
+            #call.finish().map_err(#stub::Unserved::BadArguments)?;
+            #reserved
+            let #returned = <T as #interface>::#name(&self.implementation, #(#lent),*);
+            #put
+            ::core::result::Result::Ok(())
+        }
+    }
+}
+
+/// Takes an argument from the call packet, or makes the one that the procedure fills.
+fn take(argument: &Argument, names: &Names) -> TokenStream {
+    let stub = &names.stub;
+    let name = &argument.name;
+    let (call, incoming) = (local("call"), incoming(argument));
+    let or_refuse = quote!(.map_err(#stub::Unserved::BadArguments)?);
+    match (argument.mode, &argument.shape) {
+        (Mode::Value, _) => {
+            let ty = &argument.declared;
+            quote!(let #name: #ty = #call.value()#or_refuse;)
+        }
+        (Mode::OptionalIn, shape) => {
+            let read = read(shape);
+            quote! {
+                let #name = if #call.value::<bool>()#or_refuse {
+                    ::core::option::Option::Some(#call.#read #or_refuse)
+                } else {
+                    ::core::option::Option::None
+                };
+            }
+        }
+        (Mode::Out, Shape::Slice(element)) if element.is_scalar => {
+            quote!(let #incoming = #call.capacity()#or_refuse;)
+        }
+        (Mode::Out, Shape::Array(element, _)) if element.is_scalar => TokenStream::new(),
+        (Mode::Out, Shape::Slice(element)) => {
+            let ty = &element.ty;
+            quote!(let mut #name = #call.blanks::<#ty>()#or_refuse;)
+        }
+        (Mode::Out, Shape::Array(element, len)) => {
+            let ty = &element.ty;
+            quote! {
+                let mut #name: [#ty; #len] = ::core::array::from_fn(|_| ::core::default::Default::default());
+            }
+        }
+        (Mode::Out, Shape::Whole(ty)) => {
+            quote!(let mut #name = <#ty as ::core::default::Default>::default();)
+        }
+        (Mode::InOut, shape) if argument.is_written_in_place() => {
+            let read = read(shape);
+            quote!(let #incoming = #call.#read #or_refuse;)
+        }
+        (Mode::InOut, shape) => {
+            let read = read(shape);
+            quote!(let mut #name = #call.#read #or_refuse;)
+        }
+        (Mode::In, shape) => {
+            let read = read(shape);
+            quote!(let #name = #call.#read #or_refuse;)
+        }
+        (Mode::Out, Shape::Text) => unreachable!("`&mut str` has been refused"),
+    }
+}
+
+/// What is known of an argument before its place in the result packet is.
+fn incoming(argument: &Argument) -> Ident {
+    format_ident!("incoming_{}", argument.name.unraw(), span = proc_macro2::Span::mixed_site())
+}
+
+/// The method of `Reader` that takes a borrowed argument.
+fn read(shape: &Shape) -> TokenStream {
+    match shape {
+        Shape::Text => quote!(text()),
+        Shape::Slice(element) => {
+            let ty = &element.ty;
+            if element.is_scalar { quote!(slice::<#ty>()) } else { quote!(sequence::<#ty>()) }
+        }
+        Shape::Array(element, len) => {
+            let ty = &element.ty;
+            if element.is_scalar { quote!(array::<#ty, { #len }>()) } else { quote!(value::<[#ty; #len]>()) }
+        }
+        Shape::Whole(ty) => quote!(value::<#ty>()),
+    }
+}
+
+/// Takes room in the result packet for what the procedure writes there.
+fn reserve(procedure: &Procedure, names: &Names) -> TokenStream {
+    let stub = &names.stub;
+    let (result, views) = (local("result"), local("views"));
+    let in_place: Vec<&Argument> =
+        procedure.arguments.iter().filter(|each| each.is_written_in_place()).collect();
+    if in_place.is_empty() {
+        return TokenStream::new();
+    }
+    let extents = in_place.iter().map(|argument| {
+        let (ty, count, _) = room(argument);
+        quote!(.and::<#ty>(#count))
+    });
+    let given = in_place.iter().map(|argument| {
+        let (name, incoming) = (&argument.name, incoming(argument));
+        let (_, _, take) = room(argument);
+        let fill = (argument.mode == Mode::InOut).then(|| quote!(#name.copy_from_slice(&#incoming[..]);));
+        quote! {
+            let mut #name = #views.#take;
+            #fill
+        }
+    });
+    quote! {
+        let ::core::option::Option::Some(mut #views) = #result.reserve(#result.extent()#(#extents)*) else {
+            return ::core::result::Result::Err(#stub::Unserved::ResultTooLarge);
+        };
+        #(#given)*
+    }
+}
+
+/// The type of the elements of an argument written in place, their number, and the method of `Views` that gives them.
+fn room(argument: &Argument) -> (TokenStream, TokenStream, TokenStream) {
+    let incoming = incoming(argument);
+    match (&argument.shape, argument.mode) {
+        (Shape::Array(element, len), _) => {
+            let ty = &element.ty;
+            (quote!(#ty), quote!({ #len }), quote!(array::<#ty, { #len }>()))
+        }
+        (Shape::Slice(element), Mode::Out) => {
+            let ty = &element.ty;
+            (quote!(#ty), quote!(#incoming), quote!(slice::<#ty>(#incoming)))
+        }
+        (Shape::Slice(element), _) => {
+            let ty = &element.ty;
+            (quote!(#ty), quote!(#incoming.len()), quote!(slice::<#ty>(#incoming.len())))
+        }
+        _ => unreachable!("only arrays and slices of scalars are written in place"),
+    }
+}
+
+/// What the procedure is given.
+fn lend(argument: &Argument) -> TokenStream {
+    let name = &argument.name;
+    match (argument.mode, &argument.shape) {
+        (Mode::Value, _) | (Mode::OptionalIn | Mode::In, Shape::Text) => quote!(#name),
+        (Mode::OptionalIn, Shape::Slice(_)) => quote!(#name.as_deref()),
+        (Mode::OptionalIn, Shape::Array(element, _)) if element.is_scalar => quote!(#name.as_deref()),
+        (Mode::OptionalIn, _) => quote!(#name.as_ref()),
+        (Mode::In, _) => quote!(&#name),
+        (Mode::InOut | Mode::Out, _) => quote!(&mut #name),
+    }
+}
+
+/// Writes everything that goes back: what was written in place is there already, then the other arguments, then the
+/// value returned.
+fn put_all(procedure: &Procedure, names: &Names) -> TokenStream {
+    let stub = &names.stub;
+    let (result, returned) = (local("result"), local("returned"));
+    let (in_place, others): (Vec<&Argument>, Vec<&Argument>) = procedure
+        .arguments
+        .iter()
+        .filter(|each| each.is_result())
+        .partition(|each| each.is_written_in_place());
+    let finished = in_place.into_iter().map(|argument| {
+        let name = &argument.name;
+        let (ty, ..) = room(argument);
+        quote!(#name.finish::<#ty>();)
+    });
+    let written = others.into_iter().map(|argument| {
+        let name = &argument.name;
+        match &argument.shape {
+            Shape::Slice(element) => {
+                let ty = &element.ty;
+                quote!(<#ty as #stub::Data>::encode_all(&#name, #result);)
+            }
+            _ => quote!(#result.value(&#name);),
+        }
+    });
+    let value = match &procedure.returns {
+        Returns::Nothing => quote!(let () = #returned;),
+        _ => quote!(#result.value(&#returned);),
+    };
+    quote!(#(#finished)* #(#written)* #value)
+}

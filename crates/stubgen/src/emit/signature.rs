@@ -1,0 +1,80 @@
+//! The static description of an interface, which is compared at bind time.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::ext::IdentExt;
+
+use super::{Names, local};
+use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
+
+/// A function that gives the description of the interface.
+pub(super) fn interface(interface: &Interface, names: &Names) -> TokenStream {
+    let stub = &names.stub;
+    let name = interface.name.unraw().to_string();
+    let procedures = interface.procedures.iter().map(|each| procedure(each, names));
+    quote! {
+        /// The interface as it is compared at bind time.
+        #[doc(hidden)]
+        #[inline]
+        pub fn interface() -> &'static #stub::Interface {
+            static INTERFACE: #stub::Interface =
+                #stub::Interface { name: #name, procedures: &[#(#procedures),*] };
+            &INTERFACE
+        }
+    }
+}
+
+fn procedure(procedure: &Procedure, names: &Names) -> TokenStream {
+    let stub = &names.stub;
+    let name = procedure.name.unraw().to_string();
+    let idempotent = procedure.idempotent;
+    let description = local("description");
+    let begin = format!("{name}(");
+    let arguments = procedure.arguments.iter().enumerate().map(|(index, each)| argument(index, each));
+    let returns = match &procedure.returns {
+        Returns::Nothing => quote!(#description.text(")")),
+        returns => {
+            let ty = returns.ty();
+            quote!(#description.text(") -> ").of::<#ty>())
+        }
+    };
+    quote! {
+        #stub::Procedure {
+            name: #name,
+            signature: || {
+                let mut #description = #stub::Description::new();
+                #description.text(#begin);
+                #(#arguments)*
+                #returns;
+                #description.finish()
+            },
+            idempotent: #idempotent,
+        }
+    }
+}
+
+fn argument(index: usize, argument: &Argument) -> TokenStream {
+    let description = local("description");
+    let separator = if index == 0 { "" } else { ", " };
+    let mode = match argument.mode {
+        Mode::Value | Mode::In => "",
+        Mode::OptionalIn => "Option<",
+        Mode::InOut => "inout ",
+        Mode::Out => "out ",
+    };
+    let begin = format!("{separator}{}: {mode}", argument.name.unraw());
+    let shape = match &argument.shape {
+        Shape::Text => quote!(.text("String")),
+        Shape::Slice(element) => {
+            let ty = &element.ty;
+            quote!(.text("[").of::<#ty>().text("]"))
+        }
+        Shape::Array(element, len) => {
+            let ty = &element.ty;
+            quote!(.of::<[#ty; #len]>())
+        }
+        Shape::Whole(ty) => quote!(.of::<#ty>()),
+    };
+    let end = (argument.mode == Mode::OptionalIn).then(|| quote!(.text(">")));
+    quote!(#description.text(#begin)#shape #end;)
+}
