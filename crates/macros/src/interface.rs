@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use stoop_stubgen::check::{self, Mistakes};
 use stoop_stubgen::emit;
-use stoop_stubgen::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
+use stoop_stubgen::model::{Argument, Fallible, Interface, Mode, Procedure, Returns, Shape};
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{
@@ -271,11 +271,11 @@ fn optional_reference(ty: &Type) -> Result<Option<&Type>, Error> {
 fn returns(output: &ReturnType) -> Result<Returns, Error> {
     let ReturnType::Type(_, ty) = output else { return Ok(Returns::Nothing) };
     if let Some((value, error)) = check::result_parts(ty)? {
-        return Ok(Returns::Fallible { declared: (**ty).clone(), value, error });
+        return Ok(Returns::Fallible(Box::new(Fallible { declared: (**ty).clone(), value, error })));
     }
     match &**ty {
         Type::Tuple(tuple) if tuple.elems.is_empty() => Ok(Returns::Nothing),
-        ty => Ok(Returns::Value(ty.clone())),
+        ty => Ok(Returns::Value(Box::new(ty.clone()))),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Every argument mode arrives, over packets and directly.
 
+#![allow(clippy::too_many_arguments, reason = "every kind of argument at once")]
+
 mod mock;
 
 use std::sync::Arc;

@@ -106,9 +106,9 @@ fn returns(returns: &Returns, mistakes: &mut Mistakes) {
     match returns {
         Returns::Nothing => {}
         Returns::Value(ty) => owned(ty, Place::Result, mistakes),
-        Returns::Fallible { value, error, .. } => {
-            owned(value, Place::Result, mistakes);
-            owned(error, Place::Result, mistakes);
+        Returns::Fallible(fallible) => {
+            owned(&fallible.value, Place::Result, mistakes);
+            owned(&fallible.error, Place::Result, mistakes);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What an interface is, whatever language it was written in.
 
 use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
 use syn::{Attribute, Block, Expr, Ident, Type, Visibility};
 
 /// A set of procedures that are bound together.
@@ -85,24 +86,28 @@ pub enum Returns {
     /// Nothing.
     Nothing,
     /// A value.
-    Value(Type),
+    Value(Box<Type>),
     /// A value or an application error.
-    Fallible {
-        /// The `Result` as declared.
-        declared: Type,
-        /// The value.
-        value: Type,
-        /// The application error.
-        error: Type,
-    },
+    Fallible(Box<Fallible>),
+}
+
+/// The `Result` that a procedure returns.
+pub struct Fallible {
+    /// As declared.
+    pub declared: Type,
+    /// The value.
+    pub value: Type,
+    /// The application error.
+    pub error: Type,
 }
 
 impl Returns {
     /// The type that travels.
     pub fn ty(&self) -> TokenStream {
         match self {
-            Returns::Nothing => quote::quote!(()),
-            Returns::Value(ty) | Returns::Fallible { declared: ty, .. } => quote::quote!(#ty),
+            Returns::Nothing => quote!(()),
+            Returns::Value(ty) => quote!(#ty),
+            Returns::Fallible(fallible) => fallible.declared.to_token_stream(),
         }
     }
 }

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::{Names, carried, local, signature, travels_with_call};
-use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
+use crate::model::{Argument, Fallible, Interface, Mode, Procedure, Returns, Shape};
 
 pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
     let Names { root, stub, interface: name, client, .. } = names;
@@ -86,11 +86,14 @@ fn method(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
 fn outcome(returns: &Returns, names: &Names) -> (TokenStream, TokenStream, TokenStream) {
     let root = &names.root;
     match returns {
-        Returns::Fallible { value, error, .. } => (
-            quote!(::core::result::Result<#value, #root::Error<#error>>),
-            quote!(.map_err(#root::Error::Call)),
-            quote!(.map_err(#root::Error::Call)?.map_err(#root::Error::Application)),
-        ),
+        Returns::Fallible(fallible) => {
+            let Fallible { value, error, .. } = &**fallible;
+            (
+                quote!(::core::result::Result<#value, #root::Error<#error>>),
+                quote!(.map_err(#root::Error::Call)),
+                quote!(.map_err(#root::Error::Call)?.map_err(#root::Error::Application)),
+            )
+        }
         _ => {
             let ty = returns.ty();
             (quote!(::core::result::Result<#ty, #root::CallError>), TokenStream::new(), TokenStream::new())
