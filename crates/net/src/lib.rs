@@ -3,13 +3,15 @@
 //! | module | |
 //! |---|---|
 //! | [`udp`] | datagram sockets, tuned for one call at a time |
+//! | [`stream`] | byte streams over TCP and Unix sockets |
+//! | [`poller`] | waiting for many descriptors at once |
 //! | [`host`] | what two ends tell each other about where they run |
 //! | [`waiting`] | how long to spin before sleeping |
 //! | [`clock`] | the monotonic clock as one number |
 //!
 //! System calls are made by `rustix`, which on Linux makes them directly, without libc's errno and
 //! cancellation points. The only `unsafe` of this crate is in `udp::packet_info`, for two control
-//! messages that `rustix` does not know.
+//! messages that `rustix` does not know, and in `stream::credentials`, for one that it misreads.
 //!
 //! All times are nanoseconds of the monotonic clock or lengths of time in nanoseconds, as `u64`,
 //! and are named `…_ns`.
@@ -18,6 +20,17 @@
 
 pub mod clock;
 pub mod host;
+pub mod poller;
+pub mod stream;
 mod time_limit;
 pub mod udp;
 pub mod waiting;
+
+/// What to do when nothing has arrived yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// Return at once.
+    DontWait,
+    /// Sleep in the kernel until something arrives.
+    Block,
+}

@@ -32,6 +32,12 @@ impl TimeLimit {
         }
     }
 
+    /// Sees to it that receives on `socket` wait for ever.
+    #[inline]
+    pub(crate) fn disarm(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        if self.armed_ms.load(Relaxed) == 0 { Ok(()) } else { self.set(socket, 0) }
+    }
+
     #[cold]
     fn set(&self, socket: BorrowedFd<'_>, limit_ms: u64) -> io::Result<()> {
         let limit = (limit_ms > 0).then(|| Duration::from_millis(limit_ms));

@@ -12,17 +12,10 @@ mod server;
 pub use caller::{CallerArrival, CallerSocket, Sending};
 pub use server::{Peer, ServerArrival, ServerSocket};
 
+pub use crate::Patience;
+
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-
-/// What to do when nothing has arrived yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
-    /// Return at once.
-    DontWait,
-    /// Sleep in the kernel until something arrives.
-    Block,
-}
 
 /// Finds the addresses of `host_and_port`: `"10.0.0.1:7400"`, `"[::1]:7400"` or `"name:7400"`.
 ///

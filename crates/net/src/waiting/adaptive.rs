@@ -111,7 +111,7 @@ impl Wait {
 
     /// A wait begins at `now_ns`. Returns how long to spin, in nanoseconds: 0 to sleep at once, `u64::MAX`
     /// for ever. `waiting` is how many threads of this process wait, this one included
-    /// ([`Crowd`](super::Crowd)).
+    /// ([`Crowd::waiting`](super::Crowd::waiting), once it is counted).
     #[inline]
     pub fn begin(&mut self, now_ns: u64, waiting: u32) -> u64 {
         let spin_ns = match self.waiting {

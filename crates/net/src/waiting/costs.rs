@@ -1,14 +1,14 @@
 //! What waiting costs on this machine, measured once per process in a few milliseconds.
 
+use crate::Patience;
 use crate::clock::now_ns;
 use crate::host;
+use crate::udp::ServerSocket;
 use rustix::thread::futex;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread;
-
-use crate::udp::{Patience, ServerSocket};
 
 /// What waiting costs on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ mod crowd;
 
 pub use adaptive::{Company, Wait, WaitCounts};
 pub use costs::MachineCosts;
-pub use crowd::{Crowd, Present};
+pub use crowd::{Crowd, Member, Present};
 
 /// How an end of a binding waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

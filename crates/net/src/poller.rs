@@ -1,0 +1,269 @@
+//! Waits for many descriptors at once (epoll), and wakes who waits (eventfd).
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::time::Timespec;
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+/// A set of descriptors to wait for. Any number of threads may wait at once.
+#[derive(Debug)]
+pub struct Poller {
+    epoll: OwnedFd,
+}
+
+/// What to wait for on a descriptor. That the peer has gone or that an error is pending is always told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interest(EventFlags);
+
+impl Interest {
+    /// Something can be received or accepted.
+    pub const READ: Self = Self(EventFlags::IN.union(EventFlags::RDHUP));
+    /// There is room to send.
+    pub const WRITE: Self = Self(EventFlags::OUT);
+    /// Both.
+    pub const READ_WRITE: Self = Self(Self::READ.0.union(Self::WRITE.0));
+    /// Nothing: the descriptor stays in the set for later.
+    pub const NONE: Self = Self(EventFlags::empty());
+
+    /// Told to one waiter, once; then nothing until [`Poller::modify`].
+    #[must_use]
+    pub const fn once(self) -> Self {
+        Self(self.0.union(EventFlags::ONESHOT))
+    }
+
+    /// Told only when it becomes so, not while it is so.
+    #[must_use]
+    pub const fn edge(self) -> Self {
+        Self(self.0.union(EventFlags::ET))
+    }
+}
+
+/// Something that happened to a descriptor of a [`Poller`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// What was given when the descriptor was added.
+    pub token: u64,
+    /// Something can be received or accepted, or an end or error can be seen by receiving.
+    pub readable: bool,
+    /// There is room to send, or an error can be seen by sending.
+    pub writable: bool,
+    /// The peer has closed its side, or the connection is broken.
+    pub closed: bool,
+}
+
+/// Room for what [`Poller::wait`] tells.
+pub struct Events {
+    events: Vec<epoll::Event>,
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl Events {
+    /// Room for `capacity` descriptors told at once (at least one).
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { events: Vec::with_capacity(capacity.max(1)) }
+    }
+
+    /// What the last wait told.
+    pub fn iter(&self) -> impl Iterator<Item = Ready> + '_ {
+        self.events.iter().map(|event| {
+            let flags = event.flags;
+            let broken = flags.intersects(EventFlags::ERR | EventFlags::HUP);
+            Ready {
+                token: event.data.u64(),
+                readable: broken || flags.intersects(EventFlags::IN | EventFlags::RDHUP),
+                writable: broken || flags.contains(EventFlags::OUT),
+                closed: broken || flags.contains(EventFlags::RDHUP),
+            }
+        })
+    }
+
+    /// Whether the last wait told nothing.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+}
+
+impl Poller {
+    /// An empty set.
+    ///
+    /// # Errors
+    ///
+    /// No descriptor is left.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
+    }
+
+    /// Adds `source`, told by `token` from now on. It leaves the set by [`remove`](Self::remove), or when it
+    /// is closed.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists` when it is in the set.
+    pub fn add(&self, source: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, source, EventData::new_u64(token), interest.0)?)
+    }
+
+    /// Changes what is waited for on `source`, and its token.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` when it is not in the set.
+    pub fn modify(&self, source: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::modify(&self.epoll, source, EventData::new_u64(token), interest.0)?)
+    }
+
+    /// Takes `source` out of the set.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` when it is not in the set.
+    pub fn remove(&self, source: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.epoll, source)?)
+    }
+
+    /// Waits until something happens or `limit` has passed (`None`: for ever; zero: not at all) and puts it
+    /// into `events`, which is empty when nothing happened or a signal came.
+    ///
+    /// # Errors
+    ///
+    /// None in practice.
+    pub fn wait(&self, events: &mut Events, limit: Option<Duration>) -> io::Result<()> {
+        events.events.clear();
+        // Beyond what the kernel's milliseconds hold (24 days), waking once for nothing is no harm.
+        let limit = limit.map(|limit| {
+            let limit = limit.min(Duration::from_secs(1_000_000));
+            Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() }
+        });
+        match epoll::wait(&self.epoll, spare_capacity(&mut events.events), limit.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl AsFd for Poller {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
+/// Wakes who waits for it in a [`Poller`].
+#[derive(Debug)]
+pub struct Waker {
+    eventfd: OwnedFd,
+}
+
+impl Waker {
+    /// A waker that has not been used.
+    ///
+    /// # Errors
+    ///
+    /// No descriptor is left.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { eventfd: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
+    }
+
+    /// Becomes readable, until [`drain`](Self::drain). Wakes that nobody has seen yet are one.
+    pub fn wake(&self) {
+        // The only failure is a counter that is full, and that is readable too.
+        let _ = retry_on_intr(|| rustix::io::write(&self.eventfd, &1_u64.to_ne_bytes()));
+    }
+
+    /// Forgets earlier wakes; returns whether there were any. Drain first and look for work then, or a wake
+    /// between the two is lost.
+    pub fn drain(&self) -> bool {
+        retry_on_intr(|| rustix::io::read(&self.eventfd, &mut [0; 8])).is_ok()
+    }
+}
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.eventfd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::Stream;
+    use std::io::IoSlice;
+
+    fn told(poller: &Poller, limit: Option<Duration>) -> Vec<Ready> {
+        let mut events = Events::with_capacity(8);
+        poller.wait(&mut events, limit).unwrap();
+        events.iter().collect()
+    }
+
+    const NOW: Option<Duration> = Some(Duration::ZERO);
+
+    #[test]
+    fn wake_is_seen_until_it_is_drained() {
+        let (poller, waker) = (Poller::new().unwrap(), Waker::new().unwrap());
+        poller.add(&waker, 7, Interest::READ).unwrap();
+        assert!(told(&poller, NOW).is_empty());
+        waker.wake();
+        waker.wake();
+        assert_eq!(told(&poller, None), [Ready { token: 7, readable: true, writable: false, closed: false }]);
+        assert!(waker.drain());
+        assert!(!waker.drain());
+        assert!(told(&poller, NOW).is_empty());
+    }
+
+    #[test]
+    fn wake_reaches_a_thread_that_sleeps_for_ever() {
+        let (poller, waker) = (Poller::new().unwrap(), Waker::new().unwrap());
+        poller.add(&waker, 7, Interest::READ).unwrap();
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| told(&poller, None));
+            waker.wake();
+            assert_eq!(sleeper.join().unwrap().len(), 1);
+        });
+    }
+
+    #[test]
+    fn limit_ends_a_wait_in_which_nothing_happens() {
+        let poller = Poller::new().unwrap();
+        assert!(told(&poller, Some(Duration::from_nanos(1))).is_empty());
+        assert!(told(&poller, Some(Duration::from_millis(1))).is_empty());
+    }
+
+    #[test]
+    fn stream_tells_what_it_was_asked_for() {
+        let poller = Poller::new().unwrap();
+        let (ours, theirs) = Stream::pair().unwrap();
+        poller.add(&ours, 1, Interest::READ).unwrap();
+        assert!(told(&poller, NOW).is_empty());
+        theirs.try_send(&[IoSlice::new(b"x")]).unwrap();
+        assert_eq!(told(&poller, None), [Ready { token: 1, readable: true, writable: false, closed: false }]);
+        poller.modify(&ours, 2, Interest::WRITE).unwrap();
+        assert_eq!(told(&poller, None), [Ready { token: 2, readable: false, writable: true, closed: false }]);
+        poller.modify(&ours, 3, Interest::READ).unwrap();
+        drop(theirs);
+        assert_eq!(told(&poller, None), [Ready { token: 3, readable: true, writable: true, closed: true }]);
+        poller.remove(&ours).unwrap();
+        assert!(told(&poller, NOW).is_empty());
+        assert_eq!(poller.remove(&ours).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn once_is_told_once_and_edge_when_it_becomes_so() {
+        let poller = Poller::new().unwrap();
+        let (ours, _theirs) = Stream::pair().unwrap();
+        poller.add(&ours, 1, Interest::WRITE.once()).unwrap();
+        assert_eq!(told(&poller, NOW).len(), 1);
+        assert!(told(&poller, NOW).is_empty());
+        poller.modify(&ours, 1, Interest::WRITE.edge()).unwrap();
+        assert_eq!(told(&poller, NOW).len(), 1);
+        assert!(told(&poller, NOW).is_empty());
+    }
+}

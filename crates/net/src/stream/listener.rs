@@ -1,0 +1,135 @@
+//! Accepts byte streams on a TCP port or a Unix socket.
+
+use super::socket_file::{self, SocketFile};
+use super::{Stream, StreamAddress, stream_socket};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{Shutdown, SocketFlags, sockopt};
+use std::io;
+use std::net::SocketAddr;
+
+/// A listening TCP or Unix socket. Any number of threads may accept at once.
+#[derive(Debug)]
+pub struct StreamListener {
+    socket: OwnedFd,
+    address: StreamAddress,
+    /// Removes the file when the listener goes.
+    _file: Option<SocketFile>,
+}
+
+/// What [`StreamListener::accept`] brought.
+#[derive(Debug)]
+pub enum Accepted {
+    /// A new stream.
+    Stream(Stream),
+    /// Nobody is there (only after [`StreamListener::set_nonblocking`]).
+    Nothing,
+    /// [`StreamListener::wake_acceptors`] was called.
+    WokenUp,
+}
+
+/// How many connections may wait to be accepted; the kernel lowers it to `net.core.somaxconn`.
+const BACKLOG: i32 = 1024;
+
+impl StreamListener {
+    /// Listens at `address`. TCP port 0 takes any free one, see [`local_addr`](Self::local_addr).
+    ///
+    /// A Unix socket's file left behind by a dead server is replaced. The file is removed when the listener
+    /// is dropped, if it is still its own.
+    ///
+    /// # Errors
+    ///
+    /// `AddrInUse` when another server listens there or a file that is no socket has the name,
+    /// `AddrNotAvailable`, `PermissionDenied`, `NotFound` (a directory that is not there), `InvalidInput`
+    /// (a name that is empty), `InvalidFilename` (a name beyond 107 bytes).
+    pub fn bind(address: &StreamAddress) -> io::Result<Self> {
+        let socket = stream_socket(address)?;
+        let mut bound = address.clone();
+        let mut file = None;
+        match address {
+            StreamAddress::Tcp(tcp) => {
+                // Or a restarted server would find the port taken by connections that linger (TIME_WAIT).
+                sockopt::set_socket_reuseaddr(&socket, true)?;
+                rustix::net::bind(&socket, tcp)?;
+                rustix::net::listen(&socket, BACKLOG)?;
+                bound = StreamAddress::Tcp(SocketAddr::try_from(rustix::net::getsockname(&socket)?)?);
+            }
+            StreamAddress::UnixPath(path) => {
+                file = Some(socket_file::bind(&socket, path, &address.unix_addr()?, BACKLOG)?);
+            }
+            StreamAddress::UnixAbstract(_) => {
+                rustix::net::bind(&socket, &address.unix_addr()?)?;
+                rustix::net::listen(&socket, BACKLOG)?;
+            }
+        }
+        Ok(Self { socket, address: bound, _file: file })
+    }
+
+    /// The address listened at, with the port that was chosen.
+    pub fn local_addr(&self) -> &StreamAddress {
+        &self.address
+    }
+
+    /// Has [`accept`](Self::accept) return [`Accepted::Nothing`] instead of waiting, or wait again.
+    ///
+    /// # Errors
+    ///
+    /// None in practice.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        Ok(rustix::io::ioctl_fionbio(&self.socket, nonblocking)?)
+    }
+
+    /// Waits for the next stream. A connection that broke before it was accepted is passed over.
+    ///
+    /// # Errors
+    ///
+    /// No descriptor or memory is left: accept again when some stream has been closed.
+    pub fn accept(&self) -> io::Result<Accepted> {
+        loop {
+            match rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC) {
+                Ok(socket) => return Ok(Accepted::Stream(Stream::prepared(socket, self.address.is_tcp())?)),
+                Err(Errno::AGAIN) => return Ok(Accepted::Nothing),
+                Err(Errno::INVAL) => return Ok(Accepted::WokenUp),
+                Err(error) if passes(error) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Wakes every thread blocked in [`accept`](Self::accept), now and for good: from now on it returns
+    /// [`Accepted::WokenUp`], and connections are refused.
+    ///
+    /// # Errors
+    ///
+    /// None in practice.
+    pub fn wake_acceptors(&self) -> io::Result<()> {
+        match rustix::net::shutdown(&self.socket, Shutdown::Both) {
+            Ok(()) | Err(Errno::NOTCONN) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl AsFd for StreamListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Errors of one connection, not of the listener: Linux hands pending network errors of a new connection to
+/// `accept` (accept(2), "Error handling").
+fn passes(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::INTR
+            | Errno::CONNABORTED
+            | Errno::PROTO
+            | Errno::NOPROTOOPT
+            | Errno::NETDOWN
+            | Errno::NETUNREACH
+            | Errno::HOSTDOWN
+            | Errno::HOSTUNREACH
+            | Errno::NONET
+            | Errno::OPNOTSUPP
+    )
+}

@@ -1,0 +1,272 @@
+//! Byte streams: TCP and Unix sockets behind one face.
+//!
+//! A [`StreamListener`] accepts [`Stream`]s; [`Stream::connect`] makes one. Which of the two kinds it
+//! is, only the [`StreamAddress`] knows.
+
+mod address;
+mod credentials;
+mod listener;
+mod socket_file;
+
+pub use address::StreamAddress;
+pub use credentials::Credentials;
+pub use listener::{Accepted, StreamListener};
+
+use crate::Patience;
+use crate::time_limit::TimeLimit;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags, SocketType,
+};
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// A connected byte stream.
+///
+/// One thread at a time should receive, and one at a time send: the limits are the socket's, and two
+/// senders would mix their messages.
+#[derive(Debug)]
+pub struct Stream {
+    socket: OwnedFd,
+    limit: TimeLimit,
+}
+
+/// What a receive on a [`Stream`] brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamArrival {
+    /// This many bytes, at least one, are at the beginning of the buffer.
+    Bytes(usize),
+    /// Nothing is there. After a wait with a limit: it has passed, or a signal ended it early; look at
+    /// the clock.
+    Nothing,
+    /// The peer has closed its side, or this side was [shut down](Stream::shutdown): nothing will come.
+    Closed,
+}
+
+impl Stream {
+    /// Connects to `address`, waiting for `limit` at most. TCP sends small messages at once
+    /// (TCP_NODELAY).
+    ///
+    /// # Errors
+    ///
+    /// `ConnectionRefused` when nobody listens there, `NotFound` when a Unix socket's file is not there,
+    /// `TimedOut` when the peer or its full queue did not answer within `limit`, and what the network says.
+    pub fn connect(address: &StreamAddress, limit: Duration) -> io::Result<Self> {
+        let socket = stream_socket(address)?;
+        // The send limit is also that of `connect`, for TCP and (where a non-blocking `connect` to a
+        // full queue could not be waited for) Unix sockets alike.
+        let limit = limit.max(Duration::from_millis(1));
+        sockopt::set_socket_timeout(&socket, Timeout::Send, Some(limit))?;
+        let connected = retry_on_intr(|| match address {
+            StreamAddress::Tcp(address) => rustix::net::connect(&socket, address),
+            _ => rustix::net::connect(&socket, &address.unix_addr()?),
+        });
+        match connected {
+            Ok(()) => {}
+            Err(Errno::INPROGRESS | Errno::AGAIN) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    format!("{address} did not accept within {limit:?}"),
+                ));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        sockopt::set_socket_timeout(&socket, Timeout::Send, None)?;
+        Self::prepared(socket, address.is_tcp())
+    }
+
+    /// Two Unix streams connected to each other.
+    ///
+    /// # Errors
+    ///
+    /// No descriptor is left.
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let flags = SocketFlags::CLOEXEC;
+        let (a, b) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        Ok((Self::prepared(a, false)?, Self::prepared(b, false)?))
+    }
+
+    fn prepared(socket: OwnedFd, tcp: bool) -> io::Result<Self> {
+        if tcp {
+            // With Nagle's algorithm a message in two parts waits 40 ms for the peer's acknowledgement.
+            sockopt::set_tcp_nodelay(&socket, true)?;
+        }
+        Ok(Self { socket, limit: TimeLimit::unset() })
+    }
+
+    /// Receives what is there, up to the buffer's length.
+    ///
+    /// # Errors
+    ///
+    /// `ConnectionReset` and the like: the stream is broken.
+    #[inline]
+    pub fn recv(&self, buffer: &mut [u8], patience: Patience) -> io::Result<StreamArrival> {
+        let flags = match patience {
+            Patience::DontWait => RecvFlags::DONTWAIT,
+            Patience::Block => {
+                self.limit.disarm(self.socket.as_fd())?;
+                RecvFlags::empty()
+            }
+        };
+        let size = buffer.len();
+        arrival(retry_on_intr(|| rustix::net::recv(&self.socket, &mut *buffer, flags)), size)
+    }
+
+    /// Sleeps in the kernel until something is there or about `limit_ns` nanoseconds have passed: never
+    /// less (but for a signal), and at most an eighth and two ticks of the kernel more.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Self::recv).
+    #[inline]
+    pub fn recv_within(&self, buffer: &mut [u8], limit_ns: u64) -> io::Result<StreamArrival> {
+        if limit_ns == 0 {
+            return self.recv(buffer, Patience::DontWait);
+        }
+        self.limit.arm(self.socket.as_fd(), limit_ns)?;
+        let size = buffer.len();
+        arrival(rustix::net::recv(&self.socket, buffer, RecvFlags::empty()), size)
+    }
+
+    /// Sends all of `header` and then all of `payload`, waiting while the peer is slow.
+    ///
+    /// # Errors
+    ///
+    /// The stream is broken (`BrokenPipe`, `ConnectionReset`; no signal is raised), or a
+    /// [send limit](Self::set_send_limit) has passed (`TimedOut`). Then part of it may have been sent, and
+    /// the stream cannot be used for more messages.
+    pub fn send_all(&self, header: &[u8], payload: &[u8]) -> io::Result<()> {
+        let (mut header, mut payload) = (header, payload);
+        while !(header.is_empty() && payload.is_empty()) {
+            let sent =
+                match self.send_some(&[IoSlice::new(header), IoSlice::new(payload)], SendFlags::NOSIGNAL) {
+                    Err(Errno::AGAIN) => return Err(io::ErrorKind::TimedOut.into()),
+                    sent => sent?,
+                };
+            let of_header = sent.min(header.len());
+            header = &header[of_header..];
+            payload = &payload[sent - of_header..];
+        }
+        Ok(())
+    }
+
+    /// Sends the beginning of `pieces`, as much as there is room for, and returns how many bytes that was:
+    /// 0 when there is none.
+    ///
+    /// # Errors
+    ///
+    /// The stream is broken (`BrokenPipe`, `ConnectionReset`; no signal is raised).
+    pub fn try_send(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self.send_some(pieces, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            Err(Errno::AGAIN) => Ok(0),
+            sent => Ok(sent?),
+        }
+    }
+
+    #[inline]
+    fn send_some(&self, pieces: &[IoSlice<'_>], flags: SendFlags) -> Result<usize, Errno> {
+        retry_on_intr(|| match pieces {
+            // The kernel has less to copy and to check for a single piece.
+            [only] => rustix::net::send(&self.socket, only, flags),
+            [only, rest] | [rest, only] if rest.is_empty() => rustix::net::send(&self.socket, only, flags),
+            _ => rustix::net::sendmsg(&self.socket, pieces, &mut SendAncillaryBuffer::default(), flags),
+        })
+    }
+
+    /// Bounds how long [`send_all`](Self::send_all) waits each time the peer takes nothing; `None` waits for
+    /// ever.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a limit of zero.
+    pub fn set_send_limit(&self, limit: Option<Duration>) -> io::Result<()> {
+        Ok(sockopt::set_socket_timeout(&self.socket, Timeout::Send, limit)?)
+    }
+
+    /// Has TCP give up a connection whose data the peer's machine leaves unacknowledged for `limit`
+    /// (TCP_USER_TIMEOUT, RFC 5482; by default about 15 minutes). Unix sockets need no such limit: nothing
+    /// happens.
+    ///
+    /// # Errors
+    ///
+    /// None in practice.
+    pub fn set_user_timeout(&self, limit: Duration) -> io::Result<()> {
+        if !self.is_tcp()? {
+            return Ok(());
+        }
+        let limit_ms = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX).clamp(1, i32::MAX as u32);
+        Ok(sockopt::set_tcp_user_timeout(&self.socket, limit_ms)?)
+    }
+
+    /// Who made the other end of a Unix stream, as the kernel saw it then; `None` over TCP.
+    ///
+    /// # Errors
+    ///
+    /// None in practice.
+    pub fn peer_credentials(&self) -> io::Result<Option<Credentials>> {
+        if self.is_tcp()? { Ok(None) } else { credentials::of_peer(self.socket.as_fd()).map(Some) }
+    }
+
+    /// The peer's address over TCP; `None` on a Unix stream.
+    ///
+    /// # Errors
+    ///
+    /// `NotConnected` when the connection is broken.
+    pub fn peer_addr(&self) -> io::Result<Option<SocketAddr>> {
+        let peer = rustix::net::getpeername(&self.socket)?;
+        Ok(peer.and_then(|peer| SocketAddr::try_from(peer).ok()))
+    }
+
+    /// This end's address over TCP; `None` on a Unix stream.
+    ///
+    /// # Errors
+    ///
+    /// None in practice.
+    pub fn local_addr(&self) -> io::Result<Option<SocketAddr>> {
+        Ok(SocketAddr::try_from(rustix::net::getsockname(&self.socket)?).ok())
+    }
+
+    /// Ends the stream in both directions: the peer sees its end, and threads blocked here wake up. What
+    /// was sent is still delivered.
+    ///
+    /// # Errors
+    ///
+    /// None in practice: that the connection is broken already is no error.
+    pub fn shutdown(&self) -> io::Result<()> {
+        match rustix::net::shutdown(&self.socket, Shutdown::Both) {
+            Ok(()) | Err(Errno::NOTCONN) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn is_tcp(&self) -> io::Result<bool> {
+        Ok(sockopt::socket_domain(&self.socket)? != AddressFamily::UNIX)
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Makes a stream socket for addresses like `address`, closed on exec.
+fn stream_socket(address: &StreamAddress) -> io::Result<OwnedFd> {
+    Ok(rustix::net::socket_with(address.family(), SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
+}
+
+#[inline]
+fn arrival(received: Result<(usize, usize), Errno>, size: usize) -> io::Result<StreamArrival> {
+    match received {
+        Ok((0, _)) if size > 0 => Ok(StreamArrival::Closed),
+        Ok((len, _)) => Ok(StreamArrival::Bytes(len)),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(StreamArrival::Nothing),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

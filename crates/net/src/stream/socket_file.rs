@@ -1,0 +1,90 @@
+//! The file of a Unix socket: takes the place of a dead server's, and goes with its own server.
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// A socket file made by us. Removed when dropped, unless another one has taken its place.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Not while another server looks whether the file is stale: it might make its own in between.
+        let _turn = Turn::at(&self.path);
+        if fs::symlink_metadata(&self.path).is_ok_and(|file| identity(&file) == self.identity) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Binds `socket` to `path` and listens. A socket file that no process has open is replaced.
+pub(super) fn bind(
+    socket: &OwnedFd,
+    path: &Path,
+    address: &SocketAddrUnix,
+    backlog: i32,
+) -> io::Result<SocketFile> {
+    let _turn = Turn::at(path);
+    match rustix::net::bind(socket, address) {
+        Err(Errno::ADDRINUSE) if is_stale(path, address) => {
+            fs::remove_file(path)?;
+            rustix::net::bind(socket, address)?;
+        }
+        bound => bound?,
+    }
+    let file = SocketFile { path: absolute(path), identity: identity(&fs::symlink_metadata(path)?) };
+    rustix::net::listen(socket, backlog)?;
+    Ok(file)
+}
+
+/// The right to replace or remove socket files in a directory: an advisory lock on the directory, so that of
+/// two servers that find the same stale file the second sees the first one's new file. Without it (a file
+/// system that has no locks) things go on as they would for one server.
+struct Turn {
+    _directory: Option<File>,
+}
+
+impl Turn {
+    fn at(path: &Path) -> Self {
+        let directory = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let directory = File::open(directory).ok();
+        let locked = directory.filter(|directory| flock(directory, FlockOperation::LockExclusive).is_ok());
+        Self { _directory: locked }
+    }
+}
+
+/// Whether `path` is a socket that no process has open.
+///
+/// A datagram socket asks: a live stream socket answers that it is of another type (EPROTOTYPE), and its
+/// server sees nothing of it; a stream would have to be accepted.
+fn is_stale(path: &Path, address: &SocketAddrUnix) -> bool {
+    if !fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket()) {
+        return false;
+    }
+    let probe = rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
+    let Ok(probe) = probe else {
+        return false;
+    };
+    rustix::net::connect(&probe, address) == Err(Errno::CONNREFUSED)
+}
+
+fn identity(file: &Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
+}
+
+/// The process may be elsewhere when it ends.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
+}
