@@ -9,6 +9,55 @@
 //! - whether both ends can run at once, exchanged at bind: [`Company`];
 //! - how many threads of this process are waiting now: [`Crowd`];
 //! - how long this lane's waits were lately.
+//!
+//! A lane keeps a `Wait` and its membership in the crowd, and waits for a result like this:
+//!
+//! ```
+//! use stoop_net::clock::now_ns;
+//! use stoop_net::udp::{CallerArrival, CallerSocket};
+//! use stoop_net::waiting::{Member, Wait};
+//!
+//! fn wait_for_result(
+//!     socket: &CallerSocket,
+//!     wait: &mut Wait,
+//!     crowd: &Member<'_>,
+//!     packet: &mut [u8],
+//!     retransmit_after_ns: u64,
+//! ) -> std::io::Result<CallerArrival> {
+//!     let _present = crowd.wait();
+//!     wait.begin(now_ns(), crowd.waiting());
+//!     let arrival = loop {
+//!         let now = now_ns();
+//!         if !wait.keeps_spinning(now, crowd.waiting()) {
+//!             wait.sleeps(now);
+//!             break socket.recv_within(packet, retransmit_after_ns)?;
+//!         }
+//!         match socket.recv(packet)? {
+//!             CallerArrival::Nothing => {}
+//!             arrival => break arrival,
+//!         }
+//!     };
+//!     if arrival != CallerArrival::Nothing {
+//!         wait.arrived(now_ns());
+//!     }
+//!     Ok(arrival)
+//! }
+//! # use stoop_net::{host::HostFacts, udp::{Patience, ServerArrival, ServerSocket}};
+//! # use stoop_net::waiting::{Company, Crowd, MachineCosts, Waiting};
+//! # let server = ServerSocket::bind("127.0.0.1:0".parse().unwrap())?;
+//! # let caller = CallerSocket::connect(server.local_addr()?)?;
+//! # caller.send(b"call")?;
+//! # let ServerArrival::Datagram { peer, .. } = server.recv(&mut [0; 8], Patience::Block)? else { panic!() };
+//! # server.send(b"result", &peer)?;
+//! # let facts = HostFacts::gather();
+//! # let mut wait = Wait::new(Waiting::Adaptive, MachineCosts::of_this_machine(), Company::of(&facts, &facts));
+//! # let crowd = Crowd::of_this_process().member();
+//! # let arrival = wait_for_result(&caller, &mut wait, &crowd, &mut [0; 8], 1_000_000_000)?;
+//! # assert_eq!(arrival, CallerArrival::Datagram(6));
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! A server waits for the next call in the same way, and drops its presence before it sleeps.
 
 mod adaptive;
 mod costs;
