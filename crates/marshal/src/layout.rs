@@ -88,6 +88,45 @@ impl Layout {
     }
 }
 
+/// The values of a message that come first and have fixed sizes.
+#[derive(Clone, Copy, Debug)]
+pub struct Leading {
+    len: usize,
+    is_all: bool,
+}
+
+impl Leading {
+    /// Of values with these layouts, one after the other.
+    pub const fn of(values: &[Layout]) -> Self {
+        let mut len = 0;
+        let mut index = 0;
+        while index < values.len() {
+            let Some(size) = values[index].size else { return Leading { len, is_all: false } };
+            len = align_up(len, values[index].align) + size;
+            index += 1;
+        }
+        Leading { len, is_all: true }
+    }
+
+    /// Bytes that they take.
+    #[inline(always)]
+    pub const fn len(self) -> usize {
+        self.len
+    }
+
+    /// Whether they take no bytes.
+    #[inline(always)]
+    pub const fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether nothing comes after them.
+    #[inline(always)]
+    pub const fn is_all(self) -> bool {
+        self.is_all
+    }
+}
+
 /// The next multiple of `align`, a power of two.
 #[inline(always)]
 pub(crate) const fn align_up(position: usize, align: usize) -> usize {

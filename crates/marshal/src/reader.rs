@@ -4,14 +4,15 @@ use crate::layout::align_up;
 use crate::limits::{STACK_BUDGET, allocation_budget, stack_charge};
 use crate::shared::Received;
 use crate::writer::align_of_wire;
-use crate::{Data, DecodeError, Scalar, View};
+use crate::{Data, DecodeError, Leading, Scalar, View};
 
 /// Reads values from a payload, one after the other.
 pub struct Reader<'a> {
     payload: &'a [u8],
     position: usize,
-    /// Bytes of heap that this message may still take.
-    budget: usize,
+    /// Bytes of heap that the values have taken.
+    charged: usize,
+    budget: Option<usize>,
     stack_left: usize,
     received: Option<Box<Received>>,
 }
@@ -20,25 +21,42 @@ impl<'a> Reader<'a> {
     /// Reads `payload` from its beginning.
     #[inline(always)]
     pub fn new(payload: &'a [u8]) -> Self {
-        Self::with_budget(payload, allocation_budget(payload.len()))
+        Reader { payload, position: 0, charged: 0, budget: None, stack_left: STACK_BUDGET, received: None }
     }
 
     /// As [`new`](Reader::new), with another bound on the bytes of heap that the values may take in all.
     #[inline(always)]
     pub fn with_budget(payload: &'a [u8], budget: usize) -> Self {
-        Reader { payload, position: 0, budget, stack_left: STACK_BUDGET, received: None }
+        Reader { budget: Some(budget), ..Self::new(payload) }
     }
 
-    /// The whole payload, read or not.
+    /// The whole payload, read or not, for whoever reads it from its beginning.
     #[inline(always)]
-    pub fn payload(&self) -> &'a [u8] {
-        self.payload
+    pub fn into_payload(self) -> &'a [u8] {
+        let payload = self.payload;
+        // Without the check whether there are shared values to drop, a stub is a tail call from its dispatcher. A reader
+        // that has read nothing has none; of another they would be lost, not misused.
+        core::mem::forget(self);
+        payload
     }
 
     /// Bytes not yet read.
     #[inline(always)]
     pub fn remaining(&self) -> usize {
         self.payload.len().saturating_sub(self.position)
+    }
+
+    /// Checks that the first values of a message are there, so that they need not be checked one by one.
+    ///
+    /// # Errors
+    /// When they are not, or are followed by something where nothing should be.
+    #[inline(always)]
+    pub fn begin(&self, leading: Leading) -> Result<(), DecodeError> {
+        match self.payload.len().checked_sub(leading.len()) {
+            None => Err(DecodeError::Truncated),
+            Some(count) if leading.is_all() && count > 0 => Err(DecodeError::TrailingBytes { count }),
+            Some(_) => Ok(()),
+        }
     }
 
     /// Checks that everything has been read.
@@ -103,9 +121,9 @@ impl<'a> Reader<'a> {
     /// When that is more than a message of this size may take.
     #[inline]
     pub fn charge(&mut self, count: usize, bytes: usize) -> Result<(), DecodeError> {
-        let left = count.checked_mul(bytes).and_then(|bytes| self.budget.checked_sub(bytes));
-        self.budget = left.ok_or(DecodeError::OverBudget)?;
-        Ok(())
+        let budget = self.budget.unwrap_or(allocation_budget(self.payload.len()));
+        self.charged = self.charged.saturating_add(count.saturating_mul(bytes));
+        if self.charged <= budget { Ok(()) } else { Err(DecodeError::OverBudget) }
     }
 
     /// Reads a text in place.

@@ -9,7 +9,7 @@ use zerocopy::FromBytes;
 
 use crate::Scalar;
 use crate::layout::align_up;
-use crate::writer::align_of_wire;
+use crate::writer::{MOST, align_of_wire};
 
 /// Scalars in a call packet: a `[S]` or a `[S; N]`.
 pub enum View<'a, T: ?Sized> {
@@ -77,7 +77,7 @@ impl Extent {
             return self;
         }
         let bytes = count.saturating_mul(size_of::<S>());
-        Extent { end: align_up(self.end, align_of_wire::<S>()).saturating_add(bytes) }
+        Extent { end: align_up(self.end, align_of_wire::<S>()).saturating_add(bytes).min(MOST) }
     }
 }
 

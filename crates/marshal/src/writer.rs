@@ -4,7 +4,7 @@ use crate::layout::align_up;
 use crate::limits::{STACK_BUDGET, stack_charge};
 use crate::shared::Sent;
 use crate::view::{Extent, Views};
-use crate::{Data, EncodeError, Scalar};
+use crate::{Data, EncodeError, Leading, Scalar};
 
 /// Writes values into the payload of a packet, one after the other.
 ///
@@ -16,11 +16,17 @@ pub struct Writer<'a> {
     packet: &'a mut Vec<u8>,
     start: usize,
     limit: usize,
-    /// Where the next byte goes, from the start of the packet. Goes on counting when nothing fits any more.
+    /// Where the next byte goes, from the start of the payload. Goes on counting when nothing fits any more.
     position: usize,
     stack_left: usize,
     failure: Option<EncodeError>,
     sent: Option<Box<Sent>>,
+}
+
+/// How far a [`Writer`] has come.
+pub struct Progress {
+    position: usize,
+    failure: Option<EncodeError>,
 }
 
 impl<'a> Writer<'a> {
@@ -32,8 +38,40 @@ impl<'a> Writer<'a> {
     #[inline(always)]
     pub fn new(packet: &'a mut Vec<u8>, start: usize, limit: usize) -> Self {
         assert!(start.is_multiple_of(16), "a payload is aligned for every value in it");
-        packet.truncate(start + limit);
-        Writer { packet, start, limit, position: start, stack_left: STACK_BUDGET, failure: None, sent: None }
+        if packet.len() > start + limit {
+            packet.truncate(start + limit);
+        }
+        Writer { packet, start, limit, position: 0, stack_left: STACK_BUDGET, failure: None, sent: None }
+    }
+
+    /// The same payload from its beginning, as a local variable of whoever writes all of it;
+    /// [`resume`](Writer::resume) with what was done there.
+    #[inline(always)]
+    pub fn restarted(&mut self) -> Writer<'_> {
+        Writer {
+            packet: self.packet,
+            start: self.start,
+            limit: self.limit,
+            position: 0,
+            stack_left: STACK_BUDGET,
+            failure: None,
+            sent: None,
+        }
+    }
+
+    /// What has been done.
+    #[inline(always)]
+    pub fn progress(self) -> Progress {
+        Progress { position: self.position, failure: self.failure }
+    }
+
+    /// Goes on after what was done [elsewhere](Writer::restarted).
+    #[inline(always)]
+    pub fn resume(&mut self, progress: Progress) {
+        self.position = progress.position;
+        if progress.failure.is_some() {
+            self.failure = progress.failure;
+        }
     }
 
     /// The bytes of payload written, unless something could not be.
@@ -42,22 +80,21 @@ impl<'a> Writer<'a> {
     /// When the values did not fit, or could not be expressed.
     #[inline(always)]
     pub fn finish(self) -> Result<usize, EncodeError> {
-        if self.position > self.packet.len() || self.failure.is_some() {
+        if self.start + self.position > self.packet.len() || self.failure.is_some() {
             return Err(self.failure());
         }
-        Ok(self.position - self.start)
+        Ok(self.position)
     }
 
     #[cold]
     fn failure(&self) -> EncodeError {
-        let needed_at_least = self.position - self.start;
-        self.failure.unwrap_or(EncodeError::TooLarge { needed_at_least, limit: self.limit })
+        self.failure.unwrap_or(EncodeError::TooLarge { needed_at_least: self.position, limit: self.limit })
     }
 
     /// Whether something could not be written, so that there is no point in going on.
     #[inline]
     pub fn has_failed(&self) -> bool {
-        self.failure.is_some() || self.position > self.start + self.limit
+        self.failure.is_some() || self.position > self.limit
     }
 
     /// Declares the message unsendable; the first reason counts.
@@ -66,21 +103,38 @@ impl<'a> Writer<'a> {
         self.failure.get_or_insert(error);
     }
 
+    /// Makes sure that the first values of a message fit, so that they need not be checked one by one; if they do not,
+    /// there is nothing more to write, and [`finish`](Writer::finish) says so.
+    #[inline(always)]
+    #[must_use]
+    pub fn begin(&mut self, leading: Leading) -> bool {
+        let end = self.start + leading.len();
+        // Asked again after growing: it is what the compiler then knows of every later position.
+        let fits = self.packet.len() >= end
+            || (grow(self.packet, end, self.start + self.limit) && self.packet.len() >= end);
+        if !fits {
+            self.position = leading.len();
+        }
+        fits
+    }
+
     /// The next `len` bytes, at a multiple of `align`; `None` if they do not fit.
     #[inline(always)]
     pub fn chunk(&mut self, align: usize, len: usize) -> Option<&mut [u8]> {
         let before = self.position;
         let at = align_up(before, align);
-        let end = at.saturating_add(len);
+        let end = at.saturating_add(len).min(MOST);
         self.position = end;
-        if end > self.packet.len() && !grow(self.packet, end, self.start + self.limit) {
+        let from = self.start + at;
+        let fits = self.packet.len().checked_sub(from).is_some_and(|room| room >= len);
+        if !fits && !grow(self.packet, self.start + end, self.start + self.limit) {
             return None;
         }
-        let room = self.packet.get_mut(before..end)?;
-        let (padding, chunk) = room.split_at_mut(at - before);
-        // The packet held another message before; nothing of it may leave with this one.
-        padding.fill(0);
-        Some(chunk)
+        if at != before {
+            // The packet held another message before; nothing of it may leave with this one.
+            self.packet.get_mut(self.start + before..from)?.fill(0);
+        }
+        self.packet.get_mut(from..)?.get_mut(..len)
     }
 
     /// Writes a value.
@@ -155,17 +209,20 @@ impl<'a> Writer<'a> {
     /// Where [`reserve`](Writer::reserve) would begin.
     #[inline(always)]
     pub fn extent(&self) -> Extent {
-        Extent::at(self.position - self.start)
+        Extent::at(self.position)
     }
 
     /// Takes the bytes up to `extent` for arguments that a procedure writes in place; `None` if they do not fit.
     #[inline(always)]
     pub fn reserve(&mut self, extent: Extent) -> Option<Views<'_>> {
-        let position = self.position - self.start;
+        let position = self.position;
         let chunk = self.chunk(1, extent.end() - position)?;
         Some(Views::new(chunk, position))
     }
 }
+
+/// Where counting ends, long after everything has stopped to fit: no sum of a position and an offset overflows.
+pub(crate) const MOST: usize = isize::MAX as usize;
 
 /// The alignment of a scalar in the native form: its size, whatever the machine prefers.
 #[inline(always)]

@@ -12,7 +12,7 @@ use quote::{format_ident, quote};
 use syn::ext::IdentExt;
 use syn::{Attribute, Ident, Path};
 
-use crate::model::{Interface, Mode, Procedure};
+use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
 
 /// The stubs of an interface that has been checked; `root` is the path of the crate `stoop`.
 pub fn interface(interface: &Interface, root: &Path) -> TokenStream {
@@ -108,4 +108,71 @@ fn carried(attributes: &[Attribute]) -> impl Iterator<Item = &Attribute> {
 /// Whether an argument travels with the call, or at least its capacity.
 fn travels_with_call(mode: Mode) -> bool {
     mode != Mode::Out
+}
+
+/// The arguments in the order in which they come back: first those that the procedure writes in place, whose size is
+/// known before it runs.
+fn coming_back(procedure: &Procedure) -> impl Iterator<Item = &Argument> {
+    let (in_place, others): (Vec<&Argument>, Vec<&Argument>) = procedure
+        .arguments
+        .iter()
+        .filter(|each| each.is_result())
+        .partition(|each| each.is_written_in_place());
+    in_place.into_iter().chain(others)
+}
+
+/// The `Leading` of a call: its bounds are then checked once.
+fn leading_of_call(procedure: &Procedure, names: &Names) -> TokenStream {
+    leading(procedure.arguments.iter().filter_map(|each| layout_in_call(each, names)), names)
+}
+
+/// The `Leading` of a result.
+fn leading_of_result(procedure: &Procedure, names: &Names) -> TokenStream {
+    let stub = &names.stub;
+    let returned = match &procedure.returns {
+        Returns::Nothing => None,
+        returns => {
+            let ty = returns.ty();
+            Some(quote!(<#ty as #stub::Data>::LAYOUT))
+        }
+    };
+    leading(coming_back(procedure).map(|each| layout_in_result(each, names)).chain(returned), names)
+}
+
+fn leading(layouts: impl Iterator<Item = TokenStream>, names: &Names) -> TokenStream {
+    let stub = &names.stub;
+    quote!(const { #stub::Leading::of(&[#(#layouts),*]) })
+}
+
+fn layout_in_call(argument: &Argument, names: &Names) -> Option<TokenStream> {
+    let stub = &names.stub;
+    match (argument.mode, &argument.shape) {
+        (Mode::Out, Shape::Slice(_)) => Some(quote!(<u32 as #stub::Data>::LAYOUT)),
+        (Mode::Out, _) => None,
+        (Mode::OptionalIn, _) => Some(quote!(#stub::Layout::variable(1))),
+        (_, shape) => Some(layout_of(shape, names)),
+    }
+}
+
+fn layout_in_result(argument: &Argument, names: &Names) -> TokenStream {
+    match &argument.shape {
+        // An empty array is not even aligned when it is written in place.
+        Shape::Array(element, len) if element.is_scalar => {
+            let (stub, ty) = (&names.stub, &element.ty);
+            quote!(if { #len } == 0 { #stub::Layout::fixed(0, 1) } else { <[#ty; #len] as #stub::Data>::LAYOUT })
+        }
+        shape => layout_of(shape, names),
+    }
+}
+
+fn layout_of(shape: &Shape, names: &Names) -> TokenStream {
+    let stub = &names.stub;
+    match shape {
+        Shape::Text | Shape::Slice(_) => quote!(#stub::Layout::variable(0)),
+        Shape::Array(element, len) => {
+            let ty = &element.ty;
+            quote!(<[#ty; #len] as #stub::Data>::LAYOUT)
+        }
+        Shape::Whole(ty) => quote!(<#ty as #stub::Data>::LAYOUT),
+    }
 }

@@ -127,31 +127,42 @@ pub mod stub {
     pub struct Remote<'a>(&'a BindOptions);
 
     /// The two packets of a lane, which hold old bytes at first as real ones would.
+    #[derive(Default)]
     struct Packets {
         call: Vec<u8>,
+        call_len: usize,
         result: Vec<u8>,
+        result_len: usize,
+    }
+
+    impl Packets {
+        fn call(&self) -> &[u8] {
+            &self.call[START..][..self.call_len]
+        }
+
+        fn result(&self) -> &[u8] {
+            &self.result[START..][..self.result_len]
+        }
     }
 
     thread_local! {
-        static PACKETS: RefCell<Packets> =
-            const { RefCell::new(Packets { call: Vec::new(), result: Vec::new() }) };
+        static PACKETS: RefCell<Packets> = RefCell::default();
     }
 
     /// The result packet of the last call of this thread, as a payload.
     pub fn last_result() -> Vec<u8> {
-        PACKETS.with_borrow(|packets| packets.result[START.min(packets.result.len())..].to_vec())
+        PACKETS.with_borrow(|packets| packets.result().to_vec())
     }
 
     /// The call packet of the last call of this thread, as a payload.
     pub fn last_call() -> Vec<u8> {
-        PACKETS.with_borrow(|packets| packets.call[START.min(packets.call.len())..].to_vec())
+        PACKETS.with_borrow(|packets| packets.call().to_vec())
     }
 
     impl<'a> Remote<'a> {
         #[inline]
         pub fn start(self, procedure: u16) -> Result<Call<'a>, CallError> {
-            let mut packets =
-                PACKETS.with(|packets| packets.replace(Packets { call: Vec::new(), result: Vec::new() }));
+            let mut packets = PACKETS.take();
             packets.call.resize(START + self.0.limit, 0xaa);
             packets.result.resize(START + self.0.limit, 0xaa);
             Ok(Call { options: self.0, procedure, packets })
@@ -173,14 +184,12 @@ pub mod stub {
         #[inline(never)]
         pub fn transport(self, arguments: Result<usize, EncodeError>) -> Result<CallResult<'a>, CallError> {
             let Call { options, procedure, mut packets } = self;
-            let len = arguments.map_err(CallError::NotSent)?;
-            packets.call.truncate(START + len);
+            packets.call_len = arguments.map_err(CallError::NotSent)?;
             let mut writer = Writer::new(&mut packets.result, START, options.limit);
             let exported = options.exported.as_ref().expect("a bound client");
-            let call = Reader::new(&packets.call[START..]);
+            let call = Reader::new(&packets.call[START..][..packets.call_len]);
             exported.dispatch(procedure, call, &mut writer).map_err(CallError::Refused)?;
-            let len = writer.finish().map_err(CallError::Failed)?;
-            packets.result.truncate(START + len);
+            packets.result_len = writer.finish().map_err(CallError::Failed)?;
             Ok(CallResult { packets, _options: options })
         }
     }
@@ -193,7 +202,7 @@ pub mod stub {
     impl CallResult<'_> {
         #[inline]
         pub fn reader(&self) -> Reader<'_> {
-            Reader::new(&self.packets.result[START..])
+            Reader::new(self.packets.result())
         }
 
         #[inline]

@@ -3,7 +3,9 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::{Names, carried, local, signature, travels_with_call};
+use super::{
+    Names, carried, coming_back, leading_of_call, leading_of_result, local, signature, travels_with_call,
+};
 use crate::model::{Argument, Fallible, Interface, Mode, Procedure, Returns, Shape};
 
 pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
@@ -107,13 +109,18 @@ fn remote_call(index: usize, procedure: &Procedure, names: &Names, into_error: &
     let (route, call, writer, result) = (local("route"), local("call"), local("arguments"), local("result"));
     let sent = procedure.arguments.iter().map(send);
     let ty = procedure.returns.ty();
-    let received = receive_all(procedure);
+    let leading = leading_of_call(procedure, names);
+    let received = receive_all(procedure, names);
     let (_, _, into_result) = outcome(&procedure.returns, names);
     quote! {
         let mut #call = #route.start(#number)#into_error?;
-        let mut #writer = #call.arguments();
-        #(#sent)*
-        let #writer = #writer.finish();
+        let #writer = {
+            let mut #writer = #call.arguments();
+            if #writer.begin(#leading) {
+                #(#sent)*
+            }
+            #writer.finish()
+        };
         let #result = #call.transport(#writer)#into_error?;
         let decoded = (|| -> ::core::result::Result<#ty, #stub::DecodeError> { #received })();
         #result.end(decoded) #into_result
@@ -150,20 +157,17 @@ fn send_borrowed(argument: &Argument, shape: &Shape) -> TokenStream {
 }
 
 /// Reads everything that came back: what was written in place, then the other arguments, then the value returned.
-fn receive_all(procedure: &Procedure) -> TokenStream {
+fn receive_all(procedure: &Procedure, names: &Names) -> TokenStream {
     let (reader, result) = (local("results"), local("result"));
-    let (in_place, others): (Vec<&Argument>, Vec<&Argument>) = procedure
-        .arguments
-        .iter()
-        .filter(|each| each.is_result())
-        .partition(|each| each.is_written_in_place());
-    let received = in_place.into_iter().chain(others).map(receive);
+    let leading = leading_of_result(procedure, names);
+    let received = coming_back(procedure).map(receive);
     let returned = match &procedure.returns {
         Returns::Nothing => quote!(let returned = ();),
         _ => quote!(let returned = #reader.value()?;),
     };
     quote! {
         let mut #reader = #result.reader();
+        #reader.begin(#leading)?;
         #(#received)*
         #returned
         #reader.finish()?;

@@ -5,7 +5,7 @@ use quote::{format_ident, quote};
 use syn::Ident;
 use syn::ext::IdentExt;
 
-use super::{Names, local};
+use super::{Names, coming_back, leading_of_call, local};
 use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
 
 pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
@@ -44,6 +44,8 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
                 call: #stub::Reader<'_>,
                 result: &mut #stub::Writer<'_>,
             ) -> ::core::result::Result<(), #stub::Unserved> {
+                // Begun again in each stub, where its position is known to the compiler.
+                let call = call.into_payload();
                 match procedure {
                     #(#arms)*
                     _ => ::core::result::Result::Err(#stub::Unserved::UnknownProcedure),
@@ -71,14 +73,17 @@ fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
     let reserved = reserve(procedure, names);
     let lent = procedure.arguments.iter().map(lend);
     let put = put_all(procedure, names);
+    let leading = leading_of_call(procedure, names);
     quote! {
+        // Apart from the others, so that it saves only the registers that it needs itself.
+        #[inline(never)]
         fn #stub_name(
             &self,
-            #call: #stub::Reader<'_>,
+            #call: &[u8],
             #result: &mut #stub::Writer<'_>,
         ) -> ::core::result::Result<(), #stub::Unserved> {
-            // Begun here, so that its position is known to the compiler.
-            let mut #call = #stub::Reader::new(#call.payload());
+            let mut #call = #stub::Reader::new(#call);
+            #call.begin(#leading).map_err(#stub::Unserved::BadArguments)?;
             #(#taken)*
             #call.finish().map_err(#stub::Unserved::BadArguments)?;
             #reserved
@@ -167,11 +172,12 @@ fn read(shape: &Shape) -> TokenStream {
 /// Takes room in the result packet for what the procedure writes there.
 fn reserve(procedure: &Procedure, names: &Names) -> TokenStream {
     let stub = &names.stub;
-    let (result, views) = (local("result"), local("views"));
+    let (result, writer, views) = (local("result"), local("writer"), local("views"));
+    let restarted = has_results(procedure).then(|| quote!(let mut #writer = #result.restarted();));
     let in_place: Vec<&Argument> =
         procedure.arguments.iter().filter(|each| each.is_written_in_place()).collect();
     if in_place.is_empty() {
-        return TokenStream::new();
+        return restarted.unwrap_or_default();
     }
     let extents = in_place.iter().map(|argument| {
         let (ty, count, _) = room(argument);
@@ -187,7 +193,8 @@ fn reserve(procedure: &Procedure, names: &Names) -> TokenStream {
         }
     });
     quote! {
-        let ::core::option::Option::Some(mut #views) = #result.reserve(#result.extent()#(#extents)*) else {
+        #restarted
+        let ::core::option::Option::Some(mut #views) = #writer.reserve(#writer.extent()#(#extents)*) else {
             return ::core::result::Result::Err(#stub::Unserved::ResultTooLarge);
         };
         #(#given)*
@@ -230,31 +237,38 @@ fn lend(argument: &Argument) -> TokenStream {
 /// Writes everything that goes back: what was written in place is there already, then the other arguments, then the
 /// value returned.
 fn put_all(procedure: &Procedure, names: &Names) -> TokenStream {
-    let stub = &names.stub;
-    let (result, returned) = (local("result"), local("returned"));
-    let (in_place, others): (Vec<&Argument>, Vec<&Argument>) = procedure
-        .arguments
-        .iter()
-        .filter(|each| each.is_result())
-        .partition(|each| each.is_written_in_place());
-    let finished = in_place.into_iter().map(|argument| {
-        let name = &argument.name;
-        let (ty, ..) = room(argument);
-        quote!(#name.finish::<#ty>();)
-    });
-    let written = others.into_iter().map(|argument| {
-        let name = &argument.name;
-        match &argument.shape {
-            Shape::Slice(element) => {
-                let ty = &element.ty;
-                quote!(<#ty as #stub::Data>::encode_all(&#name, #result);)
-            }
-            _ => quote!(#result.value(&#name);),
-        }
-    });
+    let (result, writer, returned) = (local("result"), local("writer"), local("returned"));
+    let put = coming_back(procedure).map(|argument| put(argument, names));
     let value = match &procedure.returns {
         Returns::Nothing => quote!(let () = #returned;),
-        _ => quote!(#result.value(&#returned);),
+        _ => quote!(#writer.value(&#returned);),
     };
-    quote!(#(#finished)* #(#written)* #value)
+    let resumed = has_results(procedure).then(|| {
+        quote! {
+            let #writer = #writer.progress();
+            #result.resume(#writer);
+        }
+    });
+    quote!(#(#put)* #value #resumed)
+}
+
+fn put(argument: &Argument, names: &Names) -> TokenStream {
+    let stub = &names.stub;
+    let (name, writer) = (&argument.name, local("writer"));
+    match &argument.shape {
+        _ if argument.is_written_in_place() => {
+            let (ty, ..) = room(argument);
+            quote!(#name.finish::<#ty>();)
+        }
+        Shape::Slice(element) => {
+            let ty = &element.ty;
+            quote!(<#ty as #stub::Data>::encode_all(&#name, &mut #writer);)
+        }
+        _ => quote!(#writer.value(&#name);),
+    }
+}
+
+/// Whether there is anything in the result packet.
+fn has_results(procedure: &Procedure) -> bool {
+    !matches!(procedure.returns, Returns::Nothing) || procedure.arguments.iter().any(Argument::is_result)
 }
