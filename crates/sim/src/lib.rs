@@ -1,1 +1,369 @@
-//! A seeded simulator for the packet exchange.
+//! A seeded simulator for the packet exchange: callers, a server and a bad network in one thread, on a virtual clock.
+//!
+//! What runs is the protocol that ships ([`stoop_exchange`]); simulated are the network, the processes around it and
+//! the time. The ledger knows what both sides did and complains as soon as a promise is broken: no call is executed
+//! twice or after its caller was told that it did not run, no result reaches another call, of one lane no two calls
+//! run at once, every call ends by its deadline, the server's memory is bounded, timers advance, and in the end
+//! everything comes to rest.
+//!
+//! The same seed gives the same run. `cargo test -p stoop-sim` runs 10,000 of them; a longer run is
+//! `cargo run --release -p stoop-sim -- --seeds 1000000`.
+#![forbid(unsafe_code)]
+
+mod caller_process;
+mod events;
+mod ledger;
+mod network;
+mod random;
+mod report;
+mod scenario;
+mod server_process;
+
+use caller_process::CallerProcess;
+use core::time::Duration;
+use events::{Event, Events, Life, ThreadId};
+pub use ledger::CallId;
+use ledger::Ledger;
+use network::Network;
+pub use network::{Address, Faults};
+pub use random::Random;
+pub use report::Report;
+pub use scenario::{Scenario, Span};
+use server_process::{Manner, ServerProcess};
+use std::fmt;
+use stoop_exchange::Instant;
+use stoop_wire::Kind;
+
+/// Who sent a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// A caller.
+    Caller,
+    /// The server.
+    Server,
+}
+
+/// What a caller is told when its call ends: did the procedure run?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It ran, and this is its result.
+    Result,
+    /// It did not run and will not run for this call.
+    DidNotRun,
+    /// It ran, but there is no result.
+    Failed,
+    /// Nobody knows.
+    Unknown,
+    /// Nothing: the caller's process crashed.
+    Crashed,
+}
+
+/// A mistake built into the drivers around the protocol, to see that the checkers notice it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sabotage {
+    /// None.
+    #[default]
+    None,
+    /// A caller sends its call again under a new binding, even if the server was restarted.
+    ResendAnyway,
+    /// A caller sends its call again under a new binding of the same server, however long ago it was first sent.
+    ResendHoweverOld,
+    /// A restarted server draws the secret of its predecessor, and so the same bindings.
+    SameSecret,
+    /// The server takes every call packet for a new call.
+    DuplicatesAsNew,
+    /// The server refuses a call for overload and yet keeps it.
+    RefuseButRun,
+}
+
+/// A broken promise, with what is needed to see it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Of the run.
+    pub seed: u64,
+    /// How far it came.
+    pub steps: u64,
+    /// What happened.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, steps, what } = self;
+        write!(
+            f,
+            "seed {seed}, event {steps}: {what}\nto repeat: STOOP_SEED={seed} cargo test -p stoop-sim --test seeds"
+        )
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// A run that takes more events than this does not come to rest.
+const MOST_STEPS: u64 = 400_000;
+
+/// A world of callers and a server.
+#[derive(Debug)]
+pub struct Sim {
+    scenario: Scenario,
+    sabotage: Sabotage,
+    seed: u64,
+    random: Random,
+    now: Instant,
+    events: Events,
+    network: Network,
+    ledger: Ledger,
+    callers: Vec<CallerProcess>,
+    server: ServerProcess,
+    /// The server timer that is planned, so that it is not planned again for every packet.
+    server_timer_at: Option<(Life, Instant)>,
+    /// Host numbers given out.
+    hosts: u16,
+    reply: Vec<u8>,
+    report: Report,
+}
+
+impl Sim {
+    /// A world in which callers and server have started.
+    pub fn new(seed: u64, scenario: Scenario, sabotage: Sabotage) -> Self {
+        let mut sim = Self {
+            sabotage,
+            seed,
+            random: Random::new(seed),
+            now: Instant::from_nanos(1_000_000_000),
+            events: Events::default(),
+            network: Network::new(scenario.faults.clone()),
+            ledger: Ledger::default(),
+            callers: Vec::new(),
+            server: ServerProcess::default(),
+            server_timer_at: None,
+            hosts: scenario.callers as u16,
+            reply: Vec::new(),
+            report: Report::default(),
+            scenario,
+        };
+        sim.populate();
+        sim
+    }
+
+    /// A calm world, in which a test decides what happens.
+    pub fn with_seed(seed: u64) -> Self {
+        Self::new(seed, Scenario::calm(), Sabotage::None)
+    }
+
+    fn populate(&mut self) {
+        for caller in 0..self.scenario.callers {
+            let mut process = CallerProcess::default();
+            process.host = caller as u16 + 1;
+            process.threads.resize_with(self.scenario.threads, Default::default);
+            process.threads.iter_mut().for_each(|thread| thread.calls_left = self.scenario.calls);
+            self.callers.push(process);
+        }
+        self.server_starts();
+        for caller in 0..self.scenario.callers {
+            self.caller_starts(caller);
+            if let Some(moves) = self.scenario.moves {
+                let at = self.now + self.random.between(moves);
+                self.events.plan(at, Event::CallerMoves { caller });
+            }
+        }
+    }
+
+    /// The world of a seed, run until it has come to rest.
+    ///
+    /// # Errors
+    /// The first promise that was broken.
+    pub fn run_seed(seed: u64, sabotage: Sabotage) -> Result<Report, Violation> {
+        let mut sim = Self::new(seed, Scenario::from_seed(seed), sabotage);
+        let report = sim.run();
+        report.map(|()| sim.report())
+    }
+
+    /// Runs until nothing is left to happen.
+    ///
+    /// # Errors
+    /// The first promise that was broken.
+    pub fn run(&mut self) -> Result<(), Violation> {
+        while self.step()? {}
+        self.check_rest();
+        self.checked()
+    }
+
+    /// Runs for `time`.
+    ///
+    /// # Errors
+    /// The first promise that was broken.
+    pub fn run_for(&mut self, time: Duration) -> Result<(), Violation> {
+        let until = self.now + time;
+        while self.events.next_at().is_some_and(|at| at <= until) {
+            self.step()?;
+        }
+        self.now = until;
+        Ok(())
+    }
+
+    /// Lets the next thing happen; false if nothing is left.
+    fn step(&mut self) -> Result<bool, Violation> {
+        let Some((at, event)) = self.events.next() else { return Ok(false) };
+        self.now = at;
+        self.report.steps += 1;
+        self.happen(event);
+        if self.report.steps.is_multiple_of(16) {
+            self.check_memory();
+        }
+        if self.report.steps > MOST_STEPS {
+            self.ledger.complain(format!("no rest after {MOST_STEPS} events"));
+        }
+        self.checked().map(|()| true)
+    }
+
+    fn checked(&self) -> Result<(), Violation> {
+        match self.ledger.violation() {
+            None => Ok(()),
+            Some(what) => Err(Violation { seed: self.seed, steps: self.report.steps, what: what.into() }),
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::ToServer { from, packet } => self.server_receives(from, &packet),
+            Event::ToCaller { to, mut packet } => self.caller_receives(to, &mut packet),
+            Event::PortClosed { to } => self.port_is_closed(to),
+            Event::ThreadWakes(at, life) if self.lives(at.caller, life) => self.thread_wakes(at),
+            Event::WaitEnds(at, life) if self.lives(at.caller, life) => self.wait_ends(at),
+            Event::LaneTimer(at, life) if self.lives(at.caller, life) => self.lane_timer(at),
+            Event::BinderTimer { caller, life } if self.lives(caller, life) => self.drive_binder(caller),
+            Event::ServerTimer(life) if life == self.server.life => self.server_timer(),
+            Event::JobReturns { life, job } if life == self.server.life => self.worker_returns(job),
+            Event::ServerCrashes(life) | Event::ServerLingered(life) if life == self.server.life => {
+                self.server_ends();
+            }
+            Event::ServerShutsDown(life) if life == self.server.life => self.server_shuts_down(),
+            Event::ServerStarts => self.server_starts(),
+            Event::CallerCrashes { caller, life } if self.lives(caller, life) => self.caller_crashes(caller),
+            Event::CallerStarts { caller } => self.caller_starts(caller),
+            Event::CallerMoves { caller } => self.caller_moves(caller),
+            _of_an_earlier_life => {}
+        }
+    }
+
+    fn lives(&self, caller: usize, life: Life) -> bool {
+        self.callers[caller].up && self.callers[caller].life == life
+    }
+
+    /// Whether programs still have calls to make or to finish: crashes and moves go on only so long.
+    fn has_traffic(&self) -> bool {
+        let to_come = |caller: &CallerProcess| caller.threads.iter().any(|thread| thread.calls_left > 0);
+        self.callers.iter().any(to_come) || self.ledger.unfinished() > 0
+    }
+
+    /// In the end every call has ended, and the server has let go of everything.
+    fn check_rest(&mut self) {
+        let unfinished = self.ledger.unfinished();
+        if unfinished > 0 {
+            self.ledger.complain(format!("{unfinished} calls never end"));
+        }
+        if let Some(server) = &self.server.server {
+            let (running, bindings) = (server.running(), server.bindings());
+            if running > 0 || bindings > 0 {
+                self.ledger
+                    .complain(format!("at rest the server has {running} calls and {bindings} bindings"));
+            }
+        }
+        let (calls, results) = (self.ledger.calls(), self.report.results);
+        if self.scenario.must_succeed() && results < calls {
+            self.ledger.complain(format!("{} of {calls} calls fail for no reason", calls - results));
+        }
+    }
+
+    /// What has happened.
+    pub fn report(&self) -> Report {
+        Report { runs: 1, calls: self.ledger.calls(), ..self.report.clone() }
+    }
+
+    // What a test does.
+
+    /// Makes a call on the caller's thread `thread` of a procedure that runs for `work`, and runs until it has ended.
+    ///
+    /// # Panics
+    /// When a promise is broken, or the thread has a call already.
+    pub fn call(&mut self, thread: usize, work: Duration) -> (CallId, Told) {
+        let id = self.start_call(thread, work, Duration::from_secs(10));
+        (id, self.end_of(id))
+    }
+
+    /// Begins a call that ends after `limit` at the latest.
+    ///
+    /// # Panics
+    /// When the thread has a call already.
+    pub fn start_call(&mut self, thread: usize, work: Duration, limit: Duration) -> CallId {
+        self.begin_call(ThreadId { caller: 0, thread }, work, Manner::Returns, limit, false)
+    }
+
+    /// Runs until a call has ended.
+    ///
+    /// # Panics
+    /// When a promise is broken.
+    pub fn end_of(&mut self, id: CallId) -> Told {
+        loop {
+            if let Some(told) = self.ledger.told(id) {
+                return told;
+            }
+            match self.step() {
+                Ok(true) => {}
+                Ok(false) => panic!("{id:?} never ends"),
+                Err(violation) => panic!("{violation}"),
+            }
+        }
+    }
+
+    /// How often a call has been executed.
+    pub fn executions(&self, id: CallId) -> u32 {
+        self.ledger.executions(id)
+    }
+
+    /// The next packet of that kind is lost.
+    pub fn drop_next(&mut self, from: Side, kind: Kind) {
+        self.network.drop_next(from, kind);
+    }
+
+    /// The next packet of that kind arrives once more, so much later.
+    pub fn repeat_next(&mut self, from: Side, kind: Kind, later: Duration) {
+        self.network.repeat_next(from, kind, later);
+    }
+
+    /// Packets of that kind sent so far.
+    pub fn transmissions(&self, from: Side, kind: Kind) -> u64 {
+        self.network.transmissions(from, kind)
+    }
+
+    /// The server's process ends at once; nothing is there until [`start_server`](Self::start_server).
+    pub fn crash_server(&mut self) {
+        self.server_ends();
+    }
+
+    /// Another start of the server.
+    pub fn start_server(&mut self) {
+        self.server_starts();
+    }
+
+    /// The server shuts down cleanly.
+    pub fn shut_down_server(&mut self) {
+        self.server_shuts_down();
+    }
+
+    /// The caller's packets come from another address from now on.
+    pub fn move_caller(&mut self) {
+        self.caller_moves(0);
+    }
+
+    /// The caller gives up its binding.
+    pub fn unbind_caller(&mut self) {
+        self.unbind(0);
+    }
+
+    /// Bindings that the server knows.
+    pub fn bindings(&self) -> usize {
+        self.server.server.as_ref().map_or(0, |server| server.bindings())
+    }
+}

@@ -1,0 +1,112 @@
+//! What is going to happen, earliest first; at one moment, in the order in which it was planned.
+
+use crate::Address;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use stoop_exchange::Instant;
+
+/// Counts the starts of a process: what was planned for an earlier life does not happen in a later one.
+pub(crate) type Life = u32;
+
+/// Names a calling thread: which caller, which of its threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ThreadId {
+    pub(crate) caller: usize,
+    pub(crate) thread: usize,
+}
+
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A packet reaches the server's machine.
+    ToServer {
+        from: Address,
+        packet: Vec<u8>,
+    },
+    /// A packet reaches a caller's machine.
+    ToCaller {
+        to: Address,
+        packet: Vec<u8>,
+    },
+    /// The news that nobody listens at the server's port reaches a caller's machine.
+    PortClosed {
+        to: Address,
+    },
+    /// A thread goes on: begins its next call.
+    ThreadWakes(ThreadId, Life),
+    /// A call's deadline passes while its thread waits for a binding.
+    WaitEnds(ThreadId, Life),
+    LaneTimer(ThreadId, Life),
+    BinderTimer {
+        caller: usize,
+        life: Life,
+    },
+    ServerTimer(Life),
+    /// The procedure of this job returns.
+    JobReturns {
+        life: Life,
+        job: u64,
+    },
+    ServerCrashes(Life),
+    ServerShutsDown(Life),
+    /// A server that has shut down has waited long enough for late packets.
+    ServerLingered(Life),
+    ServerStarts,
+    CallerCrashes {
+        caller: usize,
+        life: Life,
+    },
+    CallerStarts {
+        caller: usize,
+    },
+    CallerMoves {
+        caller: usize,
+    },
+}
+
+#[derive(Debug)]
+struct Planned {
+    at: Instant,
+    order: u64,
+    event: Event,
+}
+
+impl PartialEq for Planned {
+    fn eq(&self, other: &Self) -> bool {
+        self.order == other.order
+    }
+}
+impl Eq for Planned {}
+impl PartialOrd for Planned {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Planned {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    heap: BinaryHeap<Reverse<Planned>>,
+    planned: u64,
+}
+
+impl Events {
+    /// Plans `event`; never is not planned.
+    pub(crate) fn plan(&mut self, at: Instant, event: Event) {
+        if at != Instant::NEVER {
+            self.planned += 1;
+            self.heap.push(Reverse(Planned { at, order: self.planned, event }));
+        }
+    }
+
+    pub(crate) fn next(&mut self) -> Option<(Instant, Event)> {
+        self.heap.pop().map(|Reverse(planned)| (planned.at, planned.event))
+    }
+
+    pub(crate) fn next_at(&self) -> Option<Instant> {
+        self.heap.peek().map(|Reverse(planned)| planned.at)
+    }
+}

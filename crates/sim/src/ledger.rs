@@ -1,0 +1,125 @@
+//! What really happened to every call, beside what its caller was told: the checkers.
+//!
+//! The two sides of the protocol cannot see each other; the ledger sees both. Its first complaint ends the run.
+
+use crate::Told;
+use std::collections::BTreeMap;
+use stoop_exchange::Instant;
+use stoop_wire::Header;
+
+/// Names a call of a program, however often and under however many bindings it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CallId(pub u64);
+
+#[derive(Debug)]
+struct Record {
+    deadline: Instant,
+    idempotent: bool,
+    executions: u32,
+    told: Option<Told>,
+}
+
+/// A lane as the server sees it: start of the server, binding, lane.
+type ServerLane = (u32, u64, u16);
+
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    records: Vec<Record>,
+    running: BTreeMap<ServerLane, (u32, CallId)>,
+    violation: Option<String>,
+}
+
+impl Ledger {
+    /// A program makes a call.
+    pub(crate) fn begin(&mut self, deadline: Instant, idempotent: bool) -> CallId {
+        self.records.push(Record { deadline, idempotent, executions: 0, told: None });
+        CallId(self.records.len() as u64 - 1)
+    }
+
+    fn record(&mut self, id: CallId) -> Option<&mut Record> {
+        self.records.get_mut(id.0 as usize)
+    }
+
+    /// The procedure of a call begins to run, in start `life` of the server, for the packet with this header.
+    pub(crate) fn executes(&mut self, id: CallId, life: u32, header: &Header) {
+        let lane = (life, header.binding.0, header.lane.0);
+        let number = header.number.0;
+        if let Some((earlier, other)) = self.running.insert(lane, (number, id)) {
+            self.complain(format!(
+                "{id:?} (number {number}) runs beside {other:?} (number {earlier}) of its lane"
+            ));
+        }
+        let Some(record) = self.record(id) else { return self.complain(format!("{id:?} was never made")) };
+        record.executions += 1;
+        let (executions, idempotent, told) = (record.executions, record.idempotent, record.told);
+        if executions > 1 && !idempotent {
+            self.complain(format!("{id:?} is executed a second time"));
+        }
+        if told == Some(Told::DidNotRun) {
+            self.complain(format!("{id:?} is executed after its caller was told that it did not run"));
+        }
+    }
+
+    /// The procedure returns.
+    pub(crate) fn returns(&mut self, life: u32, header: &Header) {
+        self.running.remove(&(life, header.binding.0, header.lane.0));
+    }
+
+    /// The server's process ends, and what it ran with it.
+    pub(crate) fn server_ends(&mut self) {
+        self.running.clear();
+    }
+
+    /// A caller takes a result that says which call it is for.
+    pub(crate) fn result(&mut self, id: CallId, says: CallId) {
+        if id != says {
+            self.complain(format!("{id:?} is given the result of {says:?}"));
+        }
+    }
+
+    /// A call ends for its caller.
+    pub(crate) fn ends(&mut self, id: CallId, told: Told, now: Instant) {
+        let Some(record) = self.record(id) else { return };
+        let (before, executions, deadline) = (record.told.replace(told), record.executions, record.deadline);
+        let idempotent = record.idempotent;
+        if before.is_some() {
+            self.complain(format!("{id:?} ends twice: {before:?}, then {told:?}"));
+        }
+        let wrong = match told {
+            Told::Result | Told::Failed => executions == 0 || executions > 1 && !idempotent,
+            Told::DidNotRun => executions > 0,
+            Told::Unknown | Told::Crashed => false,
+        };
+        if wrong {
+            self.complain(format!("{id:?} ends with {told:?} after {executions} executions"));
+        }
+        if now > deadline {
+            self.complain(format!("{id:?} ends {:?} after its deadline", now.since(deadline)));
+        }
+    }
+
+    pub(crate) fn executions(&self, id: CallId) -> u32 {
+        self.records[id.0 as usize].executions
+    }
+
+    pub(crate) fn told(&self, id: CallId) -> Option<Told> {
+        self.records[id.0 as usize].told
+    }
+
+    pub(crate) fn calls(&self) -> u64 {
+        self.records.len() as u64
+    }
+
+    /// Calls whose callers still wait.
+    pub(crate) fn unfinished(&self) -> usize {
+        self.records.iter().filter(|record| record.told.is_none()).count()
+    }
+
+    pub(crate) fn complain(&mut self, what: String) {
+        self.violation.get_or_insert(what);
+    }
+
+    pub(crate) fn violation(&self) -> Option<&str> {
+        self.violation.as_deref()
+    }
+}

@@ -1,0 +1,154 @@
+//! What happened in a run, or in many: shows that the scenarios reach what they are meant to reach.
+
+use crate::Told;
+use std::fmt;
+use stoop_exchange::caller::Lost;
+use stoop_wire::{FailureCode, Header, Kind, RefusalCode};
+
+macro_rules! report {
+    ($($(#[$meta:meta])* $field:ident: $text:literal,)*) => {
+        /// Counts of what happened.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Report {
+            $($(#[$meta])* pub $field: u64,)*
+            /// The highest lane number used, plus one.
+            pub lanes_opened: usize,
+            /// The most bytes that a server held.
+            pub most_held: usize,
+        }
+
+        impl Report {
+            /// Adds what happened in another run.
+            pub fn add(&mut self, other: &Self) {
+                $(self.$field += other.$field;)*
+                self.lanes_opened = self.lanes_opened.max(other.lanes_opened);
+                self.most_held = self.most_held.max(other.most_held);
+            }
+
+            /// What never happened.
+            pub fn never(&self) -> Vec<&'static str> {
+                let counts = [$((self.$field, $text)),*];
+                counts.iter().filter(|(count, _)| *count == 0).map(|(_, text)| *text).collect()
+            }
+        }
+
+        impl fmt::Display for Report {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                $(writeln!(f, "{:>12}  {}", self.$field, $text)?;)*
+                writeln!(f, "{:>12}  lanes of one binding, at most", self.lanes_opened)?;
+                writeln!(f, "{:>12}  bytes held by a server, at most", self.most_held)
+            }
+        }
+    };
+}
+
+report! {
+    /// Runs.
+    runs: "runs",
+    /// Events.
+    steps: "events",
+    /// Calls begun.
+    calls: "calls",
+    /// They got results.
+    results: "calls with a result",
+    /// They were told that the procedure did not run.
+    did_not_run: "calls that did not run",
+    /// They were told that the procedure ran without a result.
+    failed: "calls that ran and failed",
+    /// Nobody knows.
+    unknown: "calls of unknown outcome",
+    /// Their process crashed.
+    crashed: "calls whose process crashed",
+    /// Call packets sent again.
+    retransmissions: "retransmissions",
+    /// Probes sent.
+    probes: "probes",
+    /// Acknowledgements received.
+    acknowledged: "acknowledgements received",
+    /// Retained answers sent again.
+    answered_again: "packets answered from what is retained or running",
+    /// Calls that waited for the one before them.
+    parked: "calls parked behind the one before",
+    /// Calls that waited for a worker.
+    queued: "calls queued for a worker",
+    /// Calls refused in the queue.
+    too_late: "calls whose deadline passed in the queue",
+    /// Calls refused because workers and queue were full.
+    overloaded: "calls refused for overload",
+    /// Calls refused because of their lane.
+    too_many_lanes: "calls refused for their lane",
+    /// Calls refused during a shutdown.
+    refused_in_shutdown: "calls refused during a shutdown",
+    /// Calls refused because of their arguments.
+    bad_arguments: "calls refused for their arguments",
+    /// Procedures that panicked.
+    panicked: "calls whose procedure panicked",
+    /// Calls that were told that their binding is unknown.
+    unknown_bindings: "calls of an unknown binding",
+    /// They were sent again, because they had not run or may run twice.
+    sent_again: "calls sent again under a new binding",
+    /// They were not, because the server was restarted or the call was old.
+    unknown_by_restart: "calls not sent again under a new binding",
+    /// Bindings made.
+    bindings: "bindings made",
+    /// Bind requests refused.
+    binds_refused: "bind requests refused",
+    /// Proofs of an address.
+    proofs: "addresses proven",
+    /// Changes of address.
+    moves: "changes of address",
+    /// Starts of a server.
+    server_starts: "starts of a server",
+    /// Clean shutdowns.
+    shut_downs: "clean shutdowns",
+    /// Crashes of callers.
+    caller_crashes: "crashes of callers",
+    /// Deadlines that passed.
+    deadlines: "calls ended by their deadline",
+    /// Servers that fell silent.
+    silent: "calls ended by the server's silence",
+    /// Ports found closed.
+    closed: "calls ended by a closed port",
+}
+
+impl Report {
+    pub(crate) fn count_end(&mut self, told: Told) {
+        match told {
+            Told::Result => self.results += 1,
+            Told::DidNotRun => self.did_not_run += 1,
+            Told::Failed => self.failed += 1,
+            Told::Unknown => self.unknown += 1,
+            Told::Crashed => self.crashed += 1,
+        }
+    }
+
+    pub(crate) fn count_lost(&mut self, lost: Lost) {
+        match lost {
+            Lost::DeadlinePassed => self.deadlines += 1,
+            Lost::ServerSilent => self.silent += 1,
+            Lost::PortClosed => self.closed += 1,
+        }
+    }
+
+    pub(crate) fn count_refusal(&mut self, code: RefusalCode) {
+        match code {
+            RefusalCode::Overloaded => self.overloaded += 1,
+            RefusalCode::TooManyLanes => self.too_many_lanes += 1,
+            RefusalCode::ShuttingDown => self.refused_in_shutdown += 1,
+            RefusalCode::BadArguments => self.bad_arguments += 1,
+            _ => {}
+        }
+    }
+
+    pub(crate) fn count_failure(&mut self, code: FailureCode) {
+        if code == FailureCode::Panicked {
+            self.panicked += 1;
+        }
+    }
+
+    pub(crate) fn count_reply(&mut self, reply: &Header) {
+        if matches!(reply.kind, Kind::Result | Kind::Acknowledgement | Kind::Failure) {
+            self.answered_again += 1;
+        }
+    }
+}

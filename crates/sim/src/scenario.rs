@@ -1,0 +1,203 @@
+//! What a run is made of: how many callers, what they do, how bad the network is, who crashes when.
+
+use crate::{Faults, Random};
+use core::time::Duration;
+use stoop_exchange::server::Limits;
+
+/// From the least to the most of something.
+pub type Span = (Duration, Duration);
+
+const fn micros(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+const fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// What a run is made of. Chances are in a thousand.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Caller processes, each on a machine of its own.
+    pub callers: usize,
+    /// Calling threads of each.
+    pub threads: usize,
+    /// Calls that each thread makes; none if the test makes them.
+    pub calls: u32,
+    /// Time between two calls of a thread.
+    pub think: Span,
+    /// A thread thinks a thousand times as long.
+    pub nap: u32,
+    /// From the start of a call to its deadline.
+    pub deadline: Span,
+    /// Calls whose procedure the receiving thread runs at once.
+    pub instant: u32,
+    /// How long the other procedures run.
+    pub work: Span,
+    /// Procedures that panic.
+    pub panics: u32,
+    /// Calls whose arguments the server cannot decode.
+    pub bad_arguments: u32,
+    /// Calls of procedures declared idempotent.
+    pub idempotent: u32,
+    /// Procedures of the interface; more than 128 are bound page by page.
+    pub procedures: u16,
+    /// After a call whose outcome is unknown, its lane is left alone for a minute; else the next call uses it.
+    pub retires_lanes: bool,
+    /// How long a server may be silent after an acknowledgement.
+    pub silence_limit: Duration,
+    /// The network.
+    pub faults: Faults,
+    /// Procedures that the server runs at once, besides the instant ones.
+    pub workers: usize,
+    /// Calls that wait for a worker; beyond, calls are refused.
+    pub queue: usize,
+    /// What bounds the server.
+    pub limits: Limits,
+    /// How long the server runs before it crashes or shuts down.
+    pub server_up: Option<Span>,
+    /// It shuts down cleanly rather than crashes.
+    pub shut_downs: u32,
+    /// How long it then is away.
+    pub server_down: Span,
+    /// While it is away, its machine says that nobody listens.
+    pub port_closed: bool,
+    /// How long a caller runs before it crashes, and is back soon.
+    pub caller_up: Option<Span>,
+    /// Time between two changes of a caller's address.
+    pub moves: Option<Span>,
+}
+
+impl Scenario {
+    /// One caller of two threads, a good network and a patient server; the test makes the calls.
+    pub fn calm() -> Self {
+        Self {
+            callers: 1,
+            threads: 2,
+            calls: 0,
+            think: (Duration::ZERO, Duration::ZERO),
+            nap: 0,
+            deadline: (Duration::from_secs(10), Duration::from_secs(10)),
+            instant: 1000,
+            work: (Duration::ZERO, Duration::ZERO),
+            panics: 0,
+            bad_arguments: 0,
+            idempotent: 0,
+            procedures: 2,
+            retires_lanes: true,
+            silence_limit: Duration::from_secs(2),
+            faults: Faults::none(),
+            workers: 4,
+            queue: 16,
+            limits: Limits::default(),
+            server_up: None,
+            shut_downs: 0,
+            server_down: (millis(1), millis(500)),
+            port_closed: false,
+            caller_up: None,
+            moves: None,
+        }
+    }
+
+    /// The scenario of a seed. Every fault is absent in many of them, so that the others are met alone as well.
+    pub fn from_seed(seed: u64) -> Self {
+        let random = &mut Random::new(seed ^ 0x7363_656e_6172_696f);
+        let mut scenario = Self {
+            callers: 1 + random.below(3) as usize,
+            threads: 1 + random.below(4) as usize,
+            calls: 1 + random.below(30) as u32,
+            think: (Duration::ZERO, random.pick(&[micros(1), micros(500), millis(20)])),
+            nap: random.pick(&[0, 0, 20, 100]),
+            deadline: random.pick(&[
+                (millis(1), millis(40)),
+                (millis(20), millis(900)),
+                (millis(500), millis(6_000)),
+                (millis(8_000), millis(30_000)),
+            ]),
+            instant: random.pick(&[0, 300, 900, 1000]),
+            work: random.pick(&[
+                (micros(1), micros(300)),
+                (micros(100), millis(30)),
+                (millis(1), millis(700)),
+                (millis(300), millis(9_000)),
+            ]),
+            panics: random.pick(&[0, 0, 100]),
+            bad_arguments: random.pick(&[0, 0, 100]),
+            idempotent: random.pick(&[0, 0, 200]),
+            procedures: random.pick(&[1, 2, 3, 3, 3, 3, 3, 150]),
+            retires_lanes: random.chance(500),
+            silence_limit: random.pick(&[millis(300), millis(2_000)]),
+            faults: Self::faults_from(random),
+            workers: 1 + random.below(4) as usize,
+            queue: random.pick(&[0, 1, 2, 16]),
+            limits: Limits {
+                bindings: random.pick(&[1, 3, 65_536, 65_536]),
+                lanes: random.pick(&[1, 4, 1024, 1024, 1024, 1024]),
+                silence: random.pick(&[
+                    millis(30),
+                    millis(200),
+                    millis(1_000),
+                    millis(5_000),
+                    millis(600_000),
+                ]),
+            },
+            ..Self::calm()
+        };
+        scenario.lives_from(random);
+        scenario
+    }
+
+    fn lives_from(&mut self, random: &mut Random) {
+        let spans = [(millis(1), millis(60)), (millis(20), millis(900)), (millis(500), millis(5_000))];
+        let mut perhaps = |per_mille| random.chance(per_mille).then(|| random.pick(&spans));
+        self.server_up = perhaps(400);
+        self.caller_up = perhaps(250);
+        self.moves = perhaps(250);
+        self.shut_downs = random.pick(&[0, 300, 1000]);
+        self.server_down = random.pick(&[(micros(1), millis(1)), (millis(1), millis(300))]);
+        self.port_closed = random.chance(300);
+    }
+
+    fn faults_from(random: &mut Random) -> Faults {
+        let mut faults = Faults::none();
+        faults.delay = random.pick(&[
+            (micros(10), micros(30)),
+            (micros(10), micros(3_000)),
+            (millis(1), millis(80)),
+            (millis(40), millis(41)),
+        ]);
+        faults.loss = random.pick(&[0, 0, 10, 100, 300]);
+        faults.duplicate = random.pick(&[0, 0, 50, 400]);
+        faults.late_duplicate = random.pick(&[0, 0, 50, 300]);
+        faults.how_late = random.pick(&[
+            (millis(1), millis(100)),
+            (millis(10), millis(2_000)),
+            (millis(100), millis(30_000)),
+        ]);
+        faults.straggler = random.pick(&[0, 0, 20, 200]);
+        faults.partitions = random.chance(150).then(|| {
+            let between = random.between((millis(20), millis(800)));
+            (between, random.between((millis(5), millis(400))))
+        });
+        faults
+    }
+
+    /// Whether nothing is in the way of any call: all must then get their results.
+    pub fn must_succeed(&self) -> bool {
+        let faults = &self.faults;
+        faults.loss <= 100
+            && faults.partitions.is_none()
+            && self.server_up.is_none()
+            && self.caller_up.is_none()
+            && self.moves.is_none()
+            && self.panics == 0
+            && self.bad_arguments == 0
+            && self.deadline.0 >= millis(8_000)
+            && self.work.1 <= millis(30)
+            && self.queue == 16
+            && self.limits.bindings > 3
+            && usize::from(self.limits.lanes) >= self.threads
+            && self.limits.silence >= millis(5_000)
+            && self.silence_limit >= millis(2_000)
+    }
+}

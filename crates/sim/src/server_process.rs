@@ -1,0 +1,320 @@
+//! The server's process in the simulation: what the runtime does around [`stoop_exchange::server::Server`].
+
+use crate::events::{Event, Life};
+use crate::ledger::CallId;
+use crate::{Address, Random, Sabotage, Side, Sim};
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+use stoop_exchange::server::{Arrival, Assignment, Next, Server};
+use stoop_exchange::{Instant, Interface, Interfaces, Procedure};
+use stoop_wire::bind::HostFacts;
+use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, RefusalCode};
+
+/// How long a server that has shut down still answers late packets.
+const LINGER: Duration = Duration::from_millis(50);
+
+/// What a call asks the procedure to do; these are its arguments.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Errand {
+    pub(crate) id: CallId,
+    pub(crate) work: Duration,
+    pub(crate) manner: Manner,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    Returns,
+    Panics,
+    BadArguments,
+}
+
+/// Bytes of the arguments.
+pub(crate) const ERRAND_LEN: usize = 24;
+
+impl Errand {
+    pub(crate) fn write(&self, arguments: &mut [u8]) {
+        arguments[..8].copy_from_slice(&self.id.0.to_le_bytes());
+        arguments[8..16].copy_from_slice(&(self.work.as_nanos() as u64).to_le_bytes());
+        arguments[16] = self.manner as u8;
+    }
+
+    fn read(arguments: &[u8]) -> Self {
+        let word = |i| u64::from_le_bytes(arguments[i..i + 8].try_into().expect("eight bytes"));
+        let manner = match arguments[16] {
+            0 => Manner::Returns,
+            1 => Manner::Panics,
+            _ => Manner::BadArguments,
+        };
+        Self { id: CallId(word(0)), work: Duration::from_nanos(word(8)), manner }
+    }
+}
+
+/// The interface that is served, as both sides know it.
+pub(crate) fn interface(procedures: u16) -> Interface {
+    let procedure = |i| Procedure { name: format!("p{i}"), signature: format!("p{i}(Errand) -> CallId") };
+    Interface { name: "Errands".into(), procedures: (0..procedures).map(procedure).collect() }
+}
+
+#[derive(Debug)]
+struct Job {
+    assignment: Assignment<Address>,
+    header: Header,
+    errand: Errand,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ServerProcess {
+    pub(crate) life: Life,
+    pub(crate) server: Option<Server<Address>>,
+    shutting_down: bool,
+    running: BTreeMap<u64, Job>,
+    queue: VecDeque<Job>,
+    jobs: u64,
+    /// The most bindings that there were at once since it started.
+    peak_bindings: usize,
+}
+
+impl Sim {
+    /// Starts the server, with a secret that no start before it had.
+    pub(crate) fn server_starts(&mut self) {
+        if self.server.server.is_some() {
+            return;
+        }
+        let life = self.server.life + 1;
+        let secret = match self.sabotage {
+            Sabotage::SameSecret => [1, 2],
+            _ => [self.random.bits(), self.random.bits()],
+        };
+        let interfaces = Interfaces::new([interface(self.scenario.procedures)]);
+        let server = Server::new(interfaces, self.scenario.limits.clone(), HostFacts::default(), secret);
+        self.server = ServerProcess { life, server: Some(server), ..ServerProcess::default() };
+        self.report.server_starts += 1;
+        if let Some(up) = self.scenario.server_up
+            && self.has_traffic()
+        {
+            let ends = self.now + self.random.between(up);
+            let event = match self.random.chance(self.scenario.shut_downs) {
+                true => Event::ServerShutsDown(life),
+                false => Event::ServerCrashes(life),
+            };
+            self.events.plan(ends, event);
+        }
+    }
+
+    /// Ends the server's process at once.
+    pub(crate) fn server_ends(&mut self) {
+        self.server = ServerProcess { life: self.server.life, ..ServerProcess::default() };
+        self.ledger.server_ends();
+        if self.scenario.server_up.is_some() {
+            let back = self.now + self.random.between(self.scenario.server_down);
+            self.events.plan(back, Event::ServerStarts);
+        }
+    }
+
+    pub(crate) fn server_shuts_down(&mut self) {
+        self.server.shutting_down = true;
+        if let Some(server) = &mut self.server.server {
+            server.shut_down();
+            self.report.shut_downs += 1;
+        }
+        self.linger_if_idle();
+    }
+
+    fn linger_if_idle(&mut self) {
+        let idle = self.server.server.as_ref().is_some_and(|server| server.running() == 0);
+        if self.server.shutting_down && idle {
+            self.events.plan(self.now + LINGER, Event::ServerLingered(self.server.life));
+        }
+    }
+
+    /// A packet reaches the server's machine.
+    pub(crate) fn server_receives(&mut self, from: Address, packet: &[u8]) {
+        let now = self.now;
+        let sabotaged = (self.sabotage == Sabotage::DuplicatesAsNew).then(|| self.renumbered(packet));
+        let packet = sabotaged.as_deref().unwrap_or(packet);
+        let Some(server) = &mut self.server.server else {
+            if self.scenario.port_closed {
+                let arrives = now + self.network.travel(&mut self.random);
+                self.events.plan(arrives, Event::PortClosed { to: from });
+            }
+            return;
+        };
+        let mut reply = std::mem::take(&mut self.reply);
+        let arrival = server.handle_packet(now, from, packet, &mut reply);
+        self.server.peak_bindings = self.server.peak_bindings.max(server.bindings());
+        match arrival {
+            Arrival::Run(assignment) => self.dispatch(assignment, packet),
+            Arrival::Reply => {
+                self.check_reply(&reply, packet);
+                self.send_to_caller(from, reply.clone());
+            }
+            Arrival::Nothing => {}
+        }
+        self.reply = reply;
+        self.plan_server_timer();
+    }
+
+    /// The packet as a server would take it that runs whatever arrives.
+    fn renumbered(&mut self, packet: &[u8]) -> Vec<u8> {
+        let mut packet = packet.to_vec();
+        if packet[2] == Kind::Call as u8 {
+            self.server.jobs += 1;
+            packet[16..20].copy_from_slice(&(self.server.jobs as u32).to_le_bytes());
+        }
+        packet
+    }
+
+    /// Whoever has not shown that it receives at its address is not sent more than it sent.
+    fn check_reply(&mut self, reply: &[u8], to: &[u8]) {
+        let (header, _) = Header::parse(reply).expect("the server sends packets");
+        let code = RefusalCode::from_code(header.time);
+        self.report.count_reply(&header);
+        let to_strangers = match header.kind {
+            Kind::Challenge | Kind::BindReply | Kind::Description => true,
+            Kind::Refusal => code == RefusalCode::UnknownBinding,
+            _ => false,
+        };
+        if to_strangers && reply.len() > to.len() {
+            self.ledger.complain(format!(
+                "{} bytes answer {} of a stranger: {header:?}",
+                reply.len(),
+                to.len()
+            ));
+        }
+    }
+
+    /// Gives a call to whoever is free, as the runtime's receive role does.
+    fn dispatch(&mut self, assignment: Assignment<Address>, packet: &[u8]) {
+        let (header, arguments) = Header::parse(packet).expect("the server parsed it");
+        let mut job = Job { assignment, header, errand: Errand::read(arguments) };
+        if job.errand.manner == Manner::BadArguments {
+            return self.refuse(job, RefusalCode::BadArguments);
+        }
+        if job.errand.work.is_zero() {
+            self.ledger.executes(job.errand.id, self.server.life, &job.header);
+            return self.job_returns(job);
+        }
+        if self.server.running.len() < self.scenario.workers {
+            return self.work_begins(job);
+        }
+        if self.server.queue.len() < self.scenario.queue {
+            self.report.queued += 1;
+            return self.server.queue.push_back(job);
+        }
+        if self.sabotage == Sabotage::RefuseButRun {
+            let refusal = job.assignment.refuse(RefusalCode::Overloaded, "").to_vec();
+            self.send_to_caller(job.assignment.peer, refusal);
+            return self.server.queue.push_back(job);
+        }
+        self.refuse(job, RefusalCode::Overloaded);
+    }
+
+    fn work_begins(&mut self, job: Job) {
+        self.ledger.executes(job.errand.id, self.server.life, &job.header);
+        self.server.jobs += 1;
+        let number = self.server.jobs;
+        let returns = Event::JobReturns { life: self.server.life, job: number };
+        self.events.plan(self.now + job.errand.work, returns);
+        self.server.running.insert(number, job);
+    }
+
+    fn refuse(&mut self, mut job: Job, code: RefusalCode) {
+        let detail = if code == RefusalCode::BadArguments { "argument 1: not an errand" } else { "" };
+        let refusal = job.assignment.refuse(code, detail).to_vec();
+        self.send_to_caller(job.assignment.peer, refusal);
+        self.finish(job);
+    }
+
+    /// A worker is free again.
+    pub(crate) fn worker_returns(&mut self, number: u64) {
+        let Some(job) = self.server.running.remove(&number) else { return };
+        self.job_returns(job);
+        while self.server.running.len() < self.scenario.workers {
+            let Some(job) = self.server.queue.pop_front() else { break };
+            if job.assignment.left(self.now).is_zero() {
+                self.report.too_late += 1;
+                self.refuse(job, RefusalCode::DeadlinePassed);
+            } else {
+                self.work_begins(job);
+            }
+        }
+        self.linger_if_idle();
+    }
+
+    fn job_returns(&mut self, mut job: Job) {
+        self.ledger.returns(self.server.life, &job.header);
+        let packet = if job.errand.manner == Manner::Panics {
+            job.assignment.fail(FailureCode::Panicked, "the errand panicked")
+        } else {
+            let result = &mut job.assignment.packet_mut()[HEADER_LEN..HEADER_LEN + 8];
+            result.copy_from_slice(&job.errand.id.0.to_le_bytes());
+            job.assignment.complete(self.now, 8)
+        };
+        let packet = packet.to_vec();
+        self.send_to_caller(job.assignment.peer, packet);
+        self.finish(job);
+    }
+
+    fn finish(&mut self, job: Job) {
+        let Some(server) = &mut self.server.server else { return };
+        match server.finish(self.now, job.assignment) {
+            Next::Nothing => {}
+            Next::Run(assignment, packet) => {
+                self.report.parked += 1;
+                self.dispatch(assignment, &packet);
+            }
+            Next::Reply(to, packet) => self.send_to_caller(to, packet),
+        }
+    }
+
+    pub(crate) fn server_timer(&mut self) {
+        let now = self.now;
+        if let Some(server) = &mut self.server.server
+            && server.next_timeout() <= now
+        {
+            server.handle_timeout(now);
+            if server.next_timeout() <= now {
+                self.ledger.complain("the server's timer does not advance".into());
+            }
+            self.plan_server_timer();
+        }
+    }
+
+    fn plan_server_timer(&mut self) {
+        let server = self.server.server.as_ref().map_or(Instant::NEVER, Server::next_timeout);
+        if self.server_timer_at.is_none_or(|(life, at)| (life, at) != (self.server.life, server)) {
+            self.server_timer_at = Some((self.server.life, server));
+            self.events.plan(server, Event::ServerTimer(self.server.life));
+        }
+    }
+
+    fn send_to_caller(&mut self, to: Address, packet: Vec<u8>) {
+        let arrivals = self.network.arrivals(self.now, Side::Server, &packet, &mut self.random);
+        for at in arrivals.into_iter().flatten() {
+            self.events.plan(at, Event::ToCaller { to, packet: packet.clone() });
+        }
+    }
+
+    /// What the server holds is bounded by its limits.
+    pub(crate) fn check_memory(&mut self) {
+        let Some(server) = &self.server.server else { return };
+        let lanes = usize::from(self.scenario.limits.lanes).min(self.report.lanes_opened + 8);
+        let a_lane = 64 + 1472 + 1472;
+        let places = (4 * self.server.peak_bindings.next_power_of_two()).max(16);
+        let bound = 64 * 1472 + places * 16 + server.bindings() * (128 + lanes * a_lane);
+        let held = server.bytes_held();
+        if held > bound || server.bindings() > self.scenario.limits.bindings {
+            let bindings = server.bindings();
+            self.ledger
+                .complain(format!("the server holds {held} bytes for {bindings} bindings; bound {bound}"));
+        }
+        self.report.most_held = self.report.most_held.max(held);
+    }
+}
+
+impl Random {
+    /// 64 bits for nonces and seeds.
+    pub(crate) fn nonce(&mut self) -> u64 {
+        self.bits() | 1
+    }
+}

@@ -1,0 +1,40 @@
+//! A checker that cannot fail is no checker: each of these mistakes, built into the drivers around the protocol, must
+//! be noticed within a few hundred seeds.
+
+use stoop_sim::{Sabotage, Sim};
+
+/// What is said of the first run that goes wrong.
+fn complaint(sabotage: Sabotage) -> String {
+    let broken = (0..1000).find_map(|seed| Sim::run_seed(seed, sabotage).err());
+    broken.unwrap_or_else(|| panic!("{sabotage:?} is not noticed")).what
+}
+
+#[test]
+fn sending_again_after_a_restart_is_noticed() {
+    let what = complaint(Sabotage::ResendAnyway);
+    assert!(what.contains("executed a second time"), "{what}");
+}
+
+#[test]
+fn sending_an_old_call_again_under_a_new_binding_is_noticed() {
+    let what = complaint(Sabotage::ResendHoweverOld);
+    assert!(what.contains("executed a second time"), "{what}");
+}
+
+#[test]
+fn a_restarted_server_that_gives_out_the_same_bindings_is_noticed() {
+    let what = complaint(Sabotage::SameSecret);
+    assert!(what.contains("second time") || what.contains("given the result of"), "{what}");
+}
+
+#[test]
+fn a_server_that_runs_duplicates_is_noticed() {
+    let what = complaint(Sabotage::DuplicatesAsNew);
+    assert!(what.contains("second time") || what.contains("runs beside"), "{what}");
+}
+
+#[test]
+fn a_server_that_refuses_a_call_and_runs_it_is_noticed() {
+    let what = complaint(Sabotage::RefuseButRun);
+    assert!(what.contains("told that it did not run"), "{what}");
+}
