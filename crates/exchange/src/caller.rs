@@ -32,6 +32,8 @@ pub struct Lane {
     lane: LaneId,
     /// Of the outstanding call, or of the last.
     number: CallNumber,
+    /// Times that it was sent.
+    transmissions: u32,
     outstanding: Option<Outstanding>,
     path: RoundTrip,
     jitter: Jitter,
@@ -48,8 +50,6 @@ struct Outstanding {
     deadline: Instant,
     /// When the server was last heard about this call; before that, when the call was first sent.
     heard: Instant,
-    /// Times that the call was sent.
-    transmissions: u32,
     /// Probes since the server was last heard.
     unanswered: u32,
     /// The server's port was found closed this often since the server was last heard.
@@ -76,8 +76,10 @@ pub struct Counters {
 /// What an arriving packet means for the outstanding call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// The call has ended; the packet's payload is its result.
+    /// The call has ended; behind the packet's header is its result.
     Result {
+        /// Bytes of the result.
+        len: usize,
         /// How long the server had it; saturates at 4.29 s.
         at_server: Duration,
     },
@@ -135,6 +137,7 @@ impl Lane {
             binding,
             lane,
             number: CallNumber::ZERO,
+            transmissions: 0,
             outstanding: None,
             path,
             jitter: Jitter::new(seed ^ u64::from(lane.0) << 17),
@@ -157,6 +160,7 @@ impl Lane {
     pub fn start(&mut self, now: Instant, deadline: Instant, procedure: u16, packet: &mut [u8]) {
         let message_len = u32::try_from(packet.len() - HEADER_LEN).expect("messages are shorter than 4 GiB");
         self.number = self.number.next();
+        self.transmissions = 1;
         self.counters.calls += 1;
         // Differs from Firefly §3.1.3, which registers the call while the packet is on the wire: on one machine the
         // result can be here first.
@@ -167,7 +171,6 @@ impl Lane {
             started: now,
             deadline,
             heard: now,
-            transmissions: 1,
             unanswered: 0,
             unreachable: 0,
             next: (now + self.path.timeout()).min(deadline),
@@ -225,7 +228,7 @@ impl Lane {
     fn finish(&mut self, now: Instant, header: &Header) -> Heard {
         let at_server = Duration::from_nanos(u64::from(header.time));
         if let Some(call) = self.outstanding.take()
-            && call.transmissions == 1
+            && self.transmissions == 1
         {
             // The server's word is trusted only as far as it can be true.
             if header.time != u32::MAX {
@@ -233,7 +236,7 @@ impl Lane {
             }
             self.counters.fast += u64::from(call.state == CallState::Sent);
         }
-        Heard::Result { at_server }
+        Heard::Result { len: header.message_len as usize, at_server }
     }
 
     #[cold]
@@ -259,9 +262,9 @@ impl Lane {
         }
         let due = match call.state.on_timeout() {
             Kind::Call => {
-                call.transmissions += 1;
+                self.transmissions += 1;
                 self.counters.retransmissions += 1;
-                call.next = self.jitter.after(now, self.path.timeout_after(call.transmissions));
+                call.next = self.jitter.after(now, self.path.timeout_after(self.transmissions));
                 self.stamp(now, call.deadline, call.procedure, call.message_len, packet);
                 Due::Retransmit
             }
@@ -296,13 +299,23 @@ impl Lane {
     /// Ends the outstanding call, if there is one, and says how it stood.
     pub fn abandon(&mut self, now: Instant) -> Option<Effort> {
         let call = self.outstanding.take()?;
-        Some(Effort { transmissions: call.transmissions, waited: now.since(call.started) })
+        Some(Effort { transmissions: self.transmissions, waited: now.since(call.started) })
     }
 
     /// How the outstanding call stands.
     pub fn effort(&self, now: Instant) -> Option<Effort> {
         let call = self.outstanding.as_ref()?;
-        Some(Effort { transmissions: call.transmissions, waited: now.since(call.started) })
+        Some(Effort { transmissions: self.transmissions, waited: now.since(call.started) })
+    }
+
+    /// Times that the latest call was sent, ended or not.
+    pub fn last_transmissions(&self) -> u32 {
+        self.transmissions
+    }
+
+    /// Starts counting anew, when what was counted has been added up elsewhere.
+    pub fn forget_counters(&mut self) {
+        self.counters = Counters::default();
     }
 
     /// What is known of the way to the server.

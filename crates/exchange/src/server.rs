@@ -230,6 +230,7 @@ impl<P: Peer> Server<P> {
             deadline: arrived + Duration::from_micros(u64::from(header.time)),
             arrived,
             together: binding.together,
+            arguments_len: header.message_len as usize,
             binding: header.binding,
             lane: header.lane,
             number: header.number,

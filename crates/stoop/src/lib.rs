@@ -1,1 +1,115 @@
-//! Remote procedure calls so fast that nobody is tempted to write a special protocol.
+//! Remote procedure calls so fast that nobody is tempted to write a special protocol instead.
+//!
+//! An interface is a trait. The transport is chosen when the client binds: a server of this process, packet exchange
+//! over UDP, or a byte stream over TCP or a Unix socket.
+//!
+//! ```
+//! use stoop::Server;
+//!
+//! #[stoop::interface]
+//! pub trait Greeter {
+//!     /// Greets whoever calls.
+//!     fn greet(&self, name: &str) -> String;
+//! }
+//!
+//! struct English;
+//!
+//! impl Greeter for English {
+//!     fn greet(&self, name: &str) -> String {
+//!         format!("Hello, {name}!")
+//!     }
+//! }
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let server = Server::new().export(GreeterServer::new(English)).listen("udp://127.0.0.1:0")?.start()?;
+//!
+//!     let greeter = GreeterClient::bind(&server.uris()[0])?;
+//!     assert_eq!(greeter.greet("world")?, "Hello, world!");
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Every call has a deadline, which travels with it ([`BindOptions::timeout`], [`current_call`]). A call runs at most
+//! once, and a [`CallError`] first says whether it ran ([`CallError::ran`]). A procedure that returns `Result<T, E>`
+//! has an error of its own, apart from those of the call ([`Error`]).
+
+#![forbid(unsafe_code)]
+
+mod bind;
+mod client;
+mod context;
+pub mod error;
+mod local;
+mod server;
+#[doc(hidden)]
+pub mod stub;
+mod uri;
+
+pub use bind::{BindOptions, Binding, CallCounters, Waiting};
+pub use context::{Caller, Credentials, CurrentCall, current_call};
+#[doc(inline)]
+pub use error::{BindError, CallError, Error, FailureCode, ListenError, Ran, RefusalCode};
+pub use server::{RunningServer, Server, ServerCounters};
+pub use stoop_macros::{Data, interface};
+/// What can travel as an argument or a result; derive it for your own types.
+#[doc(inline)]
+pub use stoop_marshal::Data;
+
+use error::BindError as NotBound;
+use stoop_exchange::binder::BindStep;
+use stoop_net::host;
+use stoop_wire::bind::{BindStatus, HostFacts};
+
+/// Bytes of the longest message over a byte stream, unless the user says otherwise.
+const MAX_MESSAGE: usize = 64 << 20;
+
+/// An interface as the exchange compares it.
+fn bound_interface(interface: &stub::Interface) -> stoop_exchange::Interface {
+    let procedure =
+        |p: &stub::Procedure| stoop_exchange::Procedure { name: p.name.into(), signature: (p.signature)() };
+    stoop_exchange::Interface {
+        name: interface.name.into(),
+        procedures: interface.procedures.iter().map(procedure).collect(),
+    }
+}
+
+fn to_wire(facts: &host::HostFacts) -> HostFacts {
+    HostFacts {
+        boot_id: facts.boot_id,
+        cpus: u16::try_from(facts.cpus).unwrap_or(u16::MAX),
+        only_cpu: facts.only_cpu.and_then(|cpu| u16::try_from(cpu).ok()).unwrap_or(HostFacts::SEVERAL),
+    }
+}
+
+fn from_wire(facts: &HostFacts) -> host::HostFacts {
+    host::HostFacts {
+        boot_id: facts.boot_id,
+        cpus: facts.cpus.into(),
+        only_cpu: (facts.only_cpu != HostFacts::SEVERAL).then_some(facts.only_cpu.into()),
+    }
+}
+
+/// Why a bind step other than success is the end.
+fn not_bound(step: BindStep, interface: &'static stub::Interface, uri: &str) -> NotBound {
+    let server = uri.to_string();
+    match step {
+        BindStep::Mismatch { procedure, theirs } => {
+            let ours = &interface.procedures[procedure];
+            let (interface, procedure) = (interface.name, ours.name);
+            NotBound::Mismatch { interface, procedure, ours: (ours.signature)(), theirs }
+        }
+        BindStep::Refused(BindStatus::NoSuchInterface, exported) => {
+            NotBound::NoSuchInterface { server, interface: interface.name, exported }
+        }
+        BindStep::Refused(BindStatus::Full, _) => {
+            NotBound::Refused { server, why: "it has as many bindings as it takes" }
+        }
+        BindStep::Refused(BindStatus::ShuttingDown, _) => {
+            NotBound::Refused { server, why: "it is shutting down" }
+        }
+        BindStep::Refused(..) | BindStep::Continue | BindStep::Bound(_) => NotBound::Protocol {
+            server,
+            why: "it refuses the binding for a reason that this version does not know".into(),
+        },
+    }
+}

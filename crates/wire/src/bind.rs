@@ -32,19 +32,21 @@ pub struct HostFacts {
     pub boot_id: [u8; 16],
     /// Processors that the process may use at once.
     pub cpus: u16,
-    /// The processor, if it is only one; else `u16::MAX`.
+    /// The processor, if it is only one; else [`SEVERAL`](Self::SEVERAL).
     pub only_cpu: u16,
 }
 
 impl HostFacts {
+    /// Stands for the processor of a process that may use more than one.
+    pub const SEVERAL: u16 = u16::MAX;
+
     const LEN: usize = 20;
 
     /// Whether two processes can run at the same instant: not if both are held to one processor of one machine. Where
     /// they cannot, waiting by spinning keeps the other from running.
     pub fn can_run_together(&self, other: &Self) -> bool {
-        let same_machine = self.boot_id == other.boot_id;
-        let one_each = self.cpus == 1 && other.cpus == 1;
-        !(same_machine && one_each && self.only_cpu == other.only_cpu)
+        let same_machine = self.boot_id == other.boot_id && self.boot_id != [0; 16];
+        !(same_machine && self.only_cpu == other.only_cpu && self.only_cpu != Self::SEVERAL)
     }
 
     fn put(&self, out: &mut Vec<u8>) {

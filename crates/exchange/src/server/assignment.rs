@@ -28,6 +28,8 @@ pub struct Assignment<P> {
     pub arrived: Instant,
     /// Whether caller and server can run at the same time.
     pub together: bool,
+    /// Bytes of arguments behind the header of the call packet.
+    pub arguments_len: usize,
     pub(super) binding: BindingId,
     pub(super) lane: LaneId,
     pub(super) number: CallNumber,

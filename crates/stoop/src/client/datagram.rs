@@ -1,0 +1,521 @@
+//! Calls over UDP: each lane has a socket of its own, so that the kernel itself wakes the right thread (F10).
+
+use super::lanes::{self, Lanes};
+use crate::bind::{BindOptions, CallCounters};
+use crate::context::bounded_deadline;
+use crate::error::{BindError, CallError, Failure, Refusal, RefusalCode, SendError, UnknownCause};
+use crate::stub::Interface;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use stoop_exchange::binder::{BindStep, Binder, Bound};
+use stoop_exchange::caller::{self, Due, Heard, Lost};
+use stoop_exchange::{Instant, RoundTrip};
+use stoop_marshal::Writer;
+use stoop_net::host;
+use stoop_net::udp::{CallerArrival, CallerSocket, Sending, resolve};
+use stoop_net::waiting::{Company, Crowd, MachineCosts, Member, Wait};
+use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, PACKET_DATA};
+
+/// A binding over UDP.
+pub(crate) struct DatagramBinding {
+    interface: &'static Interface,
+    uri: String,
+    server: SocketAddr,
+    options: BindOptions,
+    /// What the server has granted; replaced when it no longer knows it.
+    session: Mutex<Arc<Session>>,
+    /// The present session's number: lanes of an earlier one renew themselves.
+    generation: AtomicU64,
+    lanes: Lanes<DatagramLane>,
+    /// What lanes of earlier sessions and retired lanes have seen.
+    past: Mutex<CallCounters>,
+}
+
+/// A binding as the server has granted it once.
+struct Session {
+    generation: u64,
+    bound: Bound,
+    path: RoundTrip,
+    company: Company,
+    numbers: Mutex<LaneNumbers>,
+}
+
+/// Which of a session's lanes can be given out.
+#[derive(Default)]
+struct LaneNumbers {
+    next: u16,
+    /// Lanes whose last call was given up: the server may still be running it, and would let the next one wait.
+    resting: VecDeque<(Instant, caller::Lane)>,
+}
+
+/// How long a lane rests after a call that was given up.
+const REST: Duration = Duration::from_secs(60);
+/// Lanes that a server allows a binding.
+const MOST_LANES: u16 = 1024;
+
+/// A lane with all that a call needs.
+pub(crate) struct DatagramLane {
+    session: Arc<Session>,
+    exchange: caller::Lane,
+    socket: CallerSocket,
+    call: Vec<u8>,
+    result: Vec<u8>,
+    /// Bytes of the result in it.
+    result_len: usize,
+    wait: Wait,
+    crowd: Member<'static>,
+}
+
+/// A lane held by a call.
+pub(super) struct Held<'a> {
+    binding: &'a DatagramBinding,
+    place: lanes::Held<'a, DatagramLane>,
+}
+
+/// How waiting for a result ended without one.
+enum Ended {
+    /// As the caller is to be told.
+    With(CallError),
+    /// The server does not know the binding.
+    Unbound {
+        /// Times that the call was sent.
+        transmissions: u32,
+    },
+}
+
+fn now() -> Instant {
+    Instant::from_nanos(stoop_net::clock::now_ns())
+}
+
+impl DatagramBinding {
+    pub(super) fn bind(
+        interface: &'static Interface,
+        uri: &str,
+        host_and_port: &str,
+        options: &BindOptions,
+    ) -> Result<Self, BindError> {
+        let unreachable = |cause| BindError::Unreachable { server: uri.into(), cause };
+        let deadline = now() + options.bind_timeout;
+        let mut last = None;
+        for server in resolve(host_and_port).map_err(unreachable)? {
+            match grant(interface, uri, server, deadline, 0) {
+                Ok((session, socket)) => {
+                    let binding = Self {
+                        interface,
+                        uri: uri.into(),
+                        server,
+                        options: options.clone(),
+                        generation: AtomicU64::new(session.generation),
+                        session: Mutex::new(Arc::new(session)),
+                        lanes: Lanes::default(),
+                        past: Mutex::default(),
+                    };
+                    binding.make_lane(&mut binding.lanes.hold(), socket);
+                    return Ok(binding);
+                }
+                // A name may stand for addresses at which nobody listens: ::1 before 127.0.0.1.
+                Err(unreachable @ BindError::Unreachable { .. }) => last = Some(unreachable),
+                Err(other) => return Err(other),
+            }
+        }
+        Err(last.expect("a resolved name has an address"))
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let session = self.present();
+        format!(
+            "packet exchange over UDP with {}, because the address says so; one packet each way, at most {PACKET_DATA} \
+             bytes of arguments or result; waiting {:?}, and both ends {} run at the same time",
+            self.server,
+            self.options.waiting,
+            if session.company.together { "can" } else { "cannot" },
+        )
+    }
+
+    pub(super) fn counters(&self) -> CallCounters {
+        let mut sum = *self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        self.lanes.for_each(|lane| {
+            sum.add(lane.exchange.counters());
+            sum.add_waits(lane.wait.counts());
+        });
+        sum
+    }
+
+    fn present(&self) -> Arc<Session> {
+        Arc::clone(&self.session.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The calling thread's lane.
+    #[inline]
+    pub(super) fn hold(&self) -> Result<Held<'_>, CallError> {
+        let mut place = self.lanes.hold();
+        let is_present =
+            |lane: &DatagramLane| lane.session.generation == self.generation.load(Ordering::Relaxed);
+        if !place.as_ref().is_some_and(is_present) {
+            self.renew(&mut place)?;
+        }
+        Ok(Held { binding: self, place })
+    }
+
+    /// Puts a lane of the present session into a place.
+    #[cold]
+    fn renew(&self, place: &mut Option<DatagramLane>) -> Result<(), CallError> {
+        match place {
+            Some(lane) => {
+                self.remember(&lane.exchange);
+                lane.session = self.present();
+                lane.exchange = lane.session.lane(&self.options);
+            }
+            None => {
+                let socket =
+                    CallerSocket::connect(self.server).map_err(|e| CallError::NotSent(SendError::Io(e)))?;
+                self.make_lane(place, socket);
+            }
+        }
+        Ok(())
+    }
+
+    fn make_lane(&self, place: &mut Option<DatagramLane>, socket: CallerSocket) {
+        let session = self.present();
+        *place = Some(DatagramLane {
+            exchange: session.lane(&self.options),
+            wait: Wait::new(self.options.waiting, MachineCosts::of_this_machine(), session.company),
+            session,
+            socket,
+            call: vec![0; MAX_DATAGRAM],
+            result: vec![0; MAX_DATAGRAM],
+            result_len: 0,
+            crowd: Crowd::of_this_process().member(),
+        });
+    }
+
+    fn remember(&self, lane: &caller::Lane) {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner).add(lane.counters());
+    }
+
+    /// Binds again, unless another thread has done so since `lost` was found to be unknown to the server.
+    fn rebind(&self, lost: &Session, deadline: Instant) -> Result<Arc<Session>, BindError> {
+        let mut present = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        if present.generation == lost.generation {
+            let deadline = deadline.min(now() + self.options.bind_timeout);
+            let (session, _) = grant(self.interface, &self.uri, self.server, deadline, lost.generation + 1)?;
+            *present = Arc::new(session);
+            self.generation.store(present.generation, Ordering::Relaxed);
+        }
+        Ok(Arc::clone(&present))
+    }
+}
+
+impl Drop for DatagramBinding {
+    /// Tells the server, so that it need not find out by silence. If the packet is lost, it will.
+    fn drop(&mut self) {
+        let unbind = Header::bare(Kind::Unbind, self.present().bound.binding, LaneId(0), CallNumber::ZERO);
+        if let Some(lane) = self.lanes.hold().as_ref() {
+            // The server may be gone already; then there is nobody to tell.
+            let _ = lane.socket.send(&unbind.to_bytes());
+        }
+    }
+}
+
+impl Session {
+    /// A lane that no thread uses: new, or well rested.
+    fn lane(&self, options: &BindOptions) -> caller::Lane {
+        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let rested = numbers.resting.front().is_some_and(|(since, _)| now().since(*since) >= REST);
+        if (rested || numbers.next >= MOST_LANES)
+            && let Some((_, lane)) = numbers.resting.pop_front()
+        {
+            return lane;
+        }
+        let number = LaneId(numbers.next);
+        numbers.next += 1;
+        let seed = u64::from_le_bytes(host::random_bytes());
+        let mut lane = caller::Lane::new(self.bound.binding, number, self.path, seed);
+        lane.set_silence_limit(options.silence_limit);
+        lane
+    }
+}
+
+/// Gets a binding from the server at that address.
+fn grant(
+    interface: &'static Interface,
+    uri: &str,
+    server: SocketAddr,
+    deadline: Instant,
+    generation: u64,
+) -> Result<(Session, CallerSocket), BindError> {
+    let unreachable = |cause: io::Error| BindError::Unreachable { server: uri.into(), cause };
+    let socket = CallerSocket::connect(server).map_err(unreachable)?;
+    let own = host::HostFacts::gather();
+    let nonce = u64::from_le_bytes(host::random_bytes());
+    let begun = now();
+    let mut binder =
+        Binder::new(begun, deadline, crate::bound_interface(interface), crate::to_wire(&own), nonce);
+    let mut packet = vec![0; MAX_DATAGRAM];
+    let mut refused = 0;
+    let bound = loop {
+        let mut news = CallerArrival::Nothing;
+        if let Some(question) = binder.transmit(now())
+            && socket.send(&question).map_err(unreachable)? == Sending::Refused
+        {
+            news = CallerArrival::Refused;
+        }
+        if news == CallerArrival::Nothing {
+            let wait = binder.next_timeout().since(now());
+            news = socket.recv_within(&mut packet, wait.as_nanos() as u64).map_err(unreachable)?;
+        }
+        match news {
+            CallerArrival::Datagram(len) => match binder.handle_packet(now(), &packet[..len]) {
+                BindStep::Continue => {}
+                BindStep::Bound(bound) => break bound,
+                step => return Err(crate::not_bound(step, interface, uri)),
+            },
+            // Asked twice, for the first news may be of a packet that another binding sent.
+            CallerArrival::Refused if refused == 1 => {
+                return Err(unreachable(io::ErrorKind::ConnectionRefused.into()));
+            }
+            CallerArrival::Refused => refused += 1,
+            CallerArrival::Nothing | CallerArrival::TooLarge(_) => {}
+        }
+        if binder.has_expired(now()) {
+            return Err(BindError::NoAnswer { server: uri.into(), waited: now().since(begun) });
+        }
+    };
+    let company = Company::of(&own, &crate::from_wire(&bound.host));
+    let path = binder.path();
+    Ok((Session { generation, bound, path, company, numbers: Mutex::default() }, socket))
+}
+
+impl Held<'_> {
+    #[inline]
+    fn lane(&mut self) -> &mut DatagramLane {
+        self.place.as_mut().expect("a held place has a lane")
+    }
+
+    #[inline]
+    pub(super) fn arguments(&mut self) -> Writer<'_> {
+        Writer::new(&mut self.lane().call, HEADER_LEN, PACKET_DATA)
+    }
+
+    #[inline]
+    pub(super) fn result(&self) -> &[u8] {
+        let lane = self.place.as_ref().expect("a held place has a lane");
+        &lane.result[HEADER_LEN..HEADER_LEN + lane.result_len]
+    }
+
+    /// Sends the call packet, which has `len` bytes of arguments, and waits for the result.
+    #[inline]
+    pub(super) fn transport(
+        &mut self,
+        procedure: u16,
+        len: usize,
+        timeout: Duration,
+    ) -> Result<(), CallError> {
+        let begun = now();
+        let deadline = Instant::from_nanos(bounded_deadline(begun.as_nanos(), timeout));
+        if deadline <= begun {
+            return Err(CallError::NotSent(SendError::DeadlinePassed));
+        }
+        match self.lane().exchange(begun, deadline, procedure, len) {
+            Ok(()) => Ok(()),
+            Err(ended) => self.recover(ended, begun, deadline, procedure, len),
+        }
+    }
+
+    /// The call did not end with a result: binds again where that helps, and explains where it does not.
+    #[cold]
+    fn recover(
+        &mut self,
+        mut ended: Ended,
+        begun: Instant,
+        deadline: Instant,
+        procedure: u16,
+        len: usize,
+    ) -> Result<(), CallError> {
+        let mut sent = begun;
+        loop {
+            match ended {
+                Ended::With(error) => {
+                    if matches!(error, CallError::Unknown { .. }) {
+                        self.retire();
+                    }
+                    return Err(error);
+                }
+                Ended::Unbound { transmissions } => {
+                    self.rebind(procedure, deadline, begun, sent, transmissions)?
+                }
+            }
+            sent = now();
+            match self.lane().exchange(sent, deadline, procedure, len) {
+                Ok(()) => return Ok(()),
+                Err(again) => ended = again,
+            }
+        }
+    }
+
+    /// Gets a new binding for a call that the server refused because it does not know the old one, if the call may be
+    /// sent again.
+    fn rebind(
+        &mut self,
+        procedure: u16,
+        deadline: Instant,
+        begun: Instant,
+        sent: Instant,
+        transmissions: u32,
+    ) -> Result<(), CallError> {
+        let lost = Arc::clone(&self.lane().session);
+        let unknown = || CallError::Unknown {
+            transmissions,
+            waited: now().since(begun),
+            cause: UnknownCause::ServerRestarted,
+        };
+        let session = self.binding.rebind(&lost, deadline).map_err(|_| unknown())?;
+        // A server that has not been restarted has released the binding because it was silent, before this call was
+        // sent: it cannot have run it. One that was before it may have.
+        let same_server = session.bound.incarnation == lost.bound.incarnation;
+        let not_run = same_server && now().since(sent) < lost.bound.silence;
+        let idempotent = self.binding.interface.procedures[usize::from(procedure)].idempotent;
+        if !not_run && !idempotent {
+            return Err(unknown());
+        }
+        self.binding.renew(&mut self.place)
+    }
+
+    /// The server may still be running this lane's call, and would let the next one wait: the thread goes on with
+    /// another lane.
+    fn retire(&mut self) {
+        let binding = self.binding;
+        let lane = self.lane();
+        binding.remember(&lane.exchange);
+        let fresh = lane.session.lane(&binding.options);
+        let mut retired = std::mem::replace(&mut lane.exchange, fresh);
+        retired.forget_counters();
+        let mut numbers = lane.session.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        numbers.resting.push_back((now(), retired));
+    }
+}
+
+impl DatagramLane {
+    /// One call: the packet there, and the result back.
+    #[inline]
+    fn exchange(
+        &mut self,
+        begun: Instant,
+        deadline: Instant,
+        procedure: u16,
+        len: usize,
+    ) -> Result<(), Ended> {
+        let procedure = self.session.bound.procedures[usize::from(procedure)];
+        let packet = &mut self.call[..HEADER_LEN + len];
+        self.exchange.start(begun, deadline, procedure, packet);
+        match self.socket.send(packet) {
+            Ok(Sending::Sent) => {}
+            outcome => self.not_sent(outcome, len)?,
+        }
+        self.await_result(begun, len)
+    }
+
+    /// The first transmission did not leave. Stale news of a closed port is no reason yet: asked again, the system says
+    /// whether it still is.
+    #[cold]
+    fn not_sent(&mut self, outcome: io::Result<Sending>, len: usize) -> Result<(), Ended> {
+        let again = outcome.and_then(|_| self.socket.send(&self.call[..HEADER_LEN + len]));
+        again.map(|_| ()).map_err(|error| {
+            self.exchange.abandon(now());
+            Ended::With(CallError::NotSent(SendError::Io(error)))
+        })
+    }
+
+    #[inline]
+    fn await_result(&mut self, begun: Instant, len: usize) -> Result<(), Ended> {
+        let _present = self.crowd.wait();
+        let mut spins = self.wait.begin(begun.as_nanos(), self.crowd.waiting()) > 0;
+        if !spins {
+            self.wait.sleeps(begun.as_nanos());
+        }
+        let mut clock = begun;
+        loop {
+            let news = if spins {
+                self.socket.recv(&mut self.result)
+            } else {
+                let limit = self.exchange.next_timeout().since(clock);
+                self.socket.recv_within(&mut self.result, limit.as_nanos() as u64)
+            };
+            clock = now();
+            match news {
+                Ok(CallerArrival::Datagram(received)) => {
+                    match self.exchange.handle_packet(clock, &self.result[..received]) {
+                        Heard::Result { len, .. } => {
+                            self.wait.arrived(clock.as_nanos());
+                            self.result_len = len;
+                            return Ok(());
+                        }
+                        other => self.heard(other, received, len)?,
+                    }
+                }
+                Ok(CallerArrival::Nothing | CallerArrival::TooLarge(_)) => {}
+                Ok(CallerArrival::Refused) => {
+                    let due = self.exchange.handle_unreachable(clock);
+                    self.carry_out(due, clock, len)?;
+                }
+                // The network's news about an earlier packet (no route just now): the deadline is what counts.
+                Err(_) => {}
+            }
+            if clock >= self.exchange.next_timeout() {
+                let due = self.exchange.handle_timeout(clock, &mut self.call[..HEADER_LEN + len]);
+                self.carry_out(due, clock, len)?;
+            }
+            if spins && !self.wait.keeps_spinning(clock.as_nanos(), self.crowd.waiting()) {
+                spins = false;
+                self.wait.sleeps(clock.as_nanos());
+            }
+        }
+    }
+
+    /// Anything but the result.
+    #[cold]
+    fn heard(&mut self, heard: Heard, received: usize, len: usize) -> Result<(), Ended> {
+        let detail = || String::from_utf8_lossy(&self.result[HEADER_LEN..received]).into_owned();
+        match heard {
+            Heard::Refused(RefusalCode::UnknownBinding) => {
+                Err(Ended::Unbound { transmissions: self.exchange.last_transmissions() })
+            }
+            Heard::Refused(code) => Err(Ended::With(CallError::Refused(Refusal { code, detail: detail() }))),
+            Heard::Failed(code) => Err(Ended::With(CallError::Failed(Failure { code, detail: detail() }))),
+            Heard::Prove(proof) => {
+                // Lost or not sent: the server asks again when the call is sent again.
+                let _ =
+                    self.socket.send(&proof).and_then(|_| self.socket.send(&self.call[..HEADER_LEN + len]));
+                Ok(())
+            }
+            Heard::Result { .. } | Heard::Progress | Heard::Ignored => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn carry_out(&mut self, due: Due, clock: Instant, len: usize) -> Result<(), Ended> {
+        // A packet that is not sent is like one that is lost: the next timeout sees to it.
+        match due {
+            Due::Nothing => {}
+            Due::Retransmit => drop(self.socket.send(&self.call[..HEADER_LEN + len])),
+            Due::Probe(probe) => drop(self.socket.send(&probe)),
+            Due::GiveUp(lost) => {
+                let effort = self.exchange.abandon(clock).expect("a call that is given up is outstanding");
+                return Err(Ended::With(CallError::Unknown {
+                    transmissions: effort.transmissions,
+                    waited: effort.waited,
+                    cause: match lost {
+                        Lost::DeadlinePassed => UnknownCause::DeadlinePassed,
+                        Lost::ServerSilent => UnknownCause::ServerSilent,
+                        Lost::PortClosed => UnknownCause::PortClosed,
+                    },
+                }));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,303 @@
+//! The caller's side: what emitted clients are made of.
+//!
+//! The three verbs are Firefly's: *start* finds the calling thread's lane and its call packet, *transport* sends it
+//! and waits for the result, *end* gives the lane back. Which transport they reach is decided when the client binds.
+
+mod datagram;
+mod lanes;
+mod stream;
+
+use crate::bind::{BindOptions, Binding, CallCounters};
+use crate::context::{Caller, bounded_deadline, serving};
+use crate::error::{BindError, CallError, Failure, FailureCode, SendError};
+use crate::local::{self, Door};
+use crate::stub::{Interface, Procedure};
+use crate::uri::Uri;
+use datagram::DatagramBinding;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+use stoop_marshal::{DecodeError, EncodeError, Reader, Writer};
+use stoop_net::clock;
+use stream::StreamBinding;
+
+/// A bound client of an interface whose trait object is `L`.
+pub struct Client<L: ?Sized> {
+    shared: Arc<Shared<L>>,
+    timeout: Duration,
+}
+
+struct Shared<L: ?Sized> {
+    local: Option<(Arc<L>, Arc<Door>)>,
+    binding: Binding,
+}
+
+impl<L: ?Sized> Clone for Client<L> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), timeout: self.timeout }
+    }
+}
+
+impl<L: ?Sized> std::fmt::Debug for Client<L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client")
+            .field("binding", &self.shared.binding)
+            .field("timeout", &self.timeout)
+            .finish()
+    }
+}
+
+/// How a binding's calls travel.
+pub(crate) enum Transport {
+    Local,
+    Datagram(DatagramBinding),
+    Stream(StreamBinding),
+}
+
+impl Transport {
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::Local => "calls through the trait, because the server is in this process".into(),
+            Self::Datagram(binding) => binding.describe(),
+            Self::Stream(binding) => binding.describe(),
+        }
+    }
+
+    pub(crate) fn counters(&self) -> CallCounters {
+        match self {
+            Self::Local => CallCounters::default(),
+            Self::Datagram(binding) => binding.counters(),
+            Self::Stream(binding) => binding.counters(),
+        }
+    }
+}
+
+impl<L: ?Sized + Send + Sync + 'static> Client<L> {
+    /// Binds to the server at `uri`.
+    ///
+    /// # Errors
+    /// Why there is no binding; see [`BindError`].
+    pub fn bind(interface: &'static Interface, uri: &str, options: &BindOptions) -> Result<Self, BindError> {
+        let (local, transport) = match Uri::parse(uri).map_err(BindError::Uri)? {
+            Uri::Local(name) => (Some(bind_local(interface, uri, &name)?), Transport::Local),
+            Uri::Udp(host) => {
+                (None, Transport::Datagram(DatagramBinding::bind(interface, uri, &host, options)?))
+            }
+            to @ (Uri::Tcp(_) | Uri::Unix(_)) => {
+                (None, Transport::Stream(StreamBinding::bind(interface, uri, to, options)?))
+            }
+        };
+        let binding = Binding { uri: uri.into(), transport };
+        Ok(Self { shared: Arc::new(Shared { local, binding }), timeout: options.timeout })
+    }
+}
+
+impl<L: ?Sized> Client<L> {
+    /// The same binding with another time for each call.
+    #[must_use]
+    pub fn with_timeout(&self, timeout: Duration) -> Self {
+        Self { shared: Arc::clone(&self.shared), timeout }
+    }
+
+    /// The binding.
+    pub fn binding(&self) -> &Binding {
+        &self.shared.binding
+    }
+
+    /// The way that a call takes.
+    #[inline]
+    pub fn route(&self) -> Route<'_, L> {
+        match &self.shared.local {
+            Some((server, door)) => Route::Local(Local { server, door, timeout: self.timeout }),
+            None => {
+                Route::Remote(Remote { transport: &self.shared.binding.transport, timeout: self.timeout })
+            }
+        }
+    }
+}
+
+fn bind_local<L: ?Sized + Send + Sync + 'static>(
+    interface: &'static Interface,
+    uri: &str,
+    name: &str,
+) -> Result<(Arc<L>, Arc<Door>), BindError> {
+    let door = local::find(name).ok_or_else(|| BindError::Unreachable {
+        server: uri.into(),
+        cause: std::io::Error::new(std::io::ErrorKind::NotFound, "no server of this process has that name"),
+    })?;
+    let export = door.export(interface).ok_or_else(|| BindError::NoSuchInterface {
+        server: uri.into(),
+        interface: interface.name,
+        exported: door.names(),
+    })?;
+    match export.local().downcast::<Arc<L>>() {
+        Ok(server) => Ok((*server, door)),
+        Err(_) => Err(mismatch(interface, export.interface(), uri)),
+    }
+}
+
+/// Two traits of one name in one process: says where they differ.
+fn mismatch(ours: &'static Interface, theirs: &Interface, uri: &str) -> BindError {
+    let signature = |procedure: &Procedure| (procedure.signature)();
+    let of_theirs =
+        |name| theirs.procedures.iter().find(|p| p.name == name).map(signature).unwrap_or_default();
+    match ours.procedures.iter().find(|p| signature(p) != of_theirs(p.name)) {
+        Some(differs) => BindError::Mismatch {
+            interface: ours.name,
+            procedure: differs.name,
+            ours: signature(differs),
+            theirs: of_theirs(differs.name),
+        },
+        None => BindError::Refused {
+            server: uri.into(),
+            why: "it was built from another trait of the same name; use one trait at both ends",
+        },
+    }
+}
+
+/// The way that a call takes.
+#[derive(Debug)]
+pub enum Route<'a, L: ?Sized> {
+    /// Through the trait.
+    Local(Local<'a, L>),
+    /// By packets.
+    Remote(Remote<'a>),
+}
+
+/// A call to a server of this process.
+pub struct Local<'a, L: ?Sized> {
+    server: &'a Arc<L>,
+    door: &'a Door,
+    timeout: Duration,
+}
+
+impl<L: ?Sized> std::fmt::Debug for Local<'_, L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Local").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+/// Below this, the tick of the coarse clock would be felt in a deadline.
+const COARSE_ENOUGH: Duration = Duration::from_secs(1);
+
+impl<L: ?Sized> Local<'_, L> {
+    /// Calls `procedure` with the server.
+    ///
+    /// # Errors
+    /// The server has been shut down, an inherited deadline has passed, or the procedure panicked.
+    #[inline]
+    pub fn call<R>(self, procedure: impl FnOnce(&L) -> R) -> Result<R, CallError> {
+        if !self.door.is_open() {
+            return Err(CallError::NotSent(SendError::Closed));
+        }
+        let now = if self.timeout >= COARSE_ENOUGH { clock::coarse_now_ns() } else { clock::now_ns() };
+        let deadline = bounded_deadline(now, self.timeout);
+        if deadline <= now {
+            return Err(CallError::NotSent(SendError::DeadlinePassed));
+        }
+        let run = AssertUnwindSafe(|| serving(deadline, Caller::Local, || procedure(self.server)));
+        catch_unwind(run).map_err(|panic| CallError::Failed(panicked(&*panic)))
+    }
+}
+
+#[cold]
+fn panicked(panic: &(dyn Any + Send)) -> Failure {
+    Failure { code: FailureCode::Panicked, detail: panic_message(panic).into() }
+}
+
+/// What a panic said.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("")
+}
+
+/// A call to another process.
+pub struct Remote<'a> {
+    transport: &'a Transport,
+    timeout: Duration,
+}
+
+impl std::fmt::Debug for Remote<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Remote").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+/// A call being made: the lane that it holds and its arguments so far.
+pub struct Call<'a> {
+    lane: Lane<'a>,
+    procedure: u16,
+    timeout: Duration,
+}
+
+/// A result, and the lane that holds it.
+pub struct CallResult<'a> {
+    lane: Lane<'a>,
+}
+
+enum Lane<'a> {
+    Datagram(datagram::Held<'a>),
+    Stream(stream::Held<'a>),
+}
+
+impl<'a> Remote<'a> {
+    /// Starter: finds this thread's lane and its call packet.
+    ///
+    /// # Errors
+    /// [`CallError::NotSent`] when a new lane is needed and cannot be made.
+    #[inline]
+    pub fn start(self, procedure: u16) -> Result<Call<'a>, CallError> {
+        let lane = match self.transport {
+            Transport::Datagram(binding) => Lane::Datagram(binding.hold()?),
+            Transport::Stream(binding) => Lane::Stream(binding.hold()?),
+            Transport::Local => unreachable!("a local binding has no remote route"),
+        };
+        Ok(Call { lane, procedure, timeout: self.timeout })
+    }
+}
+
+impl<'a> Call<'a> {
+    /// Where the arguments go.
+    #[inline]
+    pub fn arguments(&mut self) -> Writer<'_> {
+        match &mut self.lane {
+            Lane::Datagram(lane) => lane.arguments(),
+            Lane::Stream(lane) => lane.arguments(),
+        }
+    }
+
+    /// Transporter: sends the call packet and waits for the result packet.
+    ///
+    /// # Errors
+    /// Why there is no result; see [`CallError`].
+    #[inline]
+    pub fn transport(mut self, arguments: Result<usize, EncodeError>) -> Result<CallResult<'a>, CallError> {
+        let len = arguments.map_err(|why| CallError::NotSent(SendError::Arguments(why)))?;
+        match &mut self.lane {
+            Lane::Datagram(lane) => lane.transport(self.procedure, len, self.timeout)?,
+            Lane::Stream(lane) => lane.transport(self.procedure, len, self.timeout)?,
+        }
+        Ok(CallResult { lane: self.lane })
+    }
+}
+
+impl CallResult<'_> {
+    /// The result, in the packet in which it arrived.
+    #[inline]
+    pub fn reader(&self) -> Reader<'_> {
+        Reader::new(match &self.lane {
+            Lane::Datagram(lane) => lane.result(),
+            Lane::Stream(lane) => lane.result(),
+        })
+    }
+
+    /// Ender: gives the lane back.
+    ///
+    /// # Errors
+    /// [`CallError::Peer`] when the result was no value of its type.
+    #[inline]
+    pub fn end<T>(self, decoded: Result<T, DecodeError>) -> Result<T, CallError> {
+        decoded.map_err(CallError::Peer)
+    }
+}

@@ -1,0 +1,306 @@
+//! Calls that arrive over UDP.
+
+use super::ServerCounters;
+use super::crew::Endpoint;
+use super::dispatch::{Exports, Outcome, Terms};
+use crate::context::Caller;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use stoop_exchange::Instant;
+use stoop_exchange::server::{Arrival, Assignment, Limits, Next, Peer, Server};
+use stoop_net::clock;
+use stoop_net::host::{self, HostFacts};
+use stoop_net::udp::{self, Patience, ServerArrival, ServerSocket};
+use stoop_net::waiting::{Company, Crowd, MachineCosts, Member, Wait, Waiting};
+use stoop_wire::{HEADER_LEN, MAX_DATAGRAM, PACKET_DATA, RefusalCode};
+
+/// A UDP socket and the server's half of the exchange.
+pub(super) struct DatagramEndpoint {
+    socket: ServerSocket,
+    exports: Arc<Exports>,
+    exchange: Mutex<Server<From>>,
+    /// Notified when a call has ended while the server shuts down.
+    ended: Condvar,
+    shutting_down: AtomicBool,
+    /// The exchange's next timeout, so that the housekeeper need not ask under the lock.
+    next_timeout_ns: AtomicU64,
+    waiting: Waiting,
+    spinners_max: u32,
+}
+
+/// A peer as the exchange sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct From(udp::Peer);
+
+impl Peer for From {
+    #[inline]
+    fn host(&self) -> [u8; 16] {
+        match self.0.addr().ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+            IpAddr::V6(ip) => ip.octets(),
+        }
+    }
+
+    fn port(&self) -> u16 {
+        self.0.addr().port()
+    }
+}
+
+/// A call with the packet that brought it.
+pub(super) struct DatagramCall {
+    assignment: Assignment<From>,
+    packet: Vec<u8>,
+    /// It did not run as soon as it arrived.
+    deferred: bool,
+}
+
+/// A worker's buffers and way of waiting.
+pub(super) struct Desk {
+    packet: Vec<u8>,
+    reply: Vec<u8>,
+    wait: Wait,
+    /// Of a worker: the housekeeper never waits.
+    crowd: Option<Member<'static>>,
+    together: bool,
+    /// When this worker last looked at the clock.
+    clock_ns: u64,
+}
+
+impl DatagramEndpoint {
+    pub(super) fn new(socket: ServerSocket, exports: Arc<Exports>, limits: Limits, waiting: Waiting) -> Self {
+        let own = HostFacts::gather();
+        let random = host::random_bytes::<16>();
+        let half = |at: usize| u64::from_le_bytes(random[at..at + 8].try_into().expect("eight bytes"));
+        Self {
+            exchange: Mutex::new(Server::new(
+                exports.interfaces(),
+                limits,
+                crate::to_wire(&own),
+                [half(0), half(8)],
+            )),
+            socket,
+            exports,
+            ended: Condvar::new(),
+            shutting_down: AtomicBool::new(false),
+            next_timeout_ns: AtomicU64::new(u64::MAX),
+            waiting,
+            spinners_max: Company::of(&own, &own).waiting_max,
+        }
+    }
+
+    #[inline]
+    fn exchange(&self) -> MutexGuard<'_, Server<From>> {
+        self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A packet that is not sent is like one that is lost: its receiver asks again.
+    fn send(&self, packet: &[u8], peer: &From) {
+        let _ = self.socket.send(packet, &peer.0);
+    }
+
+    /// Takes a datagram; returns the call that it brings.
+    #[inline]
+    fn take(&self, desk: &mut Desk, len: usize, peer: udp::Peer) -> Option<DatagramCall> {
+        let peer = From(peer);
+        let now = Instant::from_nanos(desk.clock_ns);
+        let mut exchange = self.exchange();
+        match exchange.handle_packet(now, peer, &desk.packet[..len], &mut desk.reply) {
+            Arrival::Run(assignment) => {
+                drop(exchange);
+                let packet = std::mem::take(&mut desk.packet);
+                Some(DatagramCall { assignment, packet, deferred: false })
+            }
+            Arrival::Reply => {
+                let next = exchange.next_timeout().as_nanos();
+                drop(exchange);
+                self.next_timeout_ns.store(next, Ordering::Release);
+                self.send(&desk.reply, &peer);
+                None
+            }
+            Arrival::Nothing => None,
+        }
+    }
+
+    /// Gives an answered call back to the exchange. Returns the call of the same lane that has waited for it.
+    #[inline]
+    fn finish(&self, now: Instant, assignment: Assignment<From>) -> Option<DatagramCall> {
+        let next = self.exchange().finish(now, assignment);
+        if self.shutting_down.load(Ordering::Relaxed) {
+            self.ended.notify_all();
+        }
+        match next {
+            Next::Nothing => None,
+            Next::Run(assignment, packet) => {
+                Some(DatagramCall { assignment, packet: packet.into_vec(), deferred: true })
+            }
+            Next::Reply(peer, packet) => {
+                self.send(&packet, &peer);
+                None
+            }
+        }
+    }
+
+    /// Runs a call's procedure and sends its answer.
+    #[inline]
+    fn answer(&self, call: &mut DatagramCall, desk: &mut Desk) {
+        let DatagramCall { assignment, packet, deferred } = call;
+        let begun_ns = if *deferred { clock::now_ns() } else { desk.clock_ns };
+        let peer = assignment.peer;
+        if assignment.deadline.as_nanos() <= begun_ns {
+            return self.send(assignment.refuse(RefusalCode::DeadlinePassed, ""), &peer);
+        }
+        let terms = Terms {
+            deadline_ns: assignment.deadline.as_nanos(),
+            caller: Caller::Network(peer.0.addr()),
+            result_max: PACKET_DATA,
+        };
+        let (interface, procedure) = (assignment.interface, assignment.procedure);
+        // What follows the arguments is padding.
+        let arguments = &packet[HEADER_LEN..HEADER_LEN + assignment.arguments_len];
+        let outcome = self.exports.run(interface, procedure, arguments, assignment.packet_mut(), terms);
+        desk.clock_ns = clock::now_ns();
+        self.exports.took(interface, procedure, desk.clock_ns - begun_ns);
+        let answer = match outcome {
+            Outcome::Result(len) => assignment.complete(Instant::from_nanos(desk.clock_ns), len),
+            Outcome::Refused(code, detail) => assignment.refuse(code, &detail),
+            Outcome::Failed(code, detail) => assignment.fail(code, &detail),
+        };
+        self.send(answer, &peer);
+    }
+
+    /// From now on nothing new is begun.
+    pub(super) fn shut_down(&self) {
+        self.shutting_down.store(true, Ordering::SeqCst);
+        self.exchange().shut_down();
+    }
+
+    /// Waits until every call has been answered.
+    pub(super) fn drain(&self) {
+        let running = self.ended.wait_while(self.exchange(), |exchange| exchange.running() > 0);
+        drop(running.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(super) fn counters(&self) -> ServerCounters {
+        let exchange = self.exchange();
+        let counters = exchange.counters();
+        ServerCounters {
+            calls: counters.calls,
+            duplicates: counters.duplicates,
+            refused: counters.refused,
+            malformed: counters.malformed,
+            bindings: exchange.bindings() as u64,
+        }
+    }
+}
+
+impl Endpoint for DatagramEndpoint {
+    type Call = DatagramCall;
+    type Desk = Desk;
+
+    fn desk(&self) -> Desk {
+        let company = Company { together: true, waiting_max: self.spinners_max };
+        Desk {
+            packet: vec![0; MAX_DATAGRAM],
+            reply: Vec::with_capacity(MAX_DATAGRAM),
+            wait: Wait::new(self.waiting, MachineCosts::of_this_machine(), company),
+            crowd: None,
+            together: true,
+            clock_ns: clock::now_ns(),
+        }
+    }
+
+    #[inline]
+    fn receive(&self, desk: &mut Desk, patient: bool, stopping: &AtomicBool) -> Option<DatagramCall> {
+        if desk.packet.is_empty() {
+            // The last packet went away with its call.
+            desk.packet.resize(MAX_DATAGRAM, 0);
+        }
+        let crowd = Crowd::of_this_process();
+        let mut spinner = None;
+        let mut patience = Patience::DontWait;
+        if patient {
+            let present = desk.crowd.get_or_insert_with(|| crowd.member()).wait();
+            if desk.wait.begin(desk.clock_ns, crowd.waiting()) > 0 {
+                spinner = Some(present);
+            } else {
+                desk.wait.sleeps(desk.clock_ns);
+                patience = Patience::Block;
+            }
+        }
+        loop {
+            match self.socket.recv(&mut desk.packet, patience) {
+                Ok(ServerArrival::Datagram { len, peer }) => {
+                    desk.clock_ns = clock::now_ns();
+                    if let Some(call) = self.take(desk, len, peer) {
+                        desk.wait.arrived(desk.clock_ns);
+                        desk.keep_company(call.assignment.together, self.spinners_max);
+                        return Some(call);
+                    }
+                    continue;
+                }
+                // No packet of ours is so long.
+                Ok(ServerArrival::TooLarge { .. }) => continue,
+                Ok(ServerArrival::Nothing) if !patient => return None,
+                Ok(ServerArrival::Nothing | ServerArrival::WokenUp) | Err(_) => {}
+            }
+            if stopping.load(Ordering::Relaxed) {
+                return None;
+            }
+            let now_ns = clock::now_ns();
+            if spinner.is_some() && !desk.wait.keeps_spinning(now_ns, crowd.waiting()) {
+                spinner = None;
+                desk.wait.sleeps(now_ns);
+                patience = Patience::Block;
+            }
+        }
+    }
+
+    #[inline]
+    fn takes_long(&self, call: &DatagramCall) -> bool {
+        self.exports.takes_long(call.assignment.interface, call.assignment.procedure)
+    }
+
+    #[inline]
+    fn run(&self, desk: &mut Desk, mut call: DatagramCall) -> Option<DatagramCall> {
+        self.answer(&mut call, desk);
+        desk.packet = call.packet;
+        self.finish(Instant::from_nanos(desk.clock_ns), call.assignment)
+    }
+
+    fn refuse(&self, mut call: DatagramCall, code: RefusalCode) -> Option<DatagramCall> {
+        let peer = call.assignment.peer;
+        self.send(call.assignment.refuse(code, ""), &peer);
+        self.finish(Instant::from_nanos(clock::now_ns()), call.assignment)
+    }
+
+    fn defer(&self, call: &mut DatagramCall) {
+        call.deferred = true;
+    }
+
+    fn next_timeout_ns(&self) -> u64 {
+        self.next_timeout_ns.load(Ordering::Acquire)
+    }
+
+    fn handle_timeout(&self, now_ns: u64) {
+        let mut exchange = self.exchange();
+        exchange.handle_timeout(Instant::from_nanos(now_ns));
+        self.next_timeout_ns.store(exchange.next_timeout().as_nanos(), Ordering::Release);
+    }
+
+    fn wake(&self) {
+        // Cannot fail on a bound socket; a worker that it does not wake leaves with its next call.
+        let _ = self.socket.wake_receivers();
+    }
+}
+
+impl Desk {
+    /// The latest caller is the likeliest to call next.
+    #[inline]
+    fn keep_company(&mut self, together: bool, waiting_max: u32) {
+        if self.together != together {
+            self.together = together;
+            self.wait.set_company(Company { together, waiting_max });
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! From the number of a procedure to its result: what every endpoint does with a call.
+
+use crate::client::panic_message;
+use crate::context::{Caller, serving};
+use crate::stub::{Exported, Unserved};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use stoop_marshal::{EncodeError, Reader, Writer};
+use stoop_wire::{FailureCode, HEADER_LEN, RefusalCode};
+
+/// The interfaces of a server and how long their procedures take.
+pub(super) struct Exports {
+    pub(super) all: Vec<Arc<dyn Exported>>,
+    /// For each procedure the mean of the last few times, in nanoseconds.
+    times: Vec<Vec<AtomicU32>>,
+}
+
+/// A procedure that takes longer is not run by whoever should receive: passing the role on wakes another thread, which
+/// costs tens of microseconds.
+const LONG: Duration = Duration::from_micros(200);
+
+/// What became of a call.
+pub(super) enum Outcome {
+    /// The result, of so many bytes, is in the packet.
+    Result(usize),
+    /// The procedure did not run.
+    Refused(RefusalCode, String),
+    /// It ran, and there is no result.
+    Failed(FailureCode, String),
+}
+
+/// The bounds of a call.
+#[derive(Clone, Copy)]
+pub(super) struct Terms {
+    pub(super) deadline_ns: u64,
+    pub(super) caller: Caller,
+    /// Bytes of the longest result.
+    pub(super) result_max: usize,
+}
+
+impl Exports {
+    pub(super) fn new(all: Vec<Arc<dyn Exported>>) -> Self {
+        let times = |export: &Arc<dyn Exported>| {
+            export.interface().procedures.iter().map(|_| AtomicU32::new(0)).collect()
+        };
+        Self { times: all.iter().map(times).collect(), all }
+    }
+
+    /// As the exchange compares them.
+    pub(super) fn interfaces(&self) -> stoop_exchange::Interfaces {
+        stoop_exchange::Interfaces::new(
+            self.all.iter().map(|export| crate::bound_interface(export.interface())),
+        )
+    }
+
+    #[inline]
+    pub(super) fn takes_long(&self, interface: u16, procedure: u16) -> bool {
+        u128::from(self.time(interface, procedure).load(Ordering::Relaxed)) > LONG.as_nanos()
+    }
+
+    #[inline]
+    fn time(&self, interface: u16, procedure: u16) -> &AtomicU32 {
+        &self.times[usize::from(interface)][usize::from(procedure)]
+    }
+
+    /// Remembers how long a procedure took.
+    #[inline]
+    pub(super) fn took(&self, interface: u16, procedure: u16, nanos: u64) {
+        let time = self.time(interface, procedure);
+        let newest = u32::try_from(nanos).unwrap_or(u32::MAX);
+        let mean = time.load(Ordering::Relaxed);
+        // A lost update loses one sample of many.
+        time.store(mean - mean / 4 + newest / 4, Ordering::Relaxed);
+    }
+
+    /// Runs a procedure on `arguments`; its result is left in `packet`, behind the header.
+    #[inline]
+    pub(super) fn run(
+        &self,
+        interface: u16,
+        procedure: u16,
+        arguments: &[u8],
+        packet: &mut Vec<u8>,
+        terms: Terms,
+    ) -> Outcome {
+        let export = &*self.all[usize::from(interface)];
+        let mut result = Writer::new(packet, HEADER_LEN, terms.result_max);
+        let ran = serving(terms.deadline_ns, terms.caller, || {
+            let call = Reader::new(arguments);
+            catch_unwind(AssertUnwindSafe(|| export.dispatch(procedure, call, &mut result)))
+        });
+        match ran {
+            Ok(Ok(())) => match result.finish() {
+                Ok(len) => Outcome::Result(len),
+                Err(why) => too_large(why),
+            },
+            Ok(Err(why)) => not_served(why),
+            Err(panic) => Outcome::Failed(FailureCode::Panicked, panic_message(&*panic).into()),
+        }
+    }
+}
+
+#[cold]
+fn not_served(why: Unserved) -> Outcome {
+    match why {
+        Unserved::UnknownProcedure => Outcome::Refused(RefusalCode::UnknownProcedure, String::new()),
+        Unserved::BadArguments(why) => Outcome::Refused(RefusalCode::BadArguments, why.to_string()),
+        Unserved::ResultTooLarge => Outcome::Refused(RefusalCode::ResultTooLarge, String::new()),
+    }
+}
+
+#[cold]
+fn too_large(why: EncodeError) -> Outcome {
+    Outcome::Failed(FailureCode::ResultTooLarge, why.to_string())
+}

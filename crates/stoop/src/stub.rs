@@ -1,0 +1,57 @@
+//! What emitted stubs use. Not for programs: it changes with the emitter.
+
+pub use crate::client::{Call, CallResult, Client, Local, Remote, Route};
+use std::any::Any;
+pub use stoop_marshal::*;
+
+/// An interface as the emitter describes it.
+#[derive(Debug)]
+pub struct Interface {
+    /// Its name.
+    pub name: &'static str,
+    /// Its procedures, in the order of their declaration.
+    pub procedures: &'static [Procedure],
+}
+
+/// A procedure as the emitter describes it.
+#[derive(Debug)]
+pub struct Procedure {
+    /// Its name.
+    pub name: &'static str,
+    /// Its signature, with user types spelled out down to their fields: what both sides compare.
+    pub signature: fn() -> String,
+    /// Whether running it again does no harm.
+    pub idempotent: bool,
+}
+
+/// The server half of an interface: what the emitted `…Server` implements.
+pub trait Exported: Send + Sync + 'static {
+    /// Describes the interface.
+    fn interface(&self) -> &'static Interface;
+
+    /// Runs a procedure with the arguments in `call` and leaves its result in `result`.
+    ///
+    /// # Errors
+    /// Only when the procedure has *not* run.
+    fn dispatch(&self, procedure: u16, call: Reader<'_>, result: &mut Writer<'_>) -> Result<(), Unserved>;
+
+    /// The implementation as the `local:` stub wants it: an `Arc<dyn Trait + Send + Sync>` in a box.
+    fn local(&self) -> Box<dyn Any + Send + Sync>;
+}
+
+/// Why a procedure was not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unserved {
+    /// The interface has no procedure of that number.
+    UnknownProcedure,
+    /// The arguments are no values of their types.
+    BadArguments(DecodeError),
+    /// An OUT argument asks for more than a result may have.
+    ResultTooLarge,
+}
+
+impl From<DecodeError> for Unserved {
+    fn from(why: DecodeError) -> Self {
+        Self::BadArguments(why)
+    }
+}

@@ -1,0 +1,83 @@
+//! Addresses: the transport and where it leads.
+
+use crate::error::UriError;
+
+/// An address as the user writes it, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Uri {
+    /// `udp://host:port`: packet exchange over UDP.
+    Udp(String),
+    /// `tcp://host:port`: a byte stream.
+    Tcp(String),
+    /// `unix:path` or `unix:@name`: a byte stream on this machine.
+    Unix(String),
+    /// `local:name`: a server in this process.
+    Local(String),
+}
+
+const FORMS: &str = "write udp://HOST:PORT, tcp://HOST:PORT, unix:PATH, unix:@NAME or local:NAME";
+
+impl Uri {
+    pub(crate) fn parse(uri: &str) -> Result<Self, UriError> {
+        let wrong = |why| Err(UriError { uri: uri.into(), why });
+        let Some((scheme, rest)) = uri.split_once(':') else { return wrong(FORMS) };
+        match scheme {
+            "udp" | "tcp" => {
+                let Some(authority) = rest.strip_prefix("//") else {
+                    return wrong("two slashes are missing: write udp://HOST:PORT or tcp://HOST:PORT");
+                };
+                let authority = authority.strip_suffix('/').unwrap_or(authority);
+                match authority.rsplit_once(':') {
+                    None | Some((_, "")) => wrong("the port is missing: write HOST:PORT"),
+                    Some(("", _)) => wrong(
+                        "the host is missing: write HOST:PORT; to listen at all addresses, 0.0.0.0:PORT",
+                    ),
+                    Some((_, port)) if port.parse::<u16>().is_err() => wrong(
+                        "the port is no number from 0 to 65535; an IPv6 address goes in brackets: [::1]:PORT",
+                    ),
+                    Some((host, _)) if host.contains(':') && !host.starts_with('[') => {
+                        wrong("an IPv6 address goes in brackets: [::1]:PORT")
+                    }
+                    Some(_) if scheme == "udp" => Ok(Self::Udp(authority.into())),
+                    Some(_) => Ok(Self::Tcp(authority.into())),
+                }
+            }
+            "unix" if rest.is_empty() || rest == "@" => {
+                wrong("the path is missing: write unix:PATH or unix:@NAME")
+            }
+            "unix" => Ok(Self::Unix(rest.into())),
+            "local" if rest.is_empty() => wrong("the name is missing: write local:NAME"),
+            "local" => Ok(Self::Local(rest.into())),
+            _ => wrong(FORMS),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_taken_apart() {
+        assert_eq!(Uri::parse("udp://10.0.0.1:7400"), Ok(Uri::Udp("10.0.0.1:7400".into())));
+        assert_eq!(Uri::parse("udp://localhost:7400/"), Ok(Uri::Udp("localhost:7400".into())));
+        assert_eq!(Uri::parse("tcp://[::1]:7400"), Ok(Uri::Tcp("[::1]:7400".into())));
+        assert_eq!(Uri::parse("unix:/run/x"), Ok(Uri::Unix("/run/x".into())));
+        assert_eq!(Uri::parse("unix:@x"), Ok(Uri::Unix("@x".into())));
+        assert_eq!(Uri::parse("local:greeter"), Ok(Uri::Local("greeter".into())));
+    }
+
+    #[test]
+    fn a_wrong_address_is_told_how_to_be_right() {
+        let why = |uri: &str| Uri::parse(uri).unwrap_err().to_string();
+        assert!(why("greeter").contains("udp://HOST:PORT"), "{}", why("greeter"));
+        assert!(why("http://x:1").contains("udp://HOST:PORT"));
+        assert!(why("udp:x:1").contains("two slashes"));
+        assert!(why("udp://x").contains("port is missing"));
+        assert!(why("udp://:7400").contains("0.0.0.0:PORT"));
+        assert!(why("udp://x:70000").contains("0 to 65535"));
+        assert!(why("tcp://::1:7400").contains("[::1]:PORT"));
+        assert!(why("unix:").contains("path is missing"));
+        assert!(why("local:").contains("name is missing"));
+    }
+}
