@@ -184,7 +184,7 @@ impl Sim {
         self.bind(at.caller);
     }
 
-    pub(crate) fn bind(&mut self, caller: usize) {
+    fn bind(&mut self, caller: usize) {
         let process = &mut self.callers[caller];
         if process.binder.is_none() {
             let interface = interface(self.scenario.procedures);
@@ -195,8 +195,15 @@ impl Sim {
         }
     }
 
+    pub(crate) fn binder_timer(&mut self, caller: usize) {
+        let binder = self.callers[caller].binder.as_ref();
+        if binder.is_some_and(|binder| binder.next_timeout() <= self.now) {
+            self.drive_binder(caller);
+        }
+    }
+
     /// Sends what the binder has to send, and comes back when it has more.
-    pub(crate) fn drive_binder(&mut self, caller: usize) {
+    fn drive_binder(&mut self, caller: usize) {
         let (now, life) = (self.now, self.callers[caller].life);
         let Some(binder) = &mut self.callers[caller].binder else { return };
         if binder.has_expired(now) {

@@ -3,7 +3,9 @@
 use crate::Address;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::fmt;
 use stoop_exchange::Instant;
+use stoop_wire::Header;
 
 /// Counts the starts of a process: what was planned for an earlier life does not happen in a later one.
 pub(crate) type Life = u32;
@@ -61,6 +63,25 @@ pub(crate) enum Event {
     CallerMoves {
         caller: usize,
     },
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (direction, address, packet) = match self {
+            Self::ToServer { from, packet } => ("to server from", from, packet),
+            Self::ToCaller { to, packet } => ("to caller at", to, packet),
+            other => return write!(f, "{other:?}"),
+        };
+        write!(f, "{direction} {}:{}: ", address.host, address.port)?;
+        match Header::parse(packet) {
+            Ok((header, _)) => write!(
+                f,
+                "{:?} {:?} lane {} number {} time {}",
+                header.kind, header.binding, header.lane.0, header.number.0, header.time
+            ),
+            Err(error) => write!(f, "{error}"),
+        }
+    }
 }
 
 #[derive(Debug)]

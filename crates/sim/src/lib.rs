@@ -7,7 +7,7 @@
 //! everything comes to rest.
 //!
 //! The same seed gives the same run. `cargo test -p stoop-sim` runs 10,000 of them; a longer run is
-//! `cargo run --release -p stoop-sim -- --seeds 1000000`.
+//! `cargo run --release -p stoop-sim -- --seeds 1000000`. `STOOP_TRACE=1` prints every event.
 #![forbid(unsafe_code)]
 
 mod caller_process;
@@ -121,6 +121,7 @@ pub struct Sim {
     hosts: u16,
     reply: Vec<u8>,
     report: Report,
+    traced: bool,
 }
 
 impl Sim {
@@ -140,6 +141,7 @@ impl Sim {
             hosts: scenario.callers as u16,
             reply: Vec::new(),
             report: Report::default(),
+            traced: std::env::var_os("STOOP_TRACE").is_some(),
             scenario,
         };
         sim.populate();
@@ -207,6 +209,9 @@ impl Sim {
         let Some((at, event)) = self.events.next() else { return Ok(false) };
         self.now = at;
         self.report.steps += 1;
+        if self.traced {
+            println!("{:>16} ns  {event}", at.as_nanos());
+        }
         self.happen(event);
         if self.report.steps.is_multiple_of(16) {
             self.check_memory();
@@ -232,7 +237,7 @@ impl Sim {
             Event::ThreadWakes(at, life) if self.lives(at.caller, life) => self.thread_wakes(at),
             Event::WaitEnds(at, life) if self.lives(at.caller, life) => self.wait_ends(at),
             Event::LaneTimer(at, life) if self.lives(at.caller, life) => self.lane_timer(at),
-            Event::BinderTimer { caller, life } if self.lives(caller, life) => self.drive_binder(caller),
+            Event::BinderTimer { caller, life } if self.lives(caller, life) => self.binder_timer(caller),
             Event::ServerTimer(life) if life == self.server.life => self.server_timer(),
             Event::JobReturns { life, job } if life == self.server.life => self.worker_returns(job),
             Event::ServerCrashes(life) | Event::ServerLingered(life) if life == self.server.life => {
