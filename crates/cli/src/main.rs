@@ -1,3 +1,45 @@
-//! The stoop command.
+//! The `stoop` command.
 
-fn main() {}
+mod args;
+mod bench;
+mod callers;
+mod cell;
+mod child;
+mod floor;
+mod json;
+mod machine;
+mod network;
+mod ours;
+mod placement;
+mod plan;
+mod row;
+mod samples;
+mod serve;
+mod session;
+mod table;
+
+use args::{Args, Command, EchoArgs};
+use clap::Parser;
+use std::io;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let result = match Args::parse().command {
+        Command::Bench(args) => bench::run(&args),
+        Command::BenchServe(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::BenchEcho(args) => {
+            echo(&args).map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string())
+        }
+        Command::BenchNetwork => network::try_here().map(|()| ExitCode::SUCCESS),
+    };
+    result.unwrap_or_else(|why| {
+        eprintln!("{why}");
+        ExitCode::FAILURE
+    })
+}
+
+fn echo(args: &EchoArgs) -> io::Result<()> {
+    child::end_with_parent()?;
+    placement::pin(args.serve.cpu)?;
+    floor::echo::run(args)
+}

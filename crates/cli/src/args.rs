@@ -1,0 +1,217 @@
+//! What may be asked of the command line: the words for a cell, and which of them were given.
+
+use clap::{Parser, Subcommand, ValueEnum};
+use serde::Serialize;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+/// Remote procedure calls as fast as the machine allows, measured beside the floor of their transport.
+#[derive(Debug, Parser)]
+#[command(name = "stoop", version)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Measures calls to Null(), MaxArg(1440) and MaxResult(1440), each beside the bare exchange of its transport.
+    ///
+    /// Without options it prints Table I of the Firefly paper for every transport, then a table of the ways to wait.
+    /// With any of the options that choose, it measures every combination of what was chosen.
+    Bench(BenchArgs),
+    /// The server process of `bench`.
+    #[command(hide = true)]
+    BenchServe(ServeArgs),
+    /// The process at the other end of the bare exchange of `bench`.
+    #[command(hide = true)]
+    BenchEcho(EchoArgs),
+    /// Makes the private Ethernet of `bench` and takes it down again: says whether that can be done here.
+    #[command(hide = true)]
+    BenchNetwork,
+}
+
+/// What `bench` is to measure.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct BenchArgs {
+    /// Transports [default: all]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "TRANSPORT")]
+    pub(crate) transport: Vec<Transport>,
+    /// Procedures [default: all]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PROCEDURE")]
+    pub(crate) procedure: Vec<Procedure>,
+    /// Numbers of caller threads [default: 1,2,3,4,5,6,7,8]
+    #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) callers: Vec<u16>,
+    /// How caller and server wait for a packet [default: adaptive]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WAITING")]
+    pub(crate) waiting: Vec<Waiting>,
+    /// Caller and server on a processor each (2), or sharing one (1) [default: 2]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "NUMBER")]
+    pub(crate) processors: Vec<Processors>,
+    /// Calls to measure in each line [default: as many as fit in its share of the time]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) calls: Option<u64>,
+    /// Print one JSON object a line instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl BenchArgs {
+    /// Whether anything was chosen, so that the default tables do not apply.
+    pub(crate) fn any_choice(&self) -> bool {
+        !(self.transport.is_empty()
+            && self.procedure.is_empty()
+            && self.callers.is_empty()
+            && self.waiting.is_empty()
+            && self.processors.is_empty())
+    }
+}
+
+/// What the server process is told.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ServeArgs {
+    #[arg(long, value_enum)]
+    pub(crate) transport: Transport,
+    #[arg(long, value_enum)]
+    pub(crate) waiting: Waiting,
+    #[arg(long)]
+    pub(crate) cpu: usize,
+    #[arg(long)]
+    pub(crate) address: Ipv4Addr,
+    #[arg(long)]
+    pub(crate) path: PathBuf,
+}
+
+/// What the other end of the bare exchange is told.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct EchoArgs {
+    #[command(flatten)]
+    pub(crate) serve: ServeArgs,
+    #[arg(long)]
+    pub(crate) caller_address: Ipv4Addr,
+    #[arg(long)]
+    pub(crate) callers: u16,
+    #[arg(long, value_enum)]
+    pub(crate) procedure: Procedure,
+}
+
+/// How packets travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Transport {
+    Udp,
+    Tcp,
+    Unix,
+    Local,
+}
+
+/// A procedure of the Test interface (Firefly §2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Procedure {
+    Null,
+    MaxArg,
+    MaxResult,
+}
+
+/// How both ends wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Waiting {
+    Spin,
+    Block,
+    Adaptive,
+}
+
+/// How many processors caller and server have between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Processors {
+    #[value(name = "1")]
+    One,
+    #[value(name = "2")]
+    Two,
+}
+
+impl Processors {
+    pub(crate) fn number(self) -> u32 {
+        match self {
+            Processors::One => 1,
+            Processors::Two => 2,
+        }
+    }
+}
+
+impl Serialize for Processors {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u32(self.number())
+    }
+}
+
+impl Procedure {
+    /// Bytes of data that a call moves, one way or the other.
+    pub(crate) fn data_len(self) -> usize {
+        let (argument, result) = self.data_lens();
+        argument + result
+    }
+
+    /// Bytes of data in the call and in the result.
+    pub(crate) fn data_lens(self) -> (usize, usize) {
+        match self {
+            Procedure::Null => (0, 0),
+            Procedure::MaxArg => (DATA_LEN, 0),
+            Procedure::MaxResult => (0, DATA_LEN),
+        }
+    }
+}
+
+/// The data of MaxArg(b) and MaxResult(b): what one Ethernet packet holds (Firefly §2).
+pub(crate) const DATA_LEN: usize = 1440;
+
+/// The name of a choice as it is typed.
+pub(crate) fn name_of(choice: impl ValueEnum) -> String {
+    choice.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn bench(line: &str) -> Result<BenchArgs, clap::Error> {
+        match Args::try_parse_from(["stoop", "bench"].into_iter().chain(line.split_whitespace()))?.command {
+            Command::Bench(bench) => Ok(bench),
+            other => panic!("parsed as {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn commas_and_repetition_mean_the_same() {
+        let commas = bench("--transport udp,local --callers 1,8").expect("commas parse");
+        let repeated =
+            bench("--transport udp --transport local --callers 1 --callers 8").expect("repetition parses");
+        assert_eq!(commas.transport, [Transport::Udp, Transport::Local]);
+        assert_eq!(commas.transport, repeated.transport);
+        assert_eq!(commas.callers, repeated.callers);
+    }
+
+    #[test]
+    fn a_number_of_calls_is_not_a_choice_of_cells() {
+        assert!(!bench("--calls 200 --json").expect("parses").any_choice());
+        assert!(bench("--processors 1").expect("parses").any_choice());
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for line in
+            ["--transport carrier-pigeon", "--callers 0", "--processors 3", "--calls 0", "--waiting never"]
+        {
+            assert!(bench(line).is_err(), "{line} was accepted");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The lines of a run for machines: one object a line.
+
+use crate::row::Row;
+
+/// One line, without its end.
+pub(crate) fn line(row: &Row) -> String {
+    serde_json::to_string(row).expect("a row is numbers and names")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::example;
+
+    /// Results are compared over time, so these names stay.
+    const KEYS: [&str; 22] = [
+        "transport",
+        "procedure",
+        "callers",
+        "waiting",
+        "processors",
+        "network",
+        "calls",
+        "calls_per_second",
+        "mbits_per_second",
+        "p50_ns",
+        "p99_ns",
+        "p999_ns",
+        "floor_p50_ns",
+        "floor_p99_ns",
+        "floor_void",
+        "ratio",
+        "ratio_low",
+        "ratio_high",
+        "fast_path_share",
+        "caller_cpu",
+        "server_cpu",
+        "fairness",
+    ];
+
+    #[test]
+    fn every_key_that_was_promised_is_there() {
+        let value: serde_json::Value = serde_json::from_str(&line(&example())).expect("it is JSON");
+        for key in KEYS {
+            assert!(value.get(key).is_some(), "{key} is missing");
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_the_command_line() {
+        let line = line(&example());
+        assert!(line.contains(r#""procedure":"max-result""#), "{line}");
+        assert!(line.contains(r#""processors":2"#), "{line}");
+        assert!(!line.contains('\n'));
+    }
+}

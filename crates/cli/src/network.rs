@@ -1,0 +1,191 @@
+//! The private Ethernet: two network namespaces joined by a veth pair, or loopback where that is not permitted.
+//!
+//! The paper measured "with the two Fireflies attached to a private Ethernet" (Firefly §2.1). The namespaces have no names:
+//! they exist while a process is in them or holds them open, so that nothing is left behind however this process ends.
+
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+use std::fs::{self, File};
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use std::process::{Command, Stdio};
+use std::thread;
+
+/// The network between caller and server.
+#[derive(Debug)]
+pub(crate) struct Network {
+    pub(crate) caller: Ipv4Addr,
+    pub(crate) server: Ipv4Addr,
+    /// Why it is loopback, when it is.
+    why_loopback: Option<String>,
+    spaces: Option<Spaces>,
+}
+
+/// Two network namespaces, alive as long as these are open.
+#[derive(Debug)]
+struct Spaces {
+    caller: File,
+    server: File,
+}
+
+/// Addresses for documentation (RFC 5737 §3): they mean nothing anywhere else.
+const CALLER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
+
+impl Network {
+    /// Makes the private Ethernet and moves this thread to the caller's end of it. Call it while the process has one thread.
+    ///
+    /// A process that has left its network namespace cannot always return, so another process tries it first.
+    pub(crate) fn prepare() -> Self {
+        match try_elsewhere().and_then(|()| Spaces::make()) {
+            Ok(spaces) => {
+                Network { caller: CALLER, server: SERVER, why_loopback: None, spaces: Some(spaces) }
+            }
+            Err(why) => Network::loopback(why),
+        }
+    }
+
+    fn loopback(why: String) -> Self {
+        let caller = Ipv4Addr::LOCALHOST;
+        Network { caller, server: caller, why_loopback: Some(why), spaces: None }
+    }
+
+    /// `veth` or `loopback`.
+    pub(crate) fn name(&self) -> &'static str {
+        if self.spaces.is_some() { "veth" } else { "loopback" }
+    }
+
+    /// A sentence for the header of a table.
+    pub(crate) fn describe(&self) -> String {
+        match &self.why_loopback {
+            None => {
+                "a private Ethernet: a veth pair between two network namespaces, one for each side".into()
+            }
+            Some(why) => format!("loopback, because no private Ethernet could be made: {why}"),
+        }
+    }
+
+    /// Runs `action` on the server's side: processes that it starts stay there.
+    pub(crate) fn on_server_side<T>(&self, action: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let Some(spaces) = &self.spaces else { return action() };
+        move_into(&spaces.server)?;
+        let result = action();
+        move_into(&spaces.caller)?;
+        result
+    }
+}
+
+/// What the hidden command `bench-network` does: says whether the private Ethernet can be made here.
+pub(crate) fn try_here() -> Result<(), String> {
+    Spaces::make().map(drop)
+}
+
+fn try_elsewhere() -> Result<(), String> {
+    let this_program =
+        std::env::current_exe().map_err(|error| format!("this program's own path: {error}"))?;
+    let output = Command::new(this_program)
+        .arg("bench-network")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("starting this program again: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+}
+
+impl Spaces {
+    fn make() -> Result<Self, String> {
+        run_ip(&["-V"])
+            .map_err(|_| "the command `ip` is not there (Debian: apt install iproute2)".to_owned())?;
+        leave_network()?;
+        let caller = this_space()?;
+        let caller_process = std::process::id().to_string();
+        let server = thread::spawn(move || Spaces::make_server_side(&caller_process))
+            .join()
+            .map_err(|_| "the thread that makes the server's side panicked".to_owned())??;
+        run_ip(&["address", "add", &format!("{CALLER}/24"), "dev", "stoop-c"])?;
+        run_ip(&["link", "set", "stoop-c", "up"])?;
+        run_ip(&["link", "set", "lo", "up"])?;
+        Ok(Spaces { caller, server })
+    }
+
+    /// Makes a second namespace around this thread, and the Ethernet from it to that of process `caller`.
+    fn make_server_side(caller: &str) -> Result<File, String> {
+        unshare(UnshareFlags::NEWNET)
+            .map_err(|error| format!("a network namespace for the server: {error}"))?;
+        run_ip(&["link", "add", "stoop-s", "type", "veth", "peer", "name", "stoop-c", "netns", caller])?;
+        run_ip(&["address", "add", &format!("{SERVER}/24"), "dev", "stoop-s"])?;
+        run_ip(&["link", "set", "stoop-s", "up"])?;
+        run_ip(&["link", "set", "lo", "up"])?;
+        this_space()
+    }
+}
+
+/// Leaves the machine's network for an empty one: as root, or else as root of a user namespace of our own.
+fn leave_network() -> Result<(), String> {
+    if unshare(UnshareFlags::NEWNET).is_ok() {
+        return Ok(());
+    }
+    let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
+    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNET)
+        .map_err(|error| format!("neither root nor allowed to make user namespaces ({error})"))?;
+    let maps = [
+        ("setgroups", "deny".to_owned()),
+        ("uid_map", format!("0 {} 1", user.as_raw())),
+        ("gid_map", format!("0 {} 1", group.as_raw())),
+    ];
+    for (file, line) in maps {
+        fs::write(format!("/proc/self/{file}"), line)
+            .map_err(|error| format!("a user namespace refused its {file} ({error})"))?;
+    }
+    Ok(())
+}
+
+fn unshare(what: UnshareFlags) -> rustix::io::Result<()> {
+    assert!(!what.contains(UnshareFlags::FILES), "descriptors stay shared");
+    // SAFETY: the one obligation concerns `FILES`, descriptors that another thread does not have; it is excluded above.
+    unsafe { unshare_unsafe(what) }
+}
+
+fn this_space() -> Result<File, String> {
+    File::open("/proc/thread-self/ns/net").map_err(|error| format!("this network namespace: {error}"))
+}
+
+fn move_into(space: &File) -> io::Result<()> {
+    Ok(move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?)
+}
+
+fn run_ip(words: &[&str]) -> Result<(), String> {
+    let line = words.join(" ");
+    let output = Command::new("ip")
+        .args(words)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("`ip {line}`: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("`ip {line}`: {}", String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_says_why() {
+        let network = Network::loopback("neither root nor otherwise".into());
+        assert_eq!(network.name(), "loopback");
+        assert!(network.describe().ends_with("neither root nor otherwise"));
+    }
+
+    #[test]
+    fn on_loopback_the_server_side_is_this_side() {
+        let network = Network::loopback(String::new());
+        let before = fs::read_link("/proc/thread-self/ns/net").expect("proc is mounted");
+        let there =
+            network.on_server_side(|| fs::read_link("/proc/thread-self/ns/net")).expect("nothing to enter");
+        assert_eq!(before, there);
+    }
+}

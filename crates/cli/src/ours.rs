@@ -1,0 +1,141 @@
+//! Our side: the Test interface of the paper, through the same public API that everyone uses.
+
+use crate::args::{DATA_LEN, Procedure, Transport, Waiting};
+use crate::callers::{Calls, LOCAL_BATCH, Tally, Window, call_repeatedly};
+use std::time::Duration;
+use stoop::{BindOptions, CallError, RunningServer, Server};
+
+/// The interface that the paper measures with (Firefly §2).
+#[stoop::interface]
+pub(crate) trait Test {
+    /// No argument, no result: the base latency.
+    fn null(&self);
+    /// A result that fills one Ethernet packet; the procedure writes it into the packet itself.
+    fn max_result(&self, #[out] buf: &mut [u8; 1440]);
+    /// An argument that fills one Ethernet packet; the procedure reads it in the packet itself.
+    fn max_arg(&self, buf: &[u8; 1440]);
+}
+
+/// Does nothing, as fast as possible.
+pub(crate) struct Exerciser;
+
+impl Test for Exerciser {
+    fn null(&self) {}
+
+    fn max_result(&self, buf: &mut [u8; DATA_LEN]) {
+        (buf[0], buf[DATA_LEN - 1]) = MARKS;
+    }
+
+    fn max_arg(&self, _buf: &[u8; DATA_LEN]) {}
+}
+
+/// What MaxResult() leaves at both ends of its buffer, to show that it was there.
+const MARKS: (u8, u8) = (0x57, 0x0b);
+
+/// Exports the Test interface at `uri`, as long as what this returns is held, on threads that inherit this one's processor.
+pub(crate) fn serve(uri: &str, waiting: Waiting) -> Result<RunningServer, String> {
+    let server = Server::new().waiting(wait(waiting)).export(TestServer::new(Exerciser));
+    server.listen(uri).and_then(Server::start).map_err(|error| error.to_string())
+}
+
+/// A client bound to the Test interface.
+pub(crate) struct Binding {
+    client: TestClient,
+    transport: Transport,
+}
+
+/// A call that takes this long has met with something other than a slow machine.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Binding {
+    /// Binds to the server at `uri`, and makes one call of each procedure to see that it works.
+    pub(crate) fn bind(uri: &str, transport: Transport, waiting: Waiting) -> Result<Self, String> {
+        let options = BindOptions::new().waiting(wait(waiting)).timeout(TIMEOUT);
+        let client = TestClient::bind_with(uri, &options).map_err(|error| error.to_string())?;
+        try_out(&client).map_err(|error| format!("the first calls: {error}"))?;
+        Ok(Binding { client, transport })
+    }
+
+    /// Calls of `procedure` for one caller thread.
+    pub(crate) fn calls(&self, procedure: Procedure) -> Box<dyn Calls> {
+        let batch = if self.transport == Transport::Local { LOCAL_BATCH } else { 1 };
+        Box::new(Ours { client: self.client.clone(), procedure, data: [0; DATA_LEN], batch })
+    }
+
+    /// What this binding's calls have counted so far.
+    pub(crate) fn counts(&self) -> Counts {
+        let counters = self.client.binding().counters();
+        Counts { calls: counters.calls, fast: counters.fast }
+    }
+}
+
+fn try_out(client: &TestClient) -> Result<(), CallError> {
+    let mut data = [0; DATA_LEN];
+    client.null()?;
+    client.max_arg(&data)?;
+    client.max_result(&mut data)?;
+    assert_eq!((data[0], data[DATA_LEN - 1]), MARKS, "MaxResult() brought back what the procedure wrote");
+    Ok(())
+}
+
+fn wait(waiting: Waiting) -> stoop::Waiting {
+    match waiting {
+        Waiting::Spin => stoop::Waiting::Spin,
+        Waiting::Block => stoop::Waiting::Block,
+        Waiting::Adaptive => stoop::Waiting::Adaptive,
+    }
+}
+
+/// Counters of a binding at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counts {
+    calls: u64,
+    fast: u64,
+}
+
+impl Counts {
+    /// Of the calls made since `before`, the share that took the fast path.
+    ///
+    /// `local:` calls are not counted, because that would cost more than the call; none of them takes any other path.
+    pub(crate) fn fast_path_share_since(self, before: Counts) -> f64 {
+        let (calls, fast) = (self.calls - before.calls, self.fast - before.fast);
+        if calls == 0 { 1.0 } else { fast as f64 / calls as f64 }
+    }
+}
+
+struct Ours {
+    client: TestClient,
+    procedure: Procedure,
+    data: [u8; DATA_LEN],
+    batch: u64,
+}
+
+impl Calls for Ours {
+    fn run(&mut self, window: Window) -> Result<Tally, String> {
+        let Ours { client, procedure, data, batch } = self;
+        match procedure {
+            Procedure::Null => call_repeatedly(window, *batch, || client.null().map_err(in_words)),
+            Procedure::MaxArg => call_repeatedly(window, *batch, || client.max_arg(data).map_err(in_words)),
+            Procedure::MaxResult => {
+                call_repeatedly(window, *batch, || client.max_result(data).map_err(in_words))
+            }
+        }
+    }
+}
+
+#[cold]
+fn in_words(error: CallError) -> String {
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_are_not_counted_are_all_on_the_fast_path() {
+        let counts = Counts { calls: 10, fast: 9 };
+        assert_eq!(counts.fast_path_share_since(counts), 1.0);
+        assert_eq!(Counts { calls: 110, fast: 59 }.fast_path_share_since(counts), 0.5);
+    }
+}

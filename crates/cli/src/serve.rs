@@ -1,0 +1,36 @@
+//! The server process of `bench`: exports the Test interface, and says what processor time it has used when asked.
+
+use crate::args::{ServeArgs, Transport};
+use crate::{cell, child, ours, placement};
+use std::io;
+
+/// Serves until the parent ends it.
+pub(crate) fn run(args: &ServeArgs) -> Result<(), String> {
+    prepare(args).map_err(|error| format!("the server process: {error}"))?;
+    let server = ours::serve(&address(args)?, args.waiting)?;
+    answer_orders(&server.uris()[0]).map_err(|error| format!("the server process: {error}"))
+}
+
+/// Pinning comes before listening: the adaptive wait asks then what it can run on.
+fn prepare(args: &ServeArgs) -> io::Result<()> {
+    child::end_with_parent()?;
+    placement::pin(args.cpu)
+}
+
+fn answer_orders(uri: &str) -> io::Result<()> {
+    child::answer(&format!("listening {uri}"))?;
+    while child::next_order()?.is_some() {
+        child::answer(&format!("cpu {}", cell::own_cpu().as_nanos()))?;
+    }
+    Ok(())
+}
+
+/// Where to listen: at any free port.
+fn address(args: &ServeArgs) -> Result<String, String> {
+    match args.transport {
+        Transport::Udp => Ok(format!("udp://{}:0", args.address)),
+        Transport::Tcp => Ok(format!("tcp://{}:0", args.address)),
+        Transport::Unix => Ok(format!("unix:{}", args.path.display())),
+        Transport::Local => Err("local calls have no server process".into()),
+    }
+}

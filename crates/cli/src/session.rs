@@ -1,0 +1,112 @@
+//! A server, a binding to it and the threads that call: what the cells of one transport, wait and placement share.
+
+use crate::args::{Transport, name_of};
+use crate::callers::Callers;
+use crate::child::Child;
+use crate::network::Network;
+use crate::ours::{self, Binding};
+use crate::placement::{Sides, pin};
+use crate::plan::Cell;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use stoop::RunningServer;
+
+/// Everything that outlives a cell.
+pub(crate) struct Session {
+    serves: Cell,
+    pub(crate) sides: Sides,
+    server: Server,
+    pub(crate) binding: Binding,
+    pub(crate) callers: Callers,
+}
+
+impl Session {
+    /// Pins this thread, starts the server that `cell` needs, and binds to it.
+    ///
+    /// Pinning comes first: the adaptive wait asks at bind whether both ends can run at the same time.
+    pub(crate) fn open(cell: &Cell, sides: Sides, network: &Network) -> Result<Self, String> {
+        pin(sides.caller)
+            .map_err(|error| format!("pinning the caller to processor {}: {error}", sides.caller))?;
+        let path = socket_path("serve");
+        let server = Server::start(cell, sides, network, &path)?;
+        let binding = Binding::bind(server.uri(), cell.transport, cell.waiting);
+        // Bound sockets need no name, and nothing must be left behind.
+        let _ = std::fs::remove_file(&path);
+        Ok(Session { serves: *cell, sides, server, binding: binding?, callers: Callers::new() })
+    }
+
+    /// Whether `cell` can be measured in this session.
+    pub(crate) fn fits(&self, cell: &Cell) -> bool {
+        let of = |cell: &Cell| (cell.transport, cell.waiting, cell.processors);
+        of(&self.serves) == of(cell)
+    }
+
+    /// The processor time that the server has used since it started; none of its own for `local:`.
+    pub(crate) fn server_cpu(&mut self) -> io::Result<Duration> {
+        let Some(process) = self.server.process() else { return Ok(Duration::ZERO) };
+        process.tell("cpu")?;
+        let nanoseconds = process.expect("cpu")?;
+        Ok(Duration::from_nanos(nanoseconds.parse().map_err(io::Error::other)?))
+    }
+
+    pub(crate) fn stop_server(&mut self) -> io::Result<()> {
+        self.server.process().map_or(Ok(()), Child::stop)
+    }
+
+    pub(crate) fn resume_server(&mut self) -> io::Result<()> {
+        self.server.process().map_or(Ok(()), Child::resume)
+    }
+}
+
+/// Who serves the calls.
+#[derive(Debug)]
+enum Server {
+    /// This process, for `local:`.
+    Here(RunningServer),
+    /// A process on the server's side, and where it listens.
+    Process(Child, String),
+}
+
+impl Server {
+    fn start(cell: &Cell, sides: Sides, network: &Network, path: &Path) -> Result<Self, String> {
+        if cell.transport == Transport::Local {
+            return ours::serve("local:bench", cell.waiting).map(Server::Here);
+        }
+        let started = Server::start_process(cell, sides, network, path);
+        started.map_err(|error| error.to_string())
+    }
+
+    fn start_process(cell: &Cell, sides: Sides, network: &Network, path: &Path) -> io::Result<Self> {
+        let arguments = [
+            "bench-serve".into(),
+            format!("--transport={}", name_of(cell.transport)),
+            format!("--waiting={}", name_of(cell.waiting)),
+            format!("--cpu={}", sides.server),
+            format!("--address={}", network.server),
+            format!("--path={}", path.display()),
+        ];
+        let mut process = Child::start("server", &arguments, network)?;
+        let uri = process.expect("listening")?;
+        Ok(Server::Process(process, uri))
+    }
+
+    fn uri(&self) -> &str {
+        match self {
+            Server::Here(running) => &running.uris()[0],
+            Server::Process(_, uri) => uri,
+        }
+    }
+
+    fn process(&mut self) -> Option<&mut Child> {
+        match self {
+            Server::Here(_) => None,
+            Server::Process(process, _) => Some(process),
+        }
+    }
+}
+
+/// A name for a Unix socket of this run that nothing else has.
+pub(crate) fn socket_path(purpose: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("stoop-bench-{}-{purpose}", std::process::id()))
+}
