@@ -18,7 +18,7 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
     let methods = interface.procedures.iter().enumerate().map(|(index, each)| method(index, each, names));
     quote! {
         #[doc = #doc]
-        #[derive(::core::clone::Clone)]
+        #[derive(::core::clone::Clone, ::core::fmt::Debug)]
         #visibility struct #client {
             client: #stub::Client<dyn #name>,
         }
