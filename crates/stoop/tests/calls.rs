@@ -1,0 +1,536 @@
+//! Calls over UDP and within a process, between threads of this process and through real sockets.
+
+use std::net::UdpSocket;
+use std::sync::mpsc;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::Duration;
+use stoop::error::{SendError, UnknownCause};
+use stoop::{BindError, BindOptions, CallError, Caller, FailureCode, Ran, RefusalCode, RunningServer, Server, Waiting};
+
+#[stoop::interface]
+trait Lab {
+    /// Adds one.
+    fn next(&self, number: u32) -> u32;
+    /// Returns when the gate is opened.
+    fn wait(&self) -> u32;
+    /// Panics with that text.
+    fn panic(&self, text: &str);
+    /// Milliseconds that are left.
+    fn left(&self) -> u64;
+    /// As `left`, asked from a server on the way, which allows it `millis`.
+    fn left_through(&self, uri: &str, millis: u64) -> u64;
+    /// As many bytes.
+    fn bytes(&self, count: u32) -> Vec<u8>;
+    /// Where the call came from.
+    fn caller(&self) -> String;
+    /// May be run again.
+    #[idempotent]
+    fn read(&self) -> u32;
+    /// Takes anything.
+    fn take(&self, bytes: &[u8]);
+}
+
+/// Lets procedures wait until a test has seen what it wants to see.
+#[derive(Clone, Default)]
+struct Gate(Arc<(Mutex<Counts>, Condvar)>);
+
+#[derive(Default)]
+struct Counts {
+    open: bool,
+    inside: usize,
+}
+
+impl Gate {
+    fn pass(&self) {
+        let (counts, changed) = &*self.0;
+        let mut counts = counts.lock().unwrap();
+        counts.inside += 1;
+        changed.notify_all();
+        drop(changed.wait_while(counts, |counts| !counts.open).unwrap());
+    }
+
+    fn open(&self) {
+        self.0.0.lock().unwrap().open = true;
+        self.0.1.notify_all();
+    }
+
+    fn await_inside(&self, count: usize) {
+        let (counts, changed) = &*self.0;
+        drop(changed.wait_while(counts.lock().unwrap(), |counts| counts.inside < count).unwrap());
+    }
+}
+
+#[derive(Clone, Default)]
+struct Bench(Gate);
+
+impl Lab for Bench {
+    fn next(&self, number: u32) -> u32 {
+        number + 1
+    }
+    fn wait(&self) -> u32 {
+        self.0.pass();
+        7
+    }
+    fn panic(&self, text: &str) {
+        panic!("{text}");
+    }
+    fn left(&self) -> u64 {
+        stoop::current_call().unwrap().time_left().as_millis() as u64
+    }
+    fn left_through(&self, uri: &str, millis: u64) -> u64 {
+        let client = LabClient::bind(uri).unwrap();
+        client.with_timeout(Duration::from_millis(millis)).left().unwrap()
+    }
+    fn bytes(&self, count: u32) -> Vec<u8> {
+        vec![5; count as usize]
+    }
+    fn caller(&self) -> String {
+        match stoop::current_call().unwrap().caller() {
+            Caller::Network(address) => address.ip().to_string(),
+            other => format!("{other:?}"),
+        }
+    }
+    fn read(&self) -> u32 {
+        9
+    }
+    fn take(&self, _bytes: &[u8]) {}
+}
+
+fn serve_at(uri: &str, server: Server) -> (RunningServer, Gate) {
+    let gate = Gate::default();
+    let server = server.export(LabServer::new(Bench(gate.clone()))).listen(uri).unwrap().start().unwrap();
+    (server, gate)
+}
+
+/// A server on a free port, its gate, and a client bound to it.
+fn lab() -> (RunningServer, Gate, LabClient) {
+    let (server, gate) = serve_at("udp://127.0.0.1:0", Server::new());
+    let client = LabClient::bind(&server.uris()[0]).unwrap();
+    (server, gate, client)
+}
+
+/// Looks again and again until it is so: the condition is one that comes about by itself.
+fn eventually(condition: impl Fn() -> bool) {
+    while !condition() {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_call_returns_its_result() {
+    let (_server, _gate, client) = lab();
+    assert_eq!(client.next(41).unwrap(), 42);
+    let counters = client.binding().counters();
+    assert_eq!(counters.calls, 1);
+}
+
+#[test]
+fn every_way_of_waiting_works() {
+    for waiting in [Waiting::Adaptive, Waiting::Spin, Waiting::Block] {
+        let (server, _gate) = serve_at("udp://127.0.0.1:0", Server::new().waiting(waiting));
+        let client = LabClient::bind_with(&server.uris()[0], &BindOptions::new().waiting(waiting)).unwrap();
+        for number in 0..100 {
+            assert_eq!(client.next(number).unwrap(), number + 1);
+        }
+    }
+}
+
+#[test]
+fn a_client_is_called_from_many_threads_at_once() {
+    let (server, _gate, client) = lab();
+    thread::scope(|scope| {
+        for thread in 0..16 {
+            let client = &client;
+            scope.spawn(move || {
+                for number in 0..200 {
+                    assert_eq!(client.next(thread * 1000 + number).unwrap(), thread * 1000 + number + 1);
+                }
+            });
+        }
+    });
+    assert_eq!(server.counters().calls, 16 * 200);
+}
+
+#[test]
+fn slow_procedures_run_at_the_same_time_and_do_not_hold_up_fast_ones() {
+    let (_server, gate, client) = lab();
+    thread::scope(|scope| {
+        let slow: Vec<_> = (0..20).map(|_| scope.spawn(|| client.wait().unwrap())).collect();
+        gate.await_inside(20);
+        assert_eq!(client.next(1).unwrap(), 2);
+        gate.open();
+        assert!(slow.into_iter().all(|call| call.join().unwrap() == 7));
+    });
+}
+
+#[test]
+fn a_call_that_takes_too_long_ends_at_its_deadline_with_an_unknown_outcome() {
+    let (_server, gate, client) = lab();
+    let error = client.with_timeout(Duration::from_millis(30)).wait().unwrap_err();
+    assert!(
+        matches!(error, CallError::Unknown { cause: UnknownCause::DeadlinePassed, .. }),
+        "{error}"
+    );
+    assert_eq!(error.ran(), Ran::Perhaps);
+    // The procedure still runs, and the next call of this thread does not wait for it.
+    assert_eq!(client.next(1).unwrap(), 2);
+    gate.open();
+}
+
+#[test]
+fn the_deadline_travels_and_bounds_nested_calls() {
+    let (server, _gate, client) = lab();
+    let left = client.with_timeout(Duration::from_secs(10)).left().unwrap();
+    assert!((1..=10_000).contains(&left), "{left}");
+    let uri = &server.uris()[0];
+    let left = client.with_timeout(Duration::from_secs(10)).left_through(uri, 60_000).unwrap();
+    assert!((1..=10_000).contains(&left), "the inner call asked for a minute and got {left} ms");
+    let left = client.with_timeout(Duration::from_secs(60)).left_through(uri, 10_000).unwrap();
+    assert!((1..=10_000).contains(&left), "the inner call asked for ten seconds and got {left} ms");
+}
+
+#[test]
+fn a_panic_is_an_error_to_its_caller_and_nothing_to_others() {
+    let (_server, _gate, client) = lab();
+    let CallError::Failed(failure) = client.panic("as a test").unwrap_err() else { panic!("not failed") };
+    assert_eq!((failure.code, failure.detail.as_str()), (FailureCode::Panicked, "as a test"));
+    assert_eq!(client.next(1).unwrap(), 2);
+}
+
+#[test]
+fn arguments_too_large_for_a_packet_are_not_sent() {
+    let (server, _gate, client) = lab();
+    client.take(&[0; 1436]).unwrap();
+    let error = client.take(&[0; 1437]).unwrap_err();
+    assert!(matches!(error, CallError::NotSent(SendError::Arguments(_))), "{error}");
+    assert!(error.to_string().contains("1440"), "{error}");
+    assert_eq!(server.counters().calls, 1);
+}
+
+#[test]
+fn a_result_too_large_for_a_packet_is_a_failure_that_names_the_limit() {
+    let (_server, _gate, client) = lab();
+    assert_eq!(client.bytes(1436).unwrap().len(), 1436);
+    let error = client.bytes(1437).unwrap_err();
+    assert_eq!(error.ran(), Ran::Yes);
+    assert!(error.to_string().contains("1440"), "{error}");
+}
+
+#[test]
+fn a_long_call_is_acknowledged_and_then_probed() {
+    let (_server, gate, client) = lab();
+    thread::scope(|scope| {
+        let call = scope.spawn(|| client.wait().unwrap());
+        // Seen from another client: counting would wait for the lane that is in the call.
+        gate.await_inside(1);
+        scope.spawn(|| {
+            let patient = LabClient::bind(client.binding().uri()).unwrap();
+            let _ = patient.with_timeout(Duration::from_millis(1200)).wait();
+            gate.open();
+            assert!(patient.binding().counters().probes >= 1, "{:?}", patient.binding().counters());
+        });
+        assert_eq!(call.join().unwrap(), 7);
+    });
+    let counters = client.binding().counters();
+    assert!(counters.probes >= 1, "{counters:?}");
+    assert!(counters.retransmissions <= 3, "{counters:?}: an acknowledged call is not sent again");
+}
+
+#[test]
+fn calls_beyond_workers_and_queue_are_refused() {
+    let (server, gate) = serve_at("udp://127.0.0.1:0", Server::new().workers(2).queue(3));
+    let client = LabClient::bind(&server.uris()[0]).unwrap();
+    thread::scope(|scope| {
+        let (ends, ended) = mpsc::channel();
+        for _ in 0..8 {
+            let (client, ends) = (&client, ends.clone());
+            scope.spawn(move || ends.send(client.wait()).unwrap());
+        }
+        for _ in 0..3 {
+            let refused = ended.recv().unwrap().unwrap_err();
+            assert!(
+                matches!(&refused, CallError::Refused(refusal) if refusal.code == RefusalCode::Overloaded),
+                "{refused}"
+            );
+            assert_eq!(refused.ran(), Ran::No);
+        }
+        gate.open();
+        assert!((0..5).all(|_| ended.recv().unwrap().unwrap() == 7));
+    });
+    assert_eq!(client.next(1).unwrap(), 2);
+}
+
+#[test]
+fn a_queued_call_whose_deadline_passes_is_not_run() {
+    let (server, gate) = serve_at("udp://127.0.0.1:0", Server::new().workers(1));
+    let client = LabClient::bind(&server.uris()[0]).unwrap();
+    thread::scope(|scope| {
+        let running = scope.spawn(|| client.wait().unwrap());
+        gate.await_inside(1);
+        let late = client.with_timeout(Duration::from_millis(20)).next(1).unwrap_err();
+        assert!(matches!(late, CallError::Unknown { .. }), "{late}");
+        gate.open();
+        assert_eq!(running.join().unwrap(), 7);
+    });
+    client.next(1).unwrap();
+    assert_eq!(server.counters().refused + server.counters().calls, 3, "{:?}", server.counters());
+}
+
+#[test]
+fn shutting_down_finishes_what_runs_and_refuses_what_is_new() {
+    let (server, gate, client) = lab();
+    thread::scope(|scope| {
+        let running = scope.spawn(|| client.wait());
+        gate.await_inside(1);
+        let other = LabClient::bind(client.binding().uri()).unwrap();
+        let stopper = scope.spawn(|| server.shut_down());
+        let refused = loop {
+            match other.next(1) {
+                Ok(_) => thread::yield_now(),
+                Err(error) => break error,
+            }
+        };
+        assert!(
+            matches!(&refused, CallError::Refused(refusal) if refusal.code == RefusalCode::ShuttingDown),
+            "{refused}"
+        );
+        assert!(matches!(LabClient::bind(client.binding().uri()), Err(BindError::Refused { .. })));
+        gate.open();
+        assert_eq!(running.join().unwrap().unwrap(), 7);
+        stopper.join().unwrap();
+    });
+    server.wait();
+}
+
+#[test]
+fn after_a_restart_a_call_does_not_know_its_outcome_and_the_next_one_works() {
+    let (server, _gate, client) = lab();
+    client.next(1).unwrap();
+    let uri = server.uris()[0].clone();
+    server.shut_down();
+    drop(server);
+    let (_server, _gate) = serve_at(&uri, Server::new());
+    let error = client.next(1).unwrap_err();
+    assert!(matches!(error, CallError::Unknown { cause: UnknownCause::ServerRestarted, .. }), "{error}");
+    assert_eq!(client.next(1).unwrap(), 2);
+}
+
+#[test]
+fn an_idempotent_call_is_sent_again_to_a_restarted_server() {
+    let (server, _gate, client) = lab();
+    client.next(1).unwrap();
+    let uri = server.uris()[0].clone();
+    server.shut_down();
+    drop(server);
+    let (_server, _gate) = serve_at(&uri, Server::new());
+    assert_eq!(client.read().unwrap(), 9);
+}
+
+#[test]
+fn a_binding_released_for_silence_is_made_again_without_the_user_noticing() {
+    let (server, _gate) = serve_at("udp://127.0.0.1:0", Server::new().silence_limit(Duration::from_millis(4)));
+    let client = LabClient::bind(&server.uris()[0]).unwrap();
+    for _ in 0..5 {
+        assert_eq!(client.next(1).unwrap(), 2);
+        eventually(|| server.counters().bindings == 0);
+    }
+}
+
+#[test]
+fn a_client_that_is_dropped_gives_up_its_binding() {
+    let (server, _gate, client) = lab();
+    client.next(1).unwrap();
+    assert_eq!(server.counters().bindings, 1);
+    drop(client);
+    eventually(|| server.counters().bindings == 0);
+}
+
+#[test]
+fn a_call_to_a_server_that_has_gone_fails_long_before_its_deadline() {
+    let (server, _gate, client) = lab();
+    client.next(1).unwrap();
+    server.shut_down();
+    drop(server);
+    let error = client.with_timeout(Duration::from_secs(600)).next(1).unwrap_err();
+    assert!(matches!(error, CallError::Unknown { cause: UnknownCause::PortClosed, .. }), "{error}");
+}
+
+#[test]
+fn a_server_at_all_addresses_answers_from_the_one_that_was_called() {
+    let (server, _gate) = serve_at("udp://0.0.0.0:0", Server::new());
+    let port = server.uris()[0].rsplit(':').next().unwrap().to_string();
+    for address in ["127.0.0.1", "127.0.0.2", "127.3.4.5"] {
+        let client = LabClient::bind(&format!("udp://{address}:{port}")).unwrap();
+        assert_eq!(client.next(1).unwrap(), 2);
+        assert!(client.caller().unwrap().starts_with("127."));
+    }
+}
+
+#[test]
+fn a_name_is_resolved() {
+    let (server, _gate) = serve_at("udp://127.0.0.1:0", Server::new());
+    let port = server.uris()[0].rsplit(':').next().unwrap().to_string();
+    let client = LabClient::bind(&format!("udp://localhost:{port}")).unwrap();
+    assert_eq!(client.next(1).unwrap(), 2);
+}
+
+#[test]
+fn garbage_is_counted_and_disturbs_nobody() {
+    let (server, _gate, client) = lab();
+    let address = server.uris()[0].strip_prefix("udp://").unwrap().to_string();
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut seed = 1_u64;
+    for len in 0..600 {
+        let mut packet = vec![0; len * 7 % 1500];
+        for byte in &mut packet {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            *byte = (seed >> 33) as u8;
+        }
+        if len % 2 == 0 && packet.len() > 32 {
+            packet[..4].copy_from_slice(&[0xd7, 1, len as u8 % 15, 0]);
+        }
+        stranger.send_to(&packet, &address).unwrap();
+        assert_eq!(client.next(len as u32).unwrap(), len as u32 + 1);
+    }
+    assert!(server.counters().malformed > 250, "{:?}", server.counters());
+}
+
+#[test]
+fn where_nobody_listens_a_bind_says_so() {
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = LabClient::bind(&format!("udp://{free}")).unwrap_err();
+    assert!(error.to_string().contains("is the server running"), "{error}");
+}
+
+#[test]
+fn where_something_else_listens_a_bind_ends_in_time() {
+    let mute = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let options = BindOptions::new().bind_timeout(Duration::from_millis(50));
+    let error = LabClient::bind_with(&format!("udp://{}", mute.local_addr().unwrap()), &options).unwrap_err();
+    assert!(matches!(error, BindError::NoAnswer { .. }), "{error}");
+}
+
+#[test]
+fn wrong_addresses_are_explained() {
+    for (uri, advice) in [("lab", "udp://HOST:PORT"), ("udp://127.0.0.1", "port is missing"), ("local:", "name")] {
+        let error = LabClient::bind(uri).unwrap_err().to_string();
+        assert!(error.contains(advice), "{error}");
+        let error = Server::new().listen(uri).unwrap_err().to_string();
+        assert!(error.contains(advice), "{error}");
+    }
+}
+
+#[test]
+fn an_address_in_use_is_explained() {
+    let (server, _gate, _client) = lab();
+    let error = Server::new().listen(&server.uris()[0]).unwrap_err().to_string();
+    assert!(error.contains("another server runs there"), "{error}");
+}
+
+#[test]
+fn a_server_without_exports_or_address_does_not_start() {
+    assert!(Server::new().start().unwrap_err().to_string().contains("export"));
+    let lab = LabServer::new(Bench::default());
+    assert!(Server::new().export(lab).start().unwrap_err().to_string().contains("listen"));
+}
+
+mod newer {
+    /// The same interface some time later: one procedure more, and one changed.
+    #[stoop::interface]
+    pub(crate) trait Lab {
+        fn added(&self);
+        fn next(&self, number: u32) -> u32;
+        fn take(&self, bytes: &[u8]) -> u32;
+    }
+    pub(crate) struct Other;
+    impl Lab for Other {
+        fn added(&self) {}
+        fn next(&self, number: u32) -> u32 {
+            number + 100
+        }
+        fn take(&self, _bytes: &[u8]) -> u32 {
+            0
+        }
+    }
+    pub(crate) mod bound {
+        /// What an older caller knows of it.
+        #[stoop::interface]
+        pub(crate) trait Lab {
+            fn next(&self, number: u32) -> u32;
+        }
+    }
+}
+
+#[test]
+fn a_server_may_have_more_procedures_than_its_caller_knows() {
+    for uri in ["udp://127.0.0.1:0"] {
+        let server = Server::new().export(newer::LabServer::new(newer::Other)).listen(uri).unwrap().start().unwrap();
+        let client = newer::bound::LabClient::bind(&server.uris()[0]).unwrap();
+        assert_eq!(client.next(1).unwrap(), 101);
+    }
+}
+
+#[test]
+fn a_procedure_declared_differently_is_named_with_both_signatures() {
+    let server =
+        Server::new().export(newer::LabServer::new(newer::Other)).listen("udp://127.0.0.1:0").unwrap().start().unwrap();
+    let error = LabClient::bind(&server.uris()[0]).unwrap_err();
+    assert!(matches!(&error, BindError::Mismatch { procedure: "wait", theirs, .. } if theirs.is_empty()), "{error}");
+
+    let (server, _gate, _client) = lab();
+    let error = newer::LabClient::bind(&server.uris()[0]).unwrap_err();
+    assert!(matches!(&error, BindError::Mismatch { procedure: "added", .. }), "{error}");
+}
+
+#[test]
+fn an_interface_that_is_not_exported_is_answered_by_those_that_are() {
+    #[stoop::interface]
+    trait Other {
+        fn nothing(&self);
+    }
+    let (server, _gate, _client) = lab();
+    let error = OtherClient::bind(&server.uris()[0]).unwrap_err().to_string();
+    assert!(error.contains("it exports Lab"), "{error}");
+}
+
+#[test]
+fn within_a_process_a_call_goes_through_the_trait() {
+    let (server, _gate) = serve_at("local:within", Server::new());
+    let client = LabClient::bind("local:within").unwrap();
+    assert_eq!(client.next(1).unwrap(), 2);
+    assert_eq!(client.caller().unwrap(), "Local");
+    let left = client.with_timeout(Duration::from_millis(500)).left().unwrap();
+    assert!(left <= 500);
+    let CallError::Failed(failure) = client.panic("inside").unwrap_err() else { panic!("not failed") };
+    assert_eq!(failure.detail, "inside");
+    assert!(matches!(Server::new().listen("local:within"), Err(stoop::ListenError::Io { .. })));
+    server.shut_down();
+    assert!(matches!(client.next(1), Err(CallError::NotSent(SendError::Closed))));
+    assert!(LabClient::bind("local:within").unwrap_err().to_string().contains("is the server running"));
+}
+
+#[test]
+fn a_server_listens_at_several_addresses() {
+    let server = Server::new()
+        .export(LabServer::new(Bench::default()))
+        .listen("udp://127.0.0.1:0")
+        .unwrap()
+        .listen("udp://127.0.0.1:0")
+        .unwrap()
+        .listen("local:several")
+        .unwrap()
+        .start()
+        .unwrap();
+    for uri in server.uris() {
+        assert_eq!(LabClient::bind(uri).unwrap().next(1).unwrap(), 2);
+    }
+}
+
+#[test]
+fn a_binding_describes_itself() {
+    let (_server, _gate, client) = lab();
+    let description = client.binding().describe();
+    assert!(description.contains("packet exchange over UDP"), "{description}");
+    assert!(!description.contains('\n'));
+}
