@@ -56,7 +56,7 @@ pub struct Counters {
     pub calls: u64,
     /// Calls that arrived again and were not run again.
     pub duplicates: u64,
-    /// Calls refused.
+    /// Calls refused by the exchange itself: for their lane, procedure or length, or while shutting down.
     pub refused: u64,
     /// Bindings made.
     pub bound: u64,
@@ -118,6 +118,9 @@ const SPARE_BUFFERS: usize = 64;
 /// Time between two looks for silent bindings and results that nobody waits for any more.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 
+/// However short the silence that a server bears: its driver has other things to do.
+const SHORTEST_SWEEP_INTERVAL: Duration = Duration::from_millis(1);
+
 impl<P: Peer> Server<P> {
     /// A server that knows no binding. `secret` is drawn anew for every start of a server: bindings, cookies and the
     /// incarnation come from it.
@@ -148,7 +151,8 @@ impl<P: Peer> Server<P> {
                 self.counters.malformed += 1;
                 Arrival::Nothing
             }
-            Kind::Call => self.on_call(now, peer, &header, packet, reply),
+            // What follows the payload is padding: nobody keeps it.
+            Kind::Call => self.on_call(now, peer, &header, &packet[..HEADER_LEN + payload.len()], reply),
             Kind::Probe => self.on_probe(now, peer, &header, reply),
             Kind::Bind => self.on_bind(now, peer, &header, payload, reply),
             Kind::Describe => self.on_describe(payload, reply),
@@ -250,6 +254,7 @@ impl<P: Peer> Server<P> {
             self.counters.calls += 1;
             return Arrival::Run(assignment);
         };
+        self.counters.refused += 1;
         reply.clear();
         reply.extend_from_slice(assignment.refuse(refused, ""));
         // Nothing can be parked behind a call that has only just begun.
@@ -285,10 +290,7 @@ impl<P: Peer> Server<P> {
     #[cold]
     fn unknown_binding(&mut self, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
         self.counters.unknown_bindings += 1;
-        let mut refused = Header::bare(Kind::Refusal, header.binding, header.lane, header.number);
-        refused.time = RefusalCode::UnknownBinding.code();
-        put(reply, &refused, &[]);
-        Arrival::Reply
+        refusal(header, RefusalCode::UnknownBinding, reply)
     }
 
     /// Asks the peer to show that it receives at its address. What is remembered is nothing: the cookie says it all.
@@ -475,7 +477,7 @@ impl<P: Peer> Server<P> {
     }
 
     fn sweep_interval(&self) -> Duration {
-        SWEEP_INTERVAL.min(self.limits.silence / 4)
+        (self.limits.silence / 4).clamp(SHORTEST_SWEEP_INTERVAL, SWEEP_INTERVAL)
     }
 
     /// Releases what silent peers hold.
@@ -539,6 +541,7 @@ fn repeat<P>(answer: Answer, header: &Header, lane: &LaneState<P>, reply: &mut V
             put(reply, &gone, &[]);
             Arrival::Reply
         }
+        Answer::SayRefused(code) => refusal(header, code, reply),
         Answer::Drop | Answer::Start | Answer::Park => Arrival::Nothing,
     }
 }

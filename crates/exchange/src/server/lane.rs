@@ -3,7 +3,7 @@
 use crate::Instant;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use stoop_wire::CallNumber;
+use stoop_wire::{CallNumber, Header, Kind, RefusalCode};
 
 /// One lane of a binding. Its last call number lives as long as the binding.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ enum Phase {
     Ended(Retained),
     /// It has been answered, and its caller has stopped waiting for the answer.
     Gone,
+    /// The same, but what it was answered was that it did not run; and that stays true.
+    Refused(RefusalCode),
 }
 
 /// A result, refusal or failure, unchanged since it was first sent.
@@ -80,6 +82,8 @@ pub(super) enum Answer {
     Resend,
     /// Say that the call ran and that its result is gone.
     SayGone,
+    /// Say once more that the call did not run.
+    SayRefused(RefusalCode),
     /// Say nothing.
     Drop,
 }
@@ -109,6 +113,7 @@ impl Phase {
             Self::Running => Answer::Acknowledge,
             Self::Ended(_) => Answer::Resend,
             Self::Gone => Answer::SayGone,
+            Self::Refused(code) => Answer::SayRefused(*code),
         }
     }
 }
@@ -134,7 +139,7 @@ impl<P> LaneState<P> {
     pub(super) fn begin(&mut self) -> Option<Retained> {
         match core::mem::replace(&mut self.phase, Phase::Running) {
             Phase::Ended(retained) => Some(retained),
-            Phase::Fresh | Phase::Running | Phase::Gone => None,
+            Phase::Fresh | Phase::Running | Phase::Gone | Phase::Refused(_) => None,
         }
     }
 
@@ -161,7 +166,12 @@ impl<P> LaneState<P> {
         match &mut self.phase {
             Phase::Ended(retained) if now > retained.until => {
                 let packet = core::mem::take(&mut retained.packet);
-                self.phase = Phase::Gone;
+                self.phase = match Header::parse(&packet[..retained.len]) {
+                    Ok((header, _)) if header.kind == Kind::Refusal => {
+                        Phase::Refused(RefusalCode::from_code(header.time))
+                    }
+                    _ => Phase::Gone,
+                };
                 Some(packet)
             }
             _ => None,
@@ -184,8 +194,13 @@ mod tests {
     #[test]
     fn the_table_is_the_one_under_version_control() {
         let ended = Phase::Ended(Retained { packet: Vec::new(), len: 0, until: Instant::NEVER });
-        let phases =
-            [("Fresh", Phase::Fresh), ("Running", Phase::Running), ("Ended", ended), ("Gone", Phase::Gone)];
+        let phases = [
+            ("Fresh", Phase::Fresh),
+            ("Running", Phase::Running),
+            ("Ended", ended),
+            ("Gone", Phase::Gone),
+            ("Refused", Phase::Refused(RefusalCode::Overloaded)),
+        ];
         let mut table = String::new();
         for (name, phase) in phases {
             for age in [Age::Newer, Age::Same, Age::Older] {

@@ -166,6 +166,45 @@ fn a_refusal_is_sticky() {
 }
 
 #[test]
+fn a_refusal_is_not_forgotten_with_the_packet_that_said_it() {
+    let (mut server, binding) = bound();
+    let call = packet(Kind::Call, binding, 1);
+    let mut assignment = run(&mut server, &call);
+    assignment.refuse(RefusalCode::Overloaded, "");
+    server.finish(at(2), assignment);
+    server.handle_timeout(server.next_timeout());
+    let overloaded = RefusalCode::Overloaded.code();
+    for kind in [Kind::Call, Kind::Probe] {
+        assert!(
+            matches!(give(&mut server, &packet(kind, binding, 1)), Made::Reply(Kind::Refusal, code) if code == overloaded),
+            "it did not run, so it is not said that its result is gone"
+        );
+    }
+}
+
+#[test]
+fn a_waiting_call_holds_no_more_bytes_than_its_packet_announces() {
+    let (mut server, binding) = bound();
+    let running = run(&mut server, &packet(Kind::Call, binding, 1));
+    let held = server.bytes_held();
+    let padded = [packet(Kind::Call, binding, 2), vec![0; 60_000]].concat();
+    give(&mut server, &padded);
+    assert_eq!(server.bytes_held(), held + HEADER_LEN);
+    let Next::Run(_, parked) = finish(&mut server, running) else { panic!("nothing parked") };
+    assert_eq!(parked.to_vec(), packet(Kind::Call, binding, 2));
+}
+
+#[test]
+fn a_server_that_bears_no_silence_does_not_spin() {
+    let (mut server, _) = bound();
+    server.limits.silence = Duration::ZERO;
+    let due = server.next_timeout();
+    server.handle_timeout(due);
+    assert!(server.next_timeout() > due);
+    assert!(server.sweep_interval() >= SHORTEST_SWEEP_INTERVAL);
+}
+
+#[test]
 fn an_unknown_procedure_is_refused_for_good() {
     let (mut server, binding) = bound();
     let mut header = Header::bare(Kind::Call, binding, LaneId(0), CallNumber(1));

@@ -212,8 +212,8 @@ impl Endpoint for DatagramEndpoint {
 
     #[inline]
     fn receive(&self, desk: &mut Desk, patient: bool, stopping: &AtomicBool) -> Option<DatagramCall> {
-        if desk.packet.is_empty() {
-            // The last packet went away with its call.
+        if desk.packet.len() < MAX_DATAGRAM {
+            // The last packet went away with its call, or was one that had waited: those are as short as they can be.
             desk.packet.resize(MAX_DATAGRAM, 0);
         }
         let crowd = Crowd::of_this_process();
