@@ -1,1 +1,5 @@
-//! Programs to start from; each is an example of this package.
+//! The interfaces of the examples. Server and client of each use one and the same trait, as yours would: put it into a
+//! crate that both depend on.
+
+pub mod greeter;
+pub mod kv;
