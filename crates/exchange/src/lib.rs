@@ -13,6 +13,7 @@ pub mod caller;
 mod interfaces;
 mod retransmit;
 pub mod server;
+pub mod stream;
 mod time;
 
 pub use interfaces::{Interface, Interfaces, Procedure, fingerprint};

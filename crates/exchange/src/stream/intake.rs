@@ -1,0 +1,407 @@
+//! Takes an arriving byte stream apart into messages.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::mem;
+use stoop_wire::{HEADER_LEN, Header, HeaderError, Kind, LaneId, PACKET_DATA, RefusalCode, STREAM_FRAGMENT};
+
+/// What a peer may send.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// The kind of message that may be longer than a packet: calls at a server, results at a caller.
+    pub long: Kind,
+    /// Bytes of the longest message.
+    pub message_max: usize,
+    /// Bytes that all incomplete messages together may announce.
+    pub announced_max: usize,
+    /// Lanes are numbered below this.
+    pub lanes: u16,
+}
+
+/// Why a stream cannot be gone on with: the peer broke the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// What should be a header is none.
+    Header(HeaderError),
+    /// A lane beyond those allowed.
+    Lane(LaneId),
+    /// A message of a kind that has no such lengths.
+    Length(Kind),
+    /// A fragment that does not continue its message: it leaves a gap, overlaps, or announces something else.
+    Fragment(LaneId),
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(why) => why.fmt(f),
+            Self::Lane(LaneId(lane)) => write!(f, "lane {lane} is beyond those allowed"),
+            Self::Length(kind) => write!(f, "a message of kind {kind:?} cannot be so long"),
+            Self::Fragment(LaneId(lane)) => {
+                write!(f, "a fragment on lane {lane} does not continue its message")
+            }
+        }
+    }
+}
+
+impl core::error::Error for Violation {}
+
+/// What has arrived.
+#[derive(Debug)]
+pub enum Arrival<'a> {
+    /// A whole message.
+    Message(Message<'a>),
+    /// The beginning of a message that is not taken, and why. Its bytes are passed over.
+    NotTaken(Header, RefusalCode),
+}
+
+/// A whole message.
+#[derive(Debug)]
+pub struct Message<'a> {
+    /// Of its last fragment: the time in it is the latest.
+    pub header: Header,
+    body: Body<'a>,
+}
+
+#[derive(Debug)]
+enum Body<'a> {
+    /// In the input, from here on.
+    Input { intake: &'a mut Intake, at: usize },
+    /// Put together from pieces.
+    Packet { intake: &'a mut Intake, packet: Vec<u8> },
+}
+
+/// An arriving byte stream. Receive into [`space`](Self::space), say how much that was, and
+/// [`poll`](Self::poll) until nothing is left.
+#[derive(Debug)]
+pub struct Intake {
+    bounds: Bounds,
+    input: Vec<u8>,
+    /// What has not been looked at: `input[start..end]`.
+    start: usize,
+    end: usize,
+    /// The fragment whose payload is arriving.
+    fragment: Option<Fragment>,
+    incomplete: Vec<Incomplete>,
+    /// Bytes that the incomplete messages announce.
+    announced: usize,
+    /// Room for the next long message.
+    spare: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Fragment {
+    /// Index of its message.
+    of: usize,
+    /// Bytes of its payload still to come.
+    left: usize,
+    /// The last [`Intake::space`] was in the message itself.
+    direct: bool,
+}
+
+#[derive(Debug)]
+struct Incomplete {
+    /// Of the latest fragment.
+    header: Header,
+    /// Bytes of the message that are there, or have been passed over.
+    received: usize,
+    /// The message behind room for its header; `None` if it is not taken.
+    packet: Option<Vec<u8>>,
+}
+
+/// Bytes that one receive takes at most, and a buffer to [`Message::take`] a message into has.
+const INPUT_LEN: usize = 16 * 1024;
+/// From here on, what is missing of a fragment is received where it belongs and not copied there.
+const DIRECT_MIN: usize = 4 * 1024;
+/// Room that a long message begins with, whatever it announces.
+const FIRST_ROOM: usize = STREAM_FRAGMENT;
+/// Room kept for the next long message at most.
+const SPARE_MAX: usize = 4 << 20;
+
+impl Intake {
+    /// Bytes that a buffer for [`Message::take`] should have, so that the message need not be copied.
+    pub const BUFFER_LEN: usize = INPUT_LEN;
+
+    /// A stream from its beginning.
+    pub fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            input: vec![0; INPUT_LEN],
+            start: 0,
+            end: 0,
+            fragment: None,
+            incomplete: Vec::new(),
+            announced: 0,
+            spare: Vec::new(),
+        }
+    }
+
+    /// Where the next bytes of the stream go; never empty once [`poll`](Self::poll) has nothing.
+    #[inline]
+    pub fn space(&mut self) -> &mut [u8] {
+        if let Some(fragment) = &mut self.fragment {
+            fragment.direct = false;
+            if self.start == self.end && fragment.left >= DIRECT_MIN {
+                let message = &mut self.incomplete[fragment.of];
+                if let Some(packet) = &mut message.packet {
+                    fragment.direct = true;
+                    let at = HEADER_LEN + message.received;
+                    let room = make_room(packet, at, fragment.left, message.header.message_len as usize);
+                    return &mut packet[at..at + room];
+                }
+            }
+        }
+        if self.start > 0 {
+            self.input.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        &mut self.input[self.end..]
+    }
+
+    /// So many bytes have been put into the [`space`](Self::space).
+    #[inline]
+    pub fn received(&mut self, len: usize) {
+        match &mut self.fragment {
+            Some(fragment) if fragment.direct => {
+                fragment.left -= len;
+                self.incomplete[fragment.of].received += len;
+            }
+            _ => self.end += len,
+        }
+    }
+
+    /// Whether the stream stands between two messages, with nothing incomplete.
+    pub fn is_at_rest(&self) -> bool {
+        self.start == self.end && self.fragment.is_none() && self.incomplete.is_empty()
+    }
+
+    /// Whether part of a fragment has arrived and the rest is on its way.
+    #[inline]
+    pub fn is_in_fragment(&self) -> bool {
+        self.start < self.end || self.fragment.is_some()
+    }
+
+    /// Bytes of memory held for the stream.
+    pub fn bytes_held(&self) -> usize {
+        let messages = self.incomplete.iter().filter_map(|message| message.packet.as_ref());
+        self.input.len() + self.spare.len() + messages.map(Vec::len).sum::<usize>()
+    }
+
+    /// Gives room for a long message, if it is larger than what there is.
+    pub fn give_spare(&mut self, spare: Vec<u8>) {
+        if spare.len() > self.spare.len() && spare.len() <= SPARE_MAX + HEADER_LEN {
+            self.spare = spare;
+        }
+    }
+
+    /// What has arrived next.
+    ///
+    /// # Errors
+    /// The peer broke the protocol: nothing after it can be understood.
+    #[inline]
+    pub fn poll(&mut self) -> Result<Option<Arrival<'_>>, Violation> {
+        loop {
+            if self.fragment.is_some() {
+                match self.continue_fragment() {
+                    None => return Ok(None),
+                    Some(None) => continue,
+                    Some(Some((header, packet))) => {
+                        let body = Body::Packet { intake: self, packet };
+                        return Ok(Some(Arrival::Message(Message { header, body })));
+                    }
+                }
+            }
+            let Some(bytes) = self.input[self.start..self.end].first_chunk::<HEADER_LEN>() else {
+                return Ok(None);
+            };
+            let header = Header::from_bytes(bytes).map_err(Violation::Header)?;
+            let payload_len = self.check(&header)?;
+            let whole = payload_len == header.message_len as usize;
+            let there = self.end - self.start - HEADER_LEN >= payload_len;
+            let after_incomplete = self.incomplete.iter().any(|message| message.header.lane == header.lane);
+            if whole && there && !after_incomplete && !self.is_too_long(&header) {
+                let at = self.start;
+                self.start += HEADER_LEN + payload_len;
+                let body = Body::Input { intake: self, at };
+                return Ok(Some(Arrival::Message(Message { header, body })));
+            }
+            self.start += HEADER_LEN;
+            if let Some(why) = self.begin_fragment(header, payload_len)? {
+                return Ok(Some(Arrival::NotTaken(header, why)));
+            }
+        }
+    }
+
+    /// Whether a header can be, alone; returns the length of its payload.
+    #[inline]
+    fn check(&self, header: &Header) -> Result<usize, Violation> {
+        let payload_len = header.payload_len(STREAM_FRAGMENT).map_err(Violation::Header)?;
+        if header.lane.0 >= self.bounds.lanes {
+            return Err(Violation::Lane(header.lane));
+        }
+        let is_short = header.offset == 0 && header.message_len as usize <= PACKET_DATA;
+        if !is_short && header.kind != self.bounds.long {
+            return Err(Violation::Length(header.kind));
+        }
+        // An empty piece of a message would make no progress.
+        if header.offset > 0 && payload_len == 0 {
+            return Err(Violation::Fragment(header.lane));
+        }
+        Ok(payload_len)
+    }
+
+    #[inline]
+    fn is_too_long(&self, header: &Header) -> bool {
+        header.kind == self.bounds.long && header.message_len as usize > self.bounds.message_max
+    }
+
+    /// A fragment begins, of a new message or of one that is incomplete. Says so if it is of a new one that is not
+    /// taken.
+    #[cold]
+    fn begin_fragment(
+        &mut self,
+        header: Header,
+        payload_len: usize,
+    ) -> Result<Option<RefusalCode>, Violation> {
+        let known = self.incomplete.iter().position(|message| message.header.lane == header.lane);
+        if header.offset > 0 {
+            let of = known.ok_or(Violation::Fragment(header.lane))?;
+            let message = &mut self.incomplete[of];
+            if !continues(message, &header) {
+                return Err(Violation::Fragment(header.lane));
+            }
+            message.header = header;
+            self.fragment = Some(Fragment { of, left: payload_len, direct: false });
+            return Ok(None);
+        }
+        if let Some(known) = known {
+            // The lane's next message: its sender has given this one up.
+            if !header.number.is_after(self.incomplete[known].header.number) {
+                return Err(Violation::Fragment(header.lane));
+            }
+            self.remove(known);
+        }
+        let announced = header.message_len as usize;
+        let not_taken = if self.is_too_long(&header) {
+            Some(RefusalCode::MessageTooLarge)
+        } else if self.announced + announced > self.bounds.announced_max {
+            Some(RefusalCode::Overloaded)
+        } else {
+            None
+        };
+        let packet = not_taken.is_none().then(|| {
+            self.announced += announced;
+            let mut packet = if announced > INPUT_LEN { mem::take(&mut self.spare) } else { Vec::new() };
+            if packet.len() < HEADER_LEN {
+                packet.resize(HEADER_LEN + announced.min(FIRST_ROOM), 0);
+            }
+            packet
+        });
+        let of = self.incomplete.len();
+        self.incomplete.push(Incomplete { header, received: 0, packet });
+        self.fragment = Some(Fragment { of, left: payload_len, direct: false });
+        Ok(not_taken)
+    }
+
+    /// Takes what is there of the present fragment. `None`: more must arrive. `Some(None)`: the fragment is complete,
+    /// its message is not, or is not taken.
+    #[cold]
+    fn continue_fragment(&mut self) -> Option<Option<(Header, Vec<u8>)>> {
+        let fragment = self.fragment.as_mut().expect("a fragment is arriving");
+        let message = &mut self.incomplete[fragment.of];
+        let announced = message.header.message_len as usize;
+        while fragment.left > 0 && self.start < self.end {
+            let len = fragment.left.min(self.end - self.start);
+            let len = match &mut message.packet {
+                Some(packet) => {
+                    let at = HEADER_LEN + message.received;
+                    let len = len.min(make_room(packet, at, len, announced));
+                    packet[at..at + len].copy_from_slice(&self.input[self.start..self.start + len]);
+                    len
+                }
+                None => len,
+            };
+            self.start += len;
+            fragment.left -= len;
+            message.received += len;
+        }
+        if fragment.left > 0 {
+            return None;
+        }
+        let of = fragment.of;
+        let complete = message.received == announced;
+        self.fragment = None;
+        if !complete {
+            return Some(None);
+        }
+        let Incomplete { header, packet, .. } = self.remove(of);
+        Some(packet.map(|mut packet| {
+            packet[..HEADER_LEN].copy_from_slice(&Header { offset: 0, ..header }.to_bytes());
+            (Header { offset: 0, ..header }, packet)
+        }))
+    }
+
+    fn remove(&mut self, index: usize) -> Incomplete {
+        let removed = self.incomplete.swap_remove(index);
+        if removed.packet.is_some() {
+            self.announced -= removed.header.message_len as usize;
+        }
+        removed
+    }
+}
+
+/// Whether a fragment continues what is there of its message.
+fn continues(message: &Incomplete, next: &Header) -> bool {
+    let last = &message.header;
+    next.offset as usize == message.received
+        && (next.kind, next.procedure, next.binding) == (last.kind, last.procedure, last.binding)
+        && (next.number, next.message_len) == (last.number, last.message_len)
+}
+
+/// Makes room behind byte `at` of a packet for up to `wanted` bytes, without ever having more than twice the bytes that
+/// have arrived (and a first room). Returns how many there is room for: at least one.
+fn make_room(packet: &mut Vec<u8>, at: usize, wanted: usize, announced: usize) -> usize {
+    if packet.len() <= at {
+        let len = (2 * packet.len()).max(HEADER_LEN + FIRST_ROOM).min(HEADER_LEN + announced);
+        packet.resize(len.max(at + 1), 0);
+    }
+    wanted.min(packet.len() - at)
+}
+
+impl Message<'_> {
+    /// The message without its header.
+    #[inline]
+    pub fn payload(&self) -> &[u8] {
+        let len = self.header.message_len as usize;
+        match &self.body {
+            Body::Input { intake, at } => &intake.input[at + HEADER_LEN..at + HEADER_LEN + len],
+            Body::Packet { packet, .. } => &packet[HEADER_LEN..HEADER_LEN + len],
+        }
+    }
+
+    /// Puts the message, header and all, into `packet`, without copying it where that can be: if it arrived alone and
+    /// `packet` has [`Intake::BUFFER_LEN`] bytes, or if it is a long one. What `packet` was before becomes room for
+    /// others.
+    #[inline]
+    pub fn take(self, packet: &mut Vec<u8>) {
+        match self.body {
+            Body::Input { intake, at } => {
+                let end = intake.start;
+                if at == 0 && end == intake.end && packet.len() == INPUT_LEN {
+                    mem::swap(&mut intake.input, packet);
+                    (intake.start, intake.end) = (0, 0);
+                    return;
+                }
+                if packet.len() < end - at {
+                    packet.resize((end - at).max(INPUT_LEN), 0);
+                }
+                packet[..end - at].copy_from_slice(&intake.input[at..end]);
+            }
+            Body::Packet { intake, packet: message } => {
+                let spare = mem::replace(packet, message);
+                intake.give_spare(spare);
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+use super::*;
+use alloc::vec;
+use alloc::vec::Vec;
+use stoop_wire::{
+    BindingId, CallNumber, HEADER_LEN, Header, HeaderError, Kind, LaneId, RefusalCode, STREAM_FRAGMENT,
+};
+
+const BOUNDS: Bounds = Bounds { long: Kind::Call, message_max: 1 << 20, announced_max: 3 << 20, lanes: 8 };
+
+fn header(lane: u16, number: u32, len: usize) -> Header {
+    let mut header = Header::bare(Kind::Call, BindingId(9), LaneId(lane), CallNumber(number));
+    header.message_len = len as u32;
+    header
+}
+
+/// A message whose bytes can be told from those of others.
+fn packet(lane: u16, len: usize) -> Vec<u8> {
+    let mut packet = vec![0; HEADER_LEN];
+    packet.extend((0..len).map(|i| (i / 7) as u8 ^ lane as u8));
+    packet
+}
+
+/// The fragments of a message as they travel.
+fn fragments(lane: u16, number: u32, len: usize) -> Vec<Vec<u8>> {
+    let mut packet = packet(lane, len);
+    let mut departure = Departure::new(header(lane, number, len), &mut packet);
+    let mut fragments = vec![];
+    while !departure.is_done() {
+        let mut fragment = vec![];
+        loop {
+            let mut room = [0; HEADER_LEN];
+            let piece = departure.pieces(&packet, &mut room).concat();
+            // In steps, as a slow stream takes it.
+            let step = piece.len().min(20_000);
+            fragment.extend_from_slice(&piece[..step]);
+            departure.advance(step);
+            if departure.is_between_fragments() {
+                break;
+            }
+        }
+        fragments.push(fragment);
+    }
+    fragments
+}
+
+fn whole(lane: u16, number: u32, len: usize) -> Vec<u8> {
+    fragments(lane, number, len).concat()
+}
+
+#[derive(Debug, PartialEq)]
+enum Seen {
+    Message(u16, u32, Vec<u8>),
+    NotTaken(u16, RefusalCode),
+}
+
+/// Feeds a stream in pieces of at most `step` bytes.
+fn feed(intake: &mut Intake, stream: &[u8], step: usize) -> Result<Vec<Seen>, Violation> {
+    let mut seen = vec![];
+    let mut rest = stream;
+    while !rest.is_empty() {
+        let space = intake.space();
+        let len = space.len().min(step).min(rest.len());
+        assert!(len > 0, "there is always space");
+        space[..len].copy_from_slice(&rest[..len]);
+        rest = &rest[len..];
+        intake.received(len);
+        while let Some(arrival) = intake.poll()? {
+            seen.push(match arrival {
+                Arrival::Message(message) => {
+                    let header = message.header;
+                    let payload = message.payload().to_vec();
+                    let mut taken = vec![0; Intake::BUFFER_LEN];
+                    message.take(&mut taken);
+                    assert_eq!(taken[HEADER_LEN..HEADER_LEN + payload.len()], payload);
+                    assert_eq!(taken[..HEADER_LEN], header.to_bytes());
+                    Seen::Message(header.lane.0, header.number.0, payload)
+                }
+                Arrival::NotTaken(header, why) => Seen::NotTaken(header.lane.0, why),
+            });
+        }
+    }
+    Ok(seen)
+}
+
+fn message(lane: u16, number: u32, len: usize) -> Seen {
+    Seen::Message(lane, number, packet(lane, len)[HEADER_LEN..].to_vec())
+}
+
+#[test]
+fn messages_of_all_lengths_arrive_whatever_pieces_the_stream_is_in() {
+    let lens = [0, 1, 31, 32, 1440, 16_351, 16_352, 16_353, STREAM_FRAGMENT, STREAM_FRAGMENT + 1, 300_000];
+    let stream: Vec<u8> = lens.iter().zip(1..).flat_map(|(len, number)| whole(3, number, *len)).collect();
+    let expected: Vec<Seen> = lens.iter().zip(1..).map(|(len, number)| message(3, number, *len)).collect();
+    for step in [1, 7, 32, 33, 1000, 16_384, usize::MAX] {
+        let mut intake = Intake::new(BOUNDS);
+        assert_eq!(feed(&mut intake, &stream, step).unwrap(), expected, "in pieces of {step}");
+        assert!(intake.is_at_rest());
+    }
+}
+
+#[test]
+fn messages_of_other_lanes_arrive_between_the_fragments_of_a_long_one() {
+    let (long, longer) = (fragments(1, 1, 150_000), fragments(2, 1, 200_000));
+    let mut stream = vec![];
+    stream.extend_from_slice(&long[0]);
+    stream.extend(whole(0, 1, 10));
+    stream.extend_from_slice(&longer[0]);
+    stream.extend_from_slice(&long[1]);
+    stream.extend(whole(0, 2, 2000));
+    stream.extend_from_slice(&longer[1]);
+    stream.extend_from_slice(&long[2]);
+    stream.extend(longer[2..].concat());
+    for step in [100, 5000, usize::MAX] {
+        let seen = feed(&mut Intake::new(BOUNDS), &stream, step).unwrap();
+        let expected =
+            [message(0, 1, 10), message(0, 2, 2000), message(1, 1, 150_000), message(2, 1, 200_000)];
+        assert_eq!(seen, expected);
+    }
+}
+
+#[test]
+fn a_message_that_arrives_alone_is_taken_without_a_copy() {
+    let mut intake = Intake::new(BOUNDS);
+    let stream = whole(1, 1, 100);
+    intake.space()[..stream.len()].copy_from_slice(&stream);
+    let place = intake.space().as_ptr();
+    intake.received(stream.len());
+    let Some(Arrival::Message(message)) = intake.poll().unwrap() else { panic!("a message") };
+    let mut packet = vec![0; Intake::BUFFER_LEN];
+    message.take(&mut packet);
+    assert_eq!(packet.as_ptr(), place);
+}
+
+#[test]
+fn a_message_too_long_is_passed_over_and_the_next_one_taken() {
+    let len = BOUNDS.message_max + 1;
+    let stream = [whole(1, 1, len), whole(1, 2, 5)].concat();
+    let seen = feed(&mut Intake::new(BOUNDS), &stream, 10_000).unwrap();
+    assert_eq!(seen, [Seen::NotTaken(1, RefusalCode::MessageTooLarge), message(1, 2, 5)]);
+}
+
+#[test]
+fn incomplete_messages_together_are_bounded() {
+    let mut intake = Intake::new(BOUNDS);
+    let begun: Vec<u8> = (0..4).flat_map(|lane| fragments(lane, 1, 1 << 20)[0].clone()).collect();
+    let seen = feed(&mut intake, &begun, 10_000).unwrap();
+    assert_eq!(seen, [Seen::NotTaken(3, RefusalCode::Overloaded)]);
+    // What has been given up makes room again.
+    let others = [whole(0, 2, 0), whole(5, 1, 1 << 20)].concat();
+    assert_eq!(feed(&mut intake, &others, 10_000).unwrap(), [message(0, 2, 0), message(5, 1, 1 << 20)]);
+}
+
+#[test]
+fn memory_follows_what_has_arrived_and_not_what_is_announced() {
+    let bounds = Bounds { message_max: 1 << 30, announced_max: 1 << 30, ..BOUNDS };
+    let mut intake = Intake::new(bounds);
+    let mut stream = header(0, 1, 1 << 30).to_bytes().to_vec();
+    stream.extend([0; 10]);
+    feed(&mut intake, &stream, usize::MAX).unwrap();
+    assert!(intake.bytes_held() < 100_000, "{}", intake.bytes_held());
+}
+
+#[test]
+fn a_lane_may_give_its_message_up_for_the_next_one() {
+    let given_up = fragments(1, 1, 150_000);
+    let stream = [given_up[0].clone(), given_up[1].clone(), whole(1, 2, 90_000)].concat();
+    assert_eq!(feed(&mut Intake::new(BOUNDS), &stream, 9_999).unwrap(), [message(1, 2, 90_000)]);
+}
+
+#[test]
+fn fragments_that_do_not_continue_their_message_are_violations() {
+    let all = fragments(1, 5, 200_000);
+    let altered = |alter: fn(&mut Header)| {
+        let mut next = Header::from_bytes(all[1][..HEADER_LEN].try_into().unwrap()).unwrap();
+        alter(&mut next);
+        [all[0].clone(), next.to_bytes().to_vec()].concat()
+    };
+    let streams = [
+        ("a gap", [all[0].clone(), all[2].clone()].concat()),
+        ("an overlap", [all[0].clone(), all[1].clone(), all[1].clone()].concat()),
+        ("no beginning", all[1].clone()),
+        ("another length", altered(|header| header.message_len += 1)),
+        ("another procedure", altered(|header| header.procedure += 1)),
+        ("another number", altered(|header| header.number.0 += 1)),
+        ("another binding", altered(|header| header.binding.0 += 1)),
+        ("a second beginning", [all[0].clone(), all[0].clone()].concat()),
+        ("an empty piece", altered(|header| header.offset = header.message_len)),
+    ];
+    for (what, stream) in streams {
+        let seen = feed(&mut Intake::new(BOUNDS), &stream, 4096);
+        assert_eq!(seen, Err(Violation::Fragment(LaneId(1))), "{what}");
+    }
+}
+
+#[test]
+fn what_no_peer_may_send_is_a_violation() {
+    let refused =
+        |header: Header| feed(&mut Intake::new(BOUNDS), &header.to_bytes(), usize::MAX).unwrap_err();
+    assert_eq!(refused(header(8, 1, 0)), Violation::Lane(LaneId(8)));
+    assert_eq!(refused(Header { kind: Kind::Bind, ..header(0, 1, 1441) }), Violation::Length(Kind::Bind));
+    assert_eq!(refused(Header { kind: Kind::Result, ..header(0, 1, 1441) }), Violation::Length(Kind::Result));
+    let beyond = Header { offset: 10, ..header(0, 1, 9) };
+    assert_eq!(refused(beyond), Violation::Header(HeaderError::OffsetBeyondMessage));
+    let garbage = feed(&mut Intake::new(BOUNDS), &[0x47; 64], usize::MAX).unwrap_err();
+    assert_eq!(garbage, Violation::Header(HeaderError::Magic(0x47)));
+}
+
+#[test]
+fn no_bytes_make_it_panic_or_hold_much_more_than_has_arrived() {
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = move || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    };
+    for _ in 0..2_000 {
+        let mut stream: Vec<u8> = (0..4)
+            .flat_map(|_| {
+                let len = [0, 100, 20_000, 150_000][next() as usize % 4];
+                fragments(next() as u16 % 4, next() as u32 % 3, len)
+            })
+            .flatten()
+            .collect();
+        for _ in 0..next() % 4 {
+            let at = next() as usize % stream.len().min(200_000);
+            stream[at] ^= 1 << (next() % 8);
+        }
+        let mut intake = Intake::new(BOUNDS);
+        let _ = feed(&mut intake, &stream, 1 + next() as usize % 70_000);
+        assert!(intake.bytes_held() <= 2 * stream.len() + 200_000, "{}", intake.bytes_held());
+    }
+}
