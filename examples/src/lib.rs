@@ -3,3 +3,8 @@
 
 pub mod greeter;
 pub mod kv;
+
+/// The programs in the README, so that they are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;
