@@ -34,6 +34,8 @@ pub struct Lane {
     number: CallNumber,
     /// Times that it was sent.
     transmissions: u32,
+    /// The server has said that it has it.
+    acknowledged: bool,
     outstanding: Option<Outstanding>,
     path: RoundTrip,
     jitter: Jitter,
@@ -54,6 +56,8 @@ struct Outstanding {
     unanswered: u32,
     /// The server's port was found closed this often since the server was last heard.
     unreachable: u32,
+    /// A challenge has been answered since something was last sent because of a timeout.
+    proven: bool,
     next: Instant,
 }
 
@@ -138,6 +142,7 @@ impl Lane {
             lane,
             number: CallNumber::ZERO,
             transmissions: 0,
+            acknowledged: false,
             outstanding: None,
             path,
             jitter: Jitter::new(seed ^ u64::from(lane.0) << 17),
@@ -161,6 +166,7 @@ impl Lane {
         let message_len = u32::try_from(packet.len() - HEADER_LEN).expect("messages are shorter than 4 GiB");
         self.number = self.number.next();
         self.transmissions = 1;
+        self.acknowledged = false;
         self.counters.calls += 1;
         // Differs from Firefly §3.1.3, which registers the call while the packet is on the wire: on one machine the
         // result can be here first.
@@ -173,6 +179,7 @@ impl Lane {
             heard: now,
             unanswered: 0,
             unreachable: 0,
+            proven: false,
             next: (now + self.path.timeout()).min(deadline),
         });
         self.stamp(now, deadline, procedure, message_len, packet);
@@ -194,7 +201,8 @@ impl Lane {
         let for_this_call =
             header.binding == self.binding && header.lane == self.lane && header.number == self.number;
         if !for_this_call
-            || header.kind == Kind::Result && header.payload_len(usize::MAX) != Ok(payload.len())
+            || header.kind == Kind::Result
+                && (header.offset, header.message_len as usize) != (0, payload.len())
         {
             return self.ignore();
         }
@@ -211,12 +219,18 @@ impl Lane {
             }
             Step::Become(state) => {
                 call.state = state;
+                self.acknowledged = true;
                 call.heard = now;
                 call.unanswered = 0;
                 call.next = self.jitter.after(now, PROBE_INTERVAL).min(call.deadline);
                 Heard::Progress
             }
+            // Once until the next timeout: where a network changes our address with every packet, or repeats them, two
+            // packets for each challenge would never end.
+            Step::Prove if call.proven => self.ignore(),
             Step::Prove => {
+                call.proven = true;
+                self.transmissions += 1;
                 let cookie = header.challenge().expect("challenges carry a cookie");
                 Heard::Prove(header.with_challenge(Kind::Proof, cookie).to_bytes())
             }
@@ -260,6 +274,7 @@ impl Lane {
         if now >= call.deadline {
             return Due::GiveUp(Lost::DeadlinePassed);
         }
+        call.proven = false;
         let due = match call.state.on_timeout() {
             Kind::Call => {
                 self.transmissions += 1;
@@ -311,6 +326,11 @@ impl Lane {
     /// Times that the latest call was sent, ended or not.
     pub fn last_transmissions(&self) -> u32 {
         self.transmissions
+    }
+
+    /// Whether the server has said of the latest call, ended or not, that it has it.
+    pub fn last_was_acknowledged(&self) -> bool {
+        self.acknowledged
     }
 
     /// Starts counting anew, when what was counted has been added up elsewhere.

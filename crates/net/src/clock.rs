@@ -19,6 +19,13 @@ pub fn coarse_now_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::MonotonicCoarse))
 }
 
+/// How long this machine has been asleep (suspended) since it started: the monotonic clock stands still meanwhile, the
+/// rest of the world does not (CLOCK_BOOTTIME). Exact to the time between two readings.
+pub fn asleep_ns() -> u64 {
+    let awake = now_ns();
+    nanoseconds(clock_gettime(ClockId::Boottime)).saturating_sub(awake)
+}
+
 /// The monotonic clock starts at 0 with the kernel: 584 years fit.
 #[inline]
 fn nanoseconds(time: Timespec) -> u64 {
@@ -33,6 +40,12 @@ mod tests {
     fn clock_does_not_go_back() {
         let earlier = now_ns();
         assert!(earlier > 0 && now_ns() >= earlier);
+    }
+
+    #[test]
+    fn a_machine_that_runs_a_test_is_not_asleep_meanwhile() {
+        let before = asleep_ns();
+        assert!(asleep_ns().saturating_sub(before) < 10_000_000_000);
     }
 
     #[test]

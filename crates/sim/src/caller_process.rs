@@ -5,6 +5,7 @@ use crate::ledger::CallId;
 use crate::server_process::{ERRAND_LEN, Errand, Manner, interface};
 use crate::{Address, Sabotage, Side, Sim, Told};
 use core::time::Duration;
+use std::rc::Rc;
 use stoop_exchange::binder::{BindStep, Binder, Bound};
 use stoop_exchange::caller::{Due, Heard, Lane};
 use stoop_exchange::{Instant, RoundTrip};
@@ -29,7 +30,7 @@ pub(crate) struct CallerProcess {
     pub(crate) up: bool,
     pub(crate) host: u16,
     pub(crate) threads: Vec<Thread>,
-    binding: Option<Bound>,
+    binding: Option<Rc<Bound>>,
     generation: Generation,
     binder: Option<Binder>,
     path: RoundTrip,
@@ -41,8 +42,7 @@ pub(crate) struct CallerProcess {
 #[derive(Debug)]
 struct OwnLane {
     generation: Generation,
-    /// The start of the server that gave the binding.
-    incarnation: u64,
+    bound: Rc<Bound>,
     lane: Lane,
 }
 
@@ -66,12 +66,20 @@ struct Call {
     may_have_run: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Stage {
-    /// Waits for a binding. If it was sent before, it matters to which start of the server, and when first.
-    Waiting { sent: Option<(u64, Instant)> },
+    /// Waits for a binding. If it was sent before on one that the server did not know, it matters when.
+    Waiting { sent: Option<Sent> },
     /// Sent on the thread's lane.
     Calling { first_sent: Instant },
+}
+
+/// How a call was sent on a binding that was lost.
+#[derive(Clone, Debug)]
+struct Sent {
+    on: Rc<Bound>,
+    first: Instant,
+    acknowledged: bool,
 }
 
 impl Sim {
@@ -238,7 +246,7 @@ impl Sim {
                 let process = &mut self.callers[caller];
                 process.path = path;
                 process.binder = None;
-                process.binding = Some(bound);
+                process.binding = Some(Rc::new(bound));
                 process.generation += 1;
                 process.next_lane = 0;
                 process.retired.clear();
@@ -268,7 +276,7 @@ impl Sim {
     /// Ends the call of a thread that waits for a binding. If it was never sent, it did not run.
     fn stop_waiting(&mut self, at: ThreadId) {
         let call = self.callers[at.caller].threads[at.thread].call.as_ref();
-        match call.map(|call| call.stage) {
+        match call.map(|call| &call.stage) {
             Some(Stage::Waiting { sent: None }) => self.end_call(at, Told::DidNotRun),
             Some(Stage::Waiting { sent: Some(_) }) => self.end_call(at, Told::Unknown),
             Some(Stage::Calling { .. }) | None => {}
@@ -282,26 +290,20 @@ impl Sim {
         }
     }
 
-    /// The rule of the unknown outcome: may a call that was answered "unknown binding" be sent under another binding?
-    ///
-    /// If the server is still the one to which it was sent, then the server has released the binding, and that only
-    /// after hearing nothing on it for its silence limit. A call that was first sent later than that limit ago had not
-    /// arrived before the release, and whatever arrives after it does not run.
+    /// A binding has been granted: may a call that the server refused under another one be sent under this?
     fn binding_is_there(&mut self, at: ThreadId) {
         let process = &mut self.callers[at.caller];
-        let Some(Call { stage: Stage::Waiting { sent }, idempotent, .. }) = process.threads[at.thread].call
+        let Some(Call { stage: Stage::Waiting { sent }, idempotent, .. }) = &process.threads[at.thread].call
         else {
             return;
         };
+        let (sent, idempotent) = (sent.clone(), *idempotent);
         let bound = process.binding.as_ref().expect("it is there");
-        let may_be_sent = match sent {
-            None => true,
-            Some(_) if self.sabotage == Sabotage::ResendAnyway => true,
-            Some((incarnation, first_sent)) => {
-                let young = self.now.since(first_sent) < bound.silence;
-                incarnation == bound.incarnation && (young || self.sabotage == Sabotage::ResendHoweverOld)
-            }
-        };
+        let may_be_sent = sent.as_ref().is_none_or(|sent| match self.sabotage {
+            Sabotage::ResendAnyway => true,
+            Sabotage::ResendHoweverOld => sent.on.incarnation == bound.incarnation,
+            _ => bound.shows_not_run(&sent.on, sent.first, self.now, sent.acknowledged),
+        });
         if let Some(call) = &mut process.threads[at.thread].call {
             call.may_have_run |= !may_be_sent;
         }
@@ -333,7 +335,7 @@ impl Sim {
                 self.report.lanes_opened = self.report.lanes_opened.max(usize::from(number) + 1);
                 let mut lane = Lane::new(bound.binding, LaneId(number), process.path, self.random.bits());
                 lane.set_silence_limit(self.scenario.silence_limit);
-                OwnLane { generation, incarnation: bound.incarnation, lane }
+                OwnLane { generation, bound: Rc::clone(bound), lane }
             }
         };
         process.threads[at.thread].own = Some(own);
@@ -423,7 +425,8 @@ impl Sim {
         let thread = &mut process.threads[at.thread];
         let (Some(own), Some(call)) = (thread.own.take(), &mut thread.call) else { return };
         let Stage::Calling { first_sent } = call.stage else { return };
-        call.stage = Stage::Waiting { sent: Some((own.incarnation, first_sent)) };
+        let acknowledged = own.lane.last_was_acknowledged();
+        call.stage = Stage::Waiting { sent: Some(Sent { on: own.bound, first: first_sent, acknowledged }) };
         self.report.unknown_bindings += 1;
         if process.generation == own.generation {
             process.binding = None;

@@ -136,6 +136,40 @@ fn a_challenge_is_answered_by_its_cookie() {
 }
 
 #[test]
+fn a_storm_of_challenges_is_answered_once_between_two_timeouts() {
+    let (mut lane, mut packet) = calling();
+    let challenge = from_server(Kind::Challenge, lane.number())
+        .with_challenge(Kind::Challenge, stoop_wire::Challenge(1))
+        .to_bytes();
+    for _ in 0..3 {
+        assert!(matches!(lane.handle_packet(at(1), &challenge), Heard::Prove(_)));
+        for _ in 0..10 {
+            assert_eq!(lane.handle_packet(at(1), &challenge), Heard::Ignored);
+        }
+        assert_eq!(lane.handle_timeout(lane.next_timeout(), &mut packet), Due::Retransmit);
+    }
+}
+
+#[test]
+fn a_challenged_call_was_sent_twice_and_teaches_no_round_trip() {
+    let (mut lane, _) = calling();
+    let before = lane.path().timeout();
+    let challenge = from_server(Kind::Challenge, lane.number());
+    let challenge = challenge.with_challenge(Kind::Challenge, stoop_wire::Challenge(1)).to_bytes();
+    lane.handle_packet(at(100), &challenge);
+    lane.handle_packet(at(200), &from_server(Kind::Result, lane.number()).to_bytes());
+    assert_eq!((lane.path().timeout(), lane.counters().fast, lane.last_transmissions()), (before, 0, 2));
+}
+
+#[test]
+fn a_part_of_a_result_is_not_taken_for_the_whole() {
+    let (mut lane, _) = calling();
+    let part = Header { message_len: 10, offset: 5, ..from_server(Kind::Result, lane.number()) };
+    let packet = [&part.to_bytes()[..], &[0; 5]].concat();
+    assert_eq!(lane.handle_packet(at(1), &packet), Heard::Ignored);
+}
+
+#[test]
 fn a_retransmitted_call_does_not_teach_a_round_trip() {
     let (mut lane, mut packet) = calling();
     let before = lane.path().timeout();

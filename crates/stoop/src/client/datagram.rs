@@ -41,6 +41,8 @@ struct Session {
     bound: Bound,
     path: RoundTrip,
     company: Company,
+    /// How long this machine had been asleep when the binding was granted.
+    asleep_ns: u64,
     numbers: Mutex<LaneNumbers>,
 }
 
@@ -81,10 +83,7 @@ enum Ended {
     /// As the caller is to be told.
     With(CallError),
     /// The server does not know the binding.
-    Unbound {
-        /// Times that the call was sent.
-        transmissions: u32,
-    },
+    Unbound,
 }
 
 fn now() -> Instant {
@@ -287,7 +286,8 @@ fn grant(
     };
     let company = Company::of(&own, &crate::from_wire(&bound.host));
     let path = binder.path();
-    Ok((Session { generation, bound, path, company, numbers: Mutex::default() }, socket))
+    let asleep_ns = stoop_net::clock::asleep_ns();
+    Ok((Session { generation, bound, path, company, asleep_ns, numbers: Mutex::default() }, socket))
 }
 
 impl Held<'_> {
@@ -337,16 +337,19 @@ impl Held<'_> {
         len: usize,
     ) -> Result<(), CallError> {
         let mut sent = begun;
+        let mut may_have_run = false;
         loop {
             match ended {
                 Ended::With(error) => {
                     if matches!(error, CallError::Unknown { .. }) {
                         self.retire();
                     }
-                    return Err(error);
+                    // Not this time; but it is idempotent, and was sent before to a server that has forgotten.
+                    let not_run = matches!(error, CallError::NotSent(_) | CallError::Refused(_));
+                    return Err(if may_have_run && not_run { self.forgotten(begun) } else { error });
                 }
-                Ended::Unbound { transmissions } => {
-                    self.rebind(procedure, deadline, begun, sent, transmissions)?
+                Ended::Unbound => {
+                    may_have_run |= !self.rebind(procedure, deadline, begun, sent)?;
                 }
             }
             sent = now();
@@ -358,31 +361,39 @@ impl Held<'_> {
     }
 
     /// Gets a new binding for a call that the server refused because it does not know the old one, if the call may be
-    /// sent again.
+    /// sent again. Tells whether it has certainly not run.
     fn rebind(
         &mut self,
         procedure: u16,
         deadline: Instant,
         begun: Instant,
         sent: Instant,
-        transmissions: u32,
-    ) -> Result<(), CallError> {
-        let lost = Arc::clone(&self.lane().session);
-        let unknown = || CallError::Unknown {
-            transmissions,
+    ) -> Result<bool, CallError> {
+        let lane = self.lane();
+        let lost = Arc::clone(&lane.session);
+        let acknowledged = lane.exchange.last_was_acknowledged();
+        // A call that needed a retransmission may have been out while this machine slept and its server did not.
+        let slept = match lane.exchange.last_transmissions() {
+            1 => 0,
+            _ => stoop_net::clock::asleep_ns().saturating_sub(lost.asleep_ns),
+        };
+        let Ok(session) = self.binding.rebind(&lost, deadline) else { return Err(self.forgotten(begun)) };
+        let since = now() + Duration::from_nanos(slept);
+        let not_run = session.bound.shows_not_run(&lost.bound, sent, since, acknowledged);
+        if !not_run && !self.binding.interface.procedures[usize::from(procedure)].idempotent {
+            return Err(self.forgotten(begun));
+        }
+        self.binding.renew(&mut self.place)?;
+        Ok(not_run)
+    }
+
+    /// The server may have run the call, and does not know any more.
+    fn forgotten(&mut self, begun: Instant) -> CallError {
+        CallError::Unknown {
+            transmissions: self.lane().exchange.last_transmissions(),
             waited: now().since(begun),
             cause: UnknownCause::ServerRestarted,
-        };
-        let session = self.binding.rebind(&lost, deadline).map_err(|_| unknown())?;
-        // A server that has not been restarted has released the binding because it was silent, before this call was
-        // sent: it cannot have run it. One that was before it may have.
-        let same_server = session.bound.incarnation == lost.bound.incarnation;
-        let not_run = same_server && now().since(sent) < lost.bound.silence;
-        let idempotent = self.binding.interface.procedures[usize::from(procedure)].idempotent;
-        if !not_run && !idempotent {
-            return Err(unknown());
         }
-        self.binding.renew(&mut self.place)
     }
 
     /// The server may still be running this lane's call, and would let the next one wait: the thread goes on with
@@ -481,9 +492,7 @@ impl DatagramLane {
     fn heard(&mut self, heard: Heard, received: usize, len: usize) -> Result<(), Ended> {
         let detail = || String::from_utf8_lossy(&self.result[HEADER_LEN..received]).into_owned();
         match heard {
-            Heard::Refused(RefusalCode::UnknownBinding) => {
-                Err(Ended::Unbound { transmissions: self.exchange.last_transmissions() })
-            }
+            Heard::Refused(RefusalCode::UnknownBinding) => Err(Ended::Unbound),
             Heard::Refused(code) => Err(Ended::With(CallError::Refused(Refusal { code, detail: detail() }))),
             Heard::Failed(code) => Err(Ended::With(CallError::Failed(Failure { code, detail: detail() }))),
             Heard::Prove(proof) => {
