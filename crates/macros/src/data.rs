@@ -136,6 +136,7 @@ impl<'a> Part<'a> {
 fn record(item: &DeriveInput, fields: &Fields, stub: &TokenStream, mistakes: &mut Mistakes) -> TokenStream {
     let parts = Part::all(fields, mistakes);
     let layouts = parts.iter().map(|part| part.layout(stub));
+    let charge = charge(parts.len(), stub);
     let encoded = parts.iter().map(|part| {
         let member = &part.member;
         part.encode(quote!(&self.#member), stub)
@@ -150,19 +151,22 @@ fn record(item: &DeriveInput, fields: &Fields, stub: &TokenStream, mistakes: &mu
         #[inline]
         fn encode(&self, writer: &mut #stub::Writer<'_>) {
             if <Self as #stub::Data>::LAYOUT.is_fixed() {
-                writer.fixed(self)
-            } else {
+                writer.fixed(self);
+            } else if writer.enter(#charge) {
                 #(#encoded)*
+                writer.leave(#charge);
             }
         }
 
         #[inline]
         fn decode(reader: &mut #stub::Reader<'_>) -> ::core::result::Result<Self, #stub::DecodeError> {
             if <Self as #stub::Data>::LAYOUT.is_fixed() {
-                reader.fixed()
-            } else {
-                ::core::result::Result::Ok(Self { #(#decoded),* })
+                return reader.fixed();
             }
+            reader.enter(#charge)?;
+            let value = Self { #(#decoded),* };
+            reader.leave(#charge);
+            ::core::result::Result::Ok(value)
         }
 
         #described
@@ -276,6 +280,8 @@ fn plain(name: &str, variants: &[(&Variant, Vec<Part<'_>>)], stub: &TokenStream)
 /// An enum that is the number of a variant, and what the variant holds.
 fn tagged(name: &str, variants: &[(&Variant, Vec<Part<'_>>)], stub: &TokenStream) -> TokenStream {
     let numbers = numbers(variants);
+    // A build without optimisation has a place for the fields of every variant.
+    let charge = charge(variants.iter().map(|(_, parts)| parts.len()).sum(), stub);
     let encoded = variants.iter().zip(&numbers).map(|((variant, parts), number)| {
         let ident = quote_ident(variant);
         let members = parts.iter().map(|part| &part.member);
@@ -292,24 +298,35 @@ fn tagged(name: &str, variants: &[(&Variant, Vec<Part<'_>>)], stub: &TokenStream
     let decoded = variants.iter().zip(&numbers).map(|((variant, parts), number)| {
         let ident = quote_ident(variant);
         let fields = parts.iter().map(|part| part.decode(stub));
-        quote!(#number => ::core::result::Result::Ok(Self::#ident { #(#fields),* }),)
+        quote!(#number => Self::#ident { #(#fields),* },)
     });
     quote! {
         const LAYOUT: #stub::Layout = #stub::Layout::variable(4);
 
         #[inline]
         fn encode(&self, writer: &mut #stub::Writer<'_>) {
-            match self { #(#encoded)* }
+            if writer.enter(#charge) {
+                match self { #(#encoded)* }
+                writer.leave(#charge);
+            }
         }
 
         #[inline]
         fn decode(reader: &mut #stub::Reader<'_>) -> ::core::result::Result<Self, #stub::DecodeError> {
-            match reader.fixed::<u32>()? {
+            reader.enter(#charge)?;
+            let value = match reader.fixed::<u32>()? {
                 #(#decoded)*
-                found => ::core::result::Result::Err(#stub::DecodeError::BadVariant { name: #name, found }),
-            }
+                found => return ::core::result::Result::Err(#stub::DecodeError::BadVariant { name: #name, found }),
+            };
+            reader.leave(#charge);
+            ::core::result::Result::Ok(value)
         }
     }
+}
+
+/// What a type of so many fields is charged for the stack that its marshaling takes.
+fn charge(fields: usize, stub: &TokenStream) -> TokenStream {
+    quote!(const { #stub::limits::stack_charge::<Self>(#fields) })
 }
 
 fn numbers(variants: &[(&Variant, Vec<Part<'_>>)]) -> Vec<Literal> {

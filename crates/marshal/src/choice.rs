@@ -1,5 +1,6 @@
 //! `Option` and `Result`: a flag byte, then the value it announces.
 
+use crate::limits::stack_charge;
 use crate::scalar::flag;
 use crate::{Data, DecodeError, Description, Layout, Reader, Writer};
 
@@ -9,14 +10,23 @@ impl<T: Data> Data for Option<T> {
     #[inline]
     fn encode(&self, writer: &mut Writer<'_>) {
         writer.fixed(&self.is_some());
-        if let Some(value) = self {
+        if let Some(value) = self
+            && writer.enter(stack_charge::<Self>(1))
+        {
             value.encode(writer);
+            writer.leave(stack_charge::<Self>(1));
         }
     }
 
     #[inline]
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        if flag(reader.fixed()?)? { Ok(Some(T::decode(reader)?)) } else { Ok(None) }
+        if !flag(reader.fixed()?)? {
+            return Ok(None);
+        }
+        reader.enter(stack_charge::<Self>(1))?;
+        let value = T::decode(reader)?;
+        reader.leave(stack_charge::<Self>(1));
+        Ok(Some(value))
     }
 
     fn describe(description: &mut Description) {
@@ -30,15 +40,22 @@ impl<T: Data, E: Data> Data for Result<T, E> {
     #[inline]
     fn encode(&self, writer: &mut Writer<'_>) {
         writer.fixed(&self.is_err());
-        match self {
-            Ok(value) => value.encode(writer),
-            Err(error) => error.encode(writer),
+        if writer.enter(stack_charge::<Self>(2)) {
+            match self {
+                Ok(value) => value.encode(writer),
+                Err(error) => error.encode(writer),
+            }
+            writer.leave(stack_charge::<Self>(2));
         }
     }
 
     #[inline]
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        if flag(reader.fixed()?)? { Ok(Err(E::decode(reader)?)) } else { Ok(Ok(T::decode(reader)?)) }
+        let is_error = flag(reader.fixed()?)?;
+        reader.enter(stack_charge::<Self>(2))?;
+        let value = if is_error { Err(E::decode(reader)?) } else { Ok(T::decode(reader)?) };
+        reader.leave(stack_charge::<Self>(2));
+        Ok(value)
     }
 
     fn describe(description: &mut Description) {

@@ -3,43 +3,50 @@
 use core::hash::{BuildHasher, Hash};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use crate::limits::stack_charge;
 use crate::{Data, DecodeError, Description, Layout, Reader, Writer};
 
-/// Reads the count of a collection whose entries `E` take `min` bytes each, and charges for them. Hash tables are up to
-/// twice as large as what is in them, and trees have nodes that may be half empty.
-fn counted<E>(reader: &mut Reader<'_>, min: usize) -> Result<usize, DecodeError> {
-    let count = reader.count(min)?;
-    reader.charge(count, 2 * size_of::<E>() + 2 * size_of::<usize>())?;
-    Ok(count)
+/// Charges for a hash table of entries `E`, with a byte of control each: a power of two of them, 7/8 full at most.
+fn charge_table<E>(reader: &mut Reader<'_>, count: usize) -> Result<(), DecodeError> {
+    reader.charge(1, if count > 0 { 64 } else { 0 })?;
+    reader.charge(16 * count / 7 + 8, if count > 0 { size_of::<E>() + 1 } else { 0 })
+}
+
+/// Charges for a tree of entries `E`: nodes have room for 11, and at least 5 except for the root.
+pub(crate) fn charge_tree<E>(reader: &mut Reader<'_>, count: usize) -> Result<(), DecodeError> {
+    let node = 11 * size_of::<E>() + 16 * size_of::<usize>();
+    reader.charge(count.div_ceil(5), node)
 }
 
 macro_rules! maps {
-    ($($map:ident <K, V $(, $hasher:ident)?> where K: [$($bound:tt)*];)*) => {$(
+    ($($map:ident <K, V $(, $hasher:ident)?> where K: [$($bound:tt)*], $charge:ident, |$size:ident| $empty:expr;)*) => {$(
         impl<K: Data + $($bound)*, V: Data $(, $hasher: BuildHasher + Default + 'static)?> Data for $map<K, V $(, $hasher)?> {
             const LAYOUT: Layout = Layout::variable(4);
 
             fn encode(&self, writer: &mut Writer<'_>) {
                 writer.count(self.len());
-                writer.nested::<(K, V)>(|writer| {
+                if writer.enter(stack_charge::<(K, V)>(2)) {
                     for (key, value) in self {
                         key.encode(writer);
                         value.encode(writer);
                     }
-                });
+                    writer.leave(stack_charge::<(K, V)>(2));
+                }
             }
 
             fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-                let count = counted::<(K, V)>(reader, K::LAYOUT.min() + V::LAYOUT.min())?;
-                reader.nested::<(K, V), _>(|reader| {
-                    let mut map = Self::default();
-                    for _ in 0..count {
-                        let key = K::decode(reader)?;
-                        if map.insert(key, V::decode(reader)?).is_some() {
-                            return Err(DecodeError::Duplicate);
-                        }
+                let $size = reader.count(K::LAYOUT.min() + V::LAYOUT.min())?;
+                $charge::<(K, V)>(reader, $size)?;
+                reader.enter(stack_charge::<(K, V)>(2))?;
+                let mut map: Self = $empty;
+                for _ in 0..$size {
+                    let key = K::decode(reader)?;
+                    if map.insert(key, V::decode(reader)?).is_some() {
+                        return Err(DecodeError::Duplicate);
                     }
-                    Ok(map)
-                })
+                }
+                reader.leave(stack_charge::<(K, V)>(2));
+                Ok(map)
             }
 
             fn describe(description: &mut Description) {
@@ -50,35 +57,37 @@ macro_rules! maps {
 }
 
 maps! {
-    BTreeMap<K, V> where K: [Ord];
-    HashMap<K, V, S> where K: [Eq + Hash];
+    BTreeMap<K, V> where K: [Ord], charge_tree, |count| Self::new();
+    HashMap<K, V, S> where K: [Eq + Hash], charge_table, |count| Self::with_capacity_and_hasher(count, S::default());
 }
 
 macro_rules! sets {
-    ($($set:ident <T $(, $hasher:ident)?> where T: [$($bound:tt)*];)*) => {$(
+    ($($set:ident <T $(, $hasher:ident)?> where T: [$($bound:tt)*], $charge:ident, |$size:ident| $empty:expr;)*) => {$(
         impl<T: Data + $($bound)* $(, $hasher: BuildHasher + Default + 'static)?> Data for $set<T $(, $hasher)?> {
             const LAYOUT: Layout = Layout::variable(4);
 
             fn encode(&self, writer: &mut Writer<'_>) {
                 writer.count(self.len());
-                writer.nested::<T>(|writer| {
+                if writer.enter(stack_charge::<T>(1)) {
                     for value in self {
                         value.encode(writer);
                     }
-                });
+                    writer.leave(stack_charge::<T>(1));
+                }
             }
 
             fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-                let count = counted::<T>(reader, T::LAYOUT.min())?;
-                reader.nested::<T, _>(|reader| {
-                    let mut set = Self::default();
-                    for _ in 0..count {
-                        if !set.insert(T::decode(reader)?) {
-                            return Err(DecodeError::Duplicate);
-                        }
+                let $size = reader.count(T::LAYOUT.min())?;
+                $charge::<T>(reader, $size)?;
+                reader.enter(stack_charge::<T>(1))?;
+                let mut set: Self = $empty;
+                for _ in 0..$size {
+                    if !set.insert(T::decode(reader)?) {
+                        return Err(DecodeError::Duplicate);
                     }
-                    Ok(set)
-                })
+                }
+                reader.leave(stack_charge::<T>(1));
+                Ok(set)
             }
 
             fn describe(description: &mut Description) {
@@ -89,6 +98,6 @@ macro_rules! sets {
 }
 
 sets! {
-    BTreeSet<T> where T: [Ord];
-    HashSet<T, S> where T: [Eq + Hash];
+    BTreeSet<T> where T: [Ord], charge_tree, |count| Self::new();
+    HashSet<T, S> where T: [Eq + Hash], charge_table, |count| Self::with_capacity_and_hasher(count, S::default());
 }

@@ -14,11 +14,22 @@ pub const ALLOCATION_PER_BYTE: usize = 32;
 /// 2 MiB that a Rust thread has by default is left to the procedure and everything around it.
 pub const STACK_BUDGET: usize = 1536 * 1024;
 
-/// What a level of nesting costs beyond the values themselves: frames of a build without optimisation.
-const FRAME: usize = 1024;
+/// What the frames of a build take: without optimisation, every temporary has a place of its own.
+const BUILD: FrameSize = if cfg!(debug_assertions) {
+    FrameSize { base: 1536, field: 384, copies: 10 }
+} else {
+    FrameSize { base: 128, field: 48, copies: 5 }
+};
 
-/// Copies of a value that may be on the stack at once while it is on its way to the heap, without optimisation.
-const COPIES: usize = 6;
+/// An upper estimate of the stack that a function takes which makes a value.
+struct FrameSize {
+    /// For itself, in bytes.
+    base: usize,
+    /// For each field that it reads on the way, in bytes.
+    field: usize,
+    /// How many copies of the value there may be while it is on its way to its place.
+    copies: usize,
+}
 
 /// Bytes of heap that decoding a payload of `payload_len` bytes may take in all.
 #[inline(always)]
@@ -26,9 +37,10 @@ pub const fn allocation_budget(payload_len: usize) -> usize {
     ALLOCATION_FLOOR.saturating_add(payload_len.saturating_mul(ALLOCATION_PER_BYTE))
 }
 
-/// What following a pointer to a `T` is charged against [`STACK_BUDGET`]: both sides of a call charge the same, so that
-/// what could be sent can be received.
+/// What making a `T` of `fields` parts is charged against [`STACK_BUDGET`]. Both sides of a call charge the same, so that
+/// between builds of one kind, what could be sent can be received.
 #[inline(always)]
-pub const fn stack_charge<T>() -> usize {
-    size_of::<T>().saturating_mul(COPIES).saturating_add(FRAME)
+pub const fn stack_charge<T>(fields: usize) -> usize {
+    let FrameSize { base, field, copies } = BUILD;
+    base.saturating_add(fields.saturating_mul(field)).saturating_add(size_of::<T>().saturating_mul(copies))
 }

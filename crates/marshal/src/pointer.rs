@@ -5,6 +5,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::limits::{STACK_BUDGET, stack_charge};
 use crate::{Data, DecodeError, Description, Layout, Reader, Writer};
 
 macro_rules! pointers {
@@ -14,12 +15,19 @@ macro_rules! pointers {
             const LAYOUT: Layout = Layout::variable(T::LAYOUT.min());
 
             fn encode(&self, writer: &mut Writer<'_>) {
-                writer.nested::<T>(|writer| T::encode(self, writer));
+                if writer.enter(stack_charge::<T>(1)) {
+                    T::encode(self, writer);
+                    writer.leave(stack_charge::<T>(1));
+                }
             }
 
             fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+                const { assert!(stack_charge::<T>(1) <= STACK_BUDGET / 2, "too large to be made on the stack: use a Vec") };
                 charge_pointee::<T>(reader)?;
-                reader.nested::<T, _>(|reader| T::decode(reader).map($pointer::new))
+                reader.enter(stack_charge::<T>(1))?;
+                let value = $pointer::new(T::decode(reader)?);
+                reader.leave(stack_charge::<T>(1));
+                Ok(value)
             }
 
             fn describe(description: &mut Description) {

@@ -1,7 +1,7 @@
 //! Taking a payload apart, trusting nothing in it.
 
 use crate::layout::align_up;
-use crate::limits::{STACK_BUDGET, allocation_budget, stack_charge};
+use crate::limits::{STACK_BUDGET, allocation_budget};
 use crate::shared::Received;
 use crate::writer::align_of_wire;
 use crate::{Data, DecodeError, Leading, Scalar, View};
@@ -212,21 +212,21 @@ impl<'a> Reader<'a> {
         self.count(0)
     }
 
-    /// Runs `decode` one level deeper, for values of type `T` that may contain values of their own type.
+    /// Goes one level deeper, for `charge` bytes of stack as [`stack_charge`](crate::limits::stack_charge) estimates
+    /// them; to be followed by [`leave`](Reader::leave) with the same, unless decoding fails.
     ///
     /// # Errors
-    /// When that is deeper than the stack allows, and what `decode` fails with.
+    /// When that is deeper than the stack allows.
     #[inline]
-    pub fn nested<T, R>(
-        &mut self,
-        decode: impl FnOnce(&mut Self) -> Result<R, DecodeError>,
-    ) -> Result<R, DecodeError> {
-        let charge = stack_charge::<T>();
-        let left = self.stack_left.checked_sub(charge).ok_or(DecodeError::TooDeep)?;
-        self.stack_left = left;
-        let decoded = decode(self);
-        self.stack_left = left + charge;
-        decoded
+    pub fn enter(&mut self, charge: usize) -> Result<(), DecodeError> {
+        self.stack_left = self.stack_left.checked_sub(charge).ok_or(DecodeError::TooDeep)?;
+        Ok(())
+    }
+
+    /// Comes back from one level deeper.
+    #[inline]
+    pub fn leave(&mut self, charge: usize) {
+        self.stack_left += charge;
     }
 
     /// The shared values that came with this message so far.

@@ -3,6 +3,7 @@
 use core::array;
 use std::collections::{LinkedList, VecDeque};
 
+use crate::limits::stack_charge;
 use crate::scalar::described_as;
 use crate::{Data, DecodeError, Description, Layout, Reader, Writer};
 
@@ -10,11 +11,12 @@ use crate::{Data, DecodeError, Description, Layout, Reader, Writer};
 #[inline]
 pub(crate) fn encode_each<T: Data>(values: &[T], writer: &mut Writer<'_>) {
     if !T::LAYOUT.is_fixed() {
-        writer.nested::<T>(|writer| {
+        if writer.enter(stack_charge::<T>(1)) {
             for value in values {
                 value.encode(writer);
             }
-        });
+            writer.leave(stack_charge::<T>(1));
+        }
     } else if !values.is_empty()
         && let Some(chunk) =
             writer.chunk(T::LAYOUT.align(), T::LAYOUT.fixed_size().saturating_mul(values.len()))
@@ -38,12 +40,11 @@ pub(crate) fn store_each<T: Data>(values: &[T], chunk: &mut [u8]) {
 pub(crate) fn decode_each<T: Data>(count: usize, reader: &mut Reader<'_>) -> Result<Vec<T>, DecodeError> {
     let mut values = Vec::with_capacity(count);
     if !T::LAYOUT.is_fixed() {
-        reader.nested::<T, _>(|reader| {
-            for _ in 0..count {
-                values.push(T::decode(reader)?);
-            }
-            Ok(())
-        })?;
+        reader.enter(stack_charge::<T>(1))?;
+        for _ in 0..count {
+            values.push(T::decode(reader)?);
+        }
+        reader.leave(stack_charge::<T>(1));
     } else if count > 0 {
         let size = T::LAYOUT.fixed_size();
         let chunk = reader.chunk(T::LAYOUT.align(), size.saturating_mul(count))?;
@@ -85,7 +86,11 @@ impl<T: Data, const N: usize> Data for [T; N] {
         if Self::LAYOUT.is_fixed() {
             writer.fixed(self);
         } else {
-            encode_each(self, writer);
+            // Charged as its decoding is.
+            if writer.enter(stack_charge::<Self>(4)) {
+                encode_each(self, writer);
+                writer.leave(stack_charge::<Self>(4));
+            }
         }
     }
 
@@ -94,7 +99,10 @@ impl<T: Data, const N: usize> Data for [T; N] {
         if Self::LAYOUT.is_fixed() {
             return reader.fixed();
         }
-        reader.nested::<Self, _>(|reader| try_array(|_| T::decode(reader)))
+        reader.enter(stack_charge::<Self>(4))?;
+        let values = try_array(|_| T::decode(reader))?;
+        reader.leave(stack_charge::<Self>(4));
+        Ok(values)
     }
 
     fn describe(description: &mut Description) {
@@ -177,18 +185,25 @@ impl<T: Data> Data for LinkedList<T> {
 
     fn encode(&self, writer: &mut Writer<'_>) {
         writer.count(self.len());
-        writer.nested::<T>(|writer| {
+        if writer.enter(stack_charge::<T>(1)) {
             for value in self {
                 value.encode(writer);
             }
-        });
+            writer.leave(stack_charge::<T>(1));
+        }
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let count = reader.count(T::LAYOUT.min())?;
         // Each element has its own piece of heap, with two links.
         reader.charge(count, size_of::<T>() + 4 * size_of::<usize>())?;
-        reader.nested::<T, _>(|reader| (0..count).map(|_| T::decode(reader)).collect())
+        reader.enter(stack_charge::<T>(1))?;
+        let mut values = Self::new();
+        for _ in 0..count {
+            values.push_back(T::decode(reader)?);
+        }
+        reader.leave(stack_charge::<T>(1));
+        Ok(values)
     }
 
     fn describe(description: &mut Description) {

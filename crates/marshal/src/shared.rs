@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::keyed::charge_tree;
+use crate::limits::stack_charge;
 use crate::pointer::charge_pointee;
 use crate::{Data, DecodeError, Reader, Writer};
 
@@ -44,7 +46,10 @@ pub(crate) struct Received {
 }
 
 /// Bytes of heap charged for remembering a shared value: its entry in `Received`, and the box behind it.
-const REMEMBERED: usize = 6 * size_of::<usize>();
+const REMEMBERED: usize = 10 * size_of::<usize>();
+
+/// What finding out whether a value is there already is charged for, beside the value itself.
+const SHARED_FRAME: usize = stack_charge::<[usize; 8]>(2);
 
 macro_rules! shared_pointers {
     ($($pointer:ident)*) => {$(
@@ -54,8 +59,12 @@ macro_rules! shared_pointers {
                 if let Some(number) = writer.sent().numbers.get(&key).copied() {
                     return writer.fixed(&number);
                 }
+                if !writer.enter(SHARED_FRAME) {
+                    return;
+                }
                 writer.fixed(&0u32);
                 self.encode(writer);
+                writer.leave(SHARED_FRAME);
                 let sent = writer.sent();
                 sent.values.push(Box::new($pointer::clone(self)));
                 sent.numbers.insert(key, sent.values.len() as u32);
@@ -69,7 +78,9 @@ macro_rules! shared_pointers {
                 }
                 charge_pointee::<T>(reader)?;
                 reader.charge(1, REMEMBERED)?;
+                reader.enter(SHARED_FRAME)?;
                 let value = Self::decode(reader)?;
+                reader.leave(SHARED_FRAME);
                 reader.received().values.push(Box::new($pointer::clone(&value)));
                 Ok(value)
             }
@@ -81,57 +92,74 @@ shared_pointers!(Rc Arc);
 impl<P: Shared> Shared for Option<P> {
     fn encode_shared(&self, writer: &mut Writer<'_>) {
         writer.fixed(&self.is_some());
-        if let Some(pointer) = self {
+        if let Some(pointer) = self
+            && writer.enter(stack_charge::<Self>(1))
+        {
             pointer.encode_shared(writer);
+            writer.leave(stack_charge::<Self>(1));
         }
     }
 
     fn decode_shared(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        if reader.fixed()? { Ok(Some(P::decode_shared(reader)?)) } else { Ok(None) }
+        if !reader.fixed::<bool>()? {
+            return Ok(None);
+        }
+        reader.enter(stack_charge::<Self>(1))?;
+        let pointer = P::decode_shared(reader)?;
+        reader.leave(stack_charge::<Self>(1));
+        Ok(Some(pointer))
     }
 }
 
 impl<P: Shared> Shared for Vec<P> {
     fn encode_shared(&self, writer: &mut Writer<'_>) {
         writer.count(self.len());
-        writer.nested::<P>(|writer| {
+        if writer.enter(stack_charge::<P>(1)) {
             for pointer in self {
                 pointer.encode_shared(writer);
             }
-        });
+            writer.leave(stack_charge::<P>(1));
+        }
     }
 
     fn decode_shared(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         // The smallest is a reference of four bytes, or the flag of an absent one.
         let count = reader.count(1)?;
         reader.charge(count, size_of::<P>())?;
-        reader.nested::<P, _>(|reader| (0..count).map(|_| P::decode_shared(reader)).collect())
+        reader.enter(stack_charge::<P>(1))?;
+        let mut pointers = Self::with_capacity(count);
+        for _ in 0..count {
+            pointers.push(P::decode_shared(reader)?);
+        }
+        reader.leave(stack_charge::<P>(1));
+        Ok(pointers)
     }
 }
 
 impl<K: Data + Ord, P: Shared> Shared for BTreeMap<K, P> {
     fn encode_shared(&self, writer: &mut Writer<'_>) {
         writer.count(self.len());
-        writer.nested::<(K, P)>(|writer| {
+        if writer.enter(stack_charge::<(K, P)>(2)) {
             for (key, pointer) in self {
                 key.encode(writer);
                 pointer.encode_shared(writer);
             }
-        });
+            writer.leave(stack_charge::<(K, P)>(2));
+        }
     }
 
     fn decode_shared(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let count = reader.count(K::LAYOUT.min() + 1)?;
-        reader.charge(count, 2 * size_of::<(K, P)>() + 2 * size_of::<usize>())?;
-        reader.nested::<(K, P), _>(|reader| {
-            let mut map = Self::new();
-            for _ in 0..count {
-                let key = K::decode(reader)?;
-                if map.insert(key, P::decode_shared(reader)?).is_some() {
-                    return Err(DecodeError::Duplicate);
-                }
+        charge_tree::<(K, P)>(reader, count)?;
+        reader.enter(stack_charge::<(K, P)>(2))?;
+        let mut map = Self::new();
+        for _ in 0..count {
+            let key = K::decode(reader)?;
+            if map.insert(key, P::decode_shared(reader)?).is_some() {
+                return Err(DecodeError::Duplicate);
             }
-            Ok(map)
-        })
+        }
+        reader.leave(stack_charge::<(K, P)>(2));
+        Ok(map)
     }
 }

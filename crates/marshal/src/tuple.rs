@@ -2,6 +2,7 @@
 
 use core::marker::PhantomData;
 
+use crate::limits::stack_charge;
 use crate::scalar::described_as;
 use crate::{Data, DecodeError, Description, FixedReader, FixedWriter, Layout, Reader, Writer};
 
@@ -14,14 +15,21 @@ macro_rules! tuples {
             fn encode(&self, writer: &mut Writer<'_>) {
                 if Self::LAYOUT.is_fixed() {
                     writer.fixed(self);
-                } else {
+                } else if writer.enter(stack_charge::<Self>([$($index),+].len())) {
                     $(self.$index.encode(writer);)+
+                    writer.leave(stack_charge::<Self>([$($index),+].len()));
                 }
             }
 
             #[inline]
             fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-                if Self::LAYOUT.is_fixed() { reader.fixed() } else { Ok(($($part::decode(reader)?,)+)) }
+                if Self::LAYOUT.is_fixed() {
+                    return reader.fixed();
+                }
+                reader.enter(stack_charge::<Self>([$($index),+].len()))?;
+                let value = ($($part::decode(reader)?,)+);
+                reader.leave(stack_charge::<Self>([$($index),+].len()));
+                Ok(value)
             }
 
             fn describe(description: &mut Description) {

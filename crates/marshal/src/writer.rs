@@ -1,7 +1,7 @@
 //! Filling the payload of a packet.
 
 use crate::layout::align_up;
-use crate::limits::{STACK_BUDGET, stack_charge};
+use crate::limits::STACK_BUDGET;
 use crate::shared::Sent;
 use crate::view::{Extent, Views};
 use crate::{Data, EncodeError, Leading, Scalar};
@@ -185,20 +185,26 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Runs `encode` one level deeper, for values of type `T` that may contain values of their own type; not at all
-    /// once something has failed.
+    /// Goes one level deeper, for `charge` bytes of stack as [`stack_charge`](crate::limits::stack_charge) estimates
+    /// them; to be followed by [`leave`](Writer::leave) with the same. `false`, and nothing more is to be written, when
+    /// that is too deep or something has failed already.
     #[inline]
-    pub fn nested<T>(&mut self, encode: impl FnOnce(&mut Self)) {
-        let charge = stack_charge::<T>();
+    #[must_use]
+    pub fn enter(&mut self, charge: usize) -> bool {
         if self.has_failed() {
-            return;
+            return false;
         }
-        let Some(left) = self.stack_left.checked_sub(charge) else {
-            return self.fail(EncodeError::TooDeep);
-        };
-        self.stack_left = left;
-        encode(self);
-        self.stack_left = left + charge;
+        match self.stack_left.checked_sub(charge) {
+            Some(left) => self.stack_left = left,
+            None => self.fail(EncodeError::TooDeep),
+        }
+        self.failure.is_none()
+    }
+
+    /// Comes back from one level deeper.
+    #[inline]
+    pub fn leave(&mut self, charge: usize) {
+        self.stack_left += charge;
     }
 
     /// The shared values that this message has already.
