@@ -87,7 +87,7 @@ impl<'a> Run<'a> {
             self.session = Some(Session::open(cell, sides, &self.network)?);
         }
         let session = self.session.as_mut().expect("opened above");
-        let effort = Effort::new(cell.transport, self.cells, self.args.calls);
+        let effort = Effort::new(self.cells, self.args.calls);
         cell::measure(cell, effort, session, &self.network).map(Some)
     }
 

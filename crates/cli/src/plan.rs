@@ -91,25 +91,22 @@ const WHOLE_RUN: Duration = Duration::from_secs(90);
 const CELL_MIN: Duration = Duration::from_millis(750);
 const CELL_MAX: Duration = Duration::from_secs(4);
 const SLICE: Duration = Duration::from_millis(45);
-/// A `local:` call takes nanoseconds: even so short a slice has a million.
-const LOCAL_SLICE: Duration = Duration::from_millis(8);
 const WARM_UP: Duration = Duration::from_millis(6);
 const PAIRS_MAX: u32 = 35;
 
 impl Effort {
-    /// For `transport`, when `cells` cells are measured in this run.
-    pub(crate) fn new(transport: Transport, cells: usize, calls: Option<u64>) -> Self {
+    /// For each of `cells` cells, when `calls` are made in each or as many as there is time for.
+    pub(crate) fn new(cells: usize, calls: Option<u64>) -> Self {
         match calls {
             Some(calls) => Effort::for_calls(calls),
-            None => Effort::for_time(transport, cells),
+            None => Effort::for_time(cells),
         }
     }
 
-    fn for_time(transport: Transport, cells: usize) -> Self {
+    fn for_time(cells: usize) -> Self {
         let cell = (WHOLE_RUN / cells.max(1) as u32).clamp(CELL_MIN, CELL_MAX);
         let pairs = (cell.as_millis() / (2 * (SLICE + WARM_UP)).as_millis()) as u32;
-        let slice = if transport == Transport::Local { LOCAL_SLICE } else { SLICE };
-        Effort { pairs: pairs.min(PAIRS_MAX), slice, warm_up: WARM_UP, calls: None }
+        Effort { pairs: pairs.min(PAIRS_MAX), slice: SLICE, warm_up: WARM_UP, calls: None }
     }
 
     /// At least fifty calls in a slice, so that its median means something.
@@ -137,13 +134,10 @@ mod tests {
 
     #[test]
     fn the_default_run_takes_less_than_two_minutes() {
-        let cells: Vec<Cell> =
-            sections(&BenchArgs::default()).into_iter().flat_map(|section| section.cells).collect();
-        let slices = cells.iter().map(|cell| {
-            let effort = Effort::new(cell.transport, cells.len(), None);
-            2 * effort.pairs * (effort.slice + effort.warm_up)
-        });
-        assert!(slices.sum::<Duration>() < Duration::from_secs(100));
+        let cells: usize = sections(&BenchArgs::default()).iter().map(|section| section.cells.len()).sum();
+        let effort = Effort::new(cells, None);
+        let cell = 2 * effort.pairs * (effort.slice + effort.warm_up);
+        assert!(cell * cells as u32 <= Duration::from_secs(100), "{cell:?} for each of {cells}");
     }
 
     #[test]
@@ -161,10 +155,10 @@ mod tests {
 
     #[test]
     fn asked_calls_are_made_in_slices_of_fifty_or_more() {
-        let effort = Effort::new(Transport::Udp, 1, Some(200));
+        let effort = Effort::new(1, Some(200));
         assert_eq!((effort.pairs, effort.calls), (4, Some(50)));
-        let effort = Effort::new(Transport::Udp, 1, Some(100_000));
+        let effort = Effort::new(1, Some(100_000));
         assert_eq!((effort.pairs, effort.calls), (21, Some(4762)));
-        assert_eq!(Effort::new(Transport::Udp, 1, Some(3)).calls, Some(3));
+        assert_eq!(Effort::new(1, Some(3)).calls, Some(3));
     }
 }
