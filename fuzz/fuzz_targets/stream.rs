@@ -1,0 +1,71 @@
+//! A byte stream, in pieces of the input's choice.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use stoop_exchange::stream::{Arrival, Bounds, Intake, Violation};
+use stoop_wire::{BindingId, CallNumber, Header, Kind, LaneId};
+
+const BOUNDS: Bounds = Bounds { long: Kind::Call, message_max: 1 << 30, announced_max: 2 << 30, lanes: 4 };
+
+type Seen = (u16, u32, usize);
+
+/// The messages of a stream that comes in pieces of `step` bytes.
+fn feed(mut stream: &[u8], step: usize) -> (Vec<Seen>, Option<Violation>) {
+    let mut intake = Intake::new(BOUNDS);
+    let (mut seen, mut arrived) = (Vec::new(), 0);
+    loop {
+        loop {
+            match intake.poll() {
+                Ok(None) => break,
+                Ok(Some(Arrival::Message(message))) => {
+                    let header = message.header;
+                    seen.push((header.lane.0, header.number.0, message.payload().len()));
+                    let mut packet = vec![0; 16];
+                    message.take(&mut packet);
+                    assert_eq!(packet[..32], header.to_bytes());
+                }
+                Ok(Some(Arrival::NotTaken(header, _))) => {
+                    seen.push((header.lane.0, header.number.0, usize::MAX));
+                }
+                Err(violation) => return (seen, Some(violation)),
+            }
+        }
+        if stream.is_empty() {
+            return (seen, None);
+        }
+        let space = intake.space();
+        assert!(!space.is_empty(), "there is always space");
+        let len = space.len().min(step).min(stream.len());
+        space[..len].copy_from_slice(&stream[..len]);
+        stream = &stream[len..];
+        intake.received(len);
+        arrived += len;
+        assert!(intake.bytes_held() <= 16 * 1024 + 2 * arrived + 6 * 70_000, "{}", intake.bytes_held());
+    }
+}
+
+/// The input as it is, or as a list of short descriptions of fragments.
+fn stream(input: &[u8]) -> Vec<u8> {
+    let [first, rest @ ..] = input else { return Vec::new() };
+    if first % 4 == 0 {
+        return rest.to_vec();
+    }
+    let mut stream = Vec::new();
+    for fields in rest.chunks_exact(6).take(64) {
+        let kind = if fields[0] < 240 { Kind::Call } else { Kind::ALL[usize::from(fields[0] % 13)] };
+        let number = CallNumber(u32::from(fields[2]));
+        let mut header = Header::bare(kind, BindingId(1), LaneId(u16::from(fields[1] % 5)), number);
+        header.message_len = u32::from(fields[3]) << (fields[4] % 12);
+        header.offset = u32::from(fields[5] % 4) * 65_536;
+        stream.extend(header.to_bytes());
+        let payload = header.payload_len(65_536).unwrap_or(0);
+        stream.extend(std::iter::repeat_n(fields[2], payload));
+    }
+    stream
+}
+
+fuzz_target!(|input: &[u8]| {
+    let stream = stream(input);
+    let step = 1 + input.len() * 37;
+    assert_eq!(feed(&stream, step), feed(&stream, usize::MAX));
+});
