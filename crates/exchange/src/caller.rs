@@ -180,7 +180,7 @@ impl Lane {
             unanswered: 0,
             unreachable: 0,
             proven: false,
-            next: (now + self.path.timeout()).min(deadline),
+            next: now.after_nanos(self.path.timeout_nanos()).min(deadline),
         });
         self.stamp(now, deadline, procedure, message_len, packet);
     }
@@ -188,7 +188,7 @@ impl Lane {
     #[inline]
     fn stamp(&self, now: Instant, deadline: Instant, procedure: u16, message_len: u32, packet: &mut [u8]) {
         let header = packet.first_chunk_mut().expect("a call packet has room for its header");
-        let left = u32::try_from(deadline.since(now).as_nanos() / 1000).unwrap_or(u32::MAX);
+        let left = u32::try_from(deadline.nanos_since(now) / 1000).unwrap_or(u32::MAX);
         self.call.stamp(header, procedure, self.number, (message_len, 0), left);
     }
 
@@ -246,7 +246,7 @@ impl Lane {
         {
             // The server's word is trusted only as far as it can be true.
             if header.time != u32::MAX {
-                self.path.sample(now.since(call.started).saturating_sub(at_server));
+                self.path.sample_nanos(now.nanos_since(call.started).saturating_sub(u64::from(header.time)));
             }
             self.counters.fast += u64::from(call.state == CallState::Sent);
         }

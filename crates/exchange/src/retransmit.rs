@@ -14,36 +14,50 @@ pub(crate) const LONGEST: Duration = Duration::from_millis(400);
 const UNMEASURED: Duration = Duration::from_millis(50);
 
 /// The measured round-trip time of a path: smoothed, with its variation (RFC 6298 §2).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct RoundTrip {
     /// Smoothed round trip and its mean deviation, in nanoseconds; `None` before the first sample.
     measured: Option<(u64, u64)>,
+    /// What follows from them.
+    timeout_nanos: u64,
+}
+
+impl Default for RoundTrip {
+    fn default() -> Self {
+        Self { measured: None, timeout_nanos: UNMEASURED.as_nanos() as u64 }
+    }
 }
 
 impl RoundTrip {
     /// Takes a sample: a round trip of a packet that was sent once (Karn's rule, RFC 6298 §3), less the time that the
     /// server says it kept it.
-    #[inline]
     pub fn sample(&mut self, round_trip: Duration) {
-        let sample = u64::try_from(round_trip.as_nanos()).unwrap_or(u64::MAX) >> 1 << 1;
-        self.measured = Some(match self.measured {
+        self.sample_nanos(u64::try_from(round_trip.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// As [`sample`](Self::sample), in nanoseconds.
+    #[inline]
+    pub(crate) fn sample_nanos(&mut self, sample: u64) {
+        let (smooth, deviation) = match self.measured {
             None => (sample, sample / 2),
             Some((smooth, deviation)) => {
                 (smooth - smooth / 8 + sample / 8, deviation - deviation / 4 + sample.abs_diff(smooth) / 4)
             }
-        });
+        };
+        self.measured = Some((smooth, deviation));
+        let timeout = smooth.saturating_add(deviation.saturating_mul(4));
+        self.timeout_nanos = timeout.clamp(SHORTEST.as_nanos() as u64, LONGEST.as_nanos() as u64);
     }
 
     /// The wait before the first retransmission (RFC 6298 §2.3), bounded to what suits a LAN.
-    #[inline]
     pub fn timeout(&self) -> Duration {
-        match self.measured {
-            None => UNMEASURED,
-            Some((smooth, deviation)) => {
-                Duration::from_nanos(smooth.saturating_add(deviation.saturating_mul(4)))
-                    .clamp(SHORTEST, LONGEST)
-            }
-        }
+        Duration::from_nanos(self.timeout_nanos)
+    }
+
+    /// As [`timeout`](Self::timeout), in nanoseconds.
+    #[inline]
+    pub(crate) fn timeout_nanos(&self) -> u64 {
+        self.timeout_nanos
     }
 
     /// The wait after `transmissions` of one call without an answer: doubled each time (RFC 6298 §5.5).

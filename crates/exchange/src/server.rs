@@ -14,12 +14,12 @@ use crate::{Instant, Interfaces};
 use admission::Admission;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-pub use assignment::Assignment;
+pub use assignment::{Assignment, Work};
 use core::time::Duration;
-use lane::{Age, Answer, LaneState, Parked, Retained};
+use lane::{Age, Answer, LaneState, Parked};
 use stoop_wire::bind::{BindRequest, BindStatus, Describe, Description, HostFacts};
 use stoop_wire::{
-    BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, RefusalCode,
+    BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, RefusalCode,
 };
 use table::{Binding, Table};
 
@@ -108,12 +108,12 @@ pub struct Server<P> {
     running: usize,
     shutting_down: bool,
     next_sweep: Instant,
-    spare: Vec<Vec<u8>>,
+    spare: Vec<Assignment<P>>,
     counters: Counters,
 }
 
-/// Packet buffers kept for reuse.
-const SPARE_BUFFERS: usize = 64;
+/// Assignments kept for reuse.
+const SPARE_ASSIGNMENTS: usize = 64;
 
 /// Time between two looks for silent bindings and results that nobody waits for any more.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
@@ -223,24 +223,20 @@ impl<P: Peer> Server<P> {
         let lane = &mut binding.lanes[usize::from(header.lane.0)];
         lane.number = header.number;
         // This call acknowledges the last result: its packet becomes this one's result packet.
-        let packet = match lane.begin() {
-            Some(retained) => retained.packet,
-            None => self.spare.pop().unwrap_or_else(|| alloc::vec![0; MAX_DATAGRAM]),
-        };
-        let mut assignment = Assignment {
-            peer,
-            interface: binding.interface,
-            procedure: header.procedure,
-            deadline: arrived + Duration::from_micros(u64::from(header.time)),
-            arrived,
-            together: binding.together,
-            arguments_len: header.message_len as usize,
-            binding: header.binding,
-            lane: header.lane,
-            number: header.number,
-            packet,
-            len: HEADER_LEN,
-        };
+        let mut assignment =
+            lane.begin().or_else(|| self.spare.pop()).unwrap_or_else(|| Assignment::blank(peer));
+        let work = &mut *assignment.0;
+        work.peer = peer;
+        work.interface = binding.interface;
+        work.procedure = header.procedure;
+        work.deadline = arrived.after_nanos(u64::from(header.time) * 1000);
+        work.arrived = arrived;
+        work.together = binding.together;
+        work.arguments_len = header.message_len as usize;
+        work.binding = header.binding;
+        work.lane = header.lane;
+        work.number = header.number;
+        work.len = HEADER_LEN;
         self.running += 1;
         let known =
             usize::from(header.procedure) < self.interfaces.procedure_count(usize::from(binding.interface));
@@ -448,12 +444,11 @@ impl<P: Peer> Server<P> {
     #[inline]
     pub fn finish(&mut self, now: Instant, assignment: Assignment<P>) -> Next<P> {
         self.running -= 1;
-        let Assignment { binding, lane, number, packet, len, deadline, .. } = assignment;
         // The binding may have been given up meanwhile, and the answer with it.
-        let Some(binding) = self.bindings.get_mut(binding) else { return Next::Nothing };
-        let state = &mut binding.lanes[usize::from(lane.0)];
-        debug_assert_eq!(state.number, number);
-        state.end(Retained { packet, len, until: deadline });
+        let Some(binding) = self.bindings.get_mut(assignment.binding) else { return Next::Nothing };
+        let state = &mut binding.lanes[usize::from(assignment.lane.0)];
+        debug_assert_eq!(state.number, assignment.number);
+        state.end(assignment);
         match state.parked.take() {
             None => Next::Nothing,
             Some(parked) => self.start_parked(now, *parked),
@@ -488,10 +483,10 @@ impl<P: Peer> Server<P> {
         let (silence, spare) = (self.limits.silence, &mut self.spare);
         let released = self.bindings.retain(|binding| {
             for lane in &mut binding.lanes {
-                if let Some(packet) = lane.release(now)
-                    && spare.len() < SPARE_BUFFERS
+                if let Some(answered) = lane.release(now)
+                    && spare.len() < SPARE_ASSIGNMENTS
                 {
-                    spare.push(wiped(packet));
+                    spare.push(answered.wiped());
                 }
             }
             binding.is_running() || now.since(binding.heard) < silence
@@ -522,7 +517,7 @@ impl<P: Peer> Server<P> {
 
     /// Bytes held for bindings: their lanes, retained results and parked calls. For tests of what bounds it.
     pub fn bytes_held(&self) -> usize {
-        self.bindings.bytes_held() + self.spare.iter().map(Vec::capacity).sum::<usize>()
+        self.bindings.bytes_held() + self.spare.iter().map(Assignment::bytes_held).sum::<usize>()
     }
 }
 
@@ -562,13 +557,6 @@ fn put(reply: &mut Vec<u8>, header: &Header, payload: &[u8]) {
     reply.clear();
     reply.extend_from_slice(&header.to_bytes());
     reply.extend_from_slice(payload);
-}
-
-/// A packet that changes hands between bindings carries nothing of the old one: a VAR OUT argument is lent to the
-/// procedure as it lies.
-fn wiped(mut packet: Vec<u8>) -> Vec<u8> {
-    packet.fill(0);
-    packet
 }
 
 #[cfg(test)]

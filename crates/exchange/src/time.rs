@@ -23,6 +23,19 @@ impl Instant {
         self.0
     }
 
+    /// Nanoseconds from `earlier` to this moment; zero if that is later. For the fast path: a `Duration` is made and
+    /// taken apart by divisions.
+    #[inline]
+    pub const fn nanos_since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// The moment `nanos` nanoseconds later. Saturates at [`Instant::NEVER`].
+    #[inline]
+    pub const fn after_nanos(self, nanos: u64) -> Self {
+        Self(self.0.saturating_add(nanos))
+    }
+
     /// Time from `earlier` to this moment; zero if that is later.
     #[inline]
     pub const fn since(self, earlier: Self) -> Duration {

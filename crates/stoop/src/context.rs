@@ -36,14 +36,20 @@ pub struct Credentials {
 }
 
 thread_local! {
-    static CURRENT: Cell<Option<CurrentCall>> = const { Cell::new(None) };
+    /// Apart from each other, for each call of the thread asks for the deadline.
+    static DEADLINE_NS: Cell<u64> = const { Cell::new(NONE) };
+    static CALLER: Cell<Caller> = const { Cell::new(Caller::Local) };
 }
+
+/// The deadline outside a procedure.
+const NONE: u64 = u64::MAX;
 
 /// The call that this thread serves at the moment; `None` outside a procedure.
 ///
 /// Threads that a procedure starts are not in the call: hand them what they need of it.
 pub fn current_call() -> Option<CurrentCall> {
-    CURRENT.get()
+    let deadline_ns = DEADLINE_NS.get();
+    (deadline_ns != NONE).then(|| CurrentCall { deadline_ns, caller: CALLER.get() })
 }
 
 impl CurrentCall {
@@ -61,22 +67,28 @@ impl CurrentCall {
 /// Runs `procedure` as the serving of a call, and restores afterwards what the thread served before.
 #[inline]
 pub(crate) fn serving<R>(deadline_ns: u64, caller: Caller, procedure: impl FnOnce() -> R) -> R {
-    struct Restore(Option<CurrentCall>);
+    struct Restore(u64, Caller);
     impl Drop for Restore {
         #[inline]
         fn drop(&mut self) {
-            CURRENT.set(self.0);
+            DEADLINE_NS.set(self.0);
+            CALLER.set(self.1);
         }
     }
-    let _restore = Restore(CURRENT.replace(Some(CurrentCall { deadline_ns, caller })));
+    // A deadline in 584 years is one that can be told from none.
+    let _restore = Restore(DEADLINE_NS.replace(deadline_ns.min(NONE - 1)), CALLER.replace(caller));
     procedure()
 }
 
-/// The earlier of the deadline of the call being served, if any, and `timeout` from `now_ns` on.
+/// The earlier of the deadline of the call being served, if any, and `timeout_ns` from `now_ns` on.
 #[inline]
-pub(crate) fn bounded_deadline(now_ns: u64, timeout: Duration) -> u64 {
-    let own = now_ns.saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
-    CURRENT.get().map_or(own, |call| own.min(call.deadline_ns))
+pub(crate) fn bounded_deadline(now_ns: u64, timeout_ns: u64) -> u64 {
+    now_ns.saturating_add(timeout_ns).min(DEADLINE_NS.get())
+}
+
+/// A length of time in nanoseconds, at most 584 years.
+pub(crate) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -85,12 +97,12 @@ mod tests {
 
     #[test]
     fn a_nested_call_inherits_the_earlier_deadline() {
-        let later = bounded_deadline(100, Duration::from_nanos(50));
+        let later = bounded_deadline(100, 50);
         assert_eq!(later, 150);
         serving(120, Caller::Local, || {
-            assert_eq!(bounded_deadline(100, Duration::from_nanos(50)), 120);
-            serving(110, Caller::Local, || assert_eq!(bounded_deadline(100, Duration::from_nanos(50)), 110));
-            assert_eq!(bounded_deadline(100, Duration::from_nanos(5)), 105);
+            assert_eq!(bounded_deadline(100, 50), 120);
+            serving(110, Caller::Local, || assert_eq!(bounded_deadline(100, 50), 110));
+            assert_eq!(bounded_deadline(100, 5), 105);
         });
         assert!(current_call().is_none());
     }

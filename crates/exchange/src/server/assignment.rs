@@ -2,7 +2,10 @@
 
 use super::Peer;
 use crate::Instant;
+use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Deref;
 use core::time::Duration;
 use stoop_wire::{
     BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, RefusalCode,
@@ -13,9 +16,16 @@ const MAX_DETAIL: usize = 512;
 
 /// A call given out to run. It must come back through [`Server::finish`](super::Server::finish), or its lane stays
 /// busy for ever.
+///
+/// It is one allocation, which serves all calls of a lane one after the other: while none runs it holds the retained
+/// answer of the last.
 #[derive(Debug)]
 #[must_use = "an assignment must come back through Server::finish"]
-pub struct Assignment<P> {
+pub struct Assignment<P>(pub(super) Box<Work<P>>);
+
+/// What there is to know about an [`Assignment`].
+#[derive(Debug)]
+pub struct Work<P> {
     /// Where the answer goes.
     pub peer: P,
     /// Number of the exported interface.
@@ -33,8 +43,56 @@ pub struct Assignment<P> {
     pub(super) binding: BindingId,
     pub(super) lane: LaneId,
     pub(super) number: CallNumber,
+    /// Of the result.
     pub(super) packet: Vec<u8>,
+    /// Bytes of the packet that are the answer.
     pub(super) len: usize,
+}
+
+impl<P> Deref for Assignment<P> {
+    type Target = Work<P>;
+
+    #[inline]
+    fn deref(&self) -> &Work<P> {
+        &self.0
+    }
+}
+
+impl<P> Assignment<P> {
+    /// One that no call has used yet.
+    pub(super) fn blank(peer: P) -> Self {
+        Self(Box::new(Work {
+            peer,
+            interface: 0,
+            procedure: 0,
+            deadline: Instant::default(),
+            arrived: Instant::default(),
+            together: true,
+            arguments_len: 0,
+            binding: BindingId::NONE,
+            lane: LaneId(0),
+            number: CallNumber::ZERO,
+            packet: vec![0; MAX_DATAGRAM],
+            len: HEADER_LEN,
+        }))
+    }
+
+    /// The answer, as it was sent.
+    pub(super) fn answer(&self) -> &[u8] {
+        &self.0.packet[..self.0.len]
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn bytes_held(&self) -> usize {
+        size_of::<Work<P>>() + self.0.packet.capacity()
+    }
+
+    /// The packet changes hands between bindings and carries nothing of the old one: a VAR OUT argument is lent to the
+    /// procedure as it lies.
+    pub(super) fn wiped(mut self) -> Self {
+        self.0.packet.fill(0);
+        self
+    }
 }
 
 impl<P: Peer> Assignment<P> {
@@ -42,7 +100,7 @@ impl<P: Peer> Assignment<P> {
     /// lane left, or zero.
     #[inline]
     pub fn packet_mut(&mut self) -> &mut Vec<u8> {
-        &mut self.packet
+        &mut self.0.packet
     }
 
     /// Completes the packet as the result, of which `len` bytes have been written, and lends it to be sent.
@@ -51,7 +109,7 @@ impl<P: Peer> Assignment<P> {
     /// When the packet does not have so many bytes: a mistake of the driver.
     #[inline]
     pub fn complete(&mut self, now: Instant, len: usize) -> &[u8] {
-        let at_server = u32::try_from(now.since(self.arrived).as_nanos()).unwrap_or(u32::MAX);
+        let at_server = u32::try_from(now.nanos_since(self.arrived)).unwrap_or(u32::MAX);
         self.stamp(Kind::Result, len, at_server)
     }
 
@@ -75,25 +133,27 @@ impl<P: Peer> Assignment<P> {
 
     fn put_detail(&mut self, detail: &str) -> usize {
         let len = detail.floor_char_boundary(MAX_DETAIL);
-        self.packet.resize(self.packet.len().max(MAX_DATAGRAM), 0);
-        self.packet[HEADER_LEN..HEADER_LEN + len].copy_from_slice(&detail.as_bytes()[..len]);
+        let packet = &mut self.0.packet;
+        packet.resize(packet.len().max(MAX_DATAGRAM), 0);
+        packet[HEADER_LEN..HEADER_LEN + len].copy_from_slice(&detail.as_bytes()[..len]);
         len
     }
 
     #[inline]
     fn stamp(&mut self, kind: Kind, len: usize, time: u32) -> &[u8] {
-        self.len = HEADER_LEN + len;
+        let work = &mut *self.0;
+        work.len = HEADER_LEN + len;
         let header = Header {
             kind,
-            lane: self.lane,
-            procedure: self.procedure,
-            binding: self.binding,
-            number: self.number,
+            lane: work.lane,
+            procedure: work.procedure,
+            binding: work.binding,
+            number: work.number,
             message_len: u32::try_from(len).expect("results are shorter than 4 GiB"),
             offset: 0,
             time,
         };
-        let packet = &mut self.packet[..self.len];
+        let packet = &mut work.packet[..work.len];
         packet[..HEADER_LEN].copy_from_slice(&header.to_bytes());
         packet
     }

@@ -1,8 +1,8 @@
 //! What a server knows of one lane, and the server's half of the protocol as a table.
 
+use super::assignment::Assignment;
 use crate::Instant;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use stoop_wire::{CallNumber, Header, Kind, RefusalCode};
 
 /// One lane of a binding. Its last call number lives as long as the binding.
@@ -10,33 +10,23 @@ use stoop_wire::{CallNumber, Header, Kind, RefusalCode};
 pub(super) struct LaneState<P> {
     /// The newest call that was begun.
     pub(super) number: CallNumber,
-    phase: Phase,
+    phase: Phase<P>,
     /// A newer call, which starts when the one that runs has returned.
     pub(super) parked: Option<Box<Parked<P>>>,
 }
 
-#[derive(Debug, Default)]
-enum Phase {
+#[derive(Debug)]
+enum Phase<P> {
     /// No call yet.
-    #[default]
     Fresh,
     /// The newest call has been given out.
     Running,
-    /// It has been answered, and the answer is kept.
-    Ended(Retained),
+    /// It has been answered, and the answer is kept, unchanged since it was first sent.
+    Ended(Assignment<P>),
     /// It has been answered, and its caller has stopped waiting for the answer.
     Gone,
     /// The same, but what it was answered was that it did not run; and that stays true.
     Refused(RefusalCode),
-}
-
-/// A result, refusal or failure, unchanged since it was first sent.
-#[derive(Debug)]
-pub(super) struct Retained {
-    pub(super) packet: Vec<u8>,
-    pub(super) len: usize,
-    /// Nobody asks for it any more after this.
-    pub(super) until: Instant,
 }
 
 /// A call that came before the one before it had returned.
@@ -88,7 +78,7 @@ pub(super) enum Answer {
     Drop,
 }
 
-impl Phase {
+impl<P> Phase<P> {
     #[inline]
     fn on_call(&self, age: Age) -> Answer {
         match (self, age) {
@@ -136,7 +126,7 @@ impl<P> LaneState<P> {
 
     /// The newest call is given out; the answer to the one before is no longer needed.
     #[inline]
-    pub(super) fn begin(&mut self) -> Option<Retained> {
+    pub(super) fn begin(&mut self) -> Option<Assignment<P>> {
         match core::mem::replace(&mut self.phase, Phase::Running) {
             Phase::Ended(retained) => Some(retained),
             Phase::Fresh | Phase::Running | Phase::Gone | Phase::Refused(_) => None,
@@ -145,8 +135,8 @@ impl<P> LaneState<P> {
 
     /// The newest call has been answered.
     #[inline]
-    pub(super) fn end(&mut self, answer: Retained) {
-        self.phase = Phase::Ended(answer);
+    pub(super) fn end(&mut self, answered: Assignment<P>) {
+        self.phase = Phase::Ended(answered);
     }
 
     pub(super) fn is_running(&self) -> bool {
@@ -156,30 +146,31 @@ impl<P> LaneState<P> {
     /// The retained answer as it was sent.
     pub(super) fn retained(&self) -> Option<&[u8]> {
         match &self.phase {
-            Phase::Ended(retained) => Some(&retained.packet[..retained.len]),
+            Phase::Ended(answered) => Some(answered.answer()),
             _ => None,
         }
     }
 
     /// Lets go of an answer for which nobody waits any more.
-    pub(super) fn release(&mut self, now: Instant) -> Option<Vec<u8>> {
-        match &mut self.phase {
-            Phase::Ended(retained) if now > retained.until => {
-                let packet = core::mem::take(&mut retained.packet);
-                self.phase = match Header::parse(&packet[..retained.len]) {
-                    Ok((header, _)) if header.kind == Kind::Refusal => {
-                        Phase::Refused(RefusalCode::from_code(header.time))
-                    }
-                    _ => Phase::Gone,
-                };
-                Some(packet)
+    pub(super) fn release(&mut self, now: Instant) -> Option<Assignment<P>> {
+        let Phase::Ended(answered) = &self.phase else { return None };
+        if now <= answered.deadline {
+            return None;
+        }
+        let left = match Header::parse(answered.answer()) {
+            Ok((header, _)) if header.kind == Kind::Refusal => {
+                Phase::Refused(RefusalCode::from_code(header.time))
             }
+            _ => Phase::Gone,
+        };
+        match core::mem::replace(&mut self.phase, left) {
+            Phase::Ended(answered) => Some(answered),
             _ => None,
         }
     }
 
     pub(super) fn bytes_held(&self) -> usize {
-        let retained = if let Phase::Ended(retained) = &self.phase { retained.packet.capacity() } else { 0 };
+        let retained = if let Phase::Ended(answered) = &self.phase { answered.bytes_held() } else { 0 };
         size_of::<Self>() + retained + self.parked.as_ref().map_or(0, |parked| parked.packet.len())
     }
 }
@@ -193,7 +184,7 @@ mod tests {
     /// A change of protocol is a line in the review.
     #[test]
     fn the_table_is_the_one_under_version_control() {
-        let ended = Phase::Ended(Retained { packet: Vec::new(), len: 0, until: Instant::NEVER });
+        let ended = Phase::Ended(Assignment::blank(()));
         let phases = [
             ("Fresh", Phase::Fresh),
             ("Running", Phase::Running),

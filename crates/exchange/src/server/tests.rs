@@ -1,7 +1,7 @@
 use super::*;
 use crate::{Interface, Procedure};
 use alloc::vec;
-use stoop_wire::Challenge;
+use stoop_wire::{Challenge, MAX_DATAGRAM};
 use stoop_wire::bind::BindReply;
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -52,7 +52,7 @@ impl core::error::Error for Violation {}
 pub enum Arrival<'a> {
     /// A whole message.
     Message(Message<'a>),
-    /// The beginning of a message that is not taken, and why. Its bytes are passed over.
+    /// A message that was too much, and why. All its bytes have been passed over.
     NotTaken(Header, RefusalCode),
 }
 
@@ -106,9 +106,12 @@ struct Incomplete {
     header: Header,
     /// Bytes of the message that are there, or have been passed over.
     received: usize,
-    /// The message behind room for its header; `None` if it is not taken.
-    packet: Option<Vec<u8>>,
+    /// The message behind room for its header, or why it is not taken.
+    packet: Result<Vec<u8>, RefusalCode>,
 }
+
+/// What a message has become.
+type Complete = (Header, Result<Vec<u8>, RefusalCode>);
 
 /// Bytes that one receive takes at most, and a buffer to [`Message::take`] a message into has.
 const INPUT_LEN: usize = 16 * 1024;
@@ -144,7 +147,7 @@ impl Intake {
             fragment.direct = false;
             if self.start == self.end && fragment.left >= DIRECT_MIN {
                 let message = &mut self.incomplete[fragment.of];
-                if let Some(packet) = &mut message.packet {
+                if let Ok(packet) = &mut message.packet {
                     fragment.direct = true;
                     let at = HEADER_LEN + message.received;
                     let room = make_room(packet, at, fragment.left, message.header.message_len as usize);
@@ -184,7 +187,7 @@ impl Intake {
 
     /// Bytes of memory held for the stream.
     pub fn bytes_held(&self) -> usize {
-        let messages = self.incomplete.iter().filter_map(|message| message.packet.as_ref());
+        let messages = self.incomplete.iter().filter_map(|message| message.packet.as_ref().ok());
         self.input.len() + self.spare.len() + messages.map(Vec::len).sum::<usize>()
     }
 
@@ -206,10 +209,11 @@ impl Intake {
                 match self.continue_fragment() {
                     None => return Ok(None),
                     Some(None) => continue,
-                    Some(Some((header, packet))) => {
+                    Some(Some((header, Ok(packet)))) => {
                         let body = Body::Packet { intake: self, packet };
                         return Ok(Some(Arrival::Message(Message { header, body })));
                     }
+                    Some(Some((header, Err(why)))) => return Ok(Some(Arrival::NotTaken(header, why))),
                 }
             }
             let Some(bytes) = self.input[self.start..self.end].first_chunk::<HEADER_LEN>() else {
@@ -227,9 +231,7 @@ impl Intake {
                 return Ok(Some(Arrival::Message(Message { header, body })));
             }
             self.start += HEADER_LEN;
-            if let Some(why) = self.begin_fragment(header, payload_len)? {
-                return Ok(Some(Arrival::NotTaken(header, why)));
-            }
+            self.begin_fragment(header, payload_len)?;
         }
     }
 
@@ -256,14 +258,9 @@ impl Intake {
         header.kind == self.bounds.long && header.message_len as usize > self.bounds.message_max
     }
 
-    /// A fragment begins, of a new message or of one that is incomplete. Says so if it is of a new one that is not
-    /// taken.
+    /// A fragment begins, of a new message or of one that is incomplete.
     #[cold]
-    fn begin_fragment(
-        &mut self,
-        header: Header,
-        payload_len: usize,
-    ) -> Result<Option<RefusalCode>, Violation> {
+    fn begin_fragment(&mut self, header: Header, payload_len: usize) -> Result<(), Violation> {
         let known = self.incomplete.iter().position(|message| message.header.lane == header.lane);
         if header.offset > 0 {
             let of = known.ok_or(Violation::Fragment(header.lane))?;
@@ -273,7 +270,7 @@ impl Intake {
             }
             message.header = header;
             self.fragment = Some(Fragment { of, left: payload_len, direct: false });
-            return Ok(None);
+            return Ok(());
         }
         if let Some(known) = known {
             // The lane's next message: its sender has given this one up.
@@ -282,45 +279,47 @@ impl Intake {
             }
             self.remove(known);
         }
-        let announced = header.message_len as usize;
-        let not_taken = if self.is_too_long(&header) {
-            Some(RefusalCode::MessageTooLarge)
-        } else if self.announced + announced > self.bounds.announced_max {
-            Some(RefusalCode::Overloaded)
-        } else {
-            None
-        };
-        let packet = not_taken.is_none().then(|| {
-            self.announced += announced;
-            let mut packet = if announced > INPUT_LEN { mem::take(&mut self.spare) } else { Vec::new() };
-            if packet.len() < HEADER_LEN {
-                packet.resize(HEADER_LEN + announced.min(FIRST_ROOM), 0);
-            }
-            packet
-        });
+        let packet = self.begin_message(&header);
         let of = self.incomplete.len();
         self.incomplete.push(Incomplete { header, received: 0, packet });
         self.fragment = Some(Fragment { of, left: payload_len, direct: false });
-        Ok(not_taken)
+        Ok(())
+    }
+
+    /// Room for the beginning of a message, if it is taken.
+    fn begin_message(&mut self, header: &Header) -> Result<Vec<u8>, RefusalCode> {
+        let announced = header.message_len as usize;
+        if self.is_too_long(header) {
+            return Err(RefusalCode::MessageTooLarge);
+        }
+        if announced > self.bounds.announced_max - self.announced {
+            return Err(RefusalCode::Overloaded);
+        }
+        self.announced += announced;
+        let mut packet = if announced > INPUT_LEN { mem::take(&mut self.spare) } else { Vec::new() };
+        if packet.len() < HEADER_LEN {
+            packet.resize(HEADER_LEN + announced.min(FIRST_ROOM), 0);
+        }
+        Ok(packet)
     }
 
     /// Takes what is there of the present fragment. `None`: more must arrive. `Some(None)`: the fragment is complete,
-    /// its message is not, or is not taken.
+    /// its message is not.
     #[cold]
-    fn continue_fragment(&mut self) -> Option<Option<(Header, Vec<u8>)>> {
+    fn continue_fragment(&mut self) -> Option<Option<Complete>> {
         let fragment = self.fragment.as_mut().expect("a fragment is arriving");
         let message = &mut self.incomplete[fragment.of];
         let announced = message.header.message_len as usize;
         while fragment.left > 0 && self.start < self.end {
             let len = fragment.left.min(self.end - self.start);
             let len = match &mut message.packet {
-                Some(packet) => {
+                Ok(packet) => {
                     let at = HEADER_LEN + message.received;
                     let len = len.min(make_room(packet, at, len, announced));
                     packet[at..at + len].copy_from_slice(&self.input[self.start..self.start + len]);
                     len
                 }
-                None => len,
+                Err(_) => len,
             };
             self.start += len;
             fragment.left -= len;
@@ -335,16 +334,17 @@ impl Intake {
         if !complete {
             return Some(None);
         }
-        let Incomplete { header, packet, .. } = self.remove(of);
-        Some(packet.map(|mut packet| {
-            packet[..HEADER_LEN].copy_from_slice(&Header { offset: 0, ..header }.to_bytes());
-            (Header { offset: 0, ..header }, packet)
-        }))
+        let Incomplete { header, mut packet, .. } = self.remove(of);
+        let header = Header { offset: 0, ..header };
+        if let Ok(packet) = &mut packet {
+            packet[..HEADER_LEN].copy_from_slice(&header.to_bytes());
+        }
+        Some(Some((header, packet)))
     }
 
     fn remove(&mut self, index: usize) -> Incomplete {
         let removed = self.incomplete.swap_remove(index);
-        if removed.packet.is_some() {
+        if removed.packet.is_ok() {
             self.announced -= removed.header.message_len as usize;
         }
         removed

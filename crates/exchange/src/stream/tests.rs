@@ -142,8 +142,8 @@ fn a_message_too_long_is_passed_over_and_the_next_one_taken() {
 #[test]
 fn incomplete_messages_together_are_bounded() {
     let mut intake = Intake::new(BOUNDS);
-    let begun: Vec<u8> = (0..4).flat_map(|lane| fragments(lane, 1, 1 << 20)[0].clone()).collect();
-    let seen = feed(&mut intake, &begun, 10_000).unwrap();
+    let begun: Vec<u8> = (0..3).flat_map(|lane| fragments(lane, 1, 1 << 20)[0].clone()).collect();
+    let seen = feed(&mut intake, &[begun, whole(3, 1, 1 << 20)].concat(), 10_000).unwrap();
     assert_eq!(seen, [Seen::NotTaken(3, RefusalCode::Overloaded)]);
     // What has been given up makes room again.
     let others = [whole(0, 2, 0), whole(5, 1, 1 << 20)].concat();

@@ -313,10 +313,10 @@ impl Held<'_> {
         &mut self,
         procedure: u16,
         len: usize,
-        timeout: Duration,
+        timeout_ns: u64,
     ) -> Result<(), CallError> {
         let begun = now();
-        let deadline = Instant::from_nanos(bounded_deadline(begun.as_nanos(), timeout));
+        let deadline = Instant::from_nanos(bounded_deadline(begun.as_nanos(), timeout_ns));
         if deadline <= begun {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         }
@@ -453,8 +453,8 @@ impl DatagramLane {
             let news = if spins {
                 self.socket.recv(&mut self.result)
             } else {
-                let limit = self.exchange.next_timeout().since(clock);
-                self.socket.recv_within(&mut self.result, limit.as_nanos() as u64)
+                let limit = self.exchange.next_timeout().nanos_since(clock);
+                self.socket.recv_within(&mut self.result, limit)
             };
             clock = now();
             match news {

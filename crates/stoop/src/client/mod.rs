@@ -8,7 +8,7 @@ mod lanes;
 mod stream;
 
 use crate::bind::{BindOptions, Binding, CallCounters};
-use crate::context::{Caller, bounded_deadline, serving};
+use crate::context::{Caller, bounded_deadline, nanos, serving};
 use crate::error::{BindError, CallError, Failure, FailureCode, SendError};
 use crate::local::{self, Door};
 use crate::stub::{Interface, Procedure};
@@ -25,7 +25,7 @@ use stream::StreamBinding;
 /// A bound client of an interface whose trait object is `L`.
 pub struct Client<L: ?Sized> {
     shared: Arc<Shared<L>>,
-    timeout: Duration,
+    timeout_ns: u64,
 }
 
 struct Shared<L: ?Sized> {
@@ -35,7 +35,7 @@ struct Shared<L: ?Sized> {
 
 impl<L: ?Sized> Clone for Client<L> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), timeout: self.timeout }
+        Self { shared: Arc::clone(&self.shared), timeout_ns: self.timeout_ns }
     }
 }
 
@@ -43,7 +43,7 @@ impl<L: ?Sized> std::fmt::Debug for Client<L> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Client")
             .field("binding", &self.shared.binding)
-            .field("timeout", &self.timeout)
+            .field("timeout", &Duration::from_nanos(self.timeout_ns))
             .finish()
     }
 }
@@ -89,7 +89,7 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
             }
         };
         let binding = Binding { uri: uri.into(), transport };
-        Ok(Self { shared: Arc::new(Shared { local, binding }), timeout: options.timeout })
+        Ok(Self { shared: Arc::new(Shared { local, binding }), timeout_ns: nanos(options.timeout) })
     }
 }
 
@@ -97,7 +97,7 @@ impl<L: ?Sized> Client<L> {
     /// The same binding with another time for each call.
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Self {
-        Self { shared: Arc::clone(&self.shared), timeout }
+        Self { shared: Arc::clone(&self.shared), timeout_ns: nanos(timeout) }
     }
 
     /// The binding.
@@ -109,9 +109,9 @@ impl<L: ?Sized> Client<L> {
     #[inline]
     pub fn route(&self) -> Route<'_, L> {
         match &self.shared.local {
-            Some((server, door)) => Route::Local(Local { server, door, timeout: self.timeout }),
+            Some((server, door)) => Route::Local(Local { server, door, timeout_ns: self.timeout_ns }),
             None => {
-                Route::Remote(Remote { transport: &self.shared.binding.transport, timeout: self.timeout })
+                Route::Remote(Remote { transport: &self.shared.binding.transport, timeout_ns: self.timeout_ns })
             }
         }
     }
@@ -169,17 +169,17 @@ pub enum Route<'a, L: ?Sized> {
 pub struct Local<'a, L: ?Sized> {
     server: &'a Arc<L>,
     door: &'a Door,
-    timeout: Duration,
+    timeout_ns: u64,
 }
 
 impl<L: ?Sized> std::fmt::Debug for Local<'_, L> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Local").field("timeout", &self.timeout).finish_non_exhaustive()
+        f.debug_struct("Local").field("timeout", &Duration::from_nanos(self.timeout_ns)).finish_non_exhaustive()
     }
 }
 
 /// Below this, the tick of the coarse clock would be felt in a deadline.
-const COARSE_ENOUGH: Duration = Duration::from_secs(1);
+const COARSE_ENOUGH_NS: u64 = 1_000_000_000;
 
 impl<L: ?Sized> Local<'_, L> {
     /// Calls `procedure` with the server.
@@ -191,8 +191,8 @@ impl<L: ?Sized> Local<'_, L> {
         if !self.door.is_open() {
             return Err(CallError::NotSent(SendError::Closed));
         }
-        let now = if self.timeout >= COARSE_ENOUGH { clock::coarse_now_ns() } else { clock::now_ns() };
-        let deadline = bounded_deadline(now, self.timeout);
+        let now = if self.timeout_ns >= COARSE_ENOUGH_NS { clock::coarse_now_ns() } else { clock::now_ns() };
+        let deadline = bounded_deadline(now, self.timeout_ns);
         if deadline <= now {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         }
@@ -215,12 +215,12 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
 /// A call to another process.
 pub struct Remote<'a> {
     transport: &'a Transport,
-    timeout: Duration,
+    timeout_ns: u64,
 }
 
 impl std::fmt::Debug for Remote<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Remote").field("timeout", &self.timeout).finish_non_exhaustive()
+        f.debug_struct("Remote").field("timeout", &Duration::from_nanos(self.timeout_ns)).finish_non_exhaustive()
     }
 }
 
@@ -228,7 +228,7 @@ impl std::fmt::Debug for Remote<'_> {
 pub struct Call<'a> {
     lane: Lane<'a>,
     procedure: u16,
-    timeout: Duration,
+    timeout_ns: u64,
 }
 
 /// A result, and the lane that holds it.
@@ -253,7 +253,7 @@ impl<'a> Remote<'a> {
             Transport::Stream(binding) => Lane::Stream(binding.hold()?),
             Transport::Local => unreachable!("a local binding has no remote route"),
         };
-        Ok(Call { lane, procedure, timeout: self.timeout })
+        Ok(Call { lane, procedure, timeout_ns: self.timeout_ns })
     }
 }
 
@@ -275,8 +275,8 @@ impl<'a> Call<'a> {
     pub fn transport(mut self, arguments: Result<usize, EncodeError>) -> Result<CallResult<'a>, CallError> {
         let len = arguments.map_err(|why| CallError::NotSent(SendError::Arguments(why)))?;
         match &mut self.lane {
-            Lane::Datagram(lane) => lane.transport(self.procedure, len, self.timeout)?,
-            Lane::Stream(lane) => lane.transport(self.procedure, len, self.timeout)?,
+            Lane::Datagram(lane) => lane.transport(self.procedure, len, self.timeout_ns)?,
+            Lane::Stream(lane) => lane.transport(self.procedure, len, self.timeout_ns)?,
         }
         Ok(CallResult { lane: self.lane })
     }

@@ -295,9 +295,14 @@ impl<E: Endpoint> Crew<E> {
 
     #[inline]
     fn next_queued(&self) -> Option<E::Call> {
-        if self.queued.load(Ordering::Acquire) == 0 {
-            return None;
+        match self.queued.load(Ordering::Acquire) {
+            0 => None,
+            _ => self.take_queued(),
         }
+    }
+
+    #[cold]
+    fn take_queued(&self) -> Option<E::Call> {
         let call = locked(&self.queue).pop_front()?;
         self.queued.fetch_sub(1, Ordering::AcqRel);
         Some(call)
