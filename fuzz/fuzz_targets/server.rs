@@ -119,7 +119,7 @@ fuzz_target!(|input: &[u8]| {
             Arrival::Reply => assert!(Header::parse(&reply).is_ok(), "what it sends are packets"),
             Arrival::Nothing => {}
         }
-        assert!(server.bytes_held() < 64 * 1472 + 1024 + 4 * (256 + 8 * 3100));
+        assert!(server.bytes_held() < 64 * 1632 + 1024 + 4 * (256 + 8 * 3232));
     }
     let now = now + Duration::from_secs(1);
     while let Some(call) = running.pop() {

@@ -13,7 +13,7 @@ use stoop_wire::bind::HostFacts;
 use stoop_wire::{HEADER_LEN, Header, Kind, LaneId, RefusalCode};
 
 /// How long a caller tries to bind.
-const BIND_LIMIT: Duration = Duration::from_secs(3);
+const BIND_LIMIT: Duration = Duration::from_secs(7);
 
 /// How long a lane is left alone after a call whose outcome is unknown.
 const RETIREMENT: Duration = Duration::from_secs(60);

@@ -45,6 +45,8 @@ macro_rules! report {
 report! {
     /// Runs.
     runs: "runs",
+    /// Runs in which nothing stood in the way of any call, and all had to get results.
+    had_to_succeed: "runs in which every call had to succeed",
     /// Events.
     steps: "events",
     /// Calls begun.

@@ -299,9 +299,11 @@ impl Sim {
     pub(crate) fn check_memory(&mut self) {
         let Some(server) = &self.server.server else { return };
         let lanes = usize::from(self.scenario.limits.lanes).min(self.report.lanes_opened + 8);
-        let a_lane = 64 + 1472 + 1472;
+        // An answer with what is known of its call, and a call that waits.
+        let (answer, waiting) = (1472 + 160, 1472 + 64);
+        let a_lane = 64 + answer + waiting;
         let places = (4 * self.server.peak_bindings.next_power_of_two()).max(16);
-        let bound = 64 * 1472 + places * 16 + server.bindings() * (128 + lanes * a_lane);
+        let bound = 64 * answer + places * 16 + server.bindings() * (128 + lanes * a_lane);
         let held = server.bytes_held();
         if held > bound || server.bindings() > self.scenario.limits.bindings {
             let bindings = server.bindings();

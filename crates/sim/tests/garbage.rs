@@ -108,7 +108,7 @@ fn a_server_bears_whatever_arrives() {
         server.handle_timeout(now);
         if i % 64 == 0 {
             assert!(
-                server.bytes_held() < 64 * 1472 + 4096 + 16 * (256 + 16 * 3100),
+                server.bytes_held() < 64 * 1632 + 4096 + 16 * (256 + 16 * 3232),
                 "{}",
                 server.bytes_held()
             );

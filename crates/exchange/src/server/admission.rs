@@ -13,6 +13,9 @@ const COOKIE_PERIOD: Duration = Duration::from_secs(10);
 /// Requests remembered for as long as their cookies are good. Bounded, or a flood of binds could fill our memory.
 const MAX_REMEMBERED: usize = 65_536;
 
+/// Looking through all of them takes milliseconds: not for every packet of a flood.
+const PURGE_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Draws numbers and recognises cookies, all from the secret of this start of the server.
 #[derive(Debug)]
 pub(super) struct Admission {
@@ -20,11 +23,13 @@ pub(super) struct Admission {
     drawn: u64,
     /// Bindings made of late, by the nonce of their request and its sender, so that a repeated request makes no second one.
     made: BTreeMap<(u64, [u8; 16]), (Instant, BindingId)>,
+    /// While full, they are looked through at most this often.
+    next_purge: Instant,
 }
 
 impl Admission {
     pub(super) fn new(secret: [u64; 2]) -> Self {
-        Self { secret, drawn: 0, made: BTreeMap::new() }
+        Self { secret, drawn: 0, made: BTreeMap::new(), next_purge: Instant::default() }
     }
 
     fn keyed(&self, purpose: u8) -> SipHasher24 {
@@ -76,7 +81,8 @@ impl Admission {
 
     /// The binding made for a request with this nonce, if the request may be a repetition.
     pub(super) fn made_for(&mut self, now: Instant, host: [u8; 16], nonce: u64) -> Option<BindingId> {
-        if self.is_full() {
+        if self.is_full() && now >= self.next_purge {
+            self.next_purge = now + PURGE_INTERVAL;
             self.made.retain(|_, (made, _)| now.since(*made) <= COOKIE_PERIOD * 2);
         }
         self.made.get(&(nonce, host)).map(|(_, id)| *id)
@@ -130,6 +136,18 @@ mod tests {
         assert_eq!(server.made_for(at(20), HOST, 1), Some(BindingId(9)));
         server.remember(at(21), HOST, 3, BindingId(11));
         assert_eq!(server.made_for(at(21), HOST, 1), None);
+    }
+
+    #[test]
+    fn a_flood_of_requests_is_remembered_up_to_a_bound_and_then_forgotten() {
+        let mut server = Admission::new([1, 2]);
+        let flood = MAX_REMEMBERED as u64;
+        (0..flood).for_each(|nonce| server.remember(at(0), HOST, nonce, BindingId(nonce + 1)));
+        assert!(server.is_full());
+        assert_eq!(server.made_for(at(19), HOST, flood), None);
+        assert!(server.is_full(), "they may still be repeated");
+        assert_eq!(server.made_for(at(21), HOST, flood), None);
+        assert!(!server.is_full());
     }
 
     #[test]
