@@ -32,6 +32,7 @@ struct Run<'a> {
     progress: ProgressBar,
     cells: usize,
     void: usize,
+    disturbed: usize,
     failed: usize,
 }
 
@@ -43,7 +44,7 @@ impl<'a> Run<'a> {
             ProgressStyle::with_template("{bar:24} {pos}/{len}, about {eta} left: {msg}")
                 .expect("the template is well formed"),
         );
-        Run { args, placement, network, session: None, progress, cells, void: 0, failed: 0 }
+        Run { args, placement, network, session: None, progress, cells, void: 0, disturbed: 0, failed: 0 }
     }
 
     fn print_head(&self) {
@@ -93,6 +94,7 @@ impl<'a> Run<'a> {
 
     fn print_row(&mut self, row: &Row) {
         self.void += usize::from(row.floor_void);
+        self.disturbed += usize::from(row.is_disturbed());
         let line = if self.args.json { json::line(row) } else { table::line(row) };
         self.progress.suspend(|| println!("{line}"));
     }
@@ -111,8 +113,8 @@ impl<'a> Run<'a> {
 
     fn finish(self) -> ExitCode {
         self.progress.finish_and_clear();
-        if let Some(note) = table::void_note(self.void, self.cells) {
-            self.print_aside(&note);
+        for note in table::notes(self.void, self.disturbed, self.cells) {
+            self.print_aside(&format!("\n{note}"));
         }
         if self.failed > 0 {
             eprintln!("stoop bench: {} of {} lines could not be measured", self.failed, self.cells);

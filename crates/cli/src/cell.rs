@@ -6,6 +6,7 @@
 use crate::callers::{Calls, Tally};
 use crate::floor::Floor;
 use crate::network::Network;
+use crate::others::Snapshot;
 use crate::plan::{Cell, Effort};
 use crate::row::{Findings, Row};
 use crate::session::{Session, socket_path};
@@ -54,12 +55,20 @@ impl<'a> Measuring<'a> {
 
     fn run(mut self) -> Result<Findings, String> {
         let before = self.session.binding.counts();
+        let others_before = self.snapshot();
         for _ in 0..self.effort.pairs {
             self.slice_of_ours()?;
             self.slice_of_floor()?;
         }
         self.findings.fast_path_share = self.session.binding.counts().fast_path_share_since(before);
+        self.findings.others_cpu = self.snapshot().others_since(others_before);
         Ok(self.findings)
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        let children = [self.session.server_process_id(), self.floor.process_id()];
+        let ours: Vec<u32> = children.into_iter().flatten().chain([std::process::id()]).collect();
+        Snapshot::take(self.session.sides, &ours)
     }
 
     fn slice_of_ours(&mut self) -> Result<(), String> {

@@ -36,6 +36,10 @@ impl Child {
         Ok(Child { process, pid, role, orders, answers })
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Tells it one line.
     pub(crate) fn tell(&mut self, line: &str) -> io::Result<()> {
         writeln!(self.orders, "{line}").map_err(|error| self.failed(&format!("does not listen ({error})")))

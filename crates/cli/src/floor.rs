@@ -45,16 +45,15 @@ impl Waits {
     /// One thread of the server spins for all callers, which share the other processor.
     const SERVER_SPINS: Waits = Waits { caller: Wait::Block, server: Wait::Spin };
 
-    /// The same as ours; beside the adaptive wait, the best for the placement.
+    /// The same as ours; beside the adaptive wait, what suits the placement.
     ///
-    /// Several callers share one processor in every placement, and spinning there takes a time slice of the scheduler a packet:
-    /// they block, whatever was asked.
+    /// Several callers share one processor in every placement. Beside the adaptive wait they block: spinning, they would take turns
+    /// of a scheduler's time slice, and each would wait milliseconds for its turn.
     pub(crate) fn of(cell: &Cell) -> Self {
         match (cell.waiting, cell.processors, cell.callers) {
             (Waiting::Block, ..) | (Waiting::Adaptive, Processors::One, _) => Waits::BLOCK,
-            (Waiting::Spin, _, 1) | (Waiting::Adaptive, Processors::Two, 1) => Waits::SPIN,
-            (Waiting::Spin, Processors::One, _) => Waits::BLOCK,
-            (Waiting::Spin | Waiting::Adaptive, Processors::Two, _) => Waits::SERVER_SPINS,
+            (Waiting::Spin, ..) | (Waiting::Adaptive, Processors::Two, 1) => Waits::SPIN,
+            (Waiting::Adaptive, Processors::Two, _) => Waits::SERVER_SPINS,
         }
     }
 }
@@ -114,6 +113,11 @@ impl Floor {
             Box::new(Endpoint::new(socket, cell.transport, flags, call, result)) as Box<dyn Calls>
         });
         Ok(Floor { callers: callers.collect(), echo: Some(echo) })
+    }
+
+    /// Its process, if it has one.
+    pub(crate) fn process_id(&self) -> Option<u32> {
+        self.echo.as_ref().map(Child::id)
     }
 
     pub(crate) fn stop(&mut self) -> io::Result<()> {
@@ -197,16 +201,15 @@ mod tests {
     }
 
     #[test]
-    fn one_caller_waits_as_it_was_told() {
-        for processors in [Processors::One, Processors::Two] {
-            assert_eq!(waits(1, Waiting::Spin, processors), Waits::SPIN);
-            assert_eq!(waits(1, Waiting::Block, processors), Waits::BLOCK);
+    fn the_floor_waits_as_it_was_told() {
+        for (processors, callers) in [(Processors::One, 1), (Processors::Two, 1), (Processors::Two, 8)] {
+            assert_eq!(waits(callers, Waiting::Spin, processors), Waits::SPIN);
+            assert_eq!(waits(callers, Waiting::Block, processors), Waits::BLOCK);
         }
     }
 
     #[test]
-    fn callers_that_share_a_processor_do_not_spin() {
-        assert_eq!(waits(2, Waiting::Spin, Processors::Two), Waits::SERVER_SPINS);
+    fn beside_the_adaptive_wait_callers_that_share_a_processor_do_not_spin() {
         assert_eq!(waits(2, Waiting::Adaptive, Processors::Two), Waits::SERVER_SPINS);
         assert_eq!(waits(2, Waiting::Adaptive, Processors::One), Waits::BLOCK);
     }

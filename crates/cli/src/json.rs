@@ -13,7 +13,7 @@ mod tests {
     use crate::row::example;
 
     /// Results are compared over time, so these names stay.
-    const KEYS: [&str; 22] = [
+    const KEYS: [&str; 23] = [
         "transport",
         "procedure",
         "callers",
@@ -35,6 +35,7 @@ mod tests {
         "fast_path_share",
         "caller_cpu",
         "server_cpu",
+        "others_cpu",
         "fairness",
     ];
 

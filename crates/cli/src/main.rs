@@ -9,6 +9,7 @@ mod floor;
 mod json;
 mod machine;
 mod network;
+mod others;
 mod ours;
 mod placement;
 mod plan;

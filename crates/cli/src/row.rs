@@ -3,6 +3,7 @@
 use crate::args::{Procedure, Processors, Transport, Waiting};
 use crate::callers::Tally;
 use crate::floor::figures;
+use crate::others::DISTURBED_ABOVE;
 use crate::plan::Cell;
 use crate::samples::{Quartiles, Samples};
 use serde::Serialize;
@@ -43,6 +44,8 @@ pub(crate) struct Row {
     /// Processor seconds per second while ours were measured.
     pub(crate) caller_cpu: f64,
     pub(crate) server_cpu: f64,
+    /// What other programs and the host took of the same processors meanwhile.
+    pub(crate) others_cpu: f64,
     /// The calls of the caller that got least, by the mean: 1 when all got the same.
     pub(crate) fairness: f64,
 }
@@ -66,6 +69,7 @@ pub(crate) struct Findings {
     server_cpu: Duration,
     wall: Duration,
     pub(crate) fast_path_share: f64,
+    pub(crate) others_cpu: f64,
 }
 
 /// All slices of one kind together.
@@ -104,6 +108,13 @@ impl Side {
         let least = self.callers.iter().copied().min().unwrap_or(0);
         let mean = self.calls() as f64 / self.callers.len().max(1) as f64;
         if mean > 0.0 { least as f64 / mean } else { 0.0 }
+    }
+}
+
+impl Row {
+    /// Whether other programs took so much that the line is worth measuring again.
+    pub(crate) fn is_disturbed(&self) -> bool {
+        self.others_cpu > DISTURBED_ABOVE
     }
 }
 
@@ -162,6 +173,7 @@ impl Findings {
             fast_path_share: round(self.fast_path_share, 1e6),
             caller_cpu: round(self.caller_cpu.as_secs_f64() / wall, 1e3),
             server_cpu: round(self.server_cpu.as_secs_f64() / wall, 1e3),
+            others_cpu: round(self.others_cpu, 1e3),
             fairness: round(self.ours.fairness(), 1e3),
         }
     }
@@ -207,6 +219,7 @@ pub(crate) fn example() -> Row {
         fast_path_share: 0.9987,
         caller_cpu: 0.998,
         server_cpu: 1.0,
+        others_cpu: 0.02,
         fairness: 0.97,
     }
 }

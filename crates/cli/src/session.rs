@@ -50,6 +50,11 @@ impl Session {
         Ok(Duration::from_nanos(nanoseconds.parse().map_err(io::Error::other)?))
     }
 
+    /// The server's process, if it has one of its own.
+    pub(crate) fn server_process_id(&mut self) -> Option<u32> {
+        self.server.process().map(|process| process.id())
+    }
+
     pub(crate) fn stop_server(&mut self) -> io::Result<()> {
         self.server.process().map_or(Ok(()), Child::stop)
     }

@@ -2,6 +2,7 @@
 
 use crate::args::name_of;
 use crate::floor::figures::VOID_ABOVE;
+use crate::others::DISTURBED_ABOVE;
 use crate::row::Row;
 
 /// The names of the columns.
@@ -30,6 +31,7 @@ pub(crate) fn head() -> String {
 /// One line.
 pub(crate) fn line(row: &Row) -> String {
     let void = if row.floor_void { "!" } else { "" };
+    let disturbed = if row.is_disturbed() { "~" } else { "" };
     format!(
         "{:<9} {:<10} {:>7} {:<8} {:>4} {:>11} {:>8} {:>7} {:>7} {:>7} {:>9} {:>6} {:<11} {:>5} {:>11} {:>5}",
         name_of(row.transport),
@@ -43,7 +45,7 @@ pub(crate) fn line(row: &Row) -> String {
         time(row.p99_ns),
         time(row.p999_ns),
         format!("{void}{}", time(row.floor_p50_ns)),
-        format!("{:.2}", row.ratio),
+        format!("{disturbed}{:.2}", row.ratio),
         format!("({:.2}–{:.2})", row.ratio_low, row.ratio_high),
         share(row.fast_path_share),
         format!("{:.2} + {:.2}", row.caller_cpu, row.server_cpu),
@@ -58,14 +60,22 @@ fast       share of calls that took the fast path: one packet there, one back, f
 CPU c+s    processor seconds per second of the caller's process and of the server's
 least      calls of the caller that got least, by the mean of all callers";
 
-/// What to say below when lines were marked void.
-pub(crate) fn void_note(void: usize, cells: usize) -> Option<String> {
-    (void > 0).then(|| {
-        format!(
+/// What to say below when lines were marked.
+pub(crate) fn notes(void: usize, disturbed: usize, cells: usize) -> Vec<String> {
+    let mut notes = Vec::new();
+    if void > 0 {
+        notes.push(format!(
             "! void: in {void} of {cells} lines the floor itself took more than {VOID_ABOVE} times what it takes on the reference \
              machine, so that this machine is slower, or was just then; such a line says little, and is worth measuring again."
-        )
-    })
+        ));
+    }
+    if disturbed > 0 {
+        notes.push(format!(
+            "~ disturbed: in {disturbed} of {cells} lines other programs, or the host, took more than {DISTURBED_ABOVE} of a processor \
+             from what was measured; calls/s and the tails suffer most. Measure again when the machine is quiet."
+        ));
+    }
+    notes
 }
 
 /// Nanoseconds in the unit that leaves three digits.
@@ -124,10 +134,19 @@ mod tests {
             ratio: 2.52,
             fast_path_share: 1.0,
             server_cpu: 0.0,
+            others_cpu: 0.34,
             ..example()
         };
         let table = [head(), line(&example()), line(&local)].join("\n");
         assert_eq!(table, include_str!("table/snapshot.txt").trim_end());
+    }
+
+    #[test]
+    fn only_what_was_marked_is_explained() {
+        assert!(notes(0, 0, 114).is_empty());
+        let notes = notes(2, 1, 114);
+        assert!(notes[0].starts_with("! void: in 2 of 114 lines"), "{}", notes[0]);
+        assert!(notes[1].starts_with("~ disturbed: in 1 of 114 lines"), "{}", notes[1]);
     }
 
     #[test]
