@@ -1,16 +1,51 @@
-//! Calls over a byte stream: TCP or a Unix socket.
+//! Calls over a byte stream, TCP or a Unix socket: all lanes of a binding share one connection.
+//!
+//! The connection has a *receive role* (Leader/Followers). A thread sends its call and then takes the role, if it is
+//! free, and receives until its own answer is there; answers to others it puts into their mailboxes. Threads that do
+//! not get the role wait for their mailboxes. Whoever gives the role back hands it to one of those.
 
+mod lane;
+mod mailbox;
+mod outgoing;
+mod session;
+
+use super::lanes::{self, Lanes};
 use crate::bind::{BindOptions, CallCounters};
-use crate::error::{BindError, CallError};
+use crate::context::bounded_deadline;
+use crate::error::{BindError, CallError, SendError, UnknownCause};
 use crate::stub::Interface;
 use crate::uri::Uri;
+use lane::{Ended, StreamLane};
+use session::{Plan, Session};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use stoop_exchange::Instant;
 use stoop_marshal::Writer;
+use stoop_net::clock;
+use stoop_net::stream::StreamAddress;
+use stoop_net::udp::resolve;
+use stoop_wire::HEADER_LEN;
 
-pub(crate) struct StreamBinding {}
+/// A binding over a byte stream.
+pub(crate) struct StreamBinding {
+    interface: &'static Interface,
+    uri: String,
+    server: StreamAddress,
+    options: BindOptions,
+    /// The present connection, or the last one if that is lost.
+    session: Mutex<Arc<Session>>,
+    lanes: Lanes<StreamLane>,
+}
+
+/// A lane held by a call.
 pub(super) struct Held<'a> {
     binding: &'a StreamBinding,
+    place: lanes::Held<'a, StreamLane>,
 }
+
+/// Connections that one call tries.
+const ATTEMPTS: u32 = 3;
 
 impl StreamBinding {
     pub(super) fn bind(
@@ -19,34 +54,182 @@ impl StreamBinding {
         to: Uri,
         options: &BindOptions,
     ) -> Result<Self, BindError> {
-        let _ = (interface, to, options);
-        Err(BindError::Unreachable { server: uri.into(), cause: std::io::ErrorKind::Unsupported.into() })
+        let unreachable = |cause| BindError::Unreachable { server: uri.into(), cause };
+        let servers = match to {
+            Uri::Tcp(host_and_port) => {
+                resolve(&host_and_port).map_err(unreachable)?.into_iter().map(StreamAddress::Tcp).collect()
+            }
+            Uri::Unix(name) => vec![StreamAddress::unix(&name)],
+            Uri::Udp(_) | Uri::Local(_) => unreachable!("only byte streams come here"),
+        };
+        let deadline = Instant::from_nanos(clock::now_ns()) + options.bind_timeout;
+        let mut last = None;
+        for server in servers {
+            let plan = Plan { interface, uri, address: &server, max_message: options.max_message };
+            match session::connect(&plan, deadline, 0) {
+                Ok(session) => {
+                    return Ok(Self {
+                        interface,
+                        uri: uri.into(),
+                        server,
+                        options: options.clone(),
+                        session: Mutex::new(Arc::new(session)),
+                        lanes: Lanes::default(),
+                    });
+                }
+                // A name may stand for addresses at which nobody listens: ::1 before 127.0.0.1.
+                Err(unreachable @ BindError::Unreachable { .. }) => last = Some(unreachable),
+                Err(other) => return Err(other),
+            }
+        }
+        Err(last.expect("a resolved name has an address"))
     }
+
     pub(super) fn describe(&self) -> String {
-        String::new()
+        let kind = match self.server {
+            StreamAddress::Tcp(_) => "TCP",
+            StreamAddress::UnixPath(_) | StreamAddress::UnixAbstract(_) => "a Unix socket",
+        };
+        format!(
+            "a byte stream over {kind} with {}, because the address says so; one connection for all threads, at most {} \
+             bytes of arguments or result; waiting {:?}, and both ends {} run at the same time",
+            self.server,
+            self.options.max_message,
+            self.options.waiting,
+            if self.present().company.together { "can" } else { "cannot" },
+        )
     }
+
     pub(super) fn counters(&self) -> CallCounters {
-        CallCounters::default()
+        let mut sum = CallCounters { ignored: self.present().ignored(), ..CallCounters::default() };
+        self.lanes.for_each(|lane| {
+            sum.calls += lane.calls;
+            sum.fast += lane.fast;
+            sum.add_waits(lane.wait.counts());
+        });
+        sum
     }
+
+    fn present(&self) -> Arc<Session> {
+        Arc::clone(&self.session.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The calling thread's lane.
+    #[inline]
     pub(super) fn hold(&self) -> Result<Held<'_>, CallError> {
-        Ok(Held { binding: self })
+        let mut place = self.lanes.hold();
+        if place.is_none() {
+            *place = Some(self.lane()?);
+        }
+        Ok(Held { binding: self, place })
+    }
+
+    #[cold]
+    fn lane(&self) -> Result<StreamLane, CallError> {
+        StreamLane::new(self.present(), self.options.waiting).ok_or_else(no_lane)
+    }
+
+    /// Connects and binds again, unless another thread has done so since `lost` was lost.
+    fn rebind(&self, lost: &Session, deadline: Instant) -> Result<Arc<Session>, BindError> {
+        let mut present = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        if present.generation == lost.generation {
+            let deadline = deadline.min(Instant::from_nanos(clock::now_ns()) + self.options.bind_timeout);
+            let plan = Plan {
+                interface: self.interface,
+                uri: &self.uri,
+                address: &self.server,
+                max_message: self.options.max_message,
+            };
+            *present = Arc::new(session::connect(&plan, deadline, lost.generation + 1)?);
+        }
+        Ok(Arc::clone(&present))
     }
 }
 
+fn no_lane() -> CallError {
+    let why = "the server owes answers on all lanes of the connection";
+    CallError::NotSent(SendError::Io(io::Error::other(why)))
+}
+
 impl Held<'_> {
+    #[inline]
+    fn lane(&mut self) -> &mut StreamLane {
+        self.place.as_mut().expect("a held place has a lane")
+    }
+
+    #[inline]
     pub(super) fn arguments(&mut self) -> Writer<'_> {
-        let _ = self.binding;
-        todo!()
+        // What travels has 32 bits for its length.
+        let limit = self.binding.options.max_message.min(u32::MAX as usize);
+        Writer::new(&mut self.lane().call, HEADER_LEN, limit)
     }
+
+    #[inline]
     pub(super) fn result(&self) -> &[u8] {
-        &[]
+        self.place.as_ref().expect("a held place has a lane").result()
     }
-    pub(super) fn transport(
+
+    /// Sends the call, which has `len` bytes of arguments, and waits for the result.
+    #[inline]
+    pub(super) fn transport(&mut self, procedure: u16, len: usize, timeout_ns: u64) -> Result<(), CallError> {
+        let begun_ns = clock::now_ns();
+        let deadline_ns = bounded_deadline(begun_ns, timeout_ns);
+        if deadline_ns <= begun_ns {
+            return Err(CallError::NotSent(SendError::DeadlinePassed));
+        }
+        self.lane().trim(len);
+        match self.lane().exchange(begun_ns, deadline_ns, procedure, len) {
+            Ok(()) => Ok(()),
+            Err(ended) => self.recover(ended, begun_ns, deadline_ns, procedure, len),
+        }
+    }
+
+    /// The call did not end with a result: connects again where that helps, and explains where it does not.
+    #[cold]
+    fn recover(
         &mut self,
-        _procedure: u16,
-        _len: usize,
-        _timeout: Duration,
+        mut ended: Ended,
+        begun_ns: u64,
+        deadline_ns: u64,
+        procedure: u16,
+        len: usize,
     ) -> Result<(), CallError> {
-        todo!()
+        let idempotent = self.binding.interface.procedures[usize::from(procedure)].idempotent;
+        let mut transmissions = 0;
+        for attempt in 1.. {
+            match ended {
+                Ended::With(error) => return Err(error),
+                Ended::Lost { sent } => transmissions += u32::from(sent),
+            }
+            let waited = Duration::from_nanos(clock::now_ns().saturating_sub(begun_ns));
+            let unknown = CallError::Unknown { transmissions, waited, cause: UnknownCause::ConnectionLost };
+            if transmissions > 0 && (!idempotent || attempt == ATTEMPTS) {
+                return Err(unknown);
+            }
+            if attempt == ATTEMPTS {
+                let why = io::ErrorKind::ConnectionReset;
+                return Err(CallError::NotSent(SendError::Io(why.into())));
+            }
+            let lost = Arc::clone(&self.lane().session);
+            match self.binding.rebind(&lost, Instant::from_nanos(deadline_ns)) {
+                Ok(session) if self.lane().adopt(&session) => {}
+                Ok(_) => return Err(no_lane()),
+                Err(_) if transmissions > 0 => return Err(unknown),
+                Err(why) => return Err(CallError::NotSent(SendError::Bind(Box::new(why)))),
+            }
+            let now_ns = clock::now_ns();
+            if now_ns >= deadline_ns {
+                return Err(if transmissions > 0 {
+                    unknown
+                } else {
+                    CallError::NotSent(SendError::DeadlinePassed)
+                });
+            }
+            match self.lane().exchange(now_ns, deadline_ns, procedure, len) {
+                Ok(()) => return Ok(()),
+                Err(again) => ended = again,
+            }
+        }
+        unreachable!("attempts are bounded")
     }
 }

@@ -1,0 +1,219 @@
+//! The sending half of a connection: many threads, one fragment at a time.
+
+use std::io::{self, IoSlice};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
+use stoop_exchange::stream::Departure;
+use stoop_net::clock;
+use stoop_net::poller::{Events, Interest, Poller};
+use stoop_net::stream::Stream;
+use stoop_wire::HEADER_LEN;
+
+/// Who sends, and what is left of a fragment that the stream has not taken whole.
+#[derive(Default)]
+pub(super) struct Outgoing {
+    rest: Mutex<Rest>,
+    /// Threads that wait for their turn.
+    contenders: AtomicU32,
+    /// For waiting until there is room; made when it is first needed.
+    room: OnceLock<Poller>,
+}
+
+/// What must be sent before anything else, whoever comes next.
+#[derive(Default)]
+struct Rest {
+    bytes: Vec<u8>,
+    sent: usize,
+    /// Rests so far, and how many of them have been sent.
+    kept: u64,
+    gone: u64,
+}
+
+/// Why a message was not sent.
+#[derive(Debug)]
+pub(super) enum Unsent {
+    /// The stream is broken. Part of the message is missing at the server, which cannot have acted on it.
+    Lost,
+    /// The deadline passed before the stream took it all. Part of it is missing for good.
+    Late,
+    /// The deadline passed while the last of it waited for room; it will still be sent.
+    LateButOnItsWay,
+}
+
+/// Yields to other senders between two fragments at most.
+const YIELDS: u32 = 200;
+
+impl Outgoing {
+    /// Sends a message, in turn with those of other threads, fragment by fragment. Returns whether it went in one
+    /// piece.
+    #[inline]
+    pub(super) fn send(
+        &self,
+        stream: &Stream,
+        packet: &[u8],
+        mut departure: Departure,
+        deadline_ns: u64,
+    ) -> Result<bool, Unsent> {
+        let rest = self.turn();
+        if rest.bytes.is_empty() && begin_fragment(stream, packet, &mut departure)? && departure.is_done() {
+            return Ok(true);
+        }
+        self.send_by_and_by(rest, stream, packet, departure, deadline_ns).map(|()| false)
+    }
+
+    #[cold]
+    fn send_by_and_by<'a>(
+        &'a self,
+        mut rest: MutexGuard<'a, Rest>,
+        stream: &Stream,
+        packet: &[u8],
+        mut departure: Departure,
+        deadline_ns: u64,
+    ) -> Result<(), Unsent> {
+        loop {
+            if departure.is_done() {
+                return Ok(());
+            }
+            if !departure.is_between_fragments() {
+                let own = rest.keep(packet, &mut departure);
+                if departure.is_done() {
+                    return self.see_off(rest, own, stream, deadline_ns);
+                }
+            }
+            let has_room = rest.flush(stream)? && {
+                departure.set_time(time_left_us(deadline_ns));
+                begin_fragment(stream, packet, &mut departure)?
+            };
+            if has_room || !departure.is_between_fragments() {
+                // A fragment has gone, or begun to.
+                if departure.is_between_fragments() && !departure.is_done() {
+                    drop(rest);
+                    self.let_others_pass();
+                    rest = self.turn();
+                }
+                continue;
+            }
+            drop(rest);
+            self.wait_for_room(stream, deadline_ns, Unsent::Late)?;
+            rest = self.turn();
+        }
+    }
+
+    /// Waits until the last of a message has been sent, by this thread or another.
+    fn see_off<'a>(
+        &'a self,
+        mut rest: MutexGuard<'a, Rest>,
+        own: u64,
+        stream: &Stream,
+        deadline_ns: u64,
+    ) -> Result<(), Unsent> {
+        loop {
+            let flushed = rest.flush(stream);
+            if rest.gone >= own {
+                return Ok(());
+            }
+            flushed?;
+            drop(rest);
+            self.wait_for_room(stream, deadline_ns, Unsent::LateButOnItsWay)?;
+            rest = self.turn();
+        }
+    }
+
+    #[inline]
+    fn turn(&self) -> MutexGuard<'_, Rest> {
+        match self.rest.try_lock() {
+            Ok(rest) => rest,
+            Err(_) => self.await_turn(),
+        }
+    }
+
+    #[cold]
+    fn await_turn(&self) -> MutexGuard<'_, Rest> {
+        self.contenders.fetch_add(1, Ordering::Relaxed);
+        let rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        self.contenders.fetch_sub(1, Ordering::Relaxed);
+        rest
+    }
+
+    /// A lock is taken again at once by whoever let go of it, unless that one is patient.
+    fn let_others_pass(&self) {
+        for _ in 0..YIELDS {
+            if self.contenders.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            thread::yield_now();
+        }
+    }
+
+    fn wait_for_room(&self, stream: &Stream, deadline_ns: u64, late: Unsent) -> Result<(), Unsent> {
+        let left_ns = deadline_ns.saturating_sub(clock::now_ns());
+        if left_ns == 0 {
+            return Err(late);
+        }
+        let wait = self.poller(stream).and_then(|poller| {
+            poller.wait(&mut Events::with_capacity(1), Some(Duration::from_nanos(left_ns)))
+        });
+        wait.map_err(|_| Unsent::Lost)
+    }
+
+    fn poller(&self, stream: &Stream) -> io::Result<&Poller> {
+        if let Some(poller) = self.room.get() {
+            return Ok(poller);
+        }
+        let poller = Poller::new()?;
+        poller.add(stream, 0, Interest::WRITE)?;
+        // Another thread's is as good.
+        Ok(self.room.get_or_init(|| poller))
+    }
+}
+
+impl From<io::Error> for Unsent {
+    fn from(_: io::Error) -> Self {
+        Self::Lost
+    }
+}
+
+/// Sends a fragment as far as the stream takes it. Returns whether it took all.
+#[inline]
+fn begin_fragment(stream: &Stream, packet: &[u8], departure: &mut Departure) -> io::Result<bool> {
+    let mut room = [0; HEADER_LEN];
+    let [first, second] = departure.pieces(packet, &mut room);
+    let sent = stream.try_send(&[IoSlice::new(first), IoSlice::new(second)])?;
+    departure.advance(sent);
+    Ok(sent > 0 && departure.is_between_fragments())
+}
+
+impl Rest {
+    /// Keeps what is left of the present fragment. Returns the number of this rest.
+    fn keep(&mut self, packet: &[u8], departure: &mut Departure) -> u64 {
+        debug_assert!(self.bytes.is_empty(), "a fragment begins when the one before has left");
+        let mut room = [0; HEADER_LEN];
+        let pieces = departure.pieces(packet, &mut room);
+        pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece));
+        departure.advance(self.bytes.len());
+        self.kept += 1;
+        self.kept
+    }
+
+    /// Sends what is left, as far as the stream takes it. Returns whether nothing is left.
+    fn flush(&mut self, stream: &Stream) -> io::Result<bool> {
+        while self.sent < self.bytes.len() {
+            match stream.try_send(&[IoSlice::new(&self.bytes[self.sent..])])? {
+                0 => return Ok(false),
+                sent => self.sent += sent,
+            }
+        }
+        self.bytes.clear();
+        self.sent = 0;
+        self.gone = self.kept;
+        Ok(true)
+    }
+}
+
+/// Microseconds that are left, as the header has them.
+fn time_left_us(deadline_ns: u64) -> u32 {
+    let left_ns = deadline_ns.saturating_sub(clock::now_ns());
+    u32::try_from(left_ns / 1_000).unwrap_or(u32::MAX)
+}

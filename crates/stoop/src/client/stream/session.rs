@@ -1,0 +1,326 @@
+//! A connection with the binding that was made on it, shared by all lanes.
+
+use super::mailbox::{Answer, Delivery, Mailbox, opened};
+use super::outgoing::Outgoing;
+use crate::error::BindError;
+use crate::stub::Interface;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread::{self, Thread};
+use stoop_exchange::Instant;
+use stoop_exchange::binder::{BindStep, Binder, Bound};
+use stoop_exchange::stream::{Arrival, Bounds, Intake, Message};
+use stoop_net::host::{self, HostFacts};
+use stoop_net::stream::{Stream, StreamAddress, StreamArrival};
+use stoop_net::waiting::Company;
+use stoop_net::{Patience, clock};
+use stoop_wire::{HEADER_LEN, Header, Kind, LaneId};
+
+/// A connection and its binding. Once lost it stays lost; the next call makes another.
+pub(super) struct Session {
+    pub(super) generation: u64,
+    pub(super) bound: Bound,
+    pub(super) company: Company,
+    pub(super) stream: Stream,
+    pub(super) outgoing: Outgoing,
+    /// Whoever holds it receives: the receive role.
+    role: Mutex<Intake>,
+    lanes: Mutex<SessionLanes>,
+    /// Threads that wait for their answer or for the role.
+    waiters: Mutex<Vec<Waiter>>,
+    lost: AtomicBool,
+    /// When something was last received.
+    heard_ns: AtomicU64,
+    /// Answers that belonged to no call.
+    ignored: AtomicU64,
+}
+
+#[derive(Default)]
+struct SessionLanes {
+    all: Vec<Arc<Mailbox>>,
+    /// Lanes that no thread uses, and whose calls have all been answered.
+    free: Vec<Arc<Mailbox>>,
+}
+
+struct Waiter {
+    mailbox: Arc<Mailbox>,
+    thread: Thread,
+    /// Chosen to take the role, and has not tried yet.
+    nudged: bool,
+}
+
+/// The receive role, held.
+pub(super) type Role<'a> = MutexGuard<'a, Intake>;
+
+/// The connection has been lost.
+#[derive(Debug)]
+pub(super) struct Lost;
+
+/// Lanes that a server allows a connection.
+const MOST_LANES: u16 = 1024;
+/// After so long a silence, a look whether the connection is still there costs little in comparison, and spares a call
+/// whose outcome would be unknown.
+const QUIET_NS: u64 = 1_000_000;
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Session {
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::SeqCst)
+    }
+
+    /// The connection is of no more use: everybody who waits learns it.
+    pub(super) fn lose(&self) {
+        self.lost.store(true, Ordering::SeqCst);
+        // Wakes whoever receives or waits for room. That it is broken already is no error.
+        let _ = self.stream.shutdown();
+        locked(&self.waiters).iter().for_each(|waiter| waiter.thread.unpark());
+    }
+
+    pub(super) fn ignored(&self) -> u64 {
+        self.ignored.load(Ordering::Relaxed)
+    }
+
+    /// A lane for a thread that has none; `None` when the server allows no more.
+    pub(super) fn lane(&self) -> Option<Arc<Mailbox>> {
+        let mut lanes = locked(&self.lanes);
+        if let Some(free) = lanes.free.pop() {
+            return Some(free);
+        }
+        let number = u16::try_from(lanes.all.len()).ok().filter(|number| *number < MOST_LANES)?;
+        let mailbox = Arc::new(Mailbox::new(LaneId(number)));
+        lanes.all.push(Arc::clone(&mailbox));
+        Some(mailbox)
+    }
+
+    /// The receive role, if nobody has it.
+    #[inline]
+    pub(super) fn try_role(&self) -> Option<Role<'_>> {
+        match self.role.try_lock() {
+            Ok(role) => Some(role),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Gives the role back. If others wait, one of them is to take it.
+    ///
+    /// None is left without: a waiter is on the list before it tries for the role in vain, and this looks at the list
+    /// after the role is free.
+    #[inline]
+    pub(super) fn release(&self, role: Role<'_>) {
+        drop(role);
+        self.pass_on();
+    }
+
+    #[inline]
+    fn pass_on(&self) {
+        let mut waiters = locked(&self.waiters);
+        if waiters.iter().any(|waiter| waiter.nudged) {
+            return;
+        }
+        // One whose answer is there needs no role.
+        if let Some(waiter) = waiters.iter_mut().find(|waiter| !waiter.mailbox.is_ready()) {
+            waiter.nudged = true;
+            waiter.mailbox.nudge();
+            waiter.thread.unpark();
+        }
+    }
+
+    /// The calling thread waits for its answer or for the role.
+    pub(super) fn join_waiters(&self, mailbox: &Arc<Mailbox>) {
+        mailbox.attend();
+        let waiter = Waiter { mailbox: Arc::clone(mailbox), thread: thread::current(), nudged: false };
+        locked(&self.waiters).push(waiter);
+    }
+
+    /// The role, for a thread that waits: at first, and whenever it has been nudged.
+    pub(super) fn role_for(&self, mailbox: &Arc<Mailbox>) -> Option<Role<'_>> {
+        // Before trying, or a nudge that comes after the try would be taken for this one.
+        if let Some(waiter) =
+            locked(&self.waiters).iter_mut().find(|waiter| Arc::ptr_eq(&waiter.mailbox, mailbox))
+        {
+            waiter.nudged = false;
+        }
+        self.try_role()
+    }
+
+    /// The calling thread waits no more. A nudge that it has not followed goes to another.
+    pub(super) fn leave_waiters(&self, mailbox: &Arc<Mailbox>) {
+        let mut waiters = locked(&self.waiters);
+        let left = waiters
+            .iter()
+            .position(|waiter| Arc::ptr_eq(&waiter.mailbox, mailbox))
+            .map(|at| waiters.swap_remove(at));
+        drop(waiters);
+        mailbox.take_nudge();
+        if left.is_some_and(|waiter| waiter.nudged) {
+            self.pass_on();
+        }
+    }
+
+    /// Receives once, waiting up to `limit_ns`. Returns whether something came.
+    #[inline]
+    pub(super) fn receive(&self, intake: &mut Intake, limit_ns: u64) -> Result<bool, Lost> {
+        let arrival = match limit_ns {
+            0 => self.stream.recv(intake.space(), Patience::DontWait),
+            limit_ns => self.stream.recv_within(intake.space(), limit_ns),
+        };
+        match arrival {
+            Ok(StreamArrival::Bytes(len)) => {
+                intake.received(len);
+                Ok(true)
+            }
+            Ok(StreamArrival::Nothing) => Ok(false),
+            Ok(StreamArrival::Closed) | Err(_) => Err(Lost),
+        }
+    }
+
+    /// Something was received just now.
+    #[inline]
+    pub(super) fn heard(&self, now_ns: u64) {
+        self.heard_ns.store(now_ns, Ordering::Relaxed);
+    }
+
+    /// Whether an answer can be one of this binding's.
+    #[inline]
+    pub(super) fn is_answer(&self, arrival: &Arrival<'_>) -> bool {
+        let (Arrival::Message(Message { header, .. }) | Arrival::NotTaken(header, _)) = arrival;
+        header.binding == self.bound.binding
+            && matches!(header.kind, Kind::Result | Kind::Refusal | Kind::Failure)
+    }
+
+    /// Gives an answer to the lane for which it came.
+    pub(super) fn deliver(&self, header: Header, answer: Answer, message: Option<Message<'_>>) {
+        let mailbox = locked(&self.lanes).all.get(usize::from(header.lane.0)).cloned();
+        let delivery = mailbox.as_ref().map(|mailbox| mailbox.deliver(&header, answer, message));
+        match (delivery, mailbox) {
+            (Some(Delivery::Delivered), _) => {}
+            (Some(Delivery::Freed), Some(mailbox)) => {
+                locked(&self.lanes).free.push(mailbox);
+                self.ignored.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => {
+                self.ignored.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Delivers everything that has arrived.
+    fn deliver_all(&self, intake: &mut Intake) -> Result<(), Lost> {
+        while let Some(arrival) = intake.poll().map_err(|_| Lost)? {
+            if !self.is_answer(&arrival) {
+                return Err(Lost);
+            }
+            let (header, answer, message) = opened(arrival);
+            self.deliver(header, answer, message);
+        }
+        Ok(())
+    }
+
+    /// After a silence: whether the connection is still there.
+    #[inline]
+    pub(super) fn is_there(&self, now_ns: u64) -> bool {
+        let quiet = now_ns.saturating_sub(self.heard_ns.load(Ordering::Relaxed)) >= QUIET_NS;
+        !self.is_lost() && (!quiet || self.look())
+    }
+
+    #[cold]
+    fn look(&self) -> bool {
+        // Whoever has the role will notice.
+        let Some(mut role) = self.try_role() else { return true };
+        let there = loop {
+            match self.receive(&mut role, 0) {
+                Ok(false) => break true,
+                Ok(true) if self.deliver_all(&mut role).is_ok() => {}
+                Ok(true) | Err(Lost) => break false,
+            }
+        };
+        self.release(role);
+        if !there {
+            self.lose();
+        }
+        there
+    }
+}
+
+/// What a binding is made of.
+pub(super) struct Plan<'a> {
+    pub(super) interface: &'static Interface,
+    pub(super) uri: &'a str,
+    pub(super) address: &'a StreamAddress,
+    pub(super) max_message: usize,
+}
+
+/// Connects, and gets a binding from the server.
+pub(super) fn connect(plan: &Plan<'_>, deadline: Instant, generation: u64) -> Result<Session, BindError> {
+    let now = || Instant::from_nanos(clock::now_ns());
+    let begun = now();
+    let unreachable = |cause: io::Error| BindError::Unreachable { server: plan.uri.into(), cause };
+    let stream = Stream::connect(plan.address, deadline.since(begun)).map_err(unreachable)?;
+    let own = HostFacts::gather();
+    let nonce = u64::from_le_bytes(host::random_bytes());
+    let interface = crate::bound_interface(plan.interface);
+    let mut binder = Binder::new(begun, deadline, interface, crate::to_wire(&own), nonce);
+    let bounds = Bounds {
+        long: Kind::Result,
+        message_max: plan.max_message,
+        // Every result was asked for.
+        announced_max: usize::MAX,
+        lanes: MOST_LANES,
+    };
+    let mut intake = Intake::new(bounds);
+    let mut packet = vec![0; Intake::BUFFER_LEN];
+    let bound = loop {
+        // Once each: nothing is lost on a stream.
+        if binder.transmissions() == 0
+            && let Some(question) = binder.transmit(now())
+        {
+            stream.send_all(&question, &[]).map_err(unreachable)?;
+        }
+        if now() >= deadline {
+            return Err(BindError::NoAnswer { server: plan.uri.into(), waited: now().since(begun) });
+        }
+        let limit_ns = deadline.since(now()).as_nanos() as u64;
+        match stream.recv_within(intake.space(), limit_ns.max(1)).map_err(unreachable)? {
+            StreamArrival::Bytes(len) => intake.received(len),
+            StreamArrival::Nothing => {}
+            StreamArrival::Closed => {
+                let why = "it closed the connection instead of binding";
+                return Err(unreachable(io::Error::new(io::ErrorKind::ConnectionAborted, why)));
+            }
+        }
+        let protocol = |why: &dyn std::fmt::Display| BindError::Protocol {
+            server: plan.uri.into(),
+            why: why.to_string(),
+        };
+        let message = match intake.poll().map_err(|why| protocol(&why))? {
+            None => continue,
+            Some(Arrival::Message(message)) => message,
+            Some(Arrival::NotTaken(..)) => return Err(protocol(&"it sends a result before any call")),
+        };
+        let len = HEADER_LEN + message.header.message_len as usize;
+        message.take(&mut packet);
+        match binder.handle_packet(now(), &packet[..len]) {
+            BindStep::Continue => {}
+            BindStep::Bound(bound) => break bound,
+            step => return Err(crate::not_bound(step, plan.interface, plan.uri)),
+        }
+    };
+    Ok(Session {
+        generation,
+        company: Company::of(&own, &crate::from_wire(&bound.host)),
+        bound,
+        stream,
+        outgoing: Outgoing::default(),
+        role: Mutex::new(intake),
+        lanes: Mutex::default(),
+        waiters: Mutex::default(),
+        lost: AtomicBool::new(false),
+        heard_ns: AtomicU64::new(clock::now_ns()),
+        ignored: AtomicU64::new(0),
+    })
+}

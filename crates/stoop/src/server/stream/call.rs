@@ -1,0 +1,142 @@
+//! A call that arrived over a byte stream, and its answer.
+
+use super::connection::Connection;
+use super::{Desk, StreamEndpoint};
+use crate::server::dispatch::{Outcome, Terms};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use stoop_exchange::stream::Intake;
+use stoop_net::clock;
+use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, MAX_DATAGRAM, RefusalCode};
+
+/// A call with the packet that brought it.
+pub(in crate::server) struct StreamCall {
+    pub(super) connection: Arc<Connection>,
+    pub(super) header: Header,
+    pub(super) interface: u16,
+    pub(super) procedure: u16,
+    pub(super) arrived_ns: u64,
+    pub(super) deadline_ns: u64,
+    pub(super) packet: Vec<u8>,
+    /// Caller and server can run at the same time.
+    pub(super) together: bool,
+    /// It did not run as soon as it arrived.
+    pub(super) deferred: bool,
+}
+
+/// Bytes of explanation that a refusal or failure carries at most.
+const MAX_DETAIL: usize = 512;
+
+impl StreamEndpoint {
+    /// Runs a call's procedure and sends its answer.
+    #[inline]
+    pub(super) fn answer(&self, desk: &mut Desk, call: &mut StreamCall) {
+        let begun_ns = if call.deferred { clock::now_ns() } else { desk.clock_ns };
+        if call.deadline_ns <= begun_ns {
+            return self.send_refusal(&call.connection, &call.header, RefusalCode::DeadlinePassed, "");
+        }
+        if call.connection.is_closed() {
+            return;
+        }
+        self.counts.calls.fetch_add(1, Ordering::Relaxed);
+        let terms = Terms {
+            deadline_ns: call.deadline_ns,
+            caller: call.connection.caller,
+            result_max: self.message_max,
+        };
+        let arguments = &call.packet[HEADER_LEN..HEADER_LEN + call.header.message_len as usize];
+        if desk.result.is_empty() {
+            desk.result = self.spare();
+        }
+        let outcome = self.exports.run(call.interface, call.procedure, arguments, &mut desk.result, terms);
+        desk.clock_ns = clock::now_ns();
+        self.exports.took(call.interface, call.procedure, desk.clock_ns - begun_ns);
+        match outcome {
+            Outcome::Result(len) => self.send_result(desk, call, len),
+            Outcome::Refused(code, detail) => {
+                self.send_refusal(&call.connection, &call.header, code, &detail);
+            }
+            Outcome::Failed(code, detail) => self.send_failure(call, code, &detail),
+        }
+    }
+
+    #[inline]
+    fn send_result(&self, desk: &mut Desk, call: &StreamCall, len: usize) {
+        let mut header =
+            Header::bare(Kind::Result, call.header.binding, call.header.lane, call.header.number);
+        header.message_len = len as u32;
+        let at_server_ns = desk.clock_ns.saturating_sub(call.arrived_ns);
+        header.time = u32::try_from(at_server_ns).unwrap_or(u32::MAX);
+        if desk.result.len() < HEADER_LEN {
+            desk.result.resize(MAX_DATAGRAM, 0);
+        }
+        self.send(&call.connection, header, &mut desk.result);
+        if desk.result.len() > super::SPARE_MAX && len < desk.result.len() / 4 {
+            desk.result = Vec::new();
+        }
+    }
+
+    /// Answers that the procedure has not run and will not run for this call.
+    #[cold]
+    pub(super) fn send_refusal(
+        &self,
+        connection: &Connection,
+        call: &Header,
+        code: RefusalCode,
+        detail: &str,
+    ) {
+        self.counts.refused.fetch_add(1, Ordering::Relaxed);
+        self.send_without_result(connection, call, Kind::Refusal, code.code(), detail);
+    }
+
+    /// Answers that the procedure ran, but there is no result.
+    #[cold]
+    fn send_failure(&self, call: &StreamCall, code: FailureCode, detail: &str) {
+        self.send_without_result(&call.connection, &call.header, Kind::Failure, code.code(), detail);
+    }
+
+    fn send_without_result(
+        &self,
+        connection: &Connection,
+        call: &Header,
+        kind: Kind,
+        code: u32,
+        detail: &str,
+    ) {
+        let detail = &detail.as_bytes()[..detail.floor_char_boundary(MAX_DETAIL)];
+        let mut header = Header::bare(kind, call.binding, call.lane, call.number);
+        header.message_len = detail.len() as u32;
+        header.time = code;
+        let mut packet = vec![0; HEADER_LEN];
+        packet.extend_from_slice(detail);
+        self.send(connection, header, &mut packet);
+    }
+
+    /// Sends a message without waiting for its reader. A connection that is broken is closed.
+    #[inline]
+    pub(super) fn send(&self, connection: &Connection, header: Header, packet: &mut Vec<u8>) {
+        if connection.send(&self.reception.poller, header, packet, self.message_max).is_err() {
+            self.close(connection);
+        }
+    }
+
+    /// A call has been answered.
+    #[inline]
+    pub(super) fn finish(&self) {
+        if self.active.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.announce_end();
+        }
+    }
+
+    /// Keeps the packet of an answered call for another.
+    #[cold]
+    pub(super) fn give_back(&self, connection: &Connection, packet: Vec<u8>) {
+        if packet.len() <= Intake::BUFFER_LEN {
+            return self.keep_spare(packet);
+        }
+        // Whoever sent one long message is likely to send another.
+        if let Some(mut incoming) = connection.try_incoming() {
+            incoming.intake.give_spare(packet);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! One connection: what arrives on it, what it is bound to, and what goes back.
+
+use super::outgoing::{Outgoing, send_fragment};
+use crate::context::{Caller, Credentials};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use stoop_exchange::stream::{Bounds, Departure, Intake};
+use stoop_net::poller::{Interest, Poller};
+use stoop_net::stream::Stream;
+use stoop_wire::{BindingId, Header, Kind};
+
+/// A connection to a caller.
+pub(super) struct Connection {
+    pub(super) stream: Stream,
+    /// Its name in the poller.
+    pub(super) token: u64,
+    pub(super) caller: Caller,
+    incoming: Mutex<Incoming>,
+    outgoing: Mutex<Outgoing>,
+    bound: AtomicBool,
+    closed: AtomicBool,
+}
+
+/// The receiving half: used by one thread at a time.
+pub(super) struct Incoming {
+    pub(super) intake: Intake,
+    pub(super) bound: Option<Bound>,
+}
+
+/// What a connection is bound to.
+#[derive(Clone, Copy)]
+pub(super) struct Bound {
+    pub(super) binding: BindingId,
+    pub(super) interface: u16,
+    /// Caller and server can run at the same time.
+    pub(super) together: bool,
+}
+
+/// Lanes of one connection: as many as a datagram binding may have.
+const LANES: u16 = 1024;
+/// Messages of the greatest length that a peer may have incomplete, and that may wait for it to read.
+const LONG_MESSAGES: usize = 4;
+
+impl Connection {
+    pub(super) fn new(stream: Stream, token: u64, message_max: usize) -> io::Result<Self> {
+        let caller = match stream.peer_credentials()? {
+            Some(peer) => Caller::Process(Credentials {
+                uid: peer.uid,
+                gid: peer.gid,
+                // Zero: the kernel does not tell, because the process is in another namespace.
+                pid: peer.pid.map_or(0, |pid| pid as i32),
+            }),
+            None => Caller::Network(stream.peer_addr()?.ok_or(io::ErrorKind::NotConnected)?),
+        };
+        let bounds = Bounds {
+            long: Kind::Call,
+            message_max,
+            announced_max: message_max.saturating_mul(LONG_MESSAGES),
+            lanes: LANES,
+        };
+        Ok(Self {
+            stream,
+            token,
+            caller,
+            incoming: Mutex::new(Incoming { intake: Intake::new(bounds), bound: None }),
+            outgoing: Mutex::default(),
+            bound: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    /// The receiving half, unless another thread has it.
+    #[inline]
+    pub(super) fn try_incoming(&self) -> Option<MutexGuard<'_, Incoming>> {
+        match self.incoming.try_lock() {
+            Ok(incoming) => Some(incoming),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn outgoing(&self) -> MutexGuard<'_, Outgoing> {
+        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether everything has been sent.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.outgoing().is_empty()
+    }
+
+    /// It counts as a binding from now on.
+    pub(super) fn set_bound(&self) {
+        self.bound.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn was_bound(&self) -> bool {
+        self.bound.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Ends the connection. Returns whether it was this that ended it.
+    pub(super) fn close(&self) -> bool {
+        let first = !self.closed.swap(true, Ordering::SeqCst);
+        if first {
+            // Only the peer could have been faster.
+            let _ = self.stream.shutdown();
+        }
+        first
+    }
+
+    /// Sends a message, `packet` with room for its header in front, without ever waiting for the reader: what does not
+    /// go is taken away and sent when there is room.
+    ///
+    /// # Errors
+    /// The connection is broken, or its reader so slow that more than a bound waits for it.
+    #[inline]
+    pub(super) fn send(
+        &self,
+        poller: &Poller,
+        header: Header,
+        packet: &mut Vec<u8>,
+        waiting_max: usize,
+    ) -> io::Result<()> {
+        let mut departure = Departure::new(header, packet);
+        loop {
+            // Let go after each fragment: results of other lanes go between them.
+            let mut outgoing = self.outgoing();
+            if outgoing.is_empty() && send_fragment(&self.stream, packet, &mut departure)? {
+                if departure.is_done() {
+                    return Ok(());
+                }
+                continue;
+            }
+            return self.keep(poller, &mut outgoing, packet, departure, waiting_max);
+        }
+    }
+
+    #[cold]
+    fn keep(
+        &self,
+        poller: &Poller,
+        outgoing: &mut Outgoing,
+        packet: &mut Vec<u8>,
+        departure: Departure,
+        waiting_max: usize,
+    ) -> io::Result<()> {
+        let is_first = outgoing.is_empty();
+        outgoing.keep(packet, departure);
+        if outgoing.bytes() > waiting_max.saturating_mul(LONG_MESSAGES) {
+            return Err(io::Error::other("the caller does not read its results"));
+        }
+        if is_first {
+            poller.modify(&self.stream, self.token, Interest::READ_WRITE)?;
+        }
+        Ok(())
+    }
+
+    /// Sends what has waited for room. Returns whether that is all; messages that have left go to `spares`.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(super) fn flush(&self, poller: &Poller, spares: &mut Vec<Vec<u8>>) -> io::Result<bool> {
+        let mut outgoing = self.outgoing();
+        let is_all = outgoing.flush(&self.stream, spares)?;
+        if is_all {
+            poller.modify(&self.stream, self.token, Interest::READ)?;
+        }
+        Ok(is_all)
+    }
+}

@@ -1,0 +1,263 @@
+//! What arrives on a connection: calls, and the questions by which a caller binds.
+
+use super::call::StreamCall;
+use super::connection::{Bound, Connection, Incoming};
+use super::{Desk, StreamEndpoint};
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use stoop_exchange::stream::{Arrival, Intake, Message};
+use stoop_net::Patience;
+use stoop_net::clock;
+use stoop_net::host::{self, HostFacts};
+use stoop_net::stream::StreamArrival;
+use stoop_wire::bind::{BindReply, BindRequest, BindStatus, Describe, Description};
+use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, RefusalCode};
+
+/// The peer broke the protocol.
+struct Malformed;
+
+/// What a message was.
+enum Brought {
+    Call(StreamCall),
+    /// Something that has been answered.
+    Nothing,
+    /// The caller gives up its binding.
+    End,
+}
+
+/// Receives from one connection before the others have their turn.
+const ROUNDS: usize = 64;
+
+impl StreamEndpoint {
+    /// Receives what there is on a connection, waiting for it up to `limit_ns`. Returns whether the connection is open.
+    #[inline]
+    pub(super) fn read(&self, desk: &mut Desk, connection: &Arc<Connection>, limit_ns: u64) -> bool {
+        // Another thread reads it, and will not leave anything.
+        let Some(mut incoming) = connection.try_incoming() else { return true };
+        let mut limit_ns = limit_ns;
+        for _ in 0..ROUNDS {
+            let space = incoming.intake.space();
+            let arrival = match mem::take(&mut limit_ns) {
+                0 => connection.stream.recv(space, Patience::DontWait),
+                limit_ns => connection.stream.recv_within(space, limit_ns),
+            };
+            match arrival {
+                Ok(StreamArrival::Bytes(len)) => {
+                    desk.clock_ns = clock::now_ns();
+                    incoming.intake.received(len);
+                }
+                Ok(StreamArrival::Nothing) => return !connection.is_closed(),
+                Ok(StreamArrival::Closed) | Err(_) => {
+                    self.close(connection);
+                    return false;
+                }
+            }
+            match self.take_apart(desk, connection, &mut incoming) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.close(connection);
+                    return false;
+                }
+                Err(Malformed) => {
+                    self.close_malformed(connection);
+                    return false;
+                }
+            }
+            // The rest of a fragment is most likely there already; after a whole message nothing is.
+            if desk.found.is_some() || !incoming.intake.is_in_fragment() {
+                break;
+            }
+        }
+        true
+    }
+
+    /// Sees to every message that is there. `false`: the connection is to be closed.
+    #[inline]
+    fn take_apart(
+        &self,
+        desk: &mut Desk,
+        connection: &Arc<Connection>,
+        incoming: &mut Incoming,
+    ) -> Result<bool, Malformed> {
+        let Incoming { intake, bound } = incoming;
+        loop {
+            let message = match intake.poll().map_err(|_| Malformed)? {
+                None => return Ok(true),
+                Some(Arrival::Message(message)) => message,
+                Some(Arrival::NotTaken(header, code)) => {
+                    self.send_refusal(connection, &header, code, &self.limit(code));
+                    continue;
+                }
+            };
+            let brought = match message.header.kind {
+                Kind::Call => self.take_call(desk, connection, bound, message)?,
+                _ => self.take_other(connection, bound, &message)?,
+            };
+            match brought {
+                Brought::Call(call) => self.take(desk, call),
+                Brought::Nothing => {}
+                Brought::End => return Ok(false),
+            }
+        }
+    }
+
+    fn limit(&self, code: RefusalCode) -> String {
+        match code {
+            RefusalCode::MessageTooLarge => format!("at most {} bytes", self.message_max),
+            _ => String::new(),
+        }
+    }
+
+    #[inline]
+    fn take_call(
+        &self,
+        desk: &mut Desk,
+        connection: &Arc<Connection>,
+        bound: &Option<Bound>,
+        message: Message<'_>,
+    ) -> Result<Brought, Malformed> {
+        let header = message.header;
+        let Some(bound) = bound.filter(|bound| bound.binding == header.binding) else {
+            return Err(Malformed);
+        };
+        if usize::from(header.procedure) >= self.interfaces.procedure_count(bound.interface.into()) {
+            self.send_refusal(connection, &header, RefusalCode::UnknownProcedure, "");
+            return Ok(Brought::Nothing);
+        }
+        // Counted first: whoever shuts down waits for it, or it sees that the server shuts down.
+        self.active.fetch_add(1, Ordering::SeqCst);
+        if self.shutting_down.load(Ordering::SeqCst) {
+            self.send_refusal(connection, &header, RefusalCode::ShuttingDown, "");
+            self.finish();
+            return Ok(Brought::Nothing);
+        }
+        let packet = self.take_packet(desk, message);
+        Ok(Brought::Call(StreamCall {
+            connection: Arc::clone(connection),
+            header,
+            interface: bound.interface,
+            procedure: header.procedure,
+            arrived_ns: desk.clock_ns,
+            deadline_ns: desk.clock_ns.saturating_add(u64::from(header.time) * 1_000),
+            packet,
+            together: bound.together,
+            deferred: false,
+        }))
+    }
+
+    #[inline]
+    fn take_packet(&self, desk: &mut Desk, message: Message<'_>) -> Vec<u8> {
+        let is_long = message.header.message_len as usize > Intake::BUFFER_LEN - HEADER_LEN;
+        let mut packet = if is_long { Vec::new() } else { mem::take(&mut desk.packet) };
+        if packet.len() != Intake::BUFFER_LEN && !is_long {
+            packet = self.spare();
+            packet.resize(Intake::BUFFER_LEN, 0);
+        }
+        message.take(&mut packet);
+        packet
+    }
+
+    #[cold]
+    fn take_other(
+        &self,
+        connection: &Connection,
+        bound: &mut Option<Bound>,
+        message: &Message<'_>,
+    ) -> Result<Brought, Malformed> {
+        let Message { header, .. } = message;
+        match header.kind {
+            Kind::Bind => {
+                let request = BindRequest::decode(message.payload()).ok_or(Malformed)?;
+                self.bind(connection, bound, header, &request)?;
+                Ok(Brought::Nothing)
+            }
+            Kind::Describe => {
+                let asked = Describe::decode(message.payload()).ok_or(Malformed)?;
+                let signature = self.interfaces.signature(&asked).into();
+                let description = Description { nonce: asked.nonce, signature };
+                self.reply(connection, Kind::Description, header, BindingId::NONE, &description.encode());
+                Ok(Brought::Nothing)
+            }
+            Kind::Unbind => Ok(Brought::End),
+            _ => Err(Malformed),
+        }
+    }
+
+    /// Answers a bind request. A connection has one binding, made by the first page of fingerprints.
+    fn bind(
+        &self,
+        connection: &Connection,
+        bound: &mut Option<Bound>,
+        header: &Header,
+        request: &BindRequest,
+    ) -> Result<(), Malformed> {
+        let continues = bound.is_some_and(|bound| bound.binding == header.binding);
+        if (request.first > 0) != continues || (bound.is_some() && !continues) {
+            return Err(Malformed);
+        }
+        let (mut status, procedures, interface) =
+            match self.interfaces.compare(&request.interface, &request.fingerprints) {
+                Ok((number, procedures)) => (BindStatus::Bound, procedures, number as u16),
+                Err((status, procedures)) => (status, procedures, 0),
+            };
+        let other = bound.is_some_and(|bound| bound.interface != interface);
+        if other && status == BindStatus::Bound {
+            return Err(Malformed);
+        }
+        if request.flags != 0 {
+            status = BindStatus::UnknownFlags;
+        }
+        if self.shutting_down.load(Ordering::SeqCst) {
+            status = BindStatus::ShuttingDown;
+        }
+        if status == BindStatus::Bound && bound.is_none() {
+            *bound = Some(self.make_binding(connection, interface, &crate::from_wire(&request.host)));
+        }
+        let text = match status {
+            BindStatus::NoSuchInterface => self.interfaces.names(),
+            _ => String::new(),
+        };
+        let reply = BindReply {
+            status,
+            nonce: request.nonce,
+            incarnation: self.incarnation,
+            // As long as the connection lives.
+            silence_ms: u32::MAX,
+            max_message: u32::try_from(self.message_max).unwrap_or(u32::MAX),
+            host: crate::to_wire(&self.own),
+            first: request.first,
+            procedures,
+            text,
+        };
+        let id = bound.map_or(BindingId::NONE, |bound| bound.binding);
+        self.reply(connection, Kind::BindReply, header, id, &reply.encode());
+        Ok(())
+    }
+
+    fn make_binding(&self, connection: &Connection, interface: u16, peer: &HostFacts) -> Bound {
+        connection.set_bound();
+        self.counts.bindings.fetch_add(1, Ordering::Relaxed);
+        Bound {
+            // Never zero, which stands for none.
+            binding: BindingId(u64::from_le_bytes(host::random_bytes()).max(1)),
+            interface,
+            together: host::can_run_together(&self.own, peer),
+        }
+    }
+
+    fn reply(
+        &self,
+        connection: &Connection,
+        kind: Kind,
+        question: &Header,
+        binding: BindingId,
+        payload: &[u8],
+    ) {
+        let mut header = Header::bare(kind, binding, question.lane, question.number);
+        header.message_len = payload.len() as u32;
+        let mut packet = vec![0; HEADER_LEN];
+        packet.extend_from_slice(payload);
+        self.send(connection, header, &mut packet);
+    }
+}
