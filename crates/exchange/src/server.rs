@@ -8,6 +8,7 @@
 mod admission;
 mod assignment;
 mod lane;
+mod lanes;
 mod table;
 
 use crate::{Instant, Interfaces};
@@ -17,10 +18,9 @@ use alloc::vec::Vec;
 pub use assignment::{Assignment, Work};
 use core::time::Duration;
 use lane::{Age, Answer, LaneState, Parked};
+use lanes::Lanes;
 use stoop_wire::bind::{BindRequest, BindStatus, Describe, Description, HostFacts};
-use stoop_wire::{
-    BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, RefusalCode,
-};
+use stoop_wire::{BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, RefusalCode};
 use table::{Binding, Table};
 
 /// Where a packet came from and its answer goes.
@@ -38,13 +38,17 @@ pub struct Limits {
     pub bindings: usize,
     /// Lanes of one binding.
     pub lanes: u16,
+    /// Answers retained and calls waiting for their lanes, of all bindings together; each takes about 1.6 KB. Beyond,
+    /// answers are not retained (whoever asks again is told that the result is gone), and calls that would have to wait
+    /// are dropped.
+    pub packets: usize,
     /// A binding from which nothing is heard for so long is released, with all that it retains (P16).
     pub silence: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { bindings: 65_536, lanes: 1024, silence: Duration::from_secs(600) }
+        Self { bindings: 65_536, lanes: 1024, packets: 131_072, silence: Duration::from_secs(600) }
     }
 }
 
@@ -72,6 +76,8 @@ pub struct Counters {
     pub malformed: u64,
     /// Packets of calls that later ones have superseded.
     pub stale: u64,
+    /// Answers not retained and calls dropped because of [`Limits::packets`].
+    pub dropped: u64,
 }
 
 /// What an arriving packet leads to.
@@ -104,6 +110,8 @@ pub struct Server<P> {
     host: HostFacts,
     admission: Admission,
     bindings: Table<P>,
+    /// Answers retained and calls that wait.
+    packets: usize,
     /// Assignments that have not come back.
     running: usize,
     shutting_down: bool,
@@ -131,6 +139,7 @@ impl<P: Peer> Server<P> {
             host,
             admission: Admission::new(secret),
             bindings: Table::default(),
+            packets: 0,
             running: 0,
             shutting_down: false,
             next_sweep: Instant::NEVER,
@@ -187,15 +196,21 @@ impl<P: Peer> Server<P> {
             return self.challenge(now, peer, header, header.binding.0, reply);
         }
         binding.heard = now;
-        let Some(lane) = binding.lane_mut(header.lane, self.limits.lanes) else {
+        let Some(lane) = binding.lanes.get_or_make(header.lane, self.limits.lanes) else {
             self.counters.refused += 1;
             return refusal(header, RefusalCode::TooManyLanes, reply);
         };
         match lane.on_call(Age::of(header.number, lane.number)) {
             Answer::Start => self.start(now, now, peer, header, reply),
             Answer::Park => {
+                let waits = lane.parked.is_some();
+                if !waits && self.packets >= self.limits.packets {
+                    self.counters.dropped += 1;
+                    return Arrival::Nothing;
+                }
                 let superseded = lane.parked.as_ref().is_some_and(|p| !header.number.is_after(p.number));
                 if !superseded {
+                    self.packets += usize::from(!waits);
                     let parked = Parked { number: header.number, peer, arrived: now, packet: packet.into() };
                     lane.parked = Some(Box::new(parked));
                 }
@@ -220,11 +235,12 @@ impl<P: Peer> Server<P> {
     ) -> Arrival<P> {
         let shutting_down = self.shutting_down;
         let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
-        let lane = &mut binding.lanes[usize::from(header.lane.0)];
+        let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
         lane.number = header.number;
         // This call acknowledges the last result: its packet becomes this one's result packet.
-        let mut assignment =
-            lane.begin().or_else(|| self.spare.pop()).unwrap_or_else(|| Assignment::blank(peer));
+        let retained = lane.begin();
+        self.packets -= usize::from(retained.is_some());
+        let mut assignment = retained.or_else(|| self.spare.pop()).unwrap_or_else(|| Assignment::blank(peer));
         let work = &mut *assignment.0;
         work.peer = peer;
         work.interface = binding.interface;
@@ -267,7 +283,7 @@ impl<P: Peer> Server<P> {
             return self.challenge(now, peer, header, header.binding.0, reply);
         }
         binding.heard = now;
-        let Some(lane) = binding.lanes.get_mut(usize::from(header.lane.0)) else {
+        let Some(lane) = binding.lanes.get_mut(header.lane) else {
             self.counters.stale += 1;
             return Arrival::Nothing;
         };
@@ -326,7 +342,8 @@ impl<P: Peer> Server<P> {
     fn on_unbind(&mut self, peer: P, header: &Header) -> Arrival<P> {
         match self.bindings.get_mut(header.binding) {
             Some(binding) if binding.host == peer.host() => {
-                self.bindings.remove(header.binding);
+                let binding = self.bindings.remove(header.binding);
+                self.packets -= binding.map_or(0, |binding| binding.packets());
                 self.counters.unbound += 1;
             }
             _ => self.counters.unknown_bindings += 1,
@@ -428,7 +445,7 @@ impl<P: Peer> Server<P> {
 
     fn make_binding(&mut self, now: Instant, peer: P, interface: u16, request: &BindRequest) -> BindingId {
         let together = self.host.can_run_together(&request.host);
-        let binding = Binding { host: peer.host(), interface, together, heard: now, lanes: Vec::new() };
+        let binding = Binding { host: peer.host(), interface, together, heard: now, lanes: Lanes::default() };
         let admission = &mut self.admission;
         let id = self.bindings.insert(binding, || admission.draw());
         self.admission.remember(now, peer.host(), request.nonce, id);
@@ -446,12 +463,21 @@ impl<P: Peer> Server<P> {
         self.running -= 1;
         // The binding may have been given up meanwhile, and the answer with it.
         let Some(binding) = self.bindings.get_mut(assignment.binding) else { return Next::Nothing };
-        let state = &mut binding.lanes[usize::from(assignment.lane.0)];
+        let state = binding.lanes.get_mut(assignment.lane).expect("a lane that runs is there");
         debug_assert_eq!(state.number, assignment.number);
-        state.end(assignment);
+        if self.packets < self.limits.packets {
+            self.packets += 1;
+            state.end(assignment);
+        } else {
+            self.counters.dropped += 1;
+            keep_spare(&mut self.spare, state.end_unretained(assignment));
+        }
         match state.parked.take() {
             None => Next::Nothing,
-            Some(parked) => self.start_parked(now, *parked),
+            Some(parked) => {
+                self.packets -= 1;
+                self.start_parked(now, *parked)
+            }
         }
     }
 
@@ -480,16 +506,17 @@ impl<P: Peer> Server<P> {
         if now < self.next_sweep {
             return;
         }
-        let (silence, spare) = (self.limits.silence, &mut self.spare);
+        let (silence, spare, packets) = (self.limits.silence, &mut self.spare, &mut self.packets);
         let released = self.bindings.retain(|binding| {
-            for lane in &mut binding.lanes {
-                if let Some(answered) = lane.release(now)
-                    && spare.len() < SPARE_ASSIGNMENTS
-                {
-                    spare.push(answered.wiped());
-                }
+            for answered in binding.lanes.iter_mut().filter_map(|lane| lane.release(now)) {
+                *packets -= 1;
+                keep_spare(spare, answered);
             }
-            binding.is_running() || now.since(binding.heard) < silence
+            let stays = binding.is_running() || now.since(binding.heard) < silence;
+            if !stays {
+                *packets -= binding.packets();
+            }
+            stays
         });
         self.counters.silent += released as u64;
         self.next_sweep = if self.bindings.len() == 0 { Instant::NEVER } else { now + self.sweep_interval() };
@@ -517,7 +544,15 @@ impl<P: Peer> Server<P> {
 
     /// Bytes held for bindings: their lanes, retained results and parked calls. For tests of what bounds it.
     pub fn bytes_held(&self) -> usize {
+        debug_assert_eq!(self.packets, self.bindings.packets(), "packets are counted right");
         self.bindings.bytes_held() + self.spare.iter().map(Assignment::bytes_held).sum::<usize>()
+    }
+}
+
+/// Keeps an assignment for another call, if there are not enough of them.
+fn keep_spare<P>(spare: &mut Vec<Assignment<P>>, assignment: Assignment<P>) {
+    if spare.len() < SPARE_ASSIGNMENTS {
+        spare.push(assignment.wiped());
     }
 }
 

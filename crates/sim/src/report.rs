@@ -85,6 +85,8 @@ report! {
     bad_arguments: "calls refused for their arguments",
     /// Procedures that panicked.
     panicked: "calls whose procedure panicked",
+    /// Calls whose results were not retained for long enough.
+    result_gone: "calls that ran and whose result is gone",
     /// Calls that were told that their binding is unknown.
     unknown_bindings: "calls of an unknown binding",
     /// They were sent again, because they had not run or may run twice.
@@ -143,8 +145,10 @@ impl Report {
     }
 
     pub(crate) fn count_failure(&mut self, code: FailureCode) {
-        if code == FailureCode::Panicked {
-            self.panicked += 1;
+        match code {
+            FailureCode::Panicked => self.panicked += 1,
+            FailureCode::ResultGone => self.result_gone += 1,
+            _ => {}
         }
     }
 

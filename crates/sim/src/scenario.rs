@@ -136,6 +136,7 @@ impl Scenario {
             limits: Limits {
                 bindings: random.pick(&[1, 3, 65_536, 65_536]),
                 lanes: random.pick(&[1, 4, 1024, 1024, 1024, 1024]),
+                packets: random.pick(&[0, 1, 3, 100_000, 100_000, 100_000, 100_000, 100_000]),
                 silence: random.pick(&[
                     millis(30),
                     millis(200),
@@ -166,7 +167,12 @@ impl Scenario {
         self.work.1 = self.work.1.min(millis(30));
         self.work.0 = self.work.0.min(self.work.1);
         self.queue = 16;
-        self.limits = Limits { bindings: 64, lanes: 1024, silence: self.limits.silence.max(millis(5_000)) };
+        self.limits = Limits {
+            bindings: 64,
+            lanes: 1024,
+            packets: 1000,
+            silence: self.limits.silence.max(millis(5_000)),
+        };
         self.silence_limit = millis(2_000);
         self.kind = true;
     }

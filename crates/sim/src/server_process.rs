@@ -298,10 +298,10 @@ impl Sim {
     /// What the server holds is bounded by its limits.
     pub(crate) fn check_memory(&mut self) {
         let Some(server) = &self.server.server else { return };
-        let lanes = usize::from(self.scenario.limits.lanes).min(self.report.lanes_opened + 8);
+        let lanes = usize::from(self.scenario.limits.lanes).min(self.report.lanes_opened).next_multiple_of(8);
         // An answer with what is known of its call, and a call that waits.
         let (answer, waiting) = (1472 + 160, 1472 + 64);
-        let a_lane = 64 + answer + waiting;
+        let a_lane = 8 + 64 + answer + waiting;
         let places = (4 * self.server.peak_bindings.next_power_of_two()).max(16);
         let bound = 64 * answer + places * 16 + server.bindings() * (128 + lanes * a_lane);
         let held = server.bytes_held();

@@ -12,7 +12,7 @@ use stoop_wire::{BindingId, CallNumber, Challenge, HEADER_LEN, Header, Kind, Lan
 
 const PACKETS: u32 = 200_000;
 const CALLER: Address = Address { host: 1, port: 9 };
-const LIMITS: Limits = Limits { bindings: 16, lanes: 16, silence: Duration::from_millis(50) };
+const LIMITS: Limits = Limits { bindings: 16, lanes: 16, packets: 40, silence: Duration::from_millis(50) };
 
 fn interface() -> Interface {
     let procedure = |i| Procedure { name: format!("p{i}"), signature: format!("p{i}()") };

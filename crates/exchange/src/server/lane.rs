@@ -79,6 +79,16 @@ pub(super) enum Answer {
 }
 
 impl<P> Phase<P> {
+    /// What remains when an answer is not kept: whether the call ran.
+    fn without(answered: &Assignment<P>) -> Self {
+        match Header::parse(answered.answer()) {
+            Ok((header, _)) if header.kind == Kind::Refusal => {
+                Self::Refused(RefusalCode::from_code(header.time))
+            }
+            _ => Self::Gone,
+        }
+    }
+
     #[inline]
     fn on_call(&self, age: Age) -> Answer {
         match (self, age) {
@@ -151,22 +161,29 @@ impl<P> LaneState<P> {
         }
     }
 
+    /// The newest call has been answered, and there is no room to keep the answer. What is known of it stays.
+    #[cold]
+    pub(super) fn end_unretained(&mut self, answered: Assignment<P>) -> Assignment<P> {
+        self.phase = Phase::without(&answered);
+        answered
+    }
+
     /// Lets go of an answer for which nobody waits any more.
     pub(super) fn release(&mut self, now: Instant) -> Option<Assignment<P>> {
         let Phase::Ended(answered) = &self.phase else { return None };
         if now <= answered.deadline {
             return None;
         }
-        let left = match Header::parse(answered.answer()) {
-            Ok((header, _)) if header.kind == Kind::Refusal => {
-                Phase::Refused(RefusalCode::from_code(header.time))
-            }
-            _ => Phase::Gone,
-        };
-        match core::mem::replace(&mut self.phase, left) {
+        let without = Phase::without(answered);
+        match core::mem::replace(&mut self.phase, without) {
             Phase::Ended(answered) => Some(answered),
             _ => None,
         }
+    }
+
+    /// Answers retained and calls that wait.
+    pub(super) fn packets(&self) -> usize {
+        usize::from(matches!(self.phase, Phase::Ended(_))) + usize::from(self.parked.is_some())
     }
 
     pub(super) fn bytes_held(&self) -> usize {

@@ -5,10 +5,11 @@
 //! in their low k bits differ in their low k + 1.
 
 use super::lane::LaneState;
+use super::lanes::Lanes;
 use crate::Instant;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use stoop_wire::{BindingId, LaneId};
+use stoop_wire::BindingId;
 
 /// What a server knows of one binding.
 #[derive(Debug)]
@@ -19,25 +20,17 @@ pub(super) struct Binding<P> {
     /// Whether caller and server can run at the same time.
     pub(super) together: bool,
     pub(super) heard: Instant,
-    pub(super) lanes: Vec<LaneState<P>>,
+    pub(super) lanes: Lanes<P>,
 }
 
 impl<P> Binding<P> {
-    /// The lane of that number, made when it is first used; `None` when it is beyond `limit`.
-    #[inline]
-    pub(super) fn lane_mut(&mut self, lane: LaneId, limit: u16) -> Option<&mut LaneState<P>> {
-        let index = usize::from(lane.0);
-        if index >= self.lanes.len() {
-            if lane.0 >= limit {
-                return None;
-            }
-            self.lanes.resize_with(index + 1, LaneState::default);
-        }
-        Some(&mut self.lanes[index])
-    }
-
     pub(super) fn is_running(&self) -> bool {
         self.lanes.iter().any(LaneState::is_running)
+    }
+
+    /// Answers retained and calls that wait.
+    pub(super) fn packets(&self) -> usize {
+        self.lanes.iter().map(LaneState::packets).sum()
     }
 }
 
@@ -104,12 +97,11 @@ impl<P> Table<P> {
         }
     }
 
-    pub(super) fn remove(&mut self, id: BindingId) {
+    pub(super) fn remove(&mut self, id: BindingId) -> Option<Box<Binding<P>>> {
+        self.get_mut(id)?;
         let place = self.place(id);
-        if self.get_mut(id).is_some() {
-            self.places[place] = None;
-            self.len -= 1;
-        }
+        self.len -= 1;
+        self.places[place].take().map(|(_, binding)| binding)
     }
 
     /// Removes the bindings for which `keep` is false, and counts them.
@@ -124,10 +116,13 @@ impl<P> Table<P> {
         before - self.len
     }
 
+    /// Answers retained and calls that wait, of all bindings.
+    pub(super) fn packets(&self) -> usize {
+        self.places.iter().flatten().map(|(_, binding)| binding.packets()).sum()
+    }
+
     pub(super) fn bytes_held(&self) -> usize {
-        let of_binding = |(_, binding): &Place<P>| {
-            size_of::<Binding<P>>() + binding.lanes.iter().map(LaneState::bytes_held).sum::<usize>()
-        };
+        let of_binding = |(_, binding): &Place<P>| size_of::<Binding<P>>() + binding.lanes.bytes_held();
         self.places.capacity() * size_of::<Option<Place<P>>>()
             + self.places.iter().flatten().map(of_binding).sum::<usize>()
     }
@@ -138,7 +133,7 @@ mod tests {
     use super::*;
 
     fn binding() -> Binding<()> {
-        let lanes = Vec::new();
+        let lanes = Lanes::default();
         Binding { host: [0; 16], interface: 0, together: true, heard: Instant::default(), lanes }
     }
 
@@ -154,7 +149,7 @@ mod tests {
         };
         let ids: Vec<BindingId> = (0..5000).map(|_| table.insert(binding(), &mut draw)).collect();
         assert!(ids.iter().all(|id| table.get_mut(*id).is_some()));
-        ids.iter().step_by(2).for_each(|id| table.remove(*id));
+        ids.iter().step_by(2).for_each(|id| assert!(table.remove(*id).is_some()));
         assert_eq!(table.len(), 2500);
         for (i, id) in ids.iter().enumerate() {
             assert_eq!(table.get_mut(*id).is_some(), i % 2 == 1);

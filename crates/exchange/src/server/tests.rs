@@ -1,8 +1,8 @@
 use super::*;
 use crate::{Interface, Procedure};
 use alloc::vec;
-use stoop_wire::{Challenge, MAX_DATAGRAM};
 use stoop_wire::bind::BindReply;
+use stoop_wire::{Challenge, MAX_DATAGRAM};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Host(u8);
@@ -342,6 +342,43 @@ fn a_message_of_several_packets_is_refused() {
     assert!(matches!(give(&mut server, &packet), Made::Reply(Kind::Refusal, c) if c == code));
     header.offset = 1440;
     assert!(matches!(give(&mut server, &[&header.to_bytes()[..], &[0]].concat()), Made::Nothing));
+}
+
+#[test]
+fn beyond_the_limit_of_packets_answers_are_not_retained_and_yet_nothing_runs_twice() {
+    let (mut server, binding) = bound();
+    server.limits.packets = 1;
+    let call = |lane| {
+        let mut header = Header::bare(Kind::Call, binding, LaneId(lane), CallNumber(1));
+        header.time = 1_000_000;
+        header.to_bytes()
+    };
+    for lane in 0..3 {
+        let mut assignment = run(&mut server, &call(lane));
+        match lane {
+            2 => drop(assignment.refuse(RefusalCode::Overloaded, "").to_vec()),
+            _ => drop(assignment.complete(at(2), 3).to_vec()),
+        }
+        server.finish(at(2), assignment);
+    }
+    assert!(matches!(give(&mut server, &call(0)), Made::Reply(Kind::Result, _)));
+    let gone = FailureCode::ResultGone.code();
+    assert!(matches!(give(&mut server, &call(1)), Made::Reply(Kind::Failure, code) if code == gone));
+    let refused = RefusalCode::Overloaded.code();
+    assert!(matches!(give(&mut server, &call(2)), Made::Reply(Kind::Refusal, code) if code == refused));
+    assert_eq!(server.counters().dropped, 2);
+    server.bytes_held();
+}
+
+#[test]
+fn beyond_the_limit_of_packets_a_call_that_would_wait_is_dropped_and_may_come_again() {
+    let (mut server, binding) = bound();
+    server.limits.packets = 0;
+    let running = run(&mut server, &packet(Kind::Call, binding, 1));
+    let next = packet(Kind::Call, binding, 2);
+    assert!(matches!(give(&mut server, &next), Made::Nothing));
+    assert!(matches!(finish(&mut server, running), Next::Nothing));
+    assert!(matches!(give(&mut server, &next), Made::Run(_)));
 }
 
 #[test]
