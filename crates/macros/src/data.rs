@@ -13,7 +13,7 @@ use syn::{
 pub(crate) fn expand(item: &DeriveInput) -> Result<TokenStream, Error> {
     let mut mistakes = Mistakes::default();
     if let Some(lifetime) = item.generics.lifetimes().next() {
-        mistakes.add(lifetime.span(), "a value that travels owns its parts; use types without a lifetime");
+        mistakes.add(lifetime, "a value that travels owns its parts; use types without a lifetime");
     }
     let root = root(&item.attrs, &mut mistakes);
     let stub = quote!(#root::stub);
@@ -22,7 +22,7 @@ pub(crate) fn expand(item: &DeriveInput) -> Result<TokenStream, Error> {
         syn::Data::Enum(data) => choice(item, data, &stub, &mut mistakes),
         syn::Data::Union(data) => {
             let advice = "which field of a union is valid is not known when it is sent; write an enum";
-            mistakes.add(data.union_token.span(), advice);
+            mistakes.add(data.union_token, advice);
             TokenStream::new()
         }
     };
@@ -119,7 +119,7 @@ impl<'a> Part<'a> {
     }
 
     /// `x: f64`, or the type alone in a tuple.
-    fn describe(&self) -> TokenStream {
+    fn describe(&self, stub: &TokenStream) -> TokenStream {
         let ty = self.ty;
         let mut label = match &self.member {
             syn::Member::Named(name) => format!("{}: ", name.unraw()),
@@ -128,7 +128,8 @@ impl<'a> Part<'a> {
         if self.is_shared {
             label.push_str("shared ");
         }
-        quote!(description.text(#label).of::<#ty>();)
+        let describe = quote_spanned!(ty.span()=> <#ty as #stub::Data>::describe(description););
+        quote!(description.text(#label); #describe)
     }
 }
 
@@ -142,7 +143,7 @@ fn record(item: &DeriveInput, fields: &Fields, stub: &TokenStream, mistakes: &mu
         part.encode(quote!(&self.#member), stub)
     });
     let decoded = parts.iter().map(|part| part.decode(stub));
-    let described = described(item, fields_described(fields, &parts), stub);
+    let described = described(item, fields_described(fields, &parts, stub), stub);
     // A struct with shared fields is never fixed, and what they point to may not even have a size to store.
     let in_place = (!parts.iter().any(|part| part.is_shared)).then(|| in_place(&parts, stub));
     quote! {
@@ -205,7 +206,7 @@ fn described(item: &DeriveInput, structure: TokenStream, stub: &TokenStream) -> 
 }
 
 /// `{x: f64, y: f64}`, `(f64, f64)` or nothing.
-fn fields_described(fields: &Fields, parts: &[Part<'_>]) -> TokenStream {
+fn fields_described(fields: &Fields, parts: &[Part<'_>], stub: &TokenStream) -> TokenStream {
     let (begin, end) = match fields {
         Fields::Named(_) => ("{", "}"),
         Fields::Unnamed(_) => ("(", ")"),
@@ -213,7 +214,7 @@ fn fields_described(fields: &Fields, parts: &[Part<'_>]) -> TokenStream {
     };
     let parts = parts.iter().enumerate().map(|(index, part)| {
         let separator = (index > 0).then(|| quote!(description.text(", ");));
-        let part = part.describe();
+        let part = part.describe(stub);
         quote!(#separator #part)
     });
     quote! {
@@ -230,7 +231,7 @@ fn choice(item: &DeriveInput, data: &DataEnum, stub: &TokenStream, mistakes: &mu
         data.variants.iter().map(|variant| (variant, Part::all(&variant.fields, mistakes))).collect();
     let structure = variants.iter().enumerate().map(|(index, (variant, parts))| {
         let label = format!("{}{}", if index > 0 { " | " } else { "" }, variant.ident.unraw());
-        let fields = fields_described(&variant.fields, parts);
+        let fields = fields_described(&variant.fields, parts, stub);
         quote!(description.text(#label); #fields)
     });
     let structure = quote!(description.text("{"); #(#structure)* description.text("}"););

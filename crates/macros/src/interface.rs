@@ -3,9 +3,8 @@
 use proc_macro2::TokenStream;
 use stoop_stubgen::check::{self, Mistakes};
 use stoop_stubgen::emit;
-use stoop_stubgen::model::{Argument, Fallible, Interface, Mode, Procedure, Returns, Shape};
+use stoop_stubgen::model::{Argument, Fallible, Interface, Mode, Procedure, Returns, Shape, plain};
 use syn::parse::{Parse, ParseStream};
-use syn::spanned::Spanned;
 use syn::{
     Attribute, Error, FnArg, GenericArgument, Generics, ItemTrait, Pat, PathArguments, Receiver, ReturnType,
     Signature, Token, TraitItem, TraitItemFn, Type, TypeParamBound, parse_quote,
@@ -49,24 +48,20 @@ pub(crate) fn expand(options: Options, item: ItemTrait) -> Result<TokenStream, E
 
 fn check_trait(item: &ItemTrait, mistakes: &mut Mistakes) {
     if let Some(parameter) = item.generics.params.first() {
-        mistakes.add(
-            parameter.span(),
+        mistakes.add(parameter,
             "an interface has no parameters: caller and server agree on its types at bind time; declare one interface for each type",
         );
     }
     if let Some(clause) = &item.generics.where_clause {
-        mistakes
-            .add(clause.span(), "an interface has no `where` clause; put the bounds on the types it uses");
+        mistakes.add(clause, "an interface has no `where` clause; put the bounds on the types it uses");
     }
     for bound in item.supertraits.iter().filter(|bound| !is_implied(bound)) {
-        mistakes.add(
-            bound.span(),
+        mistakes.add(bound,
             "an interface stands alone: what a client cannot call cannot be asked of its server; remove this bound",
         );
     }
     if let Some(token) = &item.unsafety {
-        mistakes
-            .add(token.span(), "an interface cannot be unsafe: its callers are elsewhere; remove `unsafe`");
+        mistakes.add(token, "an interface cannot be unsafe: its callers are elsewhere; remove `unsafe`");
     }
 }
 
@@ -85,25 +80,24 @@ fn procedure(item: TraitItem) -> Result<Procedure, Error> {
     let item = match item {
         TraitItem::Fn(item) => item,
         TraitItem::Const(item) => {
-            return Err(Error::new(
-                item.span(),
+            return Err(Error::new_spanned(
+                item,
                 "an interface has procedures only; make this a procedure that returns the value",
             ));
         }
         TraitItem::Type(item) => {
-            return Err(Error::new(
-                item.span(),
+            return Err(Error::new_spanned(
+                item,
                 "an interface has procedures only; declare the type outside and name it here",
             ));
         }
-        other => return Err(Error::new(other.span(), "an interface has procedures only")),
+        other => return Err(Error::new_spanned(other, "an interface has procedures only")),
     };
     let TraitItemFn { mut attrs, sig, default, .. } = item;
     let mut mistakes = Mistakes::default();
     check_signature(&sig, &mut mistakes);
     for attribute in attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")) {
-        mistakes.add(
-            attribute.span(),
+        mistakes.add(attribute,
             "procedures are known by their position, which must be the same in every build; put the `#[cfg]` into the body",
         );
     }
@@ -125,28 +119,26 @@ fn procedure(item: TraitItem) -> Result<Procedure, Error> {
 
 fn check_signature(signature: &Signature, mistakes: &mut Mistakes) {
     if let Some(token) = &signature.asyncness {
-        mistakes.add(token.span(), "a procedure runs in a thread of the server; remove `async`");
+        mistakes.add(token, "a procedure runs in a thread of the server; remove `async`");
     }
     if let Some(token) = &signature.unsafety {
-        mistakes.add(
-            token.span(),
-            "a procedure cannot ask anything of a caller in another process; remove `unsafe`",
-        );
+        mistakes
+            .add(token, "a procedure cannot ask anything of a caller in another process; remove `unsafe`");
     }
     if let Some(token) = &signature.constness {
-        mistakes.add(token.span(), "a procedure runs elsewhere; remove `const`");
+        mistakes.add(token, "a procedure runs elsewhere; remove `const`");
     }
     if let Some(abi) = &signature.abi {
-        mistakes.add(abi.span(), "a procedure is called through its stub; remove `extern`");
+        mistakes.add(abi, "a procedure is called through its stub; remove `extern`");
     }
     if let Some(variadic) = &signature.variadic {
-        mistakes.add(variadic.span(), "the number of arguments is fixed; write a slice, `&[T]`");
+        mistakes.add(variadic, "the number of arguments is fixed; write a slice, `&[T]`");
     }
     check_generics(&signature.generics, mistakes);
     match signature.inputs.first() {
         Some(FnArg::Receiver(receiver)) => check_receiver(receiver, mistakes),
         _ => mistakes.add(
-            signature.ident.span(),
+            &signature.ident,
             format!("a procedure is called on a server; write `fn {}(&self, ...)`", signature.ident),
         ),
     }
@@ -162,10 +154,10 @@ fn check_generics(generics: &Generics, mistakes: &mut Mistakes) {
                 "caller and server agree on the types of a procedure at bind time; write one procedure for each type"
             }
         };
-        mistakes.add(parameter.span(), advice);
+        mistakes.add(parameter, advice);
     }
     if let Some(clause) = generics.where_clause.as_ref().filter(|_| generics.params.is_empty()) {
-        mistakes.add(clause.span(), "a procedure has no `where` clause; put the bounds on the types it uses");
+        mistakes.add(clause, "a procedure has no `where` clause; put the bounds on the types it uses");
     }
 }
 
@@ -174,8 +166,7 @@ fn check_receiver(receiver: &Receiver, mistakes: &mut Mistakes) {
         && receiver.mutability.is_none()
         && receiver.colon_token.is_none();
     if !is_plain {
-        mistakes.add(
-            receiver.span(),
+        mistakes.add(receiver,
             "any number of callers may call a server at once; write `&self`, and keep what changes behind a lock",
         );
     }
@@ -188,16 +179,12 @@ fn argument(input: FnArg) -> Result<Option<Argument>, Error> {
     let name = match *input.pat {
         Pat::Ident(pattern) if pattern.by_ref.is_none() && pattern.subpat.is_none() => {
             if let Some(token) = pattern.mutability {
-                mistakes
-                    .add(token.span(), "the name of an argument is all that its caller sees; remove `mut`");
+                mistakes.add(token, "the name of an argument is all that its caller sees; remove `mut`");
             }
             Some(pattern.ident)
         }
         pattern => {
-            mistakes.add(
-                pattern.span(),
-                "give the argument a name: it is part of what caller and server agree on",
-            );
+            mistakes.add(&pattern, "give the argument a name: it is part of what caller and server agree on");
             None
         }
     };
@@ -213,13 +200,11 @@ fn argument(input: FnArg) -> Result<Option<Argument>, Error> {
 
 /// The mode of an argument follows its type.
 fn mode(ty: &Type, is_out: bool) -> Result<(Mode, Shape), Error> {
-    match ty {
-        Type::Group(inner) => mode(&inner.elem, is_out),
-        Type::Paren(inner) => mode(&inner.elem, is_out),
+    match plain(ty) {
         Type::Reference(reference) => {
             if let Some(lifetime) = &reference.lifetime {
                 let advice = "an argument is lent for the time of the call; leave the lifetime out";
-                return Err(Error::new(lifetime.span(), advice));
+                return Err(Error::new_spanned(lifetime, advice));
             }
             let mode = match (reference.mutability, is_out) {
                 (Some(_), true) => Mode::Out,
@@ -239,29 +224,28 @@ fn mode(ty: &Type, is_out: bool) -> Result<(Mode, Shape), Error> {
 
 fn out_needs_mut(ty: &Type, target: &Type) -> Error {
     let target = quote::quote!(#target).to_string();
-    Error::new(
-        ty.span(),
+    Error::new_spanned(
+        ty,
         format!("the procedure fills an `#[out]` argument, so it must be lent to it; write `&mut {target}`"),
     )
 }
 
 /// The `T` of an `Option<&T>`.
 fn optional_reference(ty: &Type) -> Result<Option<&Type>, Error> {
-    let Type::Path(path) = ty else { return Ok(None) };
+    let Type::Path(path) = plain(ty) else { return Ok(None) };
     let Some(last) = path.path.segments.last().filter(|last| last.ident == "Option") else { return Ok(None) };
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return Ok(None) };
-    let Some(GenericArgument::Type(Type::Reference(reference))) = arguments.args.first() else {
-        return Ok(None);
-    };
+    let Some(GenericArgument::Type(argument)) = arguments.args.first() else { return Ok(None) };
+    let Type::Reference(reference) = plain(argument) else { return Ok(None) };
     if let Some(token) = reference.mutability {
-        return Err(Error::new(
-            token.span(),
+        return Err(Error::new_spanned(
+            token,
             "an argument that comes back is always there; write `&mut Option<T>`",
         ));
     }
     if let Some(lifetime) = &reference.lifetime {
-        return Err(Error::new(
-            lifetime.span(),
+        return Err(Error::new_spanned(
+            lifetime,
             "an argument is lent for the time of the call; leave the lifetime out",
         ));
     }
@@ -273,7 +257,7 @@ fn returns(output: &ReturnType) -> Result<Returns, Error> {
     if let Some((value, error)) = check::result_parts(ty)? {
         return Ok(Returns::Fallible(Box::new(Fallible { declared: (**ty).clone(), value, error })));
     }
-    match &**ty {
+    match plain(ty) {
         Type::Tuple(tuple) if tuple.elems.is_empty() => Ok(Returns::Nothing),
         ty => Ok(Returns::Value(Box::new(ty.clone()))),
     }
@@ -285,7 +269,7 @@ fn take_marker(attributes: &mut Vec<Attribute>, name: &str, mistakes: &mut Mista
     attributes.retain(|attribute| {
         let is_marker = attribute.path().is_ident(name);
         if is_marker && attribute.meta.require_path_only().is_err() {
-            mistakes.add(attribute.span(), format!("write `#[{name}]`, without arguments"));
+            mistakes.add(attribute, format!("write `#[{name}]`, without arguments"));
         }
         !is_marker
     });

@@ -170,27 +170,26 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// Reads the count of a sequence whose elements take at least `min` bytes each, and announces `bytes` of heap for
+    /// each.
+    ///
+    /// # Errors
+    /// When they could not be in the bytes left, or take more memory than a message of this size may.
+    #[inline]
+    pub fn counted(&mut self, min: usize, bytes: usize) -> Result<usize, DecodeError> {
+        let count = self.count(min)?;
+        self.charge(count, bytes.max(1))?;
+        Ok(count)
+    }
+
     /// Reads a sequence: its count and its elements.
     ///
     /// # Errors
     /// When they are not all there, or one is not a `T`.
     #[inline]
     pub fn sequence<T: Data>(&mut self) -> Result<Vec<T>, DecodeError> {
-        let count = self.count(T::LAYOUT.min())?;
-        self.charge(count, size_of::<T>().max(1))?;
+        let count = self.counted(T::LAYOUT.min(), size_of::<T>())?;
         T::decode_all(count, self)
-    }
-
-    /// Reads as many values as `values` has, in their place.
-    ///
-    /// # Errors
-    /// When they are not all there, or one is not a `T`; those before it have been replaced.
-    #[inline]
-    pub fn values<T: Data>(&mut self, values: &mut [T]) -> Result<(), DecodeError> {
-        for value in values {
-            *value = self.value()?;
-        }
-        Ok(())
     }
 
     /// Reads the number of elements that an OUT slice of a caller has room for, and makes them.
@@ -198,8 +197,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// When that would take more memory than a message of this size may.
     pub fn blanks<T: Default>(&mut self) -> Result<Vec<T>, DecodeError> {
-        let count = self.capacity()?;
-        self.charge(count, size_of::<T>().max(1))?;
+        let count = self.counted(0, size_of::<T>())?;
         Ok((0..count).map(|_| T::default()).collect())
     }
 

@@ -218,12 +218,24 @@ impl<'a> Writer<'a> {
         Extent::at(self.position)
     }
 
-    /// Takes the bytes up to `extent` for arguments that a procedure writes in place; `None` if they do not fit.
+    /// Takes the bytes up to `extent` for arguments that a procedure writes in place; `None` if the packet is not long
+    /// enough [yet](Writer::with_room).
     #[inline(always)]
     pub fn reserve(&mut self, extent: Extent) -> Option<Views<'_>> {
         let position = self.position;
-        let chunk = self.chunk(1, extent.end() - position)?;
+        let chunk = self.packet.get_mut(self.start + position..)?.get_mut(..extent.end() - position)?;
+        self.position = extent.end();
         Some(Views::new(chunk, position))
+    }
+
+    /// Makes the packet long enough for `extent`, and goes on with `then`; `None` if it must not be that long.
+    ///
+    /// What called this returns what `then` does, and so keeps nothing in registers for this rare case.
+    #[cold]
+    #[inline(never)]
+    pub fn with_room<R>(&mut self, extent: Extent, then: impl FnOnce(&mut Self) -> R) -> Option<R> {
+        let is_long_enough = grow(self.packet, self.start + extent.end(), self.start + self.limit);
+        is_long_enough.then(|| then(self))
     }
 }
 

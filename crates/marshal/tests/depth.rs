@@ -1,5 +1,7 @@
 //! No value, however deep, overflows the stack of a thread.
 
+#![allow(clippy::type_complexity, reason = "the deepest types are what is tested")]
+
 mod common;
 
 use std::collections::BTreeMap;

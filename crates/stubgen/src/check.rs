@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 
-use proc_macro2::Span;
-use syn::spanned::Spanned;
+use quote::ToTokens;
 use syn::{Error, GenericArgument, Ident, PathArguments, PathSegment, Type};
 
-use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
+use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape, plain};
 
 /// Methods that every client has beside its procedures.
 const CLIENT_METHODS: [&str; 4] = ["bind", "bind_with", "with_timeout", "binding"];
@@ -19,7 +18,7 @@ pub fn interface(interface: &Interface) -> Result<(), Error> {
     let mut mistakes = Mistakes::default();
     names(&interface.procedures, &mut mistakes);
     if u16::try_from(interface.procedures.len()).is_err() {
-        mistakes.add(interface.name.span(), "an interface has at most 65535 procedures; split it");
+        mistakes.add(&interface.name, "an interface has at most 65535 procedures; split it");
     }
     for procedure in &interface.procedures {
         for argument in &procedure.arguments {
@@ -45,9 +44,9 @@ pub fn field(ty: &Type) -> Result<(), Error> {
 pub struct Mistakes(Option<Error>);
 
 impl Mistakes {
-    /// Adds a mistake, with what to write instead.
-    pub fn add(&mut self, span: Span, advice: impl std::fmt::Display) {
-        self.extend(Error::new(span, advice));
+    /// Adds a mistake at `tokens`, with what to write instead.
+    pub fn add(&mut self, tokens: impl ToTokens, advice: impl std::fmt::Display) {
+        self.extend(Error::new_spanned(tokens, advice));
     }
 
     /// Adds mistakes.
@@ -73,13 +72,12 @@ fn names(procedures: &[Procedure], mistakes: &mut Mistakes) {
         let text = name.to_string();
         if CLIENT_METHODS.contains(&text.as_str()) {
             mistakes.add(
-                name.span(),
+                name,
                 format!("every client has a method `{text}` of its own; give the procedure another name"),
             );
         }
         if seen.insert(text, name).is_some() {
-            mistakes.add(
-                name.span(),
+            mistakes.add(name,
                 format!("there is a procedure `{name}` already; procedures are told apart by name, so give this one another"),
             );
         }
@@ -89,10 +87,8 @@ fn names(procedures: &[Procedure], mistakes: &mut Mistakes) {
 fn argument(argument: &Argument, mistakes: &mut Mistakes) {
     match (&argument.shape, argument.mode) {
         (Shape::Text, Mode::InOut | Mode::Out) => {
-            mistakes.add(
-                argument.declared.span(),
-                "a `str` cannot change its length in place; write `&mut String`",
-            );
+            mistakes
+                .add(&argument.declared, "a `str` cannot change its length in place; write `&mut String`");
         }
         (Shape::Text, _) => {}
         (Shape::Slice(element) | Shape::Array(element, _), _) => {
@@ -123,13 +119,12 @@ enum Place {
 
 /// Checks a type of which values travel, and the types it is made of.
 fn owned(ty: &Type, place: Place, mistakes: &mut Mistakes) {
+    let ty = plain(ty);
     if let Some(advice) = advice(ty, place) {
-        return mistakes.add(ty.span(), advice);
+        return mistakes.add(ty, advice);
     }
     match ty {
         Type::Array(array) => owned(&array.elem, place, mistakes),
-        Type::Group(inner) => owned(&inner.elem, place, mistakes),
-        Type::Paren(inner) => owned(&inner.elem, place, mistakes),
         Type::Tuple(tuple) => tuple.elems.iter().for_each(|part| owned(part, place, mistakes)),
         Type::Path(path) => {
             path.path.segments.iter().for_each(|segment| type_arguments(segment, place, mistakes))
@@ -143,7 +138,7 @@ fn type_arguments(segment: &PathSegment, place: Place, mistakes: &mut Mistakes) 
     // The unsized parameter of a `Box<[T]>` or `Box<str>` is no mistake.
     let is_box = segment.ident == "Box";
     for ty in arguments.args.iter().filter_map(as_type) {
-        match ty {
+        match plain(ty) {
             Type::Slice(slice) if is_box => owned(&slice.elem, place, mistakes),
             Type::Path(path) if is_box && path.path.is_ident("str") => {}
             // What it stands for never travels.
@@ -211,7 +206,7 @@ fn written(ty: &Type) -> String {
 /// # Errors
 /// For a `Result` that names no error type.
 pub fn result_parts(ty: &Type) -> Result<Option<(Type, Type)>, Error> {
-    let Type::Path(path) = ty else { return Ok(None) };
+    let Type::Path(path) = plain(ty) else { return Ok(None) };
     let Some(last) = path.path.segments.last().filter(|segment| segment.ident == "Result") else {
         return Ok(None);
     };
@@ -221,8 +216,8 @@ pub fn result_parts(ty: &Type) -> Result<Option<(Type, Type)>, Error> {
     };
     match types[..] {
         [value, error] => Ok(Some((value.clone(), error.clone()))),
-        _ => Err(Error::new(
-            ty.span(),
+        _ => Err(Error::new_spanned(
+            ty,
             "name the error that travels: `Result<T, E>`, where `E` implements `stoop::Data`",
         )),
     }

@@ -8,8 +8,9 @@ mod server;
 mod signature;
 
 use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
+use syn::spanned::Spanned;
 use syn::{Attribute, Ident, Path};
 
 use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
@@ -42,6 +43,25 @@ impl Names {
             client: format_ident!("{plain}Client", span = interface.name.span()),
             server: format_ident!("{plain}Server", span = interface.name.span()),
         }
+    }
+}
+
+/// An item of `Data` for a type, with the span of that type: where it does not implement `Data`, that is said once.
+fn data(ty: &dyn ToTokens, item: &str, names: &Names) -> TokenStream {
+    let (stub, span) = (&names.stub, ty.span());
+    let item = Ident::new(item, span);
+    quote_spanned!(span=> <#ty as #stub::Data>::#item)
+}
+
+/// As `data`, for what an argument consists of if it is not a slice or text.
+fn whole(shape: &Shape) -> TokenStream {
+    match shape {
+        Shape::Whole(ty) => ty.to_token_stream(),
+        Shape::Array(element, len) => {
+            let ty = &element.ty;
+            quote_spanned!(ty.span()=> [#ty; #len])
+        }
+        Shape::Text | Shape::Slice(_) => unreachable!("slices and texts have no type of their own"),
     }
 }
 
@@ -128,13 +148,9 @@ fn leading_of_call(procedure: &Procedure, names: &Names) -> TokenStream {
 
 /// The `Leading` of a result.
 fn leading_of_result(procedure: &Procedure, names: &Names) -> TokenStream {
-    let stub = &names.stub;
     let returned = match &procedure.returns {
         Returns::Nothing => None,
-        returns => {
-            let ty = returns.ty();
-            Some(quote!(<#ty as #stub::Data>::LAYOUT))
-        }
+        returns => Some(data(&returns.ty(), "LAYOUT", names)),
     };
     leading(coming_back(procedure).map(|each| layout_in_result(each, names)).chain(returned), names)
 }
@@ -158,8 +174,8 @@ fn layout_in_result(argument: &Argument, names: &Names) -> TokenStream {
     match &argument.shape {
         // An empty array is not even aligned when it is written in place.
         Shape::Array(element, len) if element.is_scalar => {
-            let (stub, ty) = (&names.stub, &element.ty);
-            quote!(if { #len } == 0 { #stub::Layout::fixed(0, 1) } else { <[#ty; #len] as #stub::Data>::LAYOUT })
+            let (stub, layout) = (&names.stub, layout_of(&argument.shape, names));
+            quote!(if { #len } == 0 { #stub::Layout::fixed(0, 1) } else { #layout })
         }
         shape => layout_of(shape, names),
     }
@@ -169,10 +185,6 @@ fn layout_of(shape: &Shape, names: &Names) -> TokenStream {
     let stub = &names.stub;
     match shape {
         Shape::Text | Shape::Slice(_) => quote!(#stub::Layout::variable(0)),
-        Shape::Array(element, len) => {
-            let ty = &element.ty;
-            quote!(<[#ty; #len] as #stub::Data>::LAYOUT)
-        }
-        Shape::Whole(ty) => quote!(<#ty as #stub::Data>::LAYOUT),
+        shape => data(&whole(shape), "LAYOUT", names),
     }
 }

@@ -128,14 +128,21 @@ impl Argument {
 impl Shape {
     /// What a type consists of, seen as an argument behind a reference.
     pub fn of(ty: &Type) -> Shape {
-        match ty {
+        match plain(ty) {
             Type::Path(path) if path.path.is_ident("str") => Shape::Text,
             Type::Slice(slice) => Shape::Slice(Element::of(&slice.elem)),
             Type::Array(array) => Shape::Array(Element::of(&array.elem), array.len.clone()),
-            Type::Paren(inner) => Shape::of(&inner.elem),
-            Type::Group(inner) => Shape::of(&inner.elem),
-            _ => Shape::Whole(ty.clone()),
+            ty => Shape::Whole(ty.clone()),
         }
+    }
+}
+
+/// A type without the parentheses around it, visible or not: those of a macro that was given the type are not.
+pub fn plain(ty: &Type) -> &Type {
+    match ty {
+        Type::Paren(inner) => plain(&inner.elem),
+        Type::Group(inner) => plain(&inner.elem),
+        ty => ty,
     }
 }
 
@@ -145,7 +152,7 @@ const SCALARS: [&str; 12] =
 
 impl Element {
     fn of(ty: &Type) -> Self {
-        let is_scalar = match ty {
+        let is_scalar = match plain(ty) {
             Type::Path(path) => SCALARS.iter().any(|name| path.path.is_ident(name)),
             _ => false,
         };

@@ -4,7 +4,8 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::{
-    Names, carried, coming_back, leading_of_call, leading_of_result, local, signature, travels_with_call,
+    Names, carried, coming_back, data, leading_of_call, leading_of_result, local, signature,
+    travels_with_call, whole,
 };
 use crate::model::{Argument, Fallible, Interface, Mode, Procedure, Returns, Shape};
 
@@ -107,7 +108,7 @@ fn remote_call(index: usize, procedure: &Procedure, names: &Names, into_error: &
     let stub = &names.stub;
     let number = u16::try_from(index).expect("the number of procedures has been checked");
     let (route, call, writer, result) = (local("route"), local("call"), local("arguments"), local("result"));
-    let sent = procedure.arguments.iter().map(send);
+    let sent = procedure.arguments.iter().map(|each| send(each, names));
     let ty = procedure.returns.ty();
     let leading = leading_of_call(procedure, names);
     let received = receive_all(procedure, names);
@@ -128,31 +129,43 @@ fn remote_call(index: usize, procedure: &Procedure, names: &Names, into_error: &
 }
 
 /// Writes an argument into the call packet.
-fn send(argument: &Argument) -> TokenStream {
+fn send(argument: &Argument, names: &Names) -> TokenStream {
     let name = &argument.name;
     let writer = local("arguments");
     match (argument.mode, &argument.shape) {
-        (Mode::Value, _) => quote!(#writer.value(&#name);),
+        (Mode::Value, shape) => {
+            let encode = data(&whole(shape), "encode", names);
+            quote!(#encode(&#name, &mut #writer);)
+        }
         (Mode::OptionalIn, shape) => {
-            let some = send_borrowed(argument, shape);
+            let some = send_borrowed(argument, shape, names);
             quote! {
                 #writer.value(&#name.is_some());
                 if let ::core::option::Option::Some(#name) = #name { #some }
             }
         }
         (Mode::Out, Shape::Slice(_)) => quote!(#writer.count(#name.len());),
-        (mode, shape) if travels_with_call(mode) => send_borrowed(argument, shape),
+        (mode, shape) if travels_with_call(mode) => send_borrowed(argument, shape, names),
         _ => TokenStream::new(),
     }
 }
 
-fn send_borrowed(argument: &Argument, shape: &Shape) -> TokenStream {
+fn send_borrowed(argument: &Argument, shape: &Shape, names: &Names) -> TokenStream {
     let name = &argument.name;
     let writer = local("arguments");
     match shape {
         Shape::Text => quote!(#writer.text(#name);),
-        Shape::Slice(_) => quote!(#writer.sequence(&*#name);),
-        Shape::Array(..) | Shape::Whole(_) => quote!(#writer.value(&*#name);),
+        Shape::Slice(element) => {
+            let encode_all = data(&element.ty, "encode_all", names);
+            quote! {
+                #writer.count(#name.len());
+                #encode_all(&*#name, &mut #writer);
+            }
+        }
+        shape => {
+            let encode = data(&whole(shape), "encode", names);
+            quote!(#encode(&*#name, &mut #writer);)
+        }
     }
 }
 
@@ -160,10 +173,13 @@ fn send_borrowed(argument: &Argument, shape: &Shape) -> TokenStream {
 fn receive_all(procedure: &Procedure, names: &Names) -> TokenStream {
     let (reader, result) = (local("results"), local("result"));
     let leading = leading_of_result(procedure, names);
-    let received = coming_back(procedure).map(receive);
+    let received = coming_back(procedure).map(|each| receive(each, names));
     let returned = match &procedure.returns {
         Returns::Nothing => quote!(let returned = ();),
-        _ => quote!(let returned = #reader.value()?;),
+        returns => {
+            let decode = data(&returns.ty(), "decode", names);
+            quote!(let returned = #decode(&mut #reader)?;)
+        }
     };
     quote! {
         let mut #reader = #result.reader();
@@ -175,14 +191,24 @@ fn receive_all(procedure: &Procedure, names: &Names) -> TokenStream {
     }
 }
 
-fn receive(argument: &Argument) -> TokenStream {
+fn receive(argument: &Argument, names: &Names) -> TokenStream {
     let name = &argument.name;
     let reader = local("results");
     match &argument.shape {
         Shape::Slice(element) | Shape::Array(element, _) if element.is_scalar => {
             quote!(#reader.scalars(&mut #name[..])?;)
         }
-        Shape::Slice(_) => quote!(#reader.values(&mut #name[..])?;),
-        _ => quote!(*#name = #reader.value()?;),
+        Shape::Slice(element) => {
+            let decode = data(&element.ty, "decode", names);
+            quote! {
+                for #name in #name.iter_mut() {
+                    *#name = #decode(&mut #reader)?;
+                }
+            }
+        }
+        shape => {
+            let decode = data(&whole(shape), "decode", names);
+            quote!(*#name = #decode(&mut #reader)?;)
+        }
     }
 }

@@ -1,11 +1,12 @@
 //! The server: takes the arguments of a call out of its packet, runs the procedure, puts the result into another.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
-use syn::Ident;
+use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{Ident, Type};
 
-use super::{Names, coming_back, leading_of_call, local};
+use super::{Names, coming_back, data, leading_of_call, local, whole};
 use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
 
 pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
@@ -68,7 +69,8 @@ fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
     let Names { stub, interface, .. } = names;
     let name = &procedure.name;
     let stub_name = stub_name(procedure);
-    let (call, result, returned) = (local("call"), local("result"), local("returned"));
+    let (payload, call, result) = (local("payload"), local("call"), local("result"));
+    let returned = local("returned");
     let taken = procedure.arguments.iter().map(|each| take(each, names));
     let reserved = reserve(procedure, names);
     let lent = procedure.arguments.iter().map(lend);
@@ -79,10 +81,10 @@ fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
         #[inline(never)]
         fn #stub_name(
             &self,
-            #call: &[u8],
+            #payload: &[u8],
             #result: &mut #stub::Writer<'_>,
         ) -> ::core::result::Result<(), #stub::Unserved> {
-            let mut #call = #stub::Reader::new(#call);
+            let mut #call = #stub::Reader::new(#payload);
             #call.begin(#leading).map_err(#stub::Unserved::BadArguments)?;
             #(#taken)*
             #call.finish().map_err(#stub::Unserved::BadArguments)?;
@@ -101,15 +103,15 @@ fn take(argument: &Argument, names: &Names) -> TokenStream {
     let (call, incoming) = (local("call"), incoming(argument));
     let or_refuse = quote!(.map_err(#stub::Unserved::BadArguments)?);
     match (argument.mode, &argument.shape) {
-        (Mode::Value, _) => {
-            let ty = &argument.declared;
-            quote!(let #name: #ty = #call.value()#or_refuse;)
+        (Mode::Value, shape) => {
+            let read = read(shape, names);
+            quote!(let #name = #read #or_refuse;)
         }
         (Mode::OptionalIn, shape) => {
-            let read = read(shape);
+            let read = read(shape, names);
             quote! {
                 let #name = if #call.value::<bool>()#or_refuse {
-                    ::core::option::Option::Some(#call.#read #or_refuse)
+                    ::core::option::Option::Some(#read #or_refuse)
                 } else {
                     ::core::option::Option::None
                 };
@@ -124,25 +126,24 @@ fn take(argument: &Argument, names: &Names) -> TokenStream {
             quote!(let mut #name = #call.blanks::<#ty>()#or_refuse;)
         }
         (Mode::Out, Shape::Array(element, len)) => {
-            let ty = &element.ty;
-            quote! {
-                let mut #name: [#ty; #len] = ::core::array::from_fn(|_| ::core::default::Default::default());
-            }
+            let (ty, default) = (&element.ty, default(&element.ty));
+            quote!(let mut #name: [#ty; #len] = ::core::array::from_fn(|_| #default());)
         }
         (Mode::Out, Shape::Whole(ty)) => {
-            quote!(let mut #name = <#ty as ::core::default::Default>::default();)
+            let default = default(ty);
+            quote!(let mut #name = #default();)
         }
         (Mode::InOut, shape) if argument.is_written_in_place() => {
-            let read = read(shape);
-            quote!(let #incoming = #call.#read #or_refuse;)
+            let read = read(shape, names);
+            quote!(let #incoming = #read #or_refuse;)
         }
         (Mode::InOut, shape) => {
-            let read = read(shape);
-            quote!(let mut #name = #call.#read #or_refuse;)
+            let read = read(shape, names);
+            quote!(let mut #name = #read #or_refuse;)
         }
         (Mode::In, shape) => {
-            let read = read(shape);
-            quote!(let #name = #call.#read #or_refuse;)
+            let read = read(shape, names);
+            quote!(let #name = #read #or_refuse;)
         }
         (Mode::Out, Shape::Text) => unreachable!("`&mut str` has been refused"),
     }
@@ -153,26 +154,45 @@ fn incoming(argument: &Argument) -> Ident {
     format_ident!("incoming_{}", argument.name.unraw(), span = proc_macro2::Span::mixed_site())
 }
 
-/// The method of `Reader` that takes a borrowed argument.
-fn read(shape: &Shape) -> TokenStream {
+/// What an OUT argument begins as.
+fn default(ty: &Type) -> TokenStream {
+    quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default)
+}
+
+/// The expression that takes an argument.
+fn read(shape: &Shape, names: &Names) -> TokenStream {
+    let call = local("call");
     match shape {
-        Shape::Text => quote!(text()),
+        Shape::Text => quote!(#call.text()),
+        Shape::Slice(element) if element.is_scalar => {
+            let ty = &element.ty;
+            quote!(#call.slice::<#ty>())
+        }
         Shape::Slice(element) => {
             let ty = &element.ty;
-            if element.is_scalar { quote!(slice::<#ty>()) } else { quote!(sequence::<#ty>()) }
+            let (layout, decode_all) = (data(ty, "LAYOUT", names), data(ty, "decode_all", names));
+            quote! {
+                #call
+                    .counted(#layout.min(), ::core::mem::size_of::<#ty>())
+                    .and_then(|count| #decode_all(count, &mut #call))
+            }
         }
-        Shape::Array(element, len) => {
+        Shape::Array(element, len) if element.is_scalar => {
             let ty = &element.ty;
-            if element.is_scalar { quote!(array::<#ty, { #len }>()) } else { quote!(value::<[#ty; #len]>()) }
+            quote!(#call.array::<#ty, { #len }>())
         }
-        Shape::Whole(ty) => quote!(value::<#ty>()),
+        shape => {
+            let decode = data(&whole(shape), "decode", names);
+            quote!(#decode(&mut #call))
+        }
     }
 }
 
 /// Takes room in the result packet for what the procedure writes there.
 fn reserve(procedure: &Procedure, names: &Names) -> TokenStream {
     let stub = &names.stub;
-    let (result, writer, views) = (local("result"), local("writer"), local("views"));
+    let (payload, result, extent) = (local("payload"), local("result"), local("extent"));
+    let (writer, views, stub_name) = (local("writer"), local("views"), stub_name(procedure));
     let restarted = has_results(procedure).then(|| quote!(let mut #writer = #result.restarted();));
     let in_place: Vec<&Argument> =
         procedure.arguments.iter().filter(|each| each.is_written_in_place()).collect();
@@ -194,8 +214,11 @@ fn reserve(procedure: &Procedure, names: &Names) -> TokenStream {
     });
     quote! {
         #restarted
-        let ::core::option::Option::Some(mut #views) = #writer.reserve(#writer.extent()#(#extents)*) else {
-            return ::core::result::Result::Err(#stub::Unserved::ResultTooLarge);
+        let #extent = #writer.extent()#(#extents)*;
+        let ::core::option::Option::Some(mut #views) = #writer.reserve(#extent) else {
+            return #result
+                .with_room(#extent, |#result| self.#stub_name(#payload, #result))
+                .unwrap_or(::core::result::Result::Err(#stub::Unserved::ResultTooLarge));
         };
         #(#given)*
     }
@@ -241,7 +264,10 @@ fn put_all(procedure: &Procedure, names: &Names) -> TokenStream {
     let put = coming_back(procedure).map(|argument| put(argument, names));
     let value = match &procedure.returns {
         Returns::Nothing => quote!(let () = #returned;),
-        _ => quote!(#writer.value(&#returned);),
+        returns => {
+            let encode = data(&returns.ty(), "encode", names);
+            quote!(#encode(&#returned, &mut #writer);)
+        }
     };
     let resumed = has_results(procedure).then(|| {
         quote! {
@@ -253,7 +279,6 @@ fn put_all(procedure: &Procedure, names: &Names) -> TokenStream {
 }
 
 fn put(argument: &Argument, names: &Names) -> TokenStream {
-    let stub = &names.stub;
     let (name, writer) = (&argument.name, local("writer"));
     match &argument.shape {
         _ if argument.is_written_in_place() => {
@@ -261,10 +286,13 @@ fn put(argument: &Argument, names: &Names) -> TokenStream {
             quote!(#name.finish::<#ty>();)
         }
         Shape::Slice(element) => {
-            let ty = &element.ty;
-            quote!(<#ty as #stub::Data>::encode_all(&#name, &mut #writer);)
+            let encode_all = data(&element.ty, "encode_all", names);
+            quote!(#encode_all(&#name, &mut #writer);)
         }
-        _ => quote!(#writer.value(&#name);),
+        shape => {
+            let encode = data(&whole(shape), "encode", names);
+            quote!(#encode(&#name, &mut #writer);)
+        }
     }
 }
 

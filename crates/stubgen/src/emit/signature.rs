@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::ext::IdentExt;
 
-use super::{Names, local};
+use super::{Names, data, local, whole};
 use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
 
 /// A function that gives the description of the interface.
@@ -30,12 +30,15 @@ fn procedure(procedure: &Procedure, names: &Names) -> TokenStream {
     let idempotent = procedure.idempotent;
     let description = local("description");
     let begin = format!("{name}(");
-    let arguments = procedure.arguments.iter().enumerate().map(|(index, each)| argument(index, each));
+    let arguments = procedure.arguments.iter().enumerate().map(|(index, each)| argument(index, each, names));
     let returns = match &procedure.returns {
-        Returns::Nothing => quote!(#description.text(")")),
+        Returns::Nothing => quote!(#description.text(")");),
         returns => {
-            let ty = returns.ty();
-            quote!(#description.text(") -> ").of::<#ty>())
+            let describe = data(&returns.ty(), "describe", names);
+            quote! {
+                #description.text(") -> ");
+                #describe(&mut #description);
+            }
         }
     };
     quote! {
@@ -45,7 +48,7 @@ fn procedure(procedure: &Procedure, names: &Names) -> TokenStream {
                 let mut #description = #stub::Description::new();
                 #description.text(#begin);
                 #(#arguments)*
-                #returns;
+                #returns
                 #description.finish()
             },
             idempotent: #idempotent,
@@ -53,28 +56,34 @@ fn procedure(procedure: &Procedure, names: &Names) -> TokenStream {
     }
 }
 
-fn argument(index: usize, argument: &Argument) -> TokenStream {
+fn argument(index: usize, argument: &Argument, names: &Names) -> TokenStream {
     let description = local("description");
     let separator = if index == 0 { "" } else { ", " };
-    let mode = match argument.mode {
-        Mode::Value | Mode::In => "",
-        Mode::OptionalIn => "Option<",
-        Mode::InOut => "inout ",
-        Mode::Out => "out ",
+    let (mode, end) = match argument.mode {
+        Mode::Value | Mode::In => ("", ""),
+        Mode::OptionalIn => ("Option<", ">"),
+        Mode::InOut => ("inout ", ""),
+        Mode::Out => ("out ", ""),
     };
     let begin = format!("{separator}{}: {mode}", argument.name.unraw());
     let shape = match &argument.shape {
-        Shape::Text => quote!(.text("String")),
+        Shape::Text => quote!(#description.text("String");),
         Shape::Slice(element) => {
-            let ty = &element.ty;
-            quote!(.text("[").of::<#ty>().text("]"))
+            let describe = data(&element.ty, "describe", names);
+            quote! {
+                #description.text("[");
+                #describe(&mut #description);
+                #description.text("]");
+            }
         }
-        Shape::Array(element, len) => {
-            let ty = &element.ty;
-            quote!(.of::<[#ty; #len]>())
+        shape => {
+            let describe = data(&whole(shape), "describe", names);
+            quote!(#describe(&mut #description);)
         }
-        Shape::Whole(ty) => quote!(.of::<#ty>()),
     };
-    let end = (argument.mode == Mode::OptionalIn).then(|| quote!(.text(">")));
-    quote!(#description.text(#begin)#shape #end;)
+    quote! {
+        #description.text(#begin);
+        #shape
+        #description.text(#end);
+    }
 }

@@ -1,0 +1,515 @@
+//! Every argument mode and every type of argument, through real stubs, over every transport.
+
+#![allow(clippy::too_many_arguments, reason = "every kind of argument at once")]
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, LinkedList, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
+
+use stoop::{CallError, Data, Error, Ran, RunningServer, Server};
+
+#[derive(Data, Clone, Copy, Debug, Default, PartialEq)]
+struct Point {
+    x: f64,
+    y: f32,
+}
+
+#[derive(Data, Clone, Debug, PartialEq)]
+struct Pair<A, B>(A, B);
+
+#[derive(Data, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Colour {
+    Red,
+    Green,
+}
+
+#[derive(Data, Clone, Debug, PartialEq)]
+enum Shape {
+    Nothing,
+    Circle(Point, f64),
+    Polygon { corners: Vec<Point>, colour: Colour },
+    Group(Vec<Shape>),
+}
+
+#[derive(Data, Clone, Debug, PartialEq)]
+struct List {
+    value: u32,
+    next: Option<Box<List>>,
+}
+
+#[derive(Data, Clone, Debug, PartialEq)]
+struct Tree {
+    left: Option<Box<Tree>>,
+    right: Option<Box<Tree>>,
+}
+
+#[derive(Data, Clone, Debug, PartialEq)]
+struct Graph {
+    #[stoop(shared)]
+    nodes: Vec<Arc<String>>,
+}
+
+#[derive(Data, Clone, Debug, PartialEq, Eq)]
+enum Refusal {
+    DividedByZero,
+    Other { why: String },
+}
+
+/// Declares an interface of procedures that return their argument, and a check of each with some values.
+macro_rules! echoes {
+    ($($name:ident: $ty:ty = $value:expr;)*) => {
+        /// Procedures that return their argument.
+        #[stoop::interface]
+        trait Echo {
+            $(fn $name(&self, value: $ty) -> $ty;)*
+        }
+
+        struct Echoing;
+
+        impl Echo for Echoing {
+            $(fn $name(&self, value: $ty) -> $ty { value })*
+        }
+
+        fn every_value_comes_back(client: &EchoClient) {
+            $({
+                let value: $ty = $value;
+                assert_eq!(client.$name(value.clone()).unwrap(), value);
+            })*
+        }
+    };
+}
+
+echoes! {
+    echo_bool: bool = true;
+    echo_char: char = 'ß';
+    echo_u8: u8 = 200;
+    echo_u16: u16 = 60_000;
+    echo_u32: u32 = 4_000_000_000;
+    echo_u64: u64 = u64::MAX - 1;
+    echo_u128: u128 = u128::MAX - 1;
+    echo_usize: usize = 77;
+    echo_i8: i8 = -100;
+    echo_i16: i16 = -30_000;
+    echo_i32: i32 = i32::MIN;
+    echo_i64: i64 = i64::MIN;
+    echo_i128: i128 = i128::MIN;
+    echo_isize: isize = -77;
+    echo_f32: f32 = 1.5;
+    echo_f64: f64 = -2.25;
+    echo_unit: () = ();
+    echo_array: [u16; 7] = [1, 2, 3, 4, 5, 6, 7];
+    echo_array_of_structs: [Point; 2] = [Point { x: 1.0, y: 2.0 }; 2];
+    echo_tuple: (u8, u64, String, [char; 2]) = (1, 2, "drei".to_owned(), ['v', 'i']);
+    echo_string: String = "a text".to_owned();
+    echo_boxed_str: Box<str> = "another".into();
+    echo_vec: Vec<u64> = vec![1, 2, 3];
+    echo_vec_of_strings: Vec<String> = vec!["a".to_owned(), String::new()];
+    echo_boxed_slice: Box<[i16]> = vec![-1, 1].into();
+    echo_deque: VecDeque<u8> = VecDeque::from([1, 2, 3]);
+    echo_linked_list: LinkedList<u32> = LinkedList::from([1, 2]);
+    echo_option: Option<u128> = Some(1);
+    echo_nested_option: Option<Option<String>> = Some(None);
+    echo_tree_map: BTreeMap<String, Vec<u8>> = BTreeMap::from([("a".to_owned(), vec![1]), ("b".to_owned(), vec![])]);
+    echo_hash_map: HashMap<u16, String> = HashMap::from([(1, "one".to_owned()), (2, "two".to_owned())]);
+    echo_tree_set: BTreeSet<Colour> = BTreeSet::from([Colour::Green]);
+    echo_hash_set: HashSet<i8> = HashSet::from([-1, 0, 1]);
+    echo_boxed: Box<u32> = Box::new(5);
+    echo_arc: Arc<String> = Arc::new("shared".to_owned());
+    echo_duration: Duration = Duration::new(3, 999_999_999);
+    echo_time: SystemTime = SystemTime::UNIX_EPOCH - Duration::from_nanos(1);
+    echo_address: IpAddr = Ipv6Addr::LOCALHOST.into();
+    echo_socket_address: SocketAddr = (Ipv4Addr::LOCALHOST, 7400).into();
+    echo_non_zero: NonZero<u32> = NonZero::new(1).unwrap();
+    echo_struct: Point = Point { x: f64::MAX, y: f32::MIN };
+    echo_generic: Pair<u8, Pair<String, Option<Point>>> = Pair(1, Pair("two".to_owned(), None));
+    echo_enum: Colour = Colour::Red;
+    echo_shape: Shape = Shape::Group(vec![
+        Shape::Nothing,
+        Shape::Circle(Point::default(), 1.0),
+        Shape::Polygon { corners: vec![Point::default(); 3], colour: Colour::Green },
+    ]);
+    echo_list: List = List { value: 1, next: Some(Box::new(List { value: 2, next: None })) };
+    echo_tree: Tree = Tree { left: Some(Box::new(Tree { left: None, right: None })), right: None };
+}
+
+/// Every way in which an argument can travel.
+#[stoop::interface]
+trait Modes {
+    fn null(&self);
+    fn max_result(&self, #[out] buf: &mut [u8; 1440]);
+    fn max_arg(&self, buf: &[u8; 1440]);
+    fn one_integer(&self, a: i32) -> i32;
+    fn two_integers(&self, a: i32, b: i32) -> i32;
+    fn four_integers(&self, a: i32, b: i32, c: i32, d: i32) -> i32;
+    fn array_4(&self, bytes: [u8; 4]) -> u32;
+    fn array_400(&self, bytes: &[u8; 400]) -> u32;
+    fn text(&self, text: Option<&str>) -> Option<String>;
+    /// Lends everything that can be lent.
+    fn lent(
+        &self,
+        text: &str,
+        bytes: &[u8],
+        words: &[u64],
+        longs: &[u128; 2],
+        points: &[Point],
+        pair: &[Point; 2],
+        names: &[String],
+        list: &List,
+        flags: &[bool],
+    ) -> String;
+    fn perhaps(
+        &self,
+        words: Option<&[u32]>,
+        array: Option<&[u64; 2]>,
+        names: Option<&[String]>,
+        list: Option<&List>,
+    ) -> u32;
+    fn both_ways(
+        &self,
+        count: &mut u32,
+        text: &mut String,
+        words: &mut [u64],
+        array: &mut [i16; 3],
+        names: &mut [String],
+        points: &mut [Point; 2],
+        list: &mut List,
+    ) -> u32;
+    fn out(
+        &self,
+        #[out] count: &mut u32,
+        #[out] bytes: &mut [u8],
+        #[out] text: &mut String,
+        #[out] words: &mut [u64],
+        #[out] array: &mut [u16; 3],
+        #[out] names: &mut [String],
+        #[out] points: &mut [Point; 2],
+        #[out] some: &mut Option<Point>,
+        #[out] empty: &mut [u32],
+    ) -> char;
+    /// Divides 100.
+    #[idempotent]
+    fn divide(&self, by: i32) -> Result<i32, Refusal>;
+    fn check(&self, n: u32) -> Result<(), String>;
+    fn shared(&self, graph: &Graph) -> Graph;
+    fn with_default(&self) -> u32 {
+        7
+    }
+    fn runs(&self) -> u32;
+}
+
+#[derive(Default)]
+struct Serving {
+    runs: AtomicU32,
+}
+
+impl Modes for Serving {
+    fn null(&self) {}
+    fn max_result(&self, buf: &mut [u8; 1440]) {
+        for (index, byte) in buf.iter_mut().enumerate() {
+            *byte = index as u8;
+        }
+    }
+    fn max_arg(&self, buf: &[u8; 1440]) {
+        assert!(buf.iter().enumerate().all(|(index, &byte)| byte == index as u8));
+    }
+    fn one_integer(&self, a: i32) -> i32 {
+        a
+    }
+    fn two_integers(&self, a: i32, b: i32) -> i32 {
+        a * 10 + b
+    }
+    fn four_integers(&self, a: i32, b: i32, c: i32, d: i32) -> i32 {
+        a * 1000 + b * 100 + c * 10 + d
+    }
+    fn array_4(&self, bytes: [u8; 4]) -> u32 {
+        u32::from_be_bytes(bytes)
+    }
+    fn array_400(&self, bytes: &[u8; 400]) -> u32 {
+        bytes.iter().map(|&byte| u32::from(byte)).sum()
+    }
+    fn text(&self, text: Option<&str>) -> Option<String> {
+        text.map(str::to_uppercase)
+    }
+    fn lent(
+        &self,
+        text: &str,
+        bytes: &[u8],
+        words: &[u64],
+        longs: &[u128; 2],
+        points: &[Point],
+        pair: &[Point; 2],
+        names: &[String],
+        list: &List,
+        flags: &[bool],
+    ) -> String {
+        let (points, pair) = (points.len(), pair[1].y);
+        format!("{text} {bytes:?} {words:?} {longs:?} {points} {pair} {names:?} {} {flags:?}", list.value)
+    }
+    fn perhaps(
+        &self,
+        words: Option<&[u32]>,
+        array: Option<&[u64; 2]>,
+        names: Option<&[String]>,
+        list: Option<&List>,
+    ) -> u32 {
+        let words = words.map_or(1000, |words| words.iter().sum());
+        let array = array.map_or(2000, |array| array[1] as u32);
+        words + array + names.map_or(4000, |names| names.len() as u32) + list.map_or(8000, |list| list.value)
+    }
+    fn both_ways(
+        &self,
+        count: &mut u32,
+        text: &mut String,
+        words: &mut [u64],
+        array: &mut [i16; 3],
+        names: &mut [String],
+        points: &mut [Point; 2],
+        list: &mut List,
+    ) -> u32 {
+        *count += 1;
+        text.push('!');
+        words.reverse();
+        array.reverse();
+        names.reverse();
+        points.reverse();
+        list.next = Some(Box::new(List { value: 2, next: None }));
+        words.len() as u32
+    }
+    fn out(
+        &self,
+        count: &mut u32,
+        bytes: &mut [u8],
+        text: &mut String,
+        words: &mut [u64],
+        array: &mut [u16; 3],
+        names: &mut [String],
+        points: &mut [Point; 2],
+        some: &mut Option<Point>,
+        empty: &mut [u32],
+    ) -> char {
+        self.runs.fetch_add(1, Ordering::Relaxed);
+        *count = 5;
+        bytes.fill(9);
+        text.push_str("text");
+        words.fill(u64::MAX);
+        *array = [1, 2, 3];
+        names.fill("name".to_owned());
+        points[1].x = 3.0;
+        *some = Some(points[1]);
+        assert!(empty.is_empty());
+        '✓'
+    }
+    fn divide(&self, by: i32) -> Result<i32, Refusal> {
+        match by {
+            0 => Err(Refusal::DividedByZero),
+            by if 100 % by != 0 => Err(Refusal::Other { why: format!("{by} does not divide 100") }),
+            by => Ok(100 / by),
+        }
+    }
+    fn check(&self, n: u32) -> Result<(), String> {
+        if n == 0 { Err("nothing".to_owned()) } else { Ok(()) }
+    }
+    fn shared(&self, graph: &Graph) -> Graph {
+        assert!(Arc::ptr_eq(&graph.nodes[0], &graph.nodes[2]));
+        graph.clone()
+    }
+    fn runs(&self) -> u32 {
+        self.runs.load(Ordering::Relaxed)
+    }
+}
+
+/// A server at every kind of address, and the addresses.
+fn served(name: &str) -> (RunningServer, Vec<String>) {
+    let server =
+        Server::new().export(EchoServer::new(Echoing)).export(ModesServer::new(Arc::new(Serving::default())));
+    let server = ["udp://127.0.0.1:0", "tcp://127.0.0.1:0", &format!("local:stubs-{name}")]
+        .into_iter()
+        .fold(server, |server, uri| server.listen(uri).unwrap())
+        .start()
+        .unwrap();
+    let uris = server.uris().to_vec();
+    (server, uris)
+}
+
+/// Checks something over every transport.
+fn over_every_transport(name: &str, check: impl Fn(&ModesClient)) {
+    let (_server, uris) = served(name);
+    for uri in uris {
+        check(&ModesClient::bind(&uri).unwrap());
+    }
+}
+
+#[test]
+fn values_of_every_type_come_back() {
+    let (_server, uris) = served("values");
+    for uri in uris {
+        every_value_comes_back(&EchoClient::bind(&uri).unwrap());
+    }
+}
+
+#[test]
+fn the_papers_test_interface_works() {
+    over_every_transport("test", |client| {
+        client.null().unwrap();
+        let mut buf = [0; 1440];
+        client.max_result(&mut buf).unwrap();
+        client.max_arg(&buf).unwrap();
+        assert_eq!(client.one_integer(-1).unwrap(), -1);
+        assert_eq!(client.two_integers(4, 2).unwrap(), 42);
+        assert_eq!(client.four_integers(1, 2, 3, 4).unwrap(), 1234);
+        assert_eq!(client.array_4([0, 0, 1, 2]).unwrap(), 258);
+        assert_eq!(client.array_400(&[1; 400]).unwrap(), 400);
+        assert_eq!(client.text(None).unwrap(), None);
+        assert_eq!(client.text(Some("nil")).unwrap().as_deref(), Some("NIL"));
+        assert_eq!(client.text(Some("")).unwrap().as_deref(), Some(""));
+        assert_eq!(client.with_default().unwrap(), 7);
+    });
+}
+
+#[test]
+fn lent_arguments_arrive() {
+    let point = Point { x: 1.5, y: 2.5 };
+    let names = ["a".to_owned(), "b".to_owned()];
+    let list = List { value: 8, next: None };
+    over_every_transport("lent", |client| {
+        // Lengths that leave what follows misaligned unless it is aligned on purpose.
+        for bytes in [&b""[..], b"1", b"123", b"1234567"] {
+            let said = client
+                .lent(
+                    "text",
+                    bytes,
+                    &[1, 2],
+                    &[3, 4],
+                    &[point; 3],
+                    &[point; 2],
+                    &names,
+                    &list,
+                    &[true, false],
+                )
+                .unwrap();
+            let expected = format!("text {bytes:?} [1, 2] [3, 4] 3 2.5 [\"a\", \"b\"] 8 [true, false]");
+            assert_eq!(said, expected);
+        }
+    });
+}
+
+#[test]
+fn optional_arguments_may_be_missing() {
+    let names = ["a".to_owned(), "b".to_owned()];
+    let list = List { value: 8, next: None };
+    over_every_transport("optional", |client| {
+        assert_eq!(client.perhaps(None, None, None, None).unwrap(), 15_000);
+        assert_eq!(
+            client.perhaps(Some(&[1, 2]), Some(&[0, 5]), Some(&names), Some(&list)).unwrap(),
+            3 + 5 + 2 + 8
+        );
+        assert_eq!(client.perhaps(Some(&[]), None, Some(&[]), None).unwrap(), 10_000);
+    });
+}
+
+#[test]
+fn in_out_arguments_come_back_changed() {
+    over_every_transport("both", |client| {
+        let (mut count, mut text, mut words, mut array) = (1, "text".to_owned(), [1, 2, 3], [1, 2, 3]);
+        let mut names = ["a".to_owned(), "b".to_owned()];
+        let mut points = [Point { x: 1.0, y: 0.0 }, Point::default()];
+        let mut list = List { value: 1, next: None };
+        let returned = client
+            .both_ways(&mut count, &mut text, &mut words, &mut array, &mut names, &mut points, &mut list)
+            .unwrap();
+        assert_eq!((returned, count, text.as_str(), words, array), (3, 2, "text!", [3, 2, 1], [3, 2, 1]));
+        assert_eq!((names[0].as_str(), points[1].x, list.next.unwrap().value), ("b", 1.0, 2));
+    });
+}
+
+#[test]
+fn several_out_arguments_come_back_together() {
+    over_every_transport("out", |client| {
+        let (mut count, mut bytes, mut text, mut words) = (0, [0; 3], "old".to_owned(), [0; 2]);
+        let (mut array, mut names, mut points) =
+            ([0; 3], [const { String::new() }; 2], [Point::default(); 2]);
+        let mut some = None;
+        // A `local:` call lends the caller's own variables, which a procedure should not read.
+        text.clear();
+        let returned = client
+            .out(
+                &mut count,
+                &mut bytes,
+                &mut text,
+                &mut words,
+                &mut array,
+                &mut names,
+                &mut points,
+                &mut some,
+                &mut [],
+            )
+            .unwrap();
+        assert_eq!((returned, count, bytes, text.as_str(), words), ('✓', 5, [9; 3], "text", [u64::MAX; 2]));
+        assert_eq!((array, names[1].as_str(), points[1].x, some), ([1, 2, 3], "name", 3.0, Some(points[1])));
+    });
+}
+
+#[test]
+fn application_errors_are_apart_from_call_errors() {
+    over_every_transport("errors", |client| {
+        assert_eq!(client.divide(4).unwrap(), 25);
+        client.check(1).unwrap();
+        assert!(matches!(client.check(0), Err(Error::Application(why)) if why == "nothing"));
+        assert!(matches!(client.divide(0), Err(Error::Application(Refusal::DividedByZero))));
+        let Err(Error::Application(Refusal::Other { why })) = client.divide(3) else {
+            panic!("3 divides 100")
+        };
+        assert_eq!(why, "3 does not divide 100");
+    });
+}
+
+#[test]
+fn shared_values_stay_shared() {
+    let (first, second) = (Arc::new("first".to_owned()), Arc::new("second".to_owned()));
+    let graph = Graph { nodes: vec![first.clone(), second, first] };
+    over_every_transport("shared", |client| {
+        let back = client.shared(&graph).unwrap();
+        assert_eq!(back, graph);
+        assert!(Arc::ptr_eq(&back.nodes[0], &back.nodes[2]));
+        assert!(!Arc::ptr_eq(&back.nodes[0], &back.nodes[1]));
+    });
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_the_procedure_runs() {
+    let (_server, uris) = served("fit");
+    let client = ModesClient::bind(&uris[0]).unwrap();
+    let too_long = "x".repeat(2000);
+    let error = client.text(Some(&too_long)).unwrap_err();
+    assert!(matches!(error, CallError::NotSent(_)), "{error}");
+    let mut bytes = vec![0; 2000];
+    let error = client
+        .out(
+            &mut 0,
+            &mut bytes,
+            &mut String::new(),
+            &mut [],
+            &mut [0; 3],
+            &mut [],
+            &mut Default::default(),
+            &mut None,
+            &mut [],
+        )
+        .unwrap_err();
+    assert_eq!(error.ran(), Ran::No, "{error}");
+    assert_eq!(client.runs().unwrap(), 0);
+}
+
+#[test]
+fn large_values_travel_over_streams() {
+    let (_server, uris) = served("large");
+    let tcp = uris.iter().find(|uri| uri.starts_with("tcp:")).unwrap();
+    let client = EchoClient::bind(tcp).unwrap();
+    let words: Vec<u64> = (0..300_000).collect();
+    assert_eq!(client.echo_vec(words.clone()).unwrap(), words);
+    let names: Vec<String> = (0..10_000).map(|number| format!("name {number}")).collect();
+    assert_eq!(client.echo_vec_of_strings(names.clone()).unwrap(), names);
+}
