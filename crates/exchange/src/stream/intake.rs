@@ -246,8 +246,9 @@ impl Intake {
         if !is_short && header.kind != self.bounds.long {
             return Err(Violation::Length(header.kind));
         }
-        // An empty piece of a message would make no progress.
-        if header.offset > 0 && payload_len == 0 {
+        // An empty piece of a message would make no progress; a challenge, whose cookie looks like a length, has no
+        // place on a stream.
+        if payload_len == 0 && header.message_len > 0 {
             return Err(Violation::Fragment(header.lane));
         }
         Ok(payload_len)

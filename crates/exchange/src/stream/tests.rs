@@ -199,6 +199,8 @@ fn what_no_peer_may_send_is_a_violation() {
     assert_eq!(refused(header(8, 1, 0)), Violation::Lane(LaneId(8)));
     assert_eq!(refused(Header { kind: Kind::Bind, ..header(0, 1, 1441) }), Violation::Length(Kind::Bind));
     assert_eq!(refused(Header { kind: Kind::Result, ..header(0, 1, 1441) }), Violation::Length(Kind::Result));
+    let challenge = Header { kind: Kind::Challenge, ..header(1, 1, 4) };
+    assert_eq!(refused(challenge), Violation::Fragment(LaneId(1)));
     let beyond = Header { offset: 10, ..header(0, 1, 9) };
     assert_eq!(refused(beyond), Violation::Header(HeaderError::OffsetBeyondMessage));
     let garbage = feed(&mut Intake::new(BOUNDS), &[0x47; 64], usize::MAX).unwrap_err();

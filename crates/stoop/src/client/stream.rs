@@ -146,6 +146,12 @@ impl StreamBinding {
     }
 }
 
+/// The call may have run before its connection was lost.
+fn unknown(transmissions: u32, begun_ns: u64) -> CallError {
+    let waited = Duration::from_nanos(clock::now_ns().saturating_sub(begun_ns));
+    CallError::Unknown { transmissions, waited, cause: UnknownCause::ConnectionLost }
+}
+
 fn no_lane() -> CallError {
     let why = "the server owes answers on all lanes of the connection";
     CallError::NotSent(SendError::Io(io::Error::other(why)))
@@ -161,7 +167,9 @@ impl Held<'_> {
     pub(super) fn arguments(&mut self) -> Writer<'_> {
         // What travels has 32 bits for its length.
         let limit = self.binding.options.max_message.min(u32::MAX as usize);
-        Writer::new(&mut self.lane().call, HEADER_LEN, limit)
+        let lane = self.lane();
+        lane.trim();
+        Writer::new(&mut lane.call, HEADER_LEN, limit)
     }
 
     #[inline]
@@ -177,7 +185,6 @@ impl Held<'_> {
         if deadline_ns <= begun_ns {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         }
-        self.lane().trim(len);
         match self.lane().exchange(begun_ns, deadline_ns, procedure, len) {
             Ok(()) => Ok(()),
             Err(ended) => self.recover(ended, begun_ns, deadline_ns, procedure, len),
@@ -198,11 +205,14 @@ impl Held<'_> {
         let mut transmissions = 0;
         for attempt in 1.. {
             match ended {
+                // Not this time; but it is idempotent, and may have run with a connection that was lost.
+                Ended::With(CallError::NotSent(_) | CallError::Refused(_)) if transmissions > 0 => {
+                    return Err(unknown(transmissions, begun_ns));
+                }
                 Ended::With(error) => return Err(error),
                 Ended::Lost { sent } => transmissions += u32::from(sent),
             }
-            let waited = Duration::from_nanos(clock::now_ns().saturating_sub(begun_ns));
-            let unknown = CallError::Unknown { transmissions, waited, cause: UnknownCause::ConnectionLost };
+            let unknown = unknown(transmissions, begun_ns);
             if transmissions > 0 && (!idempotent || attempt == ATTEMPTS) {
                 return Err(unknown);
             }
@@ -213,8 +223,8 @@ impl Held<'_> {
             let lost = Arc::clone(&self.lane().session);
             match self.binding.rebind(&lost, Instant::from_nanos(deadline_ns)) {
                 Ok(session) if self.lane().adopt(&session) => {}
+                _ if transmissions > 0 => return Err(unknown),
                 Ok(_) => return Err(no_lane()),
-                Err(_) if transmissions > 0 => return Err(unknown),
                 Err(why) => return Err(CallError::NotSent(SendError::Bind(Box::new(why)))),
             }
             let now_ns = clock::now_ns();

@@ -18,6 +18,8 @@ pub(crate) struct StreamLane {
     pub(super) session: Arc<Session>,
     mailbox: Arc<Mailbox>,
     pub(super) call: Vec<u8>,
+    /// Bytes of the last call's arguments.
+    call_len: usize,
     result: Vec<u8>,
     /// Bytes of the result in it.
     result_len: usize,
@@ -57,6 +59,7 @@ impl StreamLane {
             wait: Wait::new(waiting, MachineCosts::of_this_machine(), session.company),
             session,
             call: vec![0; MAX_DATAGRAM],
+            call_len: 0,
             result: vec![0; Intake::BUFFER_LEN],
             result_len: 0,
             crowd: Crowd::of_this_process().member(),
@@ -89,6 +92,7 @@ impl StreamLane {
         if !self.session.is_there(begun_ns) {
             return Err(Ended::Lost { sent: false });
         }
+        self.call_len = len;
         let number = self.mailbox.expect();
         let bound = &self.session.bound;
         let mut header = Header::bare(Kind::Call, bound.binding, self.mailbox.lane, number);
@@ -315,10 +319,10 @@ impl StreamLane {
         (waited, false)
     }
 
-    /// Gives back memory that an earlier, far larger call has left.
+    /// Gives back memory that a far larger call than the last one has left.
     #[inline]
-    pub(super) fn trim(&mut self, len: usize) {
-        if self.call.len() > KEPT_MAX && len < self.call.len() / 4 {
+    pub(super) fn trim(&mut self) {
+        if self.call.len() > KEPT_MAX && self.call_len < self.call.len() / 4 {
             self.call = vec![0; MAX_DATAGRAM];
         }
         if self.result.len() > KEPT_MAX && self.result_len < self.result.len() / 4 {
