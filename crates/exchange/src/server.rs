@@ -42,7 +42,9 @@ pub struct Limits {
     /// answers are not retained (whoever asks again is told that the result is gone), and calls that would have to wait
     /// are dropped.
     pub packets: usize,
-    /// A binding from which nothing is heard for so long is released, with all that it retains (P16).
+    /// A binding from which nothing is heard for so long is released, with all that it retains (P16). A caller whose
+    /// call takes long is heard every half second: below a few seconds, the results of long calls are lost with the
+    /// first packet.
     pub silence: Duration,
 }
 

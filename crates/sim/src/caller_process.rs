@@ -169,7 +169,7 @@ impl Sim {
     ) -> CallId {
         let deadline = self.now + limit;
         let id = self.ledger.begin(deadline, idempotent);
-        let more = if self.random.chance(20) { 1440 - ERRAND_LEN } else { 0 };
+        let more = if self.random.chance(self.scenario.long) { 1440 - ERRAND_LEN } else { 0 };
         let mut packet = vec![0; HEADER_LEN + ERRAND_LEN + more];
         Errand { id, work, manner }.write(&mut packet[HEADER_LEN..]);
         let procedure = self.random.below(u64::from(self.scenario.procedures)) as u16;

@@ -6,6 +6,8 @@
 //! run at once, every call ends by its deadline, the server's memory is bounded, timers advance, and in the end
 //! everything comes to rest.
 //!
+//! Small worlds are searched instead: [`Sim::search`] goes through every way in which a few things can go wrong.
+//!
 //! The same seed gives the same run. `cargo test -p stoop-sim` runs 10,000 of them; a longer run is
 //! `cargo run --release -p stoop-sim -- --seeds 1000000`. `STOOP_TRACE=1` prints every event.
 #![forbid(unsafe_code)]
@@ -26,7 +28,7 @@ pub use ledger::CallId;
 use ledger::Ledger;
 use network::Network;
 pub use network::{Address, Faults};
-pub use random::Random;
+pub use random::{Random, Script};
 pub use report::Report;
 pub use scenario::{Scenario, Span};
 use server_process::{Manner, ServerProcess};
@@ -127,10 +129,14 @@ pub struct Sim {
 impl Sim {
     /// A world in which callers and server have started.
     pub fn new(seed: u64, scenario: Scenario, sabotage: Sabotage) -> Self {
+        Self::with_chance(seed, Random::new(seed), scenario, sabotage)
+    }
+
+    fn with_chance(seed: u64, random: Random, scenario: Scenario, sabotage: Sabotage) -> Self {
         let mut sim = Self {
             sabotage,
             seed,
-            random: Random::new(seed),
+            random,
             now: Instant::from_nanos(1_000_000_000),
             events: Events::default(),
             network: Network::new(scenario.faults.clone()),
@@ -181,6 +187,26 @@ impl Sim {
         report.map(|()| sim.report())
     }
 
+    /// Goes through every way in which up to `faults` things can go wrong in a small world.
+    ///
+    /// # Errors
+    /// The first promise that was broken, and the decisions that led there.
+    pub fn search(scenario: &Scenario, faults: u32, sabotage: Sabotage) -> Result<Report, Violation> {
+        let mut report = Report::default();
+        let mut script = Some(Script::new(faults));
+        while let Some(this) = script {
+            let decisions = this.decisions().to_vec();
+            let mut sim = Self::with_chance(0, Random::scripted(this), scenario.clone(), sabotage);
+            if let Err(mut violation) = sim.run() {
+                violation.what = format!("after the decisions {decisions:?}: {}", violation.what);
+                return Err(violation);
+            }
+            report.add(&sim.report());
+            script = sim.random.into_script().and_then(|followed| followed.next(faults));
+        }
+        Ok(report)
+    }
+
     /// Runs until nothing is left to happen.
     ///
     /// # Errors
@@ -211,6 +237,10 @@ impl Sim {
         self.report.steps += 1;
         if self.traced {
             println!("{:>16} ns  {event}", at.as_nanos());
+        }
+        if self.scenario.restarts > 0 && self.has_traffic() && self.random.chance(self.scenario.restarts) {
+            self.server_ends();
+            self.server_starts();
         }
         self.happen(event);
         if self.report.steps.is_multiple_of(16) {

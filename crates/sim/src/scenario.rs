@@ -38,6 +38,8 @@ pub struct Scenario {
     pub panics: u32,
     /// Calls whose arguments the server cannot decode.
     pub bad_arguments: u32,
+    /// Calls whose arguments fill a packet.
+    pub long: u32,
     /// Calls of procedures declared idempotent.
     pub idempotent: u32,
     /// Procedures of the interface; more than 128 are bound page by page.
@@ -54,6 +56,8 @@ pub struct Scenario {
     pub queue: usize,
     /// What bounds the server.
     pub limits: Limits,
+    /// Before anything happens, the server crashes and is back at once.
+    pub restarts: u32,
     /// How long the server runs before it crashes or shuts down.
     pub server_up: Option<Span>,
     /// It shuts down cleanly rather than crashes.
@@ -84,6 +88,7 @@ impl Scenario {
             work: (Duration::ZERO, Duration::ZERO),
             panics: 0,
             bad_arguments: 0,
+            long: 0,
             idempotent: 0,
             procedures: 2,
             retires_lanes: true,
@@ -92,6 +97,7 @@ impl Scenario {
             workers: 4,
             queue: 16,
             limits: Limits::default(),
+            restarts: 0,
             server_up: None,
             shut_downs: 0,
             server_down: (millis(1), millis(500)),
@@ -126,6 +132,7 @@ impl Scenario {
             ]),
             panics: random.pick(&[0, 0, 100]),
             bad_arguments: random.pick(&[0, 0, 100]),
+            long: 20,
             idempotent: random.pick(&[0, 0, 200]),
             procedures: random.pick(&[1, 2, 3, 3, 3, 3, 3, 150]),
             retires_lanes: random.chance(500),

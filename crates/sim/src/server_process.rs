@@ -2,7 +2,7 @@
 
 use crate::events::{Event, Life};
 use crate::ledger::CallId;
-use crate::{Address, Random, Sabotage, Side, Sim};
+use crate::{Address, Sabotage, Side, Sim};
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use stoop_exchange::server::{Arrival, Assignment, Next, Server};
@@ -311,12 +311,5 @@ impl Sim {
                 .complain(format!("the server holds {held} bytes for {bindings} bindings; bound {bound}"));
         }
         self.report.most_held = self.report.most_held.max(held);
-    }
-}
-
-impl Random {
-    /// 64 bits for nonces and seeds.
-    pub(crate) fn nonce(&mut self) -> u64 {
-        self.bits() | 1
     }
 }
