@@ -8,7 +8,7 @@ use syn::{Error, GenericArgument, Ident, PathArguments, PathSegment, Type};
 use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape, plain};
 
 /// Methods that every client has beside its procedures.
-const CLIENT_METHODS: [&str; 4] = ["bind", "bind_with", "with_timeout", "binding"];
+const CLIENT_METHODS: [&str; 5] = ["bind", "bind_with", "with_timeout", "binding", "interface"];
 
 /// Checks an interface.
 ///

@@ -70,9 +70,15 @@ fn local(name: &str) -> Ident {
     Ident::new(name, Span::mixed_site())
 }
 
+/// A type parameter that no type of the user's is called.
+fn implementation() -> Ident {
+    format_ident!("__Implementation")
+}
+
 /// The user's trait, without what the model took from it.
 fn declaration(interface: &Interface) -> TokenStream {
     let Interface { attributes, visibility, name, procedures } = interface;
+    let (implementation, interface) = (implementation(), name);
     let methods = procedures.iter().map(|procedure| {
         let Procedure { attributes, body, .. } = procedure;
         let signature = method_signature(procedure);
@@ -87,7 +93,7 @@ fn declaration(interface: &Interface) -> TokenStream {
         let arguments = procedure.arguments.iter().map(|argument| &argument.name);
         quote! {
             #[inline]
-            #signature { (**self).#name(#(#arguments),*) }
+            #signature { <#implementation as #interface>::#name(&**self, #(#arguments),*) }
         }
     });
     quote! {
@@ -96,7 +102,8 @@ fn declaration(interface: &Interface) -> TokenStream {
             #(#methods)*
         }
 
-        impl<T: #name + ?::core::marker::Sized> #name for ::std::sync::Arc<T> {
+        #[allow(deprecated)]
+        impl<#implementation: #name + ?::core::marker::Sized> #name for ::std::sync::Arc<#implementation> {
             #(#forwards)*
         }
     }

@@ -24,7 +24,7 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
             client: #stub::Client<dyn #name>,
         }
 
-        #[allow(unreachable_pub, clippy::too_many_arguments)]
+        #[allow(deprecated, unreachable_pub, clippy::too_many_arguments)]
         impl #client {
             /// Binds to the server at `uri` with the usual options.
             ///
@@ -65,7 +65,7 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
 }
 
 fn method(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
-    let Names { stub, .. } = names;
+    let Names { stub, interface, .. } = names;
     let Procedure { attributes, name, arguments, .. } = procedure;
     let attributes = carried(attributes);
     let parameters = arguments.iter().map(|Argument { name, declared, .. }| quote!(#name: #declared));
@@ -77,7 +77,7 @@ fn method(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
         #(#attributes)*
         pub fn #name(&self, #(#parameters),*) -> #returned {
             match self.client.route() {
-                #stub::Route::Local(#route) => #route.call(|#server| #server.#name(#(#passed),*)) #into_result,
+                #stub::Route::Local(#route) => #route.call(|#server| <dyn #interface as #interface>::#name(#server, #(#passed),*)) #into_result,
                 #stub::Route::Remote(#route) => { #remote }
             }
         }

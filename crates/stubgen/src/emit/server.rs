@@ -6,14 +6,14 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Ident, Type};
 
-use super::{Names, coming_back, data, leading_of_call, local, whole};
+use super::{Names, coming_back, data, implementation, leading_of_call, local, whole};
 use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
 
 pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
     let Names { stub, interface: name, client, server, .. } = names;
     let visibility = &interface.visibility;
     let doc = format!("Exports a [`{name}`], so that others can call its procedures.");
-    let numbers = 0u16..;
+    let (implementation, numbers) = (implementation(), 0u16..);
     let stubs: Vec<Ident> = interface.procedures.iter().map(stub_name).collect();
     let arms = numbers.zip(&stubs).map(|(number, stub)| quote!(#number => self.#stub(call, result),));
     let bodies = interface.procedures.iter().map(|each| server_stub(each, names));
@@ -29,11 +29,14 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
             pub fn new(implementation: T) -> Self {
                 Self { implementation: ::std::sync::Arc::new(implementation) }
             }
+        }
 
+        #[allow(deprecated)]
+        impl<#implementation: #name> #server<#implementation> {
             #(#bodies)*
         }
 
-        impl<T: #name> #stub::Exported for #server<T> {
+        impl<#implementation: #name> #stub::Exported for #server<#implementation> {
             fn interface(&self) -> &'static #stub::Interface {
                 #client::interface()
             }
@@ -54,7 +57,7 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
             }
 
             fn local(&self) -> ::std::boxed::Box<dyn ::core::any::Any + ::core::marker::Send + ::core::marker::Sync> {
-                let implementation: ::std::sync::Arc<dyn #name> = ::std::sync::Arc::clone(&self.implementation) as _;
+                let implementation: ::std::sync::Arc<dyn #name> = ::core::clone::Clone::clone(&self.implementation) as _;
                 ::std::boxed::Box::new(implementation)
             }
         }
@@ -70,7 +73,7 @@ fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
     let name = &procedure.name;
     let stub_name = stub_name(procedure);
     let (payload, call, result) = (local("payload"), local("call"), local("result"));
-    let returned = local("returned");
+    let (returned, implementation) = (local("returned"), implementation());
     let taken = procedure.arguments.iter().map(|each| take(each, names));
     let reserved = reserve(procedure, names);
     let lent = procedure.arguments.iter().map(lend);
@@ -89,7 +92,7 @@ fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
             #(#taken)*
             #call.finish().map_err(#stub::Unserved::BadArguments)?;
             #reserved
-            let #returned = <T as #interface>::#name(&self.implementation, #(#lent),*);
+            let #returned = <#implementation as #interface>::#name(&self.implementation, #(#lent),*);
             #put
             ::core::result::Result::Ok(())
         }
