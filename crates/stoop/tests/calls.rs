@@ -6,7 +6,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 use stoop::error::{SendError, UnknownCause};
-use stoop::{BindError, BindOptions, CallError, Caller, FailureCode, Ran, RefusalCode, RunningServer, Server, Waiting};
+use stoop::{
+    BindError, BindOptions, CallError, Caller, FailureCode, Ran, RefusalCode, RunningServer, Server, Waiting,
+};
 
 #[stoop::interface]
 trait Lab {
@@ -168,10 +170,7 @@ fn slow_procedures_run_at_the_same_time_and_do_not_hold_up_fast_ones() {
 fn a_call_that_takes_too_long_ends_at_its_deadline_with_an_unknown_outcome() {
     let (_server, gate, client) = lab();
     let error = client.with_timeout(Duration::from_millis(30)).wait().unwrap_err();
-    assert!(
-        matches!(error, CallError::Unknown { cause: UnknownCause::DeadlinePassed, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, CallError::Unknown { cause: UnknownCause::DeadlinePassed, .. }), "{error}");
     assert_eq!(error.ran(), Ran::Perhaps);
     // The procedure still runs, and the next call of this thread does not wait for it.
     assert_eq!(client.next(1).unwrap(), 2);
@@ -329,7 +328,8 @@ fn an_idempotent_call_is_sent_again_to_a_restarted_server() {
 
 #[test]
 fn a_binding_released_for_silence_is_made_again_without_the_user_noticing() {
-    let (server, _gate) = serve_at("udp://127.0.0.1:0", Server::new().silence_limit(Duration::from_millis(4)));
+    let (server, _gate) =
+        serve_at("udp://127.0.0.1:0", Server::new().silence_limit(Duration::from_millis(4)));
     let client = LabClient::bind(&server.uris()[0]).unwrap();
     for _ in 0..5 {
         assert_eq!(client.next(1).unwrap(), 2);
@@ -413,7 +413,9 @@ fn where_something_else_listens_a_bind_ends_in_time() {
 
 #[test]
 fn wrong_addresses_are_explained() {
-    for (uri, advice) in [("lab", "udp://HOST:PORT"), ("udp://127.0.0.1", "port is missing"), ("local:", "name")] {
+    for (uri, advice) in
+        [("lab", "udp://HOST:PORT"), ("udp://127.0.0.1", "port is missing"), ("local:", "name")]
+    {
         let error = LabClient::bind(uri).unwrap_err().to_string();
         assert!(error.contains(advice), "{error}");
         let error = Server::new().listen(uri).unwrap_err().to_string();
@@ -465,7 +467,8 @@ mod newer {
 #[test]
 fn a_server_may_have_more_procedures_than_its_caller_knows() {
     for uri in ["udp://127.0.0.1:0"] {
-        let server = Server::new().export(newer::LabServer::new(newer::Other)).listen(uri).unwrap().start().unwrap();
+        let server =
+            Server::new().export(newer::LabServer::new(newer::Other)).listen(uri).unwrap().start().unwrap();
         let client = newer::bound::LabClient::bind(&server.uris()[0]).unwrap();
         assert_eq!(client.next(1).unwrap(), 101);
     }
@@ -473,10 +476,17 @@ fn a_server_may_have_more_procedures_than_its_caller_knows() {
 
 #[test]
 fn a_procedure_declared_differently_is_named_with_both_signatures() {
-    let server =
-        Server::new().export(newer::LabServer::new(newer::Other)).listen("udp://127.0.0.1:0").unwrap().start().unwrap();
+    let server = Server::new()
+        .export(newer::LabServer::new(newer::Other))
+        .listen("udp://127.0.0.1:0")
+        .unwrap()
+        .start()
+        .unwrap();
     let error = LabClient::bind(&server.uris()[0]).unwrap_err();
-    assert!(matches!(&error, BindError::Mismatch { procedure: "wait", theirs, .. } if theirs.is_empty()), "{error}");
+    assert!(
+        matches!(&error, BindError::Mismatch { procedure: "wait", theirs, .. } if theirs.is_empty()),
+        "{error}"
+    );
 
     let (server, _gate, _client) = lab();
     let error = newer::LabClient::bind(&server.uris()[0]).unwrap_err();

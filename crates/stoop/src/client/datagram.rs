@@ -231,7 +231,7 @@ impl Session {
             return lane;
         }
         let number = LaneId(numbers.next);
-        numbers.next += 1;
+        numbers.next = numbers.next.saturating_add(1);
         let seed = u64::from_le_bytes(host::random_bytes());
         let mut lane = caller::Lane::new(self.bound.binding, number, self.path, seed);
         lane.set_silence_limit(options.silence_limit);

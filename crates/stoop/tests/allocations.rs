@@ -1,0 +1,94 @@
+//! The fast path allocates nothing, at either end.
+//!
+//! One test alone in its program, because it counts what all threads allocate.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+use stoop::{BindOptions, Server, Waiting};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: everything is handed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::SeqCst);
+        // SAFETY: the caller's promise about `layout` is handed on.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise about `memory` and `layout` is handed on.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+#[stoop::interface]
+trait Test {
+    fn null(&self);
+    fn add(&self, left: u64, right: u64) -> u64;
+    fn max_result(&self, #[out] buf: &mut [u8; 1440]);
+    fn max_arg(&self, buf: &[u8; 1440]);
+    fn text(&self, text: Option<&str>) -> u32;
+    fn both(&self, values: &mut [u32; 16]);
+}
+
+struct Server1;
+
+impl Test for Server1 {
+    fn null(&self) {}
+    fn add(&self, left: u64, right: u64) -> u64 {
+        left + right
+    }
+    fn max_result(&self, buf: &mut [u8; 1440]) {
+        buf.fill(3);
+    }
+    fn max_arg(&self, buf: &[u8; 1440]) {
+        assert_eq!(buf[1439], 3);
+    }
+    fn text(&self, text: Option<&str>) -> u32 {
+        text.map_or(0, |text| text.len() as u32)
+    }
+    fn both(&self, values: &mut [u32; 16]) {
+        values[15] += 1;
+    }
+}
+
+fn calls(client: &TestClient) {
+    let mut buf = [0; 1440];
+    let mut values = [4; 16];
+    client.null().unwrap();
+    assert_eq!(client.add(3, 4).unwrap(), 7);
+    client.max_result(&mut buf).unwrap();
+    client.max_arg(&buf).unwrap();
+    assert_eq!(client.text(Some("a text")).unwrap(), 6);
+    client.both(&mut values).unwrap();
+    assert_eq!(values[15], 5);
+}
+
+#[test]
+fn a_call_allocates_nothing_at_either_end() {
+    for uri in ["udp://127.0.0.1:0", "unix:@stoop-allocations", "tcp://127.0.0.1:0", "local:allocations"] {
+        let server = Server::new()
+            .export(TestServer::new(Server1))
+            .waiting(Waiting::Block)
+            .listen(uri)
+            .unwrap()
+            .start()
+            .unwrap();
+        let client =
+            TestClient::bind_with(&server.uris()[0], &BindOptions::new().waiting(Waiting::Block)).unwrap();
+        // Workers are hired when a procedure was away for long, which a busy machine can make of any: what counts is
+        // that calls as such allocate nothing, so some round of many must be free of it.
+        let quiet = (0..100).any(|_| {
+            calls(&client);
+            let before = ALLOCATIONS.load(Ordering::SeqCst);
+            (0..50).for_each(|_| calls(&client));
+            ALLOCATIONS.load(Ordering::SeqCst) == before
+        });
+        assert!(quiet, "calls over {uri} allocate");
+    }
+}

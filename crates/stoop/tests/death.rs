@@ -1,0 +1,128 @@
+//! What a caller sees when a server is killed: real processes.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use stoop::error::UnknownCause;
+use stoop::{BindOptions, CallError, Server};
+
+#[stoop::interface]
+trait Slow {
+    /// Tells the number of the server's process.
+    fn process(&self) -> u32;
+    /// Never returns.
+    fn hang(&self);
+}
+
+struct Hanging;
+
+impl Slow for Hanging {
+    fn process(&self) -> u32 {
+        std::process::id()
+    }
+    fn hang(&self) {
+        println!("hanging");
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+/// Set in the environment of a process that is to be the server.
+const SERVE_AT: &str = "STOOP_TEST_SERVE_AT";
+
+/// No test of its own: the server's process, when it is started as such.
+#[test]
+fn server_process() {
+    let Ok(uri) = std::env::var(SERVE_AT) else { return };
+    let server = Server::new().export(SlowServer::new(Hanging)).listen(&uri).unwrap().start().unwrap();
+    println!("{}", server.uris()[0]);
+    server.wait();
+}
+
+/// A server in a process of its own, which is killed when this is dropped.
+struct Process {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Process {
+    fn start(uri: &str) -> (Self, String) {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "server_process", "--nocapture"])
+            .env(SERVE_AT, uri)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut process = Self { child, lines };
+        let uri = process.await_line(|line| line.contains(':') && !line.contains(' '));
+        (process, uri)
+    }
+
+    fn await_line(&mut self, is_it: impl Fn(&str) -> bool) -> String {
+        self.lines
+            .by_ref()
+            .map(Result::unwrap)
+            .find(|line| is_it(line))
+            .expect("the server's process has ended")
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have been killed already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn killed_in_a_call(uri: &str) -> CallError {
+    let (mut server, uri) = Process::start(uri);
+    let client = SlowClient::bind_with(&uri, &BindOptions::new().timeout(Duration::from_secs(3600))).unwrap();
+    assert_ne!(client.process().unwrap(), std::process::id());
+    std::thread::scope(|scope| {
+        let call = scope.spawn(|| client.hang().unwrap_err());
+        server.await_line(|line| line.ends_with("hanging"));
+        server.kill();
+        call.join().unwrap()
+    })
+}
+
+#[test]
+fn a_caller_notices_that_its_server_was_killed_in_a_long_call() {
+    let error = killed_in_a_call("udp://127.0.0.1:0");
+    assert!(
+        matches!(
+            error,
+            CallError::Unknown { cause: UnknownCause::PortClosed | UnknownCause::ServerSilent, .. }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_caller_notices_at_once_that_its_connection_was_lost() {
+    for uri in ["tcp://127.0.0.1:0", "unix:@stoop-test-death"] {
+        let error = killed_in_a_call(uri);
+        assert!(matches!(error, CallError::Unknown { cause: UnknownCause::ConnectionLost, .. }), "{error}");
+    }
+}
+
+#[test]
+fn the_next_server_at_the_address_is_found_by_the_same_client() {
+    let (mut server, uri) = Process::start("udp://127.0.0.1:0");
+    let client = SlowClient::bind(&uri).unwrap();
+    let first = client.process().unwrap();
+    server.kill();
+    assert!(client.process().is_err());
+    let (_server, _uri) = Process::start(&uri);
+    // The first call may find out that the server is another one, and cannot know what the old one did.
+    let second = client.process().or_else(|_| client.process()).unwrap();
+    assert_ne!(first, second);
+}
