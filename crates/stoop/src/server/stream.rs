@@ -17,11 +17,11 @@ use crate::bind::Waiting;
 use crate::uri::Uri;
 use call::StreamCall;
 use connection::Connection;
-use reception::{END, LISTENER, Reception};
+use reception::{END, LISTENER, PENDING, Reception};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use stoop_exchange::Interfaces;
 use stoop_exchange::stream::Intake;
@@ -55,7 +55,10 @@ pub(super) struct StreamEndpoint {
     ended: Condvar,
     /// Buffers of calls and results.
     spares: Mutex<Vec<Vec<u8>>>,
-    waker: Waker,
+    /// Tells whoever waits that there are pending calls.
+    has_pending: Waker,
+    /// Ends all waiting.
+    end: Waker,
     counts: Counts,
 }
 
@@ -73,8 +76,9 @@ pub(super) struct Desk {
     packet: Vec<u8>,
     result: Vec<u8>,
     events: Option<Events>,
-    /// The connection that was last active.
-    hot: Option<Arc<Connection>>,
+    /// The connection that was last active. Not held: one that is closed must go, for only then is its peer told that
+    /// nobody will read what it still sends.
+    hot: Weak<Connection>,
     /// The first call that was found.
     found: Option<StreamCall>,
     /// Looks at the hot connection alone since the poller was last asked, and when that was.
@@ -84,6 +88,8 @@ pub(super) struct Desk {
     /// Of a worker: the housekeeper never waits.
     crowd: Option<Member<'static>>,
     together: bool,
+    /// It waits in this receive, and so will come back for what is pending.
+    patient: bool,
     /// When this worker last looked at the clock.
     clock_ns: u64,
 }
@@ -122,8 +128,9 @@ impl StreamEndpoint {
     ) -> io::Result<Self> {
         let own = HostFacts::gather();
         let reception = Reception::new(listener, message_max)?;
-        let waker = Waker::new()?;
-        reception.poller.add(&waker, END, Interest::READ)?;
+        let (has_pending, end) = (Waker::new()?, Waker::new()?);
+        reception.poller.add(&has_pending, PENDING, Interest::READ)?;
+        reception.poller.add(&end, END, Interest::READ)?;
         Ok(Self {
             reception,
             interfaces: exports.interfaces(),
@@ -140,7 +147,8 @@ impl StreamEndpoint {
             quiet: Mutex::new(()),
             ended: Condvar::new(),
             spares: Mutex::default(),
-            waker,
+            has_pending,
+            end,
             counts: Counts::default(),
         })
     }
@@ -243,15 +251,19 @@ impl StreamEndpoint {
         let mut pending = self.pending();
         pending.push_back(StreamCall { deferred: true, ..call });
         self.pending_count.store(pending.len(), Ordering::Release);
+        if !desk.patient {
+            // The housekeeper may have lost the role meanwhile to a worker that waits already.
+            self.has_pending.wake();
+        }
     }
 
     /// Looks at the connection that was last active, if that one is to be looked at.
     #[inline]
     fn look_at_hot(&self, desk: &mut Desk, limit_ns: u64) {
-        let Some(hot) = desk.hot.take() else { return };
-        desk.looks += 1;
-        if self.read(desk, &hot, limit_ns) {
-            desk.hot = Some(hot);
+        desk.looks = desk.looks.saturating_add(1);
+        let is_open = desk.hot.upgrade().is_some_and(|hot| self.read(desk, &hot, limit_ns));
+        if !is_open {
+            desk.looks = u32::MAX;
         }
     }
 
@@ -269,6 +281,7 @@ impl StreamEndpoint {
         for ready in events.iter() {
             match ready.token {
                 LISTENER => self.reception.accept(),
+                PENDING => drop(self.has_pending.drain()),
                 END => {}
                 token => {
                     // Closed by another since the poller told it.
@@ -277,7 +290,7 @@ impl StreamEndpoint {
                         self.flush(&connection);
                     }
                     if ready.readable && self.read(desk, &connection, 0) {
-                        desk.hot = Some(connection);
+                        desk.hot = Arc::downgrade(&connection);
                     }
                 }
             }
@@ -309,7 +322,7 @@ impl StreamEndpoint {
     /// else is at work whose result could find the connection full.
     fn may_wait_for_hot_alone(&self, desk: &Desk) -> bool {
         let alone_ns = ALONE.as_nanos() as u64;
-        desk.hot.as_ref().is_some_and(|hot| !hot.is_closed() && hot.is_flushed())
+        desk.hot.upgrade().is_some_and(|hot| !hot.is_closed() && hot.is_flushed())
             && self.reception.count() == 1
             && self.active.load(Ordering::Relaxed) == 0
             && desk.clock_ns.saturating_sub(desk.asked_ns) < alone_ns
@@ -327,13 +340,14 @@ impl Endpoint for StreamEndpoint {
             packet: vec![0; Intake::BUFFER_LEN],
             result: vec![0; MAX_DATAGRAM],
             events: None,
-            hot: None,
+            hot: Weak::new(),
             found: None,
-            looks: 0,
+            looks: u32::MAX,
             asked_ns: 0,
             wait: Wait::new(self.waiting, MachineCosts::of_this_machine(), company),
             crowd: None,
             together: true,
+            patient: false,
             clock_ns: clock::now_ns(),
         }
     }
@@ -344,8 +358,8 @@ impl Endpoint for StreamEndpoint {
         if pending.is_some() {
             return pending;
         }
+        desk.patient = patient;
         if !patient {
-            self.look_at_hot(desk, 0);
             self.ask(desk, Some(Duration::ZERO));
             return desk.found.take();
         }
@@ -354,12 +368,12 @@ impl Endpoint for StreamEndpoint {
         loop {
             if spinner.is_none() {
                 self.sleep(desk);
-            } else if desk.hot.is_some() && desk.looks < self.looks_max() {
+            } else if desk.looks < self.looks_max() {
                 self.look_at_hot(desk, 0);
             } else {
                 self.ask(desk, Some(Duration::ZERO));
             }
-            if let Some(call) = desk.found.take() {
+            if let Some(call) = desk.found.take().or_else(|| self.next_pending()) {
                 desk.wait.arrived(desk.clock_ns);
                 return Some(call);
             }
@@ -409,7 +423,7 @@ impl Endpoint for StreamEndpoint {
     fn handle_timeout(&self, _now_ns: u64) {}
 
     fn wake(&self) {
-        self.waker.wake();
+        self.end.wake();
     }
 }
 

@@ -27,7 +27,9 @@ pub(super) struct Reception {
 pub(super) const LISTENER: u64 = 0;
 /// What it calls that which ends all waiting.
 pub(super) const END: u64 = 1;
-const FIRST_CONNECTION: u64 = 2;
+/// What it calls that which tells of pending calls.
+pub(super) const PENDING: u64 = 2;
+const FIRST_CONNECTION: u64 = 3;
 
 /// Connections at the same time. Others wait in the kernel until one is closed.
 const CONNECTIONS_MAX: usize = 1024;
