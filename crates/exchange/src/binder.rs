@@ -31,6 +31,10 @@ pub struct Binder {
     /// When the present question was first sent, and how often it has been.
     asked: Instant,
     transmissions: u32,
+    /// A challenge has been answered since something was last sent because of a timeout.
+    challenged: bool,
+    /// What is sent next is not sent because of a timeout.
+    at_once: bool,
     next: Instant,
 }
 
@@ -101,6 +105,8 @@ impl Binder {
             deadline,
             asked: now,
             transmissions: 0,
+            challenged: false,
+            at_once: false,
             next: now,
         }
     }
@@ -113,6 +119,7 @@ impl Binder {
         if self.transmissions == 0 {
             self.asked = now;
         }
+        self.challenged &= core::mem::take(&mut self.at_once);
         self.transmissions += 1;
         self.next = self.jitter.after(now, self.path.timeout_after(self.transmissions)).min(self.deadline);
         let (kind, payload) = match self.mismatch {
@@ -195,8 +202,12 @@ impl Binder {
         if let Some(cookie) = header.challenge()
             && cookie != self.cookie
         {
-            self.answered(now);
             self.cookie = cookie;
+            // At once only once until the next timeout: where a network repeats packets and a server is restarted again
+            // and again, so that every challenge has another cookie, one packet for each of them would never end.
+            if !core::mem::replace(&mut self.challenged, true) {
+                self.answered(now);
+            }
         }
         BindStep::Continue
     }
@@ -207,6 +218,7 @@ impl Binder {
             self.path.sample(now.since(self.asked));
         }
         self.transmissions = 0;
+        self.at_once = true;
         self.next = now;
     }
 

@@ -66,6 +66,14 @@ fn no_seed_breaks_a_promise_and_all_of_them_together_meet_everything() {
     }
 }
 
+/// - 1065396: challenges of many starts of a server, repeated by the network, each asked for another bind at once.
+#[test]
+fn seeds_that_once_broke_a_promise_do_not() {
+    for seed in [1_065_396] {
+        run(seed);
+    }
+}
+
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in 0..20 {

@@ -160,3 +160,28 @@ fn a_call_has_not_run_only_if_the_same_server_must_have_heard_it_and_never_said_
     assert!(!shown(bound(1), 107, false), "it may have been heard, run, and then released");
     assert!(!shown(bound(1), 101, true), "the server had it");
 }
+
+#[test]
+fn a_storm_of_challenges_is_answered_once_between_two_timeouts() {
+    let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+    let mut binder = Binder::new(at(0), at(10_000), interface(1), HostFacts::default(), 5);
+    let challenge = |cookie| {
+        let header = Header::bare(Kind::Challenge, BindingId::NONE, LaneId(0), CallNumber(5));
+        header.with_challenge(Kind::Challenge, Challenge(cookie)).to_bytes()
+    };
+    assert!(binder.transmit(at(0)).is_some());
+    let mut cookie = 0;
+    for _ in 0..3 {
+        let mut sent = 0;
+        for _ in 0..20 {
+            cookie += 1;
+            binder.handle_packet(at(1), &challenge(cookie));
+            sent += u32::from(binder.transmit(at(1)).is_some());
+        }
+        assert_eq!(sent, 1);
+        let due = binder.next_timeout();
+        let packet = binder.transmit(due).expect("it is asked again");
+        let (_, payload) = Header::parse(&packet).unwrap();
+        assert_eq!(BindRequest::decode(payload).unwrap().cookie, Challenge(cookie), "with the newest cookie");
+    }
+}
