@@ -9,7 +9,7 @@ use crate::{Data, DecodeError, Description, Layout, Reader, Writer};
 /// Charges for a hash table of entries `E`, with a byte of control each: a power of two of them, 7/8 full at most.
 fn charge_table<E>(reader: &mut Reader<'_>, count: usize) -> Result<(), DecodeError> {
     reader.charge(1, if count > 0 { 64 } else { 0 })?;
-    reader.charge(16 * count / 7 + 8, if count > 0 { size_of::<E>() + 1 } else { 0 })
+    reader.charge(count.saturating_mul(16) / 7 + 8, if count > 0 { size_of::<E>() + 1 } else { 0 })
 }
 
 /// Charges for a tree of entries `E`: nodes have room for 11, and at least 5 except for the root.

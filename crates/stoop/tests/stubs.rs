@@ -291,6 +291,7 @@ impl Modes for Serving {
         empty: &mut [u32],
     ) -> char {
         self.runs.fetch_add(1, Ordering::Relaxed);
+        assert!(text.is_empty() && some.is_none() && names.iter().all(String::is_empty));
         *count = 5;
         bytes.fill(9);
         text.push_str("text");
@@ -431,9 +432,8 @@ fn several_out_arguments_come_back_together() {
         let (mut count, mut bytes, mut text, mut words) = (0, [0; 3], "old".to_owned(), [0; 2]);
         let (mut array, mut names, mut points) =
             ([0; 3], [const { String::new() }; 2], [Point::default(); 2]);
-        let mut some = None;
-        // A `local:` call lends the caller's own variables, which a procedure should not read.
-        text.clear();
+        names[1].push_str("old");
+        let mut some = Some(Point::default());
         let returned = client
             .out(
                 &mut count,

@@ -11,7 +11,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Attribute, Ident, Path};
+use syn::{Attribute, Ident, Path, Type};
 
 use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
 
@@ -63,6 +63,11 @@ fn whole(shape: &Shape) -> TokenStream {
         }
         Shape::Text | Shape::Slice(_) => unreachable!("slices and texts have no type of their own"),
     }
+}
+
+/// What an OUT argument begins as.
+fn default(ty: &Type) -> TokenStream {
+    quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default)
 }
 
 /// A local variable that no name of the user's can meet.

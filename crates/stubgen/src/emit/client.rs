@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::{
-    Names, carried, coming_back, data, leading_of_call, leading_of_result, local, signature,
+    Names, carried, coming_back, data, default, leading_of_call, leading_of_result, local, signature,
     travels_with_call, whole,
 };
 use crate::model::{Argument, Fallible, Interface, Mode, Procedure, Returns, Shape};
@@ -70,6 +70,7 @@ fn method(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
     let attributes = carried(attributes);
     let parameters = arguments.iter().map(|Argument { name, declared, .. }| quote!(#name: #declared));
     let passed = arguments.iter().map(|argument| &argument.name);
+    let blank = arguments.iter().filter(|each| each.mode == Mode::Out).map(blank);
     let (returned, into_error, into_result) = outcome(&procedure.returns, names);
     let (server, route) = (local("server"), local("route"));
     let remote = remote_call(index, procedure, names, &into_error);
@@ -77,10 +78,33 @@ fn method(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
         #(#attributes)*
         pub fn #name(&self, #(#parameters),*) -> #returned {
             match self.client.route() {
-                #stub::Route::Local(#route) => #route.call(|#server| <dyn #interface as #interface>::#name(#server, #(#passed),*)) #into_result,
+                #stub::Route::Local(#route) => {
+                    #(#blank)*
+                    #route
+                        .call(|#server| <dyn #interface as #interface>::#name(#server, #(#passed),*))
+                        #into_result
+                }
                 #stub::Route::Remote(#route) => { #remote }
             }
         }
+    }
+}
+
+/// Makes an OUT argument what it is for a procedure elsewhere, so that a procedure cannot tell where it runs. Numbers in
+/// arrays and slices may be anything there, too.
+fn blank(argument: &Argument) -> TokenStream {
+    let name = &argument.name;
+    match &argument.shape {
+        Shape::Slice(element) | Shape::Array(element, _) if element.is_scalar => TokenStream::new(),
+        Shape::Slice(element) | Shape::Array(element, _) => {
+            let default = default(&element.ty);
+            quote!(#name.fill_with(|| #default());)
+        }
+        Shape::Whole(ty) => {
+            let default = default(ty);
+            quote!(*#name = #default();)
+        }
+        Shape::Text => unreachable!("`&mut str` has been refused"),
     }
 }
 

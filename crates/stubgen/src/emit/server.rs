@@ -1,12 +1,11 @@
 //! The server: takes the arguments of a call out of its packet, runs the procedure, puts the result into another.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote, quote_spanned};
+use quote::{format_ident, quote};
+use syn::Ident;
 use syn::ext::IdentExt;
-use syn::spanned::Spanned;
-use syn::{Ident, Type};
 
-use super::{Names, coming_back, data, implementation, leading_of_call, local, whole};
+use super::{Names, coming_back, data, default, implementation, leading_of_call, local, whole};
 use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
 
 pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
@@ -155,11 +154,6 @@ fn take(argument: &Argument, names: &Names) -> TokenStream {
 /// What is known of an argument before its place in the result packet is.
 fn incoming(argument: &Argument) -> Ident {
     format_ident!("incoming_{}", argument.name.unraw(), span = proc_macro2::Span::mixed_site())
-}
-
-/// What an OUT argument begins as.
-fn default(ty: &Type) -> TokenStream {
-    quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default)
 }
 
 /// The expression that takes an argument.
