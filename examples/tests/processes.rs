@@ -48,21 +48,30 @@ fn said(client: &str, uri: &str) -> String {
     String::from_utf8(output.stdout).expect("it prints text")
 }
 
-/// Any free port.
-const ADDRESSES: [&str; 1] = ["udp://127.0.0.1:0"];
+/// One address for each transport between processes, at which nothing listens yet. `name` is the test's.
+fn addresses(name: &str) -> [String; 4] {
+    let unique = format!("stoop-examples-{name}-{}", std::process::id());
+    let path = std::env::temp_dir().join(&unique);
+    [
+        "udp://127.0.0.1:0".into(),
+        "tcp://127.0.0.1:0".into(),
+        format!("unix:@{unique}"),
+        format!("unix:{}", path.display()),
+    ]
+}
 
 #[test]
 fn the_greeter_greets() {
-    for address in ADDRESSES {
-        let server = Server::start("greeter-server", address);
+    for address in addresses("greeter") {
+        let server = Server::start("greeter-server", &address);
         assert_eq!(said("greeter-client", &server.uri), "Hello, world!\n", "{address}");
     }
 }
 
 #[test]
 fn the_store_answers_and_refuses_as_its_interface_says() {
-    for address in ADDRESSES {
-        let server = Server::start("kv-server", address);
+    for address in addresses("kv") {
+        let server = Server::start("kv-server", &address);
         let said = said("kv-client", &server.uri);
         let (first, last) = said.trim_end().rsplit_once('\n').expect("several lines");
         assert_eq!(
