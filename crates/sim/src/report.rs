@@ -95,6 +95,8 @@ report! {
     unknown_by_restart: "calls not sent again under a new binding",
     /// Bindings made.
     bindings: "bindings made",
+    /// Bindings given up.
+    unbinds: "bindings given up by their callers",
     /// Bind requests refused.
     binds_refused: "bind requests refused",
     /// Proofs of an address.

@@ -66,6 +66,8 @@ pub struct Scenario {
     pub server_down: Span,
     /// While it is away, its machine says that nobody listens.
     pub port_closed: bool,
+    /// A caller that has made all its calls gives up its binding.
+    pub unbinds: u32,
     /// How long a caller runs before it crashes, and is back soon.
     pub caller_up: Option<Span>,
     /// Time between two changes of a caller's address.
@@ -102,6 +104,7 @@ impl Scenario {
             shut_downs: 0,
             server_down: (millis(1), millis(500)),
             port_closed: false,
+            unbinds: 0,
             caller_up: None,
             moves: None,
             kind: true,
@@ -159,6 +162,7 @@ impl Scenario {
         if random.chance(150) {
             scenario.be_kind();
         }
+        scenario.unbinds = random.pick(&[0, 1000]);
         scenario
     }
 

@@ -1,0 +1,93 @@
+//! What a test does to a world, where a reader can follow it.
+
+use crate::events::ThreadId;
+use crate::server_process::Manner;
+use crate::{CallId, Side, Sim, Told};
+use core::time::Duration;
+use stoop_wire::Kind;
+
+impl Sim {
+    /// Makes a call on the caller's thread `thread` of a procedure that runs for `work`, and runs until it has ended.
+    ///
+    /// # Panics
+    /// When a promise is broken, or the thread has a call already.
+    pub fn call(&mut self, thread: usize, work: Duration) -> (CallId, Told) {
+        let id = self.start_call(thread, work, Duration::from_secs(10));
+        (id, self.end_of(id))
+    }
+
+    /// Begins a call that ends after `limit` at the latest.
+    ///
+    /// # Panics
+    /// When the thread has a call already.
+    pub fn start_call(&mut self, thread: usize, work: Duration, limit: Duration) -> CallId {
+        self.begin_call(ThreadId { caller: 0, thread }, work, Manner::Returns, limit, false)
+    }
+
+    /// Runs until a call has ended.
+    ///
+    /// # Panics
+    /// When a promise is broken.
+    pub fn end_of(&mut self, id: CallId) -> Told {
+        loop {
+            if let Some(told) = self.ledger.told(id) {
+                return told;
+            }
+            match self.step() {
+                Ok(true) => {}
+                Ok(false) => panic!("{id:?} never ends"),
+                Err(violation) => panic!("{violation}"),
+            }
+        }
+    }
+
+    /// How often a call has been executed.
+    pub fn executions(&self, id: CallId) -> u32 {
+        self.ledger.executions(id)
+    }
+
+    /// The next packet of that kind is lost.
+    pub fn drop_next(&mut self, from: Side, kind: Kind) {
+        self.network.drop_next(from, kind);
+    }
+
+    /// The next packet of that kind arrives once more, so much later.
+    pub fn repeat_next(&mut self, from: Side, kind: Kind, later: Duration) {
+        self.network.repeat_next(from, kind, later);
+    }
+
+    /// Packets of that kind sent so far.
+    pub fn transmissions(&self, from: Side, kind: Kind) -> u64 {
+        self.network.transmissions(from, kind)
+    }
+
+    /// The server's process ends at once; nothing is there until [`start_server`](Self::start_server).
+    pub fn crash_server(&mut self) {
+        self.server_ends();
+    }
+
+    /// Another start of the server.
+    pub fn start_server(&mut self) {
+        self.server_starts();
+    }
+
+    /// The server shuts down cleanly.
+    pub fn shut_down_server(&mut self) {
+        self.server_shuts_down();
+    }
+
+    /// The caller's packets come from another address from now on.
+    pub fn move_caller(&mut self) {
+        self.caller_moves(0);
+    }
+
+    /// The caller gives up its binding.
+    pub fn unbind_caller(&mut self) {
+        self.unbind(0);
+    }
+
+    /// Bindings that the server knows.
+    pub fn bindings(&self) -> usize {
+        self.server.server.as_ref().map_or(0, |server| server.bindings())
+    }
+}

@@ -1,0 +1,164 @@
+//! How a caller's process gets a binding, and what becomes of calls that wait for one.
+
+use super::{BIND_LIMIT, BINDER_PORT, Call, Sent, Stage};
+use crate::events::{Event, ThreadId};
+use crate::server_process::interface;
+use crate::{Address, Sabotage, Sim, Told};
+use std::rc::Rc;
+use stoop_exchange::binder::{BindStep, Binder};
+use stoop_wire::bind::HostFacts;
+use stoop_wire::{Header, Kind, LaneId};
+
+impl Sim {
+    pub(super) fn wait_for_binding(&mut self, at: ThreadId) {
+        let life = self.callers[at.caller].life;
+        let call = self.callers[at.caller].threads[at.thread].call.as_ref().expect("it has a call");
+        self.events.plan(call.deadline, Event::WaitEnds(at, life));
+        self.bind(at.caller);
+    }
+
+    fn bind(&mut self, caller: usize) {
+        let process = &mut self.callers[caller];
+        if process.binder.is_none() {
+            let interface = interface(self.scenario.procedures);
+            let nonce = self.random.nonce();
+            let until = self.now + BIND_LIMIT;
+            process.binder = Some(Binder::new(self.now, until, interface, HostFacts::default(), nonce));
+            self.drive_binder(caller);
+        }
+    }
+
+    pub(crate) fn binder_timer(&mut self, caller: usize) {
+        let binder = self.callers[caller].binder.as_ref();
+        if binder.is_some_and(|binder| binder.next_timeout() <= self.now) {
+            self.drive_binder(caller);
+        }
+    }
+
+    /// Sends what the binder has to send, and comes back when it has more.
+    fn drive_binder(&mut self, caller: usize) {
+        let (now, life) = (self.now, self.callers[caller].life);
+        let Some(binder) = &mut self.callers[caller].binder else { return };
+        if binder.has_expired(now) {
+            self.callers[caller].binder = None;
+            return self.binding_fails(caller);
+        }
+        let packet = binder.transmit(now);
+        self.events.plan(binder.next_timeout(), Event::BinderTimer { caller, life });
+        if let Some(packet) = packet {
+            let host = self.callers[caller].host;
+            self.send_to_server(Address { host, port: BINDER_PORT }, &packet);
+        }
+    }
+
+    pub(super) fn binder_receives(&mut self, caller: usize, packet: &[u8]) {
+        let Some(binder) = &mut self.callers[caller].binder else { return };
+        match binder.handle_packet(self.now, packet) {
+            BindStep::Continue => self.drive_binder(caller),
+            BindStep::Bound(bound) => {
+                let path = binder.path();
+                let process = &mut self.callers[caller];
+                process.path = path;
+                process.binder = None;
+                process.binding = Some(Rc::new(bound));
+                process.generation += 1;
+                process.next_lane = 0;
+                process.retired.clear();
+                self.report.bindings += 1;
+                for thread in 0..self.scenario.threads {
+                    self.binding_is_there(ThreadId { caller, thread });
+                }
+            }
+            BindStep::Refused(..) => {
+                self.callers[caller].binder = None;
+                self.report.binds_refused += 1;
+                self.binding_fails(caller);
+            }
+            BindStep::Mismatch { procedure, .. } => {
+                self.ledger.complain(format!("procedure {procedure} does not match itself"));
+            }
+        }
+    }
+
+    /// Whoever waits for a binding stops waiting.
+    fn binding_fails(&mut self, caller: usize) {
+        for thread in 0..self.scenario.threads {
+            self.stop_waiting(ThreadId { caller, thread });
+        }
+    }
+
+    /// Ends the call of a thread that waits for a binding. If it was never sent, it did not run.
+    fn stop_waiting(&mut self, at: ThreadId) {
+        let call = self.callers[at.caller].threads[at.thread].call.as_ref();
+        match call.map(|call| &call.stage) {
+            Some(Stage::Waiting { sent: None }) => self.end_call(at, Told::DidNotRun),
+            Some(Stage::Waiting { sent: Some(_) }) => self.end_call(at, Told::Unknown),
+            Some(Stage::Calling { .. }) | None => {}
+        }
+    }
+
+    pub(crate) fn wait_ends(&mut self, at: ThreadId) {
+        let call = self.callers[at.caller].threads[at.thread].call.as_ref();
+        if call.is_some_and(|call| call.deadline <= self.now) {
+            self.stop_waiting(at);
+        }
+    }
+
+    /// A binding has been granted: may a call that the server refused under another one be sent under this?
+    fn binding_is_there(&mut self, at: ThreadId) {
+        let process = &mut self.callers[at.caller];
+        let Some(Call { stage: Stage::Waiting { sent }, idempotent, .. }) = &process.threads[at.thread].call
+        else {
+            return;
+        };
+        let (sent, idempotent) = (sent.clone(), *idempotent);
+        let bound = process.binding.as_ref().expect("it is there");
+        let may_be_sent = sent.as_ref().is_none_or(|sent| match self.sabotage {
+            Sabotage::ResendAnyway => true,
+            Sabotage::ResendHoweverOld => sent.on.incarnation == bound.incarnation,
+            _ => bound.shows_not_run(&sent.on, sent.first, self.now, sent.acknowledged),
+        });
+        if let Some(call) = &mut process.threads[at.thread].call {
+            call.may_have_run |= !may_be_sent;
+        }
+        if may_be_sent || idempotent {
+            self.report.sent_again += u64::from(sent.is_some());
+            self.send_call(at);
+        } else {
+            self.report.unknown_by_restart += 1;
+            self.end_call(at, Told::Unknown);
+        }
+    }
+
+    /// The server does not know the binding of this thread's lane. Unless another thread has already got a new one, one
+    /// is asked for.
+    pub(super) fn on_unknown_binding(&mut self, at: ThreadId) {
+        let process = &mut self.callers[at.caller];
+        let thread = &mut process.threads[at.thread];
+        let (Some(own), Some(call)) = (thread.own.take(), &mut thread.call) else { return };
+        let Stage::Calling { first_sent } = call.stage else { return };
+        let acknowledged = own.lane.last_was_acknowledged();
+        call.stage = Stage::Waiting { sent: Some(Sent { on: own.bound, first: first_sent, acknowledged }) };
+        self.report.unknown_bindings += 1;
+        if process.generation == own.generation {
+            process.binding = None;
+        }
+        if process.binding.is_some() {
+            self.binding_is_there(at);
+        } else {
+            self.wait_for_binding(at);
+        }
+    }
+
+    /// Sends the unbind packet of an orderly caller.
+    pub(crate) fn unbind(&mut self, caller: usize) {
+        let process = &mut self.callers[caller];
+        if let Some(bound) = process.binding.take() {
+            process.threads.iter_mut().for_each(|thread| thread.own = None);
+            self.report.unbinds += 1;
+            let packet = Header::bare(Kind::Unbind, bound.binding, LaneId(0), stoop_wire::CallNumber::ZERO);
+            let from = Address { host: process.host, port: BINDER_PORT };
+            self.send_to_server(from, &packet.to_bytes());
+        }
+    }
+}

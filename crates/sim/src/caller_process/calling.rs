@@ -1,0 +1,187 @@
+//! How a thread of a caller's process makes a call on its lane.
+
+use super::{BINDER_PORT, Call, CallerProcess, OwnLane, Stage};
+use crate::events::{Event, ThreadId};
+use crate::ledger::CallId;
+use crate::server_process::{ERRAND_LEN, Errand, Manner};
+use crate::{Address, Sim, Told};
+use core::time::Duration;
+use std::rc::Rc;
+use stoop_exchange::caller::{Due, Heard, Lane};
+use stoop_wire::{HEADER_LEN, Header, LaneId, RefusalCode};
+
+impl Sim {
+    pub(crate) fn begin_call(
+        &mut self,
+        at: ThreadId,
+        work: Duration,
+        manner: Manner,
+        limit: Duration,
+        idempotent: bool,
+    ) -> CallId {
+        let deadline = self.now + limit;
+        let id = self.ledger.begin(deadline, idempotent);
+        let more = if self.random.chance(self.scenario.long) { 1440 - ERRAND_LEN } else { 0 };
+        let mut packet = vec![0; HEADER_LEN + ERRAND_LEN + more];
+        Errand { id, work, manner }.write(&mut packet[HEADER_LEN..]);
+        let procedure = self.random.below(u64::from(self.scenario.procedures)) as u16;
+        let stage = Stage::Waiting { sent: None };
+        let call = Call { id, deadline, procedure, idempotent, packet, stage, may_have_run: false };
+        let process = &mut self.callers[at.caller];
+        process.threads[at.thread].call = Some(call);
+        if process.binding.is_some() {
+            self.send_call(at);
+        } else {
+            self.wait_for_binding(at);
+        }
+        id
+    }
+
+    /// A lane for a thread: its own, or one that has been left alone long enough, or a new one.
+    fn lane_for(&mut self, at: ThreadId) {
+        let now = self.now;
+        let process = &mut self.callers[at.caller];
+        let generation = process.generation;
+        if process.threads[at.thread].own.as_ref().is_some_and(|own| own.generation == generation) {
+            return;
+        }
+        let rested =
+            process.retired.iter().position(|(until, own)| *until <= now && own.generation == generation);
+        let own = match rested {
+            Some(position) => process.retired.remove(position).1,
+            None => {
+                let bound = process.binding.as_ref().expect("a lane is one of a binding");
+                let number = process.next_lane;
+                process.next_lane += 1;
+                self.report.lanes_opened = self.report.lanes_opened.max(usize::from(number) + 1);
+                let mut lane = Lane::new(bound.binding, LaneId(number), process.path, self.random.bits());
+                lane.set_silence_limit(self.scenario.silence_limit);
+                OwnLane { generation, bound: Rc::clone(bound), lane }
+            }
+        };
+        process.threads[at.thread].own = Some(own);
+    }
+
+    pub(super) fn send_call(&mut self, at: ThreadId) {
+        let now = self.now;
+        self.lane_for(at);
+        let process = &mut self.callers[at.caller];
+        let thread = &mut process.threads[at.thread];
+        let (Some(OwnLane { lane, .. }), Some(call)) = (&mut thread.own, &mut thread.call) else { return };
+        let bound = process.binding.as_ref().expect("it is sent on a binding");
+        let procedure = bound.procedures[usize::from(call.procedure)];
+        lane.start(now, call.deadline, procedure, &mut call.packet);
+        call.stage = Stage::Calling { first_sent: now };
+        let packet = call.packet.clone();
+        self.send_from(at, &packet);
+        self.plan_lane_timer(at);
+    }
+
+    fn send_from(&mut self, at: ThreadId, packet: &[u8]) {
+        let port = BINDER_PORT + 1 + at.thread as u16;
+        let host = self.callers[at.caller].host;
+        self.send_to_server(Address { host, port }, packet);
+    }
+
+    fn plan_lane_timer(&mut self, at: ThreadId) {
+        let process = &self.callers[at.caller];
+        if let Some(own) = &process.threads[at.thread].own {
+            self.events.plan(own.lane.next_timeout(), Event::LaneTimer(at, process.life));
+        }
+    }
+
+    pub(super) fn thread_receives(&mut self, at: ThreadId, packet: &mut [u8]) {
+        let now = self.now;
+        let process = &mut self.callers[at.caller];
+        let thread = &mut process.threads[at.thread];
+        let Some(OwnLane { lane, .. }) = &mut thread.own else { return };
+        let before = lane.next_timeout();
+        match lane.handle_packet(now, packet) {
+            Heard::Result { .. } => {
+                let call = thread.call.as_ref().expect("a result ends a call");
+                let (_, result) = Header::parse(packet).expect("the lane parsed it");
+                let says = CallId(u64::from_le_bytes(result.try_into().expect("results are eight bytes")));
+                self.ledger.result(call.id, says);
+                self.end_call(at, Told::Result);
+            }
+            Heard::Refused(RefusalCode::UnknownBinding) => self.on_unknown_binding(at),
+            Heard::Refused(code) => {
+                self.report.count_refusal(code);
+                self.end_call(at, Told::DidNotRun);
+            }
+            Heard::Failed(code) => {
+                self.report.count_failure(code);
+                self.end_call(at, Told::Failed);
+            }
+            Heard::Prove(proof) => {
+                self.report.proofs += 1;
+                let call = thread.call.as_ref().expect("only a call is challenged").packet.clone();
+                self.send_from(at, &proof);
+                self.send_from(at, &call);
+                self.plan_lane_timer(at);
+            }
+            Heard::Progress => {
+                self.report.acknowledged += 1;
+                self.plan_lane_timer(at);
+            }
+            Heard::Ignored => {
+                if lane.next_timeout() != before {
+                    self.ledger.complain("a packet that is ignored moves a timer".into());
+                }
+            }
+        }
+    }
+
+    pub(crate) fn lane_timer(&mut self, at: ThreadId) {
+        let now = self.now;
+        let thread = &mut self.callers[at.caller].threads[at.thread];
+        let (Some(OwnLane { lane, .. }), Some(call)) = (&mut thread.own, &mut thread.call) else { return };
+        if lane.next_timeout() > now {
+            return;
+        }
+        match lane.handle_timeout(now, &mut call.packet) {
+            Due::Nothing => self.ledger.complain("a lane's timer is due, and nothing is due".into()),
+            Due::Retransmit => {
+                self.report.retransmissions += 1;
+                let packet = call.packet.clone();
+                self.lane_goes_on(at, &packet);
+            }
+            Due::Probe(probe) => {
+                self.report.probes += 1;
+                self.lane_goes_on(at, &probe);
+            }
+            Due::GiveUp(lost) => {
+                self.report.count_lost(lost);
+                self.end_call(at, Told::Unknown);
+            }
+        }
+    }
+
+    fn lane_goes_on(&mut self, at: ThreadId, packet: &[u8]) {
+        self.send_from(at, packet);
+        let own = &self.callers[at.caller].threads[at.thread].own;
+        if own.as_ref().is_some_and(|own| own.lane.next_timeout() <= self.now) {
+            self.ledger.complain("a lane's timer does not advance".into());
+        }
+        self.plan_lane_timer(at);
+    }
+
+    /// The caller's machine hears that nobody listens at the server's port.
+    pub(crate) fn port_is_closed(&mut self, to: Address) {
+        let up = |process: &CallerProcess| process.up && process.host == to.host;
+        let Some(caller) = self.callers.iter().position(up) else { return };
+        if to.port == BINDER_PORT {
+            return;
+        }
+        let at = ThreadId { caller, thread: usize::from(to.port - BINDER_PORT - 1) };
+        let thread = &mut self.callers[caller].threads[at.thread];
+        let Some(OwnLane { lane, .. }) = &mut thread.own else { return };
+        match lane.handle_unreachable(self.now) {
+            Due::GiveUp(lost) => {
+                self.report.count_lost(lost);
+                self.end_call(at, Told::Unknown);
+            }
+            _ => self.plan_lane_timer(at),
+        }
+    }
+}
