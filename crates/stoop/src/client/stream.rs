@@ -4,6 +4,7 @@
 //! free, and receives until its own answer is there; answers to others it puts into their mailboxes. Threads that do
 //! not get the role wait for their mailboxes. Whoever gives the role back hands it to one of those.
 
+mod connect;
 mod lane;
 mod mailbox;
 mod outgoing;
@@ -15,8 +16,9 @@ use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, SendError, UnknownCause};
 use crate::stub::Interface;
 use crate::uri::Uri;
+use connect::{Plan, connect};
 use lane::{Ended, StreamLane};
-use session::{Plan, Session};
+use session::Session;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -66,7 +68,7 @@ impl StreamBinding {
         let mut last = None;
         for server in servers {
             let plan = Plan { interface, uri, address: &server, max_message: options.max_message };
-            match session::connect(&plan, deadline, 0) {
+            match connect(&plan, deadline, 0) {
                 Ok(session) => {
                     return Ok(Self {
                         interface,
@@ -140,7 +142,7 @@ impl StreamBinding {
                 address: &self.server,
                 max_message: self.options.max_message,
             };
-            *present = Arc::new(session::connect(&plan, deadline, lost.generation + 1)?);
+            *present = Arc::new(connect(&plan, deadline, lost.generation + 1)?);
         }
         Ok(Arc::clone(&present))
     }

@@ -6,8 +6,10 @@
 
 mod call;
 mod connection;
+mod desk;
 mod incoming;
 mod outgoing;
+mod receiving;
 mod reception;
 
 use super::ServerCounters;
@@ -17,22 +19,22 @@ use crate::bind::Waiting;
 use crate::uri::Uri;
 use call::StreamCall;
 use connection::Connection;
-use reception::{END, LISTENER, PENDING, Reception};
+use desk::Desk;
+use reception::{END, PENDING, Reception};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stoop_exchange::Interfaces;
 use stoop_exchange::stream::Intake;
-use stoop_net::clock;
 use stoop_net::host::{self, HostFacts};
-use stoop_net::poller::{Events, Interest, Waker};
+use stoop_net::poller::{Interest, Waker};
 use stoop_net::stream::StreamAddress;
 pub(super) use stoop_net::stream::StreamListener;
 use stoop_net::udp::resolve;
-use stoop_net::waiting::{Company, Crowd, MachineCosts, Member, Present, Wait};
-use stoop_wire::{MAX_DATAGRAM, RefusalCode};
+use stoop_net::waiting::Company;
+use stoop_wire::RefusalCode;
 
 /// A listener, its connections, and the calls that have arrived on them.
 pub(super) struct StreamEndpoint {
@@ -70,38 +72,6 @@ struct Counts {
     bindings: AtomicU64,
 }
 
-/// A worker's buffers and way of waiting.
-pub(super) struct Desk {
-    /// Where the next call goes.
-    packet: Vec<u8>,
-    result: Vec<u8>,
-    events: Option<Events>,
-    /// The connection that was last active. Not held: one that is closed must go, for only then is its peer told that
-    /// nobody will read what it still sends.
-    hot: Weak<Connection>,
-    /// The first call that was found.
-    found: Option<StreamCall>,
-    /// Looks at the hot connection alone since the poller was last asked, and when that was.
-    looks: u32,
-    asked_ns: u64,
-    wait: Wait,
-    /// Of a worker: the housekeeper never waits.
-    crowd: Option<Member<'static>>,
-    together: bool,
-    /// It waits in this receive, and so will come back for what is pending.
-    patient: bool,
-    /// When this worker last looked at the clock.
-    clock_ns: u64,
-}
-
-/// Looks of a spinning receiver at the last active connection before it looks at all, a fifth of a microsecond each:
-/// while there are others, and while only the listener could have something.
-const LOOKS_AMONG_OTHERS: u32 = 16;
-const LOOKS_ALONE: u32 = 256;
-/// Time for which a connection alone may keep the others waiting.
-const ALONE: Duration = Duration::from_millis(2);
-/// Connections told at once.
-const EVENTS: usize = 32;
 /// Buffers kept for calls and results, and bytes of the largest.
 const SPARES: usize = 16;
 const SPARE_MAX: usize = 4 << 20;
@@ -256,78 +226,6 @@ impl StreamEndpoint {
             self.has_pending.wake();
         }
     }
-
-    /// Looks at the connection that was last active, if that one is to be looked at.
-    #[inline]
-    fn look_at_hot(&self, desk: &mut Desk, limit_ns: u64) {
-        desk.looks = desk.looks.saturating_add(1);
-        let is_open = desk.hot.upgrade().is_some_and(|hot| self.read(desk, &hot, limit_ns));
-        if !is_open {
-            desk.looks = u32::MAX;
-        }
-    }
-
-    #[inline]
-    fn looks_max(&self) -> u32 {
-        if self.reception.count() > 1 { LOOKS_AMONG_OTHERS } else { LOOKS_ALONE }
-    }
-
-    /// Asks the poller, and does what it tells.
-    fn ask(&self, desk: &mut Desk, limit: Option<Duration>) {
-        let mut events = desk.events.take().unwrap_or_else(|| Events::with_capacity(EVENTS));
-        // Fails for no reason that waiting again would not show.
-        let _ = self.reception.poller.wait(&mut events, limit);
-        (desk.looks, desk.asked_ns) = (0, clock::now_ns());
-        for ready in events.iter() {
-            match ready.token {
-                LISTENER => self.reception.accept(),
-                PENDING => drop(self.has_pending.drain()),
-                END => {}
-                token => {
-                    // Closed by another since the poller told it.
-                    let Some(connection) = self.reception.find(token) else { continue };
-                    if ready.writable {
-                        self.flush(&connection);
-                    }
-                    if ready.readable && self.read(desk, &connection, 0) {
-                        desk.hot = Arc::downgrade(&connection);
-                    }
-                }
-            }
-        }
-        desk.events = Some(events);
-    }
-
-    /// There is room to send on a connection.
-    fn flush(&self, connection: &Connection) {
-        let mut left = Vec::new();
-        match connection.flush(&self.reception.poller, &mut left) {
-            Ok(true) => self.announce_end(),
-            Ok(false) => {}
-            Err(_) => self.close(connection),
-        }
-        left.into_iter().for_each(|packet| self.keep_spare(packet));
-    }
-
-    /// Sleeps until something happens.
-    fn sleep(&self, desk: &mut Desk) {
-        let limit = self.reception.sleep_limit();
-        if limit.is_none() && self.may_wait_for_hot_alone(desk) {
-            return self.look_at_hot(desk, ALONE.as_nanos() as u64);
-        }
-        self.ask(desk, limit);
-    }
-
-    /// Whether nothing can happen but on the last active connection, or so rarely that it may wait a little. Nobody
-    /// else is at work whose result could find the connection full.
-    fn may_wait_for_hot_alone(&self, desk: &Desk) -> bool {
-        let alone_ns = ALONE.as_nanos() as u64;
-        desk.hot.upgrade().is_some_and(|hot| !hot.is_closed() && hot.is_flushed())
-            && self.reception.count() == 1
-            && self.active.load(Ordering::Relaxed) == 0
-            && desk.clock_ns.saturating_sub(desk.asked_ns) < alone_ns
-            && !self.shutting_down.load(Ordering::Relaxed)
-    }
 }
 
 impl Endpoint for StreamEndpoint {
@@ -335,21 +233,7 @@ impl Endpoint for StreamEndpoint {
     type Desk = Desk;
 
     fn desk(&self) -> Desk {
-        let company = Company { together: true, waiting_max: self.spinners_max };
-        Desk {
-            packet: vec![0; Intake::BUFFER_LEN],
-            result: vec![0; MAX_DATAGRAM],
-            events: None,
-            hot: Weak::new(),
-            found: None,
-            looks: u32::MAX,
-            asked_ns: 0,
-            wait: Wait::new(self.waiting, MachineCosts::of_this_machine(), company),
-            crowd: None,
-            together: true,
-            patient: false,
-            clock_ns: clock::now_ns(),
-        }
+        Desk::new(self.waiting, self.spinners_max)
     }
 
     #[inline]
@@ -363,29 +247,7 @@ impl Endpoint for StreamEndpoint {
             self.ask(desk, Some(Duration::ZERO));
             return desk.found.take();
         }
-        let crowd = Crowd::of_this_process();
-        let mut spinner = desk.begin_waiting(crowd);
-        loop {
-            if spinner.is_none() {
-                self.sleep(desk);
-            } else if desk.looks < self.looks_max() {
-                self.look_at_hot(desk, 0);
-            } else {
-                self.ask(desk, Some(Duration::ZERO));
-            }
-            if let Some(call) = desk.found.take().or_else(|| self.next_pending()) {
-                desk.wait.arrived(desk.clock_ns);
-                return Some(call);
-            }
-            if stopping.load(Ordering::Relaxed) {
-                return None;
-            }
-            desk.clock_ns = clock::now_ns();
-            if spinner.is_some() && !desk.wait.keeps_spinning(desk.clock_ns, crowd.waiting()) {
-                spinner = None;
-                desk.wait.sleeps(desk.clock_ns);
-            }
-        }
+        self.wait_for_call(desk, stopping)
     }
 
     #[inline]
@@ -424,27 +286,5 @@ impl Endpoint for StreamEndpoint {
 
     fn wake(&self) {
         self.end.wake();
-    }
-}
-
-impl Desk {
-    /// A wait for the next call begins. Returns the presence of one that spins, nothing of one that sleeps.
-    #[inline]
-    fn begin_waiting<'a>(&mut self, crowd: &'a Crowd) -> Option<Present<'a>> {
-        let present = self.crowd.get_or_insert_with(|| Crowd::of_this_process().member()).wait();
-        if self.wait.begin(self.clock_ns, crowd.waiting()) > 0 {
-            return Some(present);
-        }
-        self.wait.sleeps(self.clock_ns);
-        None
-    }
-
-    /// The latest caller is the likeliest to call next.
-    #[inline]
-    fn keep_company(&mut self, together: bool, waiting_max: u32) {
-        if self.together != together {
-            self.together = together;
-            self.wait.set_company(Company { together, waiting_max });
-        }
     }
 }

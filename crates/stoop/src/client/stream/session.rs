@@ -2,20 +2,15 @@
 
 use super::mailbox::{Answer, Delivery, Mailbox, opened};
 use super::outgoing::Outgoing;
-use crate::error::BindError;
-use crate::stub::Interface;
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, Thread};
-use stoop_exchange::Instant;
-use stoop_exchange::binder::{BindStep, Binder, Bound};
-use stoop_exchange::stream::{Arrival, Bounds, Intake, Message};
-use stoop_net::host::{self, HostFacts};
-use stoop_net::stream::{Stream, StreamAddress, StreamArrival};
+use stoop_exchange::binder::Bound;
+use stoop_exchange::stream::{Arrival, Intake, Message};
+use stoop_net::stream::{Stream, StreamArrival};
 use stoop_net::waiting::Company;
 use stoop_net::{Patience, clock};
-use stoop_wire::{HEADER_LEN, Header, Kind, LaneId};
+use stoop_wire::{Header, Kind, LaneId};
 
 /// A connection and its binding. Once lost it stays lost; the next call makes another.
 pub(super) struct Session {
@@ -58,7 +53,7 @@ pub(super) type Role<'a> = MutexGuard<'a, Intake>;
 pub(super) struct Lost;
 
 /// Lanes that a server allows a connection.
-const MOST_LANES: u16 = 1024;
+pub(super) const MOST_LANES: u16 = 1024;
 /// After so long a silence, a look whether the connection is still there costs little in comparison, and spares a call
 /// whose outcome would be unknown.
 const QUIET_NS: u64 = 1_000_000;
@@ -68,6 +63,28 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Session {
+    pub(super) fn new(
+        generation: u64,
+        bound: Bound,
+        company: Company,
+        stream: Stream,
+        intake: Intake,
+    ) -> Self {
+        Self {
+            generation,
+            bound,
+            company,
+            stream,
+            outgoing: Outgoing::default(),
+            role: Mutex::new(intake),
+            lanes: Mutex::default(),
+            waiters: Mutex::default(),
+            lost: AtomicBool::new(false),
+            heard_ns: AtomicU64::new(clock::now_ns()),
+            ignored: AtomicU64::new(0),
+        }
+    }
+
     pub(super) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::SeqCst)
     }
@@ -245,82 +262,4 @@ impl Session {
         }
         there
     }
-}
-
-/// What a binding is made of.
-pub(super) struct Plan<'a> {
-    pub(super) interface: &'static Interface,
-    pub(super) uri: &'a str,
-    pub(super) address: &'a StreamAddress,
-    pub(super) max_message: usize,
-}
-
-/// Connects, and gets a binding from the server.
-pub(super) fn connect(plan: &Plan<'_>, deadline: Instant, generation: u64) -> Result<Session, BindError> {
-    let now = || Instant::from_nanos(clock::now_ns());
-    let begun = now();
-    let unreachable = |cause: io::Error| BindError::Unreachable { server: plan.uri.into(), cause };
-    let stream = Stream::connect(plan.address, deadline.since(begun)).map_err(unreachable)?;
-    let own = HostFacts::gather();
-    let nonce = u64::from_le_bytes(host::random_bytes());
-    let interface = crate::bound_interface(plan.interface);
-    let mut binder = Binder::new(begun, deadline, interface, crate::to_wire(&own), nonce);
-    let bounds = Bounds {
-        long: Kind::Result,
-        message_max: plan.max_message,
-        // Every result was asked for.
-        announced_max: usize::MAX,
-        lanes: MOST_LANES,
-    };
-    let mut intake = Intake::new(bounds);
-    let mut packet = vec![0; Intake::BUFFER_LEN];
-    let bound = loop {
-        // Once each: nothing is lost on a stream.
-        if binder.transmissions() == 0
-            && let Some(question) = binder.transmit(now())
-        {
-            stream.send_all(&question, &[]).map_err(unreachable)?;
-        }
-        if now() >= deadline {
-            return Err(BindError::NoAnswer { server: plan.uri.into(), waited: now().since(begun) });
-        }
-        let limit_ns = deadline.since(now()).as_nanos() as u64;
-        match stream.recv_within(intake.space(), limit_ns.max(1)).map_err(unreachable)? {
-            StreamArrival::Bytes(len) => intake.received(len),
-            StreamArrival::Nothing => {}
-            StreamArrival::Closed => {
-                let why = "it closed the connection instead of binding";
-                return Err(unreachable(io::Error::new(io::ErrorKind::ConnectionAborted, why)));
-            }
-        }
-        let protocol = |why: &dyn std::fmt::Display| BindError::Protocol {
-            server: plan.uri.into(),
-            why: why.to_string(),
-        };
-        let message = match intake.poll().map_err(|why| protocol(&why))? {
-            None => continue,
-            Some(Arrival::Message(message)) => message,
-            Some(Arrival::NotTaken(..)) => return Err(protocol(&"it sends a result before any call")),
-        };
-        let len = HEADER_LEN + message.header.message_len as usize;
-        message.take(&mut packet);
-        match binder.handle_packet(now(), &packet[..len]) {
-            BindStep::Continue => {}
-            BindStep::Bound(bound) => break bound,
-            step => return Err(crate::not_bound(step, plan.interface, plan.uri)),
-        }
-    };
-    Ok(Session {
-        generation,
-        company: Company::of(&own, &crate::from_wire(&bound.host)),
-        bound,
-        stream,
-        outgoing: Outgoing::default(),
-        role: Mutex::new(intake),
-        lanes: Mutex::default(),
-        waiters: Mutex::default(),
-        lost: AtomicBool::new(false),
-        heard_ns: AtomicU64::new(clock::now_ns()),
-        ignored: AtomicU64::new(0),
-    })
 }

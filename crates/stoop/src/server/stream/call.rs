@@ -1,7 +1,8 @@
 //! A call that arrived over a byte stream, and its answer.
 
+use super::StreamEndpoint;
 use super::connection::Connection;
-use super::{Desk, StreamEndpoint};
+use super::desk::Desk;
 use crate::server::dispatch::{Outcome, Terms};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

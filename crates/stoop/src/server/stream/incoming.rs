@@ -1,8 +1,9 @@
 //! What arrives on a connection: calls, and the questions by which a caller binds.
 
+use super::StreamEndpoint;
 use super::call::StreamCall;
 use super::connection::{Bound, Connection, Incoming};
-use super::{Desk, StreamEndpoint};
+use super::desk::Desk;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
