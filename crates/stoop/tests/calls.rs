@@ -368,6 +368,60 @@ fn a_server_at_all_addresses_answers_from_the_one_that_was_called() {
 }
 
 #[test]
+fn a_caller_that_is_alone_gets_a_socket_of_its_own_until_others_call() {
+    for (listen, waiting) in
+        [("127.0.0.1:0", Waiting::Block), ("0.0.0.0:0", Waiting::Adaptive), ("127.0.0.1:0", Waiting::Spin)]
+    {
+        let (server, gate) = serve_at(&format!("udp://{listen}"), Server::new().waiting(waiting));
+        let port = server.uris()[0].rsplit(':').next().unwrap();
+        let uri = format!("udp://127.0.0.2:{port}");
+        let uri = if listen.starts_with('0') { uri } else { server.uris()[0].clone() };
+        let [alone, other] = [(); 2].map(|()| LabClient::bind(&uri).unwrap());
+        for round in 1..4 {
+            let mut number = 0;
+            while server.counters().dedicated < round {
+                number += 1;
+                assert_eq!(alone.next(number).unwrap(), number + 1);
+            }
+            for number in 0..100 {
+                assert_eq!(alone.next(number).unwrap(), number + 1);
+            }
+            for number in 0..20 {
+                assert_eq!(other.next(number).unwrap(), number + 1);
+                assert_eq!(alone.next(number).unwrap(), number + 1);
+            }
+        }
+        // What the lane with the socket of its own calls may take long, and is looked after all the same.
+        let dedicated = server.counters().dedicated;
+        while server.counters().dedicated == dedicated {
+            alone.next(1).unwrap();
+        }
+        thread::scope(|scope| {
+            let slow = scope.spawn(|| (alone.wait().unwrap(), alone.next(1).unwrap()));
+            gate.await_inside(1);
+            assert_eq!(other.next(1).unwrap(), 2);
+            gate.open();
+            assert_eq!(slow.join().unwrap(), (7, 2));
+        });
+    }
+}
+
+#[test]
+fn a_socket_of_its_own_is_given_up_when_all_is_quiet() {
+    let (server, _gate, client) = lab();
+    for _ in 0..3 {
+        let dedicated = server.counters().dedicated;
+        while server.counters().dedicated == dedicated {
+            client.next(1).unwrap();
+        }
+        // Another one is only dedicated when this one has been given up.
+        let other = LabClient::bind(client.binding().uri()).unwrap();
+        assert_eq!(other.next(1).unwrap(), 2);
+    }
+    server.shut_down();
+}
+
+#[test]
 fn a_name_is_resolved() {
     let (server, _gate) = serve_at("udp://127.0.0.1:0", Server::new());
     let port = server.uris()[0].rsplit(':').next().unwrap().to_string();

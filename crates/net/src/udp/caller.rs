@@ -1,10 +1,10 @@
-//! The caller's datagram socket: connected to one server, which lets the kernel find the way once.
+//! The connected datagram socket: the kernel finds the way once, and gives it what comes from its peer alone.
 
 use super::{datagram_socket, local_addr};
 use crate::time_limit::TimeLimit;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, retry_on_intr};
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use std::io;
 use std::net::SocketAddr;
 
@@ -53,7 +53,11 @@ impl CallerSocket {
     pub fn connect(server: SocketAddr) -> io::Result<Self> {
         let socket = datagram_socket(&server)?;
         rustix::net::connect(&socket, &server)?;
-        Ok(Self { socket, limit: TimeLimit::unset() })
+        Ok(Self::connected(socket))
+    }
+
+    pub(super) fn connected(socket: OwnedFd) -> Self {
+        Self { socket, limit: TimeLimit::unset() }
     }
 
     /// The address and port that the server sees, unless something between translates them.
@@ -109,6 +113,39 @@ impl CallerSocket {
         let size = buffer.len();
         let received = rustix::net::recv(&self.socket, buffer, RecvFlags::TRUNC);
         arrival(received.map(|(_, len)| len), size)
+    }
+}
+
+impl CallerSocket {
+    /// Sleeps in the kernel until a datagram is there, or until the socket is [retired](Self::retire): then an empty
+    /// datagram seems to arrive. A signal ends it early, with [`CallerArrival::Nothing`].
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Self::recv).
+    #[inline]
+    pub fn recv_blocking(&self, buffer: &mut [u8]) -> io::Result<CallerArrival> {
+        self.limit.disarm(self.socket.as_fd())?;
+        let size = buffer.len();
+        let received = rustix::net::recv(&self.socket, buffer, RecvFlags::TRUNC);
+        arrival(received.map(|(_, len)| len), size)
+    }
+
+    /// Hears nobody any more, and wakes whoever is blocked in [`recv_blocking`](Self::recv_blocking), for good. What has
+    /// arrived before can still be received. What its peer sends from now on is another socket's, if one is bound to
+    /// the same address; nothing can be sent to the peer.
+    ///
+    /// # Errors
+    ///
+    /// None in practice.
+    pub fn retire(&self) -> io::Result<()> {
+        // Closing would do, but another thread may hold the socket for long. Connected to itself, it matches nothing
+        // that arrives.
+        rustix::net::connect(&self.socket, &self.local_addr()?)?;
+        match rustix::net::shutdown(&self.socket, Shutdown::Read) {
+            Ok(()) | Err(Errno::NOTCONN) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

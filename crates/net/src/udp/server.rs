@@ -1,7 +1,7 @@
 //! The server's datagram socket: receives from anybody, answers from the address that was called.
 
 use super::packet_info::{self, Called};
-use super::{Patience, datagram_socket, local_addr};
+use super::{CallerSocket, Patience, datagram_socket, local_addr};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketAddrAny, sockopt};
@@ -158,6 +158,49 @@ impl ServerSocket {
             None => rustix::net::sendto(&self.socket, datagram, SendFlags::empty(), &peer.addr),
         })?;
         Ok(())
+    }
+
+    /// Whether a datagram waits to be received.
+    ///
+    /// # Errors
+    ///
+    /// None in practice.
+    pub fn has_waiting(&self) -> io::Result<bool> {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        match retry_on_intr(|| rustix::net::recv(&self.socket, &mut [0_u8; 1], flags)) {
+            Ok(_) => Ok(true),
+            Err(Errno::AGAIN) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A second socket at the same address and port, connected to `peer`: the kernel prefers it for what that peer
+    /// sends, and needs neither to tell the sender of what is received nor to find the way for what is sent. That saves
+    /// about 220 ns a round trip, and more on a wildcard address.
+    ///
+    /// While it is being made, datagrams of others may end in it: what is received before the first
+    /// [`CallerArrival::Nothing`](super::CallerArrival::Nothing) may be anybody's.
+    ///
+    /// # Errors
+    ///
+    /// No descriptor is left, or the peer called a link-local IPv6 address.
+    pub fn connected_to(&self, peer: &Peer) -> io::Result<CallerSocket> {
+        let mut own = self.local_addr()?;
+        if let Some(called) = &peer.called {
+            own.set_ip(called.ip);
+        }
+        if own.ip().is_unspecified() || matches!(own, SocketAddr::V6(v6) if v6.ip().is_unicast_link_local()) {
+            return Err(io::ErrorKind::AddrNotAvailable.into());
+        }
+        let socket = datagram_socket(&own)?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        // Both must allow it, and this one only for as long as it takes: else any process could share the port.
+        sockopt::set_socket_reuseaddr(&self.socket, true)?;
+        let bound = rustix::net::bind(&socket, &own);
+        sockopt::set_socket_reuseaddr(&self.socket, false)?;
+        bound?;
+        rustix::net::connect(&socket, &peer.addr)?;
+        Ok(CallerSocket::connected(socket))
     }
 
     /// Wakes every thread blocked in [`recv`](Self::recv), now and for good: from now on a blocking

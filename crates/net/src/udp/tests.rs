@@ -194,3 +194,58 @@ fn names_and_numbers_are_resolved() {
         assert!(resolve(wrong).is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn connected_socket_takes_over_its_peer_and_leaves_the_others() {
+    for address in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0"] {
+        if address.starts_with('[') && !have_ipv6() {
+            continue;
+        }
+        let server = ServerSocket::bind(address.parse().unwrap()).unwrap();
+        let mut to = server.local_addr().unwrap();
+        if to.ip().is_unspecified() {
+            to.set_ip(if to.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+        }
+        let (busy, other) = (CallerSocket::connect(to).unwrap(), CallerSocket::connect(to).unwrap());
+        let mut buffer = [0; 16];
+        busy.send(b"first").unwrap();
+        let (_, peer) = datagram(server.recv(&mut buffer, Patience::Block).unwrap());
+        let own = server.connected_to(&peer).unwrap();
+        busy.send(b"second").unwrap();
+        other.send(b"third").unwrap();
+        assert_eq!(own.recv_blocking(&mut buffer).unwrap(), CallerArrival::Datagram(6));
+        assert!(server.has_waiting().unwrap());
+        assert_eq!(datagram(server.recv(&mut buffer, Patience::Block).unwrap()).0, 5);
+        assert!(!server.has_waiting().unwrap());
+        own.send(b"answer").unwrap();
+        assert_eq!(busy.recv_within(&mut buffer, 10 * SECOND_NS).unwrap(), CallerArrival::Datagram(6));
+        drop(own);
+        busy.send(b"again").unwrap();
+        assert_eq!(datagram(server.recv(&mut buffer, Patience::Block).unwrap()).0, 5);
+        assert!(ServerSocket::bind(server.local_addr().unwrap()).is_err(), "the port is still its own");
+    }
+}
+
+#[test]
+fn retired_socket_wakes_its_receiver_keeps_what_has_arrived_and_hears_nobody_any_more() {
+    for address in ["127.0.0.1:0", "0.0.0.0:0"] {
+        let server = ServerSocket::bind(address.parse().unwrap()).unwrap();
+        let caller = caller_of(Ipv4Addr::LOCALHOST, server.local_addr().unwrap().port());
+        caller.send(b"call").unwrap();
+        let mut buffer = [0; 16];
+        let (_, peer) = datagram(server.recv(&mut buffer, Patience::Block).unwrap());
+        let own = server.connected_to(&peer).unwrap();
+        thread::scope(|scope| {
+            let receiver = scope.spawn(|| own.recv_blocking(&mut [0; 16]).unwrap());
+            own.retire().unwrap();
+            assert_eq!(receiver.join().unwrap(), CallerArrival::Datagram(0));
+        });
+        caller.send(b"after").unwrap();
+        assert_eq!(datagram(server.recv(&mut buffer, Patience::Block).unwrap()).0, 5);
+
+        let own = server.connected_to(&peer).unwrap();
+        caller.send(b"before").unwrap();
+        own.retire().unwrap();
+        assert_eq!(own.recv(&mut buffer).unwrap(), CallerArrival::Datagram(6));
+    }
+}

@@ -309,12 +309,7 @@ impl Held<'_> {
 
     /// Sends the call packet, which has `len` bytes of arguments, and waits for the result.
     #[inline]
-    pub(super) fn transport(
-        &mut self,
-        procedure: u16,
-        len: usize,
-        timeout_ns: u64,
-    ) -> Result<(), CallError> {
+    pub(super) fn transport(&mut self, procedure: u16, len: usize, timeout_ns: u64) -> Result<(), CallError> {
         let begun = now();
         let deadline = Instant::from_nanos(bounded_deadline(begun.as_nanos(), timeout_ns));
         if deadline <= begun {

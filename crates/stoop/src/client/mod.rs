@@ -110,9 +110,10 @@ impl<L: ?Sized> Client<L> {
     pub fn route(&self) -> Route<'_, L> {
         match &self.shared.local {
             Some((server, door)) => Route::Local(Local { server, door, timeout_ns: self.timeout_ns }),
-            None => {
-                Route::Remote(Remote { transport: &self.shared.binding.transport, timeout_ns: self.timeout_ns })
-            }
+            None => Route::Remote(Remote {
+                transport: &self.shared.binding.transport,
+                timeout_ns: self.timeout_ns,
+            }),
         }
     }
 }
@@ -174,7 +175,9 @@ pub struct Local<'a, L: ?Sized> {
 
 impl<L: ?Sized> std::fmt::Debug for Local<'_, L> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Local").field("timeout", &Duration::from_nanos(self.timeout_ns)).finish_non_exhaustive()
+        f.debug_struct("Local")
+            .field("timeout", &Duration::from_nanos(self.timeout_ns))
+            .finish_non_exhaustive()
     }
 }
 
@@ -220,7 +223,9 @@ pub struct Remote<'a> {
 
 impl std::fmt::Debug for Remote<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Remote").field("timeout", &Duration::from_nanos(self.timeout_ns)).finish_non_exhaustive()
+        f.debug_struct("Remote")
+            .field("timeout", &Duration::from_nanos(self.timeout_ns))
+            .finish_non_exhaustive()
     }
 }
 

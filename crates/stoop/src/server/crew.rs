@@ -47,6 +47,11 @@ pub(super) trait Endpoint: Send + Sync + 'static {
     /// Does what is due.
     fn handle_timeout(&self, now_ns: u64);
 
+    /// Called by the housekeeper at each of its looks; `quiet` when it is about to go to sleep.
+    fn look_after(&self, quiet: bool) {
+        let _ = quiet;
+    }
+
     /// Wakes whoever is blocked in [`receive`](Self::receive), for good.
     fn wake(&self);
 }
@@ -392,6 +397,7 @@ impl<E: Endpoint> Crew<E> {
             }
             self.give_away();
             self.keep_calls(&mut desk);
+            self.endpoint.look_after(quiet >= QUIET_TICKS);
             seen = word;
             if quiet >= QUIET_TICKS {
                 self.fall_asleep();

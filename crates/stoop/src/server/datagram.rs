@@ -2,16 +2,17 @@
 
 use super::ServerCounters;
 use super::crew::Endpoint;
+use super::dedicated::{Dedicated, Dedication, LOOKS, Reason};
 use super::dispatch::{Exports, Outcome, Terms};
 use crate::context::Caller;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use stoop_exchange::Instant;
 use stoop_exchange::server::{Arrival, Assignment, Limits, Next, Peer, Server};
 use stoop_net::clock;
 use stoop_net::host::{self, HostFacts};
-use stoop_net::udp::{self, Patience, ServerArrival, ServerSocket};
+use stoop_net::udp::{self, CallerArrival, Patience, ServerArrival, ServerSocket};
 use stoop_net::waiting::{Company, Crowd, MachineCosts, Member, Wait, Waiting};
 use stoop_wire::{HEADER_LEN, MAX_DATAGRAM, PACKET_DATA, RefusalCode};
 
@@ -27,6 +28,7 @@ pub(super) struct DatagramEndpoint {
     next_timeout_ns: AtomicU64,
     waiting: Waiting,
     spinners_max: u32,
+    dedication: Dedication,
 }
 
 /// A peer as the exchange sees it.
@@ -53,6 +55,8 @@ pub(super) struct DatagramCall {
     packet: Vec<u8>,
     /// It did not run as soon as it arrived.
     deferred: bool,
+    /// It came in by the dedicated socket, and its answer can go out there.
+    dedicated: bool,
 }
 
 /// A worker's buffers and way of waiting.
@@ -65,6 +69,22 @@ pub(super) struct Desk {
     together: bool,
     /// When this worker last looked at the clock.
     clock_ns: u64,
+    /// The dedicated socket, as of that many changes.
+    dedicated: Option<Arc<Dedicated>>,
+    changes: u64,
+    /// Looks at it since the address's own socket was looked at.
+    looks: u32,
+    /// Whose call was the last that came in by the address's own socket, and how many before it were the same lane's.
+    latest: Option<SocketAddr>,
+    calls_in_a_row: u32,
+}
+
+/// What a look at the sockets brought.
+enum Seen {
+    /// So many bytes, in the desk's packet, of that peer; `true` from the dedicated socket.
+    Packet(usize, udp::Peer, bool),
+    /// Nothing, or nothing that counts.
+    Nothing,
 }
 
 impl DatagramEndpoint {
@@ -86,6 +106,7 @@ impl DatagramEndpoint {
             next_timeout_ns: AtomicU64::new(u64::MAX),
             waiting,
             spinners_max: Company::of(&own, &own).waiting_max,
+            dedication: Dedication::default(),
         }
     }
 
@@ -101,7 +122,7 @@ impl DatagramEndpoint {
 
     /// Takes a datagram; returns the call that it brings.
     #[inline]
-    fn take(&self, desk: &mut Desk, len: usize, peer: udp::Peer) -> Option<DatagramCall> {
+    fn take(&self, desk: &mut Desk, len: usize, peer: udp::Peer, dedicated: bool) -> Option<DatagramCall> {
         let peer = From(peer);
         let now = Instant::from_nanos(desk.clock_ns);
         let mut exchange = self.exchange();
@@ -109,7 +130,7 @@ impl DatagramEndpoint {
             Arrival::Run(assignment) => {
                 drop(exchange);
                 let packet = std::mem::take(&mut desk.packet);
-                Some(DatagramCall { assignment, packet, deferred: false })
+                Some(DatagramCall { assignment, packet, deferred: false, dedicated })
             }
             Arrival::Reply => {
                 let next = exchange.next_timeout().as_nanos();
@@ -132,7 +153,7 @@ impl DatagramEndpoint {
         match next {
             Next::Nothing => None,
             Next::Run(assignment, packet) => {
-                Some(DatagramCall { assignment, packet: packet.into_vec(), deferred: true })
+                Some(DatagramCall { assignment, packet: packet.into_vec(), deferred: true, dedicated: false })
             }
             Next::Reply(peer, packet) => {
                 self.send(&packet, &peer);
@@ -144,7 +165,7 @@ impl DatagramEndpoint {
     /// Runs a call's procedure and sends its answer.
     #[inline]
     fn answer(&self, call: &mut DatagramCall, desk: &mut Desk) {
-        let DatagramCall { assignment, packet, deferred } = call;
+        let DatagramCall { assignment, packet, deferred, dedicated } = call;
         let begun_ns = if *deferred { clock::now_ns() } else { desk.clock_ns };
         let peer = assignment.peer;
         if assignment.deadline.as_nanos() <= begun_ns {
@@ -166,7 +187,13 @@ impl DatagramEndpoint {
             Outcome::Refused(code, detail) => assignment.refuse(code, &detail),
             Outcome::Failed(code, detail) => assignment.fail(code, &detail),
         };
-        self.send(answer, &peer);
+        match &desk.dedicated {
+            // Not sent is like lost.
+            Some(own) if *dedicated && desk.changes == self.dedication.changes() => {
+                drop(own.socket.send(answer));
+            }
+            _ => self.send(answer, &peer),
+        }
     }
 
     /// From now on nothing new is begun.
@@ -190,6 +217,7 @@ impl DatagramEndpoint {
             refused: counters.refused,
             malformed: counters.malformed,
             bindings: exchange.bindings() as u64,
+            dedicated: self.dedication.count(),
         }
     }
 }
@@ -207,6 +235,11 @@ impl Endpoint for DatagramEndpoint {
             crowd: None,
             together: true,
             clock_ns: clock::now_ns(),
+            dedicated: None,
+            changes: 0,
+            looks: 0,
+            latest: None,
+            calls_in_a_row: 0,
         }
     }
 
@@ -229,20 +262,20 @@ impl Endpoint for DatagramEndpoint {
             }
         }
         loop {
-            match self.socket.recv(&mut desk.packet, patience) {
-                Ok(ServerArrival::Datagram { len, peer }) => {
-                    desk.clock_ns = clock::now_ns();
-                    if let Some(call) = self.take(desk, len, peer) {
-                        desk.wait.arrived(desk.clock_ns);
-                        desk.keep_company(call.assignment.together, self.spinners_max);
-                        return Some(call);
+            if let Seen::Packet(len, peer, dedicated) = self.look(desk, patience) {
+                desk.clock_ns = clock::now_ns();
+                if let Some(call) = self.take(desk, len, peer, dedicated) {
+                    desk.wait.arrived(desk.clock_ns);
+                    desk.keep_company(call.assignment.together, self.spinners_max);
+                    if !dedicated && patient {
+                        self.count_in_a_row(desk, peer);
                     }
-                    continue;
+                    return Some(call);
                 }
-                // No packet of ours is so long.
-                Ok(ServerArrival::TooLarge { .. }) => continue,
-                Ok(ServerArrival::Nothing) if !patient => return None,
-                Ok(ServerArrival::Nothing | ServerArrival::WokenUp) | Err(_) => {}
+                continue;
+            }
+            if !patient {
+                return None;
             }
             if stopping.load(Ordering::Relaxed) {
                 return None;
@@ -288,9 +321,98 @@ impl Endpoint for DatagramEndpoint {
         self.next_timeout_ns.store(exchange.next_timeout().as_nanos(), Ordering::Release);
     }
 
+    fn look_after(&self, quiet: bool) {
+        if !self.dedication.is_there() {
+            return;
+        }
+        if self.socket.has_waiting().unwrap_or(true) {
+            self.dedication.give_up(Reason::Others);
+        } else if quiet {
+            self.dedication.give_up(Reason::Quiet);
+        }
+    }
+
     fn wake(&self) {
         // Cannot fail on a bound socket; a worker that it does not wake leaves with its next call.
         let _ = self.socket.wake_receivers();
+        self.dedication.give_up(Reason::Quiet);
+    }
+}
+
+impl DatagramEndpoint {
+    /// Looks at the socket where something is likely, and now and then at the other.
+    #[inline]
+    fn look(&self, desk: &mut Desk, patience: Patience) -> Seen {
+        if desk.changes != self.dedication.changes()
+            && let Some(last) = self.change_sockets(desk)
+        {
+            return last;
+        }
+        let Some(dedicated) = &desk.dedicated else {
+            return self.look_at_own(&mut desk.packet, patience);
+        };
+        desk.looks += 1;
+        if desk.looks >= LOOKS {
+            desk.looks = 0;
+            let seen = self.look_at_own(&mut desk.packet, Patience::DontWait);
+            if matches!(seen, Seen::Packet(..)) {
+                self.dedication.give_up(Reason::Others);
+                return seen;
+            }
+        }
+        let arrival = match patience {
+            Patience::DontWait => dedicated.socket.recv(&mut desk.packet),
+            Patience::Block => dedicated.socket.recv_blocking(&mut desk.packet),
+        };
+        match arrival {
+            Ok(CallerArrival::Datagram(0) | CallerArrival::Nothing | CallerArrival::TooLarge(_)) => {
+                Seen::Nothing
+            }
+            Ok(CallerArrival::Datagram(len)) => Seen::Packet(len, dedicated.peer, true),
+            // The caller has gone.
+            Ok(CallerArrival::Refused) | Err(_) => {
+                self.dedication.give_up(Reason::Quiet);
+                Seen::Nothing
+            }
+        }
+    }
+
+    #[inline]
+    fn look_at_own(&self, packet: &mut [u8], patience: Patience) -> Seen {
+        match self.socket.recv(packet, patience) {
+            Ok(ServerArrival::Datagram { len, peer }) => Seen::Packet(len, peer, false),
+            // No packet of ours is so long.
+            Ok(ServerArrival::TooLarge { .. } | ServerArrival::Nothing | ServerArrival::WokenUp) | Err(_) => {
+                Seen::Nothing
+            }
+        }
+    }
+
+    /// The dedicated socket is another, or gone. What had arrived in the one that is gone is not lost.
+    #[cold]
+    fn change_sockets(&self, desk: &mut Desk) -> Option<Seen> {
+        if let Some(old) = &desk.dedicated
+            && let Ok(CallerArrival::Datagram(len @ 1..)) = old.socket.recv(&mut desk.packet)
+        {
+            return Some(Seen::Packet(len, old.peer, true));
+        }
+        desk.changes = self.dedication.changes();
+        desk.dedicated = self.dedication.present();
+        (desk.looks, desk.calls_in_a_row) = (0, 0);
+        None
+    }
+
+    /// A call has come in by the address's own socket.
+    #[inline]
+    fn count_in_a_row(&self, desk: &mut Desk, peer: udp::Peer) {
+        if desk.latest != Some(peer.addr()) {
+            (desk.latest, desk.calls_in_a_row) = (Some(peer.addr()), 0);
+        }
+        desk.calls_in_a_row += 1;
+        if self.dedication.is_earned(desk.calls_in_a_row) {
+            desk.calls_in_a_row = 0;
+            self.dedication.dedicate(&self.socket, peer);
+        }
     }
 }
 

@@ -6,20 +6,19 @@ use crate::stub::{Exported, Unserved};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 use stoop_marshal::{EncodeError, Reader, Writer};
 use stoop_wire::{FailureCode, HEADER_LEN, RefusalCode};
 
 /// The interfaces of a server and how long their procedures take.
 pub(super) struct Exports {
     pub(super) all: Vec<Arc<dyn Exported>>,
-    /// For each procedure the mean of the last few times, in nanoseconds.
+    /// For each procedure how long it took of late, in nanoseconds; see [`took`](Self::took).
     times: Vec<Vec<AtomicU32>>,
 }
 
 /// A procedure that takes longer is not run by whoever should receive: passing the role on wakes another thread, which
 /// costs tens of microseconds.
-const LONG: Duration = Duration::from_micros(200);
+const LONG_NANOS: u64 = 200_000;
 
 /// What became of a call.
 pub(super) enum Outcome {
@@ -57,7 +56,7 @@ impl Exports {
 
     #[inline]
     pub(super) fn takes_long(&self, interface: u16, procedure: u16) -> bool {
-        u128::from(self.time(interface, procedure).load(Ordering::Relaxed)) > LONG.as_nanos()
+        u64::from(self.time(interface, procedure).load(Ordering::Relaxed)) > LONG_NANOS
     }
 
     #[inline]
@@ -65,14 +64,15 @@ impl Exports {
         &self.times[usize::from(interface)][usize::from(procedure)]
     }
 
-    /// Remembers how long a procedure took.
+    /// Remembers how long a procedure took. One that took long once may have been kept from running: it counts as long
+    /// when it has been so twice in a row, and as short as soon as it was.
     #[inline]
     pub(super) fn took(&self, interface: u16, procedure: u16, nanos: u64) {
         let time = self.time(interface, procedure);
-        let newest = u32::try_from(nanos).unwrap_or(u32::MAX);
+        let newest = nanos.min(4 * LONG_NANOS) as u32;
         let mean = time.load(Ordering::Relaxed);
         // A lost update loses one sample of many.
-        time.store(mean - mean / 4 + newest / 4, Ordering::Relaxed);
+        time.store(if newest < mean { newest } else { mean + (newest - mean) / 4 }, Ordering::Relaxed);
     }
 
     /// Runs a procedure on `arguments`; its result is left in `packet`, behind the header.

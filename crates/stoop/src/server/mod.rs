@@ -2,6 +2,7 @@
 
 mod crew;
 mod datagram;
+mod dedicated;
 mod dispatch;
 mod stream;
 
@@ -319,6 +320,8 @@ pub struct ServerCounters {
     pub malformed: u64,
     /// Bindings at this moment.
     pub bindings: u64,
+    /// Times that a caller which had a UDP address to itself was given a socket of its own there.
+    pub dedicated: u64,
 }
 
 impl ServerCounters {
@@ -328,5 +331,6 @@ impl ServerCounters {
         self.refused += other.refused;
         self.malformed += other.malformed;
         self.bindings += other.bindings;
+        self.dedicated += other.dedicated;
     }
 }

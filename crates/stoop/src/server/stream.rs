@@ -155,6 +155,7 @@ impl StreamEndpoint {
             refused: self.counts.refused.load(Ordering::Relaxed),
             malformed: self.counts.malformed.load(Ordering::Relaxed),
             bindings: self.counts.bindings.load(Ordering::Relaxed),
+            dedicated: 0,
         }
     }
 
