@@ -24,6 +24,13 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+/// A silent TCP peer is asked whether it is there after this long,
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+/// and then at this interval,
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// and is given up when it has left so many questions unanswered.
+const KEEPALIVE_COUNT: u32 = 6;
+
 /// A connected byte stream.
 ///
 /// One thread at a time should receive, and one at a time send: the limits are the socket's, and two
@@ -93,6 +100,12 @@ impl Stream {
         if tcp {
             // With Nagle's algorithm a message in two parts waits 40 ms for the peer's acknowledgement.
             sockopt::set_tcp_nodelay(&socket, true)?;
+            // A peer whose machine is gone says no goodbye: without this it would be waited for, and keep its
+            // connection's place at a server, for ever.
+            sockopt::set_socket_keepalive(&socket, true)?;
+            sockopt::set_tcp_keepidle(&socket, KEEPALIVE_IDLE)?;
+            sockopt::set_tcp_keepintvl(&socket, KEEPALIVE_INTERVAL)?;
+            sockopt::set_tcp_keepcnt(&socket, KEEPALIVE_COUNT)?;
         }
         Ok(Self { socket, limit: TimeLimit::unset() })
     }

@@ -193,11 +193,12 @@ impl ServerSocket {
             return Err(io::ErrorKind::AddrNotAvailable.into());
         }
         let socket = datagram_socket(&own)?;
-        sockopt::set_socket_reuseaddr(&socket, true)?;
-        // Both must allow it, and this one only for as long as it takes: else any process could share the port.
-        sockopt::set_socket_reuseaddr(&self.socket, true)?;
+        // Both must allow it, and this one only for as long as it takes. Not SO_REUSEADDR: that would admit sockets of
+        // other users in that moment.
+        sockopt::set_socket_reuseport(&socket, true)?;
+        sockopt::set_socket_reuseport(&self.socket, true)?;
         let bound = rustix::net::bind(&socket, &own);
-        sockopt::set_socket_reuseaddr(&self.socket, false)?;
+        sockopt::set_socket_reuseport(&self.socket, false)?;
         bound?;
         rustix::net::connect(&socket, &peer.addr)?;
         Ok(CallerSocket::connected(socket))
