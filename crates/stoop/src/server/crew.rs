@@ -47,9 +47,20 @@ pub(super) trait Endpoint: Send + Sync + 'static {
     /// Does what is due.
     fn handle_timeout(&self, now_ns: u64);
 
+    /// Gets to know the housekeeper, before anything is received.
+    fn introduce(&self, housekeeper: &Arc<Housekeeper>) {
+        let _ = housekeeper;
+    }
+
     /// Called by the housekeeper at each of its looks; `quiet` when it is about to go to sleep.
     fn look_after(&self, quiet: bool) {
         let _ = quiet;
+    }
+
+    /// Whether there is something that needs the housekeeper's looks even though no call is running. Whoever brings that
+    /// about rouses the housekeeper afterwards.
+    fn needs_looks(&self) -> bool {
+        false
     }
 
     /// Wakes whoever is blocked in [`receive`](Self::receive), for good.
@@ -82,11 +93,14 @@ pub(super) struct Crew<E: Endpoint> {
     workers: AtomicUsize,
     threads: Mutex<Vec<JoinHandle<()>>>,
     stopping: AtomicBool,
-    housekeeper: Housekeeper,
+    housekeeper: Arc<Housekeeper>,
+    /// Held by the housekeeper while it receives and queues what it has received.
+    keeping: Mutex<()>,
 }
 
-#[derive(Default)]
-struct Housekeeper {
+/// Who looks after the endpoint while calls run, and sleeps meanwhile.
+#[derive(Debug, Default)]
+pub(super) struct Housekeeper {
     thread: OnceLock<Thread>,
     asleep: AtomicBool,
 }
@@ -95,7 +109,7 @@ impl Housekeeper {
     /// Wakes it, if it sleeps. Pairs with the check in `Crew::fall_asleep`: both sides write before they read, so one
     /// of them sees the other.
     #[inline]
-    fn rouse(&self) {
+    pub(super) fn rouse(&self) {
         if self.asleep.load(Ordering::SeqCst) {
             self.wake();
         }
@@ -187,8 +201,10 @@ impl<E: Endpoint> Crew<E> {
             workers: AtomicUsize::new(0),
             threads: Mutex::default(),
             stopping: AtomicBool::new(false),
-            housekeeper: Housekeeper::default(),
+            housekeeper: Arc::default(),
+            keeping: Mutex::new(()),
         });
+        crew.endpoint.introduce(&crew.housekeeper);
         let keeper = Arc::clone(&crew);
         let thread = thread::Builder::new().name("stoop-keeper".into()).spawn(move || keeper.keep_house())?;
         let _ = crew.housekeeper.thread.set(thread.thread().clone());
@@ -204,7 +220,11 @@ impl<E: Endpoint> Crew<E> {
 
     /// Starts a worker, which holds the role from its beginning.
     fn hire(self: &Arc<Self>) -> std::io::Result<()> {
-        self.workers.fetch_add(1, Ordering::Relaxed);
+        let one_more = |workers: usize| (workers < self.bounds.workers).then_some(workers + 1);
+        if self.workers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
+            // The holder and the housekeeper have found room for one at the same time.
+            return Err(std::io::ErrorKind::QuotaExceeded.into());
+        }
         let crew = Arc::clone(self);
         let started = thread::Builder::new().name("stoop-worker".into()).spawn(move || crew.work());
         match started {
@@ -245,13 +265,13 @@ impl<E: Endpoint> Crew<E> {
 
     /// A worker's life. It begins with the role.
     fn work(self: &Arc<Self>) {
+        let mut place = Workplace { crew: self, holds_role: true };
         let mut desk = self.endpoint.desk();
-        let mut holds_role = true;
         while !self.is_stopping() {
-            if !holds_role {
+            if !place.holds_role {
                 match self.rest() {
-                    RECEIVE => holds_role = true,
-                    HELP => holds_role = self.help_out(&mut desk),
+                    RECEIVE => place.holds_role = true,
+                    HELP => place.holds_role = self.help_out(&mut desk),
                     _ => break,
                 }
                 continue;
@@ -261,16 +281,18 @@ impl<E: Endpoint> Crew<E> {
                 queued => queued,
             };
             if let Some(call) = call {
-                holds_role = self.serve(&mut desk, call);
+                // Whoever is away in a procedure need not give the role back: it is taken.
+                place.holds_role = false;
+                place.holds_role = self.serve(&mut desk, call);
             }
         }
-        self.workers.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Runs a call and what waits for it. Returns whether the worker still holds the role, or holds it again.
     #[inline]
     fn serve(self: &Arc<Self>, desk: &mut E::Desk, call: E::Call) -> bool {
         if self.endpoint.takes_long(&call) && self.pass_on() {
+            self.housekeeper.rouse();
             self.run_with_next(desk, call);
             return self.help_out(desk);
         }
@@ -295,7 +317,13 @@ impl<E: Endpoint> Crew<E> {
             self.run_with_next(desk, call);
         }
         let word = self.role.word();
-        word & STATE == KEPT && self.role.turn(word, HELD)
+        let takes_role = word & STATE == KEPT && self.role.turn(word, HELD);
+        if takes_role {
+            // What the housekeeper has received is in the queue when this worker looks there: nobody would see to it
+            // while this worker waits for the next call.
+            drop(locked(&self.keeping));
+        }
+        takes_role
     }
 
     #[inline]
@@ -410,37 +438,46 @@ impl<E: Endpoint> Crew<E> {
 
     /// Receives in place of the workers, which are all busy: what is a call waits for one of them or is refused.
     fn keep_calls(&self, desk: &mut E::Desk) {
-        while self.role.is_kept()
-            && let Some(mut call) = self.endpoint.receive(desk, false, &self.stopping)
-        {
-            self.endpoint.defer(&mut call);
-            let mut queue = locked(&self.queue);
-            if queue.len() < self.bounds.queue {
-                queue.push_back(call);
-                self.queued.fetch_add(1, Ordering::SeqCst);
-                drop(queue);
-                // A worker may have taken the role, found the queue empty and gone to receive; others may rest.
-                if !self.role.is_kept()
-                    && let Some(rester) = self.choose()
-                {
-                    rester.order(HELP);
-                }
-                continue;
+        loop {
+            // Pairs with `help_out`: whoever takes the role waits until what was received is queued.
+            let keeping = locked(&self.keeping);
+            if !self.role.is_kept() {
+                return;
             }
-            drop(queue);
-            let mut refused = Some(call);
+            let Some(mut call) = self.endpoint.receive(desk, false, &self.stopping) else { return };
+            self.endpoint.defer(&mut call);
+            let refused = self.enqueue(call);
+            drop(keeping);
+            if refused.is_none()
+                && let Some(rester) = self.choose()
+            {
+                // It has come to rest just now.
+                rester.order(HELP);
+            }
+            let mut refused = refused;
             while let Some(call) = refused {
                 refused = self.endpoint.refuse(call, RefusalCode::Overloaded);
             }
         }
     }
 
-    /// Sleeps until a call arrives or a timeout is due. (The timeout of a binding that was made meanwhile and never
-    /// used is seen with the next call.)
+    /// Lets a call wait for a worker. Returns it if too many wait already.
+    fn enqueue(&self, call: E::Call) -> Option<E::Call> {
+        let mut queue = locked(&self.queue);
+        if queue.len() >= self.bounds.queue {
+            return Some(call);
+        }
+        queue.push_back(call);
+        self.queued.fetch_add(1, Ordering::SeqCst);
+        None
+    }
+
+    /// Sleeps until it is roused or a timeout is due.
     fn fall_asleep(&self) {
         self.housekeeper.asleep.store(true, Ordering::SeqCst);
-        // Pairs with the swap in `Role::leave`, after which `asleep` is read.
-        let nothing_to_do = self.role.word() & STATE == HELD && !self.is_stopping();
+        // Pairs with the swap in `Role::leave` and with what endpoints store before they rouse.
+        let nothing_to_do =
+            self.role.word() & STATE == HELD && !self.is_stopping() && !self.endpoint.needs_looks();
         if nothing_to_do {
             let due = self.endpoint.next_timeout_ns().saturating_sub(clock::now_ns());
             if due > 0 {
@@ -448,6 +485,26 @@ impl<E: Endpoint> Crew<E> {
             }
         }
         self.housekeeper.asleep.store(false, Ordering::SeqCst);
+    }
+}
+
+/// A worker at work. When it leaves, the crew may have another; if it leaves by a panic, which is our own mistake and
+/// never a procedure's, its role goes to the housekeeper, and so to another worker.
+struct Workplace<'a, E: Endpoint> {
+    crew: &'a Crew<E>,
+    holds_role: bool,
+}
+
+impl<E: Endpoint> Drop for Workplace<'_, E> {
+    fn drop(&mut self) {
+        self.crew.workers.fetch_sub(1, Ordering::Relaxed);
+        if thread::panicking() && self.holds_role {
+            let word = self.crew.role.word();
+            if word & STATE == HELD {
+                self.crew.role.turn(word, KEPT);
+            }
+            self.crew.housekeeper.wake();
+        }
     }
 }
 

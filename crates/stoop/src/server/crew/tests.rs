@@ -22,6 +22,12 @@ struct State {
     most_running: usize,
     gate_open: bool,
     woken: bool,
+    /// Workers that wait for a call.
+    waiting: usize,
+    /// The housekeeper receives this call as the only worker comes back.
+    late: Option<u32>,
+    /// The next to receive panics.
+    breaks: bool,
 }
 
 impl Desked {
@@ -60,14 +66,29 @@ impl Endpoint for Desked {
             if stopping.load(Ordering::SeqCst) {
                 return None;
             }
+            if std::mem::take(&mut state.breaks) {
+                drop(state);
+                panic!("as the test wants");
+            }
             if let Some(call) = state.arriving.pop_front() {
                 self.changed.notify_all();
+                return Some(call);
+            }
+            if !patient && let Some(call) = state.late.take() {
+                state.gate_open = true;
+                self.changed.notify_all();
+                // Long enough for the worker to get to its next wait, if nothing keeps it from there.
+                let limit = Duration::from_millis(200);
+                drop(self.changed.wait_timeout_while(state, limit, |state| state.waiting == 0).unwrap());
                 return Some(call);
             }
             if !patient || state.woken {
                 return None;
             }
+            state.waiting += 1;
+            self.changed.notify_all();
             state = self.changed.wait(state).unwrap();
+            state.waiting -= 1;
         }
     }
 
@@ -210,4 +231,25 @@ fn stopping_waits_for_what_runs() {
     crew.endpoint.open_gate();
     stopper.join().unwrap();
     assert_eq!(locked(&crew.endpoint.state).ended.len(), 3);
+}
+
+#[test]
+fn a_call_that_the_housekeeper_received_is_run_by_the_worker_that_takes_the_role_at_that_moment() {
+    let crew = crew(Desked::new(|endpoint, _| endpoint.pass_gate(), |_| false), 1, 8);
+    drop(crew.endpoint.await_state(|state| state.waiting == 1));
+    locked(&crew.endpoint.state).late = Some(1);
+    crew.endpoint.bring([0]);
+    drop(crew.endpoint.await_state(|state| state.ended.len() == 2));
+    crew.stop();
+}
+
+#[test]
+fn a_receiver_that_breaks_down_is_replaced() {
+    let crew = crew(Desked::new(|_, _| (), |_| false), 1, 8);
+    drop(crew.endpoint.await_state(|state| state.waiting == 1));
+    locked(&crew.endpoint.state).breaks = true;
+    crew.endpoint.changed.notify_all();
+    crew.endpoint.bring(0..8);
+    drop(crew.endpoint.await_state(|state| state.ended.len() == 8));
+    crew.stop();
 }
