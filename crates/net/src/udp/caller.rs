@@ -137,13 +137,14 @@ impl CallerSocket {
     ///
     /// # Errors
     ///
-    /// None in practice.
+    /// The address is no longer this machine's: then the socket goes on hearing its peer until it is dropped.
     pub fn retire(&self) -> io::Result<()> {
         // Closing would do, but another thread may hold the socket for long. Connected to itself, it matches nothing
         // that arrives.
-        rustix::net::connect(&self.socket, &self.local_addr()?)?;
+        let connected = self.local_addr().and_then(|own| Ok(rustix::net::connect(&self.socket, &own)?));
+        // Whoever waits there is woken in any case.
         match rustix::net::shutdown(&self.socket, Shutdown::Read) {
-            Ok(()) | Err(Errno::NOTCONN) => Ok(()),
+            Ok(()) | Err(Errno::NOTCONN) => connected,
             Err(error) => Err(error.into()),
         }
     }

@@ -1,13 +1,13 @@
 //! Calls that arrive over UDP.
 
 use super::ServerCounters;
-use super::crew::Endpoint;
+use super::crew::{Endpoint, Housekeeper};
 use super::dedicated::{Dedicated, Dedication, LOOKS, Reason};
 use super::dispatch::{Exports, Outcome, Terms};
 use crate::context::Caller;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use stoop_exchange::Instant;
 use stoop_exchange::server::{Arrival, Assignment, Limits, Next, Peer, Server};
 use stoop_net::clock;
@@ -29,6 +29,7 @@ pub(super) struct DatagramEndpoint {
     waiting: Waiting,
     spinners_max: u32,
     dedication: Dedication,
+    housekeeper: OnceLock<Arc<Housekeeper>>,
 }
 
 /// A peer as the exchange sees it.
@@ -55,8 +56,8 @@ pub(super) struct DatagramCall {
     packet: Vec<u8>,
     /// It did not run as soon as it arrived.
     deferred: bool,
-    /// It came in by the dedicated socket, and its answer can go out there.
-    dedicated: bool,
+    /// It came in by the dedicated socket of so many changes, and its answer can go out there as long as that is the one.
+    dedicated: Option<u64>,
 }
 
 /// A worker's buffers and way of waiting.
@@ -81,8 +82,8 @@ pub(super) struct Desk {
 
 /// What a look at the sockets brought.
 enum Seen {
-    /// So many bytes, in the desk's packet, of that peer; `true` from the dedicated socket.
-    Packet(usize, udp::Peer, bool),
+    /// So many bytes, in the desk's packet, of that peer; from the dedicated socket of so many changes, if from one.
+    Packet(usize, udp::Peer, Option<u64>),
     /// Nothing, or nothing that counts.
     Nothing,
 }
@@ -107,6 +108,7 @@ impl DatagramEndpoint {
             waiting,
             spinners_max: Company::of(&own, &own).waiting_max,
             dedication: Dedication::default(),
+            housekeeper: OnceLock::new(),
         }
     }
 
@@ -122,7 +124,13 @@ impl DatagramEndpoint {
 
     /// Takes a datagram; returns the call that it brings.
     #[inline]
-    fn take(&self, desk: &mut Desk, len: usize, peer: udp::Peer, dedicated: bool) -> Option<DatagramCall> {
+    fn take(
+        &self,
+        desk: &mut Desk,
+        len: usize,
+        peer: udp::Peer,
+        dedicated: Option<u64>,
+    ) -> Option<DatagramCall> {
         let peer = From(peer);
         let now = Instant::from_nanos(desk.clock_ns);
         let mut exchange = self.exchange();
@@ -134,8 +142,12 @@ impl DatagramEndpoint {
             }
             Arrival::Reply => {
                 let next = exchange.next_timeout().as_nanos();
+                let sooner = self.next_timeout_ns.swap(next, Ordering::SeqCst) > next;
                 drop(exchange);
-                self.next_timeout_ns.store(next, Ordering::Release);
+                if sooner {
+                    // The first binding: it may never be used, and nobody else would look at it.
+                    self.rouse_housekeeper();
+                }
                 self.send(&desk.reply, &peer);
                 None
             }
@@ -153,7 +165,7 @@ impl DatagramEndpoint {
         match next {
             Next::Nothing => None,
             Next::Run(assignment, packet) => {
-                Some(DatagramCall { assignment, packet: packet.into_vec(), deferred: true, dedicated: false })
+                Some(DatagramCall { assignment, packet: packet.into_vec(), deferred: true, dedicated: None })
             }
             Next::Reply(peer, packet) => {
                 self.send(&packet, &peer);
@@ -189,7 +201,7 @@ impl DatagramEndpoint {
         };
         match &desk.dedicated {
             // Not sent is like lost.
-            Some(own) if *dedicated && desk.changes == self.dedication.changes() => {
+            Some(own) if *dedicated == Some(desk.changes) && desk.changes == self.dedication.changes() => {
                 drop(own.socket.send(answer));
             }
             _ => self.send(answer, &peer),
@@ -267,7 +279,7 @@ impl Endpoint for DatagramEndpoint {
                 if let Some(call) = self.take(desk, len, peer, dedicated) {
                     desk.wait.arrived(desk.clock_ns);
                     desk.keep_company(call.assignment.together, self.spinners_max);
-                    if !dedicated && patient {
+                    if dedicated.is_none() && patient {
                         self.count_in_a_row(desk, peer);
                     }
                     return Some(call);
@@ -312,13 +324,23 @@ impl Endpoint for DatagramEndpoint {
     }
 
     fn next_timeout_ns(&self) -> u64 {
-        self.next_timeout_ns.load(Ordering::Acquire)
+        self.next_timeout_ns.load(Ordering::SeqCst)
     }
 
     fn handle_timeout(&self, now_ns: u64) {
         let mut exchange = self.exchange();
         exchange.handle_timeout(Instant::from_nanos(now_ns));
         self.next_timeout_ns.store(exchange.next_timeout().as_nanos(), Ordering::Release);
+    }
+
+    fn introduce(&self, housekeeper: &Arc<Housekeeper>) {
+        // Introduced once.
+        let _ = self.housekeeper.set(Arc::clone(housekeeper));
+    }
+
+    fn needs_looks(&self) -> bool {
+        // Whoever waits at the dedicated socket does not hear the others.
+        self.dedication.is_there()
     }
 
     fn look_after(&self, quiet: bool) {
@@ -340,6 +362,13 @@ impl Endpoint for DatagramEndpoint {
 }
 
 impl DatagramEndpoint {
+    #[cold]
+    fn rouse_housekeeper(&self) {
+        if let Some(housekeeper) = self.housekeeper.get() {
+            housekeeper.rouse();
+        }
+    }
+
     /// Looks at the socket where something is likely, and now and then at the other.
     #[inline]
     fn look(&self, desk: &mut Desk, patience: Patience) -> Seen {
@@ -368,7 +397,7 @@ impl DatagramEndpoint {
             Ok(CallerArrival::Datagram(0) | CallerArrival::Nothing | CallerArrival::TooLarge(_)) => {
                 Seen::Nothing
             }
-            Ok(CallerArrival::Datagram(len)) => Seen::Packet(len, dedicated.peer, true),
+            Ok(CallerArrival::Datagram(len)) => Seen::Packet(len, dedicated.peer, Some(desk.changes)),
             // The caller has gone.
             Ok(CallerArrival::Refused) | Err(_) => {
                 self.dedication.give_up(Reason::Quiet);
@@ -380,7 +409,7 @@ impl DatagramEndpoint {
     #[inline]
     fn look_at_own(&self, packet: &mut [u8], patience: Patience) -> Seen {
         match self.socket.recv(packet, patience) {
-            Ok(ServerArrival::Datagram { len, peer }) => Seen::Packet(len, peer, false),
+            Ok(ServerArrival::Datagram { len, peer }) => Seen::Packet(len, peer, None),
             // No packet of ours is so long.
             Ok(ServerArrival::TooLarge { .. } | ServerArrival::Nothing | ServerArrival::WokenUp) | Err(_) => {
                 Seen::Nothing
@@ -394,7 +423,7 @@ impl DatagramEndpoint {
         if let Some(old) = &desk.dedicated
             && let Ok(CallerArrival::Datagram(len @ 1..)) = old.socket.recv(&mut desk.packet)
         {
-            return Some(Seen::Packet(len, old.peer, true));
+            return Some(Seen::Packet(len, old.peer, None));
         }
         desk.changes = self.dedication.changes();
         desk.dedicated = self.dedication.present();
@@ -412,6 +441,7 @@ impl DatagramEndpoint {
         if self.dedication.is_earned(desk.calls_in_a_row) {
             desk.calls_in_a_row = 0;
             self.dedication.dedicate(&self.socket, peer);
+            self.rouse_housekeeper();
         }
     }
 }

@@ -6,6 +6,7 @@
 //! kernel's own direct wake-up (F10). The address's own socket is looked at from time to time; as soon as somebody
 //! else has called, or when all is quiet, the dedicated socket is given up, and everything is as before.
 
+use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use stoop_net::udp::{CallerArrival, CallerSocket, Peer, ServerSocket};
@@ -57,7 +58,8 @@ impl Dedication {
     /// Differs from what it was before when the dedicated socket is another, or gone.
     #[inline]
     pub(super) fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Acquire)
+        // Looked at by the housekeeper before it goes to sleep.
+        self.changes.load(Ordering::SeqCst)
     }
 
     /// Whether there is a dedicated socket.
@@ -89,12 +91,10 @@ impl Dedication {
         if present.is_some() {
             return;
         }
-        match own.connected_to(&peer) {
+        match own.connected_to(&peer).and_then(emptied) {
             Ok(socket) => {
-                // What came while it was not yet connected may be anybody's. It is lost, and will be sent again.
-                while matches!(socket.recv(&mut [0; 1]), Ok(arrival) if arrival != CallerArrival::Nothing) {}
                 *present = Some(Arc::new(Dedicated { socket, peer }));
-                self.changes.fetch_add(1, Ordering::AcqRel);
+                self.changes.fetch_add(1, Ordering::SeqCst);
             }
             // It works without; let us not ask again soon.
             Err(_) => self.calls_in_a_row.store(CALLS_IN_A_ROW_MAX, Ordering::Relaxed),
@@ -107,13 +107,19 @@ impl Dedication {
     pub(super) fn give_up(&self, why: Reason) {
         let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(dedicated) = present.take() else { return };
-        self.changes.fetch_add(1, Ordering::AcqRel);
+        self.changes.fetch_add(1, Ordering::SeqCst);
         let calls = match why {
             Reason::Others => (2 * self.calls_in_a_row.load(Ordering::Relaxed)).min(CALLS_IN_A_ROW_MAX),
             Reason::Quiet => CALLS_IN_A_ROW,
         };
         self.calls_in_a_row.store(calls, Ordering::Relaxed);
-        // Cannot fail on a connected socket.
+        // Fails when the address has gone, and then nobody calls there.
         let _ = dedicated.socket.retire();
     }
+}
+
+/// What came while the socket was not yet connected may be anybody's. It is lost, and will be sent again.
+fn emptied(socket: CallerSocket) -> io::Result<CallerSocket> {
+    while socket.recv(&mut [0; 1])? != CallerArrival::Nothing {}
+    Ok(socket)
 }
