@@ -90,7 +90,8 @@ impl Binding {
         format!("{}: {}", self.uri, self.transport.describe())
     }
 
-    /// What this binding's calls have seen so far. A `local:` binding counts nothing: it would cost more than the call.
+    /// What this binding's calls have seen so far, those that have ended; it does not wait for the others. A `local:`
+    /// binding counts nothing: it would cost more than the call.
     pub fn counters(&self) -> CallCounters {
         self.transport.counters()
     }
@@ -123,7 +124,18 @@ pub struct CallCounters {
 }
 
 impl CallCounters {
-    pub(crate) fn add(&mut self, lane: stoop_exchange::caller::Counters) {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.fast += other.fast;
+        self.retransmissions += other.retransmissions;
+        self.probes += other.probes;
+        self.ignored += other.ignored;
+        self.spun += other.spun;
+        self.slept += other.slept;
+    }
+
+    #[inline]
+    pub(crate) fn add_lane(&mut self, lane: stoop_exchange::caller::Counters) {
         self.calls += lane.calls;
         self.fast += lane.fast;
         self.retransmissions += lane.retransmissions;
@@ -131,6 +143,7 @@ impl CallCounters {
         self.ignored += lane.ignored;
     }
 
+    #[inline]
     pub(crate) fn add_waits(&mut self, waits: stoop_net::waiting::WaitCounts) {
         self.spun += waits.spun;
         self.slept += waits.slept + waits.spun_then_slept;

@@ -1,7 +1,7 @@
 //! A caller that has a UDP address to itself, and those who come after it.
 
 use std::time::{Duration, Instant};
-use stoop::Server;
+use stoop::{Server, Waiting};
 
 #[stoop::interface]
 trait Works {
@@ -23,8 +23,8 @@ impl Works for Mill {
 
 /// Calls until the server gives the caller a socket of its own, but not for ever: a machine may be too busy for that.
 fn serve_alone(micros: u64) -> (stoop::RunningServer, WorksClient) {
-    let server =
-        Server::new().export(WorksServer::new(Mill)).listen("udp://127.0.0.1:0").unwrap().start().unwrap();
+    let server = Server::new().waiting(Waiting::Block).export(WorksServer::new(Mill));
+    let server = server.listen("udp://127.0.0.1:0").unwrap().start().unwrap();
     let client = WorksClient::bind(&server.uris()[0]).unwrap();
     for _ in 0..2000 {
         assert_eq!(client.work(micros).unwrap(), micros);

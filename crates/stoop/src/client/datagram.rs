@@ -1,6 +1,6 @@
 //! Calls over UDP: each lane has a socket of its own, so that the kernel itself wakes the right thread (F10).
 
-use super::lanes::{self, Lanes};
+use super::lanes::{self, Counted, Lanes};
 use crate::bind::{BindOptions, CallCounters};
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, Failure, Refusal, RefusalCode, SendError, UnknownCause};
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stoop_exchange::binder::{BindStep, Binder, Bound};
 use stoop_exchange::caller::{self, Due, Heard, Lost};
@@ -31,8 +31,6 @@ pub(crate) struct DatagramBinding {
     /// The present session's number: lanes of an earlier one renew themselves.
     generation: AtomicU64,
     lanes: Lanes<DatagramLane>,
-    /// What lanes of earlier sessions and retired lanes have seen.
-    past: Mutex<CallCounters>,
 }
 
 /// A binding as the server has granted it once.
@@ -70,6 +68,8 @@ pub(crate) struct DatagramLane {
     result_len: usize,
     wait: Wait,
     crowd: Member<'static>,
+    /// What this thread's lanes of earlier sessions, and retired ones, have seen.
+    past: CallCounters,
 }
 
 /// A lane held by a call.
@@ -111,7 +111,6 @@ impl DatagramBinding {
                         generation: AtomicU64::new(session.generation),
                         session: Mutex::new(Arc::new(session)),
                         lanes: Lanes::default(),
-                        past: Mutex::default(),
                     };
                     binding.make_lane(&mut binding.lanes.hold(), socket);
                     return Ok(binding);
@@ -136,12 +135,7 @@ impl DatagramBinding {
     }
 
     pub(super) fn counters(&self) -> CallCounters {
-        let mut sum = *self.past.lock().unwrap_or_else(PoisonError::into_inner);
-        self.lanes.for_each(|lane| {
-            sum.add(lane.exchange.counters());
-            sum.add_waits(lane.wait.counts());
-        });
-        sum
+        self.lanes.counters()
     }
 
     fn present(&self) -> Arc<Session> {
@@ -165,9 +159,10 @@ impl DatagramBinding {
     fn renew(&self, place: &mut Option<DatagramLane>) -> Result<(), CallError> {
         match place {
             Some(lane) => {
-                self.remember(&lane.exchange);
+                lane.past.add_lane(lane.exchange.counters());
                 lane.session = self.present();
                 lane.exchange = lane.session.lane(&self.options);
+                lane.wait.set_company(lane.session.company);
             }
             None => {
                 let socket =
@@ -189,11 +184,8 @@ impl DatagramBinding {
             result: vec![0; MAX_DATAGRAM],
             result_len: 0,
             crowd: Crowd::of_this_process().member(),
+            past: CallCounters::default(),
         });
-    }
-
-    fn remember(&self, lane: &caller::Lane) {
-        self.past.lock().unwrap_or_else(PoisonError::into_inner).add(lane.counters());
     }
 
     /// Binds again, unless another thread has done so since `lost` was found to be unknown to the server.
@@ -213,7 +205,7 @@ impl Drop for DatagramBinding {
     /// Tells the server, so that it need not find out by silence. If the packet is lost, it will.
     fn drop(&mut self) {
         let unbind = Header::bare(Kind::Unbind, self.present().bound.binding, LaneId(0), CallNumber::ZERO);
-        if let Some(lane) = self.lanes.hold().as_ref() {
+        if let Some(lane) = self.lanes.any() {
             // The server may be gone already; then there is nobody to tell.
             let _ = lane.socket.send(&unbind.to_bytes());
         }
@@ -223,7 +215,25 @@ impl Drop for DatagramBinding {
 impl Session {
     /// A lane that no thread uses: new, or well rested.
     fn lane(&self, options: &BindOptions) -> caller::Lane {
-        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        self.lane_of(&mut self.numbers(), options)
+    }
+
+    /// Lets a lane rest, and gives its thread another.
+    fn give_another(&self, lane: &mut caller::Lane, options: &BindOptions) {
+        let mut numbers = self.numbers();
+        // The server allows no more, and all are in use: it stays with this one.
+        if numbers.next >= MOST_LANES && numbers.resting.is_empty() {
+            return;
+        }
+        let other = self.lane_of(&mut numbers, options);
+        numbers.resting.push_back((now(), std::mem::replace(lane, other)));
+    }
+
+    fn numbers(&self) -> MutexGuard<'_, LaneNumbers> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lane_of(&self, numbers: &mut LaneNumbers, options: &BindOptions) -> caller::Lane {
         let rested = numbers.resting.front().is_some_and(|(since, _)| now().since(*since) >= REST);
         if (rested || numbers.next >= MOST_LANES)
             && let Some((_, lane)) = numbers.resting.pop_front()
@@ -372,9 +382,10 @@ impl Held<'_> {
             1 => 0,
             _ => stoop_net::clock::asleep_ns().saturating_sub(lost.asleep_ns),
         };
+        // The old binding was gone by now, however long a new one takes.
+        let refused = now() + Duration::from_nanos(slept);
         let Ok(session) = self.binding.rebind(&lost, deadline) else { return Err(self.forgotten(begun)) };
-        let since = now() + Duration::from_nanos(slept);
-        let not_run = session.bound.shows_not_run(&lost.bound, sent, since, acknowledged);
+        let not_run = session.bound.shows_not_run(&lost.bound, sent, refused, acknowledged);
         if !not_run && !self.binding.interface.procedures[usize::from(procedure)].idempotent {
             return Err(self.forgotten(begun));
         }
@@ -396,12 +407,19 @@ impl Held<'_> {
     fn retire(&mut self) {
         let binding = self.binding;
         let lane = self.lane();
-        binding.remember(&lane.exchange);
-        let fresh = lane.session.lane(&binding.options);
-        let mut retired = std::mem::replace(&mut lane.exchange, fresh);
-        retired.forget_counters();
-        let mut numbers = lane.session.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        numbers.resting.push_back((now(), retired));
+        lane.past.add_lane(lane.exchange.counters());
+        lane.exchange.forget_counters();
+        lane.session.give_another(&mut lane.exchange, &binding.options);
+    }
+}
+
+impl Counted for DatagramLane {
+    #[inline]
+    fn counters(&self) -> CallCounters {
+        let mut counters = self.past;
+        counters.add_lane(self.exchange.counters());
+        counters.add_waits(self.wait.counts());
+        counters
     }
 }
 

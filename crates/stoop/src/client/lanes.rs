@@ -1,16 +1,27 @@
 //! A binding's lanes: each calling thread finds its own without waiting for another.
 //!
 //! Threads are numbered with the smallest number that is free, and each looks first at the place of its number. A
-//! place that is taken all the same (by a call inside a call, or by thread 64 + n) is passed over.
+//! place that is taken all the same (by a call inside a call, or by thread 1024 + n) is passed over.
+//!
+//! What lanes have seen is told at the end of each call, beside the lane: whoever asks for it need not wait for calls.
 
+use super::tally::Tally;
+use crate::bind::CallCounters;
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 /// Places in a row, made together when the first of them is needed.
 const ROW: usize = 64;
 /// Rows: as many places as a server allows lanes.
 const ROWS: usize = 16;
+
+/// A lane, as a place for it sees it.
+pub(crate) trait Counted {
+    /// What it has seen so far, in all the sessions in which it was.
+    fn counters(&self) -> CallCounters;
+}
 
 /// The lanes of one binding.
 pub(crate) struct Lanes<T> {
@@ -19,10 +30,63 @@ pub(crate) struct Lanes<T> {
 
 /// Apart from its neighbours by two cache lines, which processors fetch together.
 #[repr(align(128))]
-struct Place<T>(Mutex<Option<T>>);
+struct Place<T> {
+    lane: Mutex<Option<T>>,
+    /// Of the lane, as of the end of its last call.
+    tally: Tally,
+}
 
 /// A place held by the calling thread; empty until a lane is put there.
-pub(crate) type Held<'a, T> = MutexGuard<'a, Option<T>>;
+pub(crate) struct Held<'a, T: Counted> {
+    lane: MutexGuard<'a, Option<T>>,
+    tally: &'a Tally,
+}
+
+impl<T: Counted> Deref for Held<'_, T> {
+    type Target = Option<T>;
+
+    #[inline]
+    fn deref(&self) -> &Option<T> {
+        &self.lane
+    }
+}
+
+impl<T: Counted> DerefMut for Held<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Option<T> {
+        &mut self.lane
+    }
+}
+
+impl<T: Counted> Drop for Held<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(lane) = &*self.lane {
+            self.tally.set(lane.counters());
+        }
+    }
+}
+
+impl<T: Counted> Place<T> {
+    const EMPTY: Self = Self { lane: Mutex::new(None), tally: Tally::ZERO };
+
+    #[inline]
+    fn try_hold(&self) -> Option<Held<'_, T>> {
+        match self.lane.try_lock() {
+            Ok(lane) => Some(Held { lane, tally: &self.tally }),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                Some(Held { lane: poisoned.into_inner(), tally: &self.tally })
+            }
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    #[cold]
+    fn wait(&self) -> Held<'_, T> {
+        let lane = self.lane.lock().unwrap_or_else(PoisonError::into_inner);
+        Held { lane, tally: &self.tally }
+    }
+}
 
 impl<T> Default for Lanes<T> {
     fn default() -> Self {
@@ -30,42 +94,44 @@ impl<T> Default for Lanes<T> {
     }
 }
 
-impl<T> Lanes<T> {
+impl<T: Counted> Lanes<T> {
     /// The calling thread's place, or another if a call of this thread holds that already. Waits only when all 1024
     /// are held.
     #[inline]
     pub(crate) fn hold(&self) -> Held<'_, T> {
         let number = thread_number();
         let own = &self.row(number / ROW % ROWS)[number % ROW];
-        match own.0.try_lock() {
-            Ok(held) => held,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => self.hold_another(own),
+        match own.try_hold() {
+            Some(held) => held,
+            None => self.hold_another(own),
         }
     }
 
     #[cold]
     fn hold_another<'a>(&'a self, own: &'a Place<T>) -> Held<'a, T> {
         let mut places = (0..ROWS).flat_map(|row| self.row(row).iter());
-        let free = places.find_map(|place| match place.0.try_lock() {
-            Ok(held) => Some(held),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        });
-        free.unwrap_or_else(|| own.0.lock().unwrap_or_else(PoisonError::into_inner))
+        places.find_map(Place::try_hold).unwrap_or_else(|| own.wait())
     }
 
     #[inline]
     fn row(&self, row: usize) -> &[Place<T>; ROW] {
-        self.rows[row].get_or_init(|| Box::new([const { Place(Mutex::new(None)) }; ROW]))
+        self.rows[row].get_or_init(|| Box::new([const { Place::EMPTY }; ROW]))
     }
 
-    /// Visits every lane that is there, waiting for those that are in a call.
-    pub(crate) fn for_each(&self, mut visit: impl FnMut(&mut T)) {
+    /// What all lanes have seen, each as of the end of its last call. Waits for nobody.
+    pub(crate) fn counters(&self) -> CallCounters {
+        let mut sum = CallCounters::default();
         for place in self.rows.iter().filter_map(OnceLock::get).flat_map(|row| row.iter()) {
-            let mut held = place.0.lock().unwrap_or_else(PoisonError::into_inner);
-            held.iter_mut().for_each(&mut visit);
+            sum.add(place.tally.get());
         }
+        sum
+    }
+
+    /// Some lane, if there is any.
+    pub(crate) fn any(&mut self) -> Option<&mut T> {
+        let places = self.rows.iter_mut().filter_map(OnceLock::get_mut).flat_map(|row| row.iter_mut());
+        let mut lanes = places.map(|place| place.lane.get_mut().unwrap_or_else(PoisonError::into_inner));
+        lanes.find_map(Option::as_mut)
     }
 }
 
@@ -117,10 +183,28 @@ mod tests {
     use super::*;
     use std::thread;
 
+    impl Counted for usize {
+        fn counters(&self) -> CallCounters {
+            CallCounters { calls: *self as u64, ..CallCounters::default() }
+        }
+    }
+
+    #[test]
+    fn counters_wait_for_no_call() {
+        let mut lanes = Lanes::default();
+        *lanes.hold() = Some(7);
+        let mut held = lanes.hold();
+        *held = Some(8);
+        assert_eq!(lanes.counters().calls, 7);
+        drop(held);
+        assert_eq!(lanes.counters().calls, 8);
+        assert_eq!(lanes.any(), Some(&mut 8));
+    }
+
     #[test]
     fn a_thread_finds_the_lane_that_it_left() {
         let lanes = Lanes::default();
-        *lanes.hold() = Some(7);
+        *lanes.hold() = Some(7_usize);
         assert_eq!(*lanes.hold(), Some(7));
     }
 
@@ -128,7 +212,7 @@ mod tests {
     fn a_call_inside_a_call_gets_another_lane() {
         let lanes = Lanes::default();
         let mut outer = lanes.hold();
-        *outer = Some(1);
+        *outer = Some(1_usize);
         assert_eq!(*lanes.hold(), None);
     }
 

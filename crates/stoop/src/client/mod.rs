@@ -6,6 +6,7 @@
 mod datagram;
 mod lanes;
 mod stream;
+mod tally;
 
 use crate::bind::{BindOptions, Binding, CallCounters};
 use crate::context::{Caller, bounded_deadline, nanos, serving};

@@ -10,7 +10,7 @@ mod mailbox;
 mod outgoing;
 mod session;
 
-use super::lanes::{self, Lanes};
+use super::lanes::{self, Counted, Lanes};
 use crate::bind::{BindOptions, CallCounters};
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, SendError, UnknownCause};
@@ -103,12 +103,8 @@ impl StreamBinding {
     }
 
     pub(super) fn counters(&self) -> CallCounters {
-        let mut sum = CallCounters { ignored: self.present().ignored(), ..CallCounters::default() };
-        self.lanes.for_each(|lane| {
-            sum.calls += lane.calls;
-            sum.fast += lane.fast;
-            sum.add_waits(lane.wait.counts());
-        });
+        let mut sum = self.lanes.counters();
+        sum.ignored += self.present().ignored();
         sum
     }
 
@@ -145,6 +141,15 @@ impl StreamBinding {
             *present = Arc::new(connect(&plan, deadline, lost.generation + 1)?);
         }
         Ok(Arc::clone(&present))
+    }
+}
+
+impl Counted for StreamLane {
+    #[inline]
+    fn counters(&self) -> CallCounters {
+        let mut counters = CallCounters { calls: self.calls, fast: self.fast, ..CallCounters::default() };
+        counters.add_waits(self.wait.counts());
+        counters
     }
 }
 
