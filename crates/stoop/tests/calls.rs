@@ -328,11 +328,20 @@ fn an_idempotent_call_is_sent_again_to_a_restarted_server() {
 
 #[test]
 fn a_binding_released_for_silence_is_made_again_without_the_user_noticing() {
-    let (server, _gate) =
-        serve_at("udp://127.0.0.1:0", Server::new().silence_limit(Duration::from_millis(4)));
+    let limit = Duration::from_millis(4);
+    let (server, _gate) = serve_at("udp://127.0.0.1:0", Server::new().silence_limit(limit));
     let client = LabClient::bind(&server.uris()[0]).unwrap();
-    for _ in 0..5 {
-        assert_eq!(client.next(1).unwrap(), 2);
+    let mut unnoticed = 0;
+    while unnoticed < 5 {
+        match client.next(1) {
+            Ok(result) => {
+                assert_eq!(result, 2);
+                unnoticed += 1;
+            }
+            // This machine had no time for us: after so long the call could have been heard before the release.
+            Err(CallError::Unknown { waited, .. }) => assert!(waited >= limit * 7 / 8, "{waited:?}"),
+            Err(error) => panic!("{error}"),
+        }
         eventually(|| server.counters().bindings == 0);
     }
 }
