@@ -382,10 +382,9 @@ impl Held<'_> {
             1 => 0,
             _ => stoop_net::clock::asleep_ns().saturating_sub(lost.asleep_ns),
         };
-        // The old binding was gone by now, however long a new one takes.
-        let refused = now() + Duration::from_nanos(slept);
         let Ok(session) = self.binding.rebind(&lost, deadline) else { return Err(self.forgotten(begun)) };
-        let not_run = session.bound.shows_not_run(&lost.bound, sent, refused, acknowledged);
+        let since = now() + Duration::from_nanos(slept);
+        let not_run = session.bound.shows_not_run(&lost.bound, sent, since, acknowledged);
         if !not_run && !self.binding.interface.procedures[usize::from(procedure)].idempotent {
             return Err(self.forgotten(begun));
         }
