@@ -7,6 +7,7 @@
 //! and when the holder has been away too long it takes the role and gives it to another worker, up to a bound. Beyond
 //! that it keeps the role itself: it answers probes, queues calls, and refuses them when the queue is full.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -181,6 +182,11 @@ impl Rester {
     }
 }
 
+thread_local! {
+    /// The address of the crew whose worker this thread is.
+    static CREW: Cell<usize> = const { Cell::new(0) };
+}
+
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -242,6 +248,16 @@ impl<E: Endpoint> Crew<E> {
         }
     }
 
+    /// Where it is in memory, from its start to its end.
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Whether the calling thread is one of its workers.
+    pub(super) fn is_own_thread(&self) -> bool {
+        CREW.get() == self.address()
+    }
+
     fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
@@ -266,6 +282,7 @@ impl<E: Endpoint> Crew<E> {
     /// A worker's life. It begins with the role.
     fn work(self: &Arc<Self>) {
         let mut place = Workplace { crew: self, holds_role: true };
+        CREW.set(self.address());
         let mut desk = self.endpoint.desk();
         while !self.is_stopping() {
             if !place.holds_role {

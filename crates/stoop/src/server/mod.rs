@@ -15,7 +15,8 @@ use crew::{Bounds, Crew};
 use datagram::DatagramEndpoint;
 use dispatch::Exports;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 use stoop_exchange::server::Limits;
 use stoop_net::udp::{self, ServerSocket};
@@ -197,7 +198,7 @@ impl Server {
                 Door::Local(uri, name) => {
                     let listening = local::listen(&name, exports.all.clone());
                     let taken = || io::Error::from(io::ErrorKind::AddrInUse);
-                    (uri, listening.ok_or_else(taken).map(|listening| running.local.push(listening)))
+                    (uri, listening.ok_or_else(taken).map(|listening| running.local().push(listening)))
                 }
             };
             if let Err(cause) = started {
@@ -206,7 +207,8 @@ impl Server {
             }
             uris.push(uri);
         }
-        let shared = Shared { uris, running: Mutex::new(Some(running)), stopped: Condvar::new() };
+        let state = Mutex::new(State::Running(Arc::new(running)));
+        let shared = Shared { uris, state, stopped: Condvar::new() };
         Ok(RunningServer { shared: Arc::new(shared) })
     }
 
@@ -232,21 +234,38 @@ pub struct RunningServer {
 
 struct Shared {
     uris: Vec<String>,
-    running: Mutex<Option<Running>>,
+    state: Mutex<State>,
     stopped: Condvar,
+}
+
+enum State {
+    Running(Arc<Running>),
+    /// It refuses what is new, and finishes what runs.
+    Stopping(Arc<Running>),
+    Stopped,
 }
 
 #[derive(Default)]
 struct Running {
     datagram: Vec<Arc<Crew<DatagramEndpoint>>>,
     stream: Vec<Arc<Crew<StreamEndpoint>>>,
-    local: Vec<local::Listening>,
+    local: Mutex<Vec<local::Listening>>,
 }
 
 impl Running {
+    fn local(&self) -> MutexGuard<'_, Vec<local::Listening>> {
+        self.local.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the calling thread serves a call, which a stop would wait for.
+    fn is_own_thread(&self) -> bool {
+        self.datagram.iter().any(|crew| crew.is_own_thread())
+            || self.stream.iter().any(|crew| crew.is_own_thread())
+    }
+
     /// Refuses what is new, lets finish what runs, and ends all threads.
-    fn stop(mut self) {
-        self.local.clear();
+    fn stop(&self) {
+        self.local().clear();
         self.datagram.iter().for_each(|crew| crew.endpoint.shut_down());
         self.stream.iter().for_each(|crew| crew.endpoint.shut_down());
         self.datagram.iter().for_each(|crew| crew.endpoint.drain());
@@ -268,29 +287,51 @@ impl RunningServer {
         &self.shared.uris
     }
 
-    /// Shuts down: new calls are refused, calls that run are finished and answered; then it returns.
-    /// Does nothing when the server has been shut down already. A procedure must not shut down its own server and wait for it:
-    /// it would wait for itself.
+    /// Shuts down: new calls are refused, calls that run are finished and answered; then it returns. If another thread
+    /// shuts the server down already, it waits for that; if that is done, it does nothing.
+    ///
+    /// In a procedure of this server it returns at once, for that procedure is one of those to be finished; whoever
+    /// [waits](Self::wait) sees the end. (A procedure must not wait for a thread that shuts its server down: each would
+    /// wait for the other.)
+    ///
+    /// # Panics
+    /// When it is called in a procedure of this server and the system gives no thread. Then nothing is shut down.
     pub fn shut_down(&self) {
-        let running = self.shared.running.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(running) = running {
-            running.stop();
-            self.shared.stopped.notify_all();
+        let mut state = self.shared.state();
+        let is_first = matches!(*state, State::Running(_));
+        let (State::Running(running) | State::Stopping(running)) = &*state else { return };
+        let running = Arc::clone(running);
+        let is_own_thread = running.is_own_thread();
+        *state = State::Stopping(Arc::clone(&running));
+        drop(state);
+        match (is_first, is_own_thread) {
+            (true, false) => self.shared.stop(&running),
+            (true, true) => {
+                let shared = Arc::clone(&self.shared);
+                let of_thread = Arc::clone(&running);
+                let started =
+                    thread::Builder::new().name("stoop-stop".into()).spawn(move || shared.stop(&of_thread));
+                if let Err(why) = started {
+                    *self.shared.state() = State::Running(running);
+                    panic!("the server is not shut down, for the system gives no thread: {why}");
+                }
+            }
+            (false, false) => self.wait(),
+            (false, true) => {}
         }
     }
 
-    /// Waits until the server is shut down by another thread.
+    /// Waits until the server has been shut down by another thread, and all that ran has been answered.
     pub fn wait(&self) {
-        let running = self.shared.running.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.shared.stopped.wait_while(running, |running| running.is_some()));
+        let is_up = |state: &mut State| !matches!(state, State::Stopped);
+        drop(self.shared.stopped.wait_while(self.shared.state(), is_up));
     }
 
     /// What the server has seen so far, at all its addresses; zero once it is shut down. Calls to `local:` addresses
     /// are not counted.
     pub fn counters(&self) -> ServerCounters {
-        let running = self.shared.running.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sum = ServerCounters::default();
-        if let Some(running) = &*running {
+        if let State::Running(running) | State::Stopping(running) = &*self.shared.state() {
             running.datagram.iter().for_each(|crew| sum.add(crew.endpoint.counters()));
             running.stream.iter().for_each(|crew| sum.add(crew.endpoint.counters()));
         }
@@ -298,11 +339,27 @@ impl RunningServer {
     }
 }
 
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stop(&self, running: &Running) {
+        running.stop();
+        *self.state() = State::Stopped;
+        self.stopped.notify_all();
+    }
+}
+
 impl Drop for Shared {
     fn drop(&mut self) {
-        if let Some(running) = self.running.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-            running.stop();
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let State::Running(running) = std::mem::replace(state, State::Stopped) else { return };
+        if !running.is_own_thread() {
+            return running.stop();
         }
+        // The last clone was dropped in a procedure, which a stop would wait for. Without a thread it serves on.
+        let _ = thread::Builder::new().name("stoop-stop".into()).spawn(move || running.stop());
     }
 }
 

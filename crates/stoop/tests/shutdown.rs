@@ -1,0 +1,108 @@
+//! How a server ends, whoever ends it.
+
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::thread;
+use stoop::{RunningServer, Server};
+
+#[stoop::interface]
+trait Office {
+    /// Shuts its own server down.
+    fn close(&self) -> u32;
+    /// Lets go of its own server.
+    fn abandon(&self) -> u32;
+    /// Returns when the gate is opened.
+    fn wait(&self) -> u32;
+}
+
+#[derive(Clone, Default)]
+struct Clerk(Arc<Desk>);
+
+#[derive(Default)]
+struct Desk {
+    server: OnceLock<RunningServer>,
+    last: Mutex<Option<RunningServer>>,
+    /// Callers inside, and whether the gate is open.
+    gate: Mutex<(u32, bool)>,
+    changed: Condvar,
+}
+
+impl Clerk {
+    fn open(&self) {
+        self.0.gate.lock().unwrap().1 = true;
+        self.0.changed.notify_all();
+    }
+
+    fn await_inside(&self) {
+        drop(self.0.changed.wait_while(self.0.gate.lock().unwrap(), |gate| gate.0 == 0).unwrap());
+    }
+}
+
+impl Office for Clerk {
+    fn close(&self) -> u32 {
+        let server = self.0.server.get().unwrap();
+        server.shut_down();
+        server.shut_down();
+        1
+    }
+    fn abandon(&self) -> u32 {
+        drop(self.0.last.lock().unwrap().take());
+        2
+    }
+    fn wait(&self) -> u32 {
+        let mut gate = self.0.gate.lock().unwrap();
+        gate.0 += 1;
+        self.0.changed.notify_all();
+        drop(self.0.changed.wait_while(gate, |gate| !gate.1).unwrap());
+        3
+    }
+}
+
+const ADDRESSES: [&str; 2] = ["udp://127.0.0.1:0", "tcp://127.0.0.1:0"];
+
+fn office(uri: &str) -> (RunningServer, Clerk, OfficeClient) {
+    let clerk = Clerk::default();
+    let server = Server::new().export(OfficeServer::new(clerk.clone())).listen(uri).unwrap().start().unwrap();
+    let client = OfficeClient::bind(&server.uris()[0]).unwrap();
+    (server, clerk, client)
+}
+
+#[test]
+fn a_procedure_may_shut_its_server_down_and_is_answered() {
+    for uri in ADDRESSES {
+        let (server, clerk, client) = office(uri);
+        assert!(clerk.0.server.set(server.clone()).is_ok());
+        assert_eq!(client.close().unwrap(), 1);
+        server.wait();
+        assert!(client.wait().is_err());
+    }
+}
+
+#[test]
+fn a_procedure_may_drop_the_last_hold_on_its_server() {
+    for uri in ADDRESSES {
+        let (server, clerk, client) = office(uri);
+        *clerk.0.last.lock().unwrap() = Some(server);
+        assert_eq!(client.abandon().unwrap(), 2);
+    }
+}
+
+#[test]
+fn whoever_waits_for_the_end_waits_until_what_runs_is_answered() {
+    for uri in ADDRESSES {
+        let (server, clerk, client) = office(uri);
+        thread::scope(|scope| {
+            let call = scope.spawn(|| client.wait());
+            clerk.await_inside();
+            let first = scope.spawn(|| server.shut_down());
+            // A refusal shows that the end has begun.
+            while OfficeClient::bind(&server.uris()[0]).is_ok() {}
+            let others = [scope.spawn(|| server.wait()), scope.spawn(|| server.shut_down())];
+            assert!(!others[0].is_finished() && !others[1].is_finished() && server.counters().calls == 1);
+            clerk.open();
+            assert_eq!(call.join().unwrap().unwrap(), 3);
+            first.join().unwrap();
+            others.into_iter().for_each(|other| other.join().unwrap());
+            assert_eq!(server.counters().calls, 0);
+        });
+    }
+}
