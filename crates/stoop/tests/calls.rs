@@ -529,7 +529,8 @@ mod newer {
 
 #[test]
 fn a_server_may_have_more_procedures_than_its_caller_knows() {
-    for uri in ["udp://127.0.0.1:0"] {
+    let unix = format!("unix:@stoop-newer-{}", std::process::id());
+    for uri in ["udp://127.0.0.1:0", "tcp://127.0.0.1:0", &unix] {
         let server =
             Server::new().export(newer::LabServer::new(newer::Other)).listen(uri).unwrap().start().unwrap();
         let client = newer::bound::LabClient::bind(&server.uris()[0]).unwrap();
