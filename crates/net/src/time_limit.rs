@@ -22,8 +22,9 @@ impl TimeLimit {
         Self { armed_ms: AtomicU64::new(0) }
     }
 
-    /// Sees to it that receives on `socket` wait at least `limit_ns`, and at most an eighth and a
-    /// millisecond longer (plus the kernel's own rounding up to its tick).
+    /// Sees to it that receives on `socket` wait for about `limit_ns`: an eighth less at most, and a
+    /// millisecond more at most (plus the kernel's own rounding up to its tick). Who waits looks at the clock
+    /// and waits for the rest.
     #[inline]
     pub(crate) fn arm(&self, socket: BorrowedFd<'_>, limit_ns: u64) -> io::Result<()> {
         match rearmed(self.armed_ms.load(Relaxed), limit_ns) {
@@ -49,13 +50,14 @@ impl TimeLimit {
 
 /// The limit to set, in milliseconds, or `None` when the one that is armed will do.
 ///
-/// A new limit is a sixteenth longer than asked for, in the middle of what is tolerated.
+/// A new limit is a sixteenth shorter than asked for, in the middle of what is tolerated: a wait that ends too early
+/// is gone on with, one that ends too late has missed a deadline.
 #[inline]
 fn rearmed(armed_ms: u64, limit_ns: u64) -> Option<u64> {
     // A limit beyond a year, which the kernel might refuse, is a year.
-    let limit_ms = limit_ns.div_ceil(1_000_000).min(365 * 24 * 3_600_000);
-    let tolerated = limit_ms..=limit_ms + limit_ms / 8;
-    if tolerated.contains(&armed_ms) && armed_ms != 0 { None } else { Some(limit_ms + limit_ms / 16) }
+    let limit_ms = limit_ns.div_ceil(1_000_000).clamp(1, 365 * 24 * 3_600_000);
+    let tolerated = limit_ms - limit_ms / 8..=limit_ms;
+    if tolerated.contains(&armed_ms) { None } else { Some(limit_ms - limit_ms / 16) }
 }
 
 #[cfg(test)]
@@ -66,19 +68,20 @@ mod tests {
 
     #[test]
     fn first_limit_is_armed_and_kept_for_similar_ones() {
-        assert_eq!(rearmed(0, 1_000 * MS), Some(1_062));
-        for similar in [945 * MS, 1_000 * MS, 1_062 * MS] {
-            assert_eq!(rearmed(1_062, similar), None, "{similar} ns");
+        assert_eq!(rearmed(0, 1_000 * MS), Some(938));
+        for similar in [938 * MS, 1_000 * MS, 1_070 * MS] {
+            assert_eq!(rearmed(938, similar), None, "{similar} ns");
         }
     }
 
     #[test]
-    fn wait_is_never_shorter_than_the_limit_and_at_most_an_eighth_longer() {
-        for armed_ms in [0, 1, 2, 17, 200, 1_062, 30_000, u64::MAX] {
+    fn wait_is_never_longer_than_the_limit_and_at_most_an_eighth_shorter() {
+        for armed_ms in [0, 1, 2, 17, 200, 938, 30_000, u64::MAX] {
             for limit_ns in [1, MS, 20 * MS, 21 * MS + 1, 999 * MS, 30_000 * MS, u64::MAX] {
                 let limit_ms = limit_ns.div_ceil(MS).min(365 * 24 * 3_600_000);
                 let wait_ms = rearmed(armed_ms, limit_ns).unwrap_or(armed_ms);
-                assert!(wait_ms >= limit_ms && wait_ms <= limit_ms + limit_ms / 8, "{armed_ms} {limit_ns}");
+                let shortest = (limit_ms - limit_ms / 8).max(1);
+                assert!((shortest..=limit_ms).contains(&wait_ms), "{armed_ms} {limit_ns}");
             }
         }
     }

@@ -40,7 +40,8 @@ impl BindOptions {
     }
 
     /// How long each call may take: its deadline, which travels with it and bounds the calls that it leads to.
-    /// 30 s unless set. The client's `with_timeout` sets it for single calls.
+    /// 30 s unless set. The client's `with_timeout` sets it for single calls. A `local:` call is a call through the
+    /// trait: its procedure can see the deadline, but nothing ends it there.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self

@@ -7,7 +7,8 @@ use stoop_marshal::{DecodeError, EncodeError};
 pub use stoop_wire::{FailureCode, RefusalCode};
 
 /// Why a call gave no result.
-#[derive(Debug)]
+///
+/// `{:?}` shows the same sentence as `{}`, so that `unwrap` and a `main` that returns it say what to do.
 #[non_exhaustive]
 pub enum CallError {
     /// It never left. The procedure did not run.
@@ -158,15 +159,22 @@ pub struct Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.code)?;
-        with_detail(f, &self.detail)?;
-        match self.code {
-            FailureCode::ResultTooLarge => {
-                f.write_str("; ask for less at a time, or bind over a transport for larger messages")
-            }
-            _ => Ok(()),
-        }
+        with_detail(f, &self.detail)
     }
 }
+
+/// Errors end in the hands of `unwrap` and of a `main` that returns them, which show them by `Debug`.
+macro_rules! debug_as_display {
+    ($($error:ty),*) => {
+        $(impl fmt::Debug for $error {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        })*
+    };
+}
+
+debug_as_display!(CallError, BindError, ListenError);
 
 fn with_detail(f: &mut fmt::Formatter<'_>, detail: &str) -> fmt::Result {
     if detail.is_empty() { Ok(()) } else { write!(f, ": {detail}") }
@@ -234,7 +242,8 @@ impl<E: std::error::Error + 'static> std::error::Error for Error<E> {
 }
 
 /// Why a client could not be bound to a server. No procedure has run.
-#[derive(Debug)]
+///
+/// `{:?}` shows the same sentence as `{}`.
 #[non_exhaustive]
 pub enum BindError {
     /// The text is no address that can be bound to.
@@ -341,7 +350,8 @@ impl std::error::Error for BindError {
 }
 
 /// Why a server does not listen.
-#[derive(Debug)]
+///
+/// `{:?}` shows the same sentence as `{}`.
 #[non_exhaustive]
 pub enum ListenError {
     /// The text is no address that can be listened at.

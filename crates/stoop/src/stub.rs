@@ -25,6 +25,11 @@ pub struct Procedure {
 }
 
 /// The server half of an interface: what the emitted `…Server` implements.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be exported as it is",
+    label = "not the server half of an interface",
+    note = "wrap the implementation of `trait Greeter` in what `#[stoop::interface]` made for it: `GreeterServer::new(…)`"
+)]
 pub trait Exported: Send + Sync + 'static {
     /// Describes the interface.
     fn interface(&self) -> &'static Interface;

@@ -128,8 +128,8 @@ impl Stream {
         arrival(retry_on_intr(|| rustix::net::recv(&self.socket, &mut *buffer, flags)), size)
     }
 
-    /// Sleeps in the kernel until something is there or about `limit_ns` nanoseconds have passed: never
-    /// less (but for a signal), and at most an eighth and two ticks of the kernel more.
+    /// Sleeps in the kernel until something is there or about `limit_ns` nanoseconds have passed: at most an
+    /// eighth less, and at most two ticks of the kernel more. Look at the clock, and wait for the rest.
     ///
     /// # Errors
     ///

@@ -97,9 +97,9 @@ impl CallerSocket {
         arrival(received.map(|(_, len)| len), size)
     }
 
-    /// Sleeps in the kernel until a datagram is there or about `limit_ns` nanoseconds have passed: never
-    /// less (but for a signal), and at most an eighth and two ticks of the kernel more, so that
-    /// similar limits need not be told to the kernel again (`SO_RCVTIMEO`).
+    /// Sleeps in the kernel until a datagram is there or about `limit_ns` nanoseconds have passed: at most an
+    /// eighth less, so that similar limits need not be told to the kernel again (`SO_RCVTIMEO`), and at most two
+    /// ticks of the kernel more. Look at the clock, and wait for the rest.
     ///
     /// # Errors
     ///

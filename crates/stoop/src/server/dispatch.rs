@@ -3,6 +3,7 @@
 use crate::client::panic_message;
 use crate::context::{Caller, serving};
 use crate::stub::{Exported, Unserved};
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,6 +27,8 @@ pub(super) enum Outcome {
     Result(usize),
     /// The procedure did not run.
     Refused(RefusalCode, String),
+    /// It did not run: its OUT arguments need so many bytes of room in the result, which it may not have.
+    NoRoom(usize),
     /// It ran, and there is no result.
     Failed(FailureCode, String),
 }
@@ -37,6 +40,8 @@ pub(super) struct Terms {
     pub(super) caller: Caller,
     /// Bytes of the longest result.
     pub(super) result_max: usize,
+    /// Bytes of it that may be lent to the procedure as OUT arguments.
+    pub(super) lendable: usize,
 }
 
 impl Exports {
@@ -86,7 +91,7 @@ impl Exports {
         terms: Terms,
     ) -> Outcome {
         let export = &*self.all[usize::from(interface)];
-        let mut result = Writer::new(packet, HEADER_LEN, terms.result_max);
+        let mut result = Writer::new(packet, HEADER_LEN, terms.result_max).lending_at_most(terms.lendable);
         let ran = serving(terms.deadline_ns, terms.caller, || {
             let call = Reader::new(arguments);
             catch_unwind(AssertUnwindSafe(|| export.dispatch(procedure, call, &mut result)))
@@ -96,18 +101,44 @@ impl Exports {
                 Ok(len) => Outcome::Result(len),
                 Err(why) => too_large(why),
             },
-            Ok(Err(why)) => not_served(why),
-            Err(panic) => Outcome::Failed(FailureCode::Panicked, panic_message(&*panic).into()),
+            Ok(Err(why)) => not_served(why, result),
+            Err(panic) => panicked(panic),
         }
     }
 }
 
+impl Outcome {
+    /// A call that wants more room than it can ever have.
+    #[cold]
+    pub(super) fn refused_for_room(needed: usize, most: usize) -> (RefusalCode, String) {
+        (
+            RefusalCode::ResultTooLarge,
+            format!(
+                "its OUT arguments take {needed} bytes of the {most} that a result may have; ask for less at a time"
+            ),
+        )
+    }
+}
+
 #[cold]
-fn not_served(why: Unserved) -> Outcome {
+fn panicked(panic: Box<dyn Any + Send>) -> Outcome {
+    let message = panic_message(&*panic).into();
+    // What was thrown may panic once more when it is dropped. That must not take the worker along.
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(another);
+    }
+    Outcome::Failed(FailureCode::Panicked, message)
+}
+
+#[cold]
+fn not_served(why: Unserved, result: Writer<'_>) -> Outcome {
     match why {
         Unserved::UnknownProcedure => Outcome::Refused(RefusalCode::UnknownProcedure, String::new()),
         Unserved::BadArguments(why) => Outcome::Refused(RefusalCode::BadArguments, why.to_string()),
-        Unserved::ResultTooLarge => Outcome::Refused(RefusalCode::ResultTooLarge, String::new()),
+        Unserved::ResultTooLarge => Outcome::NoRoom(match result.finish() {
+            Err(EncodeError::TooLarge { needed_at_least, .. }) => needed_at_least,
+            _ => usize::MAX,
+        }),
     }
 }
 
