@@ -103,6 +103,14 @@ pub(crate) fn end_with_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
+/// What a child tells of an error: nothing when its parent has gone, for then there is nobody to tell.
+pub(crate) fn unless_orphaned(ended: io::Result<()>) -> Result<(), String> {
+    match ended {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.to_string()),
+        _ => Ok(()),
+    }
+}
+
 /// In a child: answers one line.
 pub(crate) fn answer(line: &str) -> io::Result<()> {
     let mut output = io::stdout().lock();

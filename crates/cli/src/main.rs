@@ -28,9 +28,7 @@ fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Bench(args) => bench::run(&args),
         Command::BenchServe(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::BenchEcho(args) => {
-            echo(&args).map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string())
-        }
+        Command::BenchEcho(args) => child::unless_orphaned(echo(&args)).map(|()| ExitCode::SUCCESS),
         Command::BenchNetwork => network::try_here().map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|why| {

@@ -8,7 +8,8 @@ use std::io;
 pub(crate) fn run(args: &ServeArgs) -> Result<(), String> {
     prepare(args).map_err(|error| format!("the server process: {error}"))?;
     let server = ours::serve(&address(args)?, args.waiting)?;
-    answer_orders(&server.uris()[0]).map_err(|error| format!("the server process: {error}"))
+    child::unless_orphaned(answer_orders(&server.uris()[0]))
+        .map_err(|why| format!("the server process: {why}"))
 }
 
 /// Pinning comes before listening: the adaptive wait asks then what it can run on.
