@@ -71,7 +71,8 @@ fn calls(client: &TestClient) {
 
 #[test]
 fn a_call_allocates_nothing_at_either_end() {
-    for uri in ["udp://127.0.0.1:0", "unix:@stoop-allocations", "tcp://127.0.0.1:0", "local:allocations"] {
+    let unix = format!("unix:@stoop-allocations-{}", std::process::id());
+    for uri in ["udp://127.0.0.1:0", &unix, "tcp://127.0.0.1:0", "local:allocations"] {
         let server = Server::new()
             .export(TestServer::new(Server1))
             .waiting(Waiting::Block)

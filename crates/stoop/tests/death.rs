@@ -108,7 +108,8 @@ fn a_caller_notices_that_its_server_was_killed_in_a_long_call() {
 
 #[test]
 fn a_caller_notices_at_once_that_its_connection_was_lost() {
-    for uri in ["tcp://127.0.0.1:0", "unix:@stoop-test-death"] {
+    let unix = format!("unix:@stoop-test-death-{}", std::process::id());
+    for uri in ["tcp://127.0.0.1:0", &unix] {
         let error = killed_in_a_call(uri);
         assert!(matches!(error, CallError::Unknown { cause: UnknownCause::ConnectionLost, .. }), "{error}");
     }
