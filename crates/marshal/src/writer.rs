@@ -16,6 +16,8 @@ pub struct Writer<'a> {
     packet: &'a mut Vec<u8>,
     start: usize,
     limit: usize,
+    /// Bytes up to which the packet is made longer for arguments that a procedure writes in place.
+    lendable: usize,
     /// Where the next byte goes, from the start of the payload. Goes on counting when nothing fits any more.
     position: usize,
     stack_left: usize,
@@ -41,7 +43,16 @@ impl<'a> Writer<'a> {
         if packet.len() > start + limit {
             packet.truncate(start + limit);
         }
-        Writer { packet, start, limit, position: 0, stack_left: STACK_BUDGET, failure: None, sent: None }
+        let (lendable, position, stack_left) = (limit, 0, STACK_BUDGET);
+        Writer { packet, start, limit, lendable, position, stack_left, failure: None, sent: None }
+    }
+
+    /// The same, but not made longer than `bytes` of payload for arguments that a procedure writes in place: how much
+    /// that is, the caller says with a few bytes. When it is more, [`finish`](Writer::finish) says how much.
+    #[inline(always)]
+    #[must_use]
+    pub fn lending_at_most(self, bytes: usize) -> Self {
+        Writer { lendable: bytes.min(self.limit), ..self }
     }
 
     /// The same payload from its beginning, as a local variable of whoever writes all of it;
@@ -52,6 +63,7 @@ impl<'a> Writer<'a> {
             packet: self.packet,
             start: self.start,
             limit: self.limit,
+            lendable: self.lendable,
             position: 0,
             stack_left: STACK_BUDGET,
             failure: None,
@@ -228,14 +240,19 @@ impl<'a> Writer<'a> {
         Some(Views::new(chunk, position))
     }
 
-    /// Makes the packet long enough for `extent`, and goes on with `then`; `None` if it must not be that long.
+    /// Makes the packet long enough for `extent`, and goes on with `then`; `None` if it must not be that long, which
+    /// [`finish`](Writer::finish) then explains.
     ///
     /// What called this returns what `then` does, and so keeps nothing in registers for this rare case.
     #[cold]
     #[inline(never)]
     pub fn with_room<R>(&mut self, extent: Extent, then: impl FnOnce(&mut Self) -> R) -> Option<R> {
-        let is_long_enough = grow(self.packet, self.start + extent.end(), self.start + self.limit);
-        is_long_enough.then(|| then(self))
+        let end = extent.end();
+        if end > self.lendable || !grow(self.packet, self.start + end, self.start + self.lendable) {
+            self.fail(EncodeError::TooLarge { needed_at_least: end, limit: self.limit });
+            return None;
+        }
+        Some(then(self))
     }
 }
 

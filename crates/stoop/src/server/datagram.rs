@@ -187,6 +187,7 @@ impl DatagramEndpoint {
             deadline_ns: assignment.deadline.as_nanos(),
             caller: Caller::Network(peer.0.addr()),
             result_max: PACKET_DATA,
+            lendable: PACKET_DATA,
         };
         let (interface, procedure) = (assignment.interface, assignment.procedure);
         // What follows the arguments is padding.
@@ -197,6 +198,10 @@ impl DatagramEndpoint {
         let answer = match outcome {
             Outcome::Result(len) => assignment.complete(Instant::from_nanos(desk.clock_ns), len),
             Outcome::Refused(code, detail) => assignment.refuse(code, &detail),
+            Outcome::NoRoom(needed) => {
+                let (code, detail) = Outcome::refused_for_room(needed, PACKET_DATA);
+                assignment.refuse(code, &detail)
+            }
             Outcome::Failed(code, detail) => assignment.fail(code, &detail),
         };
         match &desk.dedicated {

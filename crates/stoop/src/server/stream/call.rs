@@ -25,6 +25,8 @@ pub(in crate::server) struct StreamCall {
     pub(super) deferred: bool,
 }
 
+/// Bytes of a result that OUT arguments may take without being counted.
+const LENT_FREELY: usize = 256 * 1024;
 /// Bytes of explanation that a refusal or failure carries at most.
 const MAX_DETAIL: usize = 512;
 
@@ -44,12 +46,29 @@ impl StreamEndpoint {
             deadline_ns: call.deadline_ns,
             caller: call.connection.caller,
             result_max: self.message_max,
+            lendable: self.message_max.min(LENT_FREELY),
         };
         let arguments = &call.packet[HEADER_LEN..HEADER_LEN + call.header.message_len as usize];
-        if desk.result.is_empty() {
-            desk.result = self.spare();
+        if desk.result.is_empty() || desk.result_of != call.connection.token {
+            self.wipe_result(desk, &call.connection);
         }
-        let outcome = self.exports.run(call.interface, call.procedure, arguments, &mut desk.result, terms);
+        let mut outcome =
+            self.exports.run(call.interface, call.procedure, arguments, &mut desk.result, terms);
+        let mut lent = 0;
+        if let Outcome::NoRoom(needed) = outcome {
+            outcome = match self.lend(&call.connection, needed) {
+                Ok(()) => {
+                    lent = needed;
+                    let terms = Terms { lendable: needed, ..terms };
+                    self.exports.run(call.interface, call.procedure, arguments, &mut desk.result, terms)
+                }
+                Err((code, detail)) => Outcome::Refused(code, detail),
+            };
+        }
+        if lent > 0 {
+            // Before the caller has the result, and may ask for the next.
+            call.connection.take_back(lent);
+        }
         desk.clock_ns = clock::now_ns();
         self.exports.took(call.interface, call.procedure, desk.clock_ns - begun_ns);
         match outcome {
@@ -57,8 +76,40 @@ impl StreamEndpoint {
             Outcome::Refused(code, detail) => {
                 self.send_refusal(&call.connection, &call.header, code, &detail);
             }
+            Outcome::NoRoom(needed) => {
+                let (code, detail) = Outcome::refused_for_room(needed, self.message_max);
+                self.send_refusal(&call.connection, &call.header, code, &detail);
+            }
             Outcome::Failed(code, detail) => self.send_failure(call, code, &detail),
         }
+        if desk.result.len() > super::SPARE_MAX {
+            desk.result = Vec::new();
+        }
+    }
+
+    /// The result packet goes over to another connection, and carries nothing of the old one: an OUT argument is lent to
+    /// the procedure as it lies. What is needed of it is cleared as it is made longer again.
+    #[cold]
+    fn wipe_result(&self, desk: &mut Desk, connection: &Connection) {
+        if desk.result.is_empty() {
+            desk.result = self.spare();
+        }
+        desk.result.truncate(HEADER_LEN);
+        desk.result_of = connection.token;
+    }
+
+    /// Room for OUT arguments of so many bytes, which the caller asks for with a few. What one connection has of it, and
+    /// of results that its caller has not read, is bounded.
+    #[cold]
+    fn lend(&self, connection: &Connection, needed: usize) -> Result<(), (RefusalCode, String)> {
+        if needed > self.message_max {
+            return Err(Outcome::refused_for_room(needed, self.message_max));
+        }
+        if !connection.lend(needed, self.message_max) {
+            let why = "too many results of this connection are under way or wait for being read";
+            return Err((RefusalCode::Overloaded, why.into()));
+        }
+        Ok(())
     }
 
     #[inline]
@@ -72,9 +123,6 @@ impl StreamEndpoint {
             desk.result.resize(MAX_DATAGRAM, 0);
         }
         self.send(&call.connection, header, &mut desk.result);
-        if desk.result.len() > super::SPARE_MAX && len < desk.result.len() / 4 {
-            desk.result = Vec::new();
-        }
     }
 
     /// Answers that the procedure has not run and will not run for this call.

@@ -3,7 +3,7 @@
 use super::outgoing::{Outgoing, send_fragment};
 use crate::context::{Caller, Credentials};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use stoop_exchange::stream::{Bounds, Departure, Intake};
 use stoop_net::poller::{Interest, Poller};
@@ -18,6 +18,8 @@ pub(super) struct Connection {
     pub(super) caller: Caller,
     incoming: Mutex<Incoming>,
     outgoing: Mutex<Outgoing>,
+    /// Bytes of results that its calls fill at the moment, as far as they are counted.
+    lent: AtomicUsize,
     bound: AtomicBool,
     closed: AtomicBool,
 }
@@ -39,7 +41,8 @@ pub(super) struct Bound {
 
 /// Lanes of one connection: as many as a datagram binding may have.
 const LANES: u16 = 1024;
-/// Messages of the greatest length that a peer may have incomplete, and that may wait for it to read.
+/// Messages of the greatest length that a peer may have incomplete, and that may be under way to it or wait for it to
+/// read.
 const LONG_MESSAGES: usize = 4;
 
 impl Connection {
@@ -65,6 +68,7 @@ impl Connection {
             caller,
             incoming: Mutex::new(Incoming { intake: Intake::new(bounds), bound: None }),
             outgoing: Mutex::default(),
+            lent: AtomicUsize::new(0),
             bound: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         })
@@ -87,6 +91,18 @@ impl Connection {
     /// Whether everything has been sent.
     pub(super) fn is_flushed(&self) -> bool {
         self.outgoing().is_empty()
+    }
+
+    /// Counts room for a result of so many bytes, if that and what waits for the reader is not too much.
+    pub(super) fn lend(&self, bytes: usize, message_max: usize) -> bool {
+        let most = message_max.saturating_mul(LONG_MESSAGES).saturating_sub(self.outgoing().bytes());
+        let more = |lent: usize| lent.checked_add(bytes).filter(|&lent| lent <= most);
+        self.lent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    /// Such a result goes to the reader, or waits for it.
+    pub(super) fn take_back(&self, bytes: usize) {
+        self.lent.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// It counts as a binding from now on.

@@ -15,6 +15,8 @@ pub(in crate::server) struct Desk {
     /// Where the next call goes.
     pub(super) packet: Vec<u8>,
     pub(super) result: Vec<u8>,
+    /// The connection whose results the result packet has held so far.
+    pub(super) result_of: u64,
     pub(super) events: Option<Events>,
     /// The connection that was last active. Not held: one that is closed must go, for only then is its peer told that
     /// nobody will read what it still sends.
@@ -40,6 +42,7 @@ impl Desk {
         Self {
             packet: vec![0; Intake::BUFFER_LEN],
             result: vec![0; MAX_DATAGRAM],
+            result_of: 0,
             events: None,
             hot: Weak::new(),
             found: None,

@@ -150,6 +150,12 @@ impl StreamEndpoint {
     #[inline]
     fn take_packet(&self, desk: &mut Desk, message: Message<'_>) -> Vec<u8> {
         let is_long = message.header.message_len as usize > Intake::BUFFER_LEN - HEADER_LEN;
+        if desk.found.is_some() && !is_long {
+            // It waits, perhaps with many others: it takes no more room than it needs.
+            let mut packet = vec![0; HEADER_LEN + message.header.message_len as usize];
+            message.take(&mut packet);
+            return packet;
+        }
         let mut packet = if is_long { Vec::new() } else { mem::take(&mut desk.packet) };
         if packet.len() != Intake::BUFFER_LEN && !is_long {
             packet = self.spare();
