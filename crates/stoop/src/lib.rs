@@ -32,6 +32,8 @@
 //! Every call has a deadline, which travels with it ([`BindOptions::timeout`], [`current_call`]). A call runs at most
 //! once, and a [`CallError`] first says whether it ran ([`CallError::ran`]). A procedure that returns `Result<T, E>`
 //! has an error of its own, apart from those of the call ([`Error`]).
+//!
+//! Clients are shared by all threads of a process, and belong to it: a process that forks binds anew in the child.
 
 #![forbid(unsafe_code)]
 
