@@ -36,7 +36,8 @@ const SERVE_AT: &str = "STOOP_TEST_SERVE_AT";
 fn server_process() {
     let Ok(uri) = std::env::var(SERVE_AT) else { return };
     let server = Server::new().export(SlowServer::new(Hanging)).listen(&uri).unwrap().start().unwrap();
-    println!("{}", server.uris()[0]);
+    // With one processor the line has been begun: "test server_process ... ".
+    println!("\n{}", server.uris()[0]);
     server.wait();
 }
 
