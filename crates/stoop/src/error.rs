@@ -103,7 +103,8 @@ impl fmt::Display for Times {
 pub enum SendError {
     /// The arguments cannot travel.
     Arguments(EncodeError),
-    /// The deadline that this call inherited from the call being served had passed.
+    /// Its time was over before it was sent: the timeout is zero, or the deadline that this call inherited from the call
+    /// being served had passed.
     DeadlinePassed,
     /// The system would not send.
     Io(io::Error),
@@ -117,7 +118,9 @@ impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Arguments(why) => write!(f, "{why}"),
-            Self::DeadlinePassed => f.write_str("the deadline of the call being served had already passed"),
+            Self::DeadlinePassed => f.write_str(
+                "its time was over before it was sent: its timeout is zero, or the call being served has used up its own",
+            ),
             Self::Io(why) => write!(f, "the system would not send: {why}"),
             Self::Bind(why) => write!(f, "the binding was lost and could not be made again: {why}"),
             Self::Closed => f.write_str("the server has been shut down"),

@@ -502,7 +502,10 @@ impl DatagramLane {
     /// Anything but the result.
     #[cold]
     fn heard(&mut self, heard: Heard, received: usize, len: usize) -> Result<(), Ended> {
-        let detail = || String::from_utf8_lossy(&self.result[HEADER_LEN..received]).into_owned();
+        let detail = || {
+            let (_, payload) = Header::parse(&self.result[..received]).expect("the lane has parsed it");
+            String::from_utf8_lossy(payload).into_owned()
+        };
         match heard {
             Heard::Refused(RefusalCode::UnknownBinding) => Err(Ended::Unbound),
             Heard::Refused(code) => Err(Ended::With(CallError::Refused(Refusal { code, detail: detail() }))),

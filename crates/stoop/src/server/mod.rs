@@ -158,9 +158,12 @@ impl Server {
         self
     }
 
-    /// Bytes of the longest arguments and of the longest result over TCP and Unix sockets. 64 MiB unless set.
+    /// Bytes of the longest arguments and of the longest result over TCP and Unix sockets, less than 4 GiB. 64 MiB unless
+    /// set. It bounds memory, too: one connection can make the server hold four times as much of incomplete arguments,
+    /// and as much of OUT arguments and results that its caller has not read.
     pub fn max_message(mut self, bytes: usize) -> Self {
-        self.max_message = bytes;
+        // What travels has 32 bits for its length.
+        self.max_message = bytes.min(u32::MAX as usize);
         self
     }
 
@@ -292,7 +295,8 @@ impl RunningServer {
     ///
     /// In a procedure of this server it returns at once, for that procedure is one of those to be finished; whoever
     /// [waits](Self::wait) sees the end. (A procedure must not wait for a thread that shuts its server down: each would
-    /// wait for the other.)
+    /// wait for the other.) Calls through `local:` addresses run on their callers' threads: new ones are refused, and
+    /// those that run are not waited for.
     ///
     /// # Panics
     /// When it is called in a procedure of this server and the system gives no thread. Then nothing is shut down.

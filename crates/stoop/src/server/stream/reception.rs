@@ -21,6 +21,7 @@ pub(super) struct Reception {
     /// connection is closed.
     paused_until_ns: AtomicU64,
     message_max: usize,
+    connections_max: usize,
 }
 
 /// What the poller calls the listener.
@@ -31,7 +32,8 @@ pub(super) const END: u64 = 1;
 pub(super) const PENDING: u64 = 2;
 const FIRST_CONNECTION: u64 = 3;
 
-/// Connections at the same time. Others wait in the kernel until one is closed.
+/// Connections at the same time. For another, the oldest that is not bound has to go; if all are bound, it waits in the
+/// kernel until one is closed.
 const CONNECTIONS_MAX: usize = 1024;
 /// Connections accepted before the others are looked at again.
 const ACCEPTED_AT_ONCE: usize = 16;
@@ -51,6 +53,7 @@ impl Reception {
             next_token: AtomicU64::new(FIRST_CONNECTION),
             paused_until_ns: AtomicU64::new(0),
             message_max,
+            connections_max: CONNECTIONS_MAX,
         })
     }
 
@@ -75,12 +78,16 @@ impl Reception {
     /// Accepts who waits at the listener.
     pub(super) fn accept(&self) {
         for _ in 0..ACCEPTED_AT_ONCE {
-            if self.count() >= CONNECTIONS_MAX {
+            let silent = self.oldest_unbound_if_full();
+            if silent.is_none() && self.is_full() {
                 return self.pause(u64::MAX);
             }
             match self.listener.accept() {
                 // One that broke meanwhile is passed over.
                 Ok(Accepted::Stream(stream)) => {
+                    if let Some(silent) = silent {
+                        self.close(&silent);
+                    }
                     let token = self.next_token.fetch_add(1, Ordering::Relaxed);
                     if let Ok(connection) = Connection::new(stream, token, self.message_max) {
                         self.add(connection);
@@ -90,6 +97,21 @@ impl Reception {
                 Err(_) => return self.pause(clock::now_ns() + PAUSE.as_nanos() as u64),
             }
         }
+    }
+
+    fn is_full(&self) -> bool {
+        self.count() >= self.connections_max
+    }
+
+    /// The connection that has been there longest without a binding: it has to go when another comes. Whoever connects
+    /// and says nothing keeps nobody out: callers bind at once.
+    fn oldest_unbound_if_full(&self) -> Option<Arc<Connection>> {
+        if !self.is_full() {
+            return None;
+        }
+        let connections = self.connections();
+        let unbound = connections.values().filter(|connection| !connection.was_bound());
+        unbound.min_by_key(|connection| connection.token).cloned()
     }
 
     fn add(&self, connection: Connection) {
@@ -122,7 +144,7 @@ impl Reception {
         self.paused_until_ns.store(until_ns, Ordering::SeqCst);
         let _ = self.poller.modify(&self.listener, LISTENER, Interest::NONE);
         // A connection that was closed meanwhile has not seen the pause.
-        if until_ns == u64::MAX && self.count() < CONNECTIONS_MAX {
+        if until_ns == u64::MAX && !self.is_full() {
             self.resume();
         }
     }
@@ -154,5 +176,41 @@ impl Reception {
         let _ = self.poller.remove(&self.listener);
         // A listening socket can always be shut down.
         let _ = self.listener.wake_acceptors();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpStream;
+    use stoop_net::stream::StreamAddress;
+
+    #[test]
+    fn who_connects_and_does_not_bind_keeps_nobody_out() {
+        let any = StreamAddress::Tcp("127.0.0.1:0".parse().unwrap());
+        let listener = StreamListener::bind(&any).unwrap();
+        let StreamAddress::Tcp(address) = listener.local_addr().clone() else { unreachable!("it is one") };
+        let reception = Reception { connections_max: 2, ..Reception::new(listener, 1 << 20).unwrap() };
+        let tokens = || {
+            let mut tokens: Vec<_> = reception.all().iter().map(|connection| connection.token).collect();
+            tokens.sort_unstable();
+            tokens
+        };
+        let connect = || {
+            let stream = TcpStream::connect(address).unwrap();
+            reception.accept();
+            stream
+        };
+        let _first = [connect(), connect()];
+        assert_eq!(tokens(), [3, 4]);
+        reception.find(3).unwrap().set_bound();
+        let _third = connect();
+        assert_eq!(tokens(), [3, 5]);
+        reception.find(5).unwrap().set_bound();
+        let _fourth = connect();
+        assert_eq!(tokens(), [3, 5]);
+        reception.close(&reception.find(3).unwrap());
+        reception.accept();
+        assert_eq!(tokens(), [5, 6]);
     }
 }
