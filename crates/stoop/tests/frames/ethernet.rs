@@ -28,8 +28,6 @@ pub(crate) fn on_private_ethernet(name: &str, test: impl FnOnce(&str, &mut Recor
         end_with_starter();
         let mut recorder = Recorder::start();
         let (_server, uri) = ServerProcess::start();
-        ip(&["address", "add", &format!("{CALLER}/24"), "dev", "stoop-c"]);
-        ip(&["link", "set", "stoop-c", "up"]);
         test(&uri, &mut recorder);
     } else if let Err(why) = try_namespaces() {
         println!("SKIPPED: frames: needs root for network namespaces, and iproute2: {why}");
@@ -90,7 +88,7 @@ struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Also its URI. Our end of the Ethernet is there by then, but not up.
+    /// Also its URI. The Ethernet is there by then.
     fn start() -> (Self, String) {
         let mut command = copy_running("server_process");
         command.env_remove(BE_CALLER).env(BE_SERVER_OF, std::process::id().to_string());
@@ -113,16 +111,31 @@ impl Drop for ServerProcess {
 /// What the server's process does: makes the Ethernet and serves at one end of it.
 pub(crate) fn serve_if_told_to<E: Exported>(exported: impl FnOnce() -> E) {
     let Ok(caller) = std::env::var(BE_SERVER_OF) else { return };
-    ip(&["link", "add", "stoop-s", "type", "veth", "peer", "name", "stoop-c", "netns", &caller]);
-    ip(&["address", "add", &format!("{SERVER}/24"), "dev", "stoop-s"]);
-    ip(&["link", "set", "stoop-s", "up"]);
+    make_ethernet(&caller);
     let server =
         Server::new().export(exported()).listen(&format!("udp://{SERVER}:0")).unwrap().start().unwrap();
     println!("\n{}", server.uris()[0]);
     await_end_of_input();
 }
 
-fn ip(words: &[&str]) {
-    let output = Command::new("ip").args(words).stdin(Stdio::null()).output().unwrap();
-    assert!(output.status.success(), "ip {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+/// From this network namespace to that of the process `caller`.
+fn make_ethernet(caller: &str) {
+    let there = ["nsenter", "--target", caller, "--net"];
+    run(&[], &format!("ip link add stoop-s type veth peer name stoop-c netns {caller}"));
+    run(&[], &format!("ip address add {SERVER}/24 dev stoop-s"));
+    run(&[], "ip link set stoop-s up");
+    run(&there, &format!("ip address add {CALLER}/24 dev stoop-c"));
+    run(&there, "ip link set stoop-c up");
+    // The kernel tells the first end later that there is a second one, and drops what is sent before.
+    while !run(&[], "ip link show stoop-s").contains("state UP") {
+        std::thread::yield_now();
+    }
+}
+
+fn run(before: &[&str], line: &str) -> String {
+    let mut words = before.iter().copied().chain(line.split(' '));
+    let mut command = Command::new(words.next().unwrap());
+    let output = command.args(words).stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{before:?} {line}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
