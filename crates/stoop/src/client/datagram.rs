@@ -1,6 +1,7 @@
 //! Calls over UDP: each lane has a socket of its own, so that the kernel itself wakes the right thread (F10).
 
 use super::lanes::{self, Counted, Lanes};
+use super::turns::Turns;
 use crate::bind::{BindOptions, CallCounters};
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, Failure, Refusal, RefusalCode, SendError, UnknownCause};
@@ -28,6 +29,8 @@ pub(crate) struct DatagramBinding {
     options: BindOptions,
     /// What the server has granted; replaced when it no longer knows it.
     session: Mutex<Arc<Session>>,
+    /// For replacing it.
+    rebinding: Turns,
     /// The present session's number: lanes of an earlier one renew themselves.
     generation: AtomicU64,
     lanes: Lanes<DatagramLane>,
@@ -110,6 +113,7 @@ impl DatagramBinding {
                         options: options.clone(),
                         generation: AtomicU64::new(session.generation),
                         session: Mutex::new(Arc::new(session)),
+                        rebinding: Turns::default(),
                         lanes: Lanes::default(),
                     };
                     binding.make_lane(&mut binding.lanes.hold(), socket);
@@ -190,14 +194,20 @@ impl DatagramBinding {
 
     /// Binds again, unless another thread has done so since `lost` was found to be unknown to the server.
     fn rebind(&self, lost: &Session, deadline: Instant) -> Result<Arc<Session>, BindError> {
-        let mut present = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        if present.generation == lost.generation {
-            let deadline = deadline.min(now() + self.options.bind_timeout);
-            let (session, _) = grant(self.interface, &self.uri, self.server, deadline, lost.generation + 1)?;
-            *present = Arc::new(session);
-            self.generation.store(present.generation, Ordering::Relaxed);
+        let begun = now();
+        let Some(_turn) = self.rebinding.take(deadline.since(begun)) else {
+            return Err(BindError::NoAnswer { server: self.uri.clone(), waited: now().since(begun) });
+        };
+        let present = self.present();
+        if present.generation != lost.generation {
+            return Ok(present);
         }
-        Ok(Arc::clone(&present))
+        let deadline = deadline.min(now() + self.options.bind_timeout);
+        let (session, _) = grant(self.interface, &self.uri, self.server, deadline, lost.generation + 1)?;
+        let session = Arc::new(session);
+        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&session);
+        self.generation.store(session.generation, Ordering::Relaxed);
+        Ok(session)
     }
 }
 

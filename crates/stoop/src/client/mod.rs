@@ -7,6 +7,7 @@ mod datagram;
 mod lanes;
 mod stream;
 mod tally;
+mod turns;
 
 use crate::bind::{BindOptions, Binding, CallCounters};
 use crate::context::{Caller, bounded_deadline, nanos, serving};

@@ -11,6 +11,7 @@ mod outgoing;
 mod session;
 
 use super::lanes::{self, Counted, Lanes};
+use super::turns::Turns;
 use crate::bind::{BindOptions, CallCounters};
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, SendError, UnknownCause};
@@ -20,6 +21,7 @@ use connect::{Plan, connect};
 use lane::{Ended, StreamLane};
 use session::Session;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use stoop_exchange::Instant;
@@ -37,6 +39,10 @@ pub(crate) struct StreamBinding {
     options: BindOptions,
     /// The present connection, or the last one if that is lost.
     session: Mutex<Arc<Session>>,
+    /// For replacing it.
+    rebinding: Turns,
+    /// Messages ignored on connections before the present one.
+    ignored_before: AtomicU64,
     lanes: Lanes<StreamLane>,
 }
 
@@ -76,6 +82,8 @@ impl StreamBinding {
                         server,
                         options: options.clone(),
                         session: Mutex::new(Arc::new(session)),
+                        rebinding: Turns::default(),
+                        ignored_before: AtomicU64::new(0),
                         lanes: Lanes::default(),
                     });
                 }
@@ -104,7 +112,7 @@ impl StreamBinding {
 
     pub(super) fn counters(&self) -> CallCounters {
         let mut sum = self.lanes.counters();
-        sum.ignored += self.present().ignored();
+        sum.ignored += self.ignored_before.load(Ordering::Relaxed) + self.present().ignored();
         sum
     }
 
@@ -129,18 +137,26 @@ impl StreamBinding {
 
     /// Connects and binds again, unless another thread has done so since `lost` was lost.
     fn rebind(&self, lost: &Session, deadline: Instant) -> Result<Arc<Session>, BindError> {
-        let mut present = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        if present.generation == lost.generation {
-            let deadline = deadline.min(Instant::from_nanos(clock::now_ns()) + self.options.bind_timeout);
-            let plan = Plan {
-                interface: self.interface,
-                uri: &self.uri,
-                address: &self.server,
-                max_message: self.options.max_message,
-            };
-            *present = Arc::new(connect(&plan, deadline, lost.generation + 1)?);
+        let now = || Instant::from_nanos(clock::now_ns());
+        let begun = now();
+        let Some(_turn) = self.rebinding.take(deadline.since(begun)) else {
+            return Err(BindError::NoAnswer { server: self.uri.clone(), waited: now().since(begun) });
+        };
+        let present = self.present();
+        if present.generation != lost.generation {
+            return Ok(present);
         }
-        Ok(Arc::clone(&present))
+        let plan = Plan {
+            interface: self.interface,
+            uri: &self.uri,
+            address: &self.server,
+            max_message: self.options.max_message,
+        };
+        let deadline = deadline.min(now() + self.options.bind_timeout);
+        let session = Arc::new(connect(&plan, deadline, lost.generation + 1)?);
+        self.ignored_before.fetch_add(present.ignored(), Ordering::Relaxed);
+        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&session);
+        Ok(session)
     }
 }
 
