@@ -68,7 +68,9 @@ impl<T: Counted> Drop for Held<'_, T> {
 }
 
 impl<T: Counted> Place<T> {
-    const EMPTY: Self = Self { lane: Mutex::new(None), tally: Tally::ZERO };
+    const fn empty() -> Self {
+        Self { lane: Mutex::new(None), tally: Tally::zero() }
+    }
 
     #[inline]
     fn try_hold(&self) -> Option<Held<'_, T>> {
@@ -115,7 +117,7 @@ impl<T: Counted> Lanes<T> {
 
     #[inline]
     fn row(&self, row: usize) -> &[Place<T>; ROW] {
-        self.rows[row].get_or_init(|| Box::new([const { Place::EMPTY }; ROW]))
+        self.rows[row].get_or_init(|| Box::new([const { Place::empty() }; ROW]))
     }
 
     /// What all lanes have seen, each as of the end of its last call. Waits for nobody.

@@ -4,7 +4,6 @@ use crate::bind::CallCounters;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What a lane has seen, as it was last told. Each number is right; read while they are set, they may be of two calls.
-#[derive(Default)]
 pub(super) struct Tally {
     calls: AtomicU64,
     fast: AtomicU64,
@@ -17,15 +16,17 @@ pub(super) struct Tally {
 
 impl Tally {
     /// Nothing seen.
-    pub(super) const ZERO: Self = Self {
-        calls: AtomicU64::new(0),
-        fast: AtomicU64::new(0),
-        retransmissions: AtomicU64::new(0),
-        probes: AtomicU64::new(0),
-        ignored: AtomicU64::new(0),
-        spun: AtomicU64::new(0),
-        slept: AtomicU64::new(0),
-    };
+    pub(super) const fn zero() -> Self {
+        Self {
+            calls: AtomicU64::new(0),
+            fast: AtomicU64::new(0),
+            retransmissions: AtomicU64::new(0),
+            probes: AtomicU64::new(0),
+            ignored: AtomicU64::new(0),
+            spun: AtomicU64::new(0),
+            slept: AtomicU64::new(0),
+        }
+    }
 
     /// Tells what has been seen.
     #[inline]
