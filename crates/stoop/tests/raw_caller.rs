@@ -114,3 +114,16 @@ fn a_receiver_that_has_run_a_waiting_call_still_takes_long_packets() {
         assert_eq!(caller.await_answer(number, Kind::Result), 1400_u32.to_le_bytes());
     }
 }
+
+#[test]
+fn a_datagram_longer_than_any_packet_is_dropped_and_counted() {
+    let server = Server::new().export(DoorServer::new(Hall::default()));
+    let server = server.listen("udp://127.0.0.1:0").unwrap().start().unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.send_to(&[0xd7; 4000], server.uris()[0].strip_prefix("udp://").unwrap()).unwrap();
+    while server.counters().malformed == 0 {
+        std::thread::yield_now();
+    }
+    let client = DoorClient::bind(&server.uris()[0]).unwrap();
+    assert_eq!(client.measure(&[1; 9]).unwrap(), 9);
+}

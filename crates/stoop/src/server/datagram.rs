@@ -30,6 +30,8 @@ pub(super) struct DatagramEndpoint {
     spinners_max: u32,
     dedication: Dedication,
     housekeeper: OnceLock<Arc<Housekeeper>>,
+    /// Datagrams longer than any packet.
+    too_large: AtomicU64,
 }
 
 /// A peer as the exchange sees it.
@@ -109,6 +111,7 @@ impl DatagramEndpoint {
             spinners_max: Company::of(&own, &own).waiting_max,
             dedication: Dedication::default(),
             housekeeper: OnceLock::new(),
+            too_large: AtomicU64::new(0),
         }
     }
 
@@ -232,7 +235,7 @@ impl DatagramEndpoint {
             calls: counters.calls,
             duplicates: counters.duplicates,
             refused: counters.refused,
-            malformed: counters.malformed,
+            malformed: counters.malformed + self.too_large.load(Ordering::Relaxed),
             bindings: exchange.bindings() as u64,
             dedicated: self.dedication.count(),
         }
@@ -399,9 +402,8 @@ impl DatagramEndpoint {
             Patience::Block => dedicated.socket.recv_blocking(&mut desk.packet),
         };
         match arrival {
-            Ok(CallerArrival::Datagram(0) | CallerArrival::Nothing | CallerArrival::TooLarge(_)) => {
-                Seen::Nothing
-            }
+            Ok(CallerArrival::Datagram(0) | CallerArrival::Nothing) => Seen::Nothing,
+            Ok(CallerArrival::TooLarge(_)) => self.too_large(),
             Ok(CallerArrival::Datagram(len)) => Seen::Packet(len, dedicated.peer, Some(desk.changes)),
             // The caller has gone.
             Ok(CallerArrival::Refused) | Err(_) => {
@@ -415,11 +417,16 @@ impl DatagramEndpoint {
     fn look_at_own(&self, packet: &mut [u8], patience: Patience) -> Seen {
         match self.socket.recv(packet, patience) {
             Ok(ServerArrival::Datagram { len, peer }) => Seen::Packet(len, peer, None),
-            // No packet of ours is so long.
-            Ok(ServerArrival::TooLarge { .. } | ServerArrival::Nothing | ServerArrival::WokenUp) | Err(_) => {
-                Seen::Nothing
-            }
+            Ok(ServerArrival::TooLarge { .. }) => self.too_large(),
+            Ok(ServerArrival::Nothing | ServerArrival::WokenUp) | Err(_) => Seen::Nothing,
         }
+    }
+
+    /// No packet of ours is so long.
+    #[cold]
+    fn too_large(&self) -> Seen {
+        self.too_large.fetch_add(1, Ordering::Relaxed);
+        Seen::Nothing
     }
 
     /// The dedicated socket is another, or gone. What had arrived in the one that is gone is not lost.
