@@ -1,7 +1,5 @@
-//! How a client is bound, and what it can tell of its binding afterwards.
+//! What can be chosen when a client is bound.
 
-use crate::client::Transport;
-use std::fmt;
 use std::time::Duration;
 pub use stoop_net::waiting::Waiting;
 
@@ -71,82 +69,5 @@ impl BindOptions {
     pub fn max_message(mut self, bytes: usize) -> Self {
         self.max_message = bytes;
         self
-    }
-}
-
-/// A client's binding to a server.
-pub struct Binding {
-    pub(crate) uri: String,
-    pub(crate) transport: Transport,
-}
-
-impl Binding {
-    /// The address that was bound to.
-    pub fn uri(&self) -> &str {
-        &self.uri
-    }
-
-    /// In words: which transport, why, and how it waits.
-    pub fn describe(&self) -> String {
-        format!("{}: {}", self.uri, self.transport.describe())
-    }
-
-    /// What this binding's calls have seen so far, those that have ended; it does not wait for the others. A `local:`
-    /// binding counts nothing: it would cost more than the call.
-    pub fn counters(&self) -> CallCounters {
-        self.transport.counters()
-    }
-}
-
-impl fmt::Debug for Binding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Binding").field(&self.describe()).finish()
-    }
-}
-
-/// What the calls of a binding have seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CallCounters {
-    /// Calls made.
-    pub calls: u64,
-    /// Of these, calls that took the fast path: one packet there and one back, with nothing sent again.
-    pub fast: u64,
-    /// Call packets sent again.
-    pub retransmissions: u64,
-    /// Questions whether the server still works on a call.
-    pub probes: u64,
-    /// Packets that belonged to no outstanding call.
-    pub ignored: u64,
-    /// Waits that ended while spinning.
-    pub spun: u64,
-    /// Waits that slept in the kernel.
-    pub slept: u64,
-}
-
-impl CallCounters {
-    pub(crate) fn add(&mut self, other: Self) {
-        self.calls += other.calls;
-        self.fast += other.fast;
-        self.retransmissions += other.retransmissions;
-        self.probes += other.probes;
-        self.ignored += other.ignored;
-        self.spun += other.spun;
-        self.slept += other.slept;
-    }
-
-    #[inline]
-    pub(crate) fn add_lane(&mut self, lane: stoop_exchange::caller::Counters) {
-        self.calls += lane.calls;
-        self.fast += lane.fast;
-        self.retransmissions += lane.retransmissions;
-        self.probes += lane.probes;
-        self.ignored += lane.ignored;
-    }
-
-    #[inline]
-    pub(crate) fn add_waits(&mut self, waits: stoop_net::waiting::WaitCounts) {
-        self.spun += waits.spun;
-        self.slept += waits.slept + waits.spun_then_slept;
     }
 }

@@ -47,7 +47,8 @@ mod server;
 pub mod stub;
 mod uri;
 
-pub use bind::{BindOptions, Binding, CallCounters, Waiting};
+pub use bind::{BindOptions, Waiting};
+pub use client::{Binding, CallCounters};
 pub use context::{Caller, Credentials, CurrentCall, current_call};
 #[doc(inline)]
 pub use error::{BindError, CallError, Error, FailureCode, ListenError, Ran, RefusalCode};

@@ -1,8 +1,9 @@
 //! Calls over UDP: each lane has a socket of its own, so that the kernel itself wakes the right thread (F10).
 
+use super::counters::CallCounters;
 use super::lanes::{self, Counted, Lanes};
 use super::turns::Turns;
-use crate::bind::{BindOptions, CallCounters};
+use crate::bind::BindOptions;
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, Failure, Refusal, RefusalCode, SendError, UnknownCause};
 use crate::stub::Interface;

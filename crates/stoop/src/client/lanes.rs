@@ -5,8 +5,8 @@
 //!
 //! What lanes have seen is told at the end of each call, beside the lane: whoever asks for it need not wait for calls.
 
+use super::counters::CallCounters;
 use super::tally::Tally;
-use crate::bind::CallCounters;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};

@@ -3,18 +3,22 @@
 //! The three verbs are Firefly's: *start* finds the calling thread's lane and its call packet, *transport* sends it
 //! and waits for the result, *end* gives the lane back. Which transport they reach is decided when the client binds.
 
+mod binding;
+mod counters;
 mod datagram;
 mod lanes;
 mod stream;
 mod tally;
 mod turns;
 
-use crate::bind::{BindOptions, Binding, CallCounters};
+use crate::bind::BindOptions;
 use crate::context::{Caller, bounded_deadline, nanos, serving};
 use crate::error::{BindError, CallError, Failure, FailureCode, SendError};
 use crate::local::{self, Door};
 use crate::stub::{Interface, Procedure};
 use crate::uri::Uri;
+pub use binding::Binding;
+pub use counters::CallCounters;
 use datagram::DatagramBinding;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

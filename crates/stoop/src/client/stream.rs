@@ -10,9 +10,10 @@ mod mailbox;
 mod outgoing;
 mod session;
 
+use super::counters::CallCounters;
 use super::lanes::{self, Counted, Lanes};
 use super::turns::Turns;
-use crate::bind::{BindOptions, CallCounters};
+use crate::bind::BindOptions;
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, SendError, UnknownCause};
 use crate::stub::Interface;

@@ -1,6 +1,6 @@
 //! Counters that one thread at a time sets and any thread reads.
 
-use crate::bind::CallCounters;
+use super::counters::CallCounters;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What a lane has seen, as it was last told. Each number is right; read while they are set, they may be of two calls.
