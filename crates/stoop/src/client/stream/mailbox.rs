@@ -144,8 +144,9 @@ impl Mailbox {
                 }
                 letter.state = State::Delivered(answer);
                 let thread = letter.thread.take();
-                drop(letter);
+                // Before the letter is let go: whoever attends from now on finds the answer and need not be woken.
                 self.ready.store(true, Ordering::Release);
+                drop(letter);
                 if let Some(thread) = thread {
                     thread.unpark();
                 }
