@@ -1,8 +1,10 @@
 //! Calls over UDP and within a process, between threads of this process and through real sockets.
 
+mod gate;
+
+use gate::Gate;
 use std::net::UdpSocket;
 use std::sync::mpsc;
-use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 use stoop::error::{SendError, UnknownCause};
@@ -31,36 +33,6 @@ trait Lab {
     fn read(&self) -> u32;
     /// Takes anything.
     fn take(&self, bytes: &[u8]);
-}
-
-/// Lets procedures wait until a test has seen what it wants to see.
-#[derive(Clone, Default)]
-struct Gate(Arc<(Mutex<Counts>, Condvar)>);
-
-#[derive(Default)]
-struct Counts {
-    open: bool,
-    inside: usize,
-}
-
-impl Gate {
-    fn pass(&self) {
-        let (counts, changed) = &*self.0;
-        let mut counts = counts.lock().unwrap();
-        counts.inside += 1;
-        changed.notify_all();
-        drop(changed.wait_while(counts, |counts| !counts.open).unwrap());
-    }
-
-    fn open(&self) {
-        self.0.0.lock().unwrap().open = true;
-        self.0.1.notify_all();
-    }
-
-    fn await_inside(&self, count: usize) {
-        let (counts, changed) = &*self.0;
-        drop(changed.wait_while(counts.lock().unwrap(), |counts| counts.inside < count).unwrap());
-    }
 }
 
 #[derive(Clone, Default)]

@@ -1,9 +1,12 @@
 //! Calls over byte streams: real TCP connections on the loopback, and Unix sockets.
 
+mod gate;
+
+use gate::Gate;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 use stoop::error::{SendError, UnknownCause};
@@ -41,36 +44,6 @@ trait Lab {
     /// Returns when the gate is opened; may be run again.
     #[idempotent]
     fn read(&self) -> u32;
-}
-
-/// Lets procedures wait until a test has seen what it wants to see.
-#[derive(Clone, Default)]
-struct Gate(Arc<(Mutex<Counts>, Condvar)>);
-
-#[derive(Default)]
-struct Counts {
-    open: bool,
-    inside: usize,
-}
-
-impl Gate {
-    fn pass(&self) {
-        let (counts, changed) = &*self.0;
-        let mut counts = counts.lock().unwrap();
-        counts.inside += 1;
-        changed.notify_all();
-        drop(changed.wait_while(counts, |counts| !counts.open).unwrap());
-    }
-
-    fn open(&self) {
-        self.0.0.lock().unwrap().open = true;
-        self.0.1.notify_all();
-    }
-
-    fn await_inside(&self, count: usize) {
-        let (counts, changed) = &*self.0;
-        drop(changed.wait_while(counts.lock().unwrap(), |counts| counts.inside < count).unwrap());
-    }
 }
 
 #[derive(Clone, Default)]

@@ -1,0 +1,36 @@
+//! A gate for procedures of tests: conditions instead of times.
+
+use std::sync::{Arc, Condvar, Mutex};
+
+/// Lets procedures wait until a test has seen what it wants to see.
+#[derive(Clone, Default)]
+pub(crate) struct Gate(Arc<(Mutex<Counts>, Condvar)>);
+
+#[derive(Default)]
+struct Counts {
+    open: bool,
+    inside: usize,
+}
+
+impl Gate {
+    /// A procedure waits here until the gate is open.
+    pub(crate) fn pass(&self) {
+        let (counts, changed) = &*self.0;
+        let mut counts = counts.lock().unwrap();
+        counts.inside += 1;
+        changed.notify_all();
+        drop(changed.wait_while(counts, |counts| !counts.open).unwrap());
+    }
+
+    /// Lets everybody through from now on.
+    pub(crate) fn open(&self) {
+        self.0.0.lock().unwrap().open = true;
+        self.0.1.notify_all();
+    }
+
+    /// Waits until so many procedures have come to the gate.
+    pub(crate) fn await_inside(&self, count: usize) {
+        let (counts, changed) = &*self.0;
+        drop(changed.wait_while(counts.lock().unwrap(), |counts| counts.inside < count).unwrap());
+    }
+}
