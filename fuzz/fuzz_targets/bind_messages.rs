@@ -13,6 +13,7 @@ fuzz_target!(|payload: &[u8]| {
             incarnation: 1,
             silence_ms: 1,
             max_message: 1,
+            window: 0,
             host: HostFacts::default(),
             first: request.first,
             procedures: vec![0; request.fingerprints.len()],

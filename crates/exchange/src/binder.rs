@@ -10,7 +10,7 @@ use core::time::Duration;
 use stoop_wire::bind::{
     BindReply, BindRequest, BindStatus, Describe, Description, FINGERPRINTS_PER_PAGE, HostFacts, NO_PROCEDURE,
 };
-use stoop_wire::{BindingId, CallNumber, Challenge, Header, Kind, LaneId};
+use stoop_wire::{BindingId, CallNumber, Challenge, Header, Kind, LaneId, PACKET_DATA};
 
 /// A binding in the making. Its driver sends what [`transmit`](Self::transmit) gives and hands in what arrives.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub struct Binder {
     fingerprints: Vec<u64>,
     nonce: u64,
     host: HostFacts,
+    max_message: u32,
+    window: u32,
     cookie: Challenge,
     binding: BindingId,
     /// The server's numbers, page by page.
@@ -49,6 +51,10 @@ pub struct Bound {
     pub incarnation: u64,
     /// The server releases the binding after so long a silence.
     pub silence: Duration,
+    /// Bytes of the longest call that the server takes.
+    pub max_message: u32,
+    /// Bytes of a call that may be sent before the server has answered anything.
+    pub window: u32,
     /// About the server's machine.
     pub host: HostFacts,
 }
@@ -96,6 +102,8 @@ impl Binder {
             fingerprints,
             nonce,
             host,
+            max_message: PACKET_DATA as u32,
+            window: PACKET_DATA as u32,
             cookie: Challenge(0),
             binding: BindingId::NONE,
             procedures: Vec::new(),
@@ -109,6 +117,13 @@ impl Binder {
             at_once: false,
             next: now,
         }
+    }
+
+    /// Results of up to `max_message` bytes are welcome, and the first `window` of them unasked. One packet, unless this is
+    /// said.
+    #[must_use]
+    pub fn accepting(self, max_message: u32, window: u32) -> Self {
+        Self { max_message, window, ..self }
     }
 
     /// The packet to be sent now, if one is due.
@@ -164,6 +179,8 @@ impl Binder {
             nonce: self.nonce,
             cookie: self.cookie,
             flags: 0,
+            max_message: self.max_message,
+            window: self.window,
             host: self.host,
             first: first as u16,
             interface: self.interface.name.clone(),
@@ -261,6 +278,8 @@ impl Binder {
             procedures: core::mem::take(&mut self.procedures),
             incarnation: reply.incarnation,
             silence: Duration::from_millis(u64::from(reply.silence_ms)),
+            max_message: reply.max_message,
+            window: reply.window,
             host: reply.host,
         })
     }

@@ -175,7 +175,9 @@ impl<P: Peer> Server<P> {
             | Kind::Refusal
             | Kind::Failure
             | Kind::Challenge
-            | Kind::Description => {
+            | Kind::Description
+            | Kind::Receipt
+            | Kind::Cancel => {
                 self.counters.malformed += 1;
                 Arrival::Nothing
             }
@@ -433,6 +435,7 @@ impl<P: Peer> Server<P> {
             incarnation: self.admission.incarnation(),
             silence_ms: u32::try_from(self.limits.silence.as_millis()).unwrap_or(u32::MAX),
             max_message: stoop_wire::PACKET_DATA as u32,
+            window: stoop_wire::PACKET_DATA as u32,
             host: self.host,
             first: request.first,
             procedures,

@@ -184,6 +184,8 @@ fn a_bind_message_is_read_as_it_was_written_or_not_at_all() {
         nonce: 1,
         cookie: Challenge(2),
         flags: 0,
+        max_message: 1440,
+        window: 1440,
         host: HostFacts::default(),
         first: 0,
         interface: "Interface".into(),

@@ -18,8 +18,8 @@ pub const FINGERPRINTS_PER_PAGE: usize = 128;
 /// Stands for "no such procedure" among the server's numbers.
 pub const NO_PROCEDURE: u16 = u16::MAX;
 
-const REQUEST_FIXED: usize = 8 + 8 + 4 + HostFacts::LEN + 4;
-const REPLY_FIXED: usize = 1 + 8 + 8 + 4 + 4 + HostFacts::LEN + 4;
+const REQUEST_FIXED: usize = 8 + 8 + 4 + 4 + 4 + HostFacts::LEN + 4;
+const REPLY_FIXED: usize = 1 + 8 + 8 + 4 + 4 + 4 + HostFacts::LEN + 4;
 /// Room that every request leaves for the reply's names of other interfaces.
 const REPLY_TEXT: usize = 256;
 
@@ -69,6 +69,10 @@ pub struct BindRequest {
     pub cookie: Challenge,
     /// The binding flags: zero is the fast path (Peregrine §3.1). No bit has a meaning yet.
     pub flags: u32,
+    /// Bytes of the longest result that the caller takes.
+    pub max_message: u32,
+    /// Bytes of a result that it can be sent before it asks for more.
+    pub window: u32,
     /// About the caller's machine.
     pub host: HostFacts,
     /// Which of the interface's procedures come first in `fingerprints`.
@@ -86,6 +90,8 @@ impl BindRequest {
         out.extend_from_slice(&self.nonce.to_le_bytes());
         out.extend_from_slice(&self.cookie.0.to_le_bytes());
         out.extend_from_slice(&self.flags.to_le_bytes());
+        out.extend_from_slice(&self.max_message.to_le_bytes());
+        out.extend_from_slice(&self.window.to_le_bytes());
         self.host.put(&mut out);
         out.extend_from_slice(&self.first.to_le_bytes());
         out.extend_from_slice(&(self.fingerprints.len() as u16).to_le_bytes());
@@ -104,6 +110,8 @@ impl BindRequest {
         let nonce = cursor.u64()?;
         let cookie = Challenge(cursor.u64()?);
         let flags = cursor.u32()?;
+        let max_message = cursor.u32()?;
+        let window = cursor.u32()?;
         let host = HostFacts::get(cursor)?;
         let first = cursor.u16()?;
         let count = usize::from(cursor.u16()?);
@@ -113,7 +121,9 @@ impl BindRequest {
         }
         let fingerprints = (0..count).map(|_| cursor.u64()).collect::<Option<_>>()?;
         // Padding to the reply's length is the caller's duty: a shorter request would be an amplifier.
-        let request = Self { nonce, cookie, flags, host, first, interface: interface.into(), fingerprints };
+        let interface = interface.into();
+        let request =
+            Self { nonce, cookie, flags, max_message, window, host, first, interface, fingerprints };
         (payload.len() >= REPLY_FIXED + 2 + REPLY_TEXT + 2 * count).then_some(request)
     }
 }
@@ -159,6 +169,8 @@ pub struct BindReply {
     pub silence_ms: u32,
     /// Bytes of the longest message that the server takes on this transport.
     pub max_message: u32,
+    /// Bytes of a call that it can be sent before it asks for more.
+    pub window: u32,
     /// About the server's machine.
     pub host: HostFacts,
     /// The request's first procedure.
@@ -178,6 +190,7 @@ impl BindReply {
         out.extend_from_slice(&self.incarnation.to_le_bytes());
         out.extend_from_slice(&self.silence_ms.to_le_bytes());
         out.extend_from_slice(&self.max_message.to_le_bytes());
+        out.extend_from_slice(&self.window.to_le_bytes());
         self.host.put(&mut out);
         out.extend_from_slice(&self.first.to_le_bytes());
         out.extend_from_slice(&(self.procedures.len() as u16).to_le_bytes());
@@ -197,6 +210,7 @@ impl BindReply {
         let incarnation = cursor.u64()?;
         let silence_ms = cursor.u32()?;
         let max_message = cursor.u32()?;
+        let window = cursor.u32()?;
         let host = HostFacts::get(cursor)?;
         let first = cursor.u16()?;
         let count = usize::from(cursor.u16()?);
@@ -205,7 +219,18 @@ impl BindReply {
         }
         let text = cursor.text()?.into();
         let procedures = (0..count).map(|_| cursor.u16()).collect::<Option<_>>()?;
-        Some(Self { status, nonce, incarnation, silence_ms, max_message, host, first, procedures, text })
+        Some(Self {
+            status,
+            nonce,
+            incarnation,
+            silence_ms,
+            max_message,
+            window,
+            host,
+            first,
+            procedures,
+            text,
+        })
     }
 }
 

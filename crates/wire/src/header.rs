@@ -13,7 +13,8 @@
 //! | 20–23 | message length  | bytes of the whole message                                        |
 //! | 24–27 | fragment offset | 0 in the single-packet calls that matter most                     |
 //! | 28–31 | time            | call: µs left to the deadline; result: ns at the server;          |
-//! |       |                 | refusal, failure: the reason                                      |
+//! |       |                 | refusal, failure: the reason; call or result with an offset:      |
+//! |       |                 | number of the transmission; receipt: number of the receipt        |
 //!
 //! In a challenge and its proof, which have no payload, bytes 20–27 hold the cookie.
 
@@ -22,10 +23,11 @@ use core::fmt;
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 32;
 
-/// Bytes of a message that fit into one packet on a standard Ethernet.
+/// Bytes of a message that fit into one packet on a standard Ethernet. Messages up to this length are one packet; longer
+/// ones travel as fragments of any size.
 pub const PACKET_DATA: usize = 1440;
 
-/// Bytes of the largest datagram of the protocol: a header and a full packet of data.
+/// Bytes of the largest datagram that every path carries: a header and a full packet of data.
 pub const MAX_DATAGRAM: usize = HEADER_LEN + PACKET_DATA;
 
 /// Bytes of a message that travel behind one header on a byte stream; longer messages are interleaved between lanes.
@@ -72,11 +74,15 @@ pub enum Kind {
     Describe = 12,
     /// Server tells it.
     Description = 13,
+    /// Either side tells which parts of a message of many packets have arrived, and how much more it takes.
+    Receipt = 14,
+    /// Caller no longer waits for its call.
+    Cancel = 15,
 }
 
 impl Kind {
     /// Every kind, in the order of its number.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Bind,
         Self::BindReply,
         Self::Call,
@@ -90,6 +96,8 @@ impl Kind {
         Self::Unbind,
         Self::Describe,
         Self::Description,
+        Self::Receipt,
+        Self::Cancel,
     ];
 
     #[inline]
@@ -160,6 +168,7 @@ pub struct Header {
     /// Where in the message this packet's payload begins.
     pub offset: u32,
     /// Call: µs left to the deadline. Result: ns at the server. Refusal and failure: the reason. Saturating.
+    /// Call or result with an offset: number of the transmission. Receipt: its number.
     pub time: u32,
 }
 
@@ -218,7 +227,8 @@ impl Header {
         Self { kind, lane, procedure: 0, binding, number, message_len: 0, offset: 0, time: 0 }
     }
 
-    /// Splits a datagram into its header and the payload the header announces.
+    /// Splits a datagram into its header and its payload: the whole message, or of a call or result that is longer than
+    /// [`PACKET_DATA`] whatever part of it the datagram holds.
     ///
     /// # Errors
     /// Whatever is no packet of this version ([`HeaderError`]).
@@ -228,12 +238,19 @@ impl Header {
             return Err(HeaderError::Truncated { got: packet.len() });
         };
         let header = Self::from_bytes(header)?;
-        let announced = header.payload_len(PACKET_DATA)?;
+        let rest = header.payload_len(usize::MAX)?;
         // Ethernet pads short frames: what follows the payload is no error and no data.
-        match payload.get(..announced) {
+        match payload.get(..rest) {
             Some(payload) => Ok((header, payload)),
-            None => Err(HeaderError::PayloadShort { announced, got: payload.len() }),
+            None if header.may_be_part() && !payload.is_empty() => Ok((header, payload)),
+            None => Err(HeaderError::PayloadShort { announced: rest, got: payload.len() }),
         }
+    }
+
+    /// Whether its message is one that may travel in parts.
+    #[inline]
+    fn may_be_part(&self) -> bool {
+        self.message_len as usize > PACKET_DATA && matches!(self.kind, Kind::Call | Kind::Result)
     }
 
     /// Reads the header alone, as on a byte stream, where the payload follows.

@@ -11,9 +11,11 @@ pub mod bind;
 mod cursor;
 mod header;
 mod reason;
+mod receipt;
 
 pub use header::{
     BindingId, CallNumber, Challenge, HEADER_LEN, Header, HeaderError, Kind, LaneId, MAGIC, MAX_DATAGRAM,
     PACKET_DATA, STREAM_FRAGMENT, Template, VERSION,
 };
 pub use reason::{FailureCode, RefusalCode};
+pub use receipt::Receipt;

@@ -63,6 +63,10 @@ codes! {
         TooManyLanes = 8: "the binding uses more lanes than the server allows",
         /// The call asks for a result larger than the transport carries.
         ResultTooLarge = 9: "the call asks for a larger result than can travel",
+        /// The caller cancelled the call before it began.
+        Cancelled = 10: "the call was cancelled before it began",
+        /// Not all packets of the call arrived, and no more came.
+        Incomplete = 11: "only parts of the call arrived, and then no more",
     }
 }
 

@@ -151,6 +151,8 @@ fn a_call_has_not_run_only_if_the_same_server_must_have_heard_it_and_never_said_
         procedures: Vec::new(),
         incarnation,
         silence: Duration::from_secs(8),
+        max_message: 0,
+        window: 0,
         host: HostFacts::default(),
     };
     let at = |seconds: u64| Instant::from_nanos(seconds * 1_000_000_000);

@@ -41,7 +41,9 @@ impl CallState {
                 | Kind::Proof
                 | Kind::Unbind
                 | Kind::Describe
-                | Kind::Description,
+                | Kind::Description
+                | Kind::Receipt
+                | Kind::Cancel,
             ) => Step::Ignore,
         }
     }

@@ -37,6 +37,8 @@ fn bind(server: &mut Server<Host>, nonce: u64) -> Option<BindingId> {
         nonce,
         cookie: Challenge(0),
         flags: 0,
+        max_message: 1440,
+        window: 1440,
         host: HostFacts::default(),
         first: 0,
         interface: "I".into(),

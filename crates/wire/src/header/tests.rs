@@ -58,6 +58,28 @@ fn a_long_message_announces_one_packet_of_it() {
 }
 
 #[test]
+fn a_part_of_a_long_message_is_as_long_as_its_datagram() {
+    let part = Header { message_len: 10_000, offset: 4_000, ..sample() };
+    let mut packet = part.to_bytes().to_vec();
+    assert_eq!(Header::parse(&packet), Err(HeaderError::PayloadShort { announced: 6_000, got: 0 }));
+    packet.resize(HEADER_LEN + 1200, 7);
+    assert_eq!(Header::parse(&packet), Ok((part, &[7; 1200][..])));
+    packet.resize(HEADER_LEN + 8_000, 7);
+    assert_eq!(Header::parse(&packet).unwrap().1.len(), 6_000, "the rest is padding");
+}
+
+#[test]
+fn only_calls_and_results_travel_in_parts() {
+    for kind in Kind::ALL {
+        let mut packet = Header { kind, message_len: 2_000, ..sample() }.to_bytes().to_vec();
+        packet.resize(HEADER_LEN + 100, 0);
+        let whole = matches!(kind, Kind::Challenge | Kind::Proof);
+        let parts = matches!(kind, Kind::Call | Kind::Result);
+        assert_eq!(Header::parse(&packet).is_ok(), whole || parts, "{kind:?}");
+    }
+}
+
+#[test]
 fn foreign_bytes_are_named() {
     let bytes = sample().to_bytes();
     let with = |i: usize, byte: u8| {
@@ -68,7 +90,7 @@ fn foreign_bytes_are_named() {
     assert_eq!(with(0, b'G'), HeaderError::Magic(b'G'));
     assert_eq!(with(1, 9), HeaderError::Version(9));
     assert_eq!(with(2, 0), HeaderError::Kind(0));
-    assert_eq!(with(2, 14), HeaderError::Kind(14));
+    assert_eq!(with(2, 16), HeaderError::Kind(16));
     assert_eq!(with(3, 1), HeaderError::Flags(1));
     assert_eq!(Header::parse(&bytes[..31]), Err(HeaderError::Truncated { got: 31 }));
 }

@@ -232,6 +232,7 @@ impl StreamEndpoint {
             // As long as the connection lives.
             silence_ms: u32::MAX,
             max_message: u32::try_from(self.message_max).unwrap_or(u32::MAX),
+            window: 0,
             host: crate::to_wire(&self.own),
             first: request.first,
             procedures,
