@@ -102,6 +102,7 @@ fn procedure(item: TraitItem) -> Result<Procedure, Error> {
         );
     }
     let idempotent = take_marker(&mut attrs, "idempotent", &mut mistakes);
+    let one_way = take_marker(&mut attrs, "one_way", &mut mistakes);
     let mut arguments = Vec::new();
     for input in sig.inputs {
         match argument(input) {
@@ -114,7 +115,15 @@ fn procedure(item: TraitItem) -> Result<Procedure, Error> {
         Returns::Nothing
     });
     mistakes.into_result()?;
-    Ok(Procedure { attributes: attrs, name: sig.ident, idempotent, arguments, returns, body: default })
+    Ok(Procedure {
+        attributes: attrs,
+        name: sig.ident,
+        idempotent,
+        one_way,
+        arguments,
+        returns,
+        body: default,
+    })
 }
 
 fn check_signature(signature: &Signature, mistakes: &mut Mistakes) {

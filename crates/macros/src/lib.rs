@@ -32,7 +32,9 @@ use syn::parse_macro_input;
 ///
 /// Methods take `&self`, since any number of callers may call at once, and are neither `async` nor generic.
 /// `#[idempotent]` says that running a procedure twice is as good as running it once; it may then be sent again by
-/// itself when a server has restarted. A method with a body has it as the server's default.
+/// itself when a server has restarted. `#[one_way]` says that nobody waits for it: the client's method returns as soon
+/// as the call has been sent, which then is delivered at most once without its caller, and nobody learns what became
+/// of it. Such a method returns nothing and changes no argument. A method with a body has it as the server's default.
 ///
 /// `#[stoop::interface(crate = path)]` names the crate `stoop` where it has another name.
 #[proc_macro_attribute]

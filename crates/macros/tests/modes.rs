@@ -4,6 +4,7 @@
 
 mod mock;
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use mock::{BindOptions, CallError, Error, stub};
@@ -66,10 +67,21 @@ trait Modes {
     fn defaulted(&self, n: u8) -> u8 {
         n + 1
     }
+    /// Nobody waits for it.
+    #[one_way]
+    fn told(&self, text: &str, numbers: &[u16], point: Option<&Point>, count: u64);
+    #[idempotent]
+    #[one_way]
+    fn told_again(&self);
     fn r#type(&self, r#match: u8, call: u8, result: u8, arguments: u8, server: u8) -> u8;
 }
 
 struct Server;
+
+thread_local! {
+    /// What the procedures that nobody waits for were told last. The mock runs them in the calling thread.
+    static TOLD: RefCell<String> = RefCell::default();
+}
 
 impl Modes for Server {
     fn null(&self) {}
@@ -144,6 +156,13 @@ impl Modes for Server {
         points.fill(Point { x: 1.0, y: 2.0 });
         pair[1].x = 3.0;
         42
+    }
+    fn told(&self, text: &str, numbers: &[u16], point: Option<&Point>, count: u64) {
+        let told = format!("{text} {numbers:?} {} {count}", point.is_some());
+        TOLD.set(told);
+    }
+    fn told_again(&self) {
+        TOLD.set("again".into());
     }
     fn divide(&self, by: i32) -> Result<i32, String> {
         100i32.checked_div(by).ok_or_else(|| format!("divided by {by}"))
@@ -239,6 +258,16 @@ fn an_application_error_is_apart_from_call_errors() {
 }
 
 #[test]
+fn one_way_procedures_are_told_their_arguments() {
+    for client in clients() {
+        client.told("a", &[1, 2], Some(&Point::default()), 7).unwrap();
+        assert_eq!(TOLD.take(), "a [1, 2] true 7");
+        client.told_again().unwrap();
+        assert_eq!(TOLD.take(), "again");
+    }
+}
+
+#[test]
 fn an_argument_that_is_too_large_is_not_sent() {
     let [client, _] = clients();
     let error = client.text(Some(&"x".repeat(1500))).unwrap_err();
@@ -283,8 +312,20 @@ fn signatures_spell_out_the_types_of_the_user() {
         "borrowed(text: String, numbers: [u16], points: [Point{x: f64, y: f32}], point: Point, pair: [Point; 2]) -> String"
     );
     assert_eq!(signature("divide"), "divide(by: i32) -> Result<i32, String>");
-    assert_eq!(signature("type"), "type(match: u8, call: u8, result: u8, arguments: u8, server: u8) -> u8");
-    assert!(
-        interface.procedures.iter().all(|procedure| procedure.idempotent == (procedure.name == "divide"))
+    assert_eq!(
+        signature("told"),
+        "one_way told(text: String, numbers: [u16], point: Option<Point{x: f64, y: f32}>, count: u64)"
     );
+    assert_eq!(signature("told_again"), "one_way told_again()");
+    assert_eq!(signature("type"), "type(match: u8, call: u8, result: u8, arguments: u8, server: u8) -> u8");
+    let marked = |is_marked: fn(&stub::Procedure) -> bool| -> Vec<&str> {
+        interface
+            .procedures
+            .iter()
+            .filter(|procedure| is_marked(procedure))
+            .map(|procedure| procedure.name)
+            .collect()
+    };
+    assert_eq!(marked(|procedure| procedure.idempotent), ["divide", "told_again"]);
+    assert_eq!(marked(|procedure| procedure.one_way), ["told", "told_again"]);
 }

@@ -22,6 +22,8 @@ pub struct Procedure {
     pub signature: fn() -> String,
     /// Whether running it again does no harm.
     pub idempotent: bool,
+    /// Whether callers do not wait for it.
+    pub one_way: bool,
 }
 
 /// The server half of an interface: what the emitted `…Server` implements.

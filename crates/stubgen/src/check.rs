@@ -8,7 +8,7 @@ use syn::{Error, GenericArgument, Ident, PathArguments, PathSegment, Type};
 use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape, plain};
 
 /// Methods that every client has beside its procedures.
-const CLIENT_METHODS: [&str; 5] = ["bind", "bind_with", "with_timeout", "binding", "interface"];
+const CLIENT_METHODS: [&str; 6] = ["bind", "bind_with", "with_timeout", "begin", "binding", "interface"];
 
 /// Checks an interface.
 ///
@@ -25,6 +25,9 @@ pub fn interface(interface: &Interface) -> Result<(), Error> {
             self::argument(argument, &mut mistakes);
         }
         returns(&procedure.returns, &mut mistakes);
+        if procedure.one_way {
+            one_way(procedure, &mut mistakes);
+        }
     }
     mistakes.into_result()
 }
@@ -106,6 +109,40 @@ fn returns(returns: &Returns, mistakes: &mut Mistakes) {
             owned(&fallible.value, Place::Result, mistakes);
             owned(&fallible.error, Place::Result, mistakes);
         }
+    }
+}
+
+/// Nothing comes back from a procedure that nobody waits for.
+fn one_way(procedure: &Procedure, mistakes: &mut Mistakes) {
+    let returned = match &procedure.returns {
+        Returns::Nothing => None,
+        Returns::Value(ty) => Some(&**ty),
+        Returns::Fallible(fallible) => Some(&fallible.declared),
+    };
+    if let Some(ty) = returned {
+        mistakes.add(
+            ty,
+            "nobody waits for a `#[one_way]` procedure, so it has nobody to return this to; remove the result, or the attribute",
+        );
+    }
+    for argument in &procedure.arguments {
+        let advice = match argument.mode {
+            Mode::Value | Mode::In | Mode::OptionalIn => continue,
+            Mode::InOut => format!(
+                "nobody waits for a `#[one_way]` procedure, so what it changes does not come back; write `&{}`, or remove the attribute",
+                written(target(&argument.declared))
+            ),
+            Mode::Out => "nobody waits for a `#[one_way]` procedure, so what it fills does not come back; remove the argument, or the attribute".into(),
+        };
+        mistakes.add(&argument.declared, advice);
+    }
+}
+
+/// What a reference refers to.
+fn target(ty: &Type) -> &Type {
+    match plain(ty) {
+        Type::Reference(reference) => &reference.elem,
+        ty => ty,
     }
 }
 

@@ -24,6 +24,8 @@ pub struct Procedure {
     pub name: Ident,
     /// Whether running it twice is as good as running it once.
     pub idempotent: bool,
+    /// Whether its callers do not wait for it: nothing comes back.
+    pub one_way: bool,
     /// Without the receiver.
     pub arguments: Vec<Argument>,
     /// What it returns.

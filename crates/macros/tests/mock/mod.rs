@@ -58,6 +58,7 @@ pub mod stub {
         pub name: &'static str,
         pub signature: fn() -> String,
         pub idempotent: bool,
+        pub one_way: bool,
     }
 
     pub trait Exported: Send + Sync + 'static {

@@ -6,6 +6,7 @@ trait Names {
     fn place(&self, at: u32);
     fn bind(&self);
     fn with_timeout(&self);
+    fn begin(&self);
 }
 
 fn main() {}

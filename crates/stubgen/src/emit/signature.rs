@@ -27,9 +27,10 @@ pub(super) fn interface(interface: &Interface, names: &Names) -> TokenStream {
 fn procedure(procedure: &Procedure, names: &Names) -> TokenStream {
     let stub = &names.stub;
     let name = procedure.name.unraw().to_string();
-    let idempotent = procedure.idempotent;
+    let (idempotent, one_way) = (procedure.idempotent, procedure.one_way);
     let description = local("description");
-    let begin = format!("{name}(");
+    // A caller that waits and one that does not are at odds about the procedure.
+    let begin = format!("{}{name}(", if one_way { "one_way " } else { "" });
     let arguments = procedure.arguments.iter().enumerate().map(|(index, each)| argument(index, each, names));
     let returns = match &procedure.returns {
         Returns::Nothing => quote!(#description.text(")");),
@@ -52,6 +53,7 @@ fn procedure(procedure: &Procedure, names: &Names) -> TokenStream {
                 #description.finish()
             },
             idempotent: #idempotent,
+            one_way: #one_way,
         }
     }
 }
