@@ -5,6 +5,7 @@ mod calling;
 
 use crate::events::{Event, Life, ThreadId};
 use crate::ledger::CallId;
+use crate::network::Socket;
 use crate::server_process::Manner;
 use crate::{Address, Side, Sim, Told};
 use core::time::Duration;
@@ -49,6 +50,7 @@ struct OwnLane {
 
 #[derive(Debug, Default)]
 pub(crate) struct Thread {
+    socket: Socket,
     pub(crate) calls_left: u32,
     own: Option<OwnLane>,
     call: Option<Call>,
@@ -115,6 +117,7 @@ impl Sim {
         self.report.caller_crashes += 1;
         for thread in &mut process.threads {
             thread.own = None;
+            thread.socket = Socket::default();
             if let Some(call) = thread.call.take() {
                 self.ledger.ends(call.id, Told::Crashed, self.now);
                 self.report.count_end(Told::Crashed);
@@ -160,21 +163,28 @@ impl Sim {
         self.begin_call(at, work, manner, limit, idempotent);
     }
 
-    /// A packet reaches a caller's machine.
-    pub(crate) fn caller_receives(&mut self, to: Address, packet: &mut [u8]) {
+    /// A packet reaches a caller's machine, and waits in its thread's socket if that is slow.
+    pub(crate) fn reaches_caller(&mut self, to: Address, mut packet: Vec<u8>) {
         let up = |process: &CallerProcess| process.up && process.host == to.host;
         let Some(caller) = self.callers.iter().position(up) else { return };
         if to.port == BINDER_PORT {
-            return self.binder_receives(caller, packet);
+            return self.binder_receives(caller, &packet);
         }
         let at = ThreadId { caller, thread: usize::from(to.port - BINDER_PORT - 1) };
-        self.thread_receives(at, packet);
+        let (room, drain) = (self.scenario.caller_buffer, self.scenario.caller_drain);
+        if drain.is_zero() {
+            return self.thread_receives(at, &mut packet);
+        }
+        let process = &mut self.callers[caller];
+        match process.threads[at.thread].socket.arrives(self.now, packet.len(), room, drain) {
+            Some(taken) => self.events.plan(taken, Event::ThreadTakes { at, life: process.life, packet }),
+            None => self.report.overflows += 1,
+        }
     }
 
     fn send_to_server(&mut self, from: Address, packet: &[u8]) {
-        let arrivals = self.network.arrivals(self.now, Side::Caller, packet, &mut self.random);
-        for at in arrivals.into_iter().flatten() {
-            self.events.plan(at, Event::ToServer { from, packet: packet.to_vec() });
+        for (at, packet) in self.network.send(self.now, Side::Caller, packet.to_vec(), &mut self.random) {
+            self.events.plan(at, Event::ToServer { from, packet });
         }
     }
 

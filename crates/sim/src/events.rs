@@ -29,6 +29,18 @@ pub(crate) enum Event {
         to: Address,
         packet: Vec<u8>,
     },
+    /// The server's process takes a packet from its socket.
+    ServerTakes {
+        life: Life,
+        from: Address,
+        packet: Vec<u8>,
+    },
+    /// A thread takes a packet from its socket.
+    ThreadTakes {
+        at: ThreadId,
+        life: Life,
+        packet: Vec<u8>,
+    },
     /// The news that nobody listens at the server's port reaches a caller's machine.
     PortClosed {
         to: Address,
@@ -67,17 +79,36 @@ pub(crate) enum Event {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (direction, address, packet) = match self {
-            Self::ToServer { from, packet } => ("to server from", from, packet),
-            Self::ToCaller { to, packet } => ("to caller at", to, packet),
+        let packet = match self {
+            Self::ToServer { from, packet } => {
+                write!(f, "to server from {}:{}: ", from.host, from.port)?;
+                packet
+            }
+            Self::ToCaller { to, packet } => {
+                write!(f, "to caller at {}:{}: ", to.host, to.port)?;
+                packet
+            }
+            Self::ServerTakes { from, packet, .. } => {
+                write!(f, "server takes from {}:{}: ", from.host, from.port)?;
+                packet
+            }
+            Self::ThreadTakes { at, packet, .. } => {
+                write!(f, "thread {} of caller {} takes: ", at.thread, at.caller)?;
+                packet
+            }
             other => return write!(f, "{other:?}"),
         };
-        write!(f, "{direction} {}:{}: ", address.host, address.port)?;
         match Header::parse(packet) {
             Ok((header, _)) => write!(
                 f,
-                "{:?} {:?} lane {} number {} time {}",
-                header.kind, header.binding, header.lane.0, header.number.0, header.time
+                "{:?} {:?} lane {} number {} bytes {}.. of {} time {}",
+                header.kind,
+                header.binding,
+                header.lane.0,
+                header.number.0,
+                header.offset,
+                header.message_len,
+                header.time
             ),
             Err(error) => write!(f, "{error}"),
         }

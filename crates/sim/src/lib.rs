@@ -28,7 +28,7 @@ use events::{Event, Events, Life};
 pub use ledger::CallId;
 use ledger::Ledger;
 use network::Network;
-pub use network::{Address, Faults};
+pub use network::{Address, FRAME_OVERHEAD, Faults, Line, Losses};
 pub use random::{Random, Script};
 pub use report::Report;
 pub use scenario::{Scenario, Span};
@@ -60,6 +60,26 @@ pub enum Told {
     Crashed,
 }
 
+/// Which kind of worlds a seed stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Family {
+    /// Messages are a packet, and packets travel however many there are.
+    #[default]
+    Small,
+    /// Messages may be long, lines have rates and queues, sockets fill, and bits flip.
+    Large,
+}
+
+impl Family {
+    /// The environment variable that names one of its seeds to the tests.
+    pub fn variable(self) -> &'static str {
+        match self {
+            Self::Small => "STOOP_SEED",
+            Self::Large => "STOOP_LARGE_SEED",
+        }
+    }
+}
+
 /// A mistake built into the drivers around the protocol, to see that the checkers notice it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sabotage {
@@ -83,6 +103,8 @@ pub enum Sabotage {
 pub struct Violation {
     /// Of the run.
     pub seed: u64,
+    /// What its seed stands for.
+    pub family: Family,
     /// How far it came.
     pub steps: u64,
     /// What happened.
@@ -91,10 +113,11 @@ pub struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, steps, what } = self;
+        let Self { seed, family, steps, what } = self;
         write!(
             f,
-            "seed {seed}, event {steps}: {what}\nto repeat: STOOP_SEED={seed} cargo test -p stoop-sim --test seeds"
+            "seed {seed}, event {steps}: {what}\nto repeat: {}={seed} cargo test -p stoop-sim --test seeds",
+            family.variable()
         )
     }
 }
@@ -110,6 +133,7 @@ pub struct Sim {
     scenario: Scenario,
     sabotage: Sabotage,
     seed: u64,
+    family: Family,
     random: Random,
     now: Instant,
     events: Events,
@@ -136,11 +160,12 @@ impl Sim {
         let mut sim = Self {
             sabotage,
             seed,
+            family: Family::Small,
             random,
             now: Instant::from_nanos(1_000_000_000),
             events: Events::default(),
             network: Network::new(scenario.faults.clone()),
-            ledger: Ledger::default(),
+            ledger: Ledger::new(scenario.faults.corruption > 0 && !scenario.faults.checksums),
             callers: Vec::new(),
             server: ServerProcess::default(),
             server_timer_at: None,
@@ -181,8 +206,13 @@ impl Sim {
     ///
     /// # Errors
     /// The first promise that was broken.
-    pub fn run_seed(seed: u64, sabotage: Sabotage) -> Result<Report, Violation> {
-        let mut sim = Self::new(seed, Scenario::from_seed(seed), sabotage);
+    pub fn run_seed(family: Family, seed: u64, sabotage: Sabotage) -> Result<Report, Violation> {
+        let scenario = match family {
+            Family::Small => Scenario::from_seed(seed),
+            Family::Large => Scenario::large_from_seed(seed),
+        };
+        let mut sim = Self::new(seed, scenario, sabotage);
+        sim.family = family;
         let report = sim.run();
         report.map(|()| sim.report())
     }
@@ -255,14 +285,25 @@ impl Sim {
     fn checked(&self) -> Result<(), Violation> {
         match self.ledger.violation() {
             None => Ok(()),
-            Some(what) => Err(Violation { seed: self.seed, steps: self.report.steps, what: what.into() }),
+            Some(what) => Err(Violation {
+                seed: self.seed,
+                family: self.family,
+                steps: self.report.steps,
+                what: what.into(),
+            }),
         }
     }
 
     fn happen(&mut self, event: Event) {
         match event {
-            Event::ToServer { from, packet } => self.server_receives(from, &packet),
-            Event::ToCaller { to, mut packet } => self.caller_receives(to, &mut packet),
+            Event::ToServer { from, packet } => self.reaches_server(from, packet),
+            Event::ToCaller { to, packet } => self.reaches_caller(to, packet),
+            Event::ServerTakes { life, from, packet } if life == self.server.life => {
+                self.server_receives(from, &packet);
+            }
+            Event::ThreadTakes { at, life, mut packet } if self.lives(at.caller, life) => {
+                self.thread_receives(at, &mut packet);
+            }
             Event::PortClosed { to } => self.port_is_closed(to),
             Event::ThreadWakes(at, life) if self.lives(at.caller, life) => self.thread_wakes(at),
             Event::WaitEnds(at, life) if self.lives(at.caller, life) => self.wait_ends(at),

@@ -1,17 +1,21 @@
-//! A longer run of the simulator: `cargo run --release -p stoop-sim -- --seeds 1000000 [--from 10000]`.
+//! A longer run of the simulator: `cargo run --release -p stoop-sim -- [--large] --seeds 1000000 [--from 10000]`.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
-use stoop_sim::{Report, Sabotage, Sim};
+use stoop_sim::{Family, Report, Sabotage, Sim};
 
-const USAGE: &str = "usage: stoop-sim [--seeds NUMBER] [--from SEED]";
+const USAGE: &str = "usage: stoop-sim [--large] [--seeds NUMBER] [--from SEED]";
 
-/// The first seed and how many.
-fn arguments() -> Result<(u64, u64), String> {
-    let (mut from, mut seeds) = (0, 100_000);
+/// What the seeds stand for, the first of them and how many.
+fn arguments() -> Result<(Family, u64, u64), String> {
+    let (mut family, mut from, mut seeds) = (Family::Small, 0, 100_000);
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
+        if name == "--large" {
+            family = Family::Large;
+            continue;
+        }
         let value = arguments.next().ok_or_else(|| format!("{name} wants a number\n{USAGE}"))?;
         let number = value.parse().map_err(|_| format!("{name} {value}: not a number\n{USAGE}"))?;
         match name.as_str() {
@@ -20,33 +24,34 @@ fn arguments() -> Result<(u64, u64), String> {
             _ => return Err(format!("unknown argument {name}\n{USAGE}")),
         }
     }
-    Ok((from, seeds))
+    Ok((family, from, seeds))
 }
 
 /// Names the seed when the protocol itself panics.
-struct Names(u64);
+struct Names(Family, u64);
 
 impl Drop for Names {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!(
-                "panic in seed {}; to repeat: STOOP_SEED={0} cargo test -p stoop-sim --test seeds",
-                self.0
+                "panic in seed {}; to repeat: {}={0} cargo test -p stoop-sim --test seeds",
+                self.1,
+                self.0.variable()
             );
         }
     }
 }
 
 /// Takes seeds until there are none left or one has failed.
-fn work(next: &AtomicU64, end: u64, failed: &AtomicBool) -> Report {
+fn work(family: Family, next: &AtomicU64, end: u64, failed: &AtomicBool) -> Report {
     let mut report = Report::default();
     while !failed.load(Ordering::Relaxed) {
         let seed = next.fetch_add(1, Ordering::Relaxed);
         if seed >= end {
             break;
         }
-        let _names = Names(seed);
-        match Sim::run_seed(seed, Sabotage::None) {
+        let _names = Names(family, seed);
+        match Sim::run_seed(family, seed, Sabotage::None) {
             Ok(part) => report.add(&part),
             Err(violation) => {
                 eprintln!("{violation}");
@@ -58,7 +63,7 @@ fn work(next: &AtomicU64, end: u64, failed: &AtomicBool) -> Report {
 }
 
 fn main() -> ExitCode {
-    let (from, seeds) = match arguments() {
+    let (family, from, seeds) = match arguments() {
         Ok(arguments) => arguments,
         Err(usage) => {
             eprintln!("{usage}");
@@ -71,7 +76,7 @@ fn main() -> ExitCode {
     let mut report = Report::default();
     std::thread::scope(|scope| {
         let workers = std::thread::available_parallelism().map_or(1, |n| n.get());
-        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(|| work(next, end, failed))).collect();
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(|| work(family, next, end, failed))).collect();
         for worker in workers {
             match worker.join() {
                 Ok(part) => report.add(&part),

@@ -1,11 +1,17 @@
 //! The network between callers and server: what becomes of each packet.
 
+mod line;
+mod socket;
+
 use crate::{Random, Side};
 use core::time::Duration;
+use line::Traffic;
+pub use line::{FRAME_OVERHEAD, Line, Losses};
+pub(crate) use socket::Socket;
 use std::collections::BTreeMap;
 use stoop_exchange::Instant;
 use stoop_exchange::server::Peer;
-use stoop_wire::{Header, Kind};
+use stoop_wire::{HEADER_LEN, Header, Kind};
 
 /// Where a caller's packets come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,7 +38,7 @@ impl Peer for Address {
 /// How bad a network is. Chances are in a thousand.
 #[derive(Clone, Debug)]
 pub struct Faults {
-    /// A packet is lost, or so damaged that its checksum tells.
+    /// A packet is lost.
     pub loss: u32,
     /// A packet arrives twice, the second one about as late as any packet.
     pub duplicate: u32,
@@ -46,6 +52,14 @@ pub struct Faults {
     pub straggler: u32,
     /// Time between two partitions, and how long one lasts.
     pub partitions: Option<(Duration, Duration)>,
+    /// A packet arrives with flipped bits.
+    pub corruption: u32,
+    /// Every packet has a checksum, so that one with flipped bits is dropped; else it is taken for what it says.
+    pub checksums: bool,
+    /// The way from all callers to the server.
+    pub there: Line,
+    /// The way from the server to all callers.
+    pub back: Line,
 }
 
 impl Faults {
@@ -60,6 +74,10 @@ impl Faults {
             delay: (micros(20), micros(20)),
             straggler: 0,
             partitions: None,
+            corruption: 0,
+            checksums: true,
+            there: Line::wide(),
+            back: Line::wide(),
         }
     }
 
@@ -83,11 +101,19 @@ pub(crate) struct Network {
     pub(crate) faults: Faults,
     orders: Vec<(Side, Kind, Order)>,
     sent: BTreeMap<(Side, Kind), u64>,
+    pub(crate) there: Traffic,
+    pub(crate) back: Traffic,
 }
 
 impl Network {
     pub(crate) fn new(faults: Faults) -> Self {
-        Self { faults, orders: Vec::new(), sent: BTreeMap::new() }
+        Self {
+            faults,
+            orders: Vec::new(),
+            sent: BTreeMap::new(),
+            there: Traffic::default(),
+            back: Traffic::default(),
+        }
     }
 
     pub(crate) fn drop_next(&mut self, from: Side, kind: Kind) {
@@ -102,8 +128,27 @@ impl Network {
         self.sent.get(&(from, kind)).copied().unwrap_or(0)
     }
 
+    /// What arrives of a packet sent now, and when: nothing, the packet, or more than one.
+    pub(crate) fn send(
+        &mut self,
+        now: Instant,
+        from: Side,
+        packet: Vec<u8>,
+        random: &mut Random,
+    ) -> Vec<(Instant, Vec<u8>)> {
+        let mut arriving = Vec::with_capacity(1);
+        for at in self.arrivals(now, from, &packet, random).into_iter().flatten() {
+            if !random.chance(self.faults.corruption) {
+                arriving.push((at, packet.clone()));
+            } else if !self.faults.checksums {
+                arriving.push((at, with_flipped_bits(&packet, random)));
+            }
+        }
+        arriving
+    }
+
     /// When a packet sent now arrives: never, once, or more often.
-    pub(crate) fn arrivals(
+    fn arrivals(
         &mut self,
         now: Instant,
         from: Side,
@@ -117,12 +162,17 @@ impl Network {
         if ordered == Some(Order::Drop) || self.faults.is_partitioned(now) {
             return [None; 3];
         }
-        let first = (!random.chance(self.faults.loss)).then(|| now + self.travel(random));
-        let second = random.chance(self.faults.duplicate).then(|| now + self.travel(random));
+        let (traffic, line) = match from {
+            Side::Caller => (&mut self.there, &self.faults.there),
+            Side::Server => (&mut self.back, &self.faults.back),
+        };
+        let Some(sent) = traffic.pass(line, now, packet.len()) else { return [None; 3] };
+        let first = (!random.chance(self.faults.loss)).then(|| sent + self.travel(random));
+        let second = random.chance(self.faults.duplicate).then(|| sent + self.travel(random));
         let late = match ordered {
-            Some(Order::Repeat(later)) => Some(now + later),
+            Some(Order::Repeat(later)) => Some(sent + later),
             _ => {
-                random.chance(self.faults.late_duplicate).then(|| now + random.between(self.faults.how_late))
+                random.chance(self.faults.late_duplicate).then(|| sent + random.between(self.faults.how_late))
             }
         };
         [first, second, late]
@@ -132,4 +182,16 @@ impl Network {
         let delay = random.between(self.faults.delay);
         if random.chance(self.faults.straggler) { delay * 10 } else { delay }
     }
+}
+
+/// A packet as it is after one to four of its bits have changed, or some of them twice.
+fn with_flipped_bits(packet: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut packet = packet.to_vec();
+    for _ in 0..=random.below(4) {
+        // Half of the damage is where it hurts most: in the header.
+        let bytes = if random.chance(500) { HEADER_LEN.min(packet.len()) } else { packet.len() };
+        let bit = random.below(8 * bytes as u64) as usize;
+        packet[bit / 8] ^= 1 << (bit % 8);
+    }
+    packet
 }

@@ -113,6 +113,8 @@ report! {
     deadlines: "calls ended by their deadline",
     /// Servers that fell silent.
     silent: "calls ended by the server's silence",
+    /// Packets that a socket had no room for.
+    overflows: "packets that a full socket dropped",
     /// Ports found closed.
     closed: "calls ended by a closed port",
 }

@@ -1,6 +1,6 @@
 //! What a run is made of: how many callers, what they do, how bad the network is, who crashes when.
 
-use crate::{Faults, Random};
+use crate::{Faults, Line, Random};
 use core::time::Duration;
 use stoop_exchange::server::Limits;
 
@@ -50,6 +50,14 @@ pub struct Scenario {
     pub silence_limit: Duration,
     /// The network.
     pub faults: Faults,
+    /// How long the server's process needs to take a packet from its socket.
+    pub server_drain: Duration,
+    /// How long a calling thread needs for that.
+    pub caller_drain: Duration,
+    /// Bytes of the server's receive buffer, as the kernel counts them; what does not fit is dropped.
+    pub server_buffer: usize,
+    /// Bytes of each thread's receive buffer.
+    pub caller_buffer: usize,
     /// Procedures that the server runs at once, besides the instant ones.
     pub workers: usize,
     /// Calls that wait for a worker; beyond, calls are refused.
@@ -96,6 +104,10 @@ impl Scenario {
             retires_lanes: true,
             silence_limit: Duration::from_secs(2),
             faults: Faults::none(),
+            server_drain: Duration::ZERO,
+            caller_drain: Duration::ZERO,
+            server_buffer: 212_992,
+            caller_buffer: 212_992,
             workers: 4,
             queue: 16,
             limits: Limits::default(),
@@ -164,6 +176,63 @@ impl Scenario {
         }
         scenario.unbinds = random.pick(&[0, 1000]);
         scenario
+    }
+
+    /// The scenario of a seed in which messages are long, lines have rates, and a network may do what it never does in
+    /// [`from_seed`](Self::from_seed).
+    pub fn large_from_seed(seed: u64) -> Self {
+        let mut scenario = Self::from_seed(seed);
+        scenario.enlarge(&mut Random::new(seed ^ 0x006c_6172_6765));
+        scenario
+    }
+
+    fn enlarge(&mut self, random: &mut Random) {
+        self.threads = random.pick(&[1, 2, 4, 12]);
+        self.calls = 1 + random.below(6) as u32;
+        self.callers = self.callers.min(2);
+        if self.kind {
+            self.queue = self.callers * self.threads;
+        }
+        self.deadline = match self.kind {
+            true => (millis(20_000), millis(60_000)),
+            false => random.pick(&[self.deadline, (millis(500), millis(20_000))]),
+        };
+        self.faults.corruption = random.pick(&[0, 0, 10, 100]);
+        self.faults.checksums = self.kind || random.chance(700);
+        if !self.kind && random.chance(150) {
+            // A link that dies for seconds and comes back.
+            let between = random.between((millis(200), millis(4_000)));
+            self.faults.partitions = Some((between, random.between((millis(500), millis(5_000)))));
+        }
+        self.faults.there = Self::line_from(random);
+        self.faults.back = Self::line_from(random);
+        let slow = [Duration::ZERO, Duration::ZERO, micros(2), micros(50), micros(500)];
+        self.server_drain = random.pick(&slow);
+        self.caller_drain = random.pick(&slow);
+        let buffers = [16 * 1024, 64 * 1024, 212_992, 4 << 20];
+        self.server_buffer = random.pick(&buffers);
+        self.caller_buffer = random.pick(&buffers);
+    }
+
+    /// A line of some rate and queue, whose largest datagram changes.
+    fn line_from(random: &mut Random) -> Line {
+        let mut line =
+            match random.pick(&[None, None, Some(10_000_000), Some(100_000_000), Some(1_000_000_000)]) {
+                None => Line::wide(),
+                Some(rate) => Line::with_rate(rate, random.pick(&[3_000, 15_000, 64_000, 1_000_000])),
+            };
+        let ethernet = 1472;
+        line.largest = random
+            .pick::<&[usize]>(&[
+                &[ethernet],
+                &[usize::MAX],
+                &[8972],
+                &[8972, ethernet],
+                &[ethernet, 4052, 65_507],
+            ])
+            .to_vec();
+        line.largest_lasts = random.between((millis(5), millis(2_000)));
+        line
     }
 
     /// Takes away whatever could keep a call from its result, but not what makes it hard to get.

@@ -2,6 +2,7 @@
 
 use crate::events::{Event, Life};
 use crate::ledger::CallId;
+use crate::network::Socket;
 use crate::{Address, Sabotage, Side, Sim};
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -31,21 +32,31 @@ pub(crate) enum Manner {
 /// Bytes of the arguments.
 pub(crate) const ERRAND_LEN: usize = 24;
 
+/// No procedure is asked to run for longer; where bits change, that must be said.
+const LONGEST_WORK: Duration = Duration::from_secs(30);
+
 impl Errand {
+    /// Stands for arguments that say nothing.
+    const NONE: Self = Self { id: CallId(u64::MAX), work: Duration::ZERO, manner: Manner::BadArguments };
+
     pub(crate) fn write(&self, arguments: &mut [u8]) {
         arguments[..8].copy_from_slice(&self.id.0.to_le_bytes());
         arguments[8..16].copy_from_slice(&(self.work.as_nanos() as u64).to_le_bytes());
         arguments[16] = self.manner as u8;
     }
 
-    fn read(arguments: &[u8]) -> Self {
+    /// What the arguments say; none, where bits of them have changed.
+    fn read(arguments: &[u8]) -> Option<Self> {
+        if arguments.len() < ERRAND_LEN {
+            return None;
+        }
         let word = |i| u64::from_le_bytes(arguments[i..i + 8].try_into().expect("eight bytes"));
         let manner = match arguments[16] {
             0 => Manner::Returns,
             1 => Manner::Panics,
             _ => Manner::BadArguments,
         };
-        Self { id: CallId(word(0)), work: Duration::from_nanos(word(8)), manner }
+        Some(Self { id: CallId(word(0)), work: Duration::from_nanos(word(8)).min(LONGEST_WORK), manner })
     }
 }
 
@@ -72,6 +83,7 @@ pub(crate) struct ServerProcess {
     jobs: u64,
     /// The most bindings that there were at once since it started.
     peak_bindings: usize,
+    socket: Socket,
 }
 
 impl Sim {
@@ -127,7 +139,21 @@ impl Sim {
         }
     }
 
-    /// A packet reaches the server's machine.
+    /// A packet reaches the server's machine, and waits in its socket if the process is slow.
+    pub(crate) fn reaches_server(&mut self, from: Address, packet: Vec<u8>) {
+        let (room, drain) = (self.scenario.server_buffer, self.scenario.server_drain);
+        if drain.is_zero() || self.server.server.is_none() {
+            return self.server_receives(from, &packet);
+        }
+        match self.server.socket.arrives(self.now, packet.len(), room, drain) {
+            Some(taken) => {
+                self.events.plan(taken, Event::ServerTakes { life: self.server.life, from, packet })
+            }
+            None => self.report.overflows += 1,
+        }
+    }
+
+    /// The server's process takes a packet.
     pub(crate) fn server_receives(&mut self, from: Address, packet: &[u8]) {
         let now = self.now;
         let sabotaged = (self.sabotage == Sabotage::DuplicatesAsNew).then(|| self.renumbered(packet));
@@ -186,7 +212,8 @@ impl Sim {
     /// Gives a call to whoever is free, as the runtime's receive role does.
     fn dispatch(&mut self, assignment: Assignment<Address>, packet: &[u8]) {
         let (header, arguments) = Header::parse(packet).expect("the server parsed it");
-        let mut job = Job { assignment, header, errand: Errand::read(arguments) };
+        let errand = Errand::read(arguments).unwrap_or(Errand::NONE);
+        let mut job = Job { assignment, header, errand };
         if job.errand.manner == Manner::BadArguments {
             return self.refuse(job, RefusalCode::BadArguments);
         }
@@ -289,9 +316,8 @@ impl Sim {
     }
 
     fn send_to_caller(&mut self, to: Address, packet: Vec<u8>) {
-        let arrivals = self.network.arrivals(self.now, Side::Server, &packet, &mut self.random);
-        for at in arrivals.into_iter().flatten() {
-            self.events.plan(at, Event::ToCaller { to, packet: packet.clone() });
+        for (at, packet) in self.network.send(self.now, Side::Server, packet, &mut self.random) {
+            self.events.plan(at, Event::ToCaller { to, packet });
         }
     }
 

@@ -1,11 +1,11 @@
 //! A checker that cannot fail is no checker: each of these mistakes, built into the drivers around the protocol, must
 //! be noticed within a few hundred seeds.
 
-use stoop_sim::{Sabotage, Sim};
+use stoop_sim::{Family, Sabotage, Sim};
 
 /// What is said of the first run that goes wrong.
 fn complaint(sabotage: Sabotage) -> String {
-    let broken = (0..1000).find_map(|seed| Sim::run_seed(seed, sabotage).err());
+    let broken = (0..1000).find_map(|seed| Sim::run_seed(Family::Small, seed, sabotage).err());
     broken.unwrap_or_else(|| panic!("{sabotage:?} is not noticed")).what
 }
 

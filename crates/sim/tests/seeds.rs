@@ -1,9 +1,12 @@
 //! Ten thousand worlds, each from its seed. A failure prints the seed and the command that repeats it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use stoop_sim::{Report, Sabotage, Sim};
+use stoop_sim::{Family, Report, Sabotage, Sim};
 
 const SEEDS: u64 = 10_000;
+
+/// Of worlds with long messages.
+const LARGE_SEEDS: u64 = 1_000;
 
 fn number(variable: &str) -> Option<u64> {
     let value = std::env::var(variable).ok()?;
@@ -11,23 +14,23 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 /// Names the seed when the protocol itself panics.
-struct Names(u64);
+struct Names(Family, u64);
 
 impl Drop for Names {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let seed = self.0;
-            eprintln!("seed {seed}\nto repeat: STOOP_SEED={seed} cargo test -p stoop-sim --test seeds");
+            let (variable, seed) = (self.0.variable(), self.1);
+            eprintln!("seed {seed}\nto repeat: {variable}={seed} cargo test -p stoop-sim --test seeds");
         }
     }
 }
 
-fn run(seed: u64) -> Report {
-    let _names = Names(seed);
-    Sim::run_seed(seed, Sabotage::None).unwrap_or_else(|violation| panic!("{violation}"))
+fn run(family: Family, seed: u64) -> Report {
+    let _names = Names(family, seed);
+    Sim::run_seed(family, seed, Sabotage::None).unwrap_or_else(|violation| panic!("{violation}"))
 }
 
-fn run_all(seeds: u64) -> Report {
+fn run_all(family: Family, seeds: u64) -> Report {
     let next = &AtomicU64::new(0);
     let worker = || {
         let mut report = Report::default();
@@ -36,7 +39,7 @@ fn run_all(seeds: u64) -> Report {
             if seed >= seeds {
                 return report;
             }
-            report.add(&run(seed));
+            report.add(&run(family, seed));
         }
     };
     let workers = std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -51,17 +54,23 @@ fn run_all(seeds: u64) -> Report {
     })
 }
 
-/// `STOOP_SEED` runs one seed, `STOOP_SEEDS` another number of them.
+/// `STOOP_SEED` and `STOOP_LARGE_SEED` run one seed, `STOOP_SEEDS` and `STOOP_LARGE_SEEDS` another number of them.
 #[test]
 fn no_seed_breaks_a_promise_and_all_of_them_together_meet_everything() {
-    if let Some(seed) = number("STOOP_SEED") {
-        println!("{}", run(seed));
-        return;
+    for family in [Family::Small, Family::Large] {
+        if let Some(seed) = number(family.variable()) {
+            println!("{}", run(family, seed));
+            return;
+        }
     }
     let seeds = number("STOOP_SEEDS").unwrap_or(SEEDS);
-    let report = run_all(seeds);
-    println!("{report}");
-    if seeds >= SEEDS {
+    let large_seeds = number("STOOP_LARGE_SEEDS").unwrap_or(LARGE_SEEDS);
+    let mut report = run_all(Family::Small, seeds);
+    println!("worlds of single packets:\n{report}");
+    let large = run_all(Family::Large, large_seeds);
+    println!("worlds of long messages:\n{large}");
+    report.add(&large);
+    if seeds >= SEEDS && large_seeds >= LARGE_SEEDS {
         assert_eq!(report.never(), Vec::<&str>::new(), "a scenario that is never met proves nothing");
     }
 }
@@ -73,13 +82,15 @@ const FOUND: &[u64] = &[1_065_396];
 #[test]
 fn seeds_that_once_broke_a_promise_do_not() {
     for seed in FOUND {
-        run(*seed);
+        run(Family::Small, *seed);
     }
 }
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in 0..20 {
-        assert_eq!(run(seed), run(seed));
+        for family in [Family::Small, Family::Large] {
+            assert_eq!(run(family, seed), run(family, seed));
+        }
     }
 }

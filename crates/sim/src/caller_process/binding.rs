@@ -69,13 +69,13 @@ impl Sim {
                     self.binding_is_there(ThreadId { caller, thread });
                 }
             }
-            BindStep::Refused(..) => {
+            BindStep::Mismatch { procedure, .. } if !self.ledger.damage => {
+                self.ledger.complain(format!("procedure {procedure} does not match itself"));
+            }
+            BindStep::Refused(..) | BindStep::Mismatch { .. } => {
                 self.callers[caller].binder = None;
                 self.report.binds_refused += 1;
                 self.binding_fails(caller);
-            }
-            BindStep::Mismatch { procedure, .. } => {
-                self.ledger.complain(format!("procedure {procedure} does not match itself"));
             }
         }
     }

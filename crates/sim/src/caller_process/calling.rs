@@ -90,7 +90,7 @@ impl Sim {
         }
     }
 
-    pub(super) fn thread_receives(&mut self, at: ThreadId, packet: &mut [u8]) {
+    pub(crate) fn thread_receives(&mut self, at: ThreadId, packet: &mut [u8]) {
         let now = self.now;
         let process = &mut self.callers[at.caller];
         let thread = &mut process.threads[at.thread];
@@ -100,7 +100,7 @@ impl Sim {
             Heard::Result { .. } => {
                 let call = thread.call.as_ref().expect("a result ends a call");
                 let (_, result) = Header::parse(packet).expect("the lane parsed it");
-                let says = CallId(u64::from_le_bytes(result.try_into().expect("results are eight bytes")));
+                let says = CallId(result.first_chunk().map_or(u64::MAX, |id| u64::from_le_bytes(*id)));
                 self.ledger.result(call.id, says);
                 self.end_call(at, Told::Result);
             }
