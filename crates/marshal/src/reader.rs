@@ -24,6 +24,11 @@ impl<'a> Reader<'a> {
         Reader { payload, position: 0, charged: 0, budget: None, stack_left: STACK_BUDGET, received: None }
     }
 
+    /// Reads `payload` from byte `position` on: what is before has been taken from it already.
+    pub fn after(payload: &'a [u8], position: usize) -> Self {
+        Reader { position, ..Self::new(payload) }
+    }
+
     /// As [`new`](Reader::new), with another bound on the bytes of heap that the values may take in all.
     #[inline(always)]
     pub fn with_budget(payload: &'a [u8], budget: usize) -> Self {

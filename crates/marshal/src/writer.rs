@@ -14,6 +14,8 @@ use crate::{Data, EncodeError, Leading, Scalar};
 pub struct Writer<'a> {
     /// The packet. Never longer than `start + limit`, so that its length is the only bound to check.
     packet: &'a mut Vec<u8>,
+    /// Where the payload begins in the packet; less the bytes that were [lent](Writer::lent), so that it may be below 0,
+    /// where no position in the packet is.
     start: usize,
     limit: usize,
     /// Bytes up to which the packet is made longer for arguments that a procedure writes in place.
@@ -92,7 +94,7 @@ impl<'a> Writer<'a> {
     /// When the values did not fit, or could not be expressed.
     #[inline(always)]
     pub fn finish(self) -> Result<usize, EncodeError> {
-        if self.start + self.position > self.packet.len() || self.failure.is_some() {
+        if self.start.wrapping_add(self.position) > self.packet.len() || self.failure.is_some() {
             return Err(self.failure());
         }
         Ok(self.position)
@@ -120,10 +122,10 @@ impl<'a> Writer<'a> {
     #[inline(always)]
     #[must_use]
     pub fn begin(&mut self, leading: Leading) -> bool {
-        let end = self.start + leading.len();
+        let end = self.start.wrapping_add(leading.len());
         // Asked again after growing: it is what the compiler then knows of every later position.
         let fits = self.packet.len() >= end
-            || (grow(self.packet, end, self.start + self.limit) && self.packet.len() >= end);
+            || (grow(self.packet, end, self.start.wrapping_add(self.limit)) && self.packet.len() >= end);
         if !fits {
             self.position = leading.len();
         }
@@ -137,16 +139,32 @@ impl<'a> Writer<'a> {
         let at = align_up(before, align);
         let end = at.saturating_add(len).min(MOST);
         self.position = end;
-        let from = self.start + at;
+        let from = self.start.wrapping_add(at);
         let fits = self.packet.len().checked_sub(from).is_some_and(|room| room >= len);
-        if !fits && !grow(self.packet, self.start + end, self.start + self.limit) {
+        if !fits && !grow(self.packet, self.start.wrapping_add(end), self.start.wrapping_add(self.limit)) {
             return None;
         }
         if at != before {
             // The packet held another message before; nothing of it may leave with this one.
-            self.packet.get_mut(self.start + before..from)?.fill(0);
+            self.packet.get_mut(self.start.wrapping_add(before)..from)?.fill(0);
         }
         self.packet.get_mut(from..)?.get_mut(..len)
+    }
+
+    /// Leaves out the next `len` bytes, at a multiple of `align`: they travel from where they are. Returns where they lie
+    /// in the payload.
+    pub fn lent(&mut self, align: usize, len: usize) -> usize {
+        // For the padding before them, which is in the packet.
+        let _ = self.chunk(align, 0);
+        let at = self.position;
+        self.position = at.saturating_add(len).min(MOST);
+        if self.position > self.limit {
+            self.fail(EncodeError::TooLarge { needed_at_least: self.position, limit: self.limit });
+            return at;
+        }
+        self.start = self.start.wrapping_sub(len);
+        self.packet.truncate(self.start.wrapping_add(self.limit).min(self.packet.len()));
+        at
     }
 
     /// Writes a value.
@@ -235,7 +253,8 @@ impl<'a> Writer<'a> {
     #[inline(always)]
     pub fn reserve(&mut self, extent: Extent) -> Option<Views<'_>> {
         let position = self.position;
-        let chunk = self.packet.get_mut(self.start + position..)?.get_mut(..extent.end() - position)?;
+        let chunk =
+            self.packet.get_mut(self.start.wrapping_add(position)..)?.get_mut(..extent.end() - position)?;
         self.position = extent.end();
         Some(Views::new(chunk, position))
     }
@@ -248,7 +267,9 @@ impl<'a> Writer<'a> {
     #[inline(never)]
     pub fn with_room<R>(&mut self, extent: Extent, then: impl FnOnce(&mut Self) -> R) -> Option<R> {
         let end = extent.end();
-        if end > self.lendable || !grow(self.packet, self.start + end, self.start + self.lendable) {
+        if end > self.lendable
+            || !grow(self.packet, self.start.wrapping_add(end), self.start.wrapping_add(self.lendable))
+        {
             self.fail(EncodeError::TooLarge { needed_at_least: end, limit: self.limit });
             return None;
         }
