@@ -10,8 +10,8 @@
 //! | [`clock`] | the monotonic clock as one number |
 //!
 //! System calls are made by `rustix`, which on Linux makes them directly, without libc's errno and
-//! cancellation points. The only `unsafe` of this crate is in `udp::packet_info`, for two control
-//! messages that `rustix` does not know, and in `stream::credentials`, for one that it misreads.
+//! cancellation points. The only `unsafe` of this crate is in `udp::message`, for control messages
+//! that `rustix` does not know, and in `stream::credentials`, for one that it misreads.
 //!
 //! All times are nanoseconds of the monotonic clock or lengths of time in nanoseconds, as `u64`,
 //! and are named `…_ns`.

@@ -1,6 +1,7 @@
 //! The connected datagram socket: the kernel finds the way once, and gives it what comes from its peer alone.
 
-use super::{datagram_socket, local_addr};
+use super::control::Control;
+use super::{Segments, SegmentsSending, datagram_socket, local_addr, message, segments, sizes};
 use crate::time_limit::TimeLimit;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, retry_on_intr};
@@ -18,11 +19,11 @@ pub struct CallerSocket {
     limit: TimeLimit,
 }
 
-/// What a receive on a [`CallerSocket`] brought.
+/// What a receive on a [`CallerSocket`] brought: `L` is a number of bytes, or what tells several datagrams apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallerArrival {
-    /// A datagram is in this many first bytes of the buffer.
-    Datagram(usize),
+pub enum CallerArrival<L = usize> {
+    /// A datagram is in this many first bytes of the buffer; or several are.
+    Datagram(L),
     /// A datagram of this many bytes did not fit; the buffer holds its beginning, the rest is lost.
     TooLarge(usize),
     /// Nothing is there. After a wait: the limit has passed, or a signal ended it early; look at the
@@ -147,6 +148,135 @@ impl CallerSocket {
             Ok(()) | Err(Errno::NOTCONN) => connected,
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// Many datagrams at once.
+impl CallerSocket {
+    /// Sends several datagrams to the server by one system call: `datagrams` cut every `segment` bytes, so that the last
+    /// may be shorter. All are sent or none.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    ///
+    /// # Panics
+    ///
+    /// When they are more than [`MAX_SEGMENTS`](super::MAX_SEGMENTS) or
+    /// [`MAX_SEGMENTS_LEN`](super::MAX_SEGMENTS_LEN) bytes, or `segment` is 0.
+    pub fn send_segments(&self, datagrams: &[u8], segment: usize) -> io::Result<SegmentsSending> {
+        segments::send(self.socket.as_fd(), datagrams, segment, None, Control::default())
+    }
+
+    /// Asks the kernel to hand over datagrams that came together as one (UDP_GRO), or to stop doing so; at any time. While
+    /// it is on, receive by [`recv_segments`](Self::recv_segments) and its kin only: the others would take several
+    /// datagrams for one. What came together just before it is turned off is still handed over together, and nothing
+    /// tells any more where to cut it: first receive until nothing is there.
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not know it (before Linux 5.0). Then each datagram comes by itself.
+    pub fn set_gro(&self, on: bool) -> io::Result<()> {
+        Ok(message::set_gro(self.socket.as_fd(), on)?)
+    }
+
+    /// Takes what is there: a datagram, or several that came together. `buffer` has room for 64 KiB, or some may be lost.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Self::recv).
+    #[inline]
+    pub fn recv_segments(&self, buffer: &mut [u8]) -> io::Result<CallerArrival<Segments>> {
+        let flags = RecvFlags::TRUNC | RecvFlags::DONTWAIT;
+        match self.recv_segments_once(buffer, flags) {
+            Err(Errno::INTR) => self.recv_segments(buffer),
+            received => arrival_of_segments(received),
+        }
+    }
+
+    /// [`recv_segments`](Self::recv_segments), but sleeps as [`recv_within`](Self::recv_within) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Self::recv).
+    pub fn recv_segments_within(
+        &self,
+        buffer: &mut [u8],
+        limit_ns: u64,
+    ) -> io::Result<CallerArrival<Segments>> {
+        if limit_ns == 0 {
+            return self.recv_segments(buffer);
+        }
+        self.limit.arm(self.socket.as_fd(), limit_ns)?;
+        arrival_of_segments(self.recv_segments_once(buffer, RecvFlags::TRUNC))
+    }
+
+    /// [`recv_segments`](Self::recv_segments), but sleeps as [`recv_blocking`](Self::recv_blocking) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Self::recv).
+    pub fn recv_segments_blocking(&self, buffer: &mut [u8]) -> io::Result<CallerArrival<Segments>> {
+        self.limit.disarm(self.socket.as_fd())?;
+        arrival_of_segments(self.recv_segments_once(buffer, RecvFlags::TRUNC))
+    }
+
+    /// The segments, or how long they are all together if that is too long.
+    #[inline]
+    fn recv_segments_once(
+        &self,
+        buffer: &mut [u8],
+        flags: RecvFlags,
+    ) -> Result<Result<Segments, usize>, Errno> {
+        let size = buffer.len();
+        let received = message::recv(self.socket.as_fd(), buffer, flags, |told| told.called_and_segment())?;
+        let (_, segment) = received.told;
+        Ok(segments::received(&received, segment, size))
+    }
+
+    /// Asks for room for `bytes` of waiting datagrams (the kernel counts about 700 bytes for a small one, and doubles
+    /// what it is asked for), and returns what was granted: more than `net.core.rmem_max` only with CAP_NET_ADMIN.
+    ///
+    /// # Errors
+    ///
+    /// None in practice.
+    pub fn set_receive_buffer(&self, bytes: usize) -> io::Result<usize> {
+        sizes::set_receive_buffer(self.socket.as_fd(), bytes)
+    }
+
+    /// Bytes of the longest datagram that the way to the server carries in one piece, as far as the kernel knows: its
+    /// interface, and what routers have told. At most [`MAX_SEGMENTS_LEN`](super::MAX_SEGMENTS_LEN).
+    ///
+    /// # Errors
+    ///
+    /// None in practice.
+    pub fn largest_datagram(&self) -> io::Result<usize> {
+        sizes::largest_datagram(self.socket.as_fd())
+    }
+
+    /// Forbids that what is sent is ever fragmented, here or on its way, whatever routers have told (`true`); or leaves
+    /// it to the kernel, which fragments what is longer than it knows the way to carry (`false`, as it is at first).
+    /// While it is forbidden, sending what the interface cannot carry fails at once with EMSGSIZE, and what somebody else
+    /// on the way cannot carry is lost: this is for finding out what the way carries (RFC 8899 §3).
+    ///
+    /// # Errors
+    ///
+    /// None in practice.
+    pub fn set_dont_fragment(&self, on: bool) -> io::Result<()> {
+        sizes::set_dont_fragment(self.socket.as_fd(), self.local_addr()?.is_ipv6(), on)
+    }
+}
+
+#[inline]
+fn arrival_of_segments(
+    received: Result<Result<Segments, usize>, Errno>,
+) -> io::Result<CallerArrival<Segments>> {
+    match received {
+        Ok(Ok(segments)) => Ok(CallerArrival::Datagram(segments)),
+        Ok(Err(len)) => Ok(CallerArrival::TooLarge(len)),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(CallerArrival::Nothing),
+        Err(Errno::CONNREFUSED) => Ok(CallerArrival::Refused),
+        Err(error) => Err(error.into()),
     }
 }
 

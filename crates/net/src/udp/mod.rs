@@ -4,12 +4,19 @@
 //! [`CallerSocket`] is connected to one server: the kernel finds the way once, drops what comes from
 //! elsewhere, and tells when the server's port is closed. No receive asks `poll` first: that costs a
 //! microsecond a round trip.
+//!
+//! Both also send and receive many datagrams by one system call (`send_segments`, `recv_segments`). That datagrams are
+//! received together must be asked for (`set_gro`); it makes the receipt of a single one slower.
 
 mod caller;
-mod packet_info;
+mod control;
+mod message;
+mod segments;
 mod server;
+mod sizes;
 
 pub use caller::{CallerArrival, CallerSocket, Sending};
+pub use segments::{MAX_SEGMENTS, MAX_SEGMENTS_LEN, Segments, SegmentsSending};
 pub use server::{Peer, ServerArrival, ServerSocket};
 
 pub use crate::Patience;

@@ -1,7 +1,9 @@
 //! The server's datagram socket: receives from anybody, answers from the address that was called.
 
-use super::packet_info::{self, Called};
-use super::{CallerSocket, Patience, datagram_socket, local_addr};
+use super::control::{Called, Control};
+use super::{
+    CallerSocket, Patience, Segments, SegmentsSending, datagram_socket, local_addr, message, segments, sizes,
+};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketAddrAny, sockopt};
@@ -44,13 +46,13 @@ impl From<SocketAddr> for Peer {
     }
 }
 
-/// What a receive on a [`ServerSocket`] brought.
+/// What a receive on a [`ServerSocket`] brought: `L` is a number of bytes, or what tells several datagrams apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ServerArrival {
-    /// A datagram is in the first `len` bytes of the buffer.
+pub enum ServerArrival<L = usize> {
+    /// A datagram is in the first `len` bytes of the buffer; or several of the same sender are.
     Datagram {
         /// Bytes received.
-        len: usize,
+        len: L,
         /// Its sender.
         peer: Peer,
     },
@@ -83,7 +85,7 @@ impl ServerSocket {
         let socket = datagram_socket(&address)?;
         let wildcard = address.ip().is_unspecified();
         if wildcard {
-            packet_info::enable(socket.as_fd(), address.is_ipv6())?;
+            message::tell_called(socket.as_fd(), address.is_ipv6())?;
         }
         rustix::net::bind(&socket, &address)?;
         Ok(Self { socket, wildcard })
@@ -98,15 +100,14 @@ impl ServerSocket {
         local_addr(&self.socket)
     }
 
-    /// Asks for room for `bytes` of waiting datagrams (the kernel counts about 700 bytes for a small
-    /// one), and returns what was granted: no more than `net.core.rmem_max` allows.
+    /// Asks for room for `bytes` of waiting datagrams (the kernel counts about 700 bytes for a small one, and doubles
+    /// what it is asked for), and returns what was granted: more than `net.core.rmem_max` only with CAP_NET_ADMIN.
     ///
     /// # Errors
     ///
     /// None in practice.
     pub fn set_receive_buffer(&self, bytes: usize) -> io::Result<usize> {
-        sockopt::set_socket_recv_buffer_size(&self.socket, bytes)?;
-        Ok(sockopt::socket_recv_buffer_size(&self.socket)?)
+        sizes::set_receive_buffer(self.socket.as_fd(), bytes)
     }
 
     /// Receives one datagram into `buffer`.
@@ -135,9 +136,10 @@ impl ServerSocket {
     #[inline]
     fn recv_once(&self, buffer: &mut [u8], flags: RecvFlags) -> Result<(usize, Option<Peer>), Errno> {
         if self.wildcard {
-            let (len, sender) = packet_info::recv(self.socket.as_fd(), buffer, flags)?;
-            let Some((addr, called)) = sender else { return Ok((len, None)) };
-            return Ok((len, Some(Peer { addr: socket_addr(addr)?, called })));
+            let received = message::recv(self.socket.as_fd(), buffer, flags, |told| told.called())?;
+            let Some(addr) = received.sender else { return Ok((received.len, None)) };
+            let peer = Peer { addr: socket_addr(addr)?, called: received.told };
+            return Ok((received.len, Some(peer)));
         }
         let (_, len, sender) = rustix::net::recvfrom(&self.socket, buffer, flags)?;
         let Some(addr) = sender else { return Ok((len, None)) };
@@ -154,7 +156,10 @@ impl ServerSocket {
     #[inline]
     pub fn send(&self, datagram: &[u8], peer: &Peer) -> io::Result<()> {
         retry_on_intr(|| match &peer.called {
-            Some(called) => packet_info::send(self.socket.as_fd(), datagram, &peer.addr, called),
+            Some(called) => {
+                let control = Control::default().leaving_from(called);
+                message::send(self.socket.as_fd(), datagram, Some(&peer.addr), &control)
+            }
             None => rustix::net::sendto(&self.socket, datagram, SendFlags::empty(), &peer.addr),
         })?;
         Ok(())
@@ -223,6 +228,101 @@ impl ServerSocket {
             Ok(()) | Err(Errno::NOTCONN) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// Many datagrams at once.
+impl ServerSocket {
+    /// Sends several datagrams to `peer` by one system call, from the address that it called: `datagrams` cut every
+    /// `segment` bytes, so that the last may be shorter. All are sent or none.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    ///
+    /// # Panics
+    ///
+    /// When they are more than [`MAX_SEGMENTS`](super::MAX_SEGMENTS) or
+    /// [`MAX_SEGMENTS_LEN`](super::MAX_SEGMENTS_LEN) bytes, or `segment` is 0.
+    pub fn send_segments(
+        &self,
+        datagrams: &[u8],
+        segment: usize,
+        peer: &Peer,
+    ) -> io::Result<SegmentsSending> {
+        let control = match &peer.called {
+            Some(called) => Control::default().leaving_from(called),
+            None => Control::default(),
+        };
+        segments::send(self.socket.as_fd(), datagrams, segment, Some(&peer.addr), control)
+    }
+
+    /// Asks the kernel to hand over datagrams of one sender that came together as one (UDP_GRO), or to stop doing so; at
+    /// any time. While it is on, receive by [`recv_segments`](Self::recv_segments) only: [`recv`](Self::recv) would take
+    /// several datagrams for one. What came together just before it is turned off is still handed over together, and
+    /// nothing tells any more where to cut it: first receive until nothing is there.
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not know it (before Linux 5.0). Then each datagram comes by itself.
+    pub fn set_gro(&self, on: bool) -> io::Result<()> {
+        Ok(message::set_gro(self.socket.as_fd(), on)?)
+    }
+
+    /// Receives a datagram, or several of one sender that came together. `buffer` has room for 64 KiB, or some may be
+    /// lost.
+    ///
+    /// # Errors
+    ///
+    /// Only when the kernel lacks memory.
+    #[inline]
+    pub fn recv_segments(
+        &self,
+        buffer: &mut [u8],
+        patience: Patience,
+    ) -> io::Result<ServerArrival<Segments>> {
+        let flags = match patience {
+            Patience::DontWait => RecvFlags::TRUNC | RecvFlags::DONTWAIT,
+            Patience::Block => RecvFlags::TRUNC,
+        };
+        let (socket, size) = (self.socket.as_fd(), buffer.len());
+        let received =
+            retry_on_intr(|| message::recv(socket, &mut *buffer, flags, |told| told.called_and_segment()));
+        let received = match received {
+            Ok(received) => received,
+            Err(Errno::AGAIN) => return Ok(ServerArrival::Nothing),
+            Err(error) => return Err(error.into()),
+        };
+        let (called, segment) = received.told;
+        let segments = segments::received(&received, segment, size);
+        // Every datagram has a sender, an empty one too: without one this is the end that `wake_receivers` made.
+        let Some(addr) = received.sender else { return Ok(ServerArrival::WokenUp) };
+        let peer = Peer { addr: socket_addr(addr)?, called };
+        Ok(match segments {
+            Ok(len) => ServerArrival::Datagram { len, peer },
+            Err(len) => ServerArrival::TooLarge { len, peer },
+        })
+    }
+
+    /// Bytes of the longest datagram that the way to `peer` carries in one piece, as far as the kernel knows: its
+    /// interface, and what routers have told. At most [`MAX_SEGMENTS_LEN`](super::MAX_SEGMENTS_LEN). Finding out takes
+    /// some microseconds.
+    ///
+    /// # Errors
+    ///
+    /// There is no route to the peer, or no descriptor is left.
+    pub fn largest_datagram(&self, peer: &Peer) -> io::Result<usize> {
+        // Only a connected socket knows.
+        CallerSocket::connect(peer.addr)?.largest_datagram()
+    }
+
+    /// As [`CallerSocket::set_dont_fragment`], for what goes to anybody.
+    ///
+    /// # Errors
+    ///
+    /// None in practice.
+    pub fn set_dont_fragment(&self, on: bool) -> io::Result<()> {
+        sizes::set_dont_fragment(self.socket.as_fd(), self.local_addr()?.is_ipv6(), on)
     }
 }
 

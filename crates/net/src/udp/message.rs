@@ -1,0 +1,119 @@
+//! `sendmsg` and `recvmsg` with control messages, and the options by which a socket is asked for them.
+//!
+//! `rustix` has no safe form of these (its ancillary messages are descriptors, credentials and transmission times),
+//! hence `libc` and `unsafe`. The control bytes themselves are written and parsed in safe code, see
+//! [`control`](super::control).
+
+#![allow(unsafe_code)]
+
+use super::control::{Control, Messages};
+use rustix::fd::{AsRawFd, BorrowedFd};
+use rustix::io::Errno;
+use rustix::net::addr::{SocketAddrArg, SocketAddrStorage};
+use rustix::net::{RecvFlags, SocketAddrAny};
+use std::ffi::{c_int, c_void};
+use std::mem::{MaybeUninit, size_of};
+use std::net::SocketAddr;
+use std::ptr;
+
+/// Has `socket` tell with every datagram which address was called.
+pub(super) fn tell_called(socket: BorrowedFd<'_>, ipv6: bool) -> Result<(), Errno> {
+    match ipv6 {
+        false => set_option(socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1),
+        true => set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1),
+    }
+}
+
+/// Has `socket` give datagrams that came together as one, and tell how long each was, or stop doing so.
+pub(super) fn set_gro(socket: BorrowedFd<'_>, on: bool) -> Result<(), Errno> {
+    set_option(socket, libc::SOL_UDP, libc::UDP_GRO, c_int::from(on))
+}
+
+fn set_option(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: c_int) -> Result<(), Errno> {
+    // SAFETY: the pointer is to a live `c_int` and the length is its size; the kernel copies it before it returns.
+    let result = unsafe {
+        let value = (&raw const value).cast::<c_void>();
+        libc::setsockopt(socket.as_raw_fd(), level, option, value, size_of::<c_int>() as libc::socklen_t)
+    };
+    if result == 0 { Ok(()) } else { Err(last_error()) }
+}
+
+/// What [`recv`] brought.
+pub(super) struct Received<T> {
+    /// Bytes; those of the whole datagram, even if it did not fit, when the flags have TRUNC.
+    pub(super) len: usize,
+    /// None when the socket was shut down.
+    pub(super) sender: Option<SocketAddrAny>,
+    /// What came along.
+    pub(super) told: T,
+}
+
+/// Receives a datagram, its sender and what `parse` makes of its control messages.
+#[inline]
+pub(super) fn recv<T>(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    flags: RecvFlags,
+    parse: impl FnOnce(Messages<'_>) -> T,
+) -> Result<Received<T>, Errno> {
+    let mut sender = MaybeUninit::<SocketAddrStorage>::uninit();
+    let mut control = Control::default();
+    let room = control.room();
+    let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut message = empty_message();
+    message.msg_name = sender.as_mut_ptr().cast();
+    message.msg_namelen = size_of_val(&sender) as libc::socklen_t;
+    message.msg_iov = &raw mut piece;
+    message.msg_iovlen = 1;
+    message.msg_control = room.as_mut_ptr().cast();
+    message.msg_controllen = room.len();
+    // SAFETY: every pointer in `message` is to memory borrowed or owned by this function, valid for
+    // writes of the length beside it (`piece` for the one element counted), and outlives the call.
+    let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags.bits() as c_int) };
+    let len = usize::try_from(received).map_err(|_| last_error())?;
+    let told = parse(control.messages(message.msg_controllen));
+    if message.msg_namelen == 0 {
+        return Ok(Received { len, sender: None, told });
+    }
+    // SAFETY: the kernel wrote a socket address of `msg_namelen` bytes to `sender`, whose type is
+    // rustix's own storage for one; `new` checks the length against the storage.
+    let sender = unsafe { SocketAddrAny::new(sender, message.msg_namelen) };
+    Ok(Received { len, sender: Some(sender), told })
+}
+
+/// Sends `bytes`, to `addr` unless the socket is connected, as `control` says.
+#[inline]
+pub(super) fn send(
+    socket: BorrowedFd<'_>,
+    bytes: &[u8],
+    addr: Option<&SocketAddr>,
+    control: &Control,
+) -> Result<usize, Errno> {
+    let receiver = addr.map(SocketAddrArg::as_any);
+    let mut piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut message = empty_message();
+    if let Some(receiver) = &receiver {
+        message.msg_name = receiver.as_ptr().cast_mut().cast();
+        message.msg_namelen = receiver.addr_len();
+    }
+    message.msg_iov = &raw mut piece;
+    message.msg_iovlen = 1;
+    let control = control.built();
+    message.msg_control =
+        if control.is_empty() { ptr::null_mut() } else { control.as_ptr().cast_mut().cast() };
+    message.msg_controllen = control.len();
+    // SAFETY: every pointer in `message` is null with length zero, or to memory borrowed or owned by this function,
+    // initialized for the length beside it, that outlives the call; `sendmsg` only reads through them.
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, 0) };
+    usize::try_from(sent).map_err(|_| last_error())
+}
+
+fn empty_message() -> libc::msghdr {
+    // SAFETY: all fields are integers and raw pointers, for which zero is a value. (Some C libraries
+    // have private padding fields, so that it cannot be written out.)
+    unsafe { std::mem::zeroed() }
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).expect("the last error of the system has a number")
+}
