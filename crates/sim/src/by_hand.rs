@@ -1,7 +1,7 @@
 //! What a test does to a world, where a reader can follow it.
 
+use crate::caller_process::Wish;
 use crate::events::ThreadId;
-use crate::server_process::Manner;
 use crate::{CallId, Side, Sim, Told};
 use core::time::Duration;
 use stoop_wire::Kind;
@@ -21,7 +21,7 @@ impl Sim {
     /// # Panics
     /// When the thread has a call already.
     pub fn start_call(&mut self, thread: usize, work: Duration, limit: Duration) -> CallId {
-        self.begin_call(ThreadId { caller: 0, thread }, work, Manner::Returns, limit, false)
+        self.begin_call(ThreadId { caller: 0, thread }, Wish { work, limit, ..Wish::default() })
     }
 
     /// Runs until a call has ended.

@@ -3,10 +3,10 @@
 mod binding;
 mod calling;
 
+use crate::errand::Manner;
 use crate::events::{Event, Life, ThreadId};
 use crate::ledger::CallId;
 use crate::network::Socket;
-use crate::server_process::Manner;
 use crate::{Address, Side, Sim, Told};
 use core::time::Duration;
 use std::rc::Rc;
@@ -54,6 +54,20 @@ pub(crate) struct Thread {
     pub(crate) calls_left: u32,
     own: Option<OwnLane>,
     call: Option<Call>,
+}
+
+/// A call that somebody wants made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wish {
+    pub(crate) work: Duration,
+    pub(crate) manner: Manner,
+    /// To the deadline.
+    pub(crate) limit: Duration,
+    pub(crate) idempotent: bool,
+    /// Bytes of the arguments, or as many as are needed.
+    pub(crate) arguments: usize,
+    /// Bytes of the result, or as many as are needed.
+    pub(crate) result: usize,
 }
 
 /// A call in the making.
@@ -160,7 +174,9 @@ impl Sim {
         };
         let limit = random.between(scenario.deadline);
         let idempotent = random.chance(scenario.idempotent);
-        self.begin_call(at, work, manner, limit, idempotent);
+        let arguments = if random.chance(scenario.long) { 1440 } else { random.size(scenario.arguments) };
+        let result = random.size(scenario.results);
+        self.begin_call(at, Wish { work, manner, limit, idempotent, arguments, result });
     }
 
     /// A packet reaches a caller's machine, and waits in its thread's socket if that is slow.

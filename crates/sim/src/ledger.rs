@@ -92,6 +92,13 @@ impl Ledger {
         }
     }
 
+    /// A byte of a message is not what was sent.
+    pub(crate) fn wrong_byte(&mut self, position: usize, len: usize, of: &str) {
+        if !self.damage {
+            self.complain(format!("byte {position} of {len} bytes of {of} is not what was sent"));
+        }
+    }
+
     /// A call ends for its caller.
     pub(crate) fn ends(&mut self, id: CallId, told: Told, now: Instant) {
         let Some(record) = self.record(id) else { return };

@@ -14,6 +14,7 @@
 
 mod by_hand;
 mod caller_process;
+mod errand;
 mod events;
 mod ledger;
 mod network;

@@ -116,6 +116,20 @@ impl Random {
         }
     }
 
+    /// A number of bytes of at least `least` and at most `most`, all orders of magnitude equally likely. In a script it
+    /// is one of the two.
+    pub fn size(&mut self, (least, most): (usize, usize)) -> usize {
+        match &mut self.script {
+            _ if least >= most => least,
+            Some(script) => [least, most][script.decide(2) as usize],
+            None => {
+                let doublings = (most / least.max(1)).ilog2() + 1;
+                let top = least.max(1) << (self.bits() % u64::from(doublings) + 1);
+                least + (self.bits() % (top.min(most) - least + 1) as u64) as usize
+            }
+        }
+    }
+
     /// One of `choices`.
     ///
     /// # Panics

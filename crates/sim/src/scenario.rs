@@ -40,6 +40,10 @@ pub struct Scenario {
     pub bad_arguments: u32,
     /// Calls whose arguments fill a packet.
     pub long: u32,
+    /// Bytes of the arguments of other calls, from the least to the most; never fewer than are needed.
+    pub arguments: (usize, usize),
+    /// Bytes of the results.
+    pub results: (usize, usize),
     /// Calls of procedures declared idempotent.
     pub idempotent: u32,
     /// Procedures of the interface; more than 128 are bound page by page.
@@ -99,6 +103,8 @@ impl Scenario {
             panics: 0,
             bad_arguments: 0,
             long: 0,
+            arguments: (0, 0),
+            results: (0, 0),
             idempotent: 0,
             procedures: 2,
             retires_lanes: true,
@@ -197,6 +203,8 @@ impl Scenario {
             true => (millis(20_000), millis(60_000)),
             false => random.pick(&[self.deadline, (millis(500), millis(20_000))]),
         };
+        self.arguments = (0, random.pick(&[0, 1440]));
+        self.results = (0, random.pick(&[0, 1440]));
         self.faults.corruption = random.pick(&[0, 0, 10, 100]);
         self.faults.checksums = self.kind || random.chance(700);
         if !self.kind && random.chance(150) {

@@ -1,7 +1,7 @@
 //! The server's process in the simulation: what the runtime does around [`stoop_exchange::server::Server`].
 
+use crate::errand::{Errand, Manner};
 use crate::events::{Event, Life};
-use crate::ledger::CallId;
 use crate::network::Socket;
 use crate::{Address, Sabotage, Side, Sim};
 use core::time::Duration;
@@ -9,56 +9,10 @@ use std::collections::{BTreeMap, VecDeque};
 use stoop_exchange::server::{Arrival, Assignment, Next, Server};
 use stoop_exchange::{Instant, Interface, Interfaces, Procedure};
 use stoop_wire::bind::HostFacts;
-use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, RefusalCode};
+use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, PACKET_DATA, RefusalCode};
 
 /// How long a server that has shut down still answers late packets.
 const LINGER: Duration = Duration::from_millis(50);
-
-/// What a call asks the procedure to do; these are its arguments.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Errand {
-    pub(crate) id: CallId,
-    pub(crate) work: Duration,
-    pub(crate) manner: Manner,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
-    Returns,
-    Panics,
-    BadArguments,
-}
-
-/// Bytes of the arguments.
-pub(crate) const ERRAND_LEN: usize = 24;
-
-/// No procedure is asked to run for longer; where bits change, that must be said.
-const LONGEST_WORK: Duration = Duration::from_secs(30);
-
-impl Errand {
-    /// Stands for arguments that say nothing.
-    const NONE: Self = Self { id: CallId(u64::MAX), work: Duration::ZERO, manner: Manner::BadArguments };
-
-    pub(crate) fn write(&self, arguments: &mut [u8]) {
-        arguments[..8].copy_from_slice(&self.id.0.to_le_bytes());
-        arguments[8..16].copy_from_slice(&(self.work.as_nanos() as u64).to_le_bytes());
-        arguments[16] = self.manner as u8;
-    }
-
-    /// What the arguments say; none, where bits of them have changed.
-    fn read(arguments: &[u8]) -> Option<Self> {
-        if arguments.len() < ERRAND_LEN {
-            return None;
-        }
-        let word = |i| u64::from_le_bytes(arguments[i..i + 8].try_into().expect("eight bytes"));
-        let manner = match arguments[16] {
-            0 => Manner::Returns,
-            1 => Manner::Panics,
-            _ => Manner::BadArguments,
-        };
-        Some(Self { id: CallId(word(0)), work: Duration::from_nanos(word(8)).min(LONGEST_WORK), manner })
-    }
-}
 
 /// The interface that is served, as both sides know it.
 pub(crate) fn interface(procedures: u16) -> Interface {
@@ -212,8 +166,11 @@ impl Sim {
     /// Gives a call to whoever is free, as the runtime's receive role does.
     fn dispatch(&mut self, assignment: Assignment<Address>, packet: &[u8]) {
         let (header, arguments) = Header::parse(packet).expect("the server parsed it");
-        let errand = Errand::read(arguments).unwrap_or(Errand::NONE);
-        let mut job = Job { assignment, header, errand };
+        let errand = Errand::read(arguments);
+        if let Some(position) = errand.and_then(|errand| errand.wrong_argument(arguments)) {
+            self.ledger.wrong_byte(position, arguments.len(), "arguments");
+        }
+        let mut job = Job { assignment, header, errand: errand.unwrap_or(Errand::NONE) };
         if job.errand.manner == Manner::BadArguments {
             return self.refuse(job, RefusalCode::BadArguments);
         }
@@ -272,10 +229,14 @@ impl Sim {
         self.ledger.returns(self.server.life, &job.header);
         let packet = if job.errand.manner == Manner::Panics {
             job.assignment.fail(FailureCode::Panicked, "the errand panicked")
+        } else if job.errand.result_len > PACKET_DATA {
+            job.assignment.fail(FailureCode::ResultTooLarge, "")
         } else {
-            let result = &mut job.assignment.packet_mut()[HEADER_LEN..HEADER_LEN + 8];
-            result.copy_from_slice(&job.errand.id.0.to_le_bytes());
-            job.assignment.complete(self.now, 8)
+            let len = job.errand.result_len;
+            let packet = job.assignment.packet_mut();
+            packet.resize(packet.len().max(HEADER_LEN + len), 0);
+            job.errand.write_result(&mut packet[HEADER_LEN..HEADER_LEN + len]);
+            job.assignment.complete(self.now, len)
         };
         let packet = packet.to_vec();
         self.send_to_caller(job.assignment.peer, packet);

@@ -1,31 +1,25 @@
 //! How a thread of a caller's process makes a call on its lane.
 
-use super::{BINDER_PORT, Call, CallerProcess, OwnLane, Stage};
+use super::{BINDER_PORT, Call, CallerProcess, OwnLane, Stage, Wish};
+use crate::errand::{ERRAND_LEN, Errand, RESULT_LEN, read_result};
 use crate::events::{Event, ThreadId};
 use crate::ledger::CallId;
-use crate::server_process::{ERRAND_LEN, Errand, Manner};
 use crate::{Address, Sim, Told};
-use core::time::Duration;
 use std::rc::Rc;
 use stoop_exchange::caller::{Due, Heard, Lane};
 use stoop_wire::{HEADER_LEN, Header, LaneId, RefusalCode};
 
 impl Sim {
-    pub(crate) fn begin_call(
-        &mut self,
-        at: ThreadId,
-        work: Duration,
-        manner: Manner,
-        limit: Duration,
-        idempotent: bool,
-    ) -> CallId {
-        let deadline = self.now + limit;
-        let id = self.ledger.begin(deadline, idempotent);
-        let more = if self.random.chance(self.scenario.long) { 1440 - ERRAND_LEN } else { 0 };
-        let mut packet = vec![0; HEADER_LEN + ERRAND_LEN + more];
-        Errand { id, work, manner }.write(&mut packet[HEADER_LEN..]);
+    pub(crate) fn begin_call(&mut self, at: ThreadId, wish: Wish) -> CallId {
+        let deadline = self.now + wish.limit;
+        let id = self.ledger.begin(deadline, wish.idempotent);
+        let mut packet = vec![0; HEADER_LEN + wish.arguments.max(ERRAND_LEN)];
+        let result_len = wish.result.max(RESULT_LEN);
+        let errand = Errand { id, work: wish.work, manner: wish.manner, result_len };
+        errand.write(&mut packet[HEADER_LEN..]);
         let procedure = self.random.below(u64::from(self.scenario.procedures)) as u16;
         let stage = Stage::Waiting { sent: None };
+        let idempotent = wish.idempotent;
         let call = Call { id, deadline, procedure, idempotent, packet, stage, may_have_run: false };
         let process = &mut self.callers[at.caller];
         process.threads[at.thread].call = Some(call);
@@ -100,8 +94,11 @@ impl Sim {
             Heard::Result { .. } => {
                 let call = thread.call.as_ref().expect("a result ends a call");
                 let (_, result) = Header::parse(packet).expect("the lane parsed it");
-                let says = CallId(result.first_chunk().map_or(u64::MAX, |id| u64::from_le_bytes(*id)));
+                let (says, wrong) = read_result(result);
                 self.ledger.result(call.id, says);
+                if let Some(position) = wrong {
+                    self.ledger.wrong_byte(position, result.len(), "a result");
+                }
                 self.end_call(at, Told::Result);
             }
             Heard::Refused(RefusalCode::UnknownBinding) => self.on_unknown_binding(at),
