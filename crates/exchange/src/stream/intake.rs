@@ -223,7 +223,11 @@ impl Intake {
             let payload_len = self.check(&header)?;
             let whole = payload_len == header.message_len as usize;
             let there = self.end - self.start - HEADER_LEN >= payload_len;
-            let after_incomplete = self.incomplete.iter().any(|message| message.header.lane == header.lane);
+            if header.kind == Kind::Cancel {
+                self.drop_cancelled(&header);
+            }
+            let after_incomplete = header.kind != Kind::Cancel
+                && self.incomplete.iter().any(|message| message.header.lane == header.lane);
             if whole && there && !after_incomplete && !self.is_too_long(&header) {
                 let at = self.start;
                 self.start += HEADER_LEN + payload_len;
@@ -243,7 +247,7 @@ impl Intake {
             return Err(Violation::Lane(header.lane));
         }
         let is_short = header.offset == 0 && header.message_len as usize <= PACKET_DATA;
-        if !is_short && header.kind != self.bounds.long {
+        if !is_short && header.kind != self.bounds.long || header.kind == Kind::Cancel && payload_len > 0 {
             return Err(Violation::Length(header.kind));
         }
         // An empty piece of a message would make no progress; a challenge, whose cookie looks like a length, has no
@@ -257,6 +261,17 @@ impl Intake {
     #[inline]
     fn is_too_long(&self, header: &Header) -> bool {
         header.kind == self.bounds.long && header.message_len as usize > self.bounds.message_max
+    }
+
+    /// A call that is cancelled and has not arrived whole never will.
+    #[cold]
+    fn drop_cancelled(&mut self, cancel: &Header) {
+        let is_cancelled = |message: &Incomplete| {
+            message.header.lane == cancel.lane && !message.header.number.is_after(cancel.number)
+        };
+        if let Some(known) = self.incomplete.iter().position(is_cancelled) {
+            self.remove(known);
+        }
     }
 
     /// A fragment begins, of a new message or of one that is incomplete.

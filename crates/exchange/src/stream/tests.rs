@@ -167,6 +167,31 @@ fn a_lane_may_give_its_message_up_for_the_next_one() {
     assert_eq!(feed(&mut Intake::new(BOUNDS), &stream, 9_999).unwrap(), [message(1, 2, 90_000)]);
 }
 
+/// A cancel, and what is seen of it.
+fn cancel(lane: u16, number: u32) -> (Vec<u8>, Seen) {
+    let header = Header { kind: Kind::Cancel, ..header(lane, number, 0) };
+    (header.to_bytes().to_vec(), Seen::Message(lane, number, vec![]))
+}
+
+#[test]
+fn a_cancel_ends_the_message_that_has_not_arrived_whole() {
+    let long = fragments(1, 5, 150_000);
+    let (cancelled, seen_cancel) = cancel(1, 5);
+    let stream = [long[0].clone(), long[1].clone(), cancelled, whole(1, 6, 90_000)].concat();
+    let mut intake = Intake::new(BOUNDS);
+    assert_eq!(feed(&mut intake, &stream, 9_999).unwrap(), [seen_cancel, message(1, 6, 90_000)]);
+    assert!(intake.is_at_rest());
+}
+
+#[test]
+fn a_cancel_of_another_call_leaves_an_incomplete_message_alone() {
+    let long = fragments(1, 5, 150_000);
+    let ((before, seen_before), (beside, seen_beside)) = (cancel(1, 4), cancel(2, 5));
+    let stream = [long[0].clone(), before, beside, long[1].clone(), long[2].clone()].concat();
+    let seen = feed(&mut Intake::new(BOUNDS), &stream, 9_999).unwrap();
+    assert_eq!(seen, [seen_before, seen_beside, message(1, 5, 150_000)]);
+}
+
 #[test]
 fn fragments_that_do_not_continue_their_message_are_violations() {
     let all = fragments(1, 5, 200_000);
@@ -199,6 +224,7 @@ fn what_no_peer_may_send_is_a_violation() {
     assert_eq!(refused(header(8, 1, 0)), Violation::Lane(LaneId(8)));
     assert_eq!(refused(Header { kind: Kind::Bind, ..header(0, 1, 1441) }), Violation::Length(Kind::Bind));
     assert_eq!(refused(Header { kind: Kind::Result, ..header(0, 1, 1441) }), Violation::Length(Kind::Result));
+    assert_eq!(refused(Header { kind: Kind::Cancel, ..header(0, 1, 1) }), Violation::Length(Kind::Cancel));
     let challenge = Header { kind: Kind::Challenge, ..header(1, 1, 4) };
     assert_eq!(refused(challenge), Violation::Fragment(LaneId(1)));
     let beyond = Header { offset: 10, ..header(0, 1, 9) };
