@@ -1,5 +1,9 @@
-//! What a procedure can learn about the call that it serves: how much time is left, and whose call it is.
+//! What a procedure can learn about the call that it serves: how much time is left, whose call it is, and whether
+//! anybody still waits for it.
 
+pub(crate) mod cancelled;
+
+use cancelled::CallId;
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,6 +14,7 @@ use stoop_net::clock;
 pub struct CurrentCall {
     deadline_ns: u64,
     caller: Caller,
+    call: CallId,
 }
 
 /// Who calls.
@@ -39,6 +44,9 @@ thread_local! {
     /// Apart from each other, for each call of the thread asks for the deadline.
     static DEADLINE_NS: Cell<u64> = const { Cell::new(NONE) };
     static CALLER: Cell<Caller> = const { Cell::new(Caller::Local) };
+    /// The last call that this thread served of those that can be cancelled. It stays when the call has ended: it is
+    /// looked at in calls only.
+    static CALL: Cell<CallId> = const { Cell::new(CallId::NONE) };
 }
 
 /// The deadline outside a procedure.
@@ -49,13 +57,41 @@ const NONE: u64 = u64::MAX;
 /// Threads that a procedure starts are not in the call: hand them what they need of it.
 pub fn current_call() -> Option<CurrentCall> {
     let deadline_ns = DEADLINE_NS.get();
-    (deadline_ns != NONE).then(|| CurrentCall { deadline_ns, caller: CALLER.get() })
+    (deadline_ns != NONE).then(|| CurrentCall { deadline_ns, caller: CALLER.get(), call: CALL.get() })
 }
 
 impl CurrentCall {
     /// Time until the caller stops waiting; zero when it has. Calls made by the procedure inherit this bound.
     pub fn time_left(&self) -> Duration {
         Duration::from_nanos(self.deadline_ns.saturating_sub(clock::now_ns()))
+    }
+
+    /// Whether nobody waits for the result any more: the caller has dropped its handle of the call
+    /// (`Pending`), or its deadline has passed.
+    ///
+    /// A call that has begun is never ended from outside. A procedure that takes long can look here now and then, and
+    /// return early: whatever it returns then, nobody sees it. It costs a look at the clock, and may be asked by any
+    /// thread that was handed this. A caller that has died is not noticed before its deadline.
+    ///
+    /// In a `local:` call that a procedure makes and waits for, it also tells that nobody waits for that procedure.
+    ///
+    /// ```
+    /// # fn next_part() -> Option<u64> { None }
+    /// fn sum() -> u64 {
+    ///     let call = stoop::current_call();
+    ///     let mut sum = 0;
+    ///     while let Some(part) = next_part() {
+    ///         if call.is_some_and(|call| call.is_cancelled()) {
+    ///             break;
+    ///         }
+    ///         sum += part;
+    ///     }
+    ///     sum
+    /// }
+    /// # assert_eq!(sum(), 0);
+    /// ```
+    pub fn is_cancelled(&self) -> bool {
+        cancelled::is_cancelled(self.call) || self.time_left().is_zero()
     }
 
     /// Who calls.
@@ -80,6 +116,18 @@ pub(crate) fn serving<R>(deadline_ns: u64, caller: Caller, procedure: impl FnOnc
     procedure()
 }
 
+/// As [`serving`], a call that can be cancelled. One that the procedure makes in this thread goes with it.
+#[inline]
+pub(crate) fn serving_call<R>(
+    call: CallId,
+    deadline_ns: u64,
+    caller: Caller,
+    procedure: impl FnOnce() -> R,
+) -> R {
+    CALL.set(call);
+    serving(deadline_ns, caller, procedure)
+}
+
 /// The earlier of the deadline of the call being served, if any, and `timeout_ns` from `now_ns` on.
 #[inline]
 pub(crate) fn bounded_deadline(now_ns: u64, timeout_ns: u64) -> u64 {
@@ -94,6 +142,7 @@ pub(crate) fn nanos(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stoop_wire::{BindingId, CallNumber, LaneId};
 
     #[test]
     fn a_nested_call_inherits_the_earlier_deadline() {
@@ -105,6 +154,21 @@ mod tests {
             assert_eq!(bounded_deadline(100, 5), 105);
         });
         assert!(current_call().is_none());
+    }
+
+    #[test]
+    fn a_call_is_cancelled_by_its_caller_or_by_its_deadline() {
+        let call = CallId::new(BindingId(8), LaneId(0), CallNumber(1));
+        let is_cancelled = || current_call().unwrap().is_cancelled();
+        serving_call(call, NONE - 1, Caller::Local, || {
+            assert!(!is_cancelled());
+            serving(1, Caller::Local, || assert!(is_cancelled()));
+            cancelled::cancel(call);
+            assert!(is_cancelled());
+            serving(NONE - 1, Caller::Local, || assert!(is_cancelled()));
+        });
+        cancelled::ended(call);
+        serving_call(CallId::NONE, NONE - 1, Caller::Local, || assert!(!is_cancelled()));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::crew::{Endpoint, Housekeeper};
 use super::dedicated::{Dedicated, Dedication, LOOKS, Reason};
 use super::dispatch::{Exports, Outcome, Terms};
 use crate::context::Caller;
+use crate::context::cancelled::CallId;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -189,6 +190,7 @@ impl DatagramEndpoint {
         let terms = Terms {
             deadline_ns: assignment.deadline.as_nanos(),
             caller: Caller::Network(peer.0.addr()),
+            call: CallId::NONE,
             result_max: PACKET_DATA,
             lendable: PACKET_DATA,
         };

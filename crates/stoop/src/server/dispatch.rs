@@ -1,7 +1,8 @@
 //! From the number of a procedure to its result: what every endpoint does with a call.
 
 use crate::client::panic_message;
-use crate::context::{Caller, serving};
+use crate::context::cancelled::CallId;
+use crate::context::{Caller, serving_call};
 use crate::stub::{Exported, Unserved};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,6 +39,8 @@ pub(super) enum Outcome {
 pub(super) struct Terms {
     pub(super) deadline_ns: u64,
     pub(super) caller: Caller,
+    /// For whoever cancels it.
+    pub(super) call: CallId,
     /// Bytes of the longest result.
     pub(super) result_max: usize,
     /// Bytes of it that may be lent to the procedure as OUT arguments.
@@ -92,7 +95,7 @@ impl Exports {
     ) -> Outcome {
         let export = &*self.all[usize::from(interface)];
         let mut result = Writer::new(packet, HEADER_LEN, terms.result_max).lending_at_most(terms.lendable);
-        let ran = serving(terms.deadline_ns, terms.caller, || {
+        let ran = serving_call(terms.call, terms.deadline_ns, terms.caller, || {
             let call = Reader::new(arguments);
             catch_unwind(AssertUnwindSafe(|| export.dispatch(procedure, call, &mut result)))
         });

@@ -8,6 +8,7 @@ mod call;
 mod connection;
 mod desk;
 mod incoming;
+mod numbers;
 mod outgoing;
 mod receiving;
 mod reception;
@@ -264,14 +265,14 @@ impl Endpoint for StreamEndpoint {
             true => desk.packet = packet,
             false => self.give_back(&call.connection, packet),
         }
-        self.finish();
+        self.finish(&call);
         None
     }
 
-    fn refuse(&self, call: StreamCall, code: RefusalCode) -> Option<StreamCall> {
+    fn refuse(&self, mut call: StreamCall, code: RefusalCode) -> Option<StreamCall> {
         self.send_refusal(&call.connection, &call.header, code, "");
-        self.give_back(&call.connection, call.packet);
-        self.finish();
+        self.give_back(&call.connection, std::mem::take(&mut call.packet));
+        self.finish(&call);
         None
     }
 

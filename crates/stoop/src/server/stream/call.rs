@@ -3,6 +3,7 @@
 use super::StreamEndpoint;
 use super::connection::Connection;
 use super::desk::Desk;
+use crate::context::cancelled::{self, CallId};
 use crate::server::dispatch::{Outcome, Terms};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,6 +31,14 @@ const LENT_FREELY: usize = 256 * 1024;
 /// Bytes of explanation that a refusal or failure carries at most.
 const MAX_DETAIL: usize = 512;
 
+impl StreamCall {
+    /// What its cancel calls it.
+    #[inline]
+    fn id(&self) -> CallId {
+        CallId::new(self.header.binding, self.header.lane, self.header.number)
+    }
+}
+
 impl StreamEndpoint {
     /// Runs a call's procedure and sends its answer.
     #[inline]
@@ -38,13 +47,17 @@ impl StreamEndpoint {
         if call.deadline_ns <= begun_ns {
             return self.send_refusal(&call.connection, &call.header, RefusalCode::DeadlinePassed, "");
         }
+        if cancelled::is_cancelled(call.id()) {
+            return self.send_refusal(&call.connection, &call.header, RefusalCode::Cancelled, "");
+        }
         if call.connection.is_closed() {
-            return;
+            return call.connection.forget(&call.header);
         }
         self.counts.calls.fetch_add(1, Ordering::Relaxed);
         let terms = Terms {
             deadline_ns: call.deadline_ns,
             caller: call.connection.caller,
+            call: call.id(),
             result_max: self.message_max,
             lendable: self.message_max.min(LENT_FREELY),
         };
@@ -171,7 +184,14 @@ impl StreamEndpoint {
 
     /// A call has been answered.
     #[inline]
-    pub(super) fn finish(&self) {
+    pub(super) fn finish(&self, call: &StreamCall) {
+        cancelled::ended(call.id());
+        self.one_less();
+    }
+
+    /// One call less is waited for.
+    #[inline]
+    pub(super) fn one_less(&self) {
         if self.active.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.announce_end();
         }

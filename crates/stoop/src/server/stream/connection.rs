@@ -1,6 +1,8 @@
 //! One connection: what arrives on it, what it is bound to, and what goes back.
 
+use super::numbers::Numbers;
 use super::outgoing::{Outgoing, send_fragment};
+use crate::context::cancelled::{self, CallId};
 use crate::context::{Caller, Credentials};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -28,6 +30,8 @@ pub(super) struct Connection {
 pub(super) struct Incoming {
     pub(super) intake: Intake,
     pub(super) bound: Option<Bound>,
+    /// Calls that have arrived, whole or not.
+    pub(super) arrived: Numbers,
 }
 
 /// What a connection is bound to.
@@ -66,7 +70,11 @@ impl Connection {
             stream,
             token,
             caller,
-            incoming: Mutex::new(Incoming { intake: Intake::new(bounds), bound: None }),
+            incoming: Mutex::new(Incoming {
+                intake: Intake::new(bounds),
+                bound: None,
+                arrived: Numbers::default(),
+            }),
             outgoing: Mutex::default(),
             lent: AtomicUsize::new(0),
             bound: AtomicBool::new(false),
@@ -103,6 +111,20 @@ impl Connection {
     /// Such a result goes to the reader, or waits for it.
     pub(super) fn take_back(&self, bytes: usize) {
         self.lent.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// The caller no longer waits for a call that has arrived. Nothing happens if that has been answered.
+    pub(super) fn cancel(&self, call: &Header) {
+        let outgoing = self.outgoing();
+        if outgoing.answered.is_before(call) {
+            // Under the lock, which its answer takes before it ends.
+            cancelled::cancel(CallId::new(call.binding, call.lane, call.number));
+        }
+    }
+
+    /// A call will not be answered, for nobody is there.
+    pub(super) fn forget(&self, call: &Header) {
+        self.outgoing().answered.note(call);
     }
 
     /// It counts as a binding from now on.
@@ -142,9 +164,13 @@ impl Connection {
         waiting_max: usize,
     ) -> io::Result<()> {
         let mut departure = Departure::new(header, packet);
+        let is_answer = matches!(header.kind, Kind::Result | Kind::Refusal | Kind::Failure);
         loop {
             // Let go after each fragment: results of other lanes go between them.
             let mut outgoing = self.outgoing();
+            if is_answer && departure.is_at_start() {
+                outgoing.answered.note(&header);
+            }
             if outgoing.is_empty() && send_fragment(&self.stream, packet, &mut departure)? {
                 if departure.is_done() {
                     return Ok(());

@@ -4,6 +4,7 @@ use super::StreamEndpoint;
 use super::call::StreamCall;
 use super::connection::{Bound, Connection, Incoming};
 use super::desk::Desk;
+use super::numbers::Numbers;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -81,18 +82,23 @@ impl StreamEndpoint {
         connection: &Arc<Connection>,
         incoming: &mut Incoming,
     ) -> Result<bool, Malformed> {
-        let Incoming { intake, bound } = incoming;
+        let Incoming { intake, bound, arrived } = incoming;
         loop {
             let message = match intake.poll().map_err(|_| Malformed)? {
                 None => return Ok(true),
                 Some(Arrival::Message(message)) => message,
                 Some(Arrival::NotTaken(header, code)) => {
+                    arrived.note(&header).ok_or(Malformed)?;
                     self.send_refusal(connection, &header, code, &self.limit(code));
                     continue;
                 }
             };
             let brought = match message.header.kind {
-                Kind::Call => self.take_call(desk, connection, bound, message)?,
+                Kind::Call => {
+                    arrived.note(&message.header).ok_or(Malformed)?;
+                    self.take_call(desk, connection, bound, message)?
+                }
+                Kind::Cancel => self.take_cancel(connection, bound, arrived, &message.header)?,
                 _ => self.take_other(connection, bound, &message)?,
             };
             match brought {
@@ -130,7 +136,7 @@ impl StreamEndpoint {
         self.active.fetch_add(1, Ordering::SeqCst);
         if self.shutting_down.load(Ordering::SeqCst) {
             self.send_refusal(connection, &header, RefusalCode::ShuttingDown, "");
-            self.finish();
+            self.one_less();
             return Ok(Brought::Nothing);
         }
         let packet = self.take_packet(desk, message);
@@ -145,6 +151,27 @@ impl StreamEndpoint {
             together: bound.together,
             deferred: false,
         }))
+    }
+
+    /// The caller no longer waits for a call. One that has begun is told, one that has not never will.
+    #[cold]
+    fn take_cancel(
+        &self,
+        connection: &Connection,
+        bound: &Option<Bound>,
+        arrived: &mut Numbers,
+        header: &Header,
+    ) -> Result<Brought, Malformed> {
+        if bound.is_none_or(|bound| bound.binding != header.binding) {
+            return Err(Malformed);
+        }
+        if arrived.note(header).is_some() {
+            // Not all of it had arrived.
+            self.send_refusal(connection, header, RefusalCode::Cancelled, "");
+        } else {
+            connection.cancel(header);
+        }
+        Ok(Brought::Nothing)
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 //! Answers that a slow reader has not taken yet.
 
+use super::numbers::Numbers;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use stoop_exchange::stream::Departure;
@@ -13,6 +14,8 @@ pub(super) struct Outgoing {
     queue: VecDeque<(Vec<u8>, Departure)>,
     /// Bytes of the messages in it that have not been sent.
     bytes: usize,
+    /// Calls whose answers have begun to leave, or will never.
+    pub(super) answered: Numbers,
 }
 
 impl Outgoing {
