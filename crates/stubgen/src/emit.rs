@@ -4,6 +4,7 @@
 //! declares can get in its way.
 
 mod client;
+mod pieces;
 mod server;
 mod signature;
 

@@ -15,11 +15,13 @@ pub struct BindOptions {
     pub exported: Option<Arc<dyn stub::Exported>>,
     pub limit: usize,
     pub is_local: bool,
+    /// Large arguments stay where they are.
+    pub takes_pieces: bool,
 }
 
 impl Default for BindOptions {
     fn default() -> Self {
-        BindOptions { exported: None, limit: 1440, is_local: false }
+        BindOptions { exported: None, limit: 1440, is_local: false, takes_pieces: false }
     }
 }
 
@@ -140,6 +142,8 @@ pub mod stub {
         call_len: usize,
         result: Vec<u8>,
         result_len: usize,
+        /// Bytes of the result that have landed where they belong.
+        landed: usize,
     }
 
     impl Packets {
@@ -188,10 +192,42 @@ pub mod stub {
             Writer::new(&mut self.packets.call, START, self.options.limit)
         }
 
+        pub fn takes_pieces(&self) -> bool {
+            self.options.takes_pieces
+        }
+
+        /// Gathers and scatters what an exchange would, in fragments of odd sizes.
+        pub fn transport_pieces(
+            mut self,
+            arguments: Result<usize, EncodeError>,
+            mut pieces: Pieces<'_, '_>,
+        ) -> Result<CallResult<'a>, CallError> {
+            let len = arguments.map_err(CallError::NotSent)?;
+            let mut whole = vec![0xbb; len];
+            let inline = &self.packets.call[START..][..len - pieces.lent_len()];
+            for (index, fragment) in whole.chunks_mut(777).enumerate() {
+                pieces.gather(inline, 777 * index, fragment);
+            }
+            self.packets.call.resize(START, 0);
+            self.packets.call.extend(whole);
+            let lands = self.takes_pieces();
+            let mut result = self.transport(Ok(len))?;
+            let packets = &mut result.packets;
+            if lands && packets.result_len >= pieces.landing_end() {
+                packets.landed = pieces.landing_end();
+                for (index, fragment) in packets.result().chunks(1000).enumerate() {
+                    pieces.scatter(1000 * index, fragment);
+                }
+                packets.result[START..][..packets.landed].fill(0xcc);
+            }
+            Ok(result)
+        }
+
         #[inline(never)]
         pub fn transport(self, arguments: Result<usize, EncodeError>) -> Result<CallResult<'a>, CallError> {
             let Call { options, procedure, mut packets } = self;
             packets.call_len = arguments.map_err(CallError::NotSent)?;
+            packets.landed = 0;
             let mut writer = Writer::new(&mut packets.result, START, options.limit);
             let exported = options.exported.as_ref().expect("a bound client");
             let call = Reader::new(&packets.call[START..][..packets.call_len]);
@@ -207,6 +243,11 @@ pub mod stub {
     }
 
     impl CallResult<'_> {
+        pub fn landed(&self) -> Option<Reader<'_>> {
+            let landed = self.packets.landed;
+            (landed > 0).then(|| Reader::after(self.packets.result(), landed))
+        }
+
         #[inline]
         pub fn reader(&self) -> Reader<'_> {
             Reader::new(self.packets.result())

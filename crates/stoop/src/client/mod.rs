@@ -24,7 +24,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
-use stoop_marshal::{DecodeError, EncodeError, Reader, Writer};
+use stoop_marshal::{DecodeError, EncodeError, Pieces, Reader, Writer};
 use stoop_net::clock;
 use stream::StreamBinding;
 
@@ -293,7 +293,32 @@ impl<'a> Call<'a> {
     }
 }
 
+impl<'a> Call<'a> {
+    /// Whether large arguments can stay where the caller has them, and large results land there.
+    pub fn takes_pieces(&self) -> bool {
+        false
+    }
+
+    /// As [`transport`](Self::transport), with arguments that are not all in the call packet.
+    ///
+    /// # Errors
+    /// Why there is no result; see [`CallError`].
+    pub fn transport_pieces(
+        self,
+        arguments: Result<usize, EncodeError>,
+        pieces: Pieces<'_, '_>,
+    ) -> Result<CallResult<'a>, CallError> {
+        assert_eq!(pieces.lent_len(), 0, "only what takes pieces is given them");
+        self.transport(arguments)
+    }
+}
+
 impl CallResult<'_> {
+    /// What is left of the result, if what a procedure writes in place has landed in the caller's memory.
+    pub fn landed(&self) -> Option<Reader<'_>> {
+        None
+    }
+
     /// The result, in the packet in which it arrived.
     #[inline]
     pub fn reader(&self) -> Reader<'_> {

@@ -3,6 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
+use super::pieces::call_if_large;
 use super::{
     Names, carried, coming_back, data, default, leading_of_call, leading_of_result, local, signature,
     travels_with_call, whole,
@@ -110,7 +111,7 @@ fn blank(argument: &Argument) -> TokenStream {
 
 /// What the method returns, what turns a call error into its error, and what turns the outcome of a call into its
 /// result.
-fn outcome(returns: &Returns, names: &Names) -> (TokenStream, TokenStream, TokenStream) {
+pub(super) fn outcome(returns: &Returns, names: &Names) -> (TokenStream, TokenStream, TokenStream) {
     let root = &names.root;
     match returns {
         Returns::Fallible(fallible) => {
@@ -137,7 +138,9 @@ fn remote_call(index: usize, procedure: &Procedure, names: &Names, into_error: &
     let leading = leading_of_call(procedure, names);
     let received = receive_all(procedure, names);
     let (_, _, into_result) = outcome(&procedure.returns, names);
+    let if_large = call_if_large(index, procedure, names);
     quote! {
+        #if_large
         let mut #call = #route.start(#number)#into_error?;
         let #writer = {
             let mut #writer = #call.arguments();
@@ -153,7 +156,7 @@ fn remote_call(index: usize, procedure: &Procedure, names: &Names, into_error: &
 }
 
 /// Writes an argument into the call packet.
-fn send(argument: &Argument, names: &Names) -> TokenStream {
+pub(super) fn send(argument: &Argument, names: &Names) -> TokenStream {
     let name = &argument.name;
     let writer = local("arguments");
     match (argument.mode, &argument.shape) {
@@ -197,7 +200,22 @@ fn send_borrowed(argument: &Argument, shape: &Shape, names: &Names) -> TokenStre
 fn receive_all(procedure: &Procedure, names: &Names) -> TokenStream {
     let (reader, result) = (local("results"), local("result"));
     let leading = leading_of_result(procedure, names);
-    let received = coming_back(procedure).map(|each| receive(each, names));
+    let rest = read_others(coming_back(procedure), procedure, names);
+    quote! {
+        let mut #reader = #result.reader();
+        #reader.begin(#leading)?;
+        #rest
+    }
+}
+
+/// Reads `arguments`, which are the last that come back, and the value returned.
+pub(super) fn read_others<'a>(
+    arguments: impl Iterator<Item = &'a Argument>,
+    procedure: &Procedure,
+    names: &Names,
+) -> TokenStream {
+    let reader = local("results");
+    let received = arguments.map(|each| receive(each, names));
     let returned = match &procedure.returns {
         Returns::Nothing => quote!(let returned = ();),
         returns => {
@@ -206,8 +224,6 @@ fn receive_all(procedure: &Procedure, names: &Names) -> TokenStream {
         }
     };
     quote! {
-        let mut #reader = #result.reader();
-        #reader.begin(#leading)?;
         #(#received)*
         #returned
         #reader.finish()?;
@@ -215,7 +231,7 @@ fn receive_all(procedure: &Procedure, names: &Names) -> TokenStream {
     }
 }
 
-fn receive(argument: &Argument, names: &Names) -> TokenStream {
+pub(super) fn receive(argument: &Argument, names: &Names) -> TokenStream {
     let name = &argument.name;
     let reader = local("results");
     match &argument.shape {
