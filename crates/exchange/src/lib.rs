@@ -9,6 +9,7 @@
 extern crate alloc;
 
 pub mod binder;
+pub mod bulk;
 pub mod caller;
 mod interfaces;
 mod retransmit;

@@ -60,6 +60,11 @@ impl RoundTrip {
         self.timeout_nanos
     }
 
+    /// The smoothed round trip and its mean deviation, in nanoseconds, if there was a sample.
+    pub(crate) fn measured_nanos(&self) -> Option<(u64, u64)> {
+        self.measured
+    }
+
     /// The wait after `transmissions` of one call without an answer: doubled each time (RFC 6298 §5.5).
     pub fn timeout_after(&self, transmissions: u32) -> Duration {
         let doublings = transmissions.saturating_sub(1).min(16);
@@ -78,11 +83,17 @@ impl Jitter {
 
     /// `wait` from `now` on, lengthened by up to a quarter.
     pub(crate) fn after(&mut self, now: Instant, wait: Duration) -> Instant {
+        now + wait + wait / 4 * u32::from(self.draw()) / 256
+    }
+
+    /// The next of a row that looks random.
+    #[inline]
+    pub(crate) fn draw(&mut self) -> u8 {
         // Xorshift (Marsaglia 2003): any spread will do.
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 17;
         self.0 ^= self.0 << 5;
-        now + wait + wait / 4 * (self.0 & 0xff) / 256
+        self.0 as u8
     }
 }
 

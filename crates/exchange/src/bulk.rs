@@ -1,0 +1,20 @@
+//! Messages of many packets: what their sender sends and when, what their receiver has and tells.
+//!
+//! A message travels as a blast of fragments, as many at once as its receiver has room for (flow control) and the
+//! network has taken lately (congestion control, RFC 9002 §7). The receiver tells by [`Receipt`](stoop_wire::Receipt)s
+//! which bytes have arrived; what is missing, and only that, is sent again (RFC 9002 §6). [`Outgoing`] and [`Incoming`]
+//! are one message; [`Path`] is what all messages of a binding in one direction share.
+
+mod congestion;
+mod fragment_size;
+mod incoming;
+mod outgoing;
+mod path;
+mod ranges;
+mod round_trip;
+#[cfg(test)]
+mod tests;
+
+pub use incoming::{Incoming, Taken};
+pub use outgoing::{Outgoing, Run};
+pub use path::Path;

@@ -1,0 +1,359 @@
+//! One message being sent: what goes out next, what has arrived, what is lost, and how long to wait for news.
+
+mod sent;
+
+use super::path::Path;
+use super::ranges::Ranges;
+use crate::Instant;
+use sent::{Sent, Settled};
+use stoop_wire::{HEADER_LEN, Receipt};
+
+/// Ranges with gaps between them that a receiver is believed. An honest one has fewer: `incoming::MOST_RANGES`.
+const MOST_RANGES: usize = 1024;
+
+/// Packets that a wait in vain lets go beyond the window (RFC 9002 §6.2.4, §7.5).
+const PACKETS_OF_A_WAIT: u8 = 2;
+
+/// Consecutive packets of a message that are to be sent now, each with `fragment` bytes of it, the last perhaps with less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Of the first packet.
+    pub offset: u32,
+    /// Bytes of the message in all packets together.
+    pub len: u32,
+    /// Bytes of the message in each packet but the last. More than [`Path::fragment`]: one packet that finds out whether
+    /// the path carries so much; it must not be fragmented by the network.
+    pub fragment: u32,
+    /// Number of the first packet; the others follow. The fragment at offset 0 has one, too, and does not carry it.
+    pub transmission: u32,
+}
+
+/// One message being sent. Whoever drops it calls [`end`](Self::end) before.
+///
+/// Of the bytes before `next`, each is acknowledged, lost or in flight, and never two of these.
+#[derive(Debug)]
+pub struct Outgoing {
+    message_len: u32,
+    /// The receiver has room for the bytes before it.
+    limit: u32,
+    /// The first byte that was never sent.
+    next: u32,
+    acknowledged: Ranges,
+    /// To be sent again.
+    lost: Ranges,
+    sent: Sent,
+    /// Number of the packet that was sent last, and of the highest that has arrived.
+    transmission: u32,
+    latest: u32,
+    /// The receiver has not told what it has behind that.
+    horizon: u32,
+    /// What the wait for news is counted from; never, before the driver first asked what to send.
+    since: Instant,
+    last_sent: Instant,
+    /// Waits in a row that brought nothing.
+    waits: u32,
+    /// Lengthens a wait by so many 1024ths.
+    spread: u8,
+    /// Packets that may go beyond the window.
+    extra: u8,
+    /// The receiver is to be asked how much it has room for.
+    ask: bool,
+    /// Sent from the first moment to the second, all without an answer.
+    silence: Option<(Instant, Instant)>,
+    /// When the time of what is in flight makes some of it lost.
+    loss_time: Instant,
+}
+
+impl Outgoing {
+    /// A message of `message_len` bytes, of which the receiver takes `limit` before it says more.
+    pub fn new(message_len: u32, limit: u32) -> Self {
+        Self {
+            message_len,
+            limit: limit.min(message_len),
+            next: 0,
+            acknowledged: Ranges::new(),
+            lost: Ranges::new(),
+            sent: Sent::default(),
+            transmission: 0,
+            latest: 0,
+            horizon: u32::MAX,
+            since: Instant::NEVER,
+            last_sent: Instant::default(),
+            waits: 0,
+            spread: 0,
+            extra: 0,
+            ask: limit == 0 && message_len > 0,
+            silence: None,
+            loss_time: Instant::NEVER,
+        }
+    }
+
+    /// Every byte has arrived.
+    #[inline]
+    pub fn is_acknowledged(&self) -> bool {
+        self.acknowledged.up_to() == self.message_len
+    }
+
+    /// What to send now, in at most `most_bytes` of datagrams; `None`: nothing before a receipt, a timeout, or before other
+    /// messages have left the path some of its window.
+    pub fn next_run(&mut self, now: Instant, path: &mut Path, most_bytes: usize) -> Option<Run> {
+        if self.since == Instant::NEVER {
+            self.since = now;
+        }
+        if self.ask {
+            return self.next_question(now, path, most_bytes);
+        }
+        let (start, end) = self.next_bytes()?;
+        let fragment = path.fragment();
+        let most = packets(most_bytes, fragment).saturating_mul(fragment).min(end - start);
+        if let Some(run) = self.next_probe(now, path, most_bytes, (start, end)) {
+            return Some(run);
+        }
+        let room = u32::try_from(path.congestion.room()).unwrap_or(u32::MAX);
+        let mut len = most;
+        if room < most {
+            // What does not fill a packet waits until it does: RFC 9002 §7 counts bytes, but packets are what costs.
+            len = room - room % fragment;
+            path.congestion.set_full(true);
+        } else if most == end - start {
+            path.congestion.set_full(false);
+        }
+        if len == 0 && (self.extra > 0 || path.in_flight() == 0) {
+            len = most.min(fragment);
+        }
+        if len == 0 {
+            return None;
+        }
+        // Only the last packet of a message or of a gap is shorter.
+        if len < end - start {
+            len -= len % fragment;
+        }
+        if path
+            .size
+            .wanted(now)
+            .is_some_and(|size| start == 0 && u64::from(size) + 2 * path.packet() <= u64::from(len))
+        {
+            // What follows the message's first packet is a probe then.
+            len = fragment;
+        }
+        self.extra = self.extra.saturating_sub(1);
+        Some(self.send(now, path, start, len, fragment, false))
+    }
+
+    /// One packet of a larger size than the path is known to carry, from the middle of a message. It needs room in the
+    /// window as any other (RFC 8899 §3 item 8).
+    fn next_probe(&mut self, now: Instant, path: &mut Path, most: usize, bytes: (u32, u32)) -> Option<Run> {
+        let size = path.size.wanted(now)?;
+        let fits = packets(most, size) > 0 && u64::from(size) <= path.congestion.room();
+        if bytes.0 == 0 || bytes.1 - bytes.0 < size || !fits {
+            return None;
+        }
+        path.size.on_probe_sent();
+        Some(self.send(now, path, bytes.0, size, size, true))
+    }
+
+    /// The first fragment, which may have arrived already: any receiver answers it with a receipt.
+    fn next_question(&mut self, now: Instant, path: &Path, most_bytes: usize) -> Option<Run> {
+        let fragment = path.fragment();
+        if packets(most_bytes, fragment) == 0 {
+            return None;
+        }
+        self.ask = false;
+        (self.since, self.last_sent) = (now, now);
+        self.transmission = self.transmission.saturating_add(1);
+        // Not in flight: it says nothing about the network, and a receiver without room does not keep it.
+        let len = fragment.min(self.message_len);
+        if self.next < len {
+            self.lost.insert(self.next, len, usize::MAX);
+            self.next = len;
+        }
+        Some(Run { offset: 0, len, fragment, transmission: self.transmission })
+    }
+
+    /// What is to be sent first: what is missing, then what follows (RFC 9000 §13.3).
+    fn next_bytes(&self) -> Option<(u32, u32)> {
+        let (start, end) = match self.lost.first() {
+            Some((start, end)) if start < self.limit => (start, end.min(self.limit)),
+            _ => (self.next, self.limit),
+        };
+        (start < end).then_some((start, end))
+    }
+
+    fn send(
+        &mut self,
+        now: Instant,
+        path: &mut Path,
+        offset: u32,
+        len: u32,
+        fragment: u32,
+        probe: bool,
+    ) -> Run {
+        if offset == self.next {
+            self.next += len;
+        } else {
+            self.lost.remove(offset, offset + len);
+        }
+        let run = Run { offset, len, fragment, transmission: self.transmission.saturating_add(1) };
+        self.transmission = self.transmission.saturating_add(len.div_ceil(fragment));
+        self.sent.push(run, now, probe);
+        path.congestion.on_sent(u64::from(len));
+        (self.since, self.last_sent) = (now, now);
+        run
+    }
+
+    /// Takes what the receiver tells. What contradicts what was sent is ignored.
+    pub fn on_receipt(&mut self, now: Instant, receipt: &Receipt, path: &mut Path) {
+        if !self.can_be(receipt) {
+            return;
+        }
+        if receipt.limit == 0 && self.acknowledged.is_empty() && receipt.up_to == 0 {
+            return self.on_no_room(now, path);
+        }
+        if receipt.limit > self.limit {
+            // An answer to a question, or more room: either way it goes on.
+            self.limit = receipt.limit.min(self.message_len);
+            (self.since, self.waits, self.ask) = (now, 0, false);
+        }
+        self.sample(now, receipt, path);
+        let settled = self.take_ranges(receipt, path);
+        self.latest = self.latest.max(receipt.latest);
+        self.horizon = horizon(receipt);
+        self.detect_losses(now, path);
+        if let Some(oldest) = settled.oldest {
+            self.after_silence(oldest, path);
+            path.on_arrival(settled.newest);
+            (self.since, self.waits) = (now, 0);
+        }
+    }
+
+    /// Whether the receipt tells only of what was sent, in order.
+    fn can_be(&self, receipt: &Receipt) -> bool {
+        let mut before = receipt.up_to;
+        let in_order = receipt.ranges().iter().all(|&(start, end)| {
+            let right = before < start && start < end;
+            before = end;
+            right
+        });
+        in_order && before <= self.next && receipt.latest <= self.transmission
+    }
+
+    /// The receiver has no room for the message and has kept nothing of it.
+    fn on_no_room(&mut self, now: Instant, path: &mut Path) {
+        if self.limit > 0 {
+            self.sent.forget(path);
+            self.waits = 0;
+            (self.limit, self.silence, self.loss_time) = (0, None, Instant::NEVER);
+            if self.next > 0 {
+                self.lost.insert(0, self.next, usize::MAX);
+            }
+        }
+        self.since = now;
+    }
+
+    /// RFC 9002 §5.1: the highest number that has arrived, when it is told for the first time, is a sample.
+    fn sample(&mut self, now: Instant, receipt: &Receipt, path: &mut Path) {
+        if receipt.latest <= self.latest {
+            return;
+        }
+        if let Some(sent) = self.sent.sent_at(receipt.latest) {
+            path.round_trip.sample(now.nanos_since(sent), u64::from(receipt.delay_ns));
+        }
+    }
+
+    fn take_ranges(&mut self, receipt: &Receipt, path: &mut Path) -> Settled {
+        let mut new = 0;
+        let beginning = (receipt.up_to > 0).then_some((0, receipt.up_to));
+        for (start, end) in beginning.into_iter().chain(receipt.ranges().iter().copied()) {
+            let Some(bytes) = self.acknowledged.insert(start, end, MOST_RANGES) else { continue };
+            new += bytes;
+            if bytes > 0 && !self.lost.is_empty() {
+                // It was only late.
+                new -= self.lost.remove(start, end);
+            }
+        }
+        self.sent.settle(&self.acknowledged, new, path)
+    }
+
+    /// RFC 9002 §6.1: lost is what was sent long enough before something that has arrived.
+    fn detect_losses(&mut self, now: Instant, path: &mut Path) {
+        let lost = &mut self.lost;
+        self.loss_time = self.sent.detect_losses(now, self.latest, self.horizon, path, |start, end| {
+            lost.insert(start, end, usize::MAX);
+        });
+    }
+
+    /// Something sent at `oldest` is the first to arrive after waits in vain (RFC 9002 §7.6).
+    fn after_silence(&mut self, oldest: Instant, path: &mut Path) {
+        if let Some((from, until)) = self.silence.take()
+            && oldest > until
+        {
+            path.on_silence_between(from, until);
+        }
+    }
+
+    /// Delivered or given up: what was in flight no longer is.
+    pub fn end(&mut self, path: &mut Path) {
+        self.sent.forget(path);
+        self.acknowledged = Ranges::new();
+        if self.message_len > 0 {
+            self.acknowledged.insert(0, self.message_len, MOST_RANGES);
+        }
+        self.lost = Ranges::new();
+        (self.next, self.ask, self.loss_time) = (self.message_len, false, Instant::NEVER);
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) is due.
+    pub fn next_timeout(&self, path: &Path) -> Instant {
+        if self.is_acknowledged() {
+            return Instant::NEVER;
+        }
+        let wait = path.round_trip.wait_after(self.waits);
+        self.since.after_nanos(wait + wait / 1024 * u64::from(self.spread)).min(self.loss_time)
+    }
+
+    /// Does what is due at `now`, if anything is; [`next_run`](Self::next_run) may then have something.
+    pub fn on_timeout(&mut self, now: Instant, path: &mut Path) {
+        if now < self.next_timeout(path) {
+            return;
+        }
+        if now >= self.loss_time {
+            return self.detect_losses(now, path);
+        }
+        self.waits = self.waits.saturating_add(1);
+        (self.since, self.spread) = (now, path.spread());
+        if self.next_bytes().is_none() && self.sent.is_empty() {
+            // The receiver takes no more, or what said that it does was lost.
+            self.ask = true;
+            return;
+        }
+        self.wait_was_in_vain(path);
+    }
+
+    /// RFC 9002 §6.2.4: a packet or two are sent again whatever the window is. That they are lost is not said: the window
+    /// is as it was.
+    fn wait_was_in_vain(&mut self, path: &mut Path) {
+        self.extra = PACKETS_OF_A_WAIT;
+        let Some(oldest) = self.sent.oldest() else { return };
+        let from = self.silence.map_or(oldest, |(from, _)| from);
+        self.silence = Some((from, self.last_sent));
+        path.size.on_silence(self.waits);
+        for _ in 0..PACKETS_OF_A_WAIT {
+            if let Some((start, end)) = self.sent.give_up_oldest(path) {
+                self.lost.insert(start, end, usize::MAX);
+            }
+        }
+    }
+}
+
+/// How many datagrams with fragments of this size are not longer than `most_bytes`.
+fn packets(most_bytes: usize, fragment: u32) -> u32 {
+    u32::try_from(most_bytes / (HEADER_LEN + fragment as usize)).unwrap_or(u32::MAX)
+}
+
+/// A full receipt may leave out what lies behind its last range.
+fn horizon(receipt: &Receipt) -> u32 {
+    match receipt.ranges() {
+        ranges if ranges.len() < Receipt::MOST_RANGES => u32::MAX,
+        ranges => ranges[ranges.len() - 1].1,
+    }
+}

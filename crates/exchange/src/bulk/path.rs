@@ -1,0 +1,87 @@
+//! One direction of a binding's way through the network: what all messages that are sent there share.
+
+use super::congestion::Congestion;
+use super::fragment_size::FragmentSize;
+use super::round_trip::Estimate;
+use crate::retransmit::Jitter;
+use crate::{Instant, RoundTrip};
+
+/// The congestion window of a path (RFC 9002 §7), its round trip, the fragment size it carries (RFC 8899) and how many
+/// bytes are in flight on it.
+#[derive(Debug)]
+pub struct Path {
+    pub(super) congestion: Congestion,
+    pub(super) round_trip: Estimate,
+    pub(super) size: FragmentSize,
+    jitter: Jitter,
+    /// When that was sent which was sent last of all that has arrived.
+    newest_arrival: Instant,
+}
+
+impl Path {
+    /// A path that nothing long has been sent on. `largest`: bytes of the largest payload behind our header that the
+    /// interface could carry; `round_trip`: as single-packet calls have measured it.
+    pub fn new(largest: u32, round_trip: RoundTrip, seed: u64) -> Self {
+        let size = FragmentSize::new(largest);
+        let measured =
+            round_trip.measured_nanos().map(|(smoothed, _)| core::time::Duration::from_nanos(smoothed));
+        Self {
+            congestion: Congestion::new(u64::from(size.get()), measured),
+            round_trip: Estimate::new(round_trip),
+            size,
+            jitter: Jitter::new(seed),
+            newest_arrival: Instant::default(),
+        }
+    }
+
+    /// Bytes of a message that a fragment carries, but for probes of a larger size.
+    #[inline]
+    pub fn fragment(&self) -> u32 {
+        self.size.get()
+    }
+
+    /// Bytes that may be in flight at the same time.
+    pub fn window(&self) -> u64 {
+        self.congestion.window()
+    }
+
+    /// Bytes in flight: sent, and neither acknowledged nor taken for lost.
+    pub fn in_flight(&self) -> u64 {
+        self.congestion.in_flight()
+    }
+
+    /// The interface carries payloads of at most `largest` bytes now, or a larger one was refused by it.
+    pub fn set_largest(&mut self, largest: u32) {
+        self.size.set_largest(largest);
+    }
+
+    pub(super) fn packet(&self) -> u64 {
+        u64::from(self.size.get())
+    }
+
+    /// How much longer a wait is than it should be, so that messages that were lost together are not sent again together.
+    pub(super) fn spread(&mut self) -> u8 {
+        self.jitter.draw()
+    }
+
+    /// What was sent at `sent` has arrived.
+    pub(super) fn on_arrival(&mut self, sent: Instant) {
+        self.newest_arrival = self.newest_arrival.max(sent);
+    }
+
+    /// All of a message is lost that was sent between these moments. RFC 9002 §7.6.2: so long a time of it, with nothing of other
+    /// messages arriving that was sent then, is persistent congestion.
+    pub(super) fn on_silence_between(&mut self, from: Instant, until: Instant) {
+        if until.nanos_since(from) >= self.round_trip.persistent() && self.newest_arrival < from {
+            let packet = self.packet();
+            self.congestion.on_persistent_congestion(packet);
+        }
+    }
+
+    /// A probe of this size has arrived: that is the fragment size now.
+    pub(super) fn on_probe_acknowledged(&mut self, size: u32) {
+        self.size.on_probe_acknowledged(size);
+        let packet = self.packet();
+        self.congestion.set_packet(packet);
+    }
+}
