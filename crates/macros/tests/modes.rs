@@ -64,6 +64,7 @@ trait Modes {
     ) -> u8;
     #[idempotent]
     fn divide(&self, by: i32) -> Result<i32, String>;
+    fn divide_all(&self, by: &mut [i32], #[out] rest: &mut i32) -> Result<(), String>;
     fn defaulted(&self, n: u8) -> u8 {
         n + 1
     }
@@ -167,6 +168,13 @@ impl Modes for Server {
     fn divide(&self, by: i32) -> Result<i32, String> {
         100i32.checked_div(by).ok_or_else(|| format!("divided by {by}"))
     }
+    fn divide_all(&self, by: &mut [i32], rest: &mut i32) -> Result<(), String> {
+        for each in by.iter_mut() {
+            *each = self.divide(*each)?;
+        }
+        *rest = 1;
+        Ok(())
+    }
     fn r#type(&self, r#match: u8, call: u8, result: u8, arguments: u8, server: u8) -> u8 {
         r#match + call + result + arguments + server
     }
@@ -255,6 +263,58 @@ fn an_application_error_is_apart_from_call_errors() {
         assert_eq!(client.divide(5), Ok(20));
         assert_eq!(client.divide(0), Err(Error::Application("divided by 0".to_owned())));
     }
+}
+
+#[test]
+fn begun_calls_give_what_the_blocking_ones_return() {
+    let point = Point { x: 1.5, y: 2.5 };
+    for client in clients() {
+        let calls = client.begin();
+        let null: Result<(), CallError> = calls.null().wait();
+        let divided: Result<i32, Error<String>> = calls.divide(5).wait();
+        assert_eq!((null, divided), (Ok(()), Ok(20)));
+        assert_eq!(calls.divide(0).wait(), Err(Error::Application("divided by 0".to_owned())));
+        assert_eq!(calls.integers(1, 2, 3, -4).wait(), Ok(1226));
+        assert_eq!(calls.text(None).wait(), Ok(None));
+        assert_eq!(calls.r#type(1, 2, 3, 4, 5).wait(), Ok(15));
+        let text = calls.borrowed("text", &[1, 2, 3], &[point; 4], &point, &[point; 2]).wait();
+        assert_eq!(text.as_deref(), Ok("text [1, 2, 3] 4 1.5 2.5"));
+        assert_eq!(calls.optional(None, Some(&[point]), None, None, None).wait(), Ok(0b01000));
+        calls.told("b", &[], None, 8).wait().unwrap();
+        assert_eq!(TOLD.take(), "b [] false 8");
+    }
+}
+
+#[test]
+fn what_a_begun_call_fills_or_changes_comes_back_owned_behind_the_value_returned() {
+    let (p, q) = (Point { x: 1.0, y: 1.0 }, Point { x: 2.0, y: 2.0 });
+    for client in clients() {
+        let calls = client.begin();
+        let filled: Result<[u8; 1440], CallError> = calls.max_result().wait();
+        assert_eq!(filled, Ok([7; 1440]));
+        let changed = calls.both_ways(&1, &"text".into(), &[1, 2, 3], &[1, 2, 3], &[p, q, q], &[p, q]);
+        let (count, text, numbers, array, points, pair) = changed.wait().unwrap();
+        assert_eq!((count, text.as_str(), numbers, array), (2, "text!", vec![3, 2, 1], [3, 2, 1]));
+        assert_eq!((points, pair), (vec![q, q, p], [q, p]));
+        let (returned, count, bytes, text, words, triple, points, pair) =
+            calls.results(3, 2, 2).wait().unwrap();
+        assert_eq!((returned, count, bytes, text.as_str()), (42, 5, vec![9; 3], "text"));
+        assert_eq!(
+            (words, triple, points, pair[1].x),
+            (vec![u64::MAX; 2], [1, 2, 3], vec![Point { x: 1.0, y: 2.0 }; 2], 3.0)
+        );
+        let (divided, rest): (Vec<i32>, i32) = calls.divide_all(&[1, 2]).wait().unwrap();
+        assert_eq!((divided, rest), (vec![100, 50], 1));
+        assert_eq!(calls.divide_all(&[0]).wait(), Err(Error::Application("divided by 0".to_owned())));
+    }
+}
+
+#[test]
+fn a_begun_call_with_arguments_that_are_too_large_fails_by_itself() {
+    let [client, _] = clients();
+    let error = client.begin().text(Some(&"x".repeat(1500))).wait().unwrap_err();
+    let needed = stub::EncodeError::TooLarge { needed_at_least: 1508, limit: 1440 };
+    assert_eq!(error, CallError::NotSent(needed));
 }
 
 #[test]

@@ -42,6 +42,7 @@ mod client;
 mod context;
 pub mod error;
 mod local;
+mod pending;
 mod server;
 #[doc(hidden)]
 pub mod stub;
@@ -52,6 +53,7 @@ pub use client::{Binding, CallCounters};
 pub use context::{Caller, Credentials, CurrentCall, current_call};
 #[doc(inline)]
 pub use error::{BindError, CallError, Error, FailureCode, ListenError, Ran, RefusalCode};
+pub use pending::{Pending, wait_all, wait_any};
 pub use server::{RunningServer, Server, ServerCounters};
 pub use stoop_macros::{Data, interface};
 /// What can travel as an argument or a result; derive it for your own types.

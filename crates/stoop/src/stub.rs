@@ -1,6 +1,6 @@
 //! What emitted stubs use. Not for programs: it changes with the emitter.
 
-pub use crate::client::{Call, CallResult, Client, Local, Remote, Route};
+pub use crate::client::{Begin, Beginning, Call, CallResult, Client, Local, Remote, Route};
 use std::any::Any;
 pub use stoop_marshal::*;
 

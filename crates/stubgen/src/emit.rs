@@ -3,6 +3,7 @@
 //! Emitted code names only what is in the root crate and its `stub` module, by absolute paths, so that nothing a user
 //! declares can get in its way.
 
+mod begin;
 mod client;
 mod pieces;
 mod server;
@@ -21,8 +22,9 @@ pub fn interface(interface: &Interface, root: &Path) -> TokenStream {
     let names = Names::new(interface, root);
     let declaration = declaration(interface);
     let client = client::client(interface, &names);
+    let begin = begin::begin(interface, &names);
     let server = server::server(interface, &names);
-    quote!(#declaration #client #server)
+    quote!(#declaration #client #begin #server)
 }
 
 /// What the parts of the stubs are called.
@@ -31,6 +33,7 @@ struct Names {
     stub: TokenStream,
     interface: Ident,
     client: Ident,
+    begin: Ident,
     server: Ident,
 }
 
@@ -42,6 +45,7 @@ impl Names {
             stub: quote!(#root::stub),
             interface: interface.name.clone(),
             client: format_ident!("{plain}Client", span = interface.name.span()),
+            begin: format_ident!("{plain}Begin", span = interface.name.span()),
             server: format_ident!("{plain}Server", span = interface.name.span()),
         }
     }

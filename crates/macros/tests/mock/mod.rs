@@ -19,6 +19,12 @@ pub struct BindOptions {
     pub takes_pieces: bool,
 }
 
+impl std::fmt::Debug for BindOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BindOptions").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
 impl Default for BindOptions {
     fn default() -> Self {
         BindOptions { exported: None, limit: 1440, is_local: false, takes_pieces: false }
@@ -43,6 +49,15 @@ pub enum CallError {
 pub enum Error<E> {
     Application(E),
     Call(CallError),
+}
+
+/// A call whose result is there at once.
+pub struct Pending<R>(R);
+
+impl<R> Pending<R> {
+    pub fn wait(self) -> R {
+        self.0
+    }
 }
 
 pub mod stub {
@@ -111,6 +126,10 @@ pub mod stub {
             &Binding
         }
 
+        pub fn begin(&self) -> Begin<'_> {
+            Begin(&self.options)
+        }
+
         #[inline]
         pub fn route(&self) -> Route<'_, L> {
             match &self.local {
@@ -123,6 +142,50 @@ pub mod stub {
     pub enum Route<'a, L: ?Sized> {
         Local(Local<'a, L>),
         Remote(Remote<'a>),
+    }
+
+    #[derive(Debug)]
+    pub struct Begin<'a>(&'a BindOptions);
+
+    pub struct Beginning<'a>(Call<'a>);
+
+    impl<'a> Begin<'a> {
+        pub fn start(&self, procedure: u16) -> Beginning<'a> {
+            Beginning(Remote(self.0).start(procedure).expect("packets in memory"))
+        }
+    }
+
+    impl Beginning<'_> {
+        pub fn arguments(&mut self) -> Writer<'_> {
+            self.0.arguments()
+        }
+
+        pub fn launch<R: 'static>(
+            self,
+            arguments: Result<usize, EncodeError>,
+            decode: fn(Result<Reader<'_>, CallError>) -> R,
+        ) -> Pending<R> {
+            self.launch_with(arguments, decode)
+        }
+
+        pub fn launch_with<R>(
+            self,
+            arguments: Result<usize, EncodeError>,
+            decode: impl FnOnce(Result<Reader<'_>, CallError>) -> R + Send + 'static,
+        ) -> Pending<R> {
+            Pending(match self.0.transport(arguments) {
+                Ok(result) => {
+                    let value = decode(Ok(result.reader()));
+                    result.end(Ok(())).expect("decoded already");
+                    value
+                }
+                Err(error) => decode(Err(error)),
+            })
+        }
+
+        pub fn tell(self, arguments: Result<usize, EncodeError>) -> Result<(), CallError> {
+            self.0.transport(arguments)?.end(Ok(()))
+        }
     }
 
     pub struct Local<'a, L: ?Sized>(&'a L);

@@ -6,6 +6,7 @@
 mod binding;
 mod counters;
 mod datagram;
+mod flight;
 mod lanes;
 mod stream;
 mod tally;
@@ -20,9 +21,11 @@ use crate::uri::Uri;
 pub use binding::Binding;
 pub use counters::CallCounters;
 use datagram::DatagramBinding;
+pub(crate) use flight::Carrier;
+pub use flight::{Begin, Beginning};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use stoop_marshal::{DecodeError, EncodeError, Pieces, Reader, Writer};
 use stoop_net::clock;
@@ -37,6 +40,9 @@ pub struct Client<L: ?Sized> {
 struct Shared<L: ?Sized> {
     local: Option<(Arc<L>, Arc<Door>)>,
     binding: Binding,
+    interface: &'static Interface,
+    /// What carries begun calls, from the first on.
+    carrier: OnceLock<Arc<dyn Carrier>>,
 }
 
 impl<L: ?Sized> Clone for Client<L> {
@@ -57,8 +63,8 @@ impl<L: ?Sized> std::fmt::Debug for Client<L> {
 /// How a binding's calls travel.
 pub(crate) enum Transport {
     Local,
-    Datagram(DatagramBinding),
-    Stream(StreamBinding),
+    Datagram(Arc<DatagramBinding>),
+    Stream(Arc<StreamBinding>),
 }
 
 impl Transport {
@@ -88,14 +94,16 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         let (local, transport) = match Uri::parse(uri).map_err(BindError::Uri)? {
             Uri::Local(name) => (Some(bind_local(interface, uri, &name)?), Transport::Local),
             Uri::Udp(host) => {
-                (None, Transport::Datagram(DatagramBinding::bind(interface, uri, &host, options)?))
+                let binding = DatagramBinding::bind(interface, uri, &host, options)?;
+                (None, Transport::Datagram(Arc::new(binding)))
             }
             to @ (Uri::Tcp(_) | Uri::Unix(_)) => {
-                (None, Transport::Stream(StreamBinding::bind(interface, uri, to, options)?))
+                (None, Transport::Stream(Arc::new(StreamBinding::bind(interface, uri, to, options)?)))
             }
         };
         let binding = Binding { uri: uri.into(), transport };
-        Ok(Self { shared: Arc::new(Shared { local, binding }), timeout_ns: nanos(options.timeout) })
+        let shared = Shared { local, binding, interface, carrier: OnceLock::new() };
+        Ok(Self { shared: Arc::new(shared), timeout_ns: nanos(options.timeout) })
     }
 }
 
@@ -111,6 +119,13 @@ impl<L: ?Sized> Client<L> {
         &self.shared.binding
     }
 
+    /// Begins calls that nobody waits for yet.
+    #[inline]
+    pub fn begin(&self) -> Begin<'_> {
+        let carrier = self.shared.carrier.get().map_or_else(|| self.shared.make_carrier(), Arc::clone);
+        Begin::new(carrier, self.timeout_ns)
+    }
+
     /// The way that a call takes.
     #[inline]
     pub fn route(&self) -> Route<'_, L> {
@@ -120,6 +135,18 @@ impl<L: ?Sized> Client<L> {
                 transport: &self.shared.binding.transport,
                 timeout_ns: self.timeout_ns,
             }),
+        }
+    }
+}
+
+impl<L: ?Sized> Shared<L> {
+    /// What carries begun calls; if it cannot be made, one that says why, for now.
+    #[cold]
+    fn make_carrier(&self) -> Arc<dyn Carrier> {
+        let door = self.local.as_ref().map(|(_, door)| door);
+        match flight::carrier(&self.binding.transport, door, self.interface) {
+            Ok(carrier) => Arc::clone(self.carrier.get_or_init(|| carrier)),
+            Err(why) => flight::grounded(why),
         }
     }
 }

@@ -5,7 +5,7 @@ use quote::quote;
 
 use super::pieces::call_if_large;
 use super::{
-    Names, carried, coming_back, data, default, leading_of_call, leading_of_result, local, signature,
+    Names, begin, carried, coming_back, data, default, leading_of_call, leading_of_result, local, signature,
     travels_with_call, whole,
 };
 use crate::model::{Argument, Fallible, Interface, Mode, Procedure, Returns, Shape};
@@ -18,6 +18,7 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
     );
     let description = signature::interface(interface, names);
     let methods = interface.procedures.iter().enumerate().map(|(index, each)| method(index, each, names));
+    let begin = begin::method(names);
     quote! {
         #[doc = #doc]
         #[derive(::core::clone::Clone, ::core::fmt::Debug)]
@@ -57,6 +58,8 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
             pub fn binding(&self) -> &#root::Binding {
                 self.client.binding()
             }
+
+            #begin
 
             #description
 

@@ -1,0 +1,108 @@
+//! What begins calls: their arguments are written here, and leave together.
+
+use super::{Carrier, Departure};
+use crate::error::{CallError, SendError};
+use crate::pending::{Decode, Outcome, Pending};
+use std::cell::{RefCell, RefMut};
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use stoop_marshal::{EncodeError, Writer};
+
+/// Begins calls, which travel together: they leave when this is dropped, when they fill what one system call sends, or
+/// when one of them is waited for.
+pub struct Begin<'a> {
+    carrier: Arc<dyn Carrier>,
+    timeout_ns: u64,
+    /// Made for the first call.
+    departure: RefCell<Option<Departure>>,
+    client: PhantomData<&'a ()>,
+}
+
+/// A call being begun: its arguments so far.
+pub struct Beginning<'a> {
+    carrier: &'a Arc<dyn Carrier>,
+    departure: RefMut<'a, Departure>,
+    procedure: u16,
+}
+
+impl fmt::Debug for Begin<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Begin").finish_non_exhaustive()
+    }
+}
+
+impl Begin<'_> {
+    pub(crate) fn new(carrier: Arc<dyn Carrier>, timeout_ns: u64) -> Self {
+        Self { carrier, timeout_ns, departure: RefCell::new(None), client: PhantomData }
+    }
+
+    /// Starter: finds a packet for the arguments.
+    #[inline]
+    pub fn start(&self, procedure: u16) -> Beginning<'_> {
+        let carrier = &self.carrier;
+        let departure = RefMut::map(self.departure.borrow_mut(), |departure| {
+            departure.get_or_insert_with(|| carrier.depart(self.timeout_ns))
+        });
+        Beginning { carrier, departure, procedure }
+    }
+}
+
+impl Drop for Begin<'_> {
+    fn drop(&mut self) {
+        if let Some(departure) = self.departure.take() {
+            self.carrier.send(departure);
+        }
+    }
+}
+
+impl Beginning<'_> {
+    /// Where the arguments go.
+    #[inline]
+    pub fn arguments(&mut self) -> Writer<'_> {
+        self.departure.arguments()
+    }
+
+    /// Transporter: lets the call go, and gives the handle of it. `decode` makes of its outcome what the handle gives.
+    #[inline]
+    pub fn launch<R>(
+        self,
+        arguments: Result<usize, EncodeError>,
+        decode: fn(Outcome<'_>) -> R,
+    ) -> Pending<R> {
+        self.launch_decoding(arguments, Decode::Plain(decode))
+    }
+
+    /// As [`launch`](Self::launch), for results that are no results without something that only the caller knows: the
+    /// lengths of slices.
+    pub fn launch_with<R>(
+        self,
+        arguments: Result<usize, EncodeError>,
+        decode: impl FnOnce(Outcome<'_>) -> R + Send + 'static,
+    ) -> Pending<R> {
+        self.launch_decoding(arguments, Decode::With(Box::new(decode)))
+    }
+
+    /// Lets the call go without a handle.
+    ///
+    /// # Errors
+    /// It could not be begun, and will not run.
+    pub fn tell(mut self, arguments: Result<usize, EncodeError>) -> Result<(), CallError> {
+        let len = arguments.map_err(|why| CallError::NotSent(SendError::Arguments(why)))?;
+        let call = self.carrier.begin(&mut self.departure, self.procedure, len)?;
+        self.carrier.detach(call);
+        Ok(())
+    }
+
+    #[inline]
+    fn launch_decoding<R>(mut self, arguments: Result<usize, EncodeError>, decode: Decode<R>) -> Pending<R> {
+        let begun = match arguments {
+            Ok(len) => self.carrier.begin(&mut self.departure, self.procedure, len),
+            Err(why) => Err(CallError::NotSent(SendError::Arguments(why))),
+        };
+        match begun {
+            Ok(call) => Pending::in_flight(Arc::clone(self.carrier), call, decode),
+            Err(error) => Pending::ready(decode.apply(Err(error))),
+        }
+    }
+}

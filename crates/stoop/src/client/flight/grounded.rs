@@ -1,0 +1,58 @@
+//! The carrier of a binding that cannot have one just now: the system gives no socket or no thread.
+
+use super::{Carrier, Departure};
+use crate::error::{CallError, SendError};
+use crate::pending::Outcome;
+use std::io;
+use std::sync::Arc;
+use std::task::Waker;
+use stoop_exchange::Instant;
+use stoop_wire::{HEADER_LEN, PACKET_DATA};
+
+/// Begins no call.
+struct Grounded(io::Error);
+
+/// A carrier that says of each call why it cannot be begun.
+pub(crate) fn grounded(why: io::Error) -> Arc<dyn Carrier> {
+    Arc::new(Grounded(why))
+}
+
+const NONE_BEGUN: &str = "no call has been begun";
+
+impl Carrier for Grounded {
+    fn depart(&self, timeout_ns: u64) -> Departure {
+        Departure::new(vec![0; HEADER_LEN + PACKET_DATA], HEADER_LEN, PACKET_DATA, timeout_ns)
+    }
+
+    fn begin(&self, _: &mut Departure, _: u16, _: usize) -> Result<u32, CallError> {
+        let Self(why) = self;
+        let again = why.raw_os_error().map_or_else(|| why.kind().into(), io::Error::from_raw_os_error);
+        Err(CallError::NotSent(SendError::Io(again)))
+    }
+
+    fn send(&self, _: Departure) {}
+
+    fn is_ready(&self, _: u32) -> bool {
+        unreachable!("{NONE_BEGUN}")
+    }
+
+    fn poll(&self, _: u32, _: &Waker) -> bool {
+        unreachable!("{NONE_BEGUN}")
+    }
+
+    fn wait_any(&self, _: &[u32], _: Instant) -> Option<usize> {
+        unreachable!("{NONE_BEGUN}")
+    }
+
+    fn take(&self, _: u32, _: &mut dyn FnMut(Outcome<'_>)) {
+        unreachable!("{NONE_BEGUN}")
+    }
+
+    fn cancel(&self, _: u32) {
+        unreachable!("{NONE_BEGUN}")
+    }
+
+    fn detach(&self, _: u32) {
+        unreachable!("{NONE_BEGUN}")
+    }
+}

@@ -1,0 +1,125 @@
+//! Calls in flight: begun by a thread that goes on, and ended whenever somebody asks for their results.
+//!
+//! What begins calls is a [`Begin`]; what is left of one is a [`Pending`](crate::Pending). Between them is the
+//! [`Carrier`] of the binding, one for each transport.
+
+mod begin;
+mod grounded;
+
+use super::Transport;
+use crate::context::bounded_deadline;
+use crate::error::CallError;
+use crate::local::Door;
+use crate::pending::Outcome;
+use crate::stub::Interface;
+pub use begin::{Begin, Beginning};
+pub(super) use grounded::grounded;
+use std::io;
+use std::sync::Arc;
+use std::task::Waker;
+use stoop_exchange::Instant;
+use stoop_marshal::Writer;
+
+/// Carries the begun calls of a binding to its server, and their results back.
+///
+/// Obligations of an implementation:
+///
+/// - A call is known by the number that [`begin`](Self::begin) gave it. The number is its handle's alone until the
+///   handle has given it back, by [`take`](Self::take), [`cancel`](Self::cancel) or [`detach`](Self::detach); each is
+///   called once at most, and nothing of that number after it. A handle that was forgotten never gives it back.
+/// - Every call ends by its deadline (give or take a few ticks of the kernel): with its result, or with an error that
+///   says whether it ran.
+/// - Nothing is required of a handle's thread: a call goes on when nobody waits for it, if by a thread of the carrier.
+/// - No lock is held while code of the user runs: in what `take` calls, and when a waker is woken, cloned or dropped.
+/// - All may be called by any thread at any time. What blocks is `wait_any` only, and of the others none for longer
+///   than it takes to send.
+/// - Whoever has an `Arc` of a carrier keeps the binding; when the last is gone, so is the binding.
+pub(crate) trait Carrier: Send + Sync {
+    /// Gives what one [`Begin`] needs. It comes back by [`send`](Self::send).
+    fn depart(&self, timeout_ns: u64) -> Departure;
+
+    /// Begins a call of the procedure of that number in the interface. Its arguments are `len` bytes of
+    /// `departure.packet` from `departure.start` on, and are copied from there. The call may be held back until `send`,
+    /// but no longer than anybody waits for it, polls it or asks whether it has ended, nor beyond its deadline.
+    ///
+    /// # Errors
+    /// It could not be begun, and will not run.
+    fn begin(&self, departure: &mut Departure, procedure: u16, len: usize) -> Result<u32, CallError>;
+
+    /// What was begun with this departure is sent now, as far as it has not been yet.
+    fn send(&self, departure: Departure);
+
+    /// Whether a call has ended, as far as it can be known without waiting. Asked again and again, it will be known.
+    fn is_ready(&self, call: u32) -> bool;
+
+    /// As [`is_ready`](Self::is_ready); if it has not ended, `waker` is woken when it has, in place of any that was
+    /// given before.
+    fn poll(&self, call: u32, waker: &Waker) -> bool;
+
+    /// Waits until one of the calls has ended, at most until that time. Tells which, by its place in `calls`.
+    fn wait_any(&self, calls: &[u32], until: Instant) -> Option<usize>;
+
+    /// Gives the outcome of a call that has ended to `with`, once, and the number back. The payload is that of the
+    /// result message.
+    fn take(&self, call: u32, with: &mut dyn FnMut(Outcome<'_>));
+
+    /// Nobody is interested in a call any more, ended or not; the server is told, so that the procedure can find out.
+    fn cancel(&self, call: u32);
+
+    /// The call goes on, but nobody is interested in its result.
+    fn detach(&self, call: u32);
+}
+
+/// What carries the begun calls of a binding; `door` is the server of a `local:` one.
+pub(super) fn carrier(
+    transport: &Transport,
+    _door: Option<&Arc<Door>>,
+    _interface: &'static Interface,
+) -> io::Result<Arc<dyn Carrier>> {
+    match transport {
+        Transport::Datagram(_) | Transport::Stream(_) | Transport::Local => {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+}
+
+/// What the calls of one [`Begin`] have in common.
+pub(crate) struct Departure {
+    /// Where arguments are written.
+    pub(crate) packet: Vec<u8>,
+    /// Where they begin in it.
+    pub(crate) start: usize,
+    /// Bytes of the longest arguments.
+    pub(crate) limit: usize,
+    /// How long each call may take.
+    timeout_ns: u64,
+    /// When the calls that are begun now were begun: the clock is read once for many.
+    pub(crate) begun: Instant,
+    /// Theirs.
+    pub(crate) deadline: Instant,
+    /// For the carrier's own use.
+    #[allow(dead_code)]
+    pub(crate) batch: u32,
+}
+
+impl Departure {
+    /// A departure now, with an empty batch.
+    pub(crate) fn new(packet: Vec<u8>, start: usize, limit: usize, timeout_ns: u64) -> Self {
+        let (begun, deadline) = (Instant::default(), Instant::default());
+        let mut departure = Self { packet, start, limit, timeout_ns, begun, deadline, batch: u32::MAX };
+        departure.read_clock();
+        departure
+    }
+
+    /// Calls begun from now on are begun now.
+    pub(crate) fn read_clock(&mut self) {
+        let now = stoop_net::clock::now_ns();
+        self.begun = Instant::from_nanos(now);
+        self.deadline = Instant::from_nanos(bounded_deadline(now, self.timeout_ns));
+    }
+
+    #[inline]
+    fn arguments(&mut self) -> Writer<'_> {
+        Writer::new(&mut self.packet, self.start, self.limit)
+    }
+}

@@ -1,0 +1,268 @@
+//! The client that does not wait: a method for each procedure, which begins a call and returns its handle.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, format_ident, quote};
+use syn::ext::IdentExt;
+use syn::{Ident, Type};
+
+use super::client::send;
+use super::{Names, carried, coming_back, data, default, leading_of_call, leading_of_result, local, whole};
+use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape, plain};
+
+/// The method of the client that gives it.
+pub(super) fn method(names: &Names) -> TokenStream {
+    let begin = &names.begin;
+    quote! {
+        /// Begins calls without waiting for them: each gives a handle, for its result. Those that are begun with one
+        /// value of this method travel together: they leave when it is dropped, when they fill what one system call
+        /// sends, or when one of their handles is waited for.
+        ///
+        /// What a procedure fills or changes comes back with its result, which is then a tuple: the value returned, if
+        /// there is one, and these arguments in their order. Instead of a slice to be filled, its length is passed.
+        #[allow(dead_code)]
+        pub fn begin(&self) -> #begin<'_> {
+            #begin { begin: self.client.begin() }
+        }
+    }
+}
+
+/// The type of which it is a value.
+pub(super) fn begin(interface: &Interface, names: &Names) -> TokenStream {
+    let Names { stub, interface: name, begin, .. } = names;
+    let visibility = &interface.visibility;
+    let doc = format!("Begins calls of the procedures of a [`{name}`]; they leave when this is dropped.");
+    let methods = interface.procedures.iter().enumerate().map(|(index, each)| launch(index, each, names));
+    quote! {
+        #[doc = #doc]
+        #[allow(dead_code)]
+        #[derive(::core::fmt::Debug)]
+        #[must_use = "it begins calls by its methods"]
+        #visibility struct #begin<'a> {
+            begin: #stub::Begin<'a>,
+        }
+
+        #[allow(dead_code, deprecated, unreachable_pub)]
+        #[allow(clippy::too_many_arguments, clippy::type_complexity, clippy::unused_unit)]
+        impl #begin<'_> {
+            #(#methods)*
+        }
+    }
+}
+
+fn launch(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
+    let (root, Procedure { attributes, name, .. }) = (&names.root, procedure);
+    let attributes = carried(attributes);
+    let parameters = procedure.arguments.iter().filter_map(parameter);
+    let pending = outcome(procedure, names);
+    let arguments = arguments(index, &quote!(self.begin), procedure, names);
+    let (call, written) = (local("call"), local("written"));
+    let lens: Vec<TokenStream> = coming_back(procedure).filter_map(len).collect();
+    let decode = decode(procedure, names);
+    // A function needs no memory of its own; a closure that knows lengths does.
+    let launch = match lens.is_empty() {
+        true => quote!(#call.launch(#written, #decode)),
+        false => quote!(#call.launch_with(#written, move #decode)),
+    };
+    quote! {
+        #(#attributes)*
+        pub fn #name(&self, #(#parameters),*) -> #root::Pending<#pending> {
+            #arguments
+            #(#lens)*
+            #launch
+        }
+    }
+}
+
+/// Starts a call and writes its arguments.
+fn arguments(index: usize, begin: &TokenStream, procedure: &Procedure, names: &Names) -> TokenStream {
+    let number = u16::try_from(index).expect("the number of procedures has been checked");
+    let (call, writer, written) = (local("call"), local("arguments"), local("written"));
+    let leading = leading_of_call(procedure, names);
+    let sent = procedure.arguments.iter().map(|argument| match (argument.mode, &argument.shape) {
+        (Mode::Out, Shape::Slice(_)) => {
+            let name = &argument.name;
+            quote!(#writer.count(#name);)
+        }
+        _ => send(argument, names),
+    });
+    quote! {
+        let mut #call = #begin.start(#number);
+        let #written = {
+            let mut #writer = #call.arguments();
+            if #writer.begin(#leading) {
+                #(#sent)*
+            }
+            #writer.finish()
+        };
+    }
+}
+
+/// What is passed for an argument: nothing may be lent beyond the method, so what comes back is copied.
+fn parameter(argument: &Argument) -> Option<TokenStream> {
+    let Argument { name, declared, .. } = argument;
+    match (argument.mode, &argument.shape) {
+        (Mode::Value | Mode::In | Mode::OptionalIn, _) => Some(quote!(#name: #declared)),
+        (Mode::Out, Shape::Slice(_)) => Some(quote!(#name: usize)),
+        (Mode::Out, _) => None,
+        (Mode::InOut, Shape::Slice(element)) => {
+            let ty = &element.ty;
+            Some(quote!(#name: &[#ty]))
+        }
+        (Mode::InOut, shape) => {
+            let ty = whole(shape);
+            Some(quote!(#name: &#ty))
+        }
+    }
+}
+
+/// The number of elements of a slice that comes back, which does not travel with it.
+fn len(argument: &Argument) -> Option<TokenStream> {
+    let (name, len) = (&argument.name, len_name(argument));
+    match (argument.mode, &argument.shape) {
+        (Mode::Out, Shape::Slice(_)) => Some(quote!(let #len: usize = #name;)),
+        (Mode::InOut, Shape::Slice(_)) => Some(quote!(let #len = #name.len();)),
+        _ => None,
+    }
+}
+
+fn len_name(argument: &Argument) -> Ident {
+    format_ident!("len_of_{}", argument.name.unraw(), span = Span::mixed_site())
+}
+
+/// The type of an argument that comes back.
+fn owned(argument: &Argument) -> TokenStream {
+    match &argument.shape {
+        Shape::Slice(element) => {
+            let ty = &element.ty;
+            quote!(::std::vec::Vec<#ty>)
+        }
+        shape => whole(shape),
+    }
+}
+
+/// What the handle gives.
+fn outcome(procedure: &Procedure, names: &Names) -> TokenStream {
+    let root = &names.root;
+    let value = |returned: Option<&Type>| {
+        let outs = results(procedure).map(owned);
+        tuple(returned.map(ToTokens::to_token_stream).into_iter().chain(outs).collect())
+    };
+    match &procedure.returns {
+        Returns::Nothing => {
+            let value = value(None);
+            quote!(::core::result::Result<#value, #root::CallError>)
+        }
+        Returns::Value(ty) => {
+            let value = value(Some(ty));
+            quote!(::core::result::Result<#value, #root::CallError>)
+        }
+        Returns::Fallible(fallible) => {
+            let (value, error) = (value(some_value(&fallible.value)), &fallible.error);
+            quote!(::core::result::Result<#value, #root::Error<#error>>)
+        }
+    }
+}
+
+/// The arguments that come back, in the order of their declaration.
+fn results(procedure: &Procedure) -> impl Iterator<Item = &Argument> {
+    procedure.arguments.iter().filter(|each| each.is_result())
+}
+
+/// A type, unless it is `()`.
+fn some_value(ty: &Type) -> Option<&Type> {
+    match plain(ty) {
+        Type::Tuple(tuple) if tuple.elems.is_empty() => None,
+        _ => Some(ty),
+    }
+}
+
+/// One as it is, none or several in parentheses.
+fn tuple(parts: Vec<TokenStream>) -> TokenStream {
+    match &parts[..] {
+        [one] => quote!(#one),
+        parts => quote!((#(#parts),*)),
+    }
+}
+
+/// The closure that makes what the handle gives of the outcome of the call.
+fn decode(procedure: &Procedure, names: &Names) -> TokenStream {
+    let Names { root, stub, .. } = names;
+    let (outcome, reader, returned) = (local("outcome"), local("results"), local("returned"));
+    let leading = leading_of_result(procedure, names);
+    let received = coming_back(procedure).map(|each| receive(each, names));
+    let outs: Vec<TokenStream> = results(procedure).map(|each| each.name.to_token_stream()).collect();
+    let with = |returned: Option<TokenStream>| tuple(returned.into_iter().chain(outs.clone()).collect());
+    let decode_returned = |ty: TokenStream| {
+        let decode = data(&ty, "decode", names);
+        quote!(let #returned = #decode(&mut #reader)?;)
+    };
+    let (read, value, into_error, flatten) = match &procedure.returns {
+        Returns::Nothing => (TokenStream::new(), with(None), TokenStream::new(), TokenStream::new()),
+        Returns::Value(ty) => (
+            decode_returned(quote!(#ty)),
+            with(Some(quote!(#returned))),
+            TokenStream::new(),
+            TokenStream::new(),
+        ),
+        Returns::Fallible(fallible) => {
+            let value = with(some_value(&fallible.value).map(|_| quote!(#returned)));
+            let declared = &fallible.declared;
+            (
+                decode_returned(quote!(#declared)),
+                quote!(#returned.map(|#returned| { let _ = &#returned; #value }).map_err(#root::Error::Application)),
+                quote!(.map_err(#root::Error::Call)),
+                quote!(.and_then(|#returned| #returned)),
+            )
+        }
+    };
+    quote! {
+        |#outcome| {
+            #outcome
+                .and_then(|mut #reader| {
+                    let decoded = (|| {
+                        #reader.begin(#leading)?;
+                        #(#received)*
+                        #read
+                        #reader.finish()?;
+                        ::core::result::Result::Ok::<_, #stub::DecodeError>(#value)
+                    })();
+                    decoded.map_err(#root::CallError::Peer)
+                })
+                #into_error
+                #flatten
+        }
+    }
+}
+
+/// Reads an argument that comes back.
+fn receive(argument: &Argument, names: &Names) -> TokenStream {
+    let (name, reader, len) = (&argument.name, local("results"), len_name(argument));
+    match &argument.shape {
+        Shape::Array(element, count) if element.is_scalar => {
+            let (ty, default) = (&element.ty, default(&element.ty));
+            quote! {
+                let mut #name: [#ty; #count] = ::core::array::from_fn(|_| #default());
+                #reader.scalars(&mut #name[..])?;
+            }
+        }
+        Shape::Slice(element) if element.is_scalar => {
+            let (ty, default) = (&element.ty, default(&element.ty));
+            quote! {
+                let mut #name: ::std::vec::Vec<#ty> = ::std::vec![#default(); #len];
+                #reader.scalars(&mut #name[..])?;
+            }
+        }
+        Shape::Slice(element) => {
+            let (ty, decode, stub) = (&element.ty, data(&element.ty, "decode", names), &names.stub);
+            quote! {
+                let #name = (0..#len)
+                    .map(|_| #decode(&mut #reader))
+                    .collect::<::core::result::Result<::std::vec::Vec<#ty>, #stub::DecodeError>>()?;
+            }
+        }
+        shape => {
+            let decode = data(&whole(shape), "decode", names);
+            quote!(let #name = #decode(&mut #reader)?;)
+        }
+    }
+}
