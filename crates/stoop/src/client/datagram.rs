@@ -24,10 +24,10 @@ use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, PAC
 
 /// A binding over UDP.
 pub(crate) struct DatagramBinding {
-    interface: &'static Interface,
+    pub(super) interface: &'static Interface,
     uri: String,
-    server: SocketAddr,
-    options: BindOptions,
+    pub(super) server: SocketAddr,
+    pub(super) options: BindOptions,
     /// What the server has granted; replaced when it no longer knows it.
     session: Mutex<Arc<Session>>,
     /// For replacing it.
@@ -38,11 +38,11 @@ pub(crate) struct DatagramBinding {
 }
 
 /// A binding as the server has granted it once.
-struct Session {
-    generation: u64,
-    bound: Bound,
+pub(super) struct Session {
+    pub(super) generation: u64,
+    pub(super) bound: Bound,
     path: RoundTrip,
-    company: Company,
+    pub(super) company: Company,
     /// How long this machine had been asleep when the binding was granted.
     asleep_ns: u64,
     numbers: Mutex<LaneNumbers>,
@@ -143,7 +143,7 @@ impl DatagramBinding {
         self.lanes.counters()
     }
 
-    fn present(&self) -> Arc<Session> {
+    pub(super) fn present(&self) -> Arc<Session> {
         Arc::clone(&self.session.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -194,7 +194,7 @@ impl DatagramBinding {
     }
 
     /// Binds again, unless another thread has done so since `lost` was found to be unknown to the server.
-    fn rebind(&self, lost: &Session, deadline: Instant) -> Result<Arc<Session>, BindError> {
+    pub(super) fn rebind(&self, lost: &Session, deadline: Instant) -> Result<Arc<Session>, BindError> {
         let begun = now();
         let Some(_turn) = self.rebinding.take(deadline.since(begun)) else {
             return Err(BindError::NoAnswer { server: self.uri.clone(), waited: now().since(begun) });
@@ -212,6 +212,54 @@ impl DatagramBinding {
     }
 }
 
+impl DatagramBinding {
+    /// Whether the latest call of `lane`, first sent on the session `lost` at `sent` and refused because the server does
+    /// not know that any more, may be sent again on `session`. If so, whether it has certainly not run.
+    pub(super) fn sends_again(
+        &self,
+        procedure: u16,
+        lane: &caller::Lane,
+        sent: Instant,
+        lost: &Session,
+        session: &Session,
+    ) -> Option<bool> {
+        // A call that needed a retransmission may have been out while this machine slept and its server did not.
+        let slept = match lane.last_transmissions() {
+            1 => 0,
+            _ => stoop_net::clock::asleep_ns().saturating_sub(lost.asleep_ns),
+        };
+        let since = now() + Duration::from_nanos(slept);
+        let not_run = session.bound.shows_not_run(&lost.bound, sent, since, lane.last_was_acknowledged());
+        (not_run || self.interface.procedures[usize::from(procedure)].idempotent).then_some(not_run)
+    }
+}
+
+/// The error of a call that a server may have run that does not know any more.
+pub(super) fn forgotten(lane: &caller::Lane, waited: Duration) -> CallError {
+    let transmissions = lane.last_transmissions();
+    CallError::Unknown { transmissions, waited, cause: UnknownCause::ServerRestarted }
+}
+
+/// The error of a call that its lane has given up.
+pub(super) fn given_up(lane: &mut caller::Lane, clock: Instant, lost: Lost) -> CallError {
+    let effort = lane.abandon(clock).expect("a call that is given up is outstanding");
+    CallError::Unknown {
+        transmissions: effort.transmissions,
+        waited: effort.waited,
+        cause: match lost {
+            Lost::DeadlinePassed => UnknownCause::DeadlinePassed,
+            Lost::ServerSilent => UnknownCause::ServerSilent,
+            Lost::PortClosed => UnknownCause::PortClosed,
+        },
+    }
+}
+
+/// What a server adds to a refusal or a failure.
+pub(super) fn detail(packet: &[u8]) -> String {
+    let (_, payload) = Header::parse(packet).expect("the lane has parsed it");
+    String::from_utf8_lossy(payload).into_owned()
+}
+
 impl Drop for DatagramBinding {
     /// Tells the server, so that it need not find out by silence. If the packet is lost, it will.
     fn drop(&mut self) {
@@ -225,12 +273,12 @@ impl Drop for DatagramBinding {
 
 impl Session {
     /// A lane that no thread uses: new, or well rested.
-    fn lane(&self, options: &BindOptions) -> caller::Lane {
+    pub(super) fn lane(&self, options: &BindOptions) -> caller::Lane {
         self.lane_of(&mut self.numbers(), options)
     }
 
     /// Lets a lane rest, and gives its thread another.
-    fn give_another(&self, lane: &mut caller::Lane, options: &BindOptions) {
+    pub(super) fn give_another(&self, lane: &mut caller::Lane, options: &BindOptions) {
         let mut numbers = self.numbers();
         // The server allows no more, and all are in use: it stays with this one.
         if numbers.next >= MOST_LANES && numbers.resting.is_empty() {
@@ -385,31 +433,17 @@ impl Held<'_> {
         begun: Instant,
         sent: Instant,
     ) -> Result<bool, CallError> {
-        let lane = self.lane();
-        let lost = Arc::clone(&lane.session);
-        let acknowledged = lane.exchange.last_was_acknowledged();
-        // A call that needed a retransmission may have been out while this machine slept and its server did not.
-        let slept = match lane.exchange.last_transmissions() {
-            1 => 0,
-            _ => stoop_net::clock::asleep_ns().saturating_sub(lost.asleep_ns),
-        };
+        let lost = Arc::clone(&self.lane().session);
         let Ok(session) = self.binding.rebind(&lost, deadline) else { return Err(self.forgotten(begun)) };
-        let since = now() + Duration::from_nanos(slept);
-        let not_run = session.bound.shows_not_run(&lost.bound, sent, since, acknowledged);
-        if !not_run && !self.binding.interface.procedures[usize::from(procedure)].idempotent {
-            return Err(self.forgotten(begun));
-        }
+        let again = self.binding.sends_again(procedure, &self.lane().exchange, sent, &lost, &session);
+        let Some(not_run) = again else { return Err(self.forgotten(begun)) };
         self.binding.renew(&mut self.place)?;
         Ok(not_run)
     }
 
     /// The server may have run the call, and does not know any more.
     fn forgotten(&mut self, begun: Instant) -> CallError {
-        CallError::Unknown {
-            transmissions: self.lane().exchange.last_transmissions(),
-            waited: now().since(begun),
-            cause: UnknownCause::ServerRestarted,
-        }
+        forgotten(&self.lane().exchange, now().since(begun))
     }
 
     /// The server may still be running this lane's call, and would let the next one wait: the thread goes on with
@@ -513,10 +547,7 @@ impl DatagramLane {
     /// Anything but the result.
     #[cold]
     fn heard(&mut self, heard: Heard, received: usize, len: usize) -> Result<(), Ended> {
-        let detail = || {
-            let (_, payload) = Header::parse(&self.result[..received]).expect("the lane has parsed it");
-            String::from_utf8_lossy(payload).into_owned()
-        };
+        let detail = || detail(&self.result[..received]);
         match heard {
             Heard::Refused(RefusalCode::UnknownBinding) => Err(Ended::Unbound),
             Heard::Refused(code) => Err(Ended::With(CallError::Refused(Refusal { code, detail: detail() }))),
@@ -539,16 +570,7 @@ impl DatagramLane {
             Due::Retransmit => drop(self.socket.send(&self.call[..HEADER_LEN + len])),
             Due::Probe(probe) => drop(self.socket.send(&probe)),
             Due::GiveUp(lost) => {
-                let effort = self.exchange.abandon(clock).expect("a call that is given up is outstanding");
-                return Err(Ended::With(CallError::Unknown {
-                    transmissions: effort.transmissions,
-                    waited: effort.waited,
-                    cause: match lost {
-                        Lost::DeadlinePassed => UnknownCause::DeadlinePassed,
-                        Lost::ServerSilent => UnknownCause::ServerSilent,
-                        Lost::PortClosed => UnknownCause::PortClosed,
-                    },
-                }));
+                return Err(Ended::With(given_up(&mut self.exchange, clock, lost)));
             }
         }
         Ok(())

@@ -44,7 +44,9 @@ mod tests {
         for earlier in [7, 6, 0] {
             assert!(!numbers.is_before(&call(3, earlier)) && numbers.note(&call(3, earlier)).is_none());
         }
-        assert!(numbers.note(&call(3, u32::MAX / 2)).is_some() && numbers.note(&call(3, u32::MAX - 1)).is_some());
+        assert!(
+            numbers.note(&call(3, u32::MAX / 2)).is_some() && numbers.note(&call(3, u32::MAX - 1)).is_some()
+        );
         assert!(numbers.note(&call(3, 0)).is_some());
     }
 }
