@@ -3,15 +3,20 @@
 //! A [`Lane`] decides; its driver holds the packets, sends and waits. The driver keeps the call packet until the call
 //! has ended, so that sending it again needs no marshaling (Firefly §3.1.3).
 
+mod large;
 mod state;
 
 use crate::retransmit::Jitter;
 use crate::{Instant, RoundTrip};
+use alloc::boxed::Box;
 use core::time::Duration;
+use large::Large;
+pub use large::{Framing, Part};
+pub(crate) use large::{is_newer, put_receipt};
 pub use state::CallState;
 use state::Step;
 use stoop_wire::{
-    BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, RefusalCode, Template,
+    BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, PACKET_DATA, RefusalCode, Template,
 };
 
 /// Time between two probes of a call that the server works on.
@@ -41,6 +46,8 @@ pub struct Lane {
     jitter: Jitter,
     silence_limit: Duration,
     counters: Counters,
+    /// Of the latest call, if it or its result has many packets.
+    large: Option<Box<Large>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +98,10 @@ pub enum Heard {
     Refused(RefusalCode),
     /// The call has ended: the procedure ran, but there is no result. The packet's payload may say more.
     Failed(FailureCode),
+    /// A part of the result: its place is in the message, its bytes are behind the packet's header.
+    Part(Part),
+    /// Parts of the call have arrived: [`Lane::take_receipt`].
+    Receipt,
     /// The call goes on; [`Lane::next_timeout`] may have changed.
     Progress,
     /// The server wants to know that the caller receives at its address: send this, then the call again.
@@ -106,8 +117,14 @@ pub enum Due {
     Nothing,
     /// Send the call packet again; its header has been brought up to date.
     Retransmit,
+    /// Parts of the call are to be sent again: [`Lane::resume`], then [`Lane::next_run`].
+    Resume,
     /// Send this probe.
     Probe([u8; HEADER_LEN]),
+    /// Say once more which parts of the result are here: [`Lane::receipt`].
+    Receipt,
+    /// Send this packet, which says that nobody waits any more.
+    Cancel([u8; HEADER_LEN]),
     /// Waiting on is pointless, and nobody knows whether the procedure ran: [`Lane::abandon`] the call.
     GiveUp(Lost),
 }
@@ -148,6 +165,7 @@ impl Lane {
             jitter: Jitter::new(seed ^ u64::from(lane.0) << 17),
             silence_limit: SILENCE_LIMIT,
             counters: Counters::default(),
+            large: None,
         }
     }
 
@@ -156,14 +174,24 @@ impl Lane {
         self.silence_limit = limit;
     }
 
-    /// Begins a call: completes the header of `packet`, which already holds the arguments behind it, and registers the
-    /// call. The driver sends `packet` next.
+    /// Begins a call of one packet: completes the header of `packet`, which already holds the arguments behind it, and
+    /// registers the call. The driver sends `packet` next. Longer ones begin by [`start_large`](Self::start_large).
     ///
     /// # Panics
     /// When the packet is shorter than a header or longer than 4 GiB: mistakes of the driver.
     #[inline]
     pub fn start(&mut self, now: Instant, deadline: Instant, procedure: u16, packet: &mut [u8]) {
         let message_len = u32::try_from(packet.len() - HEADER_LEN).expect("messages are shorter than 4 GiB");
+        debug_assert!(message_len as usize <= PACKET_DATA, "a longer call begins by `start_large`");
+        if let Some(large) = &mut self.large {
+            large.clear();
+        }
+        self.register(now, deadline, procedure, message_len);
+        self.stamp(now, deadline, procedure, message_len, packet);
+    }
+
+    #[inline]
+    fn register(&mut self, now: Instant, deadline: Instant, procedure: u16, message_len: u32) {
         self.number = self.number.next();
         self.transmissions = 1;
         self.acknowledged = false;
@@ -182,7 +210,6 @@ impl Lane {
             proven: false,
             next: now.after_nanos(self.path.timeout_nanos()).min(deadline),
         });
-        self.stamp(now, deadline, procedure, message_len, packet);
     }
 
     #[inline]
@@ -200,13 +227,13 @@ impl Lane {
         };
         let for_this_call =
             header.binding == self.binding && header.lane == self.lane && header.number == self.number;
-        if !for_this_call
-            || header.kind == Kind::Result
-                && (header.offset, header.message_len as usize) != (0, payload.len())
-        {
+        if !for_this_call {
             return self.ignore();
         }
         call.unreachable = 0;
+        if header.kind == Kind::Result && (header.offset, header.message_len as usize) != (0, payload.len()) {
+            return self.on_part(now, &header, payload.len());
+        }
         match call.state.on_packet(header.kind) {
             Step::Finish if header.kind == Kind::Result => self.finish(now, &header),
             Step::Finish if header.kind == Kind::Refusal => {
@@ -234,7 +261,8 @@ impl Lane {
                 let cookie = header.challenge().expect("challenges carry a cookie");
                 Heard::Prove(header.with_challenge(Kind::Proof, cookie).to_bytes())
             }
-            Step::Ignore => self.ignore(),
+            Step::TakeReceipt if self.large.is_some() => Heard::Receipt,
+            Step::TakeReceipt | Step::Ignore => self.ignore(),
         }
     }
 
@@ -275,7 +303,15 @@ impl Lane {
             return Due::GiveUp(Lost::DeadlinePassed);
         }
         call.proven = false;
+        let silent = now.since(call.heard) >= self.silence_limit;
         let due = match call.state.on_timeout() {
+            Kind::Call if call.message_len as usize > PACKET_DATA => {
+                self.transmissions += 1;
+                self.counters.retransmissions += 1;
+                // `resume` knows better.
+                call.next = self.jitter.after(now, self.path.timeout_after(self.transmissions));
+                Due::Resume
+            }
             Kind::Call => {
                 self.transmissions += 1;
                 self.counters.retransmissions += 1;
@@ -283,14 +319,29 @@ impl Lane {
                 self.stamp(now, call.deadline, call.procedure, call.message_len, packet);
                 Due::Retransmit
             }
-            _ if now.since(call.heard) >= self.silence_limit => return Due::GiveUp(Lost::ServerSilent),
-            _ => {
+            Kind::Receipt if now.since(call.heard) < PROBE_INTERVAL => {
+                call.next = call.heard + PROBE_INTERVAL;
+                Due::Nothing
+            }
+            Kind::Cancel if !self.acknowledged => {
+                self.transmissions += 1;
+                call.next = self.jitter.after(now, self.path.timeout_after(self.transmissions));
+                Due::Cancel(self.cancel_packet())
+            }
+            _ if silent => return Due::GiveUp(Lost::ServerSilent),
+            asks => {
                 call.unanswered += 1;
                 self.counters.probes += 1;
                 call.next = self.jitter.after(now, PROBE_RETRY.min(self.silence_limit / 4));
-                let mut probe = [0; HEADER_LEN];
-                self.probe.stamp(&mut probe, call.procedure, self.number, (0, 0), 0);
-                Due::Probe(probe)
+                match asks {
+                    Kind::Cancel => Due::Cancel(self.cancel_packet()),
+                    Kind::Receipt => Due::Receipt,
+                    _ => {
+                        let mut probe = [0; HEADER_LEN];
+                        self.probe.stamp(&mut probe, call.procedure, self.number, (0, 0), 0);
+                        Due::Probe(probe)
+                    }
+                }
             }
         };
         call.next = call.next.min(call.deadline);
@@ -309,6 +360,24 @@ impl Lane {
         // Asked again at once, for the news may be stale: if the port is still closed, the next news is final.
         call.next = now;
         Due::Nothing
+    }
+
+    /// Nobody waits for the outstanding call any more. Returns the packet that tells the server; the lane can be used again
+    /// when the call has ended by [`Heard::Result`], [`Heard::Refused`] or [`Heard::Failed`], or has been given up: until
+    /// then its [timeouts](Self::handle_timeout) see to it that the server hears of it. `None` without a call.
+    pub fn cancel(&mut self, now: Instant) -> Option<[u8; HEADER_LEN]> {
+        let call = self.outstanding.as_mut()?;
+        call.state = CallState::Cancelled;
+        // When it was first told: from now on the server's answers are about the cancel.
+        (call.heard, call.unanswered) = (now, 0);
+        self.acknowledged = false;
+        self.transmissions = 1;
+        call.next = self.jitter.after(now, self.path.timeout()).min(call.deadline);
+        Some(self.cancel_packet())
+    }
+
+    fn cancel_packet(&self) -> [u8; HEADER_LEN] {
+        Header::bare(Kind::Cancel, self.binding, self.lane, self.number).to_bytes()
     }
 
     /// Ends the outstanding call, if there is one, and says how it stood.

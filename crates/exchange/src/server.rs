@@ -4,11 +4,18 @@
 //! is to run leaves as an [`Assignment`], which owns the packet for the result, and comes back through
 //! [`Server::finish`]; that packet is then retained in place of the one before it (Firefly §3.2), until the next call
 //! of the lane acknowledges it or the call's deadline has passed.
+//!
+//! Calls of many packets are put together in memory of the server's, of which there is a bound; results of many packets
+//! leave by [`Server::next_transmission`], as fast as their callers take them.
 
 mod admission;
 mod assignment;
+mod cancel;
 mod lane;
 mod lanes;
+mod memory;
+mod reception;
+mod sending;
 mod table;
 
 use crate::{Instant, Interfaces};
@@ -17,8 +24,11 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 pub use assignment::{Assignment, Work};
 use core::time::Duration;
-use lane::{Age, Answer, LaneState, Parked};
+use lane::{Age, Answer, Parked};
 use lanes::Lanes;
+use memory::Memory;
+use sending::Agenda;
+pub use sending::Transmission;
 use stoop_wire::bind::{BindRequest, BindStatus, Describe, Description, HostFacts};
 use stoop_wire::{BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, RefusalCode};
 use table::{Binding, Table};
@@ -46,11 +56,33 @@ pub struct Limits {
     /// call takes long is heard every half second: below a few seconds, the results of long calls are lost with the
     /// first packet.
     pub silence: Duration,
+    /// Bytes of the longest call, and of the longest result.
+    pub max_message: u32,
+    /// Bytes of a call that a caller may send unasked, and beyond what has arrived: what the socket's buffer can hold.
+    pub window: u32,
+    /// Bytes of calls of many packets that are arriving or wait for their lanes, of all bindings together. Beyond, callers
+    /// are told to wait.
+    pub incomplete: usize,
+    /// Bytes of results of many packets that are retained, of all bindings together; of one binding at most a quarter,
+    /// or one result. Beyond, the call has run and its result is gone.
+    pub retained: usize,
+    /// A call of many packets of which so long nothing new has arrived is refused.
+    pub patience: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { bindings: 65_536, lanes: 1024, packets: 131_072, silence: Duration::from_secs(600) }
+        Self {
+            bindings: 65_536,
+            lanes: 1024,
+            packets: 131_072,
+            silence: Duration::from_secs(600),
+            max_message: 64 << 20,
+            window: 128 << 10,
+            incomplete: 256 << 20,
+            retained: 512 << 20,
+            patience: Duration::from_secs(10),
+        }
     }
 }
 
@@ -80,6 +112,12 @@ pub struct Counters {
     pub stale: u64,
     /// Answers not retained and calls dropped because of [`Limits::packets`].
     pub dropped: u64,
+    /// Calls cancelled by their callers.
+    pub cancelled: u64,
+    /// Calls of which only parts arrived.
+    pub incomplete: u64,
+    /// Times that a caller with a call of many packets was told to wait, for want of memory.
+    pub waited: u64,
 }
 
 /// What an arriving packet leads to.
@@ -89,6 +127,11 @@ pub enum Arrival<P> {
     Run(Assignment<P>),
     /// Send the packet left in `reply` back to where this one came from.
     Reply,
+    /// [`Server::next_transmission`] has something to send.
+    Transmit,
+    /// Nobody waits for this call any more, of which the procedure runs: it may want to know. Send the packet left in
+    /// `reply`.
+    Cancelled(BindingId, LaneId, CallNumber),
     /// Nothing.
     Nothing,
 }
@@ -119,6 +162,8 @@ pub struct Server<P> {
     shutting_down: bool,
     next_sweep: Instant,
     spare: Vec<Assignment<P>>,
+    memory: Memory,
+    agenda: Agenda,
     counters: Counters,
 }
 
@@ -146,6 +191,8 @@ impl<P: Peer> Server<P> {
             shutting_down: false,
             next_sweep: Instant::NEVER,
             spare: Vec::new(),
+            memory: Memory::default(),
+            agenda: Agenda::default(),
             counters: Counters::default(),
         }
     }
@@ -158,6 +205,9 @@ impl<P: Peer> Server<P> {
             return Arrival::Nothing;
         };
         match header.kind {
+            Kind::Call if header.message_len as usize > stoop_wire::PACKET_DATA => {
+                self.on_part(now, peer, &header, payload, reply)
+            }
             Kind::Call if header.offset != 0 => {
                 self.counters.malformed += 1;
                 Arrival::Nothing
@@ -169,15 +219,15 @@ impl<P: Peer> Server<P> {
             Kind::Describe => self.on_describe(payload, reply),
             Kind::Proof => self.on_proof(now, peer, &header),
             Kind::Unbind => self.on_unbind(peer, &header),
+            Kind::Receipt => self.on_receipt(now, peer, &header, payload, reply),
+            Kind::Cancel => self.on_cancel(now, peer, &header, reply),
             Kind::BindReply
             | Kind::Result
             | Kind::Acknowledgement
             | Kind::Refusal
             | Kind::Failure
             | Kind::Challenge
-            | Kind::Description
-            | Kind::Receipt
-            | Kind::Cancel => {
+            | Kind::Description => {
                 self.counters.malformed += 1;
                 Arrival::Nothing
             }
@@ -205,35 +255,64 @@ impl<P: Peer> Server<P> {
             return refusal(header, RefusalCode::TooManyLanes, reply);
         };
         match lane.on_call(Age::of(header.number, lane.number)) {
-            Answer::Start => self.start(now, now, peer, header, reply),
+            Answer::Start => self.start(now, (now, peer, None), header, reply),
             Answer::Park => {
-                let waits = lane.parked.is_some();
-                if !waits && self.packets >= self.limits.packets {
-                    self.counters.dropped += 1;
-                    return Arrival::Nothing;
-                }
-                let superseded = lane.parked.as_ref().is_some_and(|p| !header.number.is_after(p.number));
-                if !superseded {
-                    self.packets += usize::from(!waits);
-                    let parked = Parked { number: header.number, peer, arrived: now, packet: packet.into() };
-                    lane.parked = Some(Box::new(parked));
-                }
-                acknowledgement(header, reply)
+                let parked = Parked {
+                    number: header.number,
+                    peer,
+                    arrived: now,
+                    packet: packet.into(),
+                    message: None,
+                    message_len: header.message_len,
+                    refused: None,
+                };
+                self.park(header, parked, reply)
             }
             answer => {
                 self.counters.duplicates += 1;
-                repeat(answer, header, lane, reply)
+                self.repeat(now, answer, header, reply)
             }
         }
     }
 
-    /// Begins a call that is newer than all of its lane.
+    /// Keeps a call until the one that runs has returned, unless a newer one is kept already.
+    fn park(&mut self, header: &Header, parked: Parked<P>, reply: &mut Vec<u8>) -> Arrival<P> {
+        let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
+        let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
+        let (newer, refused) = match &lane.parked {
+            Some(waits) => (parked.number.is_after(waits.number), waits.refused),
+            None => (true, None),
+        };
+        if lane.parked.is_none() && self.packets >= self.limits.packets {
+            self.counters.dropped += 1;
+            self.memory.give_back(parked.message);
+            return Arrival::Nothing;
+        }
+        if !newer {
+            self.memory.give_back(parked.message);
+            return match refused {
+                Some(code) => refusal(header, code, reply),
+                None => acknowledgement(header, reply),
+            };
+        }
+        let refused = parked.refused;
+        match lane.parked.replace(Box::new(parked)) {
+            Some(superseded) => self.memory.give_back(superseded.message),
+            None => self.packets += 1,
+        }
+        match refused {
+            Some(code) => refusal(header, code, reply),
+            None => acknowledgement(header, reply),
+        }
+    }
+
+    /// Begins a call that is newer than all of its lane: when it arrived, from whom, and its message if it is one of many
+    /// packets.
     #[inline]
     fn start(
         &mut self,
         now: Instant,
-        arrived: Instant,
-        peer: P,
+        (arrived, peer, message): (Instant, P, Option<Vec<u8>>),
         header: &Header,
         reply: &mut Vec<u8>,
     ) -> Arrival<P> {
@@ -241,8 +320,16 @@ impl<P: Peer> Server<P> {
         let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
         let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
         lane.number = header.number;
+        if let Some(large) = &mut lane.large {
+            // Nothing more is to be sent or put together for an earlier call.
+            sending::end(large, &mut binding.path);
+            self.memory.give_back(large.reception.take().map(|reception| reception.message));
+        }
         // This call acknowledges the last result: its packet becomes this one's result packet.
         let retained = lane.begin();
+        if let Some(retained) = &retained {
+            self.memory.retained -= retained.large_bytes();
+        }
         self.packets -= usize::from(retained.is_some());
         let mut assignment = retained.or_else(|| self.spare.pop()).unwrap_or_else(|| Assignment::blank(peer));
         let work = &mut *assignment.0;
@@ -253,6 +340,8 @@ impl<P: Peer> Server<P> {
         work.arrived = arrived;
         work.together = binding.together;
         work.arguments_len = header.message_len as usize;
+        work.result_max = binding.result_max as usize;
+        work.message = message;
         work.binding = header.binding;
         work.lane = header.lane;
         work.number = header.number;
@@ -264,8 +353,6 @@ impl<P: Peer> Server<P> {
             RefusalCode::ShuttingDown
         } else if !known {
             RefusalCode::UnknownProcedure
-        } else if header.message_len as usize > stoop_wire::PACKET_DATA {
-            RefusalCode::MessageTooLarge
         } else {
             self.counters.calls += 1;
             return Arrival::Run(assignment);
@@ -291,15 +378,18 @@ impl<P: Peer> Server<P> {
             self.counters.stale += 1;
             return Arrival::Nothing;
         };
-        if lane.parked.as_ref().is_some_and(|parked| parked.number == header.number) {
-            return acknowledgement(header, reply);
+        if let Some(parked) = lane.parked.as_ref().filter(|parked| parked.number == header.number) {
+            return match parked.refused {
+                Some(code) => refusal(header, code, reply),
+                None => acknowledgement(header, reply),
+            };
         }
         match lane.on_probe(Age::of(header.number, lane.number)) {
             Answer::Drop => {
                 self.counters.stale += 1;
                 Arrival::Nothing
             }
-            answer => repeat(answer, header, lane, reply),
+            answer => self.repeat(now, answer, header, reply),
         }
     }
 
@@ -346,8 +436,10 @@ impl<P: Peer> Server<P> {
     fn on_unbind(&mut self, peer: P, header: &Header) -> Arrival<P> {
         match self.bindings.get_mut(header.binding) {
             Some(binding) if binding.host == peer.host() => {
-                let binding = self.bindings.remove(header.binding);
-                self.packets -= binding.map_or(0, |binding| binding.packets());
+                if let Some(binding) = self.bindings.remove(header.binding) {
+                    self.packets -= binding.packets();
+                    self.memory.let_go(&binding);
+                }
                 self.counters.unbound += 1;
             }
             _ => self.counters.unknown_bindings += 1,
@@ -434,8 +526,8 @@ impl<P: Peer> Server<P> {
             nonce: request.nonce,
             incarnation: self.admission.incarnation(),
             silence_ms: u32::try_from(self.limits.silence.as_millis()).unwrap_or(u32::MAX),
-            max_message: stoop_wire::PACKET_DATA as u32,
-            window: stoop_wire::PACKET_DATA as u32,
+            max_message: self.limits.max_message,
+            window: self.limits.window,
             host: self.host,
             first: request.first,
             procedures,
@@ -450,7 +542,18 @@ impl<P: Peer> Server<P> {
 
     fn make_binding(&mut self, now: Instant, peer: P, interface: u16, request: &BindRequest) -> BindingId {
         let together = self.host.can_run_together(&request.host);
-        let binding = Binding { host: peer.host(), interface, together, heard: now, lanes: Lanes::default() };
+        let binding = Binding {
+            host: peer.host(),
+            interface,
+            together,
+            heard: now,
+            result_max: request.max_message.clamp(stoop_wire::PACKET_DATA as u32, self.limits.max_message),
+            window: request.window.max(stoop_wire::PACKET_DATA as u32),
+            longest: 0,
+            path: None,
+            senders: Vec::new(),
+            lanes: Lanes::default(),
+        };
         let admission = &mut self.admission;
         let id = self.bindings.insert(binding, || admission.draw());
         self.admission.remember(now, peer.host(), request.nonce, id);
@@ -462,14 +565,21 @@ impl<P: Peer> Server<P> {
     }
 
     /// Takes back an assignment whose answer has been sent: it is retained, and the call that has waited for this one
-    /// to return, if any, may start.
+    /// to return, if any, may start. A [large](Assignment::is_large) answer is sent from now on by
+    /// [`next_transmission`](Self::next_transmission).
     #[inline]
-    pub fn finish(&mut self, now: Instant, assignment: Assignment<P>) -> Next<P> {
+    pub fn finish(&mut self, now: Instant, mut assignment: Assignment<P>) -> Next<P> {
         self.running -= 1;
+        if assignment.message.is_some() {
+            self.memory.give_back(assignment.0.message.take());
+        }
         // The binding may have been given up meanwhile, and the answer with it.
         let Some(binding) = self.bindings.get_mut(assignment.binding) else { return Next::Nothing };
         let state = binding.lanes.get_mut(assignment.lane).expect("a lane that runs is there");
         debug_assert_eq!(state.number, assignment.number);
+        if assignment.large_bytes() > 0 {
+            return self.finish_large(now, assignment);
+        }
         if self.packets < self.limits.packets {
             self.packets += 1;
             state.end(assignment);
@@ -479,50 +589,64 @@ impl<P: Peer> Server<P> {
         }
         match state.parked.take() {
             None => Next::Nothing,
-            Some(parked) => {
-                self.packets -= 1;
-                self.start_parked(now, *parked)
-            }
+            Some(parked) => self.start_parked(now, *parked),
         }
     }
 
     #[cold]
     fn start_parked(&mut self, now: Instant, parked: Parked<P>) -> Next<P> {
+        self.packets -= 1;
         let (header, _) = Header::parse(&parked.packet).expect("parsed when it was parked");
+        let header = Header { message_len: parked.message_len, ..header };
+        if let Some(code) = parked.refused {
+            self.forbid(&header, code);
+            return Next::Nothing;
+        }
         let mut reply = Vec::new();
-        match self.start(now, parked.arrived, parked.peer, &header, &mut reply) {
+        match self.start(now, (parked.arrived, parked.peer, parked.message), &header, &mut reply) {
             Arrival::Run(assignment) => Next::Run(assignment, parked.packet),
             Arrival::Reply => Next::Reply(parked.peer, reply),
-            Arrival::Nothing => Next::Nothing,
+            Arrival::Nothing | Arrival::Transmit | Arrival::Cancelled(..) => Next::Nothing,
         }
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) has something to do; [`Instant::NEVER`] without bindings.
     pub fn next_timeout(&self) -> Instant {
-        self.next_sweep
+        self.next_sweep.min(self.agenda.next_timer())
     }
 
     fn sweep_interval(&self) -> Duration {
         (self.limits.silence / 4).clamp(SHORTEST_SWEEP_INTERVAL, SWEEP_INTERVAL)
     }
 
-    /// Releases what silent peers hold.
+    /// Releases what silent peers hold, and sees to messages of many packets of which nothing is heard; afterwards
+    /// [`next_transmission`](Self::next_transmission) may have something to send.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.handle_timers(now);
         if now < self.next_sweep {
             return;
         }
         let (silence, spare, packets) = (self.limits.silence, &mut self.spare, &mut self.packets);
+        let memory = &mut self.memory;
         let released = self.bindings.retain(|binding| {
-            for answered in binding.lanes.iter_mut().filter_map(|lane| lane.release(now)) {
+            let path = &mut binding.path;
+            for lane in binding.lanes.iter_mut() {
+                let Some(answered) = lane.release(now) else { continue };
+                if let Some(large) = &mut lane.large {
+                    sending::end(large, path);
+                }
                 *packets -= 1;
+                memory.retained -= answered.large_bytes();
                 keep_spare(spare, answered);
             }
             let stays = binding.is_running() || now.since(binding.heard) < silence;
             if !stays {
                 *packets -= binding.packets();
+                memory.let_go(binding);
             }
             stays
         });
+        self.memory.age();
         self.counters.silent += released as u64;
         self.next_sweep = if self.bindings.len() == 0 { Instant::NEVER } else { now + self.sweep_interval() };
     }
@@ -550,7 +674,52 @@ impl<P: Peer> Server<P> {
     /// Bytes held for bindings: their lanes, retained results and parked calls. For tests of what bounds it.
     pub fn bytes_held(&self) -> usize {
         debug_assert_eq!(self.packets, self.bindings.packets(), "packets are counted right");
-        self.bindings.bytes_held() + self.spare.iter().map(Assignment::bytes_held).sum::<usize>()
+        debug_assert_eq!(
+            self.memory.retained,
+            self.bindings.large_retained(),
+            "retained bytes are counted right"
+        );
+        self.bindings.bytes_held()
+            + self.spare.iter().map(Assignment::bytes_held).sum::<usize>()
+            + self.memory.spare_bytes()
+    }
+
+    /// Bytes of calls of many packets that are arriving, wait for their lanes or run; at most [`Limits::incomplete`].
+    pub fn incomplete_bytes(&self) -> usize {
+        self.memory.incomplete
+    }
+
+    /// Bytes of results of many packets that are retained; at most [`Limits::retained`].
+    pub fn retained_bytes(&self) -> usize {
+        self.memory.retained
+    }
+
+    /// Answers a packet about a call that is not new.
+    fn repeat(&mut self, now: Instant, answer: Answer, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+        let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
+        let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
+        match answer {
+            Answer::Acknowledge => acknowledgement(header, reply),
+            Answer::Resend => match lane.retained() {
+                Some(retained) if retained.len() <= stoop_wire::MAX_DATAGRAM => {
+                    reply.clear();
+                    reply.extend_from_slice(retained);
+                    Arrival::Reply
+                }
+                _ => self.resend_large(now, header, reply),
+            },
+            Answer::SayGone => {
+                let mut gone = Header::bare(Kind::Failure, header.binding, header.lane, header.number);
+                gone.time = FailureCode::ResultGone.code();
+                put(reply, &gone, &[]);
+                Arrival::Reply
+            }
+            Answer::SayRefused(code) => refusal(header, code, reply),
+            Answer::Forbid | Answer::ForbidNext => refusal(header, RefusalCode::Cancelled, reply),
+            Answer::Drop | Answer::Start | Answer::Park | Answer::TellProcedure | Answer::Release => {
+                Arrival::Nothing
+            }
+        }
     }
 }
 
@@ -558,26 +727,6 @@ impl<P: Peer> Server<P> {
 fn keep_spare<P>(spare: &mut Vec<Assignment<P>>, assignment: Assignment<P>) {
     if spare.len() < SPARE_ASSIGNMENTS {
         spare.push(assignment.wiped());
-    }
-}
-
-/// Answers a packet about a call that is not new.
-fn repeat<P>(answer: Answer, header: &Header, lane: &LaneState<P>, reply: &mut Vec<u8>) -> Arrival<P> {
-    match answer {
-        Answer::Acknowledge => acknowledgement(header, reply),
-        Answer::Resend => {
-            reply.clear();
-            reply.extend_from_slice(lane.retained().expect("an ended call's answer is retained"));
-            Arrival::Reply
-        }
-        Answer::SayGone => {
-            let mut gone = Header::bare(Kind::Failure, header.binding, header.lane, header.number);
-            gone.time = FailureCode::ResultGone.code();
-            put(reply, &gone, &[]);
-            Arrival::Reply
-        }
-        Answer::SayRefused(code) => refusal(header, code, reply),
-        Answer::Drop | Answer::Start | Answer::Park => Arrival::Nothing,
     }
 }
 

@@ -9,6 +9,10 @@ pub enum CallState {
     Sent,
     /// The server has it and is working.
     Acknowledged,
+    /// Parts of the result have arrived.
+    Receiving,
+    /// Nobody waits for it any more; the server is being told.
+    Cancelled,
 }
 
 /// What a packet for the outstanding call leads to.
@@ -20,6 +24,8 @@ pub(super) enum Step {
     Become(CallState),
     /// The server wants proof of the caller's address.
     Prove,
+    /// Parts of the call have arrived.
+    TakeReceipt,
     /// A server does not send this to a caller's lane.
     Ignore,
 }
@@ -30,8 +36,14 @@ impl CallState {
     pub(super) fn on_packet(self, kind: Kind) -> Step {
         match (self, kind) {
             (_, Kind::Result | Kind::Refusal | Kind::Failure) => Step::Finish,
-            (_, Kind::Acknowledgement) => Step::Become(Self::Acknowledged),
+            (Self::Sent | Self::Acknowledged, Kind::Acknowledgement) => Step::Become(Self::Acknowledged),
+            // An answer to a repetition from before.
+            (Self::Receiving, Kind::Acknowledgement) => Step::Ignore,
+            // It runs, and perhaps ends soon: until then the lane is of no use.
+            (Self::Cancelled, Kind::Acknowledgement) => Step::Become(Self::Cancelled),
             (_, Kind::Challenge) => Step::Prove,
+            (Self::Sent, Kind::Receipt) => Step::TakeReceipt,
+            (Self::Acknowledged | Self::Receiving | Self::Cancelled, Kind::Receipt) => Step::Ignore,
             (
                 _,
                 Kind::Bind
@@ -42,7 +54,6 @@ impl CallState {
                 | Kind::Unbind
                 | Kind::Describe
                 | Kind::Description
-                | Kind::Receipt
                 | Kind::Cancel,
             ) => Step::Ignore,
         }
@@ -55,6 +66,9 @@ impl CallState {
             Self::Sent => Kind::Call,
             // The call has arrived; sending it again would only be acknowledged again.
             Self::Acknowledged => Kind::Probe,
+            // It says what is missing.
+            Self::Receiving => Kind::Receipt,
+            Self::Cancelled => Kind::Cancel,
         }
     }
 }
@@ -69,7 +83,7 @@ mod tests {
     #[test]
     fn the_table_is_the_one_under_version_control() {
         let mut table = String::new();
-        for state in [CallState::Sent, CallState::Acknowledged] {
+        for state in [CallState::Sent, CallState::Acknowledged, CallState::Receiving, CallState::Cancelled] {
             for kind in Kind::ALL {
                 table += &format!("{state:?} × {kind:?} → {:?}\n", state.on_packet(kind));
             }

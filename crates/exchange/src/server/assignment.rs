@@ -38,11 +38,15 @@ pub struct Work<P> {
     pub arrived: Instant,
     /// Whether caller and server can run at the same time.
     pub together: bool,
-    /// Bytes of arguments behind the header of the call packet.
+    /// Bytes of arguments.
     pub arguments_len: usize,
+    /// Bytes of the longest result that may travel.
+    pub result_max: usize,
     pub(super) binding: BindingId,
     pub(super) lane: LaneId,
     pub(super) number: CallNumber,
+    /// A call of many packets: room for a header, then its arguments, and perhaps more than there are.
+    pub(super) message: Option<Vec<u8>>,
     /// Of the result.
     pub(super) packet: Vec<u8>,
     /// Bytes of the packet that are the answer.
@@ -69,6 +73,8 @@ impl<P> Assignment<P> {
             arrived: Instant::default(),
             together: true,
             arguments_len: 0,
+            result_max: stoop_wire::PACKET_DATA,
+            message: None,
             binding: BindingId::NONE,
             lane: LaneId(0),
             number: CallNumber::ZERO,
@@ -87,15 +93,42 @@ impl<P> Assignment<P> {
         size_of::<Work<P>>() + self.0.packet.capacity()
     }
 
+    /// Bytes of the packet beyond an ordinary one.
+    pub(super) fn large_bytes(&self) -> usize {
+        self.0.packet.len().saturating_sub(MAX_DATAGRAM)
+    }
+
+    /// Gives up what the packet has beyond an ordinary one.
+    pub(super) fn shorten(&mut self) {
+        self.0.packet.truncate(MAX_DATAGRAM);
+        self.0.packet.shrink_to_fit();
+    }
+
+    /// Which call it is.
+    pub fn identity(&self) -> (BindingId, LaneId, CallNumber) {
+        (self.0.binding, self.0.lane, self.0.number)
+    }
+
     /// The packet changes hands between bindings and carries nothing of the old one: a VAR OUT argument is lent to the
     /// procedure as it lies.
     pub(super) fn wiped(mut self) -> Self {
+        self.0.packet.truncate(MAX_DATAGRAM);
+        self.0.packet.shrink_to_fit();
         self.0.packet.fill(0);
+        self.0.packet.resize(MAX_DATAGRAM, 0);
         self
     }
 }
 
 impl<P: Peer> Assignment<P> {
+    /// The arguments, for which `packet` is the call packet if it was one, and the result packet.
+    #[inline]
+    pub fn arguments_and_result<'a>(&'a mut self, packet: &'a [u8]) -> (&'a [u8], &'a mut Vec<u8>) {
+        let Work { message, arguments_len, packet: result, .. } = &mut *self.0;
+        let call = message.as_deref().unwrap_or(packet);
+        (&call[HEADER_LEN..HEADER_LEN + *arguments_len], result)
+    }
+
     /// The result packet. The result belongs at [`HEADER_LEN`]; the bytes there are what an earlier call of the same
     /// lane left, or zero.
     #[inline]
@@ -103,7 +136,9 @@ impl<P: Peer> Assignment<P> {
         &mut self.0.packet
     }
 
-    /// Completes the packet as the result, of which `len` bytes have been written, and lends it to be sent.
+    /// Completes the packet as the result, of which `len` bytes have been written, and lends it to be sent. A result that
+    /// is [longer than one packet](Self::is_large) is not sent by the driver: after
+    /// [`Server::finish`](super::Server::finish) it leaves by [`Server::next_transmission`](super::Server::next_transmission).
     ///
     /// # Panics
     /// When the packet does not have so many bytes: a mistake of the driver.
@@ -111,6 +146,12 @@ impl<P: Peer> Assignment<P> {
     pub fn complete(&mut self, now: Instant, len: usize) -> &[u8] {
         let at_server = u32::try_from(now.nanos_since(self.arrived)).unwrap_or(u32::MAX);
         self.stamp(Kind::Result, len, at_server)
+    }
+
+    /// Whether the answer is longer than one packet.
+    #[inline]
+    pub fn is_large(&self) -> bool {
+        self.0.len > MAX_DATAGRAM
     }
 
     /// Completes the packet as a refusal: the procedure has not run and will not run for this call.

@@ -1,8 +1,11 @@
 //! What a server knows of one lane, and the server's half of the protocol as a table.
 
 use super::assignment::Assignment;
+use super::reception::Reception;
+use super::sending::Sending;
 use crate::Instant;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use stoop_wire::{CallNumber, Header, Kind, RefusalCode};
 
 /// One lane of a binding. Its last call number lives as long as the binding.
@@ -13,6 +16,29 @@ pub(super) struct LaneState<P> {
     phase: Phase<P>,
     /// A newer call, which starts when the one that runs has returned.
     pub(super) parked: Option<Box<Parked<P>>>,
+    /// What is under way of messages of many packets.
+    pub(super) large: Option<Box<Large<P>>>,
+}
+
+/// The messages of many packets of one lane.
+#[derive(Debug)]
+pub(super) struct Large<P> {
+    /// A call that has not arrived as a whole; newer than the lane's newest.
+    pub(super) reception: Option<Reception<P>>,
+    /// The answer to the newest call, while its caller does not have all of it.
+    pub(super) sending: Option<Sending>,
+    /// When a timer of the server will look at this lane.
+    pub(super) timer: Instant,
+    /// The lane is among those that may have something to send.
+    pub(super) queued: bool,
+    /// The lane is among those that owe a receipt.
+    pub(super) owes: bool,
+}
+
+impl<P> Default for Large<P> {
+    fn default() -> Self {
+        Self { reception: None, sending: None, timer: Instant::NEVER, queued: false, owes: false }
+    }
 }
 
 #[derive(Debug)]
@@ -21,8 +47,12 @@ enum Phase<P> {
     Fresh,
     /// The newest call has been given out.
     Running,
+    /// The same, and nobody waits for it any more.
+    RunningCancelled,
     /// It has been answered, and the answer is kept, unchanged since it was first sent.
     Ended(Assignment<P>),
+    /// It has been answered, and its caller has all of the answer; the packet is kept for the lane's next answer.
+    Delivered(Assignment<P>),
     /// It has been answered, and its caller has stopped waiting for the answer.
     Gone,
     /// The same, but what it was answered was that it did not run; and that stays true.
@@ -35,7 +65,14 @@ pub(super) struct Parked<P> {
     pub(super) number: CallNumber,
     pub(super) peer: P,
     pub(super) arrived: Instant,
+    /// Its packet; of a call of many packets, a header alone.
     pub(super) packet: Box<[u8]>,
+    /// A call of many packets, as [`Work::message`](super::Work).
+    pub(super) message: Option<Vec<u8>>,
+    /// Bytes of its arguments.
+    pub(super) message_len: u32,
+    /// It will not run, for this reason.
+    pub(super) refused: Option<RefusalCode>,
 }
 
 /// How a packet's call number stands to the newest call of its lane.
@@ -76,6 +113,14 @@ pub(super) enum Answer {
     SayRefused(RefusalCode),
     /// Say nothing.
     Drop,
+    /// The call runs: tell its procedure that nobody waits any more, and say that it runs.
+    TellProcedure,
+    /// Let go of the answer, and say that it is gone.
+    Release,
+    /// The call has not been seen: remember for good that it does not run, and say so.
+    Forbid,
+    /// The same, of a call that comes after the one that runs.
+    ForbidNext,
 }
 
 impl<P> Phase<P> {
@@ -93,7 +138,7 @@ impl<P> Phase<P> {
     fn on_call(&self, age: Age) -> Answer {
         match (self, age) {
             (_, Age::Older) => Answer::Drop,
-            (Self::Running, Age::Newer) => Answer::Park,
+            (Self::Running | Self::RunningCancelled, Age::Newer) => Answer::Park,
             (_, Age::Newer) => Answer::Start,
             (_, Age::Same) => self.again(),
         }
@@ -107,12 +152,23 @@ impl<P> Phase<P> {
         }
     }
 
+    fn on_cancel(&self, age: Age) -> Answer {
+        match (self, age) {
+            (_, Age::Older) => Answer::Drop,
+            (Self::Running | Self::RunningCancelled, Age::Newer) => Answer::ForbidNext,
+            (_, Age::Newer) => Answer::Forbid,
+            (Self::Running | Self::RunningCancelled, Age::Same) => Answer::TellProcedure,
+            (Self::Ended(_), Age::Same) => Answer::Release,
+            (_, Age::Same) => self.again(),
+        }
+    }
+
     fn again(&self) -> Answer {
         match self {
             Self::Fresh => Answer::Drop,
-            Self::Running => Answer::Acknowledge,
+            Self::Running | Self::RunningCancelled => Answer::Acknowledge,
             Self::Ended(_) => Answer::Resend,
-            Self::Gone => Answer::SayGone,
+            Self::Gone | Self::Delivered(_) => Answer::SayGone,
             Self::Refused(code) => Answer::SayRefused(*code),
         }
     }
@@ -120,7 +176,7 @@ impl<P> Phase<P> {
 
 impl<P> Default for LaneState<P> {
     fn default() -> Self {
-        Self { number: CallNumber::ZERO, phase: Phase::Fresh, parked: None }
+        Self { number: CallNumber::ZERO, phase: Phase::Fresh, parked: None, large: None }
     }
 }
 
@@ -134,13 +190,53 @@ impl<P> LaneState<P> {
         self.phase.on_probe(age)
     }
 
+    pub(super) fn on_cancel(&self, age: Age) -> Answer {
+        self.phase.on_cancel(age)
+    }
+
     /// The newest call is given out; the answer to the one before is no longer needed.
     #[inline]
     pub(super) fn begin(&mut self) -> Option<Assignment<P>> {
-        match core::mem::replace(&mut self.phase, Phase::Running) {
-            Phase::Ended(retained) => Some(retained),
-            Phase::Fresh | Phase::Running | Phase::Gone | Phase::Refused(_) => None,
+        self.leave(Phase::Running)
+    }
+
+    /// The call numbered so is the lane's newest, and will never run.
+    pub(super) fn forbid(&mut self, number: CallNumber, code: RefusalCode) -> Option<Assignment<P>> {
+        self.number = number;
+        self.leave(Phase::Refused(code))
+    }
+
+    #[inline]
+    fn leave(&mut self, next: Phase<P>) -> Option<Assignment<P>> {
+        match core::mem::replace(&mut self.phase, next) {
+            Phase::Ended(retained) | Phase::Delivered(retained) => Some(retained),
+            Phase::Fresh | Phase::Running | Phase::RunningCancelled | Phase::Gone | Phase::Refused(_) => None,
         }
+    }
+
+    /// Nobody waits for the call that runs.
+    pub(super) fn cancel(&mut self) {
+        self.phase = Phase::RunningCancelled;
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        matches!(self.phase, Phase::RunningCancelled)
+    }
+
+    /// The caller has all of the answer, or does not want it. What is returned is no longer of use here.
+    #[must_use]
+    pub(super) fn deliver(&mut self) -> Option<Assignment<P>> {
+        match core::mem::replace(&mut self.phase, Phase::Gone) {
+            Phase::Ended(retained) => match Phase::without(&retained) {
+                refused @ Phase::Refused(_) => {
+                    self.phase = refused;
+                    return Some(retained);
+                }
+                _ => self.phase = Phase::Delivered(retained),
+            },
+            other => self.phase = other,
+        }
+        None
     }
 
     /// The newest call has been answered.
@@ -150,13 +246,32 @@ impl<P> LaneState<P> {
     }
 
     pub(super) fn is_running(&self) -> bool {
-        matches!(self.phase, Phase::Running)
+        matches!(self.phase, Phase::Running | Phase::RunningCancelled)
     }
 
     /// The retained answer as it was sent.
     pub(super) fn retained(&self) -> Option<&[u8]> {
         match &self.phase {
             Phase::Ended(answered) => Some(answered.answer()),
+            _ => None,
+        }
+    }
+
+    /// The retained answer, and where it goes.
+    pub(super) fn retained_for(&self) -> Option<(P, &[u8])>
+    where
+        P: Copy,
+    {
+        match &self.phase {
+            Phase::Ended(answered) => Some((answered.peer, answered.answer())),
+            _ => None,
+        }
+    }
+
+    /// When the caller of the newest call stops waiting, if it has been answered.
+    pub(super) fn retained_deadline(&self) -> Option<Instant> {
+        match &self.phase {
+            Phase::Ended(answered) => Some(answered.deadline),
             _ => None,
         }
     }
@@ -170,25 +285,42 @@ impl<P> LaneState<P> {
 
     /// Lets go of an answer for which nobody waits any more.
     pub(super) fn release(&mut self, now: Instant) -> Option<Assignment<P>> {
-        let Phase::Ended(answered) = &self.phase else { return None };
+        let (Phase::Ended(answered) | Phase::Delivered(answered)) = &self.phase else { return None };
         if now <= answered.deadline {
             return None;
         }
         let without = Phase::without(answered);
-        match core::mem::replace(&mut self.phase, without) {
-            Phase::Ended(answered) => Some(answered),
-            _ => None,
+        self.leave(without)
+    }
+
+    /// Answers retained, packets kept for the next answer, and calls that wait.
+    pub(super) fn packets(&self) -> usize {
+        usize::from(matches!(self.phase, Phase::Ended(_) | Phase::Delivered(_)))
+            + usize::from(self.parked.is_some())
+    }
+
+    /// Bytes of the packet that is kept with the answer to the newest call, or for the next one, beyond an ordinary one.
+    pub(super) fn large_retained(&self) -> usize {
+        match &self.phase {
+            Phase::Ended(answered) | Phase::Delivered(answered) => answered.large_bytes(),
+            _ => 0,
         }
     }
 
-    /// Answers retained and calls that wait.
-    pub(super) fn packets(&self) -> usize {
-        usize::from(matches!(self.phase, Phase::Ended(_))) + usize::from(self.parked.is_some())
+    /// Bytes of calls of many packets that are arriving or wait.
+    pub(super) fn incomplete(&self) -> usize {
+        let waits = self.parked.as_ref().and_then(|parked| parked.message.as_ref()).map_or(0, Vec::len);
+        let reception = self.large.as_ref().and_then(|large| large.reception.as_ref());
+        waits + reception.map_or(0, |reception| reception.message.len())
     }
 
     pub(super) fn bytes_held(&self) -> usize {
-        let retained = if let Phase::Ended(answered) = &self.phase { answered.bytes_held() } else { 0 };
-        size_of::<Self>() + retained + self.parked.as_ref().map_or(0, |parked| parked.packet.len())
+        let retained = match &self.phase {
+            Phase::Ended(answered) | Phase::Delivered(answered) => answered.bytes_held(),
+            _ => 0,
+        };
+        let parked = self.parked.as_ref().map_or(0, |parked| parked.packet.len());
+        size_of::<Self>() + retained + parked + self.incomplete()
     }
 }
 
@@ -205,7 +337,9 @@ mod tests {
         let phases = [
             ("Fresh", Phase::Fresh),
             ("Running", Phase::Running),
+            ("RunningCancelled", Phase::RunningCancelled),
             ("Ended", ended),
+            ("Delivered", Phase::Delivered(Assignment::blank(()))),
             ("Gone", Phase::Gone),
             ("Refused", Phase::Refused(RefusalCode::Overloaded)),
         ];
@@ -214,6 +348,7 @@ mod tests {
             for age in [Age::Newer, Age::Same, Age::Older] {
                 table += &format!("{name} × {age:?} call → {:?}\n", phase.on_call(age));
                 table += &format!("{name} × {age:?} probe → {:?}\n", phase.on_probe(age));
+                table += &format!("{name} × {age:?} cancel → {:?}\n", phase.on_cancel(age));
             }
         }
         assert_eq!(table, include_str!("lane.table"), "the table is now:\n{table}");

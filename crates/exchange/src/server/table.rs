@@ -7,9 +7,10 @@
 use super::lane::LaneState;
 use super::lanes::Lanes;
 use crate::Instant;
+use crate::bulk::Path;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use stoop_wire::BindingId;
+use stoop_wire::{BindingId, LaneId};
 
 /// What a server knows of one binding.
 #[derive(Debug)]
@@ -20,6 +21,16 @@ pub(super) struct Binding<P> {
     /// Whether caller and server can run at the same time.
     pub(super) together: bool,
     pub(super) heard: Instant,
+    /// Bytes of the longest result that the caller takes.
+    pub(super) result_max: u32,
+    /// Bytes of a result that it takes unasked.
+    pub(super) window: u32,
+    /// Bytes of the longest part of a call that has come from it: results may have parts as long.
+    pub(super) longest: u32,
+    /// The way to the caller, once a result of many packets has taken it.
+    pub(super) path: Option<Box<Path>>,
+    /// Lanes that were sending results of many packets of late.
+    pub(super) senders: Vec<LaneId>,
     pub(super) lanes: Lanes<P>,
 }
 
@@ -31,6 +42,16 @@ impl<P> Binding<P> {
     /// Answers retained and calls that wait.
     pub(super) fn packets(&self) -> usize {
         self.lanes.iter().map(LaneState::packets).sum()
+    }
+
+    /// Bytes of results of many packets that are retained.
+    pub(super) fn large_retained(&self) -> usize {
+        self.lanes.iter().map(LaneState::large_retained).sum()
+    }
+
+    /// Bytes of calls of many packets that are arriving or wait.
+    pub(super) fn incomplete(&self) -> usize {
+        self.lanes.iter().map(LaneState::incomplete).sum()
     }
 }
 
@@ -121,6 +142,11 @@ impl<P> Table<P> {
         self.places.iter().flatten().map(|(_, binding)| binding.packets()).sum()
     }
 
+    /// Bytes of results of many packets that are retained, of all bindings.
+    pub(super) fn large_retained(&self) -> usize {
+        self.places.iter().flatten().map(|(_, binding)| binding.large_retained()).sum()
+    }
+
     pub(super) fn bytes_held(&self) -> usize {
         let of_binding = |(_, binding): &Place<P>| size_of::<Binding<P>>() + binding.lanes.bytes_held();
         self.places.capacity() * size_of::<Option<Place<P>>>()
@@ -133,8 +159,18 @@ mod tests {
     use super::*;
 
     fn binding() -> Binding<()> {
-        let lanes = Lanes::default();
-        Binding { host: [0; 16], interface: 0, together: true, heard: Instant::default(), lanes }
+        Binding {
+            host: [0; 16],
+            interface: 0,
+            together: true,
+            heard: Instant::default(),
+            result_max: 0,
+            window: 0,
+            longest: 0,
+            path: None,
+            senders: Vec::new(),
+            lanes: Lanes::default(),
+        }
     }
 
     #[test]

@@ -4,6 +4,9 @@ use alloc::vec;
 use stoop_wire::bind::BindReply;
 use stoop_wire::{Challenge, MAX_DATAGRAM};
 
+mod cancels;
+mod large;
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Host(u8);
 
@@ -37,8 +40,8 @@ fn bind(server: &mut Server<Host>, nonce: u64) -> Option<BindingId> {
         nonce,
         cookie: Challenge(0),
         flags: 0,
-        max_message: 1440,
-        window: 1440,
+        max_message: 4 << 20,
+        window: 64 << 10,
         host: HostFacts::default(),
         first: 0,
         interface: "I".into(),
@@ -77,8 +80,8 @@ fn give_from(server: &mut Server<Host>, from: Host, now: Instant, packet: &[u8])
     let mut reply = Vec::new();
     match server.handle_packet(now, from, packet, &mut reply) {
         Arrival::Run(assignment) => Made::Run(assignment),
-        Arrival::Nothing => Made::Nothing,
-        Arrival::Reply => {
+        Arrival::Nothing | Arrival::Transmit => Made::Nothing,
+        Arrival::Reply | Arrival::Cancelled(..) => {
             let (header, _) = Header::parse(&reply).unwrap();
             Made::Reply(header.kind, header.time)
         }
@@ -335,15 +338,23 @@ fn lanes_beyond_the_limit_are_refused_and_take_no_memory() {
 }
 
 #[test]
-fn a_message_of_several_packets_is_refused() {
+fn a_message_beyond_the_bound_is_refused_and_takes_no_memory() {
     let (mut server, binding) = bound();
     let mut header = Header::bare(Kind::Call, binding, LaneId(0), CallNumber(1));
-    header.message_len = 1441;
+    header.message_len = server.limits.max_message + 1;
     let packet = [&header.to_bytes()[..], &[0; 1440]].concat();
     let code = RefusalCode::MessageTooLarge.code();
     assert!(matches!(give(&mut server, &packet), Made::Reply(Kind::Refusal, c) if c == code));
-    header.offset = 1440;
-    assert!(matches!(give(&mut server, &[&header.to_bytes()[..], &[0]].concat()), Made::Nothing));
+    assert_eq!(server.incomplete_bytes(), 0);
+}
+
+#[test]
+fn a_part_of_a_message_that_is_one_packet_is_dropped() {
+    let (mut server, binding) = bound();
+    let mut header = Header::bare(Kind::Call, binding, LaneId(0), CallNumber(1));
+    (header.message_len, header.offset) = (10, 5);
+    assert!(matches!(give(&mut server, &[&header.to_bytes()[..], &[0; 5]].concat()), Made::Nothing));
+    assert_eq!(server.counters().malformed, 1);
 }
 
 #[test]

@@ -1,0 +1,224 @@
+//! Calls and results of many packets, at their caller.
+//!
+//! The lane says which bytes to send and where the bytes that arrive belong; the bytes themselves stay with the driver,
+//! who knows where they lie and where they are to land.
+
+use super::{CallState, Heard, Lane, PROBE_INTERVAL};
+use crate::Instant;
+use crate::bulk::{Incoming, Outgoing, Path, Run, Taken};
+use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, PACKET_DATA, Receipt, Template};
+
+/// What a lane knows of a call or result of many packets.
+#[derive(Debug, Default)]
+pub(super) struct Large {
+    sending: Option<Outgoing>,
+    receiving: Option<Incoming>,
+    /// Number of the newest receipt for the call that has been taken.
+    taken: u32,
+    /// Number of the newest receipt for the result that has been sent.
+    sent: u32,
+}
+
+impl Large {
+    /// Before another call.
+    pub(super) fn clear(&mut self) {
+        debug_assert!(self.sending.is_none(), "a large call has been settled before the next begins");
+        *self = Self::default();
+    }
+}
+
+/// A part of a result, which has arrived and belongs into the message at a place of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Where in the message it begins.
+    pub offset: usize,
+    /// Its bytes, behind the header of its packet.
+    pub len: usize,
+    /// Bytes of the whole result.
+    pub message_len: usize,
+    /// With this part all of the result is here, and the call has ended. A last [`Lane::receipt`] tells the server.
+    pub complete: bool,
+}
+
+impl Lane {
+    /// Begins a call of `message_len` bytes of arguments, more than one packet's. `window` is how many of them the
+    /// server takes unasked. The driver sends what [`next_run`](Self::next_run) says, and calls
+    /// [`settle`](Self::settle) when the call has ended, however it did.
+    pub fn start_large(
+        &mut self,
+        now: Instant,
+        deadline: Instant,
+        procedure: u16,
+        message_len: u32,
+        window: u32,
+    ) {
+        debug_assert!(message_len as usize > PACKET_DATA, "a shorter call begins by `start`");
+        let large = self.large.get_or_insert_default();
+        large.clear();
+        large.sending = Some(Outgoing::new(message_len, window));
+        self.register(now, deadline, procedure, message_len);
+    }
+
+    /// The next packets of the call that are to be sent, of at most `most_bytes` with their headers; `None` if there
+    /// are none for now.
+    pub fn next_run(&mut self, now: Instant, path: &mut Path, most_bytes: usize) -> Option<Run> {
+        let call = self.outstanding.as_mut().filter(|call| call.state == CallState::Sent)?;
+        let sending = self.large.as_mut()?.sending.as_mut()?;
+        let run = sending.next_run(now, path, most_bytes);
+        call.next = sending.next_timeout(path).min(call.deadline);
+        run
+    }
+
+    /// What the headers of a run's packets have in common.
+    pub fn framing(&self, now: Instant) -> Framing {
+        let call = self.outstanding.as_ref();
+        let left = call.map_or(0, |call| call.deadline.nanos_since(now) / 1000);
+        Framing {
+            template: self.call,
+            procedure: call.map_or(0, |call| call.procedure),
+            number: self.number,
+            message_len: call.map_or(0, |call| call.message_len),
+            time: u32::try_from(left).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Takes a packet that was [`Heard::Receipt`]; there may be more to send now.
+    pub fn take_receipt(&mut self, now: Instant, packet: &[u8], path: &mut Path) {
+        let (Some(call), Some(large)) = (&mut self.outstanding, &mut self.large) else { return };
+        let (Ok((header, payload)), Some(sending)) = (Header::parse(packet), &mut large.sending) else {
+            return;
+        };
+        let Some(receipt) =
+            Receipt::decode(payload).filter(|_| is_newer(header.time, large.taken) || large.taken == 0)
+        else {
+            self.counters.ignored += 1;
+            return;
+        };
+        large.taken = header.time;
+        call.heard = now;
+        sending.on_receipt(now, &receipt, path);
+        if sending.is_acknowledged() {
+            call.state = CallState::Acknowledged;
+            self.acknowledged = true;
+            call.next = self.jitter.after(now, PROBE_INTERVAL).min(call.deadline);
+        } else {
+            call.next = sending.next_timeout(path).min(call.deadline);
+        }
+    }
+
+    /// Does what [`Due::Resume`](super::Due::Resume) asks for.
+    pub fn resume(&mut self, now: Instant, path: &mut Path) {
+        let (Some(call), Some(large)) = (&mut self.outstanding, &mut self.large) else { return };
+        let Some(sending) = &mut large.sending else { return };
+        sending.on_timeout(now, path);
+        call.next = sending.next_timeout(path).min(call.deadline);
+    }
+
+    /// Gives back to `path` what the call still had in flight. To be called after each call that began by
+    /// [`start_large`](Self::start_large), when it has ended.
+    pub fn settle(&mut self, path: &mut Path) {
+        if let Some(mut sending) = self.large.as_mut().and_then(|large| large.sending.take()) {
+            sending.end(path);
+        }
+    }
+
+    /// A part of a result has arrived for the outstanding call.
+    #[cold]
+    pub(super) fn on_part(&mut self, now: Instant, header: &Header, len: usize) -> Heard {
+        let Some(call) = &mut self.outstanding else { return self.ignore() };
+        if header.message_len as usize <= PACKET_DATA {
+            return self.ignore();
+        }
+        if call.state == CallState::Cancelled {
+            self.outstanding = None;
+            return Heard::Failed(FailureCode::ResultGone);
+        }
+        let large = self.large.get_or_insert_default();
+        let receiving = large.receiving.get_or_insert_with(|| Incoming::new(header.message_len));
+        let transmission = (header.offset != 0).then_some(header.time);
+        if receiving.message_len() != header.message_len {
+            return self.ignore();
+        }
+        let taken = receiving.take(now, header.offset, len as u32, transmission);
+        if taken == Taken::TooScattered {
+            return self.ignore();
+        }
+        // Whatever its place: the server has run the call.
+        self.acknowledged = true;
+        (call.heard, call.unanswered) = (now, 0);
+        if call.state != CallState::Receiving {
+            call.state = CallState::Receiving;
+            call.next = (now + PROBE_INTERVAL).min(call.deadline);
+        }
+        if taken == Taken::Duplicate {
+            return Heard::Progress;
+        }
+        let complete = receiving.is_complete();
+        if complete {
+            self.outstanding = None;
+        }
+        let (offset, message_len) = (header.offset as usize, header.message_len as usize);
+        Heard::Part(Part { offset, len, message_len, complete })
+    }
+
+    /// Whether the server should now be told which parts of the result are here; `drained`: nothing more has arrived.
+    #[inline]
+    pub fn owes_receipt(&self, drained: bool) -> bool {
+        let receiving = self.large.as_ref().and_then(|large| large.receiving.as_ref());
+        receiving.is_some_and(|it| it.receipt_is_urgent() || drained && it.receipt_is_due())
+    }
+
+    /// Writes the packet that tells the server which parts of the latest call's result are here, and that it may send
+    /// `window` bytes more. Returns its length; 0 if no part has arrived.
+    pub fn receipt(&mut self, now: Instant, window: u32, out: &mut [u8; Receipt::MAX_PACKET]) -> usize {
+        let Some(large) = &mut self.large else { return 0 };
+        let Some(receiving) = &mut large.receiving else { return 0 };
+        let receipt = receiving.receipt(now, window);
+        large.sent = large.sent.wrapping_add(1);
+        put_receipt(
+            &receipt,
+            Header::bare(Kind::Receipt, self.binding, self.lane, self.number),
+            large.sent,
+            out,
+        )
+    }
+}
+
+/// Writes a packet with a receipt and returns its length.
+pub(crate) fn put_receipt(
+    receipt: &Receipt,
+    header: Header,
+    number: u32,
+    out: &mut [u8; Receipt::MAX_PACKET],
+) -> usize {
+    let len = receipt.put(&mut out[HEADER_LEN..]);
+    let header = Header { message_len: len as u32, time: number, ..header };
+    out[..HEADER_LEN].copy_from_slice(&header.to_bytes());
+    HEADER_LEN + len
+}
+
+/// Whether receipt number `number` is newer than `newest`, by serial arithmetic (RFC 1982).
+pub(crate) fn is_newer(number: u32, newest: u32) -> bool {
+    let distance = number.wrapping_sub(newest);
+    distance != 0 && distance < 1 << 31
+}
+
+/// What the headers of the packets of one message have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct Framing {
+    pub(crate) template: Template,
+    pub(crate) procedure: u16,
+    pub(crate) number: stoop_wire::CallNumber,
+    pub(crate) message_len: u32,
+    /// What the packet with the first byte of the message carries.
+    pub(crate) time: u32,
+}
+
+impl Framing {
+    /// Writes the header of the packet whose payload begins at `offset`, sent as number `transmission`.
+    #[inline]
+    pub fn stamp(&self, header: &mut [u8; HEADER_LEN], offset: u32, transmission: u32) {
+        let time = if offset == 0 { self.time } else { transmission };
+        self.template.stamp(header, self.procedure, self.number, (self.message_len, offset), time);
+    }
+}

@@ -1,0 +1,113 @@
+//! Calls that nobody waits for any more.
+
+use super::lane::{Age, Answer, Parked};
+use super::{Arrival, Peer, Server, acknowledgement, keep_spare, sending};
+use crate::Instant;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use stoop_wire::{Header, RefusalCode};
+
+impl<P: Peer> Server<P> {
+    /// Whatever state the call is in: from now on it does not begin, and if it has ended, its answer is let go.
+    #[cold]
+    pub(super) fn on_cancel(
+        &mut self,
+        now: Instant,
+        peer: P,
+        header: &Header,
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        let Some(binding) = self.bindings.get_mut(header.binding) else {
+            return self.unknown_binding(header, reply);
+        };
+        if binding.host != peer.host() {
+            return self.challenge(now, peer, header, header.binding.0, reply);
+        }
+        binding.heard = now;
+        let Some(lane) = binding.lanes.get_or_make(header.lane, self.limits.lanes) else {
+            self.counters.refused += 1;
+            return super::refusal(header, RefusalCode::TooManyLanes, reply);
+        };
+        let answer = lane.on_cancel(Age::of(header.number, lane.number));
+        match answer {
+            Answer::Drop => {
+                self.counters.stale += 1;
+                return Arrival::Nothing;
+            }
+            Answer::TellProcedure => {
+                if !lane.is_cancelled() {
+                    self.counters.cancelled += 1;
+                    lane.cancel();
+                }
+                let _: Arrival<P> = acknowledgement(header, reply);
+                return Arrival::Cancelled(header.binding, header.lane, header.number);
+            }
+            Answer::Release => {
+                if let Some(large) = &mut lane.large {
+                    sending::end(large, &mut binding.path);
+                }
+                if let Some(refused) = lane.deliver() {
+                    self.packets -= 1;
+                    self.memory.retained -= refused.large_bytes();
+                    keep_spare(&mut self.spare, refused);
+                }
+                let answer = lane.on_probe(Age::Same);
+                return self.repeat(now, answer, header, reply);
+            }
+            Answer::Forbid => {
+                self.counters.cancelled += 1;
+                self.forbid(header, RefusalCode::Cancelled);
+            }
+            Answer::ForbidNext => {
+                self.counters.cancelled += 1;
+                return self.forbid_next(now, peer, header, RefusalCode::Cancelled, reply);
+            }
+            _ => {}
+        }
+        self.repeat(now, answer, header, reply)
+    }
+
+    /// Remembers for good that the call, the newest of its lane, does not run.
+    pub(super) fn forbid(&mut self, header: &Header, code: RefusalCode) {
+        let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
+        let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
+        if let Some(large) = &mut lane.large {
+            sending::end(large, &mut binding.path);
+            // One that is newer still goes on arriving.
+            let outdated = large.reception.take_if(|reception| !reception.number.is_after(header.number));
+            self.memory.give_back(outdated.map(|reception| reception.message));
+        }
+        if let Some(retained) = lane.forbid(header.number, code) {
+            self.packets -= 1;
+            self.memory.retained -= retained.large_bytes();
+            keep_spare(&mut self.spare, retained);
+        }
+    }
+
+    /// The same while an earlier call runs: the place where the call would wait says that it must not run.
+    pub(super) fn forbid_next(
+        &mut self,
+        now: Instant,
+        peer: P,
+        header: &Header,
+        code: RefusalCode,
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
+        let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
+        if let Some(large) = &mut lane.large {
+            let outdated = large.reception.take_if(|reception| !reception.number.is_after(header.number));
+            self.memory.give_back(outdated.map(|reception| reception.message));
+        }
+        if let Some(waits) = lane.parked.as_mut().filter(|parked| parked.number == header.number) {
+            waits.refused = Some(code);
+            self.memory.give_back(waits.message.take());
+            return super::refusal(header, code, reply);
+        }
+        let packet: Box<[u8]> = Header { message_len: 0, offset: 0, ..*header }.to_bytes().into();
+        let number = header.number;
+        let refused = Some(code);
+        let parked = Parked { number, peer, arrived: now, packet, message: None, message_len: 0, refused };
+        self.park(header, parked, reply)
+    }
+}

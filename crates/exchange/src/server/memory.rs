@@ -1,0 +1,96 @@
+//! The memory for messages of many packets: how much of it is in use, and what is kept for the next message.
+
+use super::table::Binding;
+use alloc::vec;
+use alloc::vec::Vec;
+use stoop_wire::HEADER_LEN;
+
+/// Bytes of messages in use, and spare ones: memory that was used before costs no page faults and no clearing.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// Of calls that are arriving, wait or run.
+    pub(super) incomplete: usize,
+    /// Of results that are retained.
+    pub(super) retained: usize,
+    spare: Vec<Vec<u8>>,
+    /// Spare messages that have not been used since the last [`age`](Self::age).
+    unused: usize,
+}
+
+/// Spare messages at most.
+const SPARE: usize = 8;
+/// Bytes of spare messages at most.
+const SPARE_BYTES: usize = 64 << 20;
+
+impl Memory {
+    /// Room for a header and a message of `len` bytes; `None` if more than `limit` bytes would be in use. What is in it
+    /// is what an earlier message left: none of it may be read before it has been written.
+    pub(super) fn take(&mut self, len: usize, limit: usize) -> Option<Vec<u8>> {
+        let needed = HEADER_LEN + len;
+        if self.incomplete.saturating_add(needed) > limit {
+            return None;
+        }
+        // Not one that is far too long: it would count as if it were all in use.
+        let fits = |message: &Vec<u8>| (needed..=needed.saturating_mul(2)).contains(&message.len());
+        let message = match self.spare.iter().position(fits) {
+            Some(place) => self.spare.swap_remove(place),
+            None => vec![0; needed],
+        };
+        self.unused = self.unused.min(self.spare.len());
+        self.incomplete += message.len();
+        Some(message)
+    }
+
+    /// The call has ended, or will not run.
+    pub(super) fn give_back(&mut self, message: Option<Vec<u8>>) {
+        let Some(message) = message else { return };
+        self.incomplete -= message.len();
+        if self.spare.len() < SPARE && self.spare_bytes() + message.len() <= SPARE_BYTES {
+            self.spare.push(message);
+        }
+    }
+
+    /// A binding goes, with all that it holds.
+    pub(super) fn let_go<P>(&mut self, binding: &Binding<P>) {
+        self.incomplete -= binding.incomplete();
+        self.retained -= binding.large_retained();
+    }
+
+    pub(super) fn spare_bytes(&self) -> usize {
+        self.spare.iter().map(Vec::len).sum()
+    }
+
+    /// Frees spare messages that were not needed since this was last called.
+    pub(super) fn age(&mut self) {
+        self.spare.truncate(self.spare.len() - self.unused);
+        self.unused = self.spare.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_in_use_has_a_bound_and_is_used_again() {
+        let mut memory = Memory::default();
+        let first = memory.take(10_000, 16_000).expect("there is room");
+        assert!(memory.take(10_000, 16_000).is_none());
+        let place = first.as_ptr();
+        memory.give_back(Some(first));
+        assert_eq!((memory.incomplete, memory.spare_bytes()), (0, 10_032));
+        let again = memory.take(9_000, 16_000).expect("there is room");
+        assert_eq!(again.as_ptr(), place);
+    }
+
+    #[test]
+    fn what_is_not_needed_is_freed() {
+        let mut memory = Memory::default();
+        let message = memory.take(10_000, 16_000);
+        memory.give_back(message);
+        memory.age();
+        assert_ne!(memory.spare_bytes(), 0, "it was used just now");
+        memory.age();
+        assert_eq!(memory.spare_bytes(), 0);
+    }
+}

@@ -1,0 +1,243 @@
+//! Calls of many packets while they arrive.
+
+use super::lane::{Age, Answer, Large, Parked};
+use super::{Arrival, Peer, Server, refusal};
+use crate::Instant;
+use crate::bulk::{Incoming, Taken};
+use crate::caller::put_receipt;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::time::Duration;
+use stoop_wire::{BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId, Receipt, RefusalCode};
+
+/// A call of which parts have arrived.
+#[derive(Debug)]
+pub(super) struct Reception<P> {
+    pub(super) number: CallNumber,
+    pub(super) peer: P,
+    procedure: u16,
+    incoming: Incoming,
+    /// Room for a header, then for the arguments, and perhaps more.
+    pub(super) message: Vec<u8>,
+    /// When the first part arrived.
+    begun: Instant,
+    /// When the part with the deadline arrived, and the microseconds that were left then.
+    deadline: (Instant, u32),
+    /// When something new arrived last.
+    heard: Instant,
+    /// Number of the newest receipt.
+    receipts: u32,
+}
+
+impl<P: Peer> Server<P> {
+    /// A part of a call, or the whole of one that is longer than others are in one packet.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn on_part(
+        &mut self,
+        now: Instant,
+        peer: P,
+        header: &Header,
+        payload: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        let Some(binding) = self.bindings.get_mut(header.binding) else {
+            return self.unknown_binding(header, reply);
+        };
+        if binding.host != peer.host() {
+            return self.challenge(now, peer, header, header.binding.0, reply);
+        }
+        binding.heard = now;
+        if header.message_len > self.limits.max_message {
+            self.counters.refused += 1;
+            return refusal(header, RefusalCode::MessageTooLarge, reply);
+        }
+        let Some(lane) = binding.lanes.get_or_make(header.lane, self.limits.lanes) else {
+            self.counters.refused += 1;
+            return refusal(header, RefusalCode::TooManyLanes, reply);
+        };
+        binding.longest = binding.longest.max(payload.len() as u32);
+        match lane.on_call(Age::of(header.number, lane.number)) {
+            Answer::Start | Answer::Park => {}
+            answer => {
+                self.counters.duplicates += 1;
+                return self.repeat(now, answer, header, reply);
+            }
+        }
+        if let Some(parked) = lane.parked.as_ref().filter(|parked| !header.number.is_after(parked.number)) {
+            self.counters.duplicates += 1;
+            return match parked.refused.filter(|_| parked.number == header.number) {
+                Some(code) => refusal(header, code, reply),
+                None if parked.number == header.number => super::acknowledgement(header, reply),
+                None => Arrival::Nothing,
+            };
+        }
+        let large = lane.large.get_or_insert_default();
+        let begun = match &large.reception {
+            Some(reception) if reception.number == header.number => true,
+            Some(reception) if reception.number.is_after(header.number) => {
+                self.counters.stale += 1;
+                return Arrival::Nothing;
+            }
+            Some(_) | None => false,
+        };
+        if !begun {
+            // It supersedes whatever came before it.
+            self.memory.give_back(large.reception.take().map(|reception| reception.message));
+            let Some(message) = self.memory.take(header.message_len as usize, self.limits.incomplete) else {
+                self.counters.waited += 1;
+                return no_room(header, reply);
+            };
+            large.reception = Some(Reception {
+                number: header.number,
+                peer,
+                procedure: header.procedure,
+                incoming: Incoming::new(header.message_len),
+                message,
+                begun: now,
+                deadline: (now, u32::MAX),
+                heard: now,
+                receipts: 0,
+            });
+            self.agenda.set_timer(&mut large.timer, now + self.limits.patience, header);
+        }
+        self.take_part(now, header, payload, reply)
+    }
+
+    /// Puts a part where it belongs.
+    #[inline]
+    fn take_part(
+        &mut self,
+        now: Instant,
+        header: &Header,
+        payload: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
+        let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
+        let Some(Large { reception: Some(reception), owes, .. }) = lane.large.as_deref_mut() else {
+            return Arrival::Nothing;
+        };
+        if reception.incoming.message_len() != header.message_len || reception.procedure != header.procedure {
+            self.counters.malformed += 1;
+            return Arrival::Nothing;
+        }
+        let transmission = (header.offset != 0).then_some(header.time);
+        match reception.incoming.take(now, header.offset, payload.len() as u32, transmission) {
+            Taken::New => {
+                let start = HEADER_LEN + header.offset as usize;
+                reception.message[start..start + payload.len()].copy_from_slice(payload);
+                reception.heard = now;
+                if header.offset == 0 {
+                    reception.deadline = (now, header.time);
+                }
+            }
+            Taken::Duplicate => {}
+            Taken::TooScattered => {
+                self.counters.dropped += 1;
+                return Arrival::Nothing;
+            }
+        }
+        if reception.incoming.is_complete() {
+            return self.complete(now, header, reply);
+        }
+        if reception.incoming.receipt_is_urgent() {
+            return self
+                .receipt(now, header.binding, header.lane, reply)
+                .map_or(Arrival::Nothing, |_| Arrival::Reply);
+        }
+        if !*owes && reception.incoming.receipt_is_due() {
+            *owes = true;
+            self.agenda.owing.push((header.binding, header.lane));
+        }
+        Arrival::Nothing
+    }
+
+    /// All of a call is here.
+    fn complete(&mut self, now: Instant, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+        let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
+        let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
+        let reception = lane.large.as_mut().and_then(|large| large.reception.take());
+        let Reception { peer, message, deadline: (arrived, time), .. } =
+            reception.expect("the caller has looked it up");
+        let header = Header { offset: 0, time, ..*header };
+        match lane.on_call(Age::of(header.number, lane.number)) {
+            Answer::Start => self.start(now, (arrived, peer, Some(message)), &header, reply),
+            _ => {
+                // What is parked is parsed again: its header stands for a message without bytes behind it.
+                let packet: Box<[u8]> = Header { message_len: 0, ..header }.to_bytes().into();
+                let parked = Parked {
+                    number: header.number,
+                    peer,
+                    arrived,
+                    packet,
+                    message: Some(message),
+                    message_len: header.message_len,
+                    refused: None,
+                };
+                self.park(&header, parked, reply)
+            }
+        }
+    }
+
+    /// Writes into `reply` what has arrived of the call that is arriving on that lane, and says who is to know.
+    pub(super) fn receipt(
+        &mut self,
+        now: Instant,
+        binding: BindingId,
+        lane: LaneId,
+        reply: &mut Vec<u8>,
+    ) -> Option<P> {
+        let state = self.bindings.get_mut(binding)?.lanes.get_mut(lane)?;
+        let reception = state.large.as_mut()?.reception.as_mut()?;
+        reception.receipts = reception.receipts.wrapping_add(1);
+        let receipt = reception.incoming.receipt(now, self.limits.window);
+        let header = Header::bare(Kind::Receipt, binding, lane, reception.number);
+        put(&receipt, header, reception.receipts, reply);
+        Some(reception.peer)
+    }
+
+    /// Refuses what has been arriving for too long. Returns when to look again, if something is still arriving.
+    pub(super) fn give_up_reception(
+        &mut self,
+        now: Instant,
+        (binding, lane): (BindingId, LaneId),
+    ) -> Option<Instant> {
+        let patience = self.limits.patience;
+        let state = self.bindings.get_mut(binding)?.lanes.get_mut(lane)?;
+        let reception = state.large.as_ref()?.reception.as_ref()?;
+        let until = reception.heard + patience;
+        // However busily it arrives: whoever sends it has stopped waiting.
+        let (arrived, left) = reception.deadline;
+        let until = until
+            .min(arrived.after_nanos(u64::from(left) * 1000).max(reception.begun + Duration::from_millis(1)));
+        if now < until {
+            return Some(until);
+        }
+        self.counters.incomplete += 1;
+        let header = Header::bare(Kind::Call, binding, lane, reception.number);
+        if state.is_running() {
+            let peer = reception.peer;
+            let mut unsaid = Vec::new();
+            let _: Arrival<P> = self.forbid_next(now, peer, &header, RefusalCode::Incomplete, &mut unsaid);
+        } else {
+            self.forbid(&header, RefusalCode::Incomplete);
+        }
+        None
+    }
+}
+
+/// There is no memory for the call: its caller is to ask again. Nothing is remembered of it.
+fn no_room<P>(header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+    let receipt = Receipt::new(0, 0, 0, 0);
+    // Numbered like any other: receipts of a reception begin anew, and above this one.
+    put(&receipt, Header::bare(Kind::Receipt, header.binding, header.lane, header.number), 0, reply);
+    Arrival::Reply
+}
+
+fn put(receipt: &Receipt, header: Header, number: u32, reply: &mut Vec<u8>) {
+    let mut packet = [0; Receipt::MAX_PACKET];
+    let len = put_receipt(receipt, header, number, &mut packet);
+    reply.clear();
+    reply.extend_from_slice(&packet[..len]);
+}

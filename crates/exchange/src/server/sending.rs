@@ -1,0 +1,342 @@
+//! Results of many packets while they leave, and everything else that is sent without being an answer to what has just
+//! arrived.
+
+use super::assignment::Assignment;
+use super::lane::Large;
+use super::{Arrival, Next, Peer, Server, acknowledgement, keep_spare};
+use crate::bulk::{Outgoing, Path, Run};
+use crate::caller::{Framing, is_newer};
+use crate::{Instant, RoundTrip};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use stoop_wire::{
+    BindingId, FailureCode, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, PACKET_DATA, Receipt, Template,
+};
+
+/// An answer of many packets of which the caller does not have all.
+#[derive(Debug)]
+pub(super) struct Sending {
+    outgoing: Outgoing,
+    /// Number of the newest receipt that has been taken.
+    taken: u32,
+}
+
+/// Packets to be sent to one peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmission<P> {
+    /// Where they go.
+    pub peer: P,
+    /// Bytes of each of them but the last, which may be shorter.
+    pub segment: usize,
+}
+
+type Place = (BindingId, LaneId);
+
+/// What a server has to do of its own accord.
+#[derive(Debug, Default)]
+pub(super) struct Agenda {
+    /// Lanes that may have something to send; each takes its turn.
+    ready: VecDeque<Place>,
+    /// Lanes that owe a receipt, to be sent when nothing more has arrived.
+    pub(super) owing: Vec<Place>,
+    /// Lanes whose receipts are to be sent now.
+    receipts: Vec<Place>,
+    /// At most one for each lane.
+    timers: BTreeSet<(Instant, BindingId, LaneId)>,
+}
+
+impl Agenda {
+    pub(super) fn next_timer(&self) -> Instant {
+        self.timers.first().map_or(Instant::NEVER, |(at, ..)| *at)
+    }
+
+    /// Sees to it that a lane is looked at by then. One that is looked at earlier anyway sets its timer anew.
+    pub(super) fn set_timer(&mut self, present: &mut Instant, at: Instant, header: &Header) {
+        self.look_at(present, at, (header.binding, header.lane));
+    }
+
+    fn look_at(&mut self, present: &mut Instant, at: Instant, (binding, lane): Place) {
+        if at < *present {
+            self.timers.remove(&(*present, binding, lane));
+            self.timers.insert((at, binding, lane));
+            *present = at;
+        }
+    }
+
+    fn enqueue<P>(&mut self, large: &mut Large<P>, place: Place) {
+        if !core::mem::replace(&mut large.queued, true) {
+            self.ready.push_back(place);
+        }
+    }
+}
+
+/// Nothing more of a lane's answer is to be sent.
+pub(super) fn end<P>(large: &mut Large<P>, path: &mut Option<Box<Path>>) {
+    if let (Some(mut sending), Some(path)) = (large.sending.take(), path) {
+        sending.outgoing.end(path);
+    }
+}
+
+impl<P: Peer> Server<P> {
+    /// The rest of [`finish`](Self::finish), where the answer or at least its packet is large.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn finish_large(&mut self, now: Instant, mut assignment: Assignment<P>) -> Next<P> {
+        let binding = self.bindings.get_mut(assignment.binding).expect("the caller has looked it up");
+        let held = binding.large_retained();
+        let place = (assignment.binding, assignment.lane);
+        let lane = binding.lanes.get_mut(assignment.lane).expect("the caller has looked it up");
+        let bytes = assignment.large_bytes();
+        let room = self.memory.retained.saturating_add(bytes) <= self.limits.retained
+            && (held == 0 || held + bytes <= self.limits.retained / 4)
+            && self.packets < self.limits.packets;
+        if assignment.is_large() && (!room || lane.is_cancelled()) {
+            assignment.fail(FailureCode::ResultGone, "");
+            self.counters.dropped += u64::from(!room);
+            self.agenda.enqueue(lane.large.get_or_insert_default(), place);
+        }
+        if !room {
+            assignment.shorten();
+        }
+        if assignment.is_large() {
+            let largest = binding.longest.max(PACKET_DATA as u32);
+            let path = binding.path.get_or_insert_with(|| {
+                Box::new(Path::new(largest, RoundTrip::default(), assignment.binding.0))
+            });
+            path.set_largest(largest);
+            let large = lane.large.get_or_insert_default();
+            let len = assignment.answer().len() - HEADER_LEN;
+            let outgoing = Outgoing::new(len as u32, binding.window);
+            large.sending = Some(Sending { outgoing, taken: 0 });
+            binding.senders.push(assignment.lane);
+            self.agenda.enqueue(large, place);
+        }
+        if self.packets < self.limits.packets {
+            self.packets += 1;
+            self.memory.retained += assignment.large_bytes();
+            lane.end(assignment);
+        } else {
+            self.counters.dropped += 1;
+            keep_spare(&mut self.spare, lane.end_unretained(assignment));
+        }
+        match lane.parked.take() {
+            None => Next::Nothing,
+            Some(parked) => self.start_parked(now, *parked),
+        }
+    }
+
+    /// Leaves in `out` the next datagrams that are to be sent to one peer, at most `most` bytes, one behind the other;
+    /// to be called until it returns `None`.
+    pub fn next_transmission(
+        &mut self,
+        now: Instant,
+        most: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<Transmission<P>> {
+        while let Some((binding, lane)) = self.agenda.receipts.pop() {
+            if let Some(peer) = self.receipt(now, binding, lane, out) {
+                return Some(Transmission { peer, segment: out.len() });
+            }
+        }
+        while let Some(place) = self.agenda.ready.pop_front() {
+            if let Some(transmission) = self.transmission_of(now, place, most, out) {
+                return Some(transmission);
+            }
+        }
+        None
+    }
+
+    /// Whether [`next_transmission`](Self::next_transmission) may have something to send.
+    #[inline]
+    pub fn may_transmit(&self) -> bool {
+        !(self.agenda.ready.is_empty() && self.agenda.receipts.is_empty())
+    }
+
+    /// Nothing more has arrived for now: receipts that are owed become transmissions. Returns whether there are any.
+    #[inline]
+    pub fn drained(&mut self) -> bool {
+        if !self.agenda.owing.is_empty() {
+            self.pay_receipts();
+        }
+        self.may_transmit()
+    }
+
+    #[cold]
+    fn pay_receipts(&mut self) {
+        while let Some((binding, lane)) = self.agenda.owing.pop() {
+            let state = self.bindings.get_mut(binding).and_then(|binding| binding.lanes.get_mut(lane));
+            let Some(large) = state.and_then(|lane| lane.large.as_mut()) else { continue };
+            large.owes = false;
+            self.agenda.receipts.push((binding, lane));
+        }
+    }
+
+    fn transmission_of(
+        &mut self,
+        now: Instant,
+        place: Place,
+        most: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<Transmission<P>> {
+        let binding = self.bindings.get_mut(place.0)?;
+        let lane = binding.lanes.get_mut(place.1)?;
+        lane.large.as_mut()?.queued = false;
+        let (peer, answer) = lane.retained_for()?;
+        let framing = framing(answer, place)?;
+        // Borrowed apart: the answer lies beside what is known of its sending.
+        let large = lane.large.as_mut()?;
+        let Some(Sending { outgoing, .. }) = &mut large.sending else {
+            return self.send_whole(place, out);
+        };
+        let path = binding.path.as_mut()?;
+        let run = outgoing.next_run(now, path, most);
+        let timer = outgoing.next_timeout(path);
+        self.agenda.look_at(&mut large.timer, timer, place);
+        let run = run?;
+        self.agenda.enqueue(large, place);
+        let (_, answer) = lane.retained_for()?;
+        frame(&framing, &run, answer, out);
+        Some(Transmission { peer, segment: HEADER_LEN + run.fragment as usize })
+    }
+
+    /// An answer of one packet that was to be of many.
+    #[cold]
+    fn send_whole(&mut self, (binding, lane): Place, out: &mut Vec<u8>) -> Option<Transmission<P>> {
+        let lane = self.bindings.get_mut(binding)?.lanes.get_mut(lane)?;
+        let (peer, answer) = lane.retained_for().filter(|(_, answer)| answer.len() <= MAX_DATAGRAM)?;
+        out.clear();
+        out.extend_from_slice(answer);
+        Some(Transmission { peer, segment: out.len() })
+    }
+
+    /// A caller tells which parts of a result it has.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn on_receipt(
+        &mut self,
+        now: Instant,
+        peer: P,
+        header: &Header,
+        payload: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        let Some(binding) = self.bindings.get_mut(header.binding) else {
+            return self.unknown_binding(header, reply);
+        };
+        if binding.host != peer.host() {
+            return self.challenge(now, peer, header, header.binding.0, reply);
+        }
+        binding.heard = now;
+        let Some(receipt) = Receipt::decode(payload) else {
+            self.counters.malformed += 1;
+            return Arrival::Nothing;
+        };
+        let lane = binding.lanes.get_mut(header.lane).filter(|lane| lane.number == header.number);
+        let Some(lane) = lane else {
+            self.counters.stale += 1;
+            return Arrival::Nothing;
+        };
+        let Some(large) = &mut lane.large else { return Arrival::Nothing };
+        let (Some(Sending { outgoing, taken }), Some(path)) = (&mut large.sending, &mut binding.path) else {
+            return Arrival::Nothing;
+        };
+        if !is_newer(header.time, *taken) {
+            self.counters.stale += 1;
+            return Arrival::Nothing;
+        }
+        *taken = header.time;
+        outgoing.on_receipt(now, &receipt, path);
+        if outgoing.is_acknowledged() {
+            end(large, &mut binding.path);
+            let refused = lane.deliver();
+            debug_assert!(refused.is_none(), "refusals are not large");
+        }
+        self.enqueue_senders(header.binding);
+        if self.may_transmit() { Arrival::Transmit } else { Arrival::Nothing }
+    }
+
+    /// There may be more room on the way to a caller: whatever has something to send to it is to try.
+    fn enqueue_senders(&mut self, id: BindingId) {
+        let Some(binding) = self.bindings.get_mut(id) else { return };
+        let (lanes, agenda) = (&mut binding.lanes, &mut self.agenda);
+        binding.senders.retain(|lane| {
+            let large = lanes.get_mut(*lane).and_then(|state| state.large.as_mut());
+            let Some(large) = large.filter(|large| large.sending.is_some()) else { return false };
+            agenda.enqueue(large, (id, *lane));
+            true
+        });
+    }
+
+    /// A caller asks about a call of which the answer is on its way.
+    pub(super) fn resend_large(&mut self, _now: Instant, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+        // The answer has timers of its own. What the caller need not do is to send its call again.
+        self.enqueue_senders(header.binding);
+        acknowledgement(header, reply)
+    }
+
+    /// Looks at the lanes whose time has come.
+    pub(super) fn handle_timers(&mut self, now: Instant) {
+        while let Some(&(at, id, lane_id)) = self.agenda.timers.first().filter(|(at, ..)| *at <= now) {
+            self.agenda.timers.pop_first();
+            let place = (id, lane_id);
+            let binding = self.bindings.get_mut(id);
+            let Some(binding) = binding else { continue };
+            let Some(lane) = binding.lanes.get_mut(lane_id) else { continue };
+            let expired = lane.retained_deadline().is_some_and(|deadline| deadline < now);
+            let Some(large) = lane.large.as_mut().filter(|large| large.timer == at) else { continue };
+            large.timer = Instant::NEVER;
+            let mut next = Instant::NEVER;
+            if expired {
+                end(large, &mut binding.path);
+            } else if let (Some(sending), Some(path)) = (&mut large.sending, &mut binding.path) {
+                if now >= sending.outgoing.next_timeout(path) {
+                    sending.outgoing.on_timeout(now, path);
+                }
+                next = sending.outgoing.next_timeout(path);
+                self.agenda.enqueue(large, place);
+            }
+            if expired {
+                self.enqueue_senders(id);
+            }
+            if let Some(until) = self.give_up_reception(now, place) {
+                next = next.min(until);
+            }
+            let lane = self.bindings.get_mut(id).and_then(|binding| binding.lanes.get_mut(lane_id));
+            if let Some(large) = lane.and_then(|lane| lane.large.as_mut())
+                && next != Instant::NEVER
+            {
+                // Never now: whoever is due has been seen to.
+                self.agenda.look_at(&mut large.timer, next.max(now.after_nanos(1)), place);
+            }
+        }
+    }
+}
+
+/// What the headers of the packets of an answer have in common.
+fn framing(answer: &[u8], (binding, lane): Place) -> Option<Framing> {
+    let header = Header::from_bytes(answer.first_chunk()?).ok()?;
+    Some(Framing {
+        template: Template::new(Kind::Result, binding, lane),
+        procedure: header.procedure,
+        number: header.number,
+        message_len: header.message_len,
+        time: header.time,
+    })
+}
+
+/// Puts the packets of a run one behind the other.
+fn frame(framing: &Framing, run: &Run, answer: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    let from = HEADER_LEN + run.offset as usize;
+    let payload = &answer[from..from + run.len as usize];
+    let (mut offset, mut transmission) = (run.offset, run.transmission);
+    for part in payload.chunks(run.fragment as usize) {
+        let mut header = [0; HEADER_LEN];
+        framing.stamp(&mut header, offset, transmission);
+        out.extend_from_slice(&header);
+        out.extend_from_slice(part);
+        offset += part.len() as u32;
+        transmission = transmission.wrapping_add(1);
+    }
+}

@@ -1,0 +1,368 @@
+use super::*;
+use crate::RoundTrip;
+use crate::bulk::Path;
+use crate::caller::{Due, Heard, Lane};
+
+/// A lane, the server, and a network between them that loses what it is told to.
+struct World {
+    now: Instant,
+    server: Server<Host>,
+    lane: Lane,
+    path: Path,
+    arguments: Vec<u8>,
+    result: Vec<u8>,
+    running: Option<Assignment<Host>>,
+    /// Packets so far, and those of them that are lost.
+    sent: u32,
+    lost: fn(u32) -> bool,
+    ended: Option<Heard>,
+}
+
+fn bytes(len: usize, seed: u8) -> Vec<u8> {
+    (0..len).map(|i| (i % 251) as u8 ^ seed).collect()
+}
+
+impl World {
+    fn new(lost: fn(u32) -> bool) -> Self {
+        let (server, binding) = bound();
+        let mut path = RoundTrip::default();
+        (0..20).for_each(|_| path.sample(Duration::from_micros(50)));
+        let lane = Lane::new(binding, LaneId(0), path, 1);
+        Self {
+            now: at(10),
+            server,
+            lane,
+            path: Path::new(1440, path, 1),
+            arguments: Vec::new(),
+            result: Vec::new(),
+            running: None,
+            sent: 0,
+            lost,
+            ended: None,
+        }
+    }
+
+    fn arrives(&mut self) -> bool {
+        self.sent += 1;
+        !(self.lost)(self.sent)
+    }
+
+    fn reach_server(&mut self, packet: &[u8]) {
+        if !self.arrives() {
+            return;
+        }
+        let mut reply = Vec::new();
+        match self.server.handle_packet(self.now, CALLER, packet, &mut reply) {
+            Arrival::Run(assignment) => {
+                assert!(self.running.is_none(), "run twice");
+                self.running = Some(assignment);
+            }
+            Arrival::Reply | Arrival::Cancelled(..) => self.reach_caller(&reply),
+            Arrival::Transmit | Arrival::Nothing => {}
+        }
+    }
+
+    fn reach_caller(&mut self, packet: &[u8]) {
+        if !self.arrives() {
+            return;
+        }
+        match self.lane.handle_packet(self.now, packet) {
+            Heard::Part(part) => {
+                self.result.resize(part.message_len, 0);
+                self.result[part.offset..part.offset + part.len]
+                    .copy_from_slice(&packet[HEADER_LEN..HEADER_LEN + part.len]);
+                if part.complete {
+                    self.ended = Some(Heard::Part(part));
+                }
+            }
+            Heard::Receipt => self.lane.take_receipt(self.now, packet, &mut self.path),
+            Heard::Progress | Heard::Ignored => {}
+            ended => {
+                if let Heard::Result { len, .. } = ended {
+                    self.result = packet[HEADER_LEN..HEADER_LEN + len].to_vec();
+                }
+                self.ended = Some(ended);
+            }
+        }
+    }
+
+    fn begin(&mut self, len: usize) {
+        self.arguments = bytes(len, 3);
+        self.ended = None;
+        let (now, deadline) = (self.now, self.now + Duration::from_secs(20));
+        if len > stoop_wire::PACKET_DATA {
+            self.lane.start_large(now, deadline, 0, len as u32, 64 << 10);
+        } else {
+            let mut packet = [&[0; HEADER_LEN][..], &self.arguments].concat();
+            self.lane.start(now, deadline, 0, &mut packet);
+            self.reach_server(&packet);
+        }
+    }
+
+    /// Whatever can be sent now.
+    fn send(&mut self) {
+        while let Some(run) = self.lane.next_run(self.now, &mut self.path, 65_000) {
+            let framing = self.lane.framing(self.now);
+            for (i, at) in (run.offset..run.offset + run.len).step_by(run.fragment as usize).enumerate() {
+                let mut header = [0; HEADER_LEN];
+                framing.stamp(&mut header, at, run.transmission + i as u32);
+                let end = (at + run.fragment).min(run.offset + run.len);
+                let packet = [&header[..], &self.arguments[at as usize..end as usize]].concat();
+                self.reach_server(&packet);
+            }
+        }
+        if self.lane.owes_receipt(true) {
+            let mut packet = [0; stoop_wire::Receipt::MAX_PACKET];
+            let len = self.lane.receipt(self.now, 64 << 10, &mut packet);
+            self.reach_server(&packet[..len]);
+        }
+        self.server.drained();
+        let mut out = Vec::new();
+        while let Some(transmission) = self.server.next_transmission(self.now, 65_000, &mut out) {
+            for packet in out.clone().chunks(transmission.segment) {
+                self.reach_caller(packet);
+            }
+        }
+    }
+
+    /// One step of time.
+    fn step(&mut self) {
+        self.send();
+        self.now = self.now + Duration::from_millis(1);
+        self.server.handle_timeout(self.now);
+        match self.lane.handle_timeout(self.now, &mut [0; HEADER_LEN + 1440]) {
+            Due::Nothing => {}
+            Due::Resume => self.lane.resume(self.now, &mut self.path),
+            Due::Probe(packet) | Due::Cancel(packet) => self.reach_server(&packet),
+            Due::Receipt => {
+                let mut packet = [0; stoop_wire::Receipt::MAX_PACKET];
+                let len = self.lane.receipt(self.now, 64 << 10, &mut packet);
+                self.reach_server(&packet[..len]);
+            }
+            due => panic!("{due:?}"),
+        }
+    }
+
+    fn until_run(&mut self) -> Assignment<Host> {
+        for _ in 0..5_000 {
+            self.step();
+            if let Some(running) = self.running.take() {
+                return running;
+            }
+        }
+        panic!("the call never arrives");
+    }
+
+    fn answer(&mut self, mut assignment: Assignment<Host>, len: usize) {
+        let packet = assignment.packet_mut();
+        packet.resize((HEADER_LEN + len).max(packet.len()), 0);
+        packet[HEADER_LEN..HEADER_LEN + len].copy_from_slice(&bytes(len, 9));
+        let answer = assignment.complete(self.now, len).to_vec();
+        let is_large = assignment.is_large();
+        assert!(matches!(self.server.finish(self.now, assignment), Next::Nothing));
+        if !is_large {
+            self.reach_caller(&answer);
+        }
+    }
+
+    fn until_ended(&mut self) -> Heard {
+        for _ in 0..15_000 {
+            self.step();
+            if let Some(ended) = self.ended.take() {
+                self.send();
+                self.lane.settle(&mut self.path);
+                return ended;
+            }
+        }
+        panic!("the call never ends");
+    }
+
+    fn call(&mut self, arguments: usize, result: usize) {
+        self.begin(arguments);
+        let mut running = self.until_run();
+        if arguments > stoop_wire::PACKET_DATA {
+            assert!(
+                running.arguments_and_result(&[]).0 == self.arguments,
+                "the arguments are what they were"
+            );
+        }
+        self.answer(running, result);
+        self.until_ended();
+        assert!(self.result == bytes(result, 9), "the result is what it was");
+    }
+}
+
+const KIB: usize = 1024;
+
+#[test]
+fn large_calls_and_results_arrive_whole() {
+    let mut world = World::new(|_| false);
+    for (arguments, result) in
+        [(1441, 1), (2880, 2881), (48_000, 3), (300 * KIB, 500 * KIB), (1500, 1_500_000)]
+    {
+        world.call(arguments, result);
+    }
+    assert_eq!(world.path.in_flight(), 0);
+    assert_eq!(world.server.incomplete_bytes(), 0);
+    world.server.bytes_held();
+}
+
+#[test]
+fn what_is_lost_is_sent_again_and_only_that() {
+    for lost in [|n| n % 10 == 3, |n| n % 3 == 1, |n| n % 7 < 2, |n| n == 1] {
+        let mut world = World::new(lost);
+        world.call(200 * KIB, 200 * KIB);
+        assert_eq!(world.server.counters().calls, 1);
+        assert!(world.sent < 1_500, "{} packets for 285", world.sent);
+    }
+}
+
+#[test]
+fn a_delivered_result_is_not_retained() {
+    let mut world = World::new(|_| false);
+    world.call(4, 100 * KIB);
+    let again = packet(Kind::Call, world.lane_binding(), 1);
+    let made = give(&mut world.server, &again);
+    assert!(matches!(made, Made::Reply(Kind::Failure, 3)));
+}
+
+impl World {
+    fn lane_binding(&self) -> BindingId {
+        let framing = self.lane.framing(self.now);
+        let mut header = [0; HEADER_LEN];
+        framing.stamp(&mut header, 0, 0);
+        Header::from_bytes(&header).unwrap().binding
+    }
+
+    fn fragment(&self, number: u32, message_len: u32, offset: u32, len: usize) -> Vec<u8> {
+        let mut header = Header::bare(Kind::Call, self.lane_binding(), LaneId(0), CallNumber(number));
+        (header.message_len, header.offset, header.time) = (message_len, offset, 5_000_000);
+        [&header.to_bytes()[..], &bytes(len, 3)].concat()
+    }
+}
+
+#[test]
+fn a_call_that_never_ends_is_refused_for_good_and_its_memory_freed() {
+    let mut world = World::new(|_| false);
+    let (first, last) = (world.fragment(1, 3000, 0, 1440), world.fragment(1, 3000, 1440, 1560));
+    assert!(matches!(give(&mut world.server, &first), Made::Nothing));
+    assert!(world.server.incomplete_bytes() >= 3000);
+    world.server.handle_timeout(at(30_000));
+    assert_eq!(world.server.incomplete_bytes(), 0);
+    for part in [&last, &first] {
+        assert!(matches!(give(&mut world.server, part), Made::Reply(Kind::Refusal, 11)));
+    }
+    assert_eq!(world.server.counters().incomplete, 1);
+}
+
+#[test]
+fn memory_for_incomplete_calls_is_bounded_and_their_callers_wait() {
+    let (mut server, binding) = bound();
+    server.limits.incomplete = 10_000;
+    let mut world = World { server, ..World::new(|_| false) };
+    let lane = |lane: u16, packet: Vec<u8>| {
+        let mut packet = packet;
+        packet[4..6].copy_from_slice(&lane.to_le_bytes());
+        packet[8..16].copy_from_slice(&binding.0.to_le_bytes());
+        packet
+    };
+    for i in 0..20 {
+        let part = lane(i, world.fragment(1, 3000, 0, 1440));
+        let made = give(&mut world.server, &part);
+        match i {
+            0..3 => assert!(matches!(made, Made::Nothing)),
+            _ => assert!(matches!(made, Made::Reply(Kind::Receipt, 0))),
+        }
+    }
+    assert!(world.server.incomplete_bytes() <= 10_000);
+    assert_eq!(world.server.counters().waited, 17);
+}
+
+#[test]
+fn a_newer_call_supersedes_the_parts_of_an_older_one() {
+    let mut world = World::new(|_| false);
+    let part = world.fragment(1, 3000, 0, 1440);
+    give(&mut world.server, &part);
+    let next = packet(Kind::Call, world.lane_binding(), 2);
+    let running = run(&mut world.server, &next);
+    assert_eq!(world.server.incomplete_bytes(), 0);
+    let rest = world.fragment(1, 3000, 1440, 1560);
+    assert!(matches!(give(&mut world.server, &rest), Made::Nothing));
+    finish(&mut world.server, running);
+}
+
+#[test]
+fn a_large_call_waits_for_the_one_that_runs_and_can_be_cancelled_there() {
+    for cancelled in [false, true] {
+        let mut world = World::new(|_| false);
+        let call = packet(Kind::Call, world.lane_binding(), 1);
+        let running = run(&mut world.server, &call);
+        let parts = [world.fragment(2, 3000, 0, 1440), world.fragment(2, 3000, 1440, 1560)];
+        assert!(matches!(give(&mut world.server, &parts[0]), Made::Nothing));
+        assert!(matches!(give(&mut world.server, &parts[1]), Made::Reply(Kind::Acknowledgement, _)));
+        if cancelled {
+            let cancel = packet(Kind::Cancel, world.lane_binding(), 2);
+            assert!(matches!(give(&mut world.server, &cancel), Made::Reply(Kind::Refusal, 10)));
+        }
+        match finish(&mut world.server, running) {
+            Next::Run(mut next, packet) => {
+                assert!(!cancelled && next.arguments_and_result(&packet).0.len() == 3000);
+                finish(&mut world.server, next);
+            }
+            _ => assert!(cancelled),
+        }
+        assert_eq!(world.server.incomplete_bytes(), 0);
+    }
+}
+
+#[test]
+fn a_cancelled_call_that_arrives_gives_its_memory_back() {
+    let mut world = World::new(|_| false);
+    let part = world.fragment(1, 3000, 0, 1440);
+    give(&mut world.server, &part);
+    let cancel = packet(Kind::Cancel, world.lane_binding(), 1);
+    assert!(matches!(give(&mut world.server, &cancel), Made::Reply(Kind::Refusal, 10)));
+    assert_eq!(world.server.incomplete_bytes(), 0);
+    assert!(matches!(give(&mut world.server, &part), Made::Reply(Kind::Refusal, 10)));
+}
+
+#[test]
+fn fragments_that_contradict_each_other_or_lie_change_nothing() {
+    let mut world = World::new(|_| false);
+    let part = world.fragment(1, 3000, 0, 1440);
+    give(&mut world.server, &part);
+    for (message_len, offset, len) in
+        [(4000, 1440, 1440), (3000, 3000, 0), (u32::MAX, 0, 1440), (1500, 0, 1440)]
+    {
+        let lie = world.fragment(1, message_len, offset, len);
+        assert!(!matches!(give(&mut world.server, &lie), Made::Run(_)));
+    }
+    let overlap = world.fragment(1, 3000, 1000, 1440);
+    assert!(!matches!(give(&mut world.server, &overlap), Made::Run(_)));
+    let rest = world.fragment(1, 3000, 2440, 560);
+    assert!(matches!(give(&mut world.server, &rest), Made::Run(_)));
+}
+
+#[test]
+fn results_beyond_the_bound_of_retained_bytes_are_gone_and_that_is_said() {
+    let (mut server, _) = bound();
+    server.limits.retained = 10_000;
+    let mut world = World { server, ..World::new(|_| false) };
+    world.begin(4);
+    let running = world.until_run();
+    world.answer(running, 20_000);
+    assert!(matches!(world.until_ended(), Heard::Failed(FailureCode::ResultGone)));
+    assert_eq!(world.server.retained_bytes(), 0);
+}
+
+#[test]
+fn receipts_for_what_was_never_sent_change_nothing() {
+    let mut world = World::new(|_| false);
+    let mut packet = [0; stoop_wire::Receipt::MAX_PACKET];
+    let receipt = stoop_wire::Receipt::new(9, 9, u32::MAX, u32::MAX);
+    let header = Header::bare(Kind::Receipt, world.lane_binding(), LaneId(0), CallNumber(1));
+    let len = crate::caller::put_receipt(&receipt, header, 1, &mut packet);
+    assert!(matches!(give(&mut world.server, &packet[..len]), Made::Nothing));
+    world.call(4, 50 * KIB);
+    assert!(matches!(give(&mut world.server, &packet[..len]), Made::Nothing));
+}
