@@ -223,7 +223,7 @@ impl Lane {
     #[inline]
     pub fn handle_packet(&mut self, now: Instant, packet: &[u8]) -> Heard {
         let (Ok((header, payload)), Some(call)) = (Header::parse(packet), &mut self.outstanding) else {
-            return self.ignore();
+            return self.on_repeated_part(now, packet);
         };
         let for_this_call =
             header.binding == self.binding && header.lane == self.lane && header.number == self.number;

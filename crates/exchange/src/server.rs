@@ -323,7 +323,8 @@ impl<P: Peer> Server<P> {
         if let Some(large) = &mut lane.large {
             // Nothing more is to be sent or put together for an earlier call.
             sending::end(large, &mut binding.path);
-            self.memory.give_back(large.reception.take().map(|reception| reception.message));
+            let outdated = large.reception.take_if(|reception| !reception.number.is_after(header.number));
+            self.memory.give_back(outdated.map(|reception| reception.message));
         }
         // This call acknowledges the last result: its packet becomes this one's result packet.
         let retained = lane.begin();
@@ -706,7 +707,7 @@ impl<P: Peer> Server<P> {
                     reply.extend_from_slice(retained);
                     Arrival::Reply
                 }
-                _ => self.resend_large(now, header, reply),
+                _ => self.resend_large(header, reply),
             },
             Answer::SayGone => {
                 let mut gone = Header::bare(Kind::Failure, header.binding, header.lane, header.number);

@@ -45,8 +45,8 @@ pub struct Outgoing {
     /// Number of the packet that was sent last, and of the highest that has arrived.
     transmission: u32,
     latest: u32,
-    /// The receiver has not told what it has behind that.
-    horizon: u32,
+    /// The bytes that the last receipt told of, whether they had arrived or not.
+    certain: (u32, u32),
     /// What the wait for news is counted from; never, before the driver first asked what to send.
     since: Instant,
     last_sent: Instant,
@@ -76,7 +76,7 @@ impl Outgoing {
             sent: Sent::default(),
             transmission: 0,
             latest: 0,
-            horizon: u32::MAX,
+            certain: (0, u32::MAX),
             since: Instant::NEVER,
             last_sent: Instant::default(),
             waits: 0,
@@ -217,7 +217,7 @@ impl Outgoing {
         self.sample(now, receipt, path);
         let settled = self.take_ranges(receipt, path);
         self.latest = self.latest.max(receipt.latest);
-        self.horizon = horizon(receipt);
+        self.certain = certain(receipt);
         self.detect_losses(now, path);
         if let Some(oldest) = settled.oldest {
             self.after_silence(oldest, path);
@@ -277,7 +277,7 @@ impl Outgoing {
     /// RFC 9002 §6.1: lost is what was sent long enough before something that has arrived.
     fn detect_losses(&mut self, now: Instant, path: &mut Path) {
         let lost = &mut self.lost;
-        self.loss_time = self.sent.detect_losses(now, self.latest, self.horizon, path, |start, end| {
+        self.loss_time = self.sent.detect_losses(now, self.latest, self.certain, path, |start, end| {
             lost.insert(start, end, usize::MAX);
         });
     }
@@ -300,6 +300,11 @@ impl Outgoing {
         }
         self.lost = Ranges::new();
         (self.next, self.ask, self.loss_time) = (self.message_len, false, Instant::NEVER);
+    }
+
+    /// Waits for news, one after the other, that brought nothing.
+    pub fn waits(&self) -> u32 {
+        self.waits
     }
 
     /// When [`on_timeout`](Self::on_timeout) is due.
@@ -350,10 +355,12 @@ fn packets(most_bytes: usize, fragment: u32) -> u32 {
     u32::try_from(most_bytes / (HEADER_LEN + fragment as usize)).unwrap_or(u32::MAX)
 }
 
-/// A full receipt may leave out what lies behind its last range.
-fn horizon(receipt: &Receipt) -> u32 {
+/// Of which bytes the receipt says whether they have arrived. The receiver has left out what lies behind the ranges, if
+/// they are one less than fit, and what lies before them too, if they are as many as fit.
+fn certain(receipt: &Receipt) -> (u32, u32) {
     match receipt.ranges() {
-        ranges if ranges.len() < Receipt::MOST_RANGES => u32::MAX,
-        ranges => ranges[ranges.len() - 1].1,
+        &[(first, _), .., (_, last)] if receipt.ranges().len() == Receipt::MOST_RANGES => (first, last),
+        &[.., (_, last)] if receipt.ranges().len() == Receipt::MOST_RANGES - 1 => (0, last),
+        _ => (0, u32::MAX),
     }
 }

@@ -161,6 +161,25 @@ impl Lane {
         Heard::Part(Part { offset, len, message_len, complete })
     }
 
+    /// Something has arrived that is of no use, unless it is a part of the last call's result, all of which is here: then
+    /// the server does not know that yet, and is owed a [`receipt`](Self::receipt).
+    #[cold]
+    pub(super) fn on_repeated_part(&mut self, now: Instant, packet: &[u8]) -> Heard {
+        let receiving = self.large.as_mut().and_then(|large| large.receiving.as_mut());
+        let (Some(receiving), Ok((header, payload))) = (receiving, Header::parse(packet)) else {
+            return self.ignore();
+        };
+        let repeated = self.outstanding.is_none()
+            && (header.binding, header.lane, header.number) == (self.binding, self.lane, self.number)
+            && (header.kind, header.message_len) == (Kind::Result, receiving.message_len());
+        if !repeated {
+            return self.ignore();
+        }
+        let transmission = (header.offset != 0).then_some(header.time);
+        receiving.take(now, header.offset, payload.len() as u32, transmission);
+        Heard::Progress
+    }
+
     /// Whether the server should now be told which parts of the result are here; `drained`: nothing more has arrived.
     #[inline]
     pub fn owes_receipt(&self, drained: bool) -> bool {

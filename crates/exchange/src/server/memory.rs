@@ -27,11 +27,12 @@ impl Memory {
     /// is what an earlier message left: none of it may be read before it has been written.
     pub(super) fn take(&mut self, len: usize, limit: usize) -> Option<Vec<u8>> {
         let needed = HEADER_LEN + len;
-        if self.incomplete.saturating_add(needed) > limit {
+        let left = limit.saturating_sub(self.incomplete);
+        if needed > left {
             return None;
         }
-        // Not one that is far too long: it would count as if it were all in use.
-        let fits = |message: &Vec<u8>| (needed..=needed.saturating_mul(2)).contains(&message.len());
+        // Not one that is far too long: all of it counts as being in use.
+        let fits = |message: &Vec<u8>| (needed..=needed.saturating_mul(2).min(left)).contains(&message.len());
         let message = match self.spare.iter().position(fits) {
             Some(place) => self.spare.swap_remove(place),
             None => vec![0; needed],

@@ -33,6 +33,9 @@ pub struct Transmission<P> {
 
 type Place = (BindingId, LaneId);
 
+/// Waits in vain, one after the other and each twice as long as the one before, after which an answer is sent no more.
+const WAITS: u32 = 8;
+
 /// What a server has to do of its own accord.
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
@@ -99,19 +102,7 @@ impl<P: Peer> Server<P> {
         if !room {
             assignment.shorten();
         }
-        if assignment.is_large() {
-            let largest = binding.longest.max(PACKET_DATA as u32);
-            let path = binding.path.get_or_insert_with(|| {
-                Box::new(Path::new(largest, RoundTrip::default(), assignment.binding.0))
-            });
-            path.set_largest(largest);
-            let large = lane.large.get_or_insert_default();
-            let len = assignment.answer().len() - HEADER_LEN;
-            let outgoing = Outgoing::new(len as u32, binding.window);
-            large.sending = Some(Sending { outgoing, taken: 0 });
-            binding.senders.push(assignment.lane);
-            self.agenda.enqueue(large, place);
-        }
+        let is_large = assignment.is_large();
         if self.packets < self.limits.packets {
             self.packets += 1;
             self.memory.retained += assignment.large_bytes();
@@ -120,10 +111,35 @@ impl<P: Peer> Server<P> {
             self.counters.dropped += 1;
             keep_spare(&mut self.spare, lane.end_unretained(assignment));
         }
-        match lane.parked.take() {
+        let parked = lane.parked.take();
+        if is_large {
+            self.begin_sending(place);
+        }
+        match parked {
             None => Next::Nothing,
             Some(parked) => self.start_parked(now, *parked),
         }
+    }
+
+    /// From now on a lane's retained answer is sent as its caller takes it; nothing changes if it is being sent.
+    fn begin_sending(&mut self, place: Place) {
+        let Some(binding) = self.bindings.get_mut(place.0) else { return };
+        let Some(lane) = binding.lanes.get_mut(place.1) else { return };
+        let Some(answer) = lane.retained().filter(|answer| answer.len() > MAX_DATAGRAM) else { return };
+        let len = (answer.len() - HEADER_LEN) as u32;
+        let large = lane.large.get_or_insert_default();
+        if large.sending.is_some() {
+            return;
+        }
+        let largest = binding.longest.max(PACKET_DATA as u32);
+        let path =
+            binding.path.get_or_insert_with(|| Box::new(Path::new(largest, RoundTrip::default(), place.0.0)));
+        path.set_largest(largest);
+        large.sending = Some(Sending { outgoing: Outgoing::new(len, binding.window), taken: 0 });
+        if !binding.senders.contains(&place.1) {
+            binding.senders.push(place.1);
+        }
+        self.agenda.enqueue(large, place);
     }
 
     /// Leaves in `out` the next datagrams that are to be sent to one peer, at most `most` bytes, one behind the other;
@@ -232,11 +248,15 @@ impl<P: Peer> Server<P> {
             self.counters.malformed += 1;
             return Arrival::Nothing;
         };
-        let lane = binding.lanes.get_mut(header.lane).filter(|lane| lane.number == header.number);
-        let Some(lane) = lane else {
+        let lane = binding.lanes.get_mut(header.lane);
+        if lane.is_none_or(|lane| lane.number != header.number) {
             self.counters.stale += 1;
             return Arrival::Nothing;
-        };
+        }
+        // Its sending may have been given up, because nothing was heard for long.
+        self.begin_sending((header.binding, header.lane));
+        let Some(binding) = self.bindings.get_mut(header.binding) else { return Arrival::Nothing };
+        let Some(lane) = binding.lanes.get_mut(header.lane) else { return Arrival::Nothing };
         let Some(large) = &mut lane.large else { return Arrival::Nothing };
         let (Some(Sending { outgoing, taken }), Some(path)) = (&mut large.sending, &mut binding.path) else {
             return Arrival::Nothing;
@@ -269,8 +289,9 @@ impl<P: Peer> Server<P> {
     }
 
     /// A caller asks about a call of which the answer is on its way.
-    pub(super) fn resend_large(&mut self, _now: Instant, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+    pub(super) fn resend_large(&mut self, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
         // The answer has timers of its own. What the caller need not do is to send its call again.
+        self.begin_sending((header.binding, header.lane));
         self.enqueue_senders(header.binding);
         acknowledgement(header, reply)
     }
@@ -293,10 +314,16 @@ impl<P: Peer> Server<P> {
                 if now >= sending.outgoing.next_timeout(path) {
                     sending.outgoing.on_timeout(now, path);
                 }
-                next = sending.outgoing.next_timeout(path);
-                self.agenda.enqueue(large, place);
+                if sending.outgoing.waits() >= WAITS {
+                    // Nobody is there, or somebody who has all of it and whose last receipt was lost: the room on the
+                    // way is for others. Whatever is heard of the call begins it anew.
+                    end(large, &mut binding.path);
+                } else {
+                    next = sending.outgoing.next_timeout(path);
+                    self.agenda.enqueue(large, place);
+                }
             }
-            if expired {
+            if expired || next == Instant::NEVER {
                 self.enqueue_senders(id);
             }
             if let Some(until) = self.give_up_reception(now, place) {
