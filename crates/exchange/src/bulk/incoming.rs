@@ -25,6 +25,9 @@ pub struct Incoming {
     quarter: u32,
     due: bool,
     urgent: bool,
+    /// The next receipt tells other ranges than the lowest, if there are so many: those from the one that begins here.
+    others_next: bool,
+    told_up_to: u32,
 }
 
 /// What became of a fragment.
@@ -50,6 +53,8 @@ impl Incoming {
             quarter: FIRST_QUARTER,
             due: false,
             urgent: false,
+            others_next: false,
+            told_up_to: 0,
         }
     }
 
@@ -118,18 +123,32 @@ impl Incoming {
         // What was sent and is not here yet lies before this limit: at most a window of it.
         let limit = self.received.saturating_add(window).min(self.message_len);
         let mut receipt = Receipt::new(latest, delay, limit, self.here.up_to());
-        // The lowest: they decide when the message can be used and how much must be kept. They are so many at most that a
-        // sender can tell when more may have arrived than is told.
-        for &(start, end) in self.here.beyond().iter().take(Receipt::MOST_RANGES) {
-            receipt.push(start, end);
-        }
+        self.ranges_to_tell().iter().for_each(|&(start, end)| _ = receipt.push(start, end));
         receipt
+    }
+
+    /// The lowest ranges, at most one less than fit. While there are more, every other receipt is full and tells others
+    /// instead, in turn: its sender must learn of them, too, but of what lies before the first it learns nothing.
+    fn ranges_to_tell(&mut self) -> &[(u32, u32)] {
+        const FULL: usize = Receipt::MOST_RANGES;
+        let ranges = self.here.beyond();
+        if ranges.len() < FULL || !self.others_next {
+            self.others_next = true;
+            return &ranges[..ranges.len().min(FULL - 1)];
+        }
+        self.others_next = false;
+        // One is told twice, so that the gap behind it is between two that are told.
+        let after = ranges.partition_point(|range| range.0 <= self.told_up_to);
+        let from = after.saturating_sub(1).min(ranges.len() - FULL);
+        self.told_up_to = if from + FULL == ranges.len() { 0 } else { ranges[from + FULL - 1].0 };
+        &ranges[from..from + FULL]
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     fn at(nanos: u64) -> Instant {
         Instant::from_nanos(nanos)
@@ -207,11 +226,17 @@ mod tests {
     }
 
     #[test]
-    fn a_receipt_tells_the_lowest_ranges() {
+    fn receipts_tell_the_lowest_ranges_and_the_others_in_turn() {
         let mut message = Incoming::new(u32::MAX);
         (0..100).for_each(|i| assert_eq!(message.take(at(0), 1 + 10 * i, 5, Some(i + 1)), Taken::New));
-        let receipt = message.receipt(at(0), 0);
-        assert_eq!(receipt.ranges().len(), Receipt::MOST_RANGES);
-        assert_eq!((receipt.up_to, receipt.ranges()[0], receipt.ranges()[31]), (0, (1, 6), (311, 316)));
+        let told: Vec<(usize, u32)> = (0..8)
+            .map(|_| {
+                let receipt = message.receipt(at(0), 0);
+                (receipt.ranges().len(), receipt.ranges()[0].0 / 10)
+            })
+            .collect();
+        assert_eq!(told, [(31, 0), (32, 0), (31, 0), (32, 31), (31, 0), (32, 62), (31, 0), (32, 68)]);
+        message.take(at(0), 0, 700, None);
+        assert_eq!(message.receipt(at(0), 0).ranges().len(), 30);
     }
 }

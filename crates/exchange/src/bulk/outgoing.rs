@@ -104,40 +104,52 @@ impl Outgoing {
             return self.next_question(now, path, most_bytes);
         }
         let (start, end) = self.next_bytes()?;
-        let fragment = path.fragment();
-        let most = packets(most_bytes, fragment).saturating_mul(fragment).min(end - start);
         if let Some(run) = self.next_probe(now, path, most_bytes, (start, end)) {
             return Some(run);
         }
-        let room = u32::try_from(path.congestion.room()).unwrap_or(u32::MAX);
-        let mut len = most;
-        if room < most {
-            // What does not fill a packet waits until it does: RFC 9002 §7 counts bytes, but packets are what costs.
-            len = room - room % fragment;
-            path.congestion.set_full(true);
-        } else if most == end - start {
-            path.congestion.set_full(false);
-        }
-        if len == 0 && (self.extra > 0 || path.in_flight() == 0) {
-            len = most.min(fragment);
-        }
+        let fragment = path.fragment();
+        let most = packets(most_bytes, fragment).saturating_mul(fragment).min(end - start);
+        let len = match self.len_within_window(most, end - start, path) {
+            // The next packet finds out whether the path carries more, if all goes well.
+            len if start == 0 && self.has_room_to_probe(now, path, len) => fragment,
+            len => len,
+        };
         if len == 0 {
             return None;
         }
-        // Only the last packet of a message or of a gap is shorter.
-        if len < end - start {
-            len -= len % fragment;
-        }
-        if path
-            .size
-            .wanted(now)
-            .is_some_and(|size| start == 0 && u64::from(size) + 2 * path.packet() <= u64::from(len))
-        {
-            // What follows the message's first packet is a probe then.
-            len = fragment;
-        }
         self.extra = self.extra.saturating_sub(1);
         Some(self.send(now, path, start, len, fragment, false))
+    }
+
+    /// How much of `most` bytes may go now; `whole`: what there is to send in one piece. Packets are full but the last.
+    fn len_within_window(&self, most: u32, whole: u32, path: &mut Path) -> u32 {
+        let fragment = path.fragment();
+        let room = u32::try_from(path.congestion.room()).unwrap_or(u32::MAX);
+        if room < most {
+            path.congestion.set_full(true);
+        } else if most == whole {
+            path.congestion.set_full(false);
+        }
+        let len = room.min(most);
+        // A packet that is cut by the window or by the receiver's limit waits until it can be full, as in RFC 9293 §3.8.6.2.1.
+        let cut = len < whole || self.next_bytes_are_cut();
+        let len = if cut { len - len % fragment } else { len };
+        let must_go = self.extra > 0 || path.in_flight() == 0 || room >= most && self.sent.is_empty();
+        if len == 0 && must_go { most.min(fragment) } else { len }
+    }
+
+    /// Whether what follows what is to be sent next has no room at the receiver.
+    fn next_bytes_are_cut(&self) -> bool {
+        let after = match self.lost.first() {
+            Some((start, end)) if start < self.limit => end,
+            _ => self.message_len,
+        };
+        after > self.limit
+    }
+
+    fn has_room_to_probe(&self, now: Instant, path: &Path, len: u32) -> bool {
+        let fragment = path.fragment();
+        path.size.wanted(now).is_some_and(|size| len > fragment && size <= len - fragment)
     }
 
     /// One packet of a larger size than the path is known to carry, from the middle of a message. It needs room in the
@@ -364,3 +376,6 @@ fn certain(receipt: &Receipt) -> (u32, u32) {
         _ => (0, u32::MAX),
     }
 }
+
+#[cfg(test)]
+mod tests;

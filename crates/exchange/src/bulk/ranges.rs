@@ -26,6 +26,11 @@ impl Ranges {
         self.0.get(skip..).unwrap_or_default()
     }
 
+    #[cfg(test)]
+    pub(super) fn all(&self) -> &[(u32, u32)] {
+        &self.0
+    }
+
     pub(super) fn count(&self) -> usize {
         self.0.len()
     }

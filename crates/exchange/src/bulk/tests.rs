@@ -1,5 +1,18 @@
 //! Whole messages over a model of a link, and what several parts promise together.
 
+mod link;
+
+use super::Run;
+use crate::Instant;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use link::{Flow, NARROW, Network, World};
+
+extern crate std;
+use std::println;
+
 /// Numbers that look random (Vigna's splitmix64).
 pub(super) struct Random(pub(super) u64);
 
@@ -10,5 +23,126 @@ impl Random {
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((mixed ^ mixed >> 31) % u64::from(bound)) as u32
+    }
+}
+
+/// The packets of a run: offset, length, number.
+pub(super) fn fragments(run: Run) -> impl Iterator<Item = (u32, u32, u32)> {
+    let Run { offset, len, fragment, transmission } = run;
+    (0..len.div_ceil(fragment))
+        .map(move |i| (offset + i * fragment, fragment.min(len - i * fragment), transmission + i))
+}
+
+const MIB: u32 = 1 << 20;
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Part of the link that the bytes of one message had, until the last one was here: the median and the least of so many worlds.
+fn goodput(network: Network, message_len: u32, seeds: u64) -> (f64, f64) {
+    let mut rates: Vec<f64> = (0..seeds)
+        .map(|seed| {
+            let mut world = World::new(network, vec![Flow::new(message_len, 1440, &network, seed)], seed);
+            assert!(world.run(MINUTE), "not there after a minute; seed {seed}");
+            let nanos = world.flows[0].complete.expect("it was acknowledged");
+            assert_eq!(world.flows[0].path.in_flight(), 0);
+            f64::from(message_len) * 8e9 / nanos as f64 / network.bits_per_second as f64
+        })
+        .collect();
+    rates.sort_by(f64::total_cmp);
+    (rates[rates.len() / 2], rates[0])
+}
+
+#[test]
+fn a_narrow_link_that_loses_packets_is_used() {
+    for (lose, bar) in [(0, 0.90), (10, 0.85), (50, 0.70), (200, 0.40), (300, 0.25)] {
+        let (median, least) = goodput(Network { lose, ..NARROW }, MIB, 20);
+        let passes = 1.0 - f64::from(lose) / 1000.0;
+        println!(
+            "loss {lose} per mille: {:.2} ({:.2} at least) of what passes",
+            median / passes,
+            least / passes
+        );
+        assert!(median >= bar * passes);
+    }
+}
+
+#[test]
+fn a_message_that_was_sent_at_once_on_a_link_that_turns_out_to_be_narrow_costs_little() {
+    let lan = Network { round_trip: Duration::from_micros(500), ..NARROW };
+    let (median, _) = goodput(lan, MIB, 5);
+    println!("a blast into a queue of two packets: {median:.2}");
+    assert!(median >= 0.85);
+}
+
+#[test]
+fn a_wide_link_is_filled() {
+    let network = Network { bits_per_second: 1_000_000_000, queue_bytes: 250_000, ..NARROW };
+    let (median, _) = goodput(network, 16 * MIB, 2);
+    println!("16 MiB, 1 Gbit/s, 1 ms: {median:.2}");
+    assert!(median >= 0.85);
+}
+
+/// Two messages at the same time, and the part of the faster one that the other has had when that was complete.
+fn share_of_the_slower(network: Network, seed: u64) -> f64 {
+    let flows = (0..2).map(|flow| Flow::new(2 * MIB, 1440, &network, 2 * seed + flow)).collect();
+    let mut world = World::new(network, flows, seed);
+    assert!(world.run(MINUTE));
+    let done = |flow: usize| world.flows[flow].complete.expect("it was acknowledged") as f64;
+    // While both ran, each had its share; what was left then had the link alone.
+    let (first, last) = (done(0).min(done(1)), done(0).max(done(1)));
+    (first - (last - first)).max(0.0) / first
+}
+
+#[test]
+fn two_senders_share_a_bottleneck() {
+    let fast = Network { bits_per_second: 100_000_000, queue_bytes: 25_000, ..NARROW };
+    for (name, network) in [("10 Mbit/s", NARROW), ("100 Mbit/s", fast)] {
+        let mut shares: Vec<f64> =
+            (0..10).map(|seed| share_of_the_slower(Network { lose: 2, ..network }, seed)).collect();
+        shares.sort_by(f64::total_cmp);
+        println!("{name}: the slower of two has {:.2} ({:.2} at least) of the faster", shares[5], shares[0]);
+        assert!(shares[5] >= 0.6 && shares[0] >= 0.3, "{shares:?}");
+    }
+}
+
+#[test]
+fn every_byte_arrives_through_loss_repetition_reordering_and_silence() {
+    let dead = (Instant::from_nanos(300_000_000), Instant::from_nanos(2_300_000_000));
+    let network = Network { lose: 300, repeat: 100, delay: 200, dead, ..NARROW };
+    for seed in 0..10 {
+        let flows = [1, 1441, 70_000, 300_000].map(|len| Flow::new(len, 1440, &network, seed)).into();
+        let mut world = World::new(network, flows, seed);
+        assert!(world.run(MINUTE), "seed {seed}");
+        for flow in &world.flows {
+            assert_eq!(flow.path.in_flight(), 0);
+        }
+    }
+}
+
+#[test]
+fn fragments_grow_to_what_the_path_carries() {
+    let jumbo =
+        Network { bits_per_second: 1_000_000_000, queue_bytes: 250_000, largest_frame: 9014, ..NARROW };
+    let mut world = World::new(jumbo, vec![Flow::new(MIB, 65_475, &jumbo, 1)], 1);
+    assert!(world.run(MINUTE));
+    let flow = &world.flows[0];
+    println!("{} fragments of at most {}", flow.fragments, flow.path.fragment());
+    assert_eq!(flow.path.fragment(), 8920);
+    assert!(flow.probes <= 4);
+}
+
+#[test]
+fn fragments_that_vanish_are_sent_again_smaller() {
+    let narrow = Network { largest_frame: 1300, ..NARROW };
+    let mut world = World::new(narrow, vec![Flow::new(100_000, 1440, &narrow, 1)], 1);
+    assert!(world.run(Duration::from_secs(1)));
+    assert_eq!(world.flows[0].path.fragment(), 1152);
+}
+
+#[test]
+fn a_receiver_without_room_is_asked_and_then_sent_what_it_takes() {
+    for (first, window) in [(0, 3000), (5000, 5000), (1, 1000), (100_000, 20_000)] {
+        let flow = Flow::new(100_000, 1440, &NARROW, 1).with_window(first, window);
+        let mut world = World::new(NARROW, vec![flow], 1);
+        assert!(world.run(MINUTE), "{first} {window}");
     }
 }

@@ -95,6 +95,11 @@ impl Sent {
         self.0.push_back(Piece { start, end: start + len, base: start, fragment, transmission, probe, at });
     }
 
+    #[cfg(test)]
+    pub(super) fn all(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.0.iter().map(|piece| (piece.start, piece.end))
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -164,12 +169,12 @@ impl Sent {
     }
 
     /// Takes out what is lost because the packet with number `latest` has arrived, and tells it to `lost`; nothing
-    /// behind `horizon`. Returns when more will be lost if nothing else happens.
+    /// that is not `certain`ly missing. Returns when more will be lost if nothing else happens.
     pub(super) fn detect_losses(
         &mut self,
         now: Instant,
         latest: u32,
-        horizon: u32,
+        certain: (u32, u32),
         path: &mut Path,
         mut lost: impl FnMut(u32, u32),
     ) -> Instant {
@@ -188,7 +193,7 @@ impl Sent {
             if number < first {
                 return piece.at.after_nanos(delay);
             }
-            if piece.end > horizon {
+            if piece.start < certain.0 || piece.end > certain.1 {
                 next += 1;
                 continue;
             }

@@ -1,0 +1,335 @@
+use super::*;
+use crate::RoundTrip;
+use crate::bulk::tests::{Random, fragments};
+use crate::bulk::{Incoming, Taken};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+const MOST: usize = 65_507;
+const PACKET: u32 = 1440;
+
+fn at(millis: u64) -> Instant {
+    Instant::from_nanos(millis * 1_000_000)
+}
+
+/// A LAN, and a wide-area path.
+fn path_of(millis: u64) -> Path {
+    let mut round_trip = RoundTrip::default();
+    (0..20).for_each(|_| round_trip.sample(Duration::from_millis(millis)));
+    Path::new(PACKET, round_trip, 1)
+}
+
+fn receipt(latest: u32, limit: u32, up_to: u32, ranges: &[(u32, u32)]) -> Receipt {
+    let mut receipt = Receipt::new(latest, 0, limit, up_to);
+    ranges.iter().for_each(|&(start, end)| assert!(receipt.push(start, end)));
+    receipt
+}
+
+fn all_runs(message: &mut Outgoing, now: Instant, path: &mut Path) -> Vec<(u32, u32)> {
+    core::iter::from_fn(|| message.next_run(now, path, MOST)).map(|run| (run.offset, run.len)).collect()
+}
+
+impl Outgoing {
+    /// Each byte before `next` is acknowledged, lost or in flight, and never two of these.
+    fn check(&self) {
+        let mut all = Ranges::new();
+        let parts = self.acknowledged.all().iter().chain(self.lost.all()).copied().chain(self.sent.all());
+        for (start, end) in parts {
+            assert_eq!(
+                all.insert(start, end, usize::MAX),
+                Some(end - start),
+                "twice: {start}..{end} of {self:?}"
+            );
+        }
+        assert_eq!((all.up_to(), all.beyond()), (self.next, &[][..]), "{self:?}");
+    }
+}
+
+#[test]
+fn what_fits_a_blast_goes_at_once_on_a_lan() {
+    let (mut message, mut path) = (Outgoing::new(48_000, u32::MAX), path_of(0));
+    let run = message.next_run(at(0), &mut path, MOST);
+    assert_eq!(run, Some(Run { offset: 0, len: 48_000, fragment: PACKET, transmission: 1 }));
+    assert_eq!(message.next_run(at(0), &mut path, MOST), None);
+    message.on_receipt(at(1), &receipt(34, 48_000, 48_000, &[]), &mut path);
+    assert!(message.is_acknowledged());
+    assert_eq!((path.in_flight(), message.next_timeout(&path)), (0, Instant::NEVER));
+}
+
+#[test]
+fn a_run_is_as_long_as_the_datagrams_that_fit() {
+    let (mut message, mut path) = (Outgoing::new(48_000, u32::MAX), path_of(0));
+    assert_eq!(message.next_run(at(0), &mut path, 1471), None);
+    assert_eq!(message.next_run(at(0), &mut path, 1472 * 3 + 5).map(|run| run.len), Some(3 * PACKET));
+    assert_eq!(message.next_run(at(0), &mut path, 1472).map(|run| run.transmission), Some(4));
+}
+
+#[test]
+fn what_is_missing_and_nothing_else_is_sent_again() {
+    let (mut message, mut path) = (Outgoing::new(10 * PACKET, u32::MAX), path_of(0));
+    assert_eq!(all_runs(&mut message, at(0), &mut path), [(0, 10 * PACKET)]);
+    let here = [(2 * PACKET, 5 * PACKET), (6 * PACKET, 9 * PACKET)];
+    message.on_receipt(at(0), &receipt(9, u32::MAX, PACKET, &here), &mut path);
+    message.check();
+    // The packet behind offset 5 was sent three before the ninth; the last one may still be on its way.
+    assert_eq!(all_runs(&mut message, at(0), &mut path), [(PACKET, PACKET), (5 * PACKET, PACKET)]);
+    assert_eq!(path.in_flight(), u64::from(3 * PACKET));
+}
+
+#[test]
+fn a_packet_that_a_later_one_overtook_is_lost_after_a_while() {
+    let (mut message, mut path) = (Outgoing::new(3 * PACKET, u32::MAX), path_of(0));
+    all_runs(&mut message, at(0), &mut path);
+    message.on_receipt(at(0), &receipt(3, u32::MAX, PACKET, &[(2 * PACKET, 3 * PACKET)]), &mut path);
+    assert_eq!(all_runs(&mut message, at(0), &mut path), []);
+    assert_eq!(message.next_timeout(&path), at(1));
+    message.on_timeout(at(1), &mut path);
+    assert_eq!(all_runs(&mut message, at(1), &mut path), [(PACKET, PACKET)]);
+}
+
+#[test]
+fn without_news_two_packets_are_sent_again_later_and_later() {
+    let (mut message, mut path) = (Outgoing::new(20 * PACKET, u32::MAX), path_of(0));
+    all_runs(&mut message, at(0), &mut path);
+    let mut waits = Vec::new();
+    let mut now = at(0);
+    for _ in 0..9 {
+        let due = message.next_timeout(&path);
+        waits.push(due.nanos_since(now) / 1_000_000);
+        now = due;
+        message.on_timeout(now, &mut path);
+        let sent: u32 = all_runs(&mut message, now, &mut path).iter().map(|&(_, len)| len).sum();
+        assert_eq!(sent, 2 * PACKET);
+        message.check();
+    }
+    assert!(
+        waits
+            .iter()
+            .zip([4, 8, 16, 32, 64, 128, 256, 400, 400])
+            .all(|(&wait, least)| wait >= least && wait <= least * 5 / 4),
+        "{waits:?}"
+    );
+}
+
+#[test]
+fn a_receiver_without_room_is_asked_again_and_again() {
+    let (mut message, mut path) = (Outgoing::new(20 * PACKET, u32::MAX), path_of(0));
+    all_runs(&mut message, at(0), &mut path);
+    let window = path.window();
+    message.on_receipt(at(1), &receipt(0, 0, 0, &[]), &mut path);
+    assert_eq!((path.in_flight(), all_runs(&mut message, at(1), &mut path)), (0, Vec::new()));
+    for _ in 0..5 {
+        let now = message.next_timeout(&path);
+        message.on_timeout(now, &mut path);
+        assert_eq!(all_runs(&mut message, now, &mut path), [(0, PACKET)]);
+        message.on_receipt(now, &receipt(0, 0, 0, &[]), &mut path);
+        message.check();
+    }
+    message.on_receipt(at(900), &receipt(0, 5 * PACKET, PACKET, &[]), &mut path);
+    assert_eq!(all_runs(&mut message, at(900), &mut path), [(PACKET, 4 * PACKET)]);
+    assert_eq!(path.window(), window, "that is no congestion");
+}
+
+#[test]
+fn nothing_goes_beyond_the_receivers_limit_and_no_packet_is_cut_by_it() {
+    let (mut message, mut path) = (Outgoing::new(20 * PACKET, 4000), path_of(0));
+    assert_eq!(all_runs(&mut message, at(0), &mut path), [(0, 2 * PACKET)]);
+    message.on_receipt(at(0), &receipt(2, 4000, 2 * PACKET, &[]), &mut path);
+    assert_eq!(all_runs(&mut message, at(0), &mut path), [(2 * PACKET, 4000 - 2 * PACKET)]);
+    message.on_receipt(at(0), &receipt(3, 4000, 4000, &[]), &mut path);
+    assert_eq!(all_runs(&mut message, at(0), &mut path), []);
+    let due = message.next_timeout(&path);
+    message.on_timeout(due, &mut path);
+    assert_eq!(
+        all_runs(&mut message, due, &mut path),
+        [(0, PACKET)],
+        "a question: perhaps more room was told, and lost"
+    );
+    message.check();
+}
+
+#[test]
+fn receipts_of_what_was_never_sent_are_ignored() {
+    let (mut message, mut path) = (Outgoing::new(100 * PACKET, 10 * PACKET), path_of(0));
+    all_runs(&mut message, at(0), &mut path);
+    for lie in [
+        receipt(11, u32::MAX, PACKET, &[]),
+        receipt(1, u32::MAX, 10 * PACKET + 1, &[]),
+        receipt(1, u32::MAX, u32::MAX, &[]),
+        receipt(1, u32::MAX, 0, &[(5, 10 * PACKET + 1)]),
+        receipt(1, u32::MAX, 0, &[(7, 7)]),
+        receipt(1, u32::MAX, 0, &[(9, 8)]),
+        receipt(1, u32::MAX, 10, &[(10, 20)]),
+        receipt(1, u32::MAX, 10, &[(20, 30), (25, 40)]),
+    ] {
+        message.on_receipt(at(1), &lie, &mut path);
+        assert_eq!(
+            (all_runs(&mut message, at(1), &mut path), path.in_flight()),
+            (Vec::new(), u64::from(10 * PACKET))
+        );
+    }
+}
+
+#[test]
+fn two_messages_share_the_window_of_their_path_and_give_it_back() {
+    let mut path = path_of(50);
+    let (mut one, mut other) = (Outgoing::new(7 * PACKET, u32::MAX), Outgoing::new(100 * PACKET, u32::MAX));
+    assert_eq!(all_runs(&mut one, at(0), &mut path), [(0, 7 * PACKET)]);
+    assert_eq!(all_runs(&mut other, at(0), &mut path), [(0, 3 * PACKET)]);
+    one.end(&mut path);
+    assert_eq!(all_runs(&mut other, at(0), &mut path), [(3 * PACKET, 7 * PACKET)]);
+    assert_eq!((one.next_run(at(9), &mut path, MOST), one.next_timeout(&path)), (None, Instant::NEVER));
+    other.end(&mut path);
+    assert_eq!(path.in_flight(), 0);
+}
+
+#[test]
+fn silence_of_three_waits_is_persistent_congestion() {
+    let (mut message, mut path) = (Outgoing::new(MIB, u32::MAX), path_of(50));
+    let mut now = at(1);
+    all_runs(&mut message, now, &mut path);
+    for _ in 0..3 {
+        now = message.next_timeout(&path);
+        message.on_timeout(now, &mut path);
+        all_runs(&mut message, now, &mut path);
+    }
+    // The two packets of the last wait have arrived, with those of the first that they repeat.
+    let latest = message.transmission;
+    message.on_receipt(
+        now + Duration::from_millis(50),
+        &receipt(latest, u32::MAX, 0, &[(4 * PACKET, 6 * PACKET)]),
+        &mut path,
+    );
+    assert_eq!(path.window(), 2 * path.packet());
+}
+
+const MIB: u32 = 1 << 20;
+
+/// What a network that is not out to harm, and a receiver that is, may do to a sender, in any order.
+struct Anything {
+    random: Random,
+    path: Path,
+    messages: Vec<(Outgoing, Incoming)>,
+    on_the_way: Vec<(usize, (u32, u32, u32))>,
+    now: Instant,
+}
+
+impl Anything {
+    fn step(&mut self, honest: bool) {
+        self.now = self.now.after_nanos(u64::from(self.random.below(2_000_000)));
+        let which = self.random.below(self.messages.len() as u32) as usize;
+        let (outgoing, incoming) = &mut self.messages[which];
+        match self.random.below(if honest { 8 } else { 11 }) {
+            0..3 => {
+                let most = self.random.below(70_000) as usize;
+                if let Some(run) = outgoing.next_run(self.now, &mut self.path, most) {
+                    assert!(run.len > 0 && run.offset + run.len <= outgoing.message_len, "{run:?}");
+                    let datagrams = run.len.div_ceil(run.fragment) as usize * HEADER_LEN + run.len as usize;
+                    assert!(datagrams <= most.max(1), "{run:?} in {most}");
+                    self.on_the_way.extend(fragments(run).map(|fragment| (which, fragment)));
+                }
+            }
+            3..6 if !self.on_the_way.is_empty() => {
+                for _ in 0..self.random.below(30).min(self.on_the_way.len() as u32) {
+                    let place = self.random.below(self.on_the_way.len().min(5) as u32) as usize;
+                    let (which, (offset, len, number)) = self.on_the_way[place];
+                    if self.random.below(10) > 0 {
+                        self.on_the_way.remove(place);
+                    }
+                    if self.random.below(4) > 0 {
+                        let taken = self.messages[which].1.take(
+                            self.now,
+                            offset,
+                            len,
+                            (offset > 0).then_some(number),
+                        );
+                        assert_ne!(taken, Taken::TooScattered);
+                    }
+                    if self.on_the_way.is_empty() {
+                        break;
+                    }
+                }
+            }
+            6 => {
+                let window = self.random.below(100_000);
+                let receipt = incoming.receipt(self.now, window);
+                outgoing.on_receipt(self.now, &receipt, &mut self.path);
+            }
+            7 => {
+                self.now =
+                    self.now.max(outgoing.next_timeout(&self.path).min(self.now + Duration::from_secs(1)));
+                outgoing.on_timeout(self.now, &mut self.path);
+            }
+            8 => self.path.set_largest(self.random.below(70_000)),
+            9 => {
+                let most = outgoing.next + 2;
+                let mut lie = Receipt::new(
+                    self.random.below(outgoing.transmission + 2),
+                    self.random.below(u32::MAX),
+                    self.random.below(2 * MIB),
+                    self.random.below(most.min(3000)),
+                );
+                let mut from = lie.up_to;
+                for _ in 0..self.random.below(33) {
+                    let start = from + self.random.below(most / 20 + 2);
+                    from = start + self.random.below(most / 20 + 2);
+                    lie.push(start, from);
+                }
+                outgoing.on_receipt(self.now, &lie, &mut self.path);
+            }
+            10 if self.random.below(20) == 0 => outgoing.end(&mut self.path),
+            _ => {}
+        }
+        self.check();
+    }
+
+    fn check(&self) {
+        let mut in_flight = 0;
+        for (outgoing, _) in &self.messages {
+            if !outgoing.is_acknowledged() {
+                outgoing.check();
+            }
+            in_flight += outgoing.sent.all().map(|(start, end)| u64::from(end - start)).sum::<u64>();
+        }
+        assert_eq!(in_flight, self.path.in_flight());
+        assert!(self.path.window() >= u64::from(2 * 256u32));
+    }
+}
+
+fn anything(seed: u64) -> Anything {
+    let mut random = Random(seed);
+    let mut path = path_of([0, 5][random.below(2) as usize]);
+    path.set_largest([1440, 9000, u32::MAX][random.below(3) as usize]);
+    let messages = (0..1 + random.below(3))
+        .map(|_| {
+            let len = 1 + random.below(300_000);
+            (Outgoing::new(len, random.below(200_000)), Incoming::new(len))
+        })
+        .collect();
+    Anything { random, path, messages, on_the_way: Vec::new(), now: at(1) }
+}
+
+#[test]
+fn any_sequence_of_events_and_lies_keeps_the_books_right() {
+    for seed in 0..150 {
+        let mut world = anything(seed);
+        (0..400).for_each(|_| world.step(false));
+    }
+}
+
+#[test]
+fn any_sequence_of_honest_events_ends_with_every_message_delivered() {
+    for seed in 0..100 {
+        let mut world = anything(seed);
+        for _ in 0..100_000 {
+            world.step(true);
+            if world.messages.iter().all(|(outgoing, _)| outgoing.is_acknowledged()) {
+                break;
+            }
+        }
+        for (outgoing, incoming) in &world.messages {
+            assert!(outgoing.is_acknowledged() && incoming.is_complete(), "seed {seed}: {outgoing:?}");
+        }
+        assert_eq!(world.path.in_flight(), 0);
+    }
+}
