@@ -60,6 +60,8 @@ pub struct Pieces<'p, 'a> {
     lent_len: usize,
     /// Where the places for what comes back end in the payload of the result.
     landing_end: usize,
+    /// Something has landed where bytes of the call were.
+    are_overwritten: bool,
 }
 
 impl<'p, 'a> Pieces<'p, 'a> {
@@ -67,7 +69,7 @@ impl<'p, 'a> Pieces<'p, 'a> {
     /// copied into the call packet like all others.
     #[inline]
     pub fn new(pieces: &'p mut [Piece<'a>], are_lent: bool) -> Self {
-        Self { pieces, are_lent, lent_len: 0, landing_end: 0 }
+        Self { pieces, are_lent, lent_len: 0, landing_end: 0, are_overwritten: false }
     }
 
     /// Of a call of which everything is in its packet.
@@ -110,6 +112,17 @@ impl<'p, 'a> Pieces<'p, 'a> {
             piece.in_result = Some(at);
             self.landing_end = at + len;
         }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Whether parts of a result have landed where arguments were that are not in the call packet: they cannot be sent
+    /// again.
+    pub fn are_overwritten(&self) -> bool {
+        self.are_overwritten
     }
 
     /// Bytes of the call's payload that are not in its packet.
@@ -157,6 +170,7 @@ impl<'p, 'a> Pieces<'p, 'a> {
             let (Some(at), Memory::Written(bytes)) = (piece.in_result, &mut piece.memory) else { continue };
             let (from, to) = (at.max(offset), end.min(at + bytes.len()));
             if from < to {
+                self.are_overwritten |= piece.in_call.is_some();
                 bytes[from - at..to - at].copy_from_slice(&chunk[from - offset..to - offset]);
             }
         }

@@ -1,5 +1,7 @@
 //! Calls over UDP: each lane has a socket of its own, so that the kernel itself wakes the right thread (F10).
 
+mod large;
+
 use super::counters::CallCounters;
 use super::lanes::{self, Counted, Lanes};
 use super::turns::Turns;
@@ -7,16 +9,18 @@ use crate::bind::BindOptions;
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, Failure, Refusal, RefusalCode, SendError, UnknownCause};
 use crate::stub::Interface;
+use large::{FIRST_WINDOW, Large};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use stoop_exchange::binder::{BindStep, Binder, Bound};
+use stoop_exchange::bulk::Path;
 use stoop_exchange::caller::{self, Due, Heard, Lost};
 use stoop_exchange::{Instant, RoundTrip};
-use stoop_marshal::Writer;
+use stoop_marshal::{Pieces, Reader, Writer};
 use stoop_net::host;
 use stoop_net::udp::{CallerArrival, CallerSocket, Sending, resolve};
 use stoop_net::waiting::{Company, Crowd, MachineCosts, Member, Wait};
@@ -45,6 +49,10 @@ pub(super) struct Session {
     pub(super) company: Company,
     /// How long this machine had been asleep when the binding was granted.
     asleep_ns: u64,
+    /// Bytes of the longest call.
+    longest_call: usize,
+    /// The way to the server, which long calls of all threads share; known from the first one on.
+    path_there: OnceLock<Mutex<Path>>,
     numbers: Mutex<LaneNumbers>,
 }
 
@@ -60,6 +68,8 @@ struct LaneNumbers {
 const REST: Duration = Duration::from_secs(60);
 /// Lanes that a server allows a binding.
 const MOST_LANES: u16 = 1024;
+/// Bytes of a lane's result packet: any datagram fits, for a result of many packets may arrive in larger ones.
+const RESULT_ROOM: usize = 64 * 1024;
 
 /// A lane with all that a call needs.
 pub(crate) struct DatagramLane {
@@ -70,6 +80,13 @@ pub(crate) struct DatagramLane {
     result: Vec<u8>,
     /// Bytes of the result in it.
     result_len: usize,
+    /// Of a result that has landed in the caller's memory as far as it belongs there: where in the packet the rest begins.
+    landed: Option<usize>,
+    /// Bytes of the longest call and the longest result.
+    longest_call: usize,
+    longest_result: usize,
+    /// While there are large calls.
+    large: Option<Box<Large>>,
     wait: Wait,
     crowd: Member<'static>,
     /// What this thread's lanes of earlier sessions, and retired ones, have seen.
@@ -105,7 +122,7 @@ impl DatagramBinding {
         let deadline = now() + options.bind_timeout;
         let mut last = None;
         for server in resolve(host_and_port).map_err(unreachable)? {
-            match grant(interface, uri, server, deadline, 0) {
+            match grant(interface, uri, server, deadline, options.max_message, 0) {
                 Ok((session, socket)) => {
                     let binding = Self {
                         interface,
@@ -131,9 +148,11 @@ impl DatagramBinding {
     pub(super) fn describe(&self) -> String {
         let session = self.present();
         format!(
-            "packet exchange over UDP with {}, because the address says so; one packet each way, at most {PACKET_DATA} \
-             bytes of arguments or result; waiting {:?}, and both ends {} run at the same time",
+            "packet exchange over UDP with {}, because the address says so; one packet each way up to {PACKET_DATA} bytes, \
+             and at most {} bytes of arguments and {} of result; waiting {:?}, and both ends {} run at the same time",
             self.server,
+            session.longest_call,
+            self.options.max_message,
             self.options.waiting,
             if session.company.together { "can" } else { "cannot" },
         )
@@ -167,6 +186,7 @@ impl DatagramBinding {
                 lane.past.add_lane(lane.exchange.counters());
                 lane.session = self.present();
                 lane.exchange = lane.session.lane(&self.options);
+                lane.longest_call = lane.session.longest_call;
                 lane.wait.set_company(lane.session.company);
             }
             None => {
@@ -183,11 +203,15 @@ impl DatagramBinding {
         *place = Some(DatagramLane {
             exchange: session.lane(&self.options),
             wait: Wait::new(self.options.waiting, MachineCosts::of_this_machine(), session.company),
+            longest_call: session.longest_call,
+            longest_result: self.options.max_message,
             session,
             socket,
             call: vec![0; MAX_DATAGRAM],
-            result: vec![0; MAX_DATAGRAM],
+            result: vec![0; RESULT_ROOM],
             result_len: 0,
+            landed: None,
+            large: None,
             crowd: Crowd::of_this_process().member(),
             past: CallCounters::default(),
         });
@@ -204,7 +228,7 @@ impl DatagramBinding {
             return Ok(present);
         }
         let deadline = deadline.min(now() + self.options.bind_timeout);
-        let (session, _) = grant(self.interface, &self.uri, self.server, deadline, lost.generation + 1)?;
+        let (session, _) = self.grant_again(deadline, lost.generation + 1)?;
         let session = Arc::new(session);
         *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&session);
         self.generation.store(session.generation, Ordering::Relaxed);
@@ -213,6 +237,11 @@ impl DatagramBinding {
 }
 
 impl DatagramBinding {
+    fn grant_again(&self, deadline: Instant, generation: u64) -> Result<(Session, CallerSocket), BindError> {
+        let max_message = self.options.max_message;
+        grant(self.interface, &self.uri, self.server, deadline, max_message, generation)
+    }
+
     /// Whether the latest call of `lane`, first sent on the session `lost` at `sent` and refused because the server does
     /// not know that any more, may be sent again on `session`. If so, whether it has certainly not run.
     pub(super) fn sends_again(
@@ -254,6 +283,16 @@ pub(super) fn given_up(lane: &mut caller::Lane, clock: Instant, lost: Lost) -> C
     }
 }
 
+/// What a packet means that refuses a call or says that it failed.
+fn ended_by(heard: Heard, packet: &[u8]) -> Ended {
+    Ended::With(match heard {
+        Heard::Refused(RefusalCode::UnknownBinding) => return Ended::Unbound,
+        Heard::Refused(code) => CallError::Refused(Refusal { code, detail: detail(packet) }),
+        Heard::Failed(code) => CallError::Failed(Failure { code, detail: detail(packet) }),
+        _ => unreachable!("the call goes on, or has a result"),
+    })
+}
+
 /// What a server adds to a refusal or a failure.
 pub(super) fn detail(packet: &[u8]) -> String {
     let (_, payload) = Header::parse(packet).expect("the lane has parsed it");
@@ -272,6 +311,15 @@ impl Drop for DatagramBinding {
 }
 
 impl Session {
+    /// The way to the server, for calls of many packets; `socket` is one that leads there.
+    fn path_there(&self, socket: &CallerSocket, round_trip: RoundTrip) -> &Mutex<Path> {
+        self.path_there.get_or_init(|| {
+            let largest = socket.largest_datagram().unwrap_or(MAX_DATAGRAM).saturating_sub(HEADER_LEN);
+            let seed = u64::from_le_bytes(host::random_bytes());
+            Mutex::new(Path::new(u32::try_from(largest).unwrap_or(u32::MAX), round_trip, seed))
+        })
+    }
+
     /// A lane that no thread uses: new, or well rested.
     pub(super) fn lane(&self, options: &BindOptions) -> caller::Lane {
         self.lane_of(&mut self.numbers(), options)
@@ -314,6 +362,7 @@ fn grant(
     uri: &str,
     server: SocketAddr,
     deadline: Instant,
+    max_message: usize,
     generation: u64,
 ) -> Result<(Session, CallerSocket), BindError> {
     let unreachable = |cause: io::Error| BindError::Unreachable { server: uri.into(), cause };
@@ -321,8 +370,11 @@ fn grant(
     let own = host::HostFacts::gather();
     let nonce = u64::from_le_bytes(host::random_bytes());
     let begun = now();
+    // What travels has 32 bits for its length.
+    let max_message = u32::try_from(max_message).unwrap_or(u32::MAX);
     let mut binder =
-        Binder::new(begun, deadline, crate::bound_interface(interface), crate::to_wire(&own), nonce);
+        Binder::new(begun, deadline, crate::bound_interface(interface), crate::to_wire(&own), nonce)
+            .accepting(max_message, FIRST_WINDOW);
     let mut packet = vec![0; MAX_DATAGRAM];
     let mut refused = 0;
     let bound = loop {
@@ -356,7 +408,11 @@ fn grant(
     let company = Company::of(&own, &crate::from_wire(&bound.host));
     let path = binder.path();
     let asleep_ns = stoop_net::clock::asleep_ns();
-    Ok((Session { generation, bound, path, company, asleep_ns, numbers: Mutex::default() }, socket))
+    let longest_call = bound.max_message.min(max_message) as usize;
+    let path_there = OnceLock::new();
+    let numbers = Mutex::default();
+    let session = Session { generation, bound, path, company, asleep_ns, longest_call, path_there, numbers };
+    Ok((session, socket))
 }
 
 impl Held<'_> {
@@ -367,13 +423,20 @@ impl Held<'_> {
 
     #[inline]
     pub(super) fn arguments(&mut self) -> Writer<'_> {
-        Writer::new(&mut self.lane().call, HEADER_LEN, PACKET_DATA)
+        let lane = self.lane();
+        Writer::new(&mut lane.call, HEADER_LEN, lane.longest_call)
     }
 
     #[inline]
     pub(super) fn result(&self) -> &[u8] {
         let lane = self.place.as_ref().expect("a held place has a lane");
         &lane.result[HEADER_LEN..HEADER_LEN + lane.result_len]
+    }
+
+    /// What is left to read of a result that has landed in the caller's memory, if it has.
+    pub(super) fn landed(&self) -> Option<Reader<'_>> {
+        let landed = self.place.as_ref().expect("a held place has a lane").landed?;
+        Some(Reader::after(self.result(), landed))
     }
 
     /// Sends the call packet, which has `len` bytes of arguments, and waits for the result.
@@ -386,7 +449,26 @@ impl Held<'_> {
         }
         match self.lane().exchange(begun, deadline, procedure, len) {
             Ok(()) => Ok(()),
-            Err(ended) => self.recover(ended, begun, deadline, procedure, len),
+            Err(ended) => self.recover(ended, begun, deadline, procedure, len, &mut Pieces::none()),
+        }
+    }
+
+    /// The same, with arguments and results that are in the caller's memory.
+    pub(super) fn transport_pieces(
+        &mut self,
+        procedure: u16,
+        len: usize,
+        timeout_ns: u64,
+        pieces: &mut Pieces<'_, '_>,
+    ) -> Result<(), CallError> {
+        let begun = now();
+        let deadline = Instant::from_nanos(bounded_deadline(begun.as_nanos(), timeout_ns));
+        if deadline <= begun {
+            return Err(CallError::NotSent(SendError::DeadlinePassed));
+        }
+        match self.lane().exchange_large(begun, deadline, procedure, len, pieces) {
+            Ok(()) => Ok(()),
+            Err(ended) => self.recover(ended, begun, deadline, procedure, len, pieces),
         }
     }
 
@@ -399,6 +481,7 @@ impl Held<'_> {
         deadline: Instant,
         procedure: u16,
         len: usize,
+        pieces: &mut Pieces<'_, '_>,
     ) -> Result<(), CallError> {
         let mut sent = begun;
         let mut may_have_run = false;
@@ -414,10 +497,18 @@ impl Held<'_> {
                 }
                 Ended::Unbound => {
                     may_have_run |= !self.rebind(procedure, deadline, begun, sent)?;
+                    // Parts of the result are where arguments were.
+                    if pieces.are_overwritten() {
+                        return Err(self.forgotten(begun));
+                    }
                 }
             }
             sent = now();
-            match self.lane().exchange(sent, deadline, procedure, len) {
+            let again = match pieces.is_empty() {
+                true => self.lane().exchange(sent, deadline, procedure, len),
+                false => self.lane().exchange_large(sent, deadline, procedure, len, pieces),
+            };
+            match again {
                 Ok(()) => return Ok(()),
                 Err(again) => ended = again,
             }
@@ -477,6 +568,9 @@ impl DatagramLane {
         procedure: u16,
         len: usize,
     ) -> Result<(), Ended> {
+        if len > PACKET_DATA || self.large.is_some() {
+            return self.exchange_large(begun, deadline, procedure, len, &mut Pieces::none());
+        }
         let procedure = self.session.bound.procedures[usize::from(procedure)];
         let packet = &mut self.call[..HEADER_LEN + len];
         self.exchange.start(begun, deadline, procedure, packet);
@@ -522,7 +616,11 @@ impl DatagramLane {
                             self.result_len = len;
                             return Ok(());
                         }
-                        other => self.heard(other, received, len)?,
+                        other => {
+                            if self.heard(other, clock, received, len)? {
+                                return Ok(());
+                            }
+                        }
                     }
                 }
                 Ok(CallerArrival::Nothing | CallerArrival::TooLarge(_)) => {}
@@ -544,22 +642,20 @@ impl DatagramLane {
         }
     }
 
-    /// Anything but the result.
+    /// Anything but a result of one packet; `true` when the result is here all the same.
     #[cold]
-    fn heard(&mut self, heard: Heard, received: usize, len: usize) -> Result<(), Ended> {
-        let detail = || detail(&self.result[..received]);
+    fn heard(&mut self, heard: Heard, clock: Instant, received: usize, len: usize) -> Result<bool, Ended> {
         match heard {
-            Heard::Refused(RefusalCode::UnknownBinding) => Err(Ended::Unbound),
-            Heard::Refused(code) => Err(Ended::With(CallError::Refused(Refusal { code, detail: detail() }))),
-            Heard::Failed(code) => Err(Ended::With(CallError::Failed(Failure { code, detail: detail() }))),
+            Heard::Part(part) => return self.go_on_large(clock, part, received, len).map(|()| true),
             Heard::Prove(proof) => {
                 // Lost or not sent: the server asks again when the call is sent again.
                 let _ =
                     self.socket.send(&proof).and_then(|_| self.socket.send(&self.call[..HEADER_LEN + len]));
-                Ok(())
             }
-            Heard::Result { .. } | Heard::Progress | Heard::Ignored => Ok(()),
+            Heard::Refused(_) | Heard::Failed(_) => return Err(ended_by(heard, &self.result[..received])),
+            Heard::Result { .. } | Heard::Receipt | Heard::Progress | Heard::Ignored => {}
         }
+        Ok(false)
     }
 
     #[cold]
@@ -568,7 +664,10 @@ impl DatagramLane {
         match due {
             Due::Nothing => {}
             Due::Retransmit => drop(self.socket.send(&self.call[..HEADER_LEN + len])),
-            Due::Probe(probe) => drop(self.socket.send(&probe)),
+            Due::Probe(packet) | Due::Cancel(packet) => drop(self.socket.send(&packet)),
+            Due::Resume | Due::Receipt => {
+                unreachable!("the call and what has come of its result are one packet")
+            }
             Due::GiveUp(lost) => {
                 return Err(Ended::With(given_up(&mut self.exchange, clock, lost)));
             }

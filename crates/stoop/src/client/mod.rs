@@ -323,7 +323,7 @@ impl<'a> Call<'a> {
 impl<'a> Call<'a> {
     /// Whether large arguments can stay where the caller has them, and large results land there.
     pub fn takes_pieces(&self) -> bool {
-        false
+        matches!(self.lane, Lane::Datagram(_))
     }
 
     /// As [`transport`](Self::transport), with arguments that are not all in the call packet.
@@ -331,19 +331,26 @@ impl<'a> Call<'a> {
     /// # Errors
     /// Why there is no result; see [`CallError`].
     pub fn transport_pieces(
-        self,
+        mut self,
         arguments: Result<usize, EncodeError>,
-        pieces: Pieces<'_, '_>,
+        mut pieces: Pieces<'_, '_>,
     ) -> Result<CallResult<'a>, CallError> {
-        assert_eq!(pieces.lent_len(), 0, "only what takes pieces is given them");
-        self.transport(arguments)
+        let len = arguments.map_err(|why| CallError::NotSent(SendError::Arguments(why)))?;
+        match &mut self.lane {
+            Lane::Datagram(lane) => lane.transport_pieces(self.procedure, len, self.timeout_ns, &mut pieces)?,
+            Lane::Stream(lane) => lane.transport(self.procedure, len, self.timeout_ns)?,
+        }
+        Ok(CallResult { lane: self.lane })
     }
 }
 
 impl CallResult<'_> {
     /// What is left of the result, if what a procedure writes in place has landed in the caller's memory.
     pub fn landed(&self) -> Option<Reader<'_>> {
-        None
+        match &self.lane {
+            Lane::Datagram(lane) => lane.landed(),
+            Lane::Stream(_) => None,
+        }
     }
 
     /// The result, in the packet in which it arrived.

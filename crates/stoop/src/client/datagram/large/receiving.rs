@@ -1,0 +1,108 @@
+//! What comes in for a large call: packets taken from the kernel together, and their bytes put where they belong.
+
+use super::{LargeCall, locked};
+use crate::client::datagram::{DatagramLane, Ended, ended_by};
+use crate::error::{CallError, Failure, FailureCode};
+use stoop_exchange::Instant;
+use stoop_exchange::caller::{Heard, Part};
+use stoop_marshal::Pieces;
+use stoop_net::udp::Segments;
+use stoop_wire::HEADER_LEN;
+
+/// Where a payload that lands is taken up again: its first bytes are in the caller's memory, and those after them keep
+/// their alignment.
+const ALIGNED: usize = 16;
+
+impl LargeCall<'_, '_, '_, '_> {
+    /// Takes packets that have arrived together; `true` when the result is here.
+    pub(super) fn take(&mut self, clock: Instant, segments: Segments) -> Result<bool, Ended> {
+        for packet in segments.split(&self.large.datagrams) {
+            let lane = &mut *self.lane;
+            match lane.exchange.handle_packet(clock, packet) {
+                Heard::Part(part) => {
+                    place(lane, self.pieces, &mut self.landing, &part, packet)?;
+                    if part.complete {
+                        return self.has_ended(clock, &part).map(|()| true);
+                    }
+                }
+                Heard::Receipt => lane.exchange.take_receipt(clock, packet, &mut locked(self.path)),
+                Heard::Result { len, .. } => {
+                    let packet = &packet[..HEADER_LEN + len];
+                    lane.result[..packet.len()].copy_from_slice(packet);
+                    lane.result_len = len;
+                    return Ok(true);
+                }
+                Heard::Prove(proof) => {
+                    // What it does not take before, it is sent again.
+                    drop(lane.socket.send(&proof));
+                    if self.len <= stoop_wire::PACKET_DATA {
+                        drop(lane.socket.send(&lane.call[..HEADER_LEN + self.len]));
+                    }
+                }
+                Heard::Progress | Heard::Ignored => {}
+                heard @ (Heard::Refused(_) | Heard::Failed(_)) => return Err(ended_by(heard, packet)),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Puts a part of the result where it belongs.
+    pub(super) fn place(&mut self, part: &Part, packet: &[u8]) -> Result<(), Ended> {
+        place(self.lane, self.pieces, &mut self.landing, part, packet)
+    }
+
+    /// All of the result is here.
+    pub(super) fn has_ended(&mut self, clock: Instant, part: &Part) -> Result<(), Ended> {
+        self.send_receipt(clock);
+        let landing = self.landing.unwrap_or(0);
+        let elsewhere = landing - landing % ALIGNED;
+        self.lane.result_len = part.message_len - elsewhere;
+        self.lane.landed = (landing > 0).then_some(landing - elsewhere);
+        Ok(())
+    }
+}
+
+/// Puts the bytes of a part into the caller's memory as far as they land there, and the others into the result packet.
+fn place(
+    lane: &mut DatagramLane,
+    pieces: &mut Pieces<'_, '_>,
+    landing: &mut Option<usize>,
+    part: &Part,
+    packet: &[u8],
+) -> Result<(), Ended> {
+    let landing = match *landing {
+        Some(landing) => landing,
+        None => *landing.insert(make_room(lane, pieces, part)?),
+    };
+    let payload = &packet[HEADER_LEN..HEADER_LEN + part.len];
+    let end = part.offset + part.len;
+    if part.offset < landing {
+        pieces.scatter(part.offset, payload);
+    }
+    if end > landing {
+        let from = part.offset.max(landing);
+        let at = HEADER_LEN + from - (landing - landing % ALIGNED);
+        lane.result[at..at + end - from].copy_from_slice(&payload[from - part.offset..]);
+    }
+    Ok(())
+}
+
+/// Makes the result packet long enough for what does not land in the caller's memory, and tells how much does.
+#[cold]
+fn make_room(lane: &mut DatagramLane, pieces: &Pieces<'_, '_>, part: &Part) -> Result<usize, Ended> {
+    if part.message_len > lane.longest_result {
+        let detail = format!(
+            "it has {} bytes, and `BindOptions::max_message` allows {}",
+            part.message_len, lane.longest_result
+        );
+        return Err(Ended::With(CallError::Failed(Failure { code: FailureCode::ResultTooLarge, detail })));
+    }
+    // A result that is shorter than what should land is none; whoever reads it will say so.
+    let landing = if part.message_len >= pieces.landing_end() { pieces.landing_end() } else { 0 };
+    let room = HEADER_LEN + part.message_len - (landing - landing % ALIGNED);
+    if lane.result.len() < room {
+        // From the system as zeros that take no memory until something arrives there.
+        lane.result = vec![0; room];
+    }
+    Ok(landing)
+}
