@@ -270,7 +270,7 @@ impl<P: Peer> Server<P> {
             }
             answer => {
                 self.counters.duplicates += 1;
-                self.repeat(now, answer, header, reply)
+                self.repeat(peer, answer, header, reply)
             }
         }
     }
@@ -390,7 +390,7 @@ impl<P: Peer> Server<P> {
                 self.counters.stale += 1;
                 Arrival::Nothing
             }
-            answer => self.repeat(now, answer, header, reply),
+            answer => self.repeat(peer, answer, header, reply),
         }
     }
 
@@ -696,7 +696,7 @@ impl<P: Peer> Server<P> {
     }
 
     /// Answers a packet about a call that is not new.
-    fn repeat(&mut self, now: Instant, answer: Answer, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+    fn repeat(&mut self, peer: P, answer: Answer, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
         let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
         let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
         match answer {
@@ -707,7 +707,7 @@ impl<P: Peer> Server<P> {
                     reply.extend_from_slice(retained);
                     Arrival::Reply
                 }
-                _ => self.resend_large(header, reply),
+                _ => self.resend_large(peer, header, reply),
             },
             Answer::SayGone => {
                 let mut gone = Header::bare(Kind::Failure, header.binding, header.lane, header.number);

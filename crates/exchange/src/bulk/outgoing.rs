@@ -62,6 +62,8 @@ pub struct Outgoing {
     silence: Option<(Instant, Instant)>,
     /// When the time of what is in flight makes some of it lost.
     loss_time: Instant,
+    /// The window has room, but the next packet is not to go before.
+    paced_until: Instant,
 }
 
 impl Outgoing {
@@ -85,6 +87,7 @@ impl Outgoing {
             ask: limit == 0 && message_len > 0,
             silence: None,
             loss_time: Instant::NEVER,
+            paced_until: Instant::NEVER,
         }
     }
 
@@ -113,6 +116,14 @@ impl Outgoing {
             // The next packet finds out whether the path carries more, if all goes well.
             len if start == 0 && self.has_room_to_probe(now, path, len) => fragment,
             len => len,
+        };
+        let len = match path.paced(now, len) {
+            Err(later) if self.extra == 0 => {
+                self.paced_until = later;
+                return None;
+            }
+            Err(_) => fragment.min(len),
+            Ok(len) => len,
         };
         if len == 0 {
             return None;
@@ -208,7 +219,7 @@ impl Outgoing {
         let run = Run { offset, len, fragment, transmission: self.transmission.saturating_add(1) };
         self.transmission = self.transmission.saturating_add(len.div_ceil(fragment));
         self.sent.push(run, now, probe);
-        path.congestion.on_sent(u64::from(len));
+        path.on_sent(len);
         (self.since, self.last_sent) = (now, now);
         run
     }
@@ -311,7 +322,8 @@ impl Outgoing {
             self.acknowledged.insert(0, self.message_len, MOST_RANGES);
         }
         self.lost = Ranges::new();
-        (self.next, self.ask, self.loss_time) = (self.message_len, false, Instant::NEVER);
+        (self.next, self.ask) = (self.message_len, false);
+        (self.loss_time, self.paced_until) = (Instant::NEVER, Instant::NEVER);
     }
 
     /// Waits for news, one after the other, that brought nothing.
@@ -324,8 +336,13 @@ impl Outgoing {
         if self.is_acknowledged() {
             return Instant::NEVER;
         }
+        self.next_wait(path).min(self.loss_time).min(self.paced_until)
+    }
+
+    /// Until when news is waited for.
+    fn next_wait(&self, path: &Path) -> Instant {
         let wait = path.round_trip.wait_after(self.waits);
-        self.since.after_nanos(wait + wait / 1024 * u64::from(self.spread)).min(self.loss_time)
+        self.since.after_nanos(wait.saturating_add(wait / 1024 * u64::from(self.spread)))
     }
 
     /// Does what is due at `now`, if anything is; [`next_run`](Self::next_run) may then have something.
@@ -333,8 +350,14 @@ impl Outgoing {
         if now < self.next_timeout(path) {
             return;
         }
+        if now >= self.paced_until {
+            self.paced_until = Instant::NEVER;
+        }
         if now >= self.loss_time {
             return self.detect_losses(now, path);
+        }
+        if now < self.next_wait(path) {
+            return;
         }
         self.waits = self.waits.saturating_add(1);
         (self.since, self.spread) = (now, path.spread());
@@ -344,6 +367,21 @@ impl Outgoing {
             return;
         }
         self.wait_was_in_vain(path);
+    }
+
+    /// What was sent last has certainly not been taken: a packet or two of it go out again at once, as after a wait in vain,
+    /// but nothing is concluded from it.
+    pub fn ask_again(&mut self, path: &mut Path) {
+        if self.is_acknowledged() {
+            return;
+        }
+        self.ask |= self.next_bytes().is_none() && self.sent.is_empty();
+        self.extra = PACKETS_OF_A_WAIT;
+        for _ in 0..PACKETS_OF_A_WAIT {
+            if let Some((start, end)) = self.sent.give_up_oldest(path) {
+                self.lost.insert(start, end, usize::MAX);
+            }
+        }
     }
 
     /// RFC 9002 §6.2.4: a packet or two are sent again whatever the window is. That they are lost is not said: the window
@@ -370,9 +408,10 @@ fn packets(most_bytes: usize, fragment: u32) -> u32 {
 /// Of which bytes the receipt says whether they have arrived. The receiver has left out what lies behind the ranges, if
 /// they are one less than fit, and what lies before them too, if they are as many as fit.
 fn certain(receipt: &Receipt) -> (u32, u32) {
-    match receipt.ranges() {
-        &[(first, _), .., (_, last)] if receipt.ranges().len() == Receipt::MOST_RANGES => (first, last),
-        &[.., (_, last)] if receipt.ranges().len() == Receipt::MOST_RANGES - 1 => (0, last),
+    let told = receipt.ranges();
+    match told {
+        [first, .., last] if told.len() == Receipt::MOST_RANGES => (first.0, last.1),
+        [.., last] if told.len() == Receipt::MOST_RANGES - 1 => (0, last.1),
         _ => (0, u32::MAX),
     }
 }

@@ -106,11 +106,15 @@ impl Lane {
         }
     }
 
-    /// Does what [`Due::Resume`](super::Due::Resume) asks for.
+    /// Does what [`Due::Resume`](super::Due::Resume) asks for, and [`Heard::Prove`] after its proof has been sent.
     pub fn resume(&mut self, now: Instant, path: &mut Path) {
         let (Some(call), Some(large)) = (&mut self.outstanding, &mut self.large) else { return };
         let Some(sending) = &mut large.sending else { return };
-        sending.on_timeout(now, path);
+        if now >= sending.next_timeout(path) {
+            sending.on_timeout(now, path);
+        } else {
+            sending.ask_again(path);
+        }
         call.next = sending.next_timeout(path).min(call.deadline);
     }
 

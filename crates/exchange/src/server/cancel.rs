@@ -52,7 +52,7 @@ impl<P: Peer> Server<P> {
                     keep_spare(&mut self.spare, refused);
                 }
                 let answer = lane.on_probe(Age::Same);
-                return self.repeat(now, answer, header, reply);
+                return self.repeat(peer, answer, header, reply);
             }
             Answer::Forbid => {
                 self.counters.cancelled += 1;
@@ -64,7 +64,7 @@ impl<P: Peer> Server<P> {
             }
             _ => {}
         }
-        self.repeat(now, answer, header, reply)
+        self.repeat(peer, answer, header, reply)
     }
 
     /// Remembers for good that the call, the newest of its lane, does not run.

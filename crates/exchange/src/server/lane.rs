@@ -268,6 +268,13 @@ impl<P> LaneState<P> {
         }
     }
 
+    /// What is still to be sent of the retained answer goes to where its caller was heard last.
+    pub(super) fn redirect(&mut self, peer: P) {
+        if let Phase::Ended(answered) = &mut self.phase {
+            answered.0.peer = peer;
+        }
+    }
+
     /// When the caller of the newest call stops waiting, if it has been answered.
     pub(super) fn retained_deadline(&self) -> Option<Instant> {
         match &self.phase {

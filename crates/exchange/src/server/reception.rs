@@ -61,7 +61,7 @@ impl<P: Peer> Server<P> {
             Answer::Start | Answer::Park => {}
             answer => {
                 self.counters.duplicates += 1;
-                return self.repeat(now, answer, header, reply);
+                return self.repeat(peer, answer, header, reply);
             }
         }
         if let Some(parked) = lane.parked.as_ref().filter(|parked| !header.number.is_after(parked.number)) {
@@ -101,7 +101,7 @@ impl<P: Peer> Server<P> {
             });
             self.agenda.set_timer(&mut large.timer, now + self.limits.patience, header);
         }
-        self.take_part(now, header, payload, reply)
+        self.take_part(now, peer, header, payload, reply)
     }
 
     /// Puts a part where it belongs.
@@ -109,6 +109,7 @@ impl<P: Peer> Server<P> {
     fn take_part(
         &mut self,
         now: Instant,
+        peer: P,
         header: &Header,
         payload: &[u8],
         reply: &mut Vec<u8>,
@@ -127,7 +128,7 @@ impl<P: Peer> Server<P> {
             Taken::New => {
                 let start = HEADER_LEN + header.offset as usize;
                 reception.message[start..start + payload.len()].copy_from_slice(payload);
-                reception.heard = now;
+                (reception.heard, reception.peer) = (now, peer);
                 if header.offset == 0 {
                     reception.deadline = (now, header.time);
                 }

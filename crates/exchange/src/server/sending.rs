@@ -257,6 +257,7 @@ impl<P: Peer> Server<P> {
         self.begin_sending((header.binding, header.lane));
         let Some(binding) = self.bindings.get_mut(header.binding) else { return Arrival::Nothing };
         let Some(lane) = binding.lanes.get_mut(header.lane) else { return Arrival::Nothing };
+        lane.redirect(peer);
         let Some(large) = &mut lane.large else { return Arrival::Nothing };
         let (Some(Sending { outgoing, taken }), Some(path)) = (&mut large.sending, &mut binding.path) else {
             return Arrival::Nothing;
@@ -289,7 +290,11 @@ impl<P: Peer> Server<P> {
     }
 
     /// A caller asks about a call of which the answer is on its way.
-    pub(super) fn resend_large(&mut self, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+    pub(super) fn resend_large(&mut self, peer: P, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+        let lane = self.bindings.get_mut(header.binding).and_then(|it| it.lanes.get_mut(header.lane));
+        if let Some(lane) = lane {
+            lane.redirect(peer);
+        }
         // The answer has timers of its own. What the caller need not do is to send its call again.
         self.begin_sending((header.binding, header.lane));
         self.enqueue_senders(header.binding);
