@@ -2,8 +2,9 @@
 
 use crate::caller_process::Wish;
 use crate::events::ThreadId;
-use crate::{CallId, Side, Sim, Told};
+use crate::{BEGINNING, CallId, Losses, Side, Sim, Told};
 use core::time::Duration;
+use stoop_exchange::Instant;
 use stoop_wire::Kind;
 
 impl Sim {
@@ -22,6 +23,53 @@ impl Sim {
     /// When the thread has a call already.
     pub fn start_call(&mut self, thread: usize, work: Duration, limit: Duration) -> CallId {
         self.begin_call(ThreadId { caller: 0, thread }, Wish { work, limit, ..Wish::default() })
+    }
+
+    /// Begins a call of so many bytes of arguments and of result on a thread of a caller.
+    ///
+    /// # Panics
+    /// When the thread has a call already.
+    pub fn start_long_call(
+        &mut self,
+        (caller, thread): (usize, usize),
+        (arguments, result): (usize, usize),
+        limit: Duration,
+    ) -> CallId {
+        let wish = Wish { arguments, result, limit, ..Wish::default() };
+        self.begin_call(ThreadId { caller, thread }, wish)
+    }
+
+    /// What a call's caller has been told, if it has ended.
+    pub fn told(&self, id: CallId) -> Option<Told> {
+        self.ledger.told(id)
+    }
+
+    /// Lets the next thing happen; false if nothing is left.
+    ///
+    /// # Panics
+    /// When a promise is broken.
+    pub fn go_on(&mut self) -> bool {
+        self.step().unwrap_or_else(|violation| panic!("{violation}"))
+    }
+
+    /// Time since the world began.
+    pub fn elapsed(&self) -> Duration {
+        self.now.since(Instant::from_nanos(BEGINNING))
+    }
+
+    /// Bytes of frames that the lines have carried: to the server, and back.
+    pub fn carried(&self) -> (u64, u64) {
+        (self.network.there.carried, self.network.back.carried)
+    }
+
+    /// What full queues and too small lines have dropped: on the way to the server, and back.
+    pub fn losses(&self) -> (Losses, Losses) {
+        (self.network.there.losses, self.network.back.losses)
+    }
+
+    /// A caller's thread no longer waits for its call.
+    pub fn cancel(&mut self, thread: usize, id: CallId) {
+        self.cancel_call(ThreadId { caller: 0, thread }, id);
     }
 
     /// Runs until a call has ended.

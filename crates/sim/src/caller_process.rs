@@ -2,6 +2,8 @@
 
 mod binding;
 mod calling;
+mod cancelling;
+mod large;
 
 use crate::errand::Manner;
 use crate::events::{Event, Life, ThreadId};
@@ -9,10 +11,13 @@ use crate::ledger::CallId;
 use crate::network::Socket;
 use crate::{Address, Side, Sim, Told};
 use core::time::Duration;
+use std::cell::RefCell;
 use std::rc::Rc;
 use stoop_exchange::binder::{Binder, Bound};
+use stoop_exchange::bulk::Path;
 use stoop_exchange::caller::Lane;
 use stoop_exchange::{Instant, RoundTrip};
+use stoop_wire::MAX_DATAGRAM;
 
 /// How long a caller tries to bind.
 const BIND_LIMIT: Duration = Duration::from_secs(7);
@@ -33,6 +38,7 @@ pub(crate) struct CallerProcess {
     pub(crate) host: u16,
     pub(crate) threads: Vec<Thread>,
     binding: Option<Rc<Bound>>,
+    bulk: Option<Rc<RefCell<Path>>>,
     generation: Generation,
     binder: Option<Binder>,
     path: RoundTrip,
@@ -45,15 +51,28 @@ pub(crate) struct CallerProcess {
 struct OwnLane {
     generation: Generation,
     bound: Rc<Bound>,
+    /// What all long calls of the binding share.
+    path: Rc<RefCell<Path>>,
     lane: Lane,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Thread {
     socket: Socket,
+    /// When a look is planned at what it owes once its socket is drained.
+    drains_at: Option<Instant>,
+    /// When its lane's timer is planned.
+    timer_at: Option<Instant>,
     pub(crate) calls_left: u32,
     own: Option<OwnLane>,
     call: Option<Call>,
+}
+
+impl Thread {
+    /// None of its calls is under way in parts.
+    fn sends_nothing(&self) -> bool {
+        self.call.as_ref().is_none_or(|call| call.cancelled || call.packet.len() <= MAX_DATAGRAM)
+    }
 }
 
 /// A call that somebody wants made.
@@ -78,6 +97,12 @@ struct Call {
     procedure: u16,
     idempotent: bool,
     packet: Vec<u8>,
+    /// The parts of a long result that are here.
+    result: Vec<u8>,
+    /// Bytes of the arguments that the server has asked for so far.
+    limit: usize,
+    /// The program no longer waits for it.
+    cancelled: bool,
     stage: Stage,
     /// It is idempotent and was sent again although it may have run: a later refusal no longer says that it did not.
     may_have_run: bool,
@@ -132,7 +157,8 @@ impl Sim {
         for thread in &mut process.threads {
             thread.own = None;
             thread.socket = Socket::default();
-            if let Some(call) = thread.call.take() {
+            (thread.drains_at, thread.timer_at) = (None, None);
+            if let Some(call) = thread.call.take().filter(|call| !call.cancelled) {
                 self.ledger.ends(call.id, Told::Crashed, self.now);
                 self.report.count_end(Told::Crashed);
             }
@@ -176,7 +202,14 @@ impl Sim {
         let idempotent = random.chance(scenario.idempotent);
         let arguments = if random.chance(scenario.long) { 1440 } else { random.size(scenario.arguments) };
         let result = random.size(scenario.results);
-        self.begin_call(at, Wish { work, manner, limit, idempotent, arguments, result });
+        let cancelled = random.chance(scenario.cancels).then(|| random.between((Duration::ZERO, limit)));
+        let id = self.begin_call(at, Wish { work, manner, limit, idempotent, arguments, result });
+        if let Some(after) = cancelled {
+            let life = self.callers[at.caller].life;
+            // Most of them early, where there is more to go wrong.
+            let after = after / self.random.pick(&[1, 10, 100, 1000]);
+            self.events.plan(self.now + after, Event::CallCancelled(at, life, id));
+        }
     }
 
     /// A packet reaches a caller's machine, and waits in its thread's socket if that is slow.
@@ -211,13 +244,25 @@ impl Sim {
         let thread = &mut process.threads[at.thread];
         let call = thread.call.take().expect("a call that ends has begun");
         let told = if told == Told::DidNotRun && call.may_have_run { Told::Unknown } else { told };
-        self.ledger.ends(call.id, told, now);
+        if self.traced {
+            println!("{:>16} ns  {:?} of {at:?} ends: {told:?}", now.as_nanos(), call.id);
+        }
+        if call.cancelled {
+            self.ledger.settled(call.id, told, now);
+        } else {
+            self.ledger.ends(call.id, told, now);
+        }
         self.report.count_end(told);
         if let Some(mut own) = thread.own.take() {
             own.lane.abandon(now);
+            own.lane.settle(&mut own.path.borrow_mut());
+            let in_flight = own.path.borrow().in_flight();
             match told == Told::Unknown && self.scenario.retires_lanes {
                 true => process.retired.push((now + RETIREMENT, own)),
                 false => thread.own = Some(own),
+            }
+            if in_flight > 0 && process.threads.iter().all(Thread::sends_nothing) {
+                self.ledger.complain(format!("{in_flight} bytes are in flight when no call is being sent"));
             }
         }
         let life = process.life;

@@ -1,6 +1,6 @@
 //! What is going to happen, earliest first; at one moment, in the order in which it was planned.
 
-use crate::Address;
+use crate::{Address, CallId};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
@@ -50,11 +50,17 @@ pub(crate) enum Event {
     /// A call's deadline passes while its thread waits for a binding.
     WaitEnds(ThreadId, Life),
     LaneTimer(ThreadId, Life),
+    /// A thread has taken all that had arrived.
+    ThreadDrained(ThreadId, Life),
+    /// A program no longer waits for its call.
+    CallCancelled(ThreadId, Life, CallId),
     BinderTimer {
         caller: usize,
         life: Life,
     },
     ServerTimer(Life),
+    /// The server has taken all that had arrived.
+    ServerDrained(Life),
     /// The procedure of this job returns.
     JobReturns {
         life: Life,

@@ -5,7 +5,7 @@
 use crate::Told;
 use std::collections::{BTreeMap, BTreeSet};
 use stoop_exchange::Instant;
-use stoop_wire::Header;
+use stoop_wire::{BindingId, CallNumber, LaneId};
 
 /// Names a call of a program, however often and under however many bindings it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,10 +17,14 @@ struct Record {
     idempotent: bool,
     executions: u32,
     told: Option<Told>,
+    cancelled: bool,
 }
 
 /// A lane as the server sees it: start of the server, binding, lane.
 type ServerLane = (u32, u64, u16);
+
+/// A call as its packets name it.
+pub(crate) type Identity = (BindingId, LaneId, CallNumber);
 
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
@@ -41,7 +45,7 @@ impl Ledger {
 
     /// A program makes a call.
     pub(crate) fn begin(&mut self, deadline: Instant, idempotent: bool) -> CallId {
-        self.records.push(Record { deadline, idempotent, executions: 0, told: None });
+        self.records.push(Record { deadline, idempotent, executions: 0, told: None, cancelled: false });
         CallId(self.records.len() as u64 - 1)
     }
 
@@ -49,10 +53,9 @@ impl Ledger {
         self.records.get_mut(id.0 as usize)
     }
 
-    /// The procedure of a call begins to run, in start `life` of the server, for the packet with this header.
-    pub(crate) fn executes(&mut self, id: CallId, life: u32, header: &Header) {
-        let lane = (life, header.binding.0, header.lane.0);
-        let number = header.number.0;
+    /// The procedure of a call begins to run, in start `life` of the server, for packets that name it so.
+    pub(crate) fn executes(&mut self, id: CallId, life: u32, (binding, lane, number): Identity) {
+        let (lane, number) = ((life, binding.0, lane.0), number.0);
         if let Some((earlier, other)) = self.running.insert(lane, (number, id)) {
             self.complain(format!(
                 "{id:?} (number {number}) runs beside {other:?} (number {earlier}) of its lane"
@@ -76,8 +79,8 @@ impl Ledger {
     }
 
     /// The procedure returns.
-    pub(crate) fn returns(&mut self, life: u32, header: &Header) {
-        self.running.remove(&(life, header.binding.0, header.lane.0));
+    pub(crate) fn returns(&mut self, life: u32, (binding, lane, _): Identity) {
+        self.running.remove(&(life, binding.0, lane.0));
     }
 
     /// The server's process ends, and what it ran with it.
@@ -90,6 +93,22 @@ impl Ledger {
         if id != says && !self.damage {
             self.complain(format!("{id:?} is given the result of {says:?}"));
         }
+    }
+
+    /// A program no longer waits for its call.
+    pub(crate) fn cancelled(&mut self, id: CallId, now: Instant) {
+        self.ends(id, Told::Cancelled, now);
+        if let Some(record) = self.record(id) {
+            record.cancelled = true;
+        }
+    }
+
+    /// What its caller's process hears of a cancelled call when its lane is free again: the same promises.
+    pub(crate) fn settled(&mut self, id: CallId, told: Told, now: Instant) {
+        if let Some(record) = self.record(id) {
+            record.told = None;
+        }
+        self.ends(id, told, now);
     }
 
     /// A byte of a message is not what was sent.
@@ -110,7 +129,7 @@ impl Ledger {
         let wrong = match told {
             Told::Result | Told::Failed => executions == 0 || executions > 1 && !idempotent,
             Told::DidNotRun => executions > 0,
-            Told::Unknown | Told::Crashed => false,
+            Told::Unknown | Told::Crashed | Told::Cancelled => false,
         };
         if wrong && !self.damage {
             self.complain(format!("{id:?} ends with {told:?} after {executions} executions"));
@@ -130,6 +149,12 @@ impl Ledger {
 
     pub(crate) fn calls(&self) -> u64 {
         self.records.len() as u64
+    }
+
+    /// Calls that ended otherwise than by a result or by a cancel.
+    pub(crate) fn failures(&self) -> usize {
+        let fails = |record: &&Record| !record.cancelled && record.told != Some(Told::Result);
+        self.records.iter().filter(fails).count()
     }
 
     /// Calls whose callers still wait.

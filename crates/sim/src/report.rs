@@ -15,6 +15,8 @@ macro_rules! report {
             pub lanes_opened: usize,
             /// The most bytes that a server held.
             pub most_held: usize,
+            /// The most bytes of calls that had not arrived, waited or ran.
+            pub most_incomplete: usize,
         }
 
         impl Report {
@@ -23,6 +25,7 @@ macro_rules! report {
                 $(self.$field += other.$field;)*
                 self.lanes_opened = self.lanes_opened.max(other.lanes_opened);
                 self.most_held = self.most_held.max(other.most_held);
+                self.most_incomplete = self.most_incomplete.max(other.most_incomplete);
             }
 
             /// What never happened.
@@ -36,7 +39,8 @@ macro_rules! report {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 $(writeln!(f, "{:>12}  {}", self.$field, $text)?;)*
                 writeln!(f, "{:>12}  lanes of one binding, at most", self.lanes_opened)?;
-                writeln!(f, "{:>12}  bytes held by a server, at most", self.most_held)
+                writeln!(f, "{:>12}  bytes held by a server, at most", self.most_held)?;
+                writeln!(f, "{:>12}  bytes of long calls at a server, at most", self.most_incomplete)
             }
         }
     };
@@ -113,6 +117,38 @@ report! {
     deadlines: "calls ended by their deadline",
     /// Servers that fell silent.
     silent: "calls ended by the server's silence",
+    /// Results of more than one packet.
+    large_results: "results of many packets",
+    /// Parts of results sent, again or for the first time.
+    result_parts: "parts of results sent",
+    /// Receipts that the server sent when its socket was drained.
+    server_receipts: "receipts sent when a server's socket was drained",
+    /// Cancelled calls that waited for a worker.
+    cancelled_queued: "calls cancelled in the queue",
+    /// Cancelled calls whose procedures ran.
+    cancelled_running: "calls cancelled while their procedure ran",
+    /// Calls of more than one packet.
+    large_calls: "calls of many packets",
+    /// Calls longer than the server takes.
+    too_long: "calls that were too long to be sent",
+    /// Parts of calls sent, again or for the first time.
+    fragments: "parts of calls sent",
+    /// Receipts that callers took.
+    receipts: "receipts for parts of calls",
+    /// Parts of results that callers took.
+    parts: "parts of results",
+    /// Receipts that callers sent.
+    receipts_sent: "receipts for parts of results",
+    /// Parts sent again because nothing was heard.
+    resumed: "calls of many packets resumed after silence",
+    /// Calls that their programs did not want to wait for.
+    cancelled: "calls cancelled under way",
+    /// The same, before they were sent.
+    cancelled_unsent: "calls cancelled before they were sent",
+    /// The same, when they had ended.
+    cancelled_late: "calls cancelled after they had ended",
+    /// Cancels sent again.
+    cancels_repeated: "cancels sent again",
     /// Packets that a socket had no room for.
     overflows: "packets that a full socket dropped",
     /// Ports found closed.
@@ -127,6 +163,7 @@ impl Report {
             Told::Failed => self.failed += 1,
             Told::Unknown => self.unknown += 1,
             Told::Crashed => self.crashed += 1,
+            Told::Cancelled => {}
         }
     }
 

@@ -44,6 +44,14 @@ pub struct Scenario {
     pub arguments: (usize, usize),
     /// Bytes of the results.
     pub results: (usize, usize),
+    /// Bytes of the longest result that callers take.
+    pub longest_result: usize,
+    /// Calls that their program cancels.
+    pub cancels: u32,
+    /// Procedures that return at once when nobody waits any more.
+    pub heeds_cancels: u32,
+    /// A thread that hears that others may send more sees to it that they do.
+    pub shares_window: bool,
     /// Calls of procedures declared idempotent.
     pub idempotent: u32,
     /// Procedures of the interface; more than 128 are bound page by page.
@@ -105,6 +113,10 @@ impl Scenario {
             long: 0,
             arguments: (0, 0),
             results: (0, 0),
+            longest_result: 1 << 24,
+            cancels: 0,
+            heeds_cancels: 0,
+            shares_window: true,
             idempotent: 0,
             procedures: 2,
             retires_lanes: true,
@@ -172,6 +184,7 @@ impl Scenario {
                     millis(5_000),
                     millis(600_000),
                 ]),
+                ..Limits::default()
             },
             kind: false,
             ..Self::calm()
@@ -198,13 +211,18 @@ impl Scenario {
         self.callers = self.callers.min(2);
         if self.kind {
             self.queue = self.callers * self.threads;
+            self.moves = self.moves.map(|_| (millis(2_000), millis(5_000)));
         }
         self.deadline = match self.kind {
-            true => (millis(20_000), millis(60_000)),
+            true => (millis(600_000), millis(900_000)),
             false => random.pick(&[self.deadline, (millis(500), millis(20_000))]),
         };
-        self.arguments = (0, random.pick(&[0, 1440]));
-        self.results = (0, random.pick(&[0, 1440]));
+        let longest = [0, 1440, 4_000, 60_000, 400_000];
+        self.arguments = (0, random.pick(&longest));
+        self.results = (0, random.pick(&longest));
+        self.cancels = random.pick(&[0, 0, 200, 600]);
+        self.heeds_cancels = random.pick(&[0, 500, 1000]);
+        self.shares_window = random.chance(700);
         self.faults.corruption = random.pick(&[0, 0, 10, 100]);
         self.faults.checksums = self.kind || random.chance(700);
         if !self.kind && random.chance(150) {
@@ -220,6 +238,21 @@ impl Scenario {
         let buffers = [16 * 1024, 64 * 1024, 212_992, 4 << 20];
         self.server_buffer = random.pick(&buffers);
         self.caller_buffer = random.pick(&buffers);
+        self.limits_from(random);
+    }
+
+    /// What bounds the server's memory for long messages, at times hardly enough for one.
+    fn limits_from(&mut self, random: &mut Random) {
+        self.longest_result = if self.kind { 1 << 20 } else { random.pick(&[1440, 50_000, 1 << 20]) };
+        self.limits.max_message = if self.kind { 1 << 20 } else { random.pick(&[1440, 50_000, 1 << 20]) };
+        self.limits.window = (self.server_buffer / 2) as u32;
+        self.limits.patience = random.pick(&[millis(200), millis(2_000), millis(10_000)]);
+        if !self.kind {
+            self.limits.incomplete = random.pick(&[10_000, 100_000, 2 << 20, 256 << 20]);
+            self.limits.retained = random.pick(&[0, 100_000, 2 << 20, 256 << 20]);
+        } else {
+            self.limits.patience = millis(10_000);
+        }
     }
 
     /// A line of some rate and queue, whose largest datagram changes.
@@ -243,6 +276,11 @@ impl Scenario {
         line
     }
 
+    /// Bytes of a result that may be under way to one thread, as its socket has room for them.
+    pub(crate) fn caller_window(&self) -> u32 {
+        (self.caller_buffer / 2) as u32
+    }
+
     /// Takes away whatever could keep a call from its result, but not what makes it hard to get.
     fn be_kind(&mut self) {
         self.faults.loss = self.faults.loss.min(100);
@@ -260,6 +298,7 @@ impl Scenario {
             lanes: 1024,
             packets: 1000,
             silence: self.limits.silence.max(millis(5_000)),
+            ..Limits::default()
         };
         self.silence_limit = millis(2_000);
         self.kind = true;

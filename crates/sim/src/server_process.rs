@@ -1,5 +1,7 @@
 //! The server's process in the simulation: what the runtime does around [`stoop_exchange::server::Server`].
 
+mod large;
+
 use crate::errand::{Errand, Manner};
 use crate::events::{Event, Life};
 use crate::network::Socket;
@@ -9,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use stoop_exchange::server::{Arrival, Assignment, Next, Server};
 use stoop_exchange::{Instant, Interface, Interfaces, Procedure};
 use stoop_wire::bind::HostFacts;
-use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, PACKET_DATA, RefusalCode};
+use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, MAX_DATAGRAM, RefusalCode};
 
 /// How long a server that has shut down still answers late packets.
 const LINGER: Duration = Duration::from_millis(50);
@@ -21,10 +23,9 @@ pub(crate) fn interface(procedures: u16) -> Interface {
 }
 
 #[derive(Debug)]
-struct Job {
-    assignment: Assignment<Address>,
-    header: Header,
-    errand: Errand,
+pub(crate) struct Job {
+    pub(crate) assignment: Assignment<Address>,
+    pub(crate) errand: Errand,
 }
 
 #[derive(Debug, Default)]
@@ -32,12 +33,14 @@ pub(crate) struct ServerProcess {
     pub(crate) life: Life,
     pub(crate) server: Option<Server<Address>>,
     shutting_down: bool,
-    running: BTreeMap<u64, Job>,
-    queue: VecDeque<Job>,
+    pub(crate) running: BTreeMap<u64, Job>,
+    pub(crate) queue: VecDeque<Job>,
     jobs: u64,
     /// The most bindings that there were at once since it started.
     peak_bindings: usize,
-    socket: Socket,
+    pub(crate) socket: Socket,
+    /// When a look is planned at what it owes once its socket is drained.
+    pub(crate) drains_at: Option<Instant>,
 }
 
 impl Sim {
@@ -128,9 +131,15 @@ impl Sim {
                 self.check_reply(&reply, packet);
                 self.send_to_caller(from, reply.clone());
             }
-            Arrival::Nothing => {}
+            Arrival::Cancelled(binding, lane, number) => {
+                self.send_to_caller(from, reply.clone());
+                self.nobody_waits((binding, lane, number));
+            }
+            Arrival::Transmit | Arrival::Nothing => {}
         }
         self.reply = reply;
+        self.server_transmits();
+        self.server_may_be_drained();
         self.plan_server_timer();
     }
 
@@ -164,18 +173,18 @@ impl Sim {
     }
 
     /// Gives a call to whoever is free, as the runtime's receive role does.
-    fn dispatch(&mut self, assignment: Assignment<Address>, packet: &[u8]) {
-        let (header, arguments) = Header::parse(packet).expect("the server parsed it");
+    fn dispatch(&mut self, mut assignment: Assignment<Address>, packet: &[u8]) {
+        let (arguments, _) = assignment.arguments_and_result(packet);
         let errand = Errand::read(arguments);
         if let Some(position) = errand.and_then(|errand| errand.wrong_argument(arguments)) {
             self.ledger.wrong_byte(position, arguments.len(), "arguments");
         }
-        let mut job = Job { assignment, header, errand: errand.unwrap_or(Errand::NONE) };
+        let mut job = Job { assignment, errand: errand.unwrap_or(Errand::NONE) };
         if job.errand.manner == Manner::BadArguments {
             return self.refuse(job, RefusalCode::BadArguments);
         }
         if job.errand.work.is_zero() {
-            self.ledger.executes(job.errand.id, self.server.life, &job.header);
+            self.ledger.executes(job.errand.id, self.server.life, job.assignment.identity());
             return self.job_returns(job);
         }
         if self.server.running.len() < self.scenario.workers {
@@ -194,7 +203,7 @@ impl Sim {
     }
 
     fn work_begins(&mut self, job: Job) {
-        self.ledger.executes(job.errand.id, self.server.life, &job.header);
+        self.ledger.executes(job.errand.id, self.server.life, job.assignment.identity());
         self.server.jobs += 1;
         let number = self.server.jobs;
         let returns = Event::JobReturns { life: self.server.life, job: number };
@@ -202,7 +211,7 @@ impl Sim {
         self.server.running.insert(number, job);
     }
 
-    fn refuse(&mut self, mut job: Job, code: RefusalCode) {
+    pub(crate) fn refuse(&mut self, mut job: Job, code: RefusalCode) {
         let detail = if code == RefusalCode::BadArguments { "argument 1: not an errand" } else { "" };
         let refusal = job.assignment.refuse(code, detail).to_vec();
         self.send_to_caller(job.assignment.peer, refusal);
@@ -226,10 +235,10 @@ impl Sim {
     }
 
     fn job_returns(&mut self, mut job: Job) {
-        self.ledger.returns(self.server.life, &job.header);
+        self.ledger.returns(self.server.life, job.assignment.identity());
         let packet = if job.errand.manner == Manner::Panics {
             job.assignment.fail(FailureCode::Panicked, "the errand panicked")
-        } else if job.errand.result_len > PACKET_DATA {
+        } else if job.errand.result_len > job.assignment.result_max {
             job.assignment.fail(FailureCode::ResultTooLarge, "")
         } else {
             let len = job.errand.result_len;
@@ -238,9 +247,15 @@ impl Sim {
             job.errand.write_result(&mut packet[HEADER_LEN..HEADER_LEN + len]);
             job.assignment.complete(self.now, len)
         };
-        let packet = packet.to_vec();
-        self.send_to_caller(job.assignment.peer, packet);
+        if packet.len() <= MAX_DATAGRAM {
+            let packet = packet.to_vec();
+            self.send_to_caller(job.assignment.peer, packet);
+        } else {
+            self.report.large_results += 1;
+        }
         self.finish(job);
+        self.server_transmits();
+        self.plan_server_timer();
     }
 
     fn finish(&mut self, job: Job) {
@@ -264,11 +279,12 @@ impl Sim {
             if server.next_timeout() <= now {
                 self.ledger.complain("the server's timer does not advance".into());
             }
+            self.server_transmits();
             self.plan_server_timer();
         }
     }
 
-    fn plan_server_timer(&mut self) {
+    pub(crate) fn plan_server_timer(&mut self) {
         let server = self.server.server.as_ref().map_or(Instant::NEVER, Server::next_timeout);
         if self.server_timer_at.is_none_or(|(life, at)| (life, at) != (self.server.life, server)) {
             self.server_timer_at = Some((self.server.life, server));
@@ -276,7 +292,7 @@ impl Sim {
         }
     }
 
-    fn send_to_caller(&mut self, to: Address, packet: Vec<u8>) {
+    pub(crate) fn send_to_caller(&mut self, to: Address, packet: Vec<u8>) {
         for (at, packet) in self.network.send(self.now, Side::Server, packet, &mut self.random) {
             self.events.plan(at, Event::ToCaller { to, packet });
         }
@@ -290,7 +306,19 @@ impl Sim {
         let (answer, waiting) = (1472 + 160, 1472 + 64);
         let a_lane = 8 + 64 + answer + waiting;
         let places = (4 * self.server.peak_bindings.next_power_of_two()).max(16);
-        let bound = 64 * answer + places * 16 + server.bindings() * (128 + lanes * a_lane);
+        let limits = &self.scenario.limits;
+        // What is kept of messages that have ended, for the next ones.
+        let spare = (8 * 2 * (limits.max_message as usize + HEADER_LEN)).min(64 << 20);
+        let long = limits.incomplete + limits.retained + spare;
+        let bound = 64 * answer + places * 16 + server.bindings() * (160 + lanes * a_lane) + long;
+        let (incomplete, retained) = (server.incomplete_bytes(), server.retained_bytes());
+        if incomplete > limits.incomplete || retained > limits.retained {
+            self.ledger.complain(format!(
+                "{incomplete} bytes of calls where {} are the most, or {retained} of results where {} are",
+                limits.incomplete, limits.retained
+            ));
+        }
+        self.report.most_incomplete = self.report.most_incomplete.max(incomplete);
         let held = server.bytes_held();
         if held > bound || server.bindings() > self.scenario.limits.bindings {
             let bindings = server.bindings();

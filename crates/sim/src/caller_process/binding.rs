@@ -4,10 +4,15 @@ use super::{BIND_LIMIT, BINDER_PORT, Call, Sent, Stage};
 use crate::events::{Event, ThreadId};
 use crate::server_process::interface;
 use crate::{Address, Sabotage, Sim, Told};
+use std::cell::RefCell;
 use std::rc::Rc;
 use stoop_exchange::binder::{BindStep, Binder};
+use stoop_exchange::bulk::Path;
 use stoop_wire::bind::HostFacts;
-use stoop_wire::{Header, Kind, LaneId};
+use stoop_wire::{HEADER_LEN, Header, Kind, LaneId};
+
+/// The longest datagram of UDP over IPv4.
+const LARGEST_DATAGRAM: usize = 65_507;
 
 impl Sim {
     pub(super) fn wait_for_binding(&mut self, at: ThreadId) {
@@ -23,7 +28,9 @@ impl Sim {
             let interface = interface(self.scenario.procedures);
             let nonce = self.random.nonce();
             let until = self.now + BIND_LIMIT;
-            process.binder = Some(Binder::new(self.now, until, interface, HostFacts::default(), nonce));
+            let (longest, window) = (self.scenario.longest_result, self.scenario.caller_window());
+            let binder = Binder::new(self.now, until, interface, HostFacts::default(), nonce);
+            process.binder = Some(binder.accepting(longest as u32, window));
             self.drive_binder(caller);
         }
     }
@@ -59,6 +66,10 @@ impl Sim {
                 let path = binder.path();
                 let process = &mut self.callers[caller];
                 process.path = path;
+                let largest = self.scenario.faults.there.largest.iter().max().copied().unwrap_or(usize::MAX);
+                let largest = largest.min(LARGEST_DATAGRAM) - HEADER_LEN;
+                let bulk = Path::new(largest as u32, path, self.random.bits());
+                process.bulk = Some(Rc::new(RefCell::new(bulk)));
                 process.binder = None;
                 process.binding = Some(Rc::new(bound));
                 process.generation += 1;
@@ -135,13 +146,18 @@ impl Sim {
     pub(super) fn on_unknown_binding(&mut self, at: ThreadId) {
         let process = &mut self.callers[at.caller];
         let thread = &mut process.threads[at.thread];
-        let (Some(own), Some(call)) = (thread.own.take(), &mut thread.call) else { return };
+        let (Some(mut own), Some(call)) = (thread.own.take(), &mut thread.call) else { return };
         let Stage::Calling { first_sent } = call.stage else { return };
+        own.lane.settle(&mut own.path.borrow_mut());
         let acknowledged = own.lane.last_was_acknowledged();
         call.stage = Stage::Waiting { sent: Some(Sent { on: own.bound, first: first_sent, acknowledged }) };
+        let cancelled = call.cancelled;
         self.report.unknown_bindings += 1;
         if process.generation == own.generation {
             process.binding = None;
+        }
+        if cancelled {
+            return self.end_call(at, Told::Unknown);
         }
         if process.binding.is_some() {
             self.binding_is_there(at);

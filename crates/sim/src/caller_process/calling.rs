@@ -1,13 +1,13 @@
 //! How a thread of a caller's process makes a call on its lane.
 
 use super::{BINDER_PORT, Call, CallerProcess, OwnLane, Stage, Wish};
-use crate::errand::{ERRAND_LEN, Errand, RESULT_LEN, read_result};
+use crate::errand::{ERRAND_LEN, Errand, RESULT_LEN};
 use crate::events::{Event, ThreadId};
 use crate::ledger::CallId;
 use crate::{Address, Sim, Told};
 use std::rc::Rc;
 use stoop_exchange::caller::{Due, Heard, Lane};
-use stoop_wire::{HEADER_LEN, Header, LaneId, RefusalCode};
+use stoop_wire::{HEADER_LEN, LaneId, PACKET_DATA, RefusalCode};
 
 impl Sim {
     pub(crate) fn begin_call(&mut self, at: ThreadId, wish: Wish) -> CallId {
@@ -20,7 +20,18 @@ impl Sim {
         let procedure = self.random.below(u64::from(self.scenario.procedures)) as u16;
         let stage = Stage::Waiting { sent: None };
         let idempotent = wish.idempotent;
-        let call = Call { id, deadline, procedure, idempotent, packet, stage, may_have_run: false };
+        let call = Call {
+            id,
+            deadline,
+            procedure,
+            idempotent,
+            packet,
+            result: Vec::new(),
+            limit: 0,
+            cancelled: false,
+            stage,
+            may_have_run: false,
+        };
         let process = &mut self.callers[at.caller];
         process.threads[at.thread].call = Some(call);
         if process.binding.is_some() {
@@ -50,7 +61,8 @@ impl Sim {
                 self.report.lanes_opened = self.report.lanes_opened.max(usize::from(number) + 1);
                 let mut lane = Lane::new(bound.binding, LaneId(number), process.path, self.random.bits());
                 lane.set_silence_limit(self.scenario.silence_limit);
-                OwnLane { generation, bound: Rc::clone(bound), lane }
+                let path = Rc::clone(process.bulk.as_ref().expect("a binding has a path"));
+                OwnLane { generation, bound: Rc::clone(bound), path, lane }
             }
         };
         process.threads[at.thread].own = Some(own);
@@ -64,23 +76,38 @@ impl Sim {
         let (Some(OwnLane { lane, .. }), Some(call)) = (&mut thread.own, &mut thread.call) else { return };
         let bound = process.binding.as_ref().expect("it is sent on a binding");
         let procedure = bound.procedures[usize::from(call.procedure)];
-        lane.start(now, call.deadline, procedure, &mut call.packet);
         call.stage = Stage::Calling { first_sent: now };
+        let len = call.packet.len() - HEADER_LEN;
+        if len > bound.max_message as usize {
+            self.report.too_long += 1;
+            return self.end_call(at, Told::DidNotRun);
+        }
+        if len > PACKET_DATA {
+            self.report.large_calls += 1;
+            call.limit = bound.window as usize;
+            lane.start_large(now, call.deadline, procedure, len as u32, bound.window);
+            return self.pump(at);
+        }
+        lane.start(now, call.deadline, procedure, &mut call.packet);
         let packet = call.packet.clone();
         self.send_from(at, &packet);
         self.plan_lane_timer(at);
     }
 
-    fn send_from(&mut self, at: ThreadId, packet: &[u8]) {
+    pub(super) fn send_from(&mut self, at: ThreadId, packet: &[u8]) {
         let port = BINDER_PORT + 1 + at.thread as u16;
         let host = self.callers[at.caller].host;
         self.send_to_server(Address { host, port }, packet);
     }
 
-    fn plan_lane_timer(&mut self, at: ThreadId) {
-        let process = &self.callers[at.caller];
-        if let Some(own) = &process.threads[at.thread].own {
-            self.events.plan(own.lane.next_timeout(), Event::LaneTimer(at, process.life));
+    pub(super) fn plan_lane_timer(&mut self, at: ThreadId) {
+        let process = &mut self.callers[at.caller];
+        let thread = &mut process.threads[at.thread];
+        let Some(own) = &thread.own else { return };
+        let timeout = own.lane.next_timeout();
+        if thread.timer_at != Some(timeout) {
+            thread.timer_at = Some(timeout);
+            self.events.plan(timeout, Event::LaneTimer(at, process.life));
         }
     }
 
@@ -91,16 +118,9 @@ impl Sim {
         let Some(OwnLane { lane, .. }) = &mut thread.own else { return };
         let before = lane.next_timeout();
         match lane.handle_packet(now, packet) {
-            Heard::Result { .. } => {
-                let call = thread.call.as_ref().expect("a result ends a call");
-                let (_, result) = Header::parse(packet).expect("the lane parsed it");
-                let (says, wrong) = read_result(result);
-                self.ledger.result(call.id, says);
-                if let Some(position) = wrong {
-                    self.ledger.wrong_byte(position, result.len(), "a result");
-                }
-                self.end_call(at, Told::Result);
-            }
+            Heard::Result { len, .. } => self.takes_result(at, &packet[HEADER_LEN..HEADER_LEN + len]),
+            Heard::Part(part) => self.takes_part(at, part, packet),
+            Heard::Receipt => self.takes_receipt(at, packet),
             Heard::Refused(RefusalCode::UnknownBinding) => self.on_unknown_binding(at),
             Heard::Refused(code) => {
                 self.report.count_refusal(code);
@@ -114,11 +134,11 @@ impl Sim {
                 self.report.proofs += 1;
                 let call = thread.call.as_ref().expect("only a call is challenged").packet.clone();
                 self.send_from(at, &proof);
-                self.send_from(at, &call);
-                self.plan_lane_timer(at);
+                self.sends_again(at, &call);
             }
             Heard::Progress => {
                 self.report.acknowledged += 1;
+                self.tell_server(at, false);
                 self.plan_lane_timer(at);
             }
             Heard::Ignored => {
@@ -136,8 +156,21 @@ impl Sim {
         if lane.next_timeout() > now {
             return;
         }
+        thread.timer_at = None;
         match lane.handle_timeout(now, &mut call.packet) {
-            Due::Nothing => self.ledger.complain("a lane's timer is due, and nothing is due".into()),
+            Due::Nothing if lane.next_timeout() <= now => {
+                self.ledger.complain("a lane's timer is due, and nothing is due".into());
+            }
+            Due::Nothing => self.plan_lane_timer(at),
+            Due::Resume => {
+                self.report.resumed += 1;
+                self.resumes(at);
+            }
+            Due::Receipt => self.repeats_receipt(at),
+            Due::Cancel(cancel) => {
+                self.report.cancels_repeated += 1;
+                self.lane_goes_on(at, &cancel);
+            }
             Due::Retransmit => {
                 self.report.retransmissions += 1;
                 let packet = call.packet.clone();
@@ -154,7 +187,28 @@ impl Sim {
         }
     }
 
-    fn lane_goes_on(&mut self, at: ThreadId, packet: &[u8]) {
+    /// The server knows where the caller is, and wants the call, or parts of it, once more.
+    fn sends_again(&mut self, at: ThreadId, call: &[u8]) {
+        if call.len() > HEADER_LEN + PACKET_DATA {
+            return self.resumes(at);
+        }
+        self.send_from(at, call);
+        self.plan_lane_timer(at);
+    }
+
+    /// Parts of a long call are sent again.
+    fn resumes(&mut self, at: ThreadId) {
+        let now = self.now;
+        let Some(own) = &mut self.callers[at.caller].threads[at.thread].own else { return };
+        own.lane.resume(now, &mut own.path.borrow_mut());
+        self.pump(at);
+        let own = &self.callers[at.caller].threads[at.thread].own;
+        if own.as_ref().is_some_and(|own| own.lane.next_timeout() <= now) {
+            self.ledger.complain("a lane's timer does not advance after parts were sent again".into());
+        }
+    }
+
+    pub(super) fn lane_goes_on(&mut self, at: ThreadId, packet: &[u8]) {
         self.send_from(at, packet);
         let own = &self.callers[at.caller].threads[at.thread].own;
         if own.as_ref().is_some_and(|own| own.lane.next_timeout() <= self.now) {

@@ -38,4 +38,9 @@ impl Socket {
         self.charged += charge;
         Some(taken)
     }
+
+    /// Whether something will still be taken after `now`.
+    pub(crate) fn has_more(&self, now: Instant) -> bool {
+        self.waiting.back().is_some_and(|(taken, _)| *taken > now)
+    }
 }

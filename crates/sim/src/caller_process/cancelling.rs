@@ -1,0 +1,40 @@
+//! How a program stops waiting for a call, and what becomes of the lane until the server has heard of it.
+
+use super::{Stage, Thread};
+use crate::events::ThreadId;
+use crate::ledger::CallId;
+use crate::{Sim, Told};
+
+impl Sim {
+    /// The program no longer waits for a call, if it still did.
+    pub(crate) fn cancel_call(&mut self, at: ThreadId, id: CallId) {
+        let now = self.now;
+        let Thread { own, call, .. } = &mut self.callers[at.caller].threads[at.thread];
+        let Some(call) = call.as_mut().filter(|call| call.id == id && !call.cancelled) else {
+            self.report.cancelled_late += 1;
+            return;
+        };
+        match &call.stage {
+            Stage::Waiting { sent } => {
+                let told = if sent.is_none() { Told::DidNotRun } else { Told::Unknown };
+                self.report.cancelled_unsent += 1;
+                call.cancelled = true;
+                self.ledger.cancelled(id, now);
+                self.end_call(at, told);
+            }
+            Stage::Calling { .. } => {
+                let own = own.as_mut().expect("a call is made on a lane");
+                let Some(packet) = own.lane.cancel(now) else {
+                    return self.ledger.complain(format!("{id:?} goes on, and its lane has no call"));
+                };
+                own.lane.settle(&mut own.path.borrow_mut());
+                call.cancelled = true;
+                self.ledger.cancelled(id, now);
+                self.report.cancelled += 1;
+                self.send_from(at, &packet);
+                self.plan_lane_timer(at);
+                self.pump_others(at);
+            }
+        }
+    }
+}
