@@ -9,6 +9,7 @@ mod congestion;
 mod fragment_size;
 mod incoming;
 mod outgoing;
+mod pacing;
 mod path;
 mod ranges;
 mod round_trip;

@@ -2,6 +2,7 @@
 
 use super::congestion::Congestion;
 use super::fragment_size::FragmentSize;
+use super::pacing::{Pace, Pacing};
 use super::round_trip::Estimate;
 use crate::retransmit::Jitter;
 use crate::{Instant, RoundTrip};
@@ -13,6 +14,7 @@ pub struct Path {
     pub(super) congestion: Congestion,
     pub(super) round_trip: Estimate,
     pub(super) size: FragmentSize,
+    pacing: Pacing,
     jitter: Jitter,
     /// When that was sent which was sent last of all that has arrived.
     newest_arrival: Instant,
@@ -20,7 +22,8 @@ pub struct Path {
 
 impl Path {
     /// A path that nothing long has been sent on. `largest`: bytes of the largest payload behind our header that the
-    /// interface could carry; `round_trip`: as single-packet calls have measured it.
+    /// interface could carry and that has room in a call of [`Outgoing::next_run`](super::Outgoing::next_run);
+    /// `round_trip`: as single-packet calls have measured it.
     pub fn new(largest: u32, round_trip: RoundTrip, seed: u64) -> Self {
         let size = FragmentSize::new(largest);
         let measured =
@@ -29,6 +32,7 @@ impl Path {
             congestion: Congestion::new(u64::from(size.get()), measured),
             round_trip: Estimate::new(round_trip),
             size,
+            pacing: Pacing::default(),
             jitter: Jitter::new(seed),
             newest_arrival: Instant::default(),
         }
@@ -57,6 +61,26 @@ impl Path {
 
     pub(super) fn packet(&self) -> u64 {
         u64::from(self.size.get())
+    }
+
+    /// How many of `most` bytes, which the window has room for, may go now, or when to ask again (RFC 9002 §7.7).
+    #[inline]
+    pub(super) fn paced(&mut self, now: Instant, most: u32) -> Result<u32, Instant> {
+        let congestion = &self.congestion;
+        let pace = Pace::new(congestion.window(), congestion.in_slow_start(), self.round_trip.smoothed());
+        match pace {
+            None => Ok(most),
+            Some(pace) => {
+                let allowed = self.pacing.allowed(now, pace, self.packet(), u64::from(most))?;
+                Ok(u32::try_from(allowed).unwrap_or(u32::MAX).min(most))
+            }
+        }
+    }
+
+    /// `bytes` go out now.
+    pub(super) fn on_sent(&mut self, bytes: u32) {
+        self.congestion.on_sent(u64::from(bytes));
+        self.pacing.on_sent(u64::from(bytes));
     }
 
     /// How much longer a wait is than it should be, so that messages that were lost together are not sent again together.

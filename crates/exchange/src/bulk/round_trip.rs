@@ -67,6 +67,12 @@ impl Estimate {
         self.smoothed.saturating_add(self.variation.saturating_mul(4).max(GRANULARITY))
     }
 
+    /// Smoothed; 0 before there is a sample.
+    #[inline]
+    pub(super) fn smoothed(&self) -> u64 {
+        self.smoothed
+    }
+
     /// §6.2.1: the wait for a receipt, after `times` waits in vain doubled as often, within a bound that RFC 9002 does not
     /// have: a path that comes back after seconds is used again within half of one.
     #[inline]

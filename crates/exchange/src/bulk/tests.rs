@@ -146,3 +146,21 @@ fn a_receiver_without_room_is_asked_and_then_sent_what_it_takes() {
         assert!(world.run(MINUTE), "{first} {window}");
     }
 }
+
+#[test]
+fn a_window_that_is_wide_from_the_last_message_is_not_thrown_into_a_short_queue() {
+    // A quarter of the product of rate and round trip. Unpaced, the eight messages took 3.8 s.
+    let network = Network {
+        bits_per_second: 100_000_000,
+        round_trip: Duration::from_millis(50),
+        queue_bytes: 156_000,
+        ..NARROW
+    };
+    let mut world = World::new(network, vec![Flow::new(MIB, 1440, &network, 1)], 1);
+    for _ in 0..8 {
+        assert!(world.run(MINUTE));
+        world.flows[0].begin_next();
+    }
+    println!("8 messages of 1 MiB, 100 Mbit/s, 50 ms: {} ms", world.now / 1_000_000);
+    assert!(world.now < 2_000_000_000);
+}

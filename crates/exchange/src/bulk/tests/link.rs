@@ -4,6 +4,7 @@ use super::{Random, fragments};
 use crate::Instant;
 use crate::bulk::{Incoming, Outgoing, Path};
 use crate::{RoundTrip, bulk};
+use alloc::boxed::Box;
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -85,7 +86,7 @@ impl Direction {
 
 enum Packet {
     Fragment { offset: u32, len: u32, transmission: u32 },
-    Receipt { number: u32, receipt: Receipt },
+    Receipt { number: u32, receipt: Box<Receipt> },
 }
 
 /// A sender, its message and the receiver.
@@ -97,6 +98,8 @@ pub(super) struct Flow {
     window: u32,
     receipts: u32,
     newest_receipt: u32,
+    /// Messages before this one.
+    pub(super) messages: u32,
     /// When the last byte arrived.
     pub(super) complete: Option<u64>,
     pub(super) fragments: u32,
@@ -117,10 +120,21 @@ impl Flow {
             window: WINDOW,
             receipts: 0,
             newest_receipt: 0,
+            messages: 0,
             complete: None,
             fragments: 0,
             probes: 0,
         }
+    }
+
+    /// The next message, as long as the last.
+    pub(super) fn begin_next(&mut self) {
+        let len = self.here.len() as u32;
+        self.outgoing.end(&mut self.path);
+        (self.outgoing, self.incoming) = (Outgoing::new(len, self.window), Incoming::new(len));
+        self.here.fill(false);
+        self.messages += 1;
+        (self.receipts, self.newest_receipt, self.complete) = (0, 0, None);
     }
 
     pub(super) fn with_window(mut self, first: u32, window: u32) -> Self {
@@ -139,7 +153,7 @@ pub(super) struct World {
     back: Direction,
     random: Random,
     events: BinaryHeap<Event>,
-    packets: Vec<Option<(usize, Packet)>>,
+    packets: Vec<Option<(usize, u32, Packet)>>,
 }
 
 impl World {
@@ -161,6 +175,7 @@ impl World {
     /// Goes on until every sender knows that its message has arrived, or the time is over.
     pub(super) fn run(&mut self, until: Duration) -> bool {
         let until = until.as_nanos() as u64;
+        (0..self.flows.len()).for_each(|flow| self.send_what_there_is(flow));
         while self.flows.iter().any(|flow| !flow.outgoing.is_acknowledged()) {
             let timeout = |flow: &Flow| flow.outgoing.next_timeout(&flow.path).as_nanos();
             let (due, flow) = self.flows.iter().map(timeout).zip(0..).min().expect("there is a flow");
@@ -174,10 +189,11 @@ impl World {
                 let flow = &mut self.flows[flow];
                 flow.outgoing.on_timeout(Instant::from_nanos(self.now), &mut flow.path);
             } else if let Some(Reverse((_, packet))) = self.events.pop() {
-                let (flow, packet) = self.packets[packet].take().expect("a packet arrives once");
-                self.arrive(flow, packet);
+                let (flow, message, packet) = self.packets[packet].take().expect("a packet arrives once");
+                if message == self.flows[flow].messages {
+                    self.arrive(flow, packet);
+                }
             }
-            self.send_what_there_is(flow);
             (0..self.flows.len()).for_each(|flow| self.send_what_there_is(flow));
         }
         true
@@ -204,12 +220,13 @@ impl World {
                 }
                 if at.incoming.receipt_is_due() {
                     at.receipts += 1;
-                    let (number, receipt) = (at.receipts, at.incoming.receipt(now, at.window));
+                    let (number, receipt) = (at.receipts, Box::new(at.incoming.receipt(now, at.window)));
                     let bytes = (HEADER_LEN + receipt.encoded_len()) as u32;
                     let arrivals = self.back.send(self.now, bytes, &mut self.random);
-                    arrivals
-                        .into_iter()
-                        .for_each(|at| self.event(at, flow, Packet::Receipt { number, receipt }));
+                    for arrival in arrivals {
+                        let receipt = receipt.clone();
+                        self.event(arrival, flow, Packet::Receipt { number, receipt });
+                    }
                 }
             }
         }
@@ -217,7 +234,7 @@ impl World {
 
     fn event(&mut self, at: u64, flow: usize, packet: Packet) {
         self.events.push(Reverse((at, self.packets.len())));
-        self.packets.push(Some((flow, packet)));
+        self.packets.push(Some((flow, self.flows[flow].messages, packet)));
     }
 
     fn send_what_there_is(&mut self, flow: usize) {
@@ -228,11 +245,10 @@ impl World {
             };
             at.probes += u32::from(run.fragment > at.path.fragment());
             for (offset, len, transmission) in fragments(run) {
-                at.fragments += 1;
+                self.flows[flow].fragments += 1;
                 let arrivals = self.there.send(self.now, len + HEADER_LEN as u32, &mut self.random);
                 for arrival in arrivals {
-                    self.events.push(Reverse((arrival, self.packets.len())));
-                    self.packets.push(Some((flow, Packet::Fragment { offset, len, transmission })));
+                    self.event(arrival, flow, Packet::Fragment { offset, len, transmission });
                 }
             }
         }

@@ -1,0 +1,140 @@
+//! What a message sends next, as far as its path and its receiver let it.
+
+use super::{Outgoing, Run};
+use crate::Instant;
+use crate::bulk::path::Path;
+use stoop_wire::HEADER_LEN;
+
+impl Outgoing {
+    /// What to send now, in at most `most_bytes` of datagrams; `None`: nothing before a receipt, a timeout, or before other
+    /// messages have left the path some of its window.
+    pub fn next_run(&mut self, now: Instant, path: &mut Path, most_bytes: usize) -> Option<Run> {
+        if self.since == Instant::NEVER {
+            self.since = now;
+        }
+        if self.ask {
+            return self.next_question(now, path, most_bytes);
+        }
+        let (start, end) = self.next_bytes()?;
+        if let Some(run) = self.next_probe(now, path, most_bytes, (start, end)) {
+            return Some(run);
+        }
+        let fragment = path.fragment();
+        let most = packets(most_bytes, fragment).saturating_mul(fragment).min(end - start);
+        let len = match self.len_within_window(most, end - start, path) {
+            // The next packet finds out whether the path carries more, if all goes well.
+            len if start == 0 && self.has_room_to_probe(now, path, len) => fragment,
+            len => len,
+        };
+        let len = match path.paced(now, len) {
+            Err(later) if self.extra == 0 => {
+                self.paced_until = later;
+                return None;
+            }
+            Err(_) => fragment.min(len),
+            Ok(len) => len,
+        };
+        if len == 0 {
+            return None;
+        }
+        self.extra = self.extra.saturating_sub(1);
+        Some(self.send(now, path, start, len, fragment, false))
+    }
+
+    /// How much of `most` bytes may go now; `whole`: what there is to send in one piece. Packets are full but the last.
+    fn len_within_window(&self, most: u32, whole: u32, path: &mut Path) -> u32 {
+        let fragment = path.fragment();
+        let room = u32::try_from(path.congestion.room()).unwrap_or(u32::MAX);
+        if room < most {
+            path.congestion.set_full(true);
+        } else if most == whole {
+            path.congestion.set_full(false);
+        }
+        let len = room.min(most);
+        // A packet that is cut by the window or by the receiver's limit waits until it can be full, as in RFC 9293 §3.8.6.2.1.
+        let cut = len < whole || self.next_bytes_are_cut();
+        let len = if cut { len - len % fragment } else { len };
+        let must_go = self.extra > 0 || path.in_flight() == 0 || room >= most && self.sent.is_empty();
+        if len == 0 && must_go { most.min(fragment) } else { len }
+    }
+
+    /// Whether what follows what is to be sent next has no room at the receiver.
+    fn next_bytes_are_cut(&self) -> bool {
+        let after = match self.lost.first() {
+            Some((start, end)) if start < self.limit => end,
+            _ => self.message_len,
+        };
+        after > self.limit
+    }
+
+    fn has_room_to_probe(&self, now: Instant, path: &Path, len: u32) -> bool {
+        let fragment = path.fragment();
+        path.size.wanted(now).is_some_and(|size| len > fragment && size <= len - fragment)
+    }
+
+    /// One packet of a larger size than the path is known to carry, from the middle of a message. It needs room in the
+    /// window as any other (RFC 8899 §3 item 8).
+    fn next_probe(&mut self, now: Instant, path: &mut Path, most: usize, bytes: (u32, u32)) -> Option<Run> {
+        let size = path.size.wanted(now)?;
+        let fits = packets(most, size) > 0 && u64::from(size) <= path.congestion.room();
+        if bytes.0 == 0 || bytes.1 - bytes.0 < size || !fits {
+            return None;
+        }
+        path.size.on_probe_sent();
+        Some(self.send(now, path, bytes.0, size, size, true))
+    }
+
+    /// The first fragment, which may have arrived already: any receiver answers it with a receipt.
+    fn next_question(&mut self, now: Instant, path: &Path, most_bytes: usize) -> Option<Run> {
+        let fragment = path.fragment();
+        if packets(most_bytes, fragment) == 0 {
+            return None;
+        }
+        self.ask = false;
+        (self.since, self.last_sent) = (now, now);
+        self.transmission = self.transmission.saturating_add(1);
+        // Not in flight: it says nothing about the network, and a receiver without room does not keep it.
+        let len = fragment.min(self.message_len);
+        if self.next < len {
+            self.lost.insert(self.next, len, usize::MAX);
+            self.next = len;
+        }
+        Some(Run { offset: 0, len, fragment, transmission: self.transmission })
+    }
+
+    /// What is to be sent first: what is missing, then what follows (RFC 9000 §13.3).
+    pub(super) fn next_bytes(&self) -> Option<(u32, u32)> {
+        let (start, end) = match self.lost.first() {
+            Some((start, end)) if start < self.limit => (start, end.min(self.limit)),
+            _ => (self.next, self.limit),
+        };
+        (start < end).then_some((start, end))
+    }
+
+    fn send(
+        &mut self,
+        now: Instant,
+        path: &mut Path,
+        offset: u32,
+        len: u32,
+        fragment: u32,
+        probe: bool,
+    ) -> Run {
+        if offset == self.next {
+            self.next += len;
+        } else {
+            self.lost.remove(offset, offset + len);
+        }
+        let run = Run { offset, len, fragment, transmission: self.transmission.saturating_add(1) };
+        self.transmission = self.transmission.saturating_add(len.div_ceil(fragment));
+        self.sent.push(run, now, probe);
+        path.on_sent(len);
+        (self.since, self.last_sent) = (now, now);
+        run
+    }
+}
+
+/// How many datagrams with fragments of this size are not longer than `most_bytes`.
+fn packets(most_bytes: usize, fragment: u32) -> u32 {
+    u32::try_from(most_bytes / (HEADER_LEN + fragment as usize)).unwrap_or(u32::MAX)
+}

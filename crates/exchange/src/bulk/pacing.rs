@@ -1,0 +1,135 @@
+//! How fast a window may go out where the way is long: a bucket of bytes that fills at the path's pace (RFC 9002 §7.7).
+//!
+//! On a LAN nothing is paced: a blast is over before a timer could go off.
+
+use super::congestion::LAN;
+use crate::Instant;
+
+/// What may go at once: the bytes of so many nanoseconds, because timers are late, and no less than ten packets, which
+/// is the initial window (§7.7).
+const BURST: u64 = 4_000_000;
+const BURST_PACKETS: u64 = 10;
+
+/// The bucket. Times in nanoseconds.
+#[derive(Debug, Default)]
+pub(super) struct Pacing {
+    /// What was in it at the moment.
+    bytes: u64,
+    at: Option<Instant>,
+}
+
+/// The pace of a path: so many bytes in so many nanoseconds.
+#[derive(Clone, Copy)]
+pub(super) struct Pace {
+    pub(super) bytes: u64,
+    pub(super) nanos: u64,
+}
+
+impl Pace {
+    /// §7.7: N windows in a round trip. N is 2 in slow start, or the window could not double, and 5/4 otherwise.
+    pub(super) fn new(window: u64, in_slow_start: bool, round_trip: u64) -> Option<Self> {
+        let bytes = if in_slow_start { window.saturating_mul(2) } else { window.saturating_add(window / 4) };
+        (round_trip >= LAN.as_nanos() as u64).then_some(Self { bytes: bytes.max(1), nanos: round_trip })
+    }
+
+    fn bytes_in(self, nanos: u64) -> u64 {
+        (u128::from(self.bytes) * u128::from(nanos) / u128::from(self.nanos)) as u64
+    }
+
+    fn time_of(self, bytes: u64) -> u64 {
+        (u128::from(bytes) * u128::from(self.nanos)).div_ceil(u128::from(self.bytes)) as u64
+    }
+
+    fn burst(self, packet: u64) -> u64 {
+        self.bytes_in(BURST.min(self.nanos)).max(BURST_PACKETS * packet)
+    }
+}
+
+impl Pacing {
+    /// How many of `most` bytes may go now, or when to ask again. They are whole packets, or all.
+    pub(super) fn allowed(
+        &mut self,
+        now: Instant,
+        pace: Pace,
+        packet: u64,
+        most: u64,
+    ) -> Result<u64, Instant> {
+        let burst = pace.burst(packet);
+        let before =
+            self.at.map_or(burst, |at| self.bytes.saturating_add(pace.bytes_in(now.nanos_since(at))));
+        (self.bytes, self.at) = (before.min(burst), Some(now));
+        if most <= self.bytes {
+            return Ok(most);
+        }
+        let whole = self.bytes - self.bytes % packet;
+        if whole > 0 {
+            return Ok(whole);
+        }
+        // Not for each packet: a quarter of a burst at a time.
+        let enough = most.min(packet.max(burst / 4));
+        Err(now.after_nanos(pace.time_of(enough - self.bytes)))
+    }
+
+    pub(super) fn on_sent(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACKET: u64 = 1440;
+    const MILLI: u64 = 1_000_000;
+
+    fn pace() -> Pace {
+        Pace::new(1_000_000, false, 50 * MILLI).expect("it is no LAN")
+    }
+
+    #[test]
+    fn a_lan_is_not_paced() {
+        assert!(Pace::new(1_000_000, true, MILLI - 1).is_none());
+    }
+
+    #[test]
+    fn a_window_goes_out_in_four_fifths_of_a_round_trip() {
+        let (mut pacing, mut now, mut sent) = (Pacing::default(), Instant::from_nanos(0), 0);
+        let mut waits = 0;
+        while sent < 1_000_000 {
+            match pacing.allowed(now, pace(), PACKET, 1_000_000 - sent) {
+                Ok(bytes) => {
+                    pacing.on_sent(bytes);
+                    sent += bytes;
+                }
+                Err(later) => {
+                    assert!(later > now);
+                    (now, waits) = (later, waits + 1);
+                }
+            }
+        }
+        assert!((35 * MILLI..=40 * MILLI).contains(&now.as_nanos()), "{now:?}");
+        assert!(waits < 60, "{waits} timers");
+    }
+
+    #[test]
+    fn what_was_not_used_for_long_is_one_burst() {
+        let mut pacing = Pacing::default();
+        let ask = |pacing: &mut Pacing, at| pacing.allowed(Instant::from_nanos(at), pace(), PACKET, u64::MAX);
+        let burst = ask(&mut pacing, 0).expect("the first is free");
+        assert!((99_000..=100_000).contains(&burst), "{burst}");
+        assert_eq!(ask(&mut pacing, u64::MAX / 2), Ok(burst));
+    }
+
+    #[test]
+    fn absurd_paces_do_not_overflow() {
+        for (window, round_trip) in [(0, u64::MAX), (u64::MAX, MILLI), (u64::MAX, u64::MAX)] {
+            let (mut pacing, pace) =
+                (Pacing::default(), Pace::new(window, true, round_trip).expect("no LAN"));
+            for at in [0, 1, u64::MAX] {
+                if let Ok(bytes) = pacing.allowed(Instant::from_nanos(at), pace, PACKET, u64::MAX) {
+                    pacing.on_sent(bytes);
+                }
+            }
+        }
+    }
+}
