@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use stoop_wire::LaneId;
 
 /// Lanes made together.
-const GROUP: usize = 8;
+const GROUP: usize = 4;
 
 type Group<P> = Box<[LaneState<P>; GROUP]>;
 

@@ -35,9 +35,9 @@ fn bound() -> (Server<Host>, BindingId) {
     (server, binding)
 }
 
-fn bind(server: &mut Server<Host>, nonce: u64) -> Option<BindingId> {
-    let mut request = BindRequest {
-        nonce,
+fn bind_request() -> BindRequest {
+    BindRequest {
+        nonce: 0,
         cookie: Challenge(0),
         flags: 0,
         max_message: 4 << 20,
@@ -46,7 +46,11 @@ fn bind(server: &mut Server<Host>, nonce: u64) -> Option<BindingId> {
         first: 0,
         interface: "I".into(),
         fingerprints: vec![],
-    };
+    }
+}
+
+fn bind(server: &mut Server<Host>, nonce: u64) -> Option<BindingId> {
+    let mut request = BindRequest { nonce, ..bind_request() };
     let mut reply = Vec::new();
     server.handle_packet(at(0), CALLER, &bind_packet(&request), &mut reply);
     request.cookie = Header::parse(&reply).unwrap().0.challenge().expect("a challenge first");
@@ -412,4 +416,58 @@ fn memory_is_bounded_whatever_one_binding_sends() {
     }
     let lanes = usize::from(Limits::default().lanes);
     assert!(server.bytes_held() < 2 * lanes * (2 * MAX_DATAGRAM + 128), "{}", server.bytes_held());
+}
+
+#[test]
+fn ten_thousand_bindings_are_all_answered_and_take_two_kibibytes_each() {
+    // As large as a socket address and the address that was called.
+    #[derive(Clone, Copy, Debug)]
+    struct Socket([u64; 8]);
+    impl Peer for Socket {
+        fn host(&self) -> [u8; 16] {
+            [1; 16]
+        }
+        fn port(&self) -> u16 {
+            self.0[0] as u16
+        }
+    }
+    const BINDINGS: usize = 10_000;
+    let interface = Interface {
+        name: "I".into(),
+        procedures: vec![Procedure { name: "a".into(), signature: "a".into() }],
+    };
+    let mut server =
+        Server::<Socket>::new(Interfaces::new([interface]), Limits::default(), HostFacts::default(), [1, 2]);
+    let empty = server.bytes_held();
+    let peer = Socket([7; 8]);
+    let mut reply = Vec::new();
+    let bindings: Vec<BindingId> = (0..BINDINGS as u64)
+        .map(|nonce| {
+            let mut request = BindRequest { nonce, ..bind_request() };
+            server.handle_packet(at(0), peer, &bind_packet(&request), &mut reply);
+            request.cookie = Header::parse(&reply).unwrap().0.challenge().expect("a challenge first");
+            server.handle_packet(at(0), peer, &bind_packet(&request), &mut reply);
+            Header::parse(&reply).unwrap().0.binding
+        })
+        .collect();
+    let calls: Vec<_> = bindings
+        .iter()
+        .map(|binding| {
+            match server.handle_packet(at(1), peer, &packet(Kind::Call, *binding, 1), &mut reply) {
+                Arrival::Run(assignment) => assignment,
+                other => panic!("{other:?}"),
+            }
+        })
+        .collect();
+    for mut call in calls {
+        call.complete(at(2), 4);
+        assert!(matches!(server.finish(at(2), call), Next::Nothing));
+    }
+    let retaining = (server.bytes_held() - empty) / BINDINGS;
+    assert!(retaining <= 2048, "{retaining} bytes with the answer retained");
+    // When the deadlines have passed, nobody asks for the answers any more.
+    server.handle_timeout(at(20_000));
+    let idle = (server.bytes_held() - empty) / BINDINGS;
+    assert!(idle <= 1024, "{idle} bytes without");
+    assert_eq!(server.bindings(), BINDINGS);
 }
