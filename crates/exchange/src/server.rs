@@ -74,7 +74,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             bindings: 65_536,
-            lanes: 1024,
+            lanes: 16_384,
             packets: 131_072,
             silence: Duration::from_secs(600),
             max_message: 64 << 20,

@@ -7,30 +7,35 @@ use stoop_wire::LaneId;
 
 /// Lanes made together.
 const GROUP: usize = 4;
+/// Groups whose places are made together.
+const ROW: usize = 16;
 
 type Group<P> = Box<[LaneState<P>; GROUP]>;
+type Row<P> = Box<[Option<Group<P>>; ROW]>;
 
 /// Found by their numbers. What is not there has never been used.
 #[derive(Debug)]
 pub(super) struct Lanes<P> {
-    groups: Vec<Option<Group<P>>>,
+    /// Most callers have few threads, and need no rows.
+    first: Option<Group<P>>,
+    rows: Vec<Option<Row<P>>>,
 }
 
 impl<P> Default for Lanes<P> {
     fn default() -> Self {
-        Self { groups: Vec::new() }
+        Self { first: None, rows: Vec::new() }
     }
-}
-
-fn place(LaneId(lane): LaneId) -> (usize, usize) {
-    (usize::from(lane) / GROUP, usize::from(lane) % GROUP)
 }
 
 impl<P> Lanes<P> {
     #[inline]
-    pub(super) fn get_mut(&mut self, lane: LaneId) -> Option<&mut LaneState<P>> {
-        let (group, place) = place(lane);
-        Some(&mut self.groups.get_mut(group)?.as_mut()?[place])
+    pub(super) fn get_mut(&mut self, LaneId(lane): LaneId) -> Option<&mut LaneState<P>> {
+        let (group, place) = (usize::from(lane) / GROUP, usize::from(lane) % GROUP);
+        let group = match group {
+            0 => &mut self.first,
+            group => &mut self.rows.get_mut(group / ROW)?.as_mut()?[group % ROW],
+        };
+        Some(&mut group.as_mut()?[place])
     }
 
     /// The lane of that number, made when it is first used; `None` when it is beyond `limit`.
@@ -39,32 +44,41 @@ impl<P> Lanes<P> {
         if lane.0 >= limit {
             return None;
         }
-        let (group, place) = place(lane);
-        if !matches!(self.groups.get(group), Some(Some(_))) {
-            self.make(group);
+        if self.get_mut(lane).is_none() {
+            self.make(lane);
         }
-        Some(&mut self.groups[group].as_mut()?[place])
+        self.get_mut(lane)
     }
 
     #[cold]
-    fn make(&mut self, group: usize) {
-        if group >= self.groups.len() {
-            self.groups.resize_with(group + 1, || None);
+    fn make(&mut self, LaneId(lane): LaneId) {
+        let group = usize::from(lane) / GROUP;
+        let made = Box::new(core::array::from_fn(|_| LaneState::default()));
+        if group == 0 {
+            self.first = Some(made);
+            return;
         }
-        self.groups[group] = Some(Box::new(core::array::from_fn(|_| LaneState::default())));
+        if group / ROW >= self.rows.len() {
+            self.rows.resize_with(group / ROW + 1, || None);
+        }
+        let row = self.rows[group / ROW].get_or_insert_with(|| Box::new([const { None }; ROW]));
+        row[group % ROW] = Some(made);
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &LaneState<P>> {
-        self.groups.iter().flatten().flat_map(|group| group.iter())
+        let others = self.rows.iter().flatten().flat_map(|row| row.iter().flatten());
+        self.first.iter().chain(others).flat_map(|group| group.iter())
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut LaneState<P>> {
-        self.groups.iter_mut().flatten().flat_map(|group| group.iter_mut())
+        let others = self.rows.iter_mut().flatten().flat_map(|row| row.iter_mut().flatten());
+        self.first.iter_mut().chain(others).flat_map(|group| group.iter_mut())
     }
 
     /// Bytes that they take.
     pub(super) fn bytes_held(&self) -> usize {
-        self.groups.capacity() * size_of::<Option<Group<P>>>()
+        self.rows.capacity() * size_of::<Option<Row<P>>>()
+            + self.rows.iter().flatten().count() * size_of::<[Option<Group<P>>; ROW]>()
             + self.iter().map(LaneState::bytes_held).sum::<usize>()
     }
 }
@@ -76,10 +90,20 @@ mod tests {
     #[test]
     fn one_far_lane_takes_little_memory() {
         let mut lanes = Lanes::<()>::default();
-        assert!(lanes.get_or_make(LaneId(1023), 1024).is_some());
-        assert!(lanes.bytes_held() < 2048, "{}", lanes.bytes_held());
-        assert!(lanes.get_mut(LaneId(0)).is_none() && lanes.get_mut(LaneId(1023)).is_some());
+        assert!(lanes.get_or_make(LaneId(16_383), 16_384).is_some());
+        assert!(lanes.bytes_held() < 2560, "{}", lanes.bytes_held());
+        assert!(lanes.get_mut(LaneId(0)).is_none() && lanes.get_mut(LaneId(16_383)).is_some());
         assert_eq!(lanes.iter().count(), GROUP);
+    }
+
+    #[test]
+    fn every_lane_is_found_where_it_was_made() {
+        let mut lanes = Lanes::<()>::default();
+        for lane in 0..1000 {
+            lanes.get_or_make(LaneId(lane), 1000).unwrap().number = stoop_wire::CallNumber(u32::from(lane));
+        }
+        assert!((0..1000).all(|lane| lanes.get_mut(LaneId(lane)).unwrap().number.0 == u32::from(lane)));
+        assert!(lanes.iter().map(|lane| lane.number.0).eq(0..1000));
     }
 
     #[test]
