@@ -27,8 +27,8 @@ impl fmt::Display for EncodeError {
         match self {
             EncodeError::TooLarge { needed_at_least, limit } => write!(
                 f,
-                "the values need at least {needed_at_least} bytes, but a message of this binding has at most {limit}; \
-                 send less at a time, or bind over a transport for larger messages"
+                "the values need at least {needed_at_least} bytes, but a message of this binding has at most {limit}, the \
+                 smaller of `BindOptions::max_message` and `Server::max_message`; raise that one, or send less at a time"
             ),
             EncodeError::TooDeep => f.write_str(
                 "the values are nested more deeply than a receiver could follow; send long chains as a Vec",

@@ -64,8 +64,9 @@ impl BindOptions {
         self
     }
 
-    /// Bytes of the longest arguments and of the longest result, where the transport can carry them: over TCP and
-    /// Unix sockets. 64 MiB unless set. Over UDP it is 1440 bytes, one packet.
+    /// Bytes of the longest arguments and of the longest result, over UDP, TCP and Unix sockets. 64 MiB unless set. The
+    /// server has a bound of its own for arguments, `Server::max_message`; the smaller one counts. Over UDP what takes
+    /// more than 1440 bytes travels as many packets, and needs memory for the whole of it at both ends.
     pub fn max_message(mut self, bytes: usize) -> Self {
         self.max_message = bytes;
         self
