@@ -74,6 +74,24 @@ fn a_message_that_was_sent_at_once_on_a_link_that_turns_out_to_be_narrow_costs_l
 }
 
 #[test]
+fn a_blast_into_a_long_queue_is_sent_once_and_at_the_rate_of_the_link() {
+    for bits_per_second in [10_000_000, 100_000_000] {
+        let round_trip = Duration::from_micros(100);
+        let network = Network { bits_per_second, round_trip, queue_bytes: 100_000, ..NARROW };
+        let mut world = World::new(network, vec![Flow::new(48_000, 1440, &network, 1)], 1);
+        assert!(world.run(MINUTE));
+        assert_eq!(world.flows[0].fragments, 34);
+        let frames = (48_000 + 34 * 74) * 8_000_000_000 / bits_per_second;
+        let took = world.flows[0].complete.expect("it was acknowledged");
+        println!(
+            "48,000 bytes at {bits_per_second} bit/s: {:.3} of bare frames",
+            frames as f64 / took as f64
+        );
+        assert!(took <= frames + 50_000);
+    }
+}
+
+#[test]
 fn a_wide_link_is_filled() {
     let network = Network { bits_per_second: 1_000_000_000, queue_bytes: 250_000, ..NARROW };
     let (median, _) = goodput(network, 16 * MIB, 2);

@@ -171,6 +171,75 @@ fn receipts_of_what_was_never_sent_are_ignored() {
     }
 }
 
+/// A message of which `packets` packets are in flight, all sent at the same time.
+fn blast(packets: u32) -> (Outgoing, Path) {
+    let mut path = path_of(0);
+    path.congestion.set_packet(u64::from(packets * PACKET));
+    let mut message = Outgoing::new(packets * PACKET, u32::MAX);
+    while message.transmission < packets {
+        assert!(message.next_run(at(1), &mut path, MOST).is_some());
+    }
+    (message, path)
+}
+
+/// Which packets of 100 are lost when the last has arrived, and so many others, each after a gap.
+fn lost_after(first: u32, ranges: u32) -> Vec<(u32, u32)> {
+    let (mut message, mut path) = blast(100);
+    let here: Vec<_> = (first..first + ranges).map(|i| (2 * i * PACKET, (2 * i + 1) * PACKET)).collect();
+    message.on_receipt(at(1), &receipt(100, u32::MAX, 0, &here), &mut path);
+    message.check();
+    message.lost.all().iter().map(|&(start, end)| (start / PACKET, end / PACKET)).collect()
+}
+
+#[test]
+fn what_a_full_receipt_leaves_out_is_not_taken_for_lost() {
+    assert_eq!(lost_after(5, 3), [(0, 10), (11, 12), (13, 14), (15, 97)], "it tells everything");
+    let lowest = lost_after(5, 31);
+    assert_eq!((lowest[0], lowest.len(), lowest[30]), ((0, 10), 31, (69, 70)), "more may be behind");
+    let others = lost_after(5, 32);
+    assert_eq!((others[0], others.len(), others[30]), ((11, 12), 31, (71, 72)), "and before");
+}
+
+#[test]
+fn a_receiver_that_has_some_of_a_message_cannot_have_no_room_for_it() {
+    let (mut message, mut path) = blast(10);
+    message.on_receipt(at(1), &receipt(5, u32::MAX, 5 * PACKET, &[]), &mut path);
+    message.on_receipt(at(1), &receipt(0, 0, 0, &[]), &mut path);
+    message.check();
+    assert_eq!(
+        (path.in_flight(), all_runs(&mut message, at(1), &mut path)),
+        (u64::from(5 * PACKET), Vec::new())
+    );
+}
+
+#[test]
+fn one_probe_at_a_time_is_sent_and_its_loss_is_no_congestion() {
+    let mut path = path_of(0);
+    path.set_largest(9000);
+    let mut message = Outgoing::new(60_000, u32::MAX);
+    let runs: Vec<_> = core::iter::from_fn(|| message.next_run(at(1), &mut path, MOST)).collect();
+    let fragments: Vec<_> = runs.iter().map(|run| run.fragment).collect();
+    assert_eq!(fragments, [PACKET, 8920, PACKET], "{runs:?}");
+    let window = path.window();
+    let here = [(PACKET + 8920, 60_000)];
+    message.on_receipt(at(1), &receipt(message.transmission, u32::MAX, PACKET, &here), &mut path);
+    assert_eq!((path.window(), path.fragment(), path.in_flight()), (window, PACKET, 0));
+    assert_eq!(
+        message.next_run(at(1), &mut path, MOST).map(|run| (run.offset, run.fragment)),
+        Some((PACKET, 8920))
+    );
+    message.on_receipt(at(1), &receipt(message.transmission, u32::MAX, 60_000, &[]), &mut path);
+    assert_eq!((path.fragment(), message.is_acknowledged()), (8920, true));
+}
+
+#[test]
+fn a_packet_cut_by_the_limit_goes_when_its_message_has_nothing_else_to_wait_for() {
+    let mut path = path_of(0);
+    let (mut one, mut other) = (Outgoing::new(5000, u32::MAX), Outgoing::new(5000, 1000));
+    all_runs(&mut one, at(0), &mut path);
+    assert_eq!(all_runs(&mut other, at(0), &mut path), [(0, 1000)]);
+}
+
 #[test]
 fn two_messages_share_the_window_of_their_path_and_give_it_back() {
     let mut path = path_of(50);
@@ -185,24 +254,30 @@ fn two_messages_share_the_window_of_their_path_and_give_it_back() {
     assert_eq!(path.in_flight(), 0);
 }
 
-#[test]
-fn silence_of_three_waits_is_persistent_congestion() {
+/// The window after three waits in vain, when the packets of the last have arrived; `meanwhile`: and before, what another
+/// message had sent after the first.
+fn window_after_silence(meanwhile: bool) -> u64 {
     let (mut message, mut path) = (Outgoing::new(MIB, u32::MAX), path_of(50));
     let mut now = at(1);
     all_runs(&mut message, now, &mut path);
     for _ in 0..3 {
+        if meanwhile {
+            path.on_arrival(now);
+        }
         now = message.next_timeout(&path);
         message.on_timeout(now, &mut path);
         all_runs(&mut message, now, &mut path);
     }
-    // The two packets of the last wait have arrived, with those of the first that they repeat.
+    let here = [(4 * PACKET, 6 * PACKET)];
     let latest = message.transmission;
-    message.on_receipt(
-        now + Duration::from_millis(50),
-        &receipt(latest, u32::MAX, 0, &[(4 * PACKET, 6 * PACKET)]),
-        &mut path,
-    );
-    assert_eq!(path.window(), 2 * path.packet());
+    message.on_receipt(now + Duration::from_millis(50), &receipt(latest, u32::MAX, 0, &here), &mut path);
+    path.window() / path.packet()
+}
+
+#[test]
+fn silence_of_three_waits_is_persistent_congestion_unless_other_messages_passed() {
+    assert_eq!(window_after_silence(false), 2);
+    assert!(window_after_silence(true) > 2);
 }
 
 const MIB: u32 = 1 << 20;
