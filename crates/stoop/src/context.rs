@@ -128,6 +128,14 @@ pub(crate) fn serving_call<R>(
     serving(deadline_ns, caller, procedure)
 }
 
+/// Serves another call in the midst of the one that this thread serves, which is restored afterwards.
+pub(crate) fn in_between<R>(serve: impl FnOnce() -> R) -> R {
+    let own = CALL.get();
+    let served = serve();
+    CALL.set(own);
+    served
+}
+
 /// The earlier of the deadline of the call being served, if any, and `timeout_ns` from `now_ns` on.
 #[inline]
 pub(crate) fn bounded_deadline(now_ns: u64, timeout_ns: u64) -> u64 {

@@ -1,14 +1,26 @@
 //! Servers of this process, by name: a call is a call through the trait.
 
+mod flight;
+mod pool;
+
+use crate::server::Exports;
 use crate::stub::{Exported, Interface};
+pub(crate) use flight::LocalCarrier;
+use flight::LocalJob;
+pub(crate) use pool::Bounds;
+use pool::Pool;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// A server of this process, as its callers see it.
 pub(crate) struct Door {
-    exports: Vec<Arc<dyn Exported>>,
+    exports: Arc<Exports>,
     open: AtomicBool,
+    /// For calls that their callers have begun and gone on.
+    pool: Arc<Pool<LocalJob>>,
+    /// Bytes of the longest arguments and results of those.
+    message_max: usize,
 }
 
 static DOORS: LazyLock<Mutex<HashMap<String, Arc<Door>>>> = LazyLock::new(Mutex::default);
@@ -27,16 +39,23 @@ impl Drop for Listening {
     fn drop(&mut self) {
         self.door.open.store(false, Ordering::Release);
         doors().remove(&self.name);
+        self.door.pool.close().into_iter().for_each(LocalJob::refuse);
     }
 }
 
 /// Takes a name for these exports; `None` if another server has it.
-pub(crate) fn listen(name: &str, exports: Vec<Arc<dyn Exported>>) -> Option<Listening> {
+pub(crate) fn listen(
+    name: &str,
+    exports: Arc<Exports>,
+    bounds: Bounds,
+    message_max: usize,
+) -> Option<Listening> {
     let mut doors = doors();
     if doors.contains_key(name) {
         return None;
     }
-    let door = Arc::new(Door { exports, open: AtomicBool::new(true) });
+    let pool = Arc::new(Pool::new(bounds));
+    let door = Arc::new(Door { exports, open: AtomicBool::new(true), pool, message_max });
     doors.insert(name.into(), Arc::clone(&door));
     Some(Listening { name: name.into(), door })
 }
@@ -60,12 +79,22 @@ impl Door {
 
     /// Its export of that interface name.
     pub(crate) fn export(&self, interface: &Interface) -> Option<&Arc<dyn Exported>> {
-        self.exports.iter().find(|export| export.interface().name == interface.name)
+        self.number(interface).map(|number| &self.exports.all[number])
+    }
+
+    fn number(&self, interface: &Interface) -> Option<usize> {
+        self.exports.all.iter().position(|export| export.interface().name == interface.name)
+    }
+
+    /// What carries begun calls of that interface to it.
+    pub(crate) fn carrier(self: &Arc<Self>, interface: &Interface) -> LocalCarrier {
+        let number = self.number(interface).expect("whoever is bound to an export has found it");
+        LocalCarrier::new(Arc::clone(self), number as u16)
     }
 
     /// Names of its interfaces.
     pub(crate) fn names(&self) -> String {
-        let names: Vec<_> = self.exports.iter().map(|export| export.interface().name).collect();
+        let names: Vec<_> = self.exports.all.iter().map(|export| export.interface().name).collect();
         names.join(", ")
     }
 }

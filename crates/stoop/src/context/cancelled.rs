@@ -24,6 +24,11 @@ impl CallId {
     pub(crate) fn new(binding: BindingId, lane: LaneId, number: CallNumber) -> Self {
         Self { binding, call: u64::from(lane.0) << 32 | u64::from(number.0) }
     }
+
+    /// A call that a thread of this process has begun to a server of this process, numbered from 1 on.
+    pub(crate) fn local(number: u64) -> Self {
+        Self { binding: BindingId::NONE, call: number }
+    }
 }
 
 /// How many are on the list. Changes under its lock only.

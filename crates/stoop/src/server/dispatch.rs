@@ -12,8 +12,8 @@ use stoop_marshal::{EncodeError, Reader, Writer};
 use stoop_wire::{FailureCode, HEADER_LEN, RefusalCode};
 
 /// The interfaces of a server and how long their procedures take.
-pub(super) struct Exports {
-    pub(super) all: Vec<Arc<dyn Exported>>,
+pub(crate) struct Exports {
+    pub(crate) all: Vec<Arc<dyn Exported>>,
     /// For each procedure how long it took of late, in nanoseconds; see [`took`](Self::took).
     times: Vec<Vec<AtomicU32>>,
 }
@@ -23,7 +23,7 @@ pub(super) struct Exports {
 const LONG_NANOS: u64 = 200_000;
 
 /// What became of a call.
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     /// The result, of so many bytes, is in the packet.
     Result(usize),
     /// The procedure did not run.
@@ -36,19 +36,19 @@ pub(super) enum Outcome {
 
 /// The bounds of a call.
 #[derive(Clone, Copy)]
-pub(super) struct Terms {
-    pub(super) deadline_ns: u64,
-    pub(super) caller: Caller,
+pub(crate) struct Terms {
+    pub(crate) deadline_ns: u64,
+    pub(crate) caller: Caller,
     /// For whoever cancels it.
-    pub(super) call: CallId,
+    pub(crate) call: CallId,
     /// Bytes of the longest result.
-    pub(super) result_max: usize,
+    pub(crate) result_max: usize,
     /// Bytes of it that may be lent to the procedure as OUT arguments.
-    pub(super) lendable: usize,
+    pub(crate) lendable: usize,
 }
 
 impl Exports {
-    pub(super) fn new(all: Vec<Arc<dyn Exported>>) -> Self {
+    pub(crate) fn new(all: Vec<Arc<dyn Exported>>) -> Self {
         let times = |export: &Arc<dyn Exported>| {
             export.interface().procedures.iter().map(|_| AtomicU32::new(0)).collect()
         };
@@ -56,14 +56,14 @@ impl Exports {
     }
 
     /// As the exchange compares them.
-    pub(super) fn interfaces(&self) -> stoop_exchange::Interfaces {
+    pub(crate) fn interfaces(&self) -> stoop_exchange::Interfaces {
         stoop_exchange::Interfaces::new(
             self.all.iter().map(|export| crate::bound_interface(export.interface())),
         )
     }
 
     #[inline]
-    pub(super) fn takes_long(&self, interface: u16, procedure: u16) -> bool {
+    pub(crate) fn takes_long(&self, interface: u16, procedure: u16) -> bool {
         u64::from(self.time(interface, procedure).load(Ordering::Relaxed)) > LONG_NANOS
     }
 
@@ -75,7 +75,7 @@ impl Exports {
     /// Remembers how long a procedure took. One that took long once may have been kept from running: it counts as long
     /// when it has been so twice in a row, and as short as soon as it was.
     #[inline]
-    pub(super) fn took(&self, interface: u16, procedure: u16, nanos: u64) {
+    pub(crate) fn took(&self, interface: u16, procedure: u16, nanos: u64) {
         let time = self.time(interface, procedure);
         let newest = nanos.min(4 * LONG_NANOS) as u32;
         let mean = time.load(Ordering::Relaxed);
@@ -85,7 +85,7 @@ impl Exports {
 
     /// Runs a procedure on `arguments`; its result is left in `packet`, behind the header.
     #[inline]
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         interface: u16,
         procedure: u16,
@@ -113,7 +113,7 @@ impl Exports {
 impl Outcome {
     /// A call that wants more room than it can ever have.
     #[cold]
-    pub(super) fn refused_for_room(needed: usize, most: usize) -> (RefusalCode, String) {
+    pub(crate) fn refused_for_room(needed: usize, most: usize) -> (RefusalCode, String) {
         (
             RefusalCode::ResultTooLarge,
             format!(

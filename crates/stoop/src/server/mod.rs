@@ -13,7 +13,7 @@ use crate::stub::Exported;
 use crate::uri::Uri;
 use crew::{Bounds, Crew};
 use datagram::DatagramEndpoint;
-use dispatch::Exports;
+pub(crate) use dispatch::{Exports, Outcome, Terms};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -199,7 +199,9 @@ impl Server {
                     (uri, started.map(|crew| running.stream.push(crew)))
                 }
                 Door::Local(uri, name) => {
-                    let listening = local::listen(&name, exports.all.clone());
+                    let Bounds { workers, queue } = self.bounds;
+                    let bounds = local::Bounds { workers, queue };
+                    let listening = local::listen(&name, Arc::clone(&exports), bounds, self.max_message);
                     let taken = || io::Error::from(io::ErrorKind::AddrInUse);
                     (uri, listening.ok_or_else(taken).map(|listening| running.local().push(listening)))
                 }

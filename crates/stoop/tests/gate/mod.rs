@@ -28,6 +28,12 @@ impl Gate {
         self.0.1.notify_all();
     }
 
+    /// How many procedures have come to the gate.
+    #[allow(dead_code, reason = "not every test asks")]
+    pub(crate) fn inside(&self) -> usize {
+        self.0.0.lock().unwrap().inside
+    }
+
     /// Waits until so many procedures have come to the gate.
     pub(crate) fn await_inside(&self, count: usize) {
         let (counts, changed) = &*self.0;

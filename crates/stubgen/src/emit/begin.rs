@@ -73,6 +73,23 @@ fn launch(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
     }
 }
 
+/// The method of the client for a procedure that nobody waits for: it begins a call and keeps no handle of it.
+pub(super) fn tell(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
+    let (root, Procedure { attributes, name, .. }) = (&names.root, procedure);
+    let attributes = carried(attributes);
+    let parameters = procedure.arguments.iter().filter_map(parameter);
+    let (begin, call, written) = (local("begin"), local("call"), local("written"));
+    let arguments = arguments(index, &quote!(#begin), procedure, names);
+    quote! {
+        #(#attributes)*
+        pub fn #name(&self, #(#parameters),*) -> ::core::result::Result<(), #root::CallError> {
+            let #begin = self.client.begin();
+            #arguments
+            #call.tell(#written)
+        }
+    }
+}
+
 /// Starts a call and writes its arguments.
 fn arguments(index: usize, begin: &TokenStream, procedure: &Procedure, names: &Names) -> TokenStream {
     let number = u16::try_from(index).expect("the number of procedures has been checked");

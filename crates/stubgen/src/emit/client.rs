@@ -69,6 +69,9 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
 }
 
 fn method(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
+    if procedure.one_way {
+        return begin::tell(index, procedure, names);
+    }
     let Names { stub, interface, .. } = names;
     let Procedure { attributes, name, arguments, .. } = procedure;
     let attributes = carried(attributes);

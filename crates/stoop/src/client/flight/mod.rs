@@ -73,13 +73,15 @@ pub(crate) trait Carrier: Send + Sync {
 /// What carries the begun calls of a binding; `door` is the server of a `local:` one.
 pub(super) fn carrier(
     transport: &Transport,
-    _door: Option<&Arc<Door>>,
-    _interface: &'static Interface,
+    door: Option<&Arc<Door>>,
+    interface: &'static Interface,
 ) -> io::Result<Arc<dyn Carrier>> {
     match transport {
-        Transport::Datagram(_) | Transport::Stream(_) | Transport::Local => {
-            Err(io::ErrorKind::Unsupported.into())
+        Transport::Local => {
+            let door = door.expect("a local binding has a door");
+            Ok(Arc::new(door.carrier(interface)))
         }
+        Transport::Datagram(_) | Transport::Stream(_) => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 
