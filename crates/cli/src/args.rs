@@ -2,8 +2,10 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 use serde::Serialize;
+use std::fmt::{self, Display, Formatter};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// Remote procedure calls as fast as the machine allows, measured beside the floor of their transport.
 #[derive(Debug, Parser)]
@@ -15,10 +17,11 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Measures calls to Null(), MaxArg(1440) and MaxResult(1440), each beside the bare exchange of its transport.
+    /// Measures calls to Null(), MaxArg(b) and MaxResult(b), each beside the bare exchange of its transport.
     ///
-    /// Without options it prints Table I of the Firefly paper for every transport, then a table of the ways to wait.
-    /// With any of the options that choose, it measures every combination of what was chosen.
+    /// Without options it prints Table I of the Firefly paper for every transport, a table of the ways to wait, one of long
+    /// arguments and results, and one of many calls in flight from one thread. With any of the options that choose, it measures
+    /// every combination of what was chosen.
     Bench(BenchArgs),
     /// The server process of `bench`.
     #[command(hide = true)]
@@ -37,10 +40,20 @@ pub(crate) struct BenchArgs {
     /// Transports [default: all]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "TRANSPORT")]
     pub(crate) transport: Vec<Transport>,
-    /// Procedures [default: all]
+    /// Procedures [default: null, max-arg and max-result; with --bytes the bulk procedures, with --in-flight null]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PROCEDURE")]
     pub(crate) procedure: Vec<Procedure>,
-    /// Numbers of caller threads [default: 1,2,3,4,5,6,7,8]
+    /// Bytes of the argument or the result, for bulk procedures; with it, max-arg is bulk-in and max-result bulk-out
+    /// [default: 48000,1048576,16777216]
+    #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(BYTES_MAX)))]
+    pub(crate) bytes: Vec<u32>,
+    /// Calls that each caller thread has in flight at a time [default: 1]
+    #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) in_flight: Vec<u16>,
+    /// Limit the private Ethernet to this rate, in both directions [default: as fast as it goes]
+    #[arg(long, value_delimiter = ',', value_name = "RATE")]
+    pub(crate) rate: Vec<LinkRate>,
+    /// Numbers of caller threads [default: 1,2,3,4,5,6,7,8; with --bytes or --in-flight 1]
     #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) callers: Vec<u16>,
     /// How caller and server wait for a packet [default: adaptive]
@@ -62,6 +75,9 @@ impl BenchArgs {
     pub(crate) fn any_choice(&self) -> bool {
         !(self.transport.is_empty()
             && self.procedure.is_empty()
+            && self.bytes.is_empty()
+            && self.in_flight.is_empty()
+            && self.rate.is_empty()
             && self.callers.is_empty()
             && self.waiting.is_empty()
             && self.processors.is_empty())
@@ -94,6 +110,12 @@ pub(crate) struct EchoArgs {
     pub(crate) callers: u16,
     #[arg(long, value_enum)]
     pub(crate) procedure: Procedure,
+    #[arg(long)]
+    pub(crate) bytes: u32,
+    #[arg(long)]
+    pub(crate) in_flight: u16,
+    #[arg(long)]
+    pub(crate) window: u32,
 }
 
 /// How packets travel.
@@ -106,13 +128,16 @@ pub(crate) enum Transport {
     Local,
 }
 
-/// A procedure of the Test interface (Firefly §2).
+/// A procedure of the Test interface (Firefly §2), or one of those that move many bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Procedure {
     Null,
     MaxArg,
     MaxResult,
+    BulkIn,
+    BulkOut,
+    BulkInOut,
 }
 
 /// How both ends wait.
@@ -149,21 +174,71 @@ impl Serialize for Processors {
 }
 
 impl Procedure {
-    /// Bytes of data that a call moves, one way or the other.
-    pub(crate) fn data_len(self) -> usize {
-        let (argument, result) = self.data_lens();
-        argument + result
+    /// The procedures of the paper.
+    pub(crate) const PAPER: [Procedure; 3] = [Procedure::Null, Procedure::MaxArg, Procedure::MaxResult];
+    /// Those whose messages are as long as one likes.
+    pub(crate) const BULK: [Procedure; 3] = [Procedure::BulkIn, Procedure::BulkOut, Procedure::BulkInOut];
+
+    pub(crate) fn is_bulk(self) -> bool {
+        Procedure::BULK.contains(&self)
     }
 
-    /// Bytes of data in the call and in the result.
-    pub(crate) fn data_lens(self) -> (usize, usize) {
+    /// The same with as many bytes as are asked for: MaxArg(b) and MaxResult(b) are not bound to one packet.
+    pub(crate) fn of_any_size(self) -> Procedure {
+        match self {
+            Procedure::MaxArg => Procedure::BulkIn,
+            Procedure::MaxResult => Procedure::BulkOut,
+            other => other,
+        }
+    }
+
+    /// Bytes of data in the call and in the result; `bytes` matters to bulk procedures only.
+    pub(crate) fn data_lens(self, bytes: usize) -> (usize, usize) {
         match self {
             Procedure::Null => (0, 0),
             Procedure::MaxArg => (DATA_LEN, 0),
             Procedure::MaxResult => (0, DATA_LEN),
+            Procedure::BulkIn => (bytes, 0),
+            Procedure::BulkOut => (0, bytes),
+            Procedure::BulkInOut => (bytes, bytes),
         }
     }
 }
+
+/// Bits per second that a link is limited to, written as `tc` writes them: `10mbit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct LinkRate {
+    pub(crate) mbits: u32,
+}
+
+impl FromStr for LinkRate {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let number = word.strip_suffix("mbit").and_then(|number| number.parse().ok());
+        match number {
+            Some(mbits @ 1..=10_000) => Ok(LinkRate { mbits }),
+            _ => Err("a rate is written like 10mbit, from 1mbit to 10000mbit".into()),
+        }
+    }
+}
+
+impl Display for LinkRate {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}mbit", self.mbits)
+    }
+}
+
+impl Serialize for LinkRate {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u32(self.mbits)
+    }
+}
+
+/// Sizes of bulk data unless others are asked for: Peregrine's, and two that fill no cache and every cache.
+pub(crate) const BYTES_DEFAULT: [u32; 3] = [48_000, 1 << 20, 16 << 20];
+/// The longest message that a binding admits unless told otherwise is 64 MiB; some of it is not data.
+const BYTES_MAX: u32 = (64 << 20) - 4096;
 
 /// The data of MaxArg(b) and MaxResult(b): what one Ethernet packet holds (Firefly §2).
 pub(crate) const DATA_LEN: usize = 1440;
@@ -208,10 +283,25 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for line in
-            ["--transport carrier-pigeon", "--callers 0", "--processors 3", "--calls 0", "--waiting never"]
-        {
+        for line in [
+            "--transport carrier-pigeon",
+            "--callers 0",
+            "--processors 3",
+            "--calls 0",
+            "--waiting never",
+            "--bytes 0",
+            "--bytes 4294967295",
+            "--in-flight 0",
+            "--rate 10",
+            "--rate 0mbit",
+        ] {
             assert!(bench(line).is_err(), "{line} was accepted");
         }
+    }
+
+    #[test]
+    fn a_rate_is_written_as_it_is_read() {
+        let rates = bench("--rate 10mbit,100mbit").expect("parses").rate;
+        assert_eq!(rates.iter().map(LinkRate::to_string).collect::<Vec<_>>(), ["10mbit", "100mbit"]);
     }
 }

@@ -3,7 +3,7 @@
 use crate::args::{BenchArgs, name_of};
 use crate::network::Network;
 use crate::placement::Placement;
-use crate::plan::{Cell, Effort, sections};
+use crate::plan::{Cell, Effort, Section, Shape, sections};
 use crate::row::Row;
 use crate::session::Session;
 use crate::{cell, json, machine, table};
@@ -19,7 +19,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, String> {
     let mut run = Run::new(args, placement, network);
     run.print_head();
     for section in sections(args) {
-        run.measure_section(&section.title, &section.cells);
+        run.measure_section(&section);
     }
     Ok(run.finish())
 }
@@ -55,8 +55,9 @@ impl<'a> Run<'a> {
         self.print_text(table::LEGEND);
     }
 
-    fn measure_section(&mut self, title: &str, cells: &[Cell]) {
-        self.print_text(&format!("\n{title}\n{}", table::head()));
+    fn measure_section(&mut self, section: &Section) {
+        let cells = &section.cells;
+        self.print_text(&format!("\n{}\n{}", section.title, table::head(section.shape)));
         for (index, cell) in cells.iter().enumerate() {
             if index > 0 && !alike(&cells[index - 1], cell) {
                 self.print_text("");
@@ -69,7 +70,7 @@ impl<'a> Run<'a> {
 
     fn measure_cell(&mut self, cell: &Cell) {
         match self.measure(cell) {
-            Ok(Some(row)) => self.print_row(&row),
+            Ok(Some(row)) => self.print_row(&row, cell.shape()),
             Ok(None) => self.print_aside(&format!("{}: only one processor may be used", describe(cell))),
             Err(why) => {
                 self.failed += 1;
@@ -88,14 +89,14 @@ impl<'a> Run<'a> {
             self.session = Some(Session::open(cell, sides, &self.network)?);
         }
         let session = self.session.as_mut().expect("opened above");
-        let effort = Effort::new(self.cells, self.args.calls);
+        let effort = Effort::new(cell, self.cells, self.args.calls);
         cell::measure(cell, effort, session, &self.network).map(Some)
     }
 
-    fn print_row(&mut self, row: &Row) {
+    fn print_row(&mut self, row: &Row, shape: Shape) {
         self.void += usize::from(row.floor_void);
         self.disturbed += usize::from(row.is_disturbed());
-        let line = if self.args.json { json::line(row) } else { table::line(row) };
+        let line = if self.args.json { json::line(row) } else { table::line(row, shape) };
         self.progress.suspend(|| println!("{line}"));
     }
 
@@ -131,9 +132,13 @@ fn alike(one: &Cell, other: &Cell) -> bool {
 }
 
 fn describe(cell: &Cell) -> String {
-    let Cell { transport, procedure, callers, waiting, processors } = *cell;
-    let (transport, procedure, waiting) = (name_of(transport), name_of(procedure), name_of(waiting));
-    let callers = if callers == 1 { "1 caller".into() } else { format!("{callers} callers") };
-    let processors = if processors.number() == 1 { "one processor" } else { "two processors" };
-    format!("{transport} {procedure}, {callers}, {waiting}, {processors}")
+    let (transport, procedure, waiting) =
+        (name_of(cell.transport), name_of(cell.procedure), name_of(cell.waiting));
+    let bytes = if cell.bytes > 0 { format!(" of {} bytes", cell.bytes) } else { String::new() };
+    let in_flight =
+        if cell.in_flight > 1 { format!(", {} in flight", cell.in_flight) } else { String::new() };
+    let rate = cell.link_rate.map_or_else(String::new, |rate| format!(" at {rate}"));
+    let callers = if cell.callers == 1 { "1 caller".into() } else { format!("{} callers", cell.callers) };
+    let processors = if cell.processors.number() == 1 { "one processor" } else { "two processors" };
+    format!("{transport}{rate} {procedure}{bytes}{in_flight}, {callers}, {waiting}, {processors}")
 }

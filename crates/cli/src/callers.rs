@@ -1,6 +1,7 @@
 //! Caller threads, and the loop that times one call after another.
 
 use crate::samples::Samples;
+use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -59,6 +60,78 @@ pub(crate) fn call_repeatedly(
         }
     }
     Ok(Tally { samples: Samples::new(picoseconds), calls, began, ended: before })
+}
+
+/// One way to have many calls in flight at a time.
+pub(crate) trait InFlight {
+    /// Begins `calls` more.
+    fn begin(&mut self, calls: usize) -> Result<(), String>;
+    /// Waits for one that is in flight to end, and returns how many have.
+    fn take(&mut self) -> Result<usize, String>;
+}
+
+/// Keeps `in_flight` calls on the way until the window closes, and takes what is still on its way then.
+///
+/// A round waits for one, takes all that are there, and begins as many anew. It gives one sample: how long ago the oldest of
+/// those that it took was begun.
+#[inline(always)]
+pub(crate) fn keep_in_flight(
+    window: Window,
+    in_flight: usize,
+    calls: &mut impl InFlight,
+) -> Result<Tally, String> {
+    let mut picoseconds = Vec::with_capacity(SAMPLES_EXPECTED);
+    let mut ages = Ages::default();
+    let mut now = Instant::now();
+    calls.begin(in_flight)?;
+    ages.begun(in_flight, now);
+    let (mut began, mut taken) = (now, 0);
+    while now < window.until && taken < window.calls_max {
+        let round = calls.take()?;
+        now = Instant::now();
+        let oldest = ages.taken(round);
+        if now < window.count_from {
+            began = now;
+        } else {
+            picoseconds.push((now - oldest).as_nanos() as u64 * 1000);
+            taken += round as u64;
+        }
+        calls.begin(round)?;
+        ages.begun(round, now);
+    }
+    let ended = now;
+    let mut left = in_flight;
+    while left > 0 {
+        left -= calls.take()?;
+    }
+    Ok(Tally { samples: Samples::new(picoseconds), calls: taken, began, ended })
+}
+
+/// When the calls on the way were begun, oldest first; those begun together stand together.
+#[derive(Debug, Default)]
+struct Ages(VecDeque<(usize, Instant)>);
+
+impl Ages {
+    #[inline(always)]
+    fn begun(&mut self, calls: usize, now: Instant) {
+        self.0.push_back((calls, now));
+    }
+
+    /// When the oldest of `calls` was begun.
+    #[inline(always)]
+    fn taken(&mut self, mut calls: usize) -> Instant {
+        let oldest = self.0.front().expect("only what is on its way is taken").1;
+        while calls > 0 {
+            let first = self.0.front_mut().expect("only what is on its way is taken");
+            let of_first = calls.min(first.0);
+            first.0 -= of_first;
+            calls -= of_first;
+            if first.0 == 0 {
+                self.0.pop_front();
+            }
+        }
+        oldest
+    }
 }
 
 #[inline(always)]
@@ -203,6 +276,47 @@ mod tests {
         let mut calls = vec![counting(None), counting(Some(7))];
         let error = Callers::new().run(&mut calls, Duration::ZERO, LONG, 25).expect_err("one caller fails");
         assert_eq!(error, "asked to fail");
+    }
+
+    /// Ends three calls at a time.
+    #[derive(Default)]
+    struct ByThrees {
+        in_flight: usize,
+        begun: usize,
+    }
+
+    impl InFlight for ByThrees {
+        fn begin(&mut self, calls: usize) -> Result<(), String> {
+            self.in_flight += calls;
+            self.begun += calls;
+            assert!(self.in_flight <= 8, "{} in flight", self.in_flight);
+            Ok(())
+        }
+
+        fn take(&mut self) -> Result<usize, String> {
+            let taken = self.in_flight.min(3);
+            self.in_flight -= taken;
+            Ok(taken)
+        }
+    }
+
+    #[test]
+    fn as_many_are_kept_in_flight_as_asked_for_and_none_at_the_end() {
+        let now = Instant::now();
+        let window = Window { count_from: now, until: now + LONG, calls_max: 100 };
+        let mut calls = ByThrees::default();
+        let tally = keep_in_flight(window, 8, &mut calls).expect("no call fails");
+        assert_eq!((tally.calls, calls.in_flight, calls.begun), (102, 0, 102 + 8));
+    }
+
+    #[test]
+    fn the_age_of_what_is_taken_is_that_of_the_oldest() {
+        let first = Instant::now();
+        let later = first + Duration::from_secs(1);
+        let mut ages = Ages::default();
+        ages.begun(2, first);
+        ages.begun(2, later);
+        assert_eq!([ages.taken(1), ages.taken(2), ages.taken(1)], [first, first, later]);
     }
 
     fn counting(fails_at: Option<u64>) -> Box<dyn Calls> {

@@ -3,12 +3,14 @@
 //! The reference machine has episodes, seconds long, in which everything takes half as long again. Slices of a fraction of a
 //! second put ours and the floor into the same episode, and the ratio of neighbours hardly notices it.
 
-use crate::callers::{Calls, Tally};
-use crate::floor::Floor;
+use crate::args::Transport;
+use crate::callers::{Callers, Calls, Tally};
+use crate::floor::{Floor, LOST};
 use crate::network::Network;
 use crate::others::Snapshot;
+use crate::placement::Sides;
 use crate::plan::{Cell, Effort};
-use crate::row::{Findings, Row};
+use crate::row::{Costs, Findings, Row, Slices};
 use crate::session::{Session, socket_path};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
@@ -20,6 +22,11 @@ pub(crate) fn measure(
     session: &mut Session,
     network: &Network,
 ) -> Result<Row, String> {
+    if cell.procedure.is_bulk() && cell.in_flight > 1 {
+        return Err(
+            "no bare exchange is known for many bulk calls in flight: measure them one at a time".into()
+        );
+    }
     // The floor opens while our server is stopped: each must find the processor as if alone.
     session.stop_server().map_err(|error| error.to_string())?;
     let result = Measuring::begin(cell, effort, session, network)
@@ -32,7 +39,9 @@ pub(crate) fn measure(
 struct Measuring<'a> {
     effort: Effort,
     session: &'a mut Session,
-    floor: Floor,
+    floor: BesideOurs<'a>,
+    /// Beside bulk over UDP.
+    tcp: Option<BesideOurs<'a>>,
     ours: Vec<Box<dyn Calls>>,
     calls_max: u64,
     findings: Findings,
@@ -43,60 +52,107 @@ impl<'a> Measuring<'a> {
         cell: &Cell,
         effort: Effort,
         session: &'a mut Session,
-        network: &Network,
+        network: &'a Network,
     ) -> Result<Self, String> {
-        let mut floor = Floor::open(cell, session.sides, network, &socket_path("echo"))
-            .map_err(|error| format!("the floor: {error}"))?;
-        floor.stop().map_err(|error| error.to_string())?;
-        let ours = (0..cell.callers).map(|_| session.binding.calls(cell.procedure)).collect();
+        let floor = BesideOurs::open(*cell, session.sides, network)?;
+        let over_tcp = Cell { transport: Transport::Tcp, ..*cell };
+        let beside_tcp = cell.transport == Transport::Udp && cell.procedure.is_bulk();
+        let tcp = beside_tcp.then(|| BesideOurs::open(over_tcp, session.sides, network)).transpose()?;
+        let ours = (0..cell.callers).map(|_| session.binding.calls(cell)).collect();
         let calls_max = effort.calls.map_or(u64::MAX, |calls| calls.div_ceil(cell.callers.into()));
-        Ok(Measuring { effort, session, floor, ours, calls_max, findings: Findings::default() })
+        Ok(Measuring { effort, session, floor, tcp, ours, calls_max, findings: Findings::default() })
     }
 
     fn run(mut self) -> Result<Findings, String> {
         let before = self.session.binding.counts();
         let others_before = self.snapshot();
         for _ in 0..self.effort.pairs {
-            self.slice_of_ours()?;
-            self.slice_of_floor()?;
+            let slices = self.slices()?;
+            self.findings.add(&slices);
         }
+        self.findings.floor_lost = self.floor.lost;
         self.findings.fast_path_share = self.session.binding.counts().fast_path_share_since(before);
         self.findings.others_cpu = self.snapshot().others_since(others_before);
         Ok(self.findings)
     }
 
     fn snapshot(&mut self) -> Snapshot {
-        let children = [self.session.server_process_id(), self.floor.process_id()];
-        let ours: Vec<u32> = children.into_iter().flatten().chain([std::process::id()]).collect();
+        let floors = [Some(&self.floor), self.tcp.as_ref()];
+        let floors = floors.into_iter().flatten().filter_map(|floor| floor.floor.process_id());
+        let ours: Vec<u32> =
+            floors.chain(self.session.server_process_id()).chain([std::process::id()]).collect();
         Snapshot::take(self.session.sides, &ours)
     }
 
-    fn slice_of_ours(&mut self) -> Result<(), String> {
+    fn slices(&mut self) -> Result<Slices, String> {
+        let (ours, costs) = self.slice_of_ours()?;
+        let (effort, calls_max) = (self.effort, self.calls_max);
+        let callers = &mut self.session.callers;
+        let floor = self.floor.slice(callers, effort, calls_max)?;
+        let tcp = self.tcp.as_mut().map(|tcp| tcp.slice(callers, effort, calls_max)).transpose()?;
+        Ok(Slices { ours, costs, floor, tcp })
+    }
+
+    fn slice_of_ours(&mut self) -> Result<(Vec<Tally>, Costs), String> {
         self.session.resume_server().map_err(|error| error.to_string())?;
         let (caller_before, server_before, began) = (own_cpu(), self.server_cpu()?, Instant::now());
         let tallies =
             self.session.callers.run(&mut self.ours, self.effort.warm_up, self.effort.slice, self.calls_max);
         let (caller_cpu, wall) = (own_cpu() - caller_before, began.elapsed());
         let server_cpu = self.server_cpu()? - server_before;
-        self.findings.add_ours(&tallies?, caller_cpu, server_cpu, wall);
-        self.session.stop_server().map_err(|error| error.to_string())
-    }
-
-    fn slice_of_floor(&mut self) -> Result<(), String> {
-        self.floor.resume().map_err(|error| error.to_string())?;
-        let tallies: Vec<Tally> = self.session.callers.run(
-            &mut self.floor.callers,
-            self.effort.warm_up,
-            self.effort.slice,
-            self.calls_max,
-        )?;
-        self.findings.add_floor(&tallies);
-        self.floor.stop().map_err(|error| error.to_string())
+        self.session.stop_server().map_err(|error| error.to_string())?;
+        Ok((tallies?, Costs { caller_cpu, server_cpu, wall }))
     }
 
     fn server_cpu(&mut self) -> Result<Duration, String> {
         self.session.server_cpu().map_err(|error| error.to_string())
     }
+}
+
+/// A bare exchange that waits its turn, and is opened anew when the network has lost a packet of it: nothing in it recovers.
+struct BesideOurs<'a> {
+    cell: Cell,
+    sides: Sides,
+    network: &'a Network,
+    floor: Floor,
+    lost: u32,
+}
+
+/// A floor that loses packets all the time is no floor.
+const LOST_MAX: u32 = 20;
+
+impl<'a> BesideOurs<'a> {
+    fn open(cell: Cell, sides: Sides, network: &'a Network) -> Result<Self, String> {
+        let floor = open_stopped(&cell, sides, network)?;
+        Ok(BesideOurs { cell, sides, network, floor, lost: 0 })
+    }
+
+    /// A slice in which nothing was lost.
+    fn slice(&mut self, callers: &mut Callers, effort: Effort, calls_max: u64) -> Result<Vec<Tally>, String> {
+        loop {
+            self.floor.resume().map_err(|error| error.to_string())?;
+            let tallies = callers.run(&mut self.floor.callers, effort.warm_up, effort.slice, calls_max);
+            match tallies {
+                Err(why) if why == LOST && self.lost < LOST_MAX => {
+                    self.lost += 1;
+                    self.floor = open_stopped(&self.cell, self.sides, self.network)?;
+                }
+                tallies => {
+                    self.floor.stop().map_err(|error| error.to_string())?;
+                    return tallies;
+                }
+            }
+        }
+    }
+}
+
+fn open_stopped(cell: &Cell, sides: Sides, network: &Network) -> Result<Floor, String> {
+    let open = || {
+        let mut floor = Floor::open(cell, sides, network, &socket_path("echo"))?;
+        floor.stop()?;
+        Ok(floor)
+    };
+    open().map_err(|error: std::io::Error| format!("the floor: {error}"))
 }
 
 /// The processor time that this process has used, all threads together.

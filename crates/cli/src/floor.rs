@@ -1,26 +1,34 @@
 //! The floor: the same bytes over the same mechanism with the same waiting and placement, and no protocol.
 //!
 //! Both ends are connected, each caller has a socket of its own, and a packet is sent and received by one system call each
-//! (Peregrine's network penalty). Where the server blocks, each caller also has an echo thread of its own.
+//! (Peregrine's network penalty), or as many as go together where there are many. Where the server blocks, each caller also
+//! has an echo thread of its own.
 
+mod batch;
+mod bulk;
+mod connect;
 pub(crate) mod echo;
 mod endpoint;
 pub(crate) mod figures;
 mod local;
+mod pipe;
 
-use crate::args::{Procedure, Processors, Transport, Waiting, name_of};
+use crate::args::{DATA_LEN, EchoArgs, Processors, Transport, Waiting, name_of};
 use crate::callers::Calls;
 use crate::child::Child;
 use crate::network::Network;
 use crate::placement::Sides;
-use crate::plan::Cell;
+use crate::plan::{Cell, Shape};
+use batch::Batch;
+use bulk::Bulk;
+use connect::Socket;
 use endpoint::Endpoint;
+use pipe::{Datagrams, Patience, Pipe, Stream};
 use rustix::net::RecvFlags;
 use std::io;
-use std::net::{TcpStream, UdpSocket};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
+use stoop_net::udp::CallerSocket;
 
 /// Bytes of the header that our packets carry and the floor's pretend to.
 const HEADER_LEN: usize = 32;
@@ -50,7 +58,10 @@ impl Waits {
     /// Several callers share one processor in every placement. Beside the adaptive wait they block: spinning, they would take turns
     /// of a scheduler's time slice, and each would wait milliseconds for its turn.
     pub(crate) fn of(cell: &Cell) -> Self {
+        let together = cell.shape() == Shape::Rates && cell.callers > 1;
         match (cell.waiting, cell.processors, cell.callers) {
+            // Many bytes are received by a thread for each caller.
+            (Waiting::Adaptive, ..) if together => Waits::BLOCK,
             (Waiting::Block, ..) | (Waiting::Adaptive, Processors::One, _) => Waits::BLOCK,
             (Waiting::Spin, ..) | (Waiting::Adaptive, Processors::Two, 1) => Waits::SPIN,
             (Waiting::Adaptive, Processors::Two, _) => Waits::SERVER_SPINS,
@@ -74,10 +85,129 @@ impl Wait {
     }
 }
 
-/// Bytes of a whole call packet and of a whole result packet.
-fn packet_lens(procedure: Procedure) -> (usize, usize) {
-    let (argument, result) = procedure.data_lens();
-    (HEADER_LEN + argument, HEADER_LEN + result)
+/// What both ends of an exchange must know of it.
+#[derive(Clone, Copy, Debug)]
+struct Terms {
+    transport: Transport,
+    /// Of data in the call and in the result.
+    data_lens: (usize, usize),
+    bulk: bool,
+    in_flight: u16,
+    /// Bytes that the sender of datagrams may be ahead of their receiver.
+    window: usize,
+}
+
+/// The other end of an exchange.
+trait Serve: Send {
+    /// Waits for a call, or for those that come together, and answers.
+    fn serve(&mut self) -> io::Result<()>;
+}
+
+impl Terms {
+    fn of_cell(cell: &Cell, window: usize) -> Self {
+        Terms {
+            transport: cell.transport,
+            data_lens: cell.data_lens(),
+            bulk: cell.procedure.is_bulk(),
+            in_flight: cell.in_flight,
+            window,
+        }
+    }
+
+    fn of_arguments(args: &EchoArgs) -> Self {
+        Terms {
+            transport: args.serve.transport,
+            data_lens: args.procedure.data_lens(args.bytes as usize),
+            bulk: args.procedure.is_bulk(),
+            in_flight: args.in_flight,
+            window: args.window as usize,
+        }
+    }
+
+    /// Whether a packet goes there and one comes back.
+    fn one_by_one(&self) -> bool {
+        !self.bulk && self.in_flight == 1
+    }
+
+    /// Bytes of a whole call packet and of a whole result packet, where there is one of each.
+    fn packet_lens(&self) -> (usize, usize) {
+        let (argument, result) = self.data_lens;
+        (HEADER_LEN + argument, HEADER_LEN + result)
+    }
+
+    fn caller(&self, socket: Socket, wait: Wait, limit: Duration) -> io::Result<Box<dyn Calls>> {
+        let (call, result) = self.packet_lens();
+        if self.one_by_one() {
+            return Ok(Box::new(Endpoint::new(
+                socket.into_fd()?,
+                self.transport,
+                wait.flags(),
+                call,
+                result,
+            )));
+        }
+        let patience = Patience::new(wait, Some(limit));
+        Ok(match (socket, self.bulk) {
+            (Socket::Datagram(socket), true) => {
+                Box::new(self.bulk(self.datagrams(socket, PACKET_LEN, self.window, patience)?))
+            }
+            (Socket::Datagram(socket), false) => {
+                Box::new(self.batch(self.datagrams(socket, call, usize::MAX, patience)?))
+            }
+            (Socket::Stream(socket), true) => Box::new(self.bulk(Stream::new(socket, patience)?)),
+            (Socket::Stream(socket), false) => Box::new(self.batch(Stream::new(socket, patience)?)),
+        })
+    }
+
+    fn server(&self, socket: Socket, wait: Wait) -> io::Result<Box<dyn Serve>> {
+        let (_, result) = self.packet_lens();
+        let patience = Patience::new(wait, None);
+        Ok(match (socket, self.bulk) {
+            (Socket::Datagram(socket), true) => {
+                Box::new(self.bulk(self.datagrams(socket, PACKET_LEN, self.window, patience)?))
+            }
+            (Socket::Datagram(socket), false) => {
+                Box::new(self.batch(self.datagrams(socket, result, usize::MAX, patience)?))
+            }
+            (Socket::Stream(socket), true) => Box::new(self.bulk(Stream::new(socket, patience)?)),
+            (Socket::Stream(socket), false) => Box::new(self.batch(Stream::new(socket, patience)?)),
+        })
+    }
+
+    fn datagrams(
+        &self,
+        socket: CallerSocket,
+        segment: usize,
+        window: usize,
+        patience: Patience,
+    ) -> io::Result<Datagrams> {
+        connect::make_room(&socket, self.window.max(usize::from(self.in_flight) * segment))?;
+        Datagrams::new(socket, segment, window, patience)
+    }
+
+    fn bulk<P: Pipe>(&self, pipe: P) -> Bulk<P> {
+        Bulk::new(pipe, self.transport, self.data_lens)
+    }
+
+    fn batch<P: Pipe>(&self, pipe: P) -> Batch<P> {
+        Batch::new(pipe, self.packet_lens(), self.in_flight)
+    }
+}
+
+/// Bytes of a full packet of ours.
+const PACKET_LEN: usize = HEADER_LEN + DATA_LEN;
+
+/// What a caller of the bare exchange says when the network has lost something of it.
+pub(crate) const LOST: &str = "the bare exchange: a packet was lost";
+
+#[cold]
+fn in_words(error: io::Error) -> String {
+    if error.kind() == io::ErrorKind::TimedOut { LOST.into() } else { format!("the bare exchange: {error}") }
+}
+
+/// After this much silence, what is waited for is lost. A slow link is silent while its queue is full.
+fn lost_after(cell: &Cell) -> Duration {
+    Duration::from_millis(if cell.link_rate.is_some() { 3000 } else { 300 })
 }
 
 /// The floor beside one cell.
@@ -94,25 +224,20 @@ impl Floor {
     pub(crate) fn open(cell: &Cell, sides: Sides, network: &Network, path: &Path) -> io::Result<Self> {
         let number = usize::from(cell.callers);
         if cell.transport == Transport::Local {
-            let callers = (0..number).map(|_| local::through_vtable(cell.procedure)).collect();
+            let callers = (0..number).map(|_| local::through_vtable(cell)).collect();
             return Ok(Floor { echo: None, callers });
         }
-        let mut echo = Child::start("echo process", &echo_arguments(cell, sides, network, path), network)?;
+        let terms = Terms::of_cell(cell, connect::window(network)?);
+        let mut echo =
+            Child::start("echo process", &echo_arguments(cell, terms, sides, network, path), network)?;
         let ports = parse_ports(&echo.expect("listening")?)?;
-        let (sockets, own_ports) = match cell.transport {
-            Transport::Udp => connect_udp(network, &ports)?,
-            Transport::Tcp => (connect_tcp(network, &ports, number)?, Vec::new()),
-            Transport::Unix => (connect_unix(path, number)?, Vec::new()),
-            Transport::Local => unreachable!("returned above"),
-        };
+        let (sockets, own_ports) = connect::to_echo(cell, network, path, &ports)?;
         echo.tell(&join_ports(&own_ports))?;
         echo.expect("ready")?;
-        let (call, result) = packet_lens(cell.procedure);
-        let flags = Waits::of(cell).caller.flags();
-        let callers = sockets.into_iter().map(|socket| {
-            Box::new(Endpoint::new(socket, cell.transport, flags, call, result)) as Box<dyn Calls>
-        });
-        Ok(Floor { callers: callers.collect(), echo: Some(echo) })
+        let wait = Waits::of(cell).caller;
+        let caller = |socket| terms.caller(socket, wait, lost_after(cell));
+        let callers = sockets.into_iter().map(caller).collect::<io::Result<_>>()?;
+        Ok(Floor { callers, echo: Some(echo) })
     }
 
     /// Its process, if it has one.
@@ -129,7 +254,7 @@ impl Floor {
     }
 }
 
-fn echo_arguments(cell: &Cell, sides: Sides, network: &Network, path: &Path) -> Vec<String> {
+fn echo_arguments(cell: &Cell, terms: Terms, sides: Sides, network: &Network, path: &Path) -> Vec<String> {
     vec![
         "bench-echo".into(),
         format!("--transport={}", name_of(cell.transport)),
@@ -140,36 +265,10 @@ fn echo_arguments(cell: &Cell, sides: Sides, network: &Network, path: &Path) -> 
         format!("--caller-address={}", network.caller),
         format!("--callers={}", cell.callers),
         format!("--procedure={}", name_of(cell.procedure)),
+        format!("--bytes={}", cell.bytes),
+        format!("--in-flight={}", cell.in_flight),
+        format!("--window={}", terms.window),
     ]
-}
-
-fn connect_udp(network: &Network, ports: &[u16]) -> io::Result<(Vec<OwnedFd>, Vec<u16>)> {
-    let mut sockets = Vec::new();
-    let mut own_ports = Vec::new();
-    for &port in ports {
-        let socket = UdpSocket::bind((network.caller, 0))?;
-        socket.connect((network.server, port))?;
-        own_ports.push(socket.local_addr()?.port());
-        sockets.push(socket.into());
-    }
-    Ok((sockets, own_ports))
-}
-
-fn connect_tcp(network: &Network, ports: &[u16], number: usize) -> io::Result<Vec<OwnedFd>> {
-    let &[port] = ports else { return Err(io::Error::other("the echo process listens on one port")) };
-    let connect = || {
-        let stream = TcpStream::connect((network.server, port))?;
-        stream.set_nodelay(true)?;
-        Ok(stream.into())
-    };
-    (0..number).map(|_| connect()).collect()
-}
-
-fn connect_unix(path: &Path, number: usize) -> io::Result<Vec<OwnedFd>> {
-    let sockets = (0..number).map(|_| UnixStream::connect(path).map(OwnedFd::from)).collect();
-    // Connected sockets need no name, and nothing must be left behind.
-    std::fs::remove_file(path)?;
-    sockets
 }
 
 fn join_ports(ports: &[u16]) -> String {
@@ -183,15 +282,23 @@ fn parse_ports(words: &str) -> io::Result<Vec<u16>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::Procedure;
+
+    fn cell(procedure: Procedure) -> Cell {
+        Cell {
+            transport: Transport::Udp,
+            procedure,
+            bytes: 0,
+            in_flight: 1,
+            link_rate: None,
+            callers: 1,
+            waiting: Waiting::Adaptive,
+            processors: Processors::Two,
+        }
+    }
 
     fn waits(callers: u16, waiting: Waiting, processors: Processors) -> Waits {
-        Waits::of(&Cell {
-            transport: Transport::Udp,
-            procedure: Procedure::Null,
-            callers,
-            waiting,
-            processors,
-        })
+        Waits::of(&Cell { callers, waiting, processors, ..cell(Procedure::Null) })
     }
 
     #[test]
@@ -216,6 +323,7 @@ mod tests {
 
     #[test]
     fn packets_are_as_long_as_ours() {
+        let packet_lens = |procedure| Terms::of_cell(&cell(procedure), 0).packet_lens();
         assert_eq!(packet_lens(Procedure::Null), (32, 32));
         assert_eq!(packet_lens(Procedure::MaxArg), (1472, 32));
         assert_eq!(packet_lens(Procedure::MaxResult), (32, 1472));

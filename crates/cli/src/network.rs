@@ -3,7 +3,9 @@
 //! The paper measured "with the two Fireflies attached to a private Ethernet" (Firefly §2.1). The namespaces have no names:
 //! they exist while a process is in them or holds them open, so that nothing is left behind however this process ends.
 
+use crate::args::LinkRate;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io;
 use std::net::Ipv4Addr;
@@ -19,6 +21,7 @@ pub(crate) struct Network {
     /// Why it is loopback, when it is.
     why_loopback: Option<String>,
     spaces: Option<Spaces>,
+    limited: Cell<Option<LinkRate>>,
 }
 
 /// Two network namespaces, alive as long as these are open.
@@ -38,16 +41,20 @@ impl Network {
     /// A process that has left its network namespace cannot always return, so another process tries it first.
     pub(crate) fn prepare() -> Self {
         match try_elsewhere().and_then(|()| Spaces::make()) {
-            Ok(spaces) => {
-                Network { caller: CALLER, server: SERVER, why_loopback: None, spaces: Some(spaces) }
-            }
+            Ok(spaces) => Network {
+                caller: CALLER,
+                server: SERVER,
+                why_loopback: None,
+                spaces: Some(spaces),
+                limited: Cell::default(),
+            },
             Err(why) => Network::loopback(why),
         }
     }
 
     fn loopback(why: String) -> Self {
         let caller = Ipv4Addr::LOCALHOST;
-        Network { caller, server: caller, why_loopback: Some(why), spaces: None }
+        Network { caller, server: caller, why_loopback: Some(why), spaces: None, limited: Cell::default() }
     }
 
     /// `veth` or `loopback`.
@@ -63,6 +70,21 @@ impl Network {
             }
             Some(why) => format!("loopback, because no private Ethernet could be made: {why}"),
         }
+    }
+
+    /// Limits the private Ethernet to `rate` in both directions, or lifts the limit.
+    pub(crate) fn limit(&self, rate: Option<LinkRate>) -> Result<(), String> {
+        if self.limited.get() == rate {
+            return Ok(());
+        }
+        if self.spaces.is_none() {
+            return Err("loopback has no rate: a limit needs the private Ethernet".into());
+        }
+        limit_device("stoop-c", rate)?;
+        self.on_server_side(|| limit_device("stoop-s", rate).map_err(io::Error::other))
+            .map_err(|error| error.to_string())?;
+        self.limited.set(rate);
+        Ok(())
     }
 
     /// Runs `action` on the server's side: processes that it starts stay there.
@@ -156,17 +178,40 @@ fn move_into(space: &File) -> io::Result<()> {
     Ok(move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
+/// Limits what `device` sends by a token bucket of two frames, or of a quarter of a millisecond where that is more: what is
+/// due when the kernel's timer is late. Its queue is as long as a device's usually is, a thousand frames.
+fn limit_device(device: &str, rate: Option<LinkRate>) -> Result<(), String> {
+    let Some(rate) = rate else { return run_tc(&["qdisc", "del", "dev", device, "root"]) };
+    let burst = (2 * FRAME_LEN).max(rate.mbits * (1_000_000 / 8 / 4000)).to_string();
+    let queue = (1000 * FRAME_LEN).to_string();
+    let rate = rate.to_string();
+    run_tc(&[
+        "qdisc", "replace", "dev", device, "root", "tbf", "rate", &rate, "burst", &burst, "limit", &queue,
+    ])
+}
+
+/// Of an Ethernet with its header, as the bucket counts it.
+const FRAME_LEN: u32 = 1514;
+
 fn run_ip(words: &[&str]) -> Result<(), String> {
+    run("ip", words)
+}
+
+fn run_tc(words: &[&str]) -> Result<(), String> {
+    run("tc", words)
+}
+
+fn run(command: &str, words: &[&str]) -> Result<(), String> {
     let line = words.join(" ");
-    let output = Command::new("ip")
+    let output = Command::new(command)
         .args(words)
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| format!("`ip {line}`: {error}"))?;
+        .map_err(|error| format!("`{command} {line}`: {error}"))?;
     if output.status.success() {
         return Ok(());
     }
-    Err(format!("`ip {line}`: {}", String::from_utf8_lossy(&output.stderr).trim()))
+    Err(format!("`{command} {line}`: {}", String::from_utf8_lossy(&output.stderr).trim()))
 }
 
 #[cfg(test)]
@@ -178,6 +223,13 @@ mod tests {
         let network = Network::loopback("neither root nor otherwise".into());
         assert_eq!(network.name(), "loopback");
         assert!(network.describe().ends_with("neither root nor otherwise"));
+    }
+
+    #[test]
+    fn loopback_is_not_limited() {
+        let network = Network::loopback(String::new());
+        assert_eq!(network.limit(None), Ok(()));
+        assert!(network.limit(Some(LinkRate { mbits: 10 })).is_err());
     }
 
     #[test]

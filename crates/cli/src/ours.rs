@@ -1,7 +1,11 @@
 //! Our side: the Test interface of the paper, through the same public API that everyone uses.
 
+mod flight;
+
 use crate::args::{DATA_LEN, Procedure, Transport, Waiting};
 use crate::callers::{Calls, LOCAL_BATCH, Tally, Window, call_repeatedly};
+use crate::plan::Cell;
+use flight::Flight;
 use std::time::Duration;
 use stoop::{BindOptions, CallError, RunningServer, Server};
 
@@ -14,6 +18,12 @@ pub(crate) trait Test {
     fn max_result(&self, #[out] buf: &mut [u8; 1440]);
     /// An argument that fills one Ethernet packet; the procedure reads it in the packet itself.
     fn max_arg(&self, buf: &[u8; 1440]);
+    /// An argument of any length (IN); the procedure sees it where it was received.
+    fn bulk_in(&self, data: &[u8]);
+    /// A result of any length (OUT); the procedure writes it where it is sent from.
+    fn bulk_out(&self, #[out] data: &mut [u8]);
+    /// Data of any length that come back changed (IN-OUT).
+    fn bulk_in_out(&self, data: &mut [u8]);
 }
 
 /// Does nothing, as fast as possible.
@@ -27,9 +37,28 @@ impl Test for Exerciser {
     }
 
     fn max_arg(&self, _buf: &[u8; DATA_LEN]) {}
+
+    // No procedure looks at all of its data: what it would do with them is no part of the call.
+
+    fn bulk_in(&self, _data: &[u8]) {}
+
+    fn bulk_out(&self, data: &mut [u8]) {
+        mark(data);
+    }
+
+    fn bulk_in_out(&self, data: &mut [u8]) {
+        mark(data);
+    }
 }
 
-/// What MaxResult() leaves at both ends of its buffer, to show that it was there.
+/// Writes the marks at both ends.
+fn mark(data: &mut [u8]) {
+    if let [first, .., last] = data {
+        (*first, *last) = MARKS;
+    }
+}
+
+/// What a procedure with a result leaves at both ends of its buffer, to show that it was there.
 const MARKS: (u8, u8) = (0x57, 0x0b);
 
 /// Exports the Test interface at `uri`, as long as what this returns is held, on threads that inherit this one's processor.
@@ -56,10 +85,14 @@ impl Binding {
         Ok(Binding { client, transport })
     }
 
-    /// Calls of `procedure` for one caller thread.
-    pub(crate) fn calls(&self, procedure: Procedure) -> Box<dyn Calls> {
+    /// Calls of the procedure of `cell` for one caller thread.
+    pub(crate) fn calls(&self, cell: &Cell) -> Box<dyn Calls> {
+        if cell.in_flight > 1 {
+            let (client, procedure) = (self.client.clone(), cell.procedure);
+            return Box::new(Flight { client, procedure, data: data_for(cell), in_flight: cell.in_flight });
+        }
         let batch = if self.transport == Transport::Local { LOCAL_BATCH } else { 1 };
-        Box::new(Ours { client: self.client.clone(), procedure, data: [0; DATA_LEN], batch })
+        Box::new(Ours { client: self.client.clone(), procedure: cell.procedure, data: data_for(cell), batch })
     }
 
     /// What this binding's calls have counted so far.
@@ -103,10 +136,21 @@ impl Counts {
     }
 }
 
+/// Data for the calls of `cell`, every page of them there.
+pub(crate) fn data_for(cell: &Cell) -> Vec<u8> {
+    let (argument, result) = cell.data_lens();
+    vec![0x5a; argument.max(result)]
+}
+
+/// Data that fill one packet.
+pub(crate) fn one_packet(data: &mut [u8]) -> &mut [u8; DATA_LEN] {
+    data.try_into().expect("the data of MaxArg(1440) and MaxResult(1440) are 1440 bytes")
+}
+
 struct Ours {
     client: TestClient,
     procedure: Procedure,
-    data: [u8; DATA_LEN],
+    data: Vec<u8>,
     batch: u64,
 }
 
@@ -114,13 +158,23 @@ impl Calls for Ours {
     fn run(&mut self, window: Window) -> Result<Tally, String> {
         let Ours { client, procedure, data, batch } = self;
         match procedure {
-            Procedure::Null => call_repeatedly(window, *batch, || client.null().map_err(in_words)),
-            Procedure::MaxArg => call_repeatedly(window, *batch, || client.max_arg(data).map_err(in_words)),
-            Procedure::MaxResult => {
-                call_repeatedly(window, *batch, || client.max_result(data).map_err(in_words))
-            }
+            Procedure::Null => each(window, *batch, || client.null()),
+            Procedure::MaxArg => each(window, *batch, || client.max_arg(one_packet(data))),
+            Procedure::MaxResult => each(window, *batch, || client.max_result(one_packet(data))),
+            Procedure::BulkIn => each(window, *batch, || client.bulk_in(data)),
+            Procedure::BulkOut => each(window, *batch, || client.bulk_out(data)),
+            Procedure::BulkInOut => each(window, *batch, || client.bulk_in_out(data)),
         }
     }
+}
+
+#[inline(always)]
+fn each(
+    window: Window,
+    batch: u64,
+    mut call: impl FnMut() -> Result<(), CallError>,
+) -> Result<Tally, String> {
+    call_repeatedly(window, batch, || call().map_err(in_words))
 }
 
 #[cold]

@@ -1,6 +1,6 @@
 //! Which cells are measured, in which order, and how much time each may take.
 
-use crate::args::{BenchArgs, Procedure, Processors, Transport, Waiting};
+use crate::args::{BYTES_DEFAULT, BenchArgs, LinkRate, Procedure, Processors, Transport, Waiting};
 use clap::ValueEnum;
 use std::time::Duration;
 
@@ -9,30 +9,74 @@ use std::time::Duration;
 pub(crate) struct Cell {
     pub(crate) transport: Transport,
     pub(crate) procedure: Procedure,
+    /// Of data, for bulk procedures; 0 for others, whose size is fixed.
+    pub(crate) bytes: u32,
+    /// Calls of each caller.
+    pub(crate) in_flight: u16,
+    /// Of the link, where it is limited.
+    pub(crate) link_rate: Option<LinkRate>,
     pub(crate) callers: u16,
     pub(crate) waiting: Waiting,
     pub(crate) processors: Processors,
 }
 
+impl Cell {
+    /// What of it the reader looks at first: the time of one call, or how much goes through.
+    pub(crate) fn shape(&self) -> Shape {
+        if self.procedure.is_bulk() || self.in_flight > 1 { Shape::Rates } else { Shape::Times }
+    }
+
+    /// Bytes of data in the call and in the result.
+    pub(crate) fn data_lens(&self) -> (usize, usize) {
+        self.procedure.data_lens(self.bytes as usize)
+    }
+
+    /// Bytes of data that a call moves, both ways together.
+    pub(crate) fn data_len(&self) -> usize {
+        let (argument, result) = self.data_lens();
+        argument + result
+    }
+}
+
+/// Which columns a table has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Times,
+    Rates,
+}
+
 /// Cells with one title above them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Section {
-    pub(crate) title: String,
+    pub(crate) title: &'static str,
+    pub(crate) shape: Shape,
     pub(crate) cells: Vec<Cell>,
 }
 
 /// The sections for what was asked: the default tables, or every combination of what was chosen.
 pub(crate) fn sections(args: &BenchArgs) -> Vec<Section> {
-    if args.any_choice() {
-        return vec![Section { title: "What was chosen".into(), cells: chosen(args) }];
-    }
+    let sections = if args.any_choice() { sections_of_choice(args) } else { default_sections() };
+    sections.into_iter().filter(|section| !section.cells.is_empty()).collect()
+}
+
+fn sections_of_choice(args: &BenchArgs) -> Vec<Section> {
+    let (times, rates) = chosen(args).into_iter().partition(|cell| cell.shape() == Shape::Times);
+    vec![
+        Section { title: "What was chosen", shape: Shape::Times, cells: times },
+        Section { title: "What was chosen, by how much goes through", shape: Shape::Rates, cells: rates },
+    ]
+}
+
+fn default_sections() -> Vec<Section> {
     vec![
         Section {
-            title: "Table I: calls by 1 to 8 caller threads, adaptive wait, caller and server on a processor each".into(),
-            cells: chosen(args),
+            title: "Table I: calls by 1 to 8 caller threads, adaptive wait, caller and server on a processor each",
+            shape: Shape::Times,
+            cells: chosen(&BenchArgs::default()),
         },
         Section {
-            title: "Waiting: Null() by one caller, the three ways to wait, on two processors and sharing one".into(),
+            title: "Waiting: Null() by one caller, the three ways to wait, on two processors and sharing one",
+            shape: Shape::Times,
             cells: chosen(&BenchArgs {
                 transport: vec![Transport::Udp, Transport::Tcp, Transport::Unix],
                 procedure: vec![Procedure::Null],
@@ -42,24 +86,98 @@ pub(crate) fn sections(args: &BenchArgs) -> Vec<Section> {
                 ..BenchArgs::default()
             }),
         },
+        Section {
+            title: "Bulk: long arguments and results over UDP, one caller, adaptive wait, a processor each",
+            shape: Shape::Rates,
+            cells: chosen(&BenchArgs {
+                transport: vec![Transport::Udp],
+                procedure: Procedure::BULK.to_vec(),
+                ..BenchArgs::default()
+            }),
+        },
+        Section {
+            title: "In flight: many calls of Null() at a time from one thread, adaptive wait, a processor each",
+            shape: Shape::Rates,
+            cells: chosen(&BenchArgs {
+                transport: vec![Transport::Udp],
+                in_flight: vec![32, 256],
+                ..BenchArgs::default()
+            }),
+        },
     ]
 }
 
-/// Every combination, each choice left open being as in Table I. Cells that share a server stand together.
+/// Every combination, each choice left open being as in the default tables. Cells that share a server stand together.
 fn chosen(args: &BenchArgs) -> Vec<Cell> {
     let mut cells = Vec::new();
-    for transport in or(&args.transport, Transport::value_variants()) {
+    for transport in or(&args.transport, default_transports(args)) {
         for processors in or(&args.processors, &[Processors::Two]) {
             for waiting in or(&args.waiting, &[Waiting::Adaptive]) {
-                for procedure in or(&args.procedure, Procedure::value_variants()) {
-                    for callers in or(&args.callers, &[1, 2, 3, 4, 5, 6, 7, 8]) {
-                        cells.push(Cell { transport, procedure, callers, waiting, processors });
+                for link_rate in link_rates(args) {
+                    for procedure in procedures(args) {
+                        for bytes in sizes(args, procedure) {
+                            for in_flight in or(&args.in_flight, &[1]) {
+                                for callers in or(&args.callers, default_callers(args, procedure)) {
+                                    cells.push(Cell {
+                                        transport,
+                                        procedure,
+                                        bytes,
+                                        in_flight,
+                                        link_rate,
+                                        callers,
+                                        waiting,
+                                        processors,
+                                    });
+                                }
+                            }
+                        }
                     }
                 }
             }
         }
     }
     cells
+}
+
+/// A link is between two machines; what is said of rates is said of UDP first.
+fn default_transports(args: &BenchArgs) -> &'static [Transport] {
+    match () {
+        () if !args.rate.is_empty() => &[Transport::Udp],
+        () if !args.in_flight.is_empty() => &[Transport::Udp],
+        () if !args.bytes.is_empty() => &[Transport::Udp, Transport::Tcp, Transport::Unix],
+        () => Transport::value_variants(),
+    }
+}
+
+fn link_rates(args: &BenchArgs) -> Vec<Option<LinkRate>> {
+    if args.rate.is_empty() { vec![None] } else { or(&args.rate, &[]).into_iter().map(Some).collect() }
+}
+
+fn procedures(args: &BenchArgs) -> Vec<Procedure> {
+    let otherwise: &[Procedure] = match () {
+        () if !args.bytes.is_empty() => &Procedure::BULK,
+        () if !args.rate.is_empty() => &[Procedure::BulkIn],
+        () if !args.in_flight.is_empty() => &[Procedure::Null],
+        () => &Procedure::PAPER,
+    };
+    if args.bytes.is_empty() {
+        return or(&args.procedure, otherwise);
+    }
+    let of_any_size: Vec<Procedure> =
+        args.procedure.iter().map(|procedure| procedure.of_any_size()).collect();
+    or(&of_any_size, otherwise)
+}
+
+fn sizes(args: &BenchArgs, procedure: Procedure) -> Vec<u32> {
+    match procedure.is_bulk() {
+        true if args.rate.is_empty() => or(&args.bytes, &BYTES_DEFAULT),
+        true => or(&args.bytes, &BYTES_DEFAULT[..1]),
+        false => vec![0],
+    }
+}
+
+fn default_callers(args: &BenchArgs, procedure: Procedure) -> &'static [u16] {
+    if procedure.is_bulk() || !args.in_flight.is_empty() { &[1] } else { &[1, 2, 3, 4, 5, 6, 7, 8] }
 }
 
 /// What was given, once each and in the order given, or else `otherwise`.
@@ -93,13 +211,28 @@ const CELL_MAX: Duration = Duration::from_secs(4);
 const SLICE: Duration = Duration::from_millis(45);
 const WARM_UP: Duration = Duration::from_millis(6);
 const PAIRS_MAX: u32 = 35;
+const LINK_SLICE_MAX: Duration = Duration::from_millis(1200);
 
 impl Effort {
-    /// For each of `cells` cells, when `calls` are made in each or as many as there is time for.
-    pub(crate) fn new(cells: usize, calls: Option<u64>) -> Self {
-        match calls {
-            Some(calls) => Effort::for_calls(calls),
-            None => Effort::for_time(cells),
+    /// For `cell`, one of `cells`, when `calls` are made in each or as many as there is time for.
+    pub(crate) fn new(cell: &Cell, cells: usize, calls: Option<u64>) -> Self {
+        match (calls, cell.link_rate) {
+            (Some(calls), _) => Effort::for_calls(calls),
+            (None, Some(rate)) => Effort::for_link(cell, rate),
+            (None, None) => Effort::for_time(cells),
+        }
+    }
+
+    /// Slices of some twenty-five calls. The warm-up is longer than a call, too: it spends what the link had saved, and leaves
+    /// nothing of a call half counted.
+    fn for_link(cell: &Cell, rate: LinkRate) -> Self {
+        let seconds = cell.data_len() as f64 * 8.0 / (f64::from(rate.mbits) * 1e6);
+        let call = Duration::from_secs_f64(seconds);
+        Effort {
+            pairs: 5,
+            slice: (25 * call).clamp(SLICE, LINK_SLICE_MAX),
+            warm_up: (3 * call).clamp(WARM_UP, LINK_SLICE_MAX),
+            calls: None,
         }
     }
 
@@ -126,18 +259,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_is_table_one_and_the_waiting_table() {
+    fn the_default_begins_with_table_one_and_the_waiting_table() {
         let sections = sections(&BenchArgs::default());
         assert_eq!(sections[0].cells.len(), 4 * 3 * 8);
         assert_eq!(sections[1].cells.len(), 3 * 3 * 2);
+        assert!(
+            sections[..2].iter().flat_map(|section| &section.cells).all(|cell| cell.shape() == Shape::Times)
+        );
+    }
+
+    #[test]
+    fn the_default_ends_with_bulk_and_with_calls_in_flight() {
+        let sections = sections(&BenchArgs::default());
+        assert_eq!(sections[2].cells.len(), 3 * 3);
+        assert_eq!(sections[3].cells.len(), 2);
+        assert!(sections[2..].iter().flat_map(|section| &section.cells).all(|cell| cell.callers == 1));
     }
 
     #[test]
     fn the_default_run_takes_less_than_two_minutes() {
-        let cells: usize = sections(&BenchArgs::default()).iter().map(|section| section.cells.len()).sum();
-        let effort = Effort::new(cells, None);
-        let cell = 2 * effort.pairs * (effort.slice + effort.warm_up);
-        assert!(cell * cells as u32 <= Duration::from_secs(100), "{cell:?} for each of {cells}");
+        let cells: Vec<Cell> =
+            sections(&BenchArgs::default()).into_iter().flat_map(|section| section.cells).collect();
+        let time = |cell: &Cell| {
+            let effort = Effort::new(cell, cells.len(), None);
+            let sides = if cell.shape() == Shape::Times { 2 } else { 3 };
+            sides * effort.pairs * (effort.slice + effort.warm_up)
+        };
+        let all: Duration = cells.iter().map(time).sum();
+        assert!(all <= Duration::from_secs(100), "{all:?}");
     }
 
     #[test]
@@ -154,11 +303,44 @@ mod tests {
     }
 
     #[test]
+    fn sizes_make_procedures_bulk_and_leave_null_as_it_is() {
+        let args = BenchArgs {
+            transport: vec![Transport::Udp],
+            procedure: vec![Procedure::Null, Procedure::MaxArg, Procedure::BulkIn],
+            bytes: vec![48_000, 96_000],
+            callers: vec![1],
+            ..BenchArgs::default()
+        };
+        let sections = sections(&args);
+        assert_eq!(sections[0].cells.iter().map(|cell| cell.bytes).collect::<Vec<_>>(), [0]);
+        let bulk = |cell: &Cell| (cell.procedure, cell.bytes);
+        let expected = [(Procedure::BulkIn, 48_000), (Procedure::BulkIn, 96_000)];
+        assert_eq!(sections[1].cells.iter().map(bulk).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_number_in_flight_means_null_by_one_caller() {
+        let args = BenchArgs { in_flight: vec![32, 256], ..BenchArgs::default() };
+        let cells = &sections(&args)[0].cells;
+        assert_eq!(cells.iter().map(|cell| cell.in_flight).collect::<Vec<_>>(), [32, 256]);
+        assert!(cells.iter().all(|cell| (cell.procedure, cell.callers) == (Procedure::Null, 1)));
+    }
+
+    #[test]
+    fn slices_on_a_slow_link_have_room_for_many_calls() {
+        let args =
+            BenchArgs { rate: vec![LinkRate { mbits: 10 }, LinkRate { mbits: 100 }], ..BenchArgs::default() };
+        let cells = &sections(&args)[0].cells;
+        let slices: Vec<_> = cells.iter().map(|cell| Effort::new(cell, cells.len(), None).slice).collect();
+        assert_eq!(slices, [Duration::from_millis(960), Duration::from_millis(96)]);
+    }
+
+    #[test]
     fn asked_calls_are_made_in_slices_of_fifty_or_more() {
-        let effort = Effort::new(1, Some(200));
+        let effort = Effort::for_calls(200);
         assert_eq!((effort.pairs, effort.calls), (4, Some(50)));
-        let effort = Effort::new(1, Some(100_000));
+        let effort = Effort::for_calls(100_000);
         assert_eq!((effort.pairs, effort.calls), (21, Some(4762)));
-        assert_eq!(Effort::new(1, Some(3)).calls, Some(3));
+        assert_eq!(Effort::for_calls(3).calls, Some(3));
     }
 }

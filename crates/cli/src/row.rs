@@ -1,6 +1,6 @@
 //! What was found about one cell, as the table and the JSON show it.
 
-use crate::args::{Procedure, Processors, Transport, Waiting};
+use crate::args::{LinkRate, Procedure, Processors, Transport, Waiting};
 use crate::callers::Tally;
 use crate::floor::figures;
 use crate::others::DISTURBED_ABOVE;
@@ -14,11 +14,17 @@ use std::time::Duration;
 pub(crate) struct Row {
     pub(crate) transport: Transport,
     pub(crate) procedure: Procedure,
+    /// Of data, one way.
+    pub(crate) bytes: usize,
+    /// Calls of each caller at a time.
+    pub(crate) in_flight: u16,
     pub(crate) callers: u16,
     pub(crate) waiting: Waiting,
     pub(crate) processors: Processors,
     /// `veth` or `loopback`.
     pub(crate) network: &'static str,
+    /// Megabits per second, where the link is limited.
+    pub(crate) link_rate: Option<LinkRate>,
     /// Ours that were measured.
     pub(crate) calls: u64,
     pub(crate) calls_per_second: f64,
@@ -30,6 +36,7 @@ pub(crate) struct Row {
     pub(crate) floor_p50_ns: f64,
     pub(crate) floor_p99_ns: f64,
     pub(crate) floor_calls_per_second: f64,
+    pub(crate) floor_mbits_per_second: f64,
     /// What the floor is on the reference machine, where that is known.
     pub(crate) floor_reference_ns: Option<f64>,
     /// The floor is so far above its reference that this line says little.
@@ -38,7 +45,16 @@ pub(crate) struct Row {
     pub(crate) ratio: f64,
     pub(crate) ratio_low: f64,
     pub(crate) ratio_high: f64,
+    /// Our rate by the floor's: the median, over pairs of slices, of calls by the second.
+    pub(crate) rate_ratio: f64,
+    pub(crate) rate_ratio_low: f64,
+    pub(crate) rate_ratio_high: f64,
+    /// Beside bulk over UDP: a bare exchange of as many bytes over TCP on the same network.
+    pub(crate) tcp_mbits_per_second: Option<f64>,
+    pub(crate) tcp_rate_ratio: Option<f64>,
     pub(crate) pairs: usize,
+    /// Slices of a floor that lost a packet, do not count, and were measured again.
+    pub(crate) floor_lost: u32,
     /// Of our calls, one packet there and one back, found by the thread that wanted it.
     pub(crate) fast_path_share: f64,
     /// Processor seconds per second while ours were measured.
@@ -50,11 +66,19 @@ pub(crate) struct Row {
     pub(crate) fairness: f64,
 }
 
-/// The medians of a slice of ours and of the slice of the floor after it.
+/// What a slice tells of how fast it was.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    p50_ns: f64,
+    calls_per_second: f64,
+}
+
+/// Neighbouring slices: of ours, of the floor after it, and of TCP after that where it is asked for.
 #[derive(Clone, Copy, Debug)]
-struct Pair {
-    ours_ns: f64,
-    floor_ns: f64,
+struct Group {
+    ours: Pace,
+    floor: Pace,
+    tcp: Option<Pace>,
 }
 
 /// Everything that the slices of one cell gave.
@@ -62,14 +86,32 @@ struct Pair {
 pub(crate) struct Findings {
     ours: Side,
     floor: Side,
-    pairs: Vec<Pair>,
-    last_ours_ns: f64,
+    tcp: Side,
+    groups: Vec<Group>,
     /// Over the slices of ours: processor time of each side, and of the clock on the wall.
     caller_cpu: Duration,
     server_cpu: Duration,
     wall: Duration,
+    pub(crate) floor_lost: u32,
     pub(crate) fast_path_share: f64,
     pub(crate) others_cpu: f64,
+}
+
+/// What neighbouring slices gave.
+#[derive(Debug)]
+pub(crate) struct Slices {
+    pub(crate) ours: Vec<Tally>,
+    pub(crate) costs: Costs,
+    pub(crate) floor: Vec<Tally>,
+    pub(crate) tcp: Option<Vec<Tally>>,
+}
+
+/// What a slice of ours took of the processors.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Costs {
+    pub(crate) caller_cpu: Duration,
+    pub(crate) server_cpu: Duration,
+    pub(crate) wall: Duration,
 }
 
 /// All slices of one kind together.
@@ -83,8 +125,8 @@ struct Side {
 }
 
 impl Side {
-    /// Adds a slice, and returns its median.
-    fn add(&mut self, tallies: &[Tally]) -> f64 {
+    /// Adds a slice, and returns how fast it was.
+    fn add(&mut self, tallies: &[Tally]) -> Pace {
         let mut slice = Samples::default();
         self.callers.resize(tallies.len(), 0);
         for (tally, calls) in tallies.iter().zip(&mut self.callers) {
@@ -92,8 +134,10 @@ impl Side {
             *calls += tally.calls;
         }
         self.samples.append(&slice);
-        self.time += time_of(tallies);
-        slice.percentile_ns(0.5)
+        let time = time_of(tallies);
+        self.time += time;
+        let calls: u64 = tallies.iter().map(|tally| tally.calls).sum();
+        Pace { p50_ns: slice.percentile_ns(0.5), calls_per_second: by_the_second(calls, time) }
     }
 
     fn calls(&self) -> u64 {
@@ -101,7 +145,7 @@ impl Side {
     }
 
     fn calls_per_second(&self) -> f64 {
-        self.calls() as f64 / self.time.as_secs_f64().max(1e-9)
+        by_the_second(self.calls(), self.time)
     }
 
     fn fairness(&self) -> f64 {
@@ -119,57 +163,61 @@ impl Row {
 }
 
 impl Findings {
-    /// Adds a slice of ours and what it cost.
-    pub(crate) fn add_ours(
-        &mut self,
-        tallies: &[Tally],
-        caller_cpu: Duration,
-        server_cpu: Duration,
-        wall: Duration,
-    ) {
-        self.last_ours_ns = self.ours.add(tallies);
-        self.caller_cpu += caller_cpu;
-        self.server_cpu += server_cpu;
-        self.wall += wall;
-    }
-
-    /// Adds the slice of the floor that goes with the last slice of ours.
-    pub(crate) fn add_floor(&mut self, tallies: &[Tally]) {
-        let floor_ns = self.floor.add(tallies);
-        self.pairs.push(Pair { ours_ns: self.last_ours_ns, floor_ns });
+    /// Adds neighbouring slices.
+    pub(crate) fn add(&mut self, slices: &Slices) {
+        let ours = self.ours.add(&slices.ours);
+        let floor = self.floor.add(&slices.floor);
+        let tcp = slices.tcp.as_ref().map(|tallies| self.tcp.add(tallies));
+        self.groups.push(Group { ours, floor, tcp });
+        self.caller_cpu += slices.costs.caller_cpu;
+        self.server_cpu += slices.costs.server_cpu;
+        self.wall += slices.costs.wall;
     }
 
     /// Draws the line.
     pub(crate) fn into_row(mut self, cell: &Cell, network: &'static str) -> Row {
-        let ratios = self.pairs.iter().map(|pair| pair.ours_ns / pair.floor_ns.max(1e-3)).collect();
-        let Quartiles { low, median, high } = Quartiles::of(ratios);
-        let calls_per_second = self.ours.calls_per_second();
-        let data_len = if cell.transport == Transport::Local { 0 } else { cell.procedure.data_len() };
+        let of_groups = |ratio: fn(&Group) -> f64| Quartiles::of(self.groups.iter().map(ratio).collect());
+        let times = of_groups(|group| group.ours.p50_ns / group.floor.p50_ns.max(1e-3));
+        let rates = of_groups(|group| group.ours.calls_per_second / group.floor.calls_per_second.max(1e-9));
+        let tcp_rates = self.tcp_rates();
+        let data_len = if cell.transport == Transport::Local { 0 } else { cell.data_len() };
+        let mbits = |calls_per_second: f64| round(calls_per_second * 8.0 * data_len as f64 / 1e6, 1e2);
         let floor_p50_ns = self.floor.samples.percentile_ns(0.5);
         let floor_reference_ns = figures::reference_ns(cell, network == "veth");
         let wall = self.wall.as_secs_f64().max(1e-9);
+        let (argument_len, result_len) = cell.data_lens();
         Row {
             transport: cell.transport,
             procedure: cell.procedure,
+            bytes: argument_len.max(result_len),
+            in_flight: cell.in_flight,
             callers: cell.callers,
             waiting: cell.waiting,
             processors: cell.processors,
             network,
+            link_rate: cell.link_rate,
             calls: self.ours.calls(),
-            calls_per_second: round(calls_per_second, 1.0),
-            mbits_per_second: round(calls_per_second * 8.0 * data_len as f64 / 1e6, 1e2),
+            calls_per_second: round(self.ours.calls_per_second(), 1e1),
+            mbits_per_second: mbits(self.ours.calls_per_second()),
             p50_ns: self.ours.samples.percentile_ns(0.5),
             p99_ns: self.ours.samples.percentile_ns(0.99),
             p999_ns: self.ours.samples.percentile_ns(0.999),
             floor_p50_ns,
             floor_p99_ns: self.floor.samples.percentile_ns(0.99),
-            floor_calls_per_second: round(self.floor.calls_per_second(), 1.0),
+            floor_calls_per_second: round(self.floor.calls_per_second(), 1e1),
+            floor_mbits_per_second: mbits(self.floor.calls_per_second()),
             floor_reference_ns,
             floor_void: figures::is_void(floor_p50_ns, floor_reference_ns),
-            ratio: round(median, 1e4),
-            ratio_low: round(low, 1e4),
-            ratio_high: round(high, 1e4),
-            pairs: self.pairs.len(),
+            ratio: round(times.median, 1e4),
+            ratio_low: round(times.low, 1e4),
+            ratio_high: round(times.high, 1e4),
+            rate_ratio: round(rates.median, 1e4),
+            rate_ratio_low: round(rates.low, 1e4),
+            rate_ratio_high: round(rates.high, 1e4),
+            tcp_mbits_per_second: tcp_rates.map(|_| mbits(self.tcp.calls_per_second())),
+            tcp_rate_ratio: tcp_rates.map(|rates| round(rates.median, 1e4)),
+            pairs: self.groups.len(),
+            floor_lost: self.floor_lost,
             fast_path_share: round(self.fast_path_share, 1e6),
             caller_cpu: round(self.caller_cpu.as_secs_f64() / wall, 1e3),
             server_cpu: round(self.server_cpu.as_secs_f64() / wall, 1e3),
@@ -177,6 +225,17 @@ impl Findings {
             fairness: round(self.ours.fairness(), 1e3),
         }
     }
+
+    /// Our rates by those of TCP, where it was measured.
+    fn tcp_rates(&self) -> Option<Quartiles> {
+        let rate = |group: &Group| Some(group.ours.calls_per_second / group.tcp?.calls_per_second.max(1e-9));
+        let rates: Vec<f64> = self.groups.iter().filter_map(rate).collect();
+        (!rates.is_empty()).then(|| Quartiles::of(rates))
+    }
+}
+
+fn by_the_second(calls: u64, time: Duration) -> f64 {
+    calls as f64 / time.as_secs_f64().max(1e-9)
 }
 
 /// From the first caller that began to the last that ended: callers that share a processor may have taken turns.
@@ -197,10 +256,13 @@ pub(crate) fn example() -> Row {
     Row {
         transport: Transport::Udp,
         procedure: Procedure::MaxResult,
+        bytes: 1440,
+        in_flight: 1,
         callers: 4,
         waiting: Waiting::Adaptive,
         processors: Processors::Two,
         network: "veth",
+        link_rate: None,
         calls: 81_234,
         calls_per_second: 231_234.0,
         mbits_per_second: 2_663.82,
@@ -210,12 +272,19 @@ pub(crate) fn example() -> Row {
         floor_p50_ns: 4_080.0,
         floor_p99_ns: 16_000.0,
         floor_calls_per_second: 245_000.0,
+        floor_mbits_per_second: 2_822.4,
         floor_reference_ns: Some(4_510.0),
         floor_void: false,
         ratio: 1.0591,
         ratio_low: 1.0512,
         ratio_high: 1.0701,
+        rate_ratio: 0.9438,
+        rate_ratio_low: 0.9401,
+        rate_ratio_high: 0.9477,
+        tcp_mbits_per_second: None,
+        tcp_rate_ratio: None,
         pairs: 7,
+        floor_lost: 0,
         fast_path_share: 0.9987,
         caller_cpu: 0.998,
         server_cpu: 1.0,
@@ -232,6 +301,9 @@ mod tests {
     const CELL: Cell = Cell {
         transport: Transport::Udp,
         procedure: Procedure::MaxArg,
+        bytes: 0,
+        in_flight: 1,
+        link_rate: None,
         callers: 2,
         waiting: Waiting::Adaptive,
         processors: Processors::Two,
@@ -246,18 +318,17 @@ mod tests {
         Tally { samples, calls, began, ended: began + Duration::from_nanos(calls * each_ns) }
     }
 
+    fn slices(ours: Vec<Tally>, floor: Vec<Tally>) -> Slices {
+        Slices { ours, costs: Costs::default(), floor, tcp: None }
+    }
+
     #[test]
     fn the_ratio_is_the_median_over_pairs_and_not_that_of_the_pooled_times() {
         let mut findings = Findings::default();
         // The machine is slower in the third pair, and both with it.
         for (ours_ns, floor_ns) in [(11, 10), (12, 10), (330, 300)] {
-            findings.add_ours(
-                &[tally(5, ours_ns), tally(5, ours_ns)],
-                Duration::ZERO,
-                Duration::ZERO,
-                Duration::ZERO,
-            );
-            findings.add_floor(&[tally(5, floor_ns), tally(5, floor_ns)]);
+            let two = |each_ns| vec![tally(5, each_ns), tally(5, each_ns)];
+            findings.add(&slices(two(ours_ns), two(floor_ns)));
         }
         let row = findings.into_row(&CELL, "loopback");
         assert_eq!(row.ratio, 1.1);
@@ -265,12 +336,26 @@ mod tests {
     }
 
     #[test]
+    fn rates_are_compared_by_pairs_too_and_a_higher_one_is_better() {
+        let mut findings = Findings::default();
+        for (ours_ns, floor_ns, tcp_ns) in
+            [(20_000, 15_000, 40_000), (40_000, 32_000, 40_000), (25_000, 20_000, 50_000)]
+        {
+            let tcp = Some(vec![tally(10, tcp_ns)]);
+            findings.add(&Slices { tcp, ..slices(vec![tally(10, ours_ns)], vec![tally(10, floor_ns)]) });
+        }
+        let row = findings.into_row(&CELL, "veth");
+        assert_eq!((row.rate_ratio, row.rate_ratio_low), (0.8, 0.775));
+        assert_eq!(row.tcp_rate_ratio, Some(2.0));
+        assert!(row.floor_mbits_per_second > row.mbits_per_second);
+    }
+
+    #[test]
     fn calls_of_all_callers_count_over_the_time_of_all_and_only_data_counts_as_bits() {
         let mut findings = Findings::default();
         let (first, later) = (Instant::now(), Instant::now() + Duration::from_millis(1));
-        let taking_turns = [tally_from(first, 100, 10_000), tally_from(later, 50, 20_000)];
-        findings.add_ours(&taking_turns, Duration::ZERO, Duration::ZERO, Duration::ZERO);
-        findings.add_floor(&[tally(1, 1), tally(1, 1)]);
+        let taking_turns = vec![tally_from(first, 100, 10_000), tally_from(later, 50, 20_000)];
+        findings.add(&slices(taking_turns, vec![tally(1, 1), tally(1, 1)]));
         let row = findings.into_row(&CELL, "veth");
         assert_eq!(row.calls, 150);
         assert!((74_900.0..=75_000.0).contains(&row.calls_per_second), "{}", row.calls_per_second);
@@ -282,9 +367,10 @@ mod tests {
     fn processor_time_is_by_the_second() {
         let mut findings = Findings::default();
         let ms = Duration::from_millis;
-        findings.add_ours(&[tally(1, 1)], ms(50), ms(25), ms(100));
-        findings.add_ours(&[tally(1, 1)], ms(100), ms(50), ms(100));
-        findings.add_floor(&[tally(1, 1)]);
+        for (caller_ms, server_ms) in [(50, 25), (100, 50)] {
+            let costs = Costs { caller_cpu: ms(caller_ms), server_cpu: ms(server_ms), wall: ms(100) };
+            findings.add(&Slices { costs, ..slices(vec![tally(1, 1)], vec![tally(1, 1)]) });
+        }
         let row = findings.into_row(&CELL, "veth");
         assert_eq!((row.caller_cpu, row.server_cpu), (0.75, 0.375));
     }

@@ -28,6 +28,7 @@ impl Session {
     pub(crate) fn open(cell: &Cell, sides: Sides, network: &Network) -> Result<Self, String> {
         pin(sides.caller)
             .map_err(|error| format!("pinning the caller to processor {}: {error}", sides.caller))?;
+        network.limit(cell.link_rate)?;
         let path = socket_path("serve");
         let server = Server::start(cell, sides, network, &path)?;
         let binding = Binding::bind(server.uri(), cell.transport, cell.waiting);
@@ -38,7 +39,7 @@ impl Session {
 
     /// Whether `cell` can be measured in this session.
     pub(crate) fn fits(&self, cell: &Cell) -> bool {
-        let of = |cell: &Cell| (cell.transport, cell.waiting, cell.processors);
+        let of = |cell: &Cell| (cell.transport, cell.waiting, cell.processors, cell.link_rate);
         of(&self.serves) == of(cell)
     }
 

@@ -1,12 +1,30 @@
 //! The lines of a run for people: columns of fixed width, so that each line can be shown as soon as it is known.
 
+mod rates;
+
 use crate::args::name_of;
 use crate::floor::figures::VOID_ABOVE;
 use crate::others::DISTURBED_ABOVE;
+use crate::plan::Shape;
 use crate::row::Row;
 
 /// The names of the columns.
-pub(crate) fn head() -> String {
+pub(crate) fn head(shape: Shape) -> String {
+    match shape {
+        Shape::Times => head_of_times(),
+        Shape::Rates => rates::head(),
+    }
+}
+
+/// One line.
+pub(crate) fn line(row: &Row, shape: Shape) -> String {
+    match shape {
+        Shape::Times => line_of_times(row),
+        Shape::Rates => rates::line(row),
+    }
+}
+
+fn head_of_times() -> String {
     format!(
         "{:<9} {:<10} {:>7} {:<8} {:>4} {:>11} {:>8} {:>7} {:>7} {:>7} {:>9} {:>6} {:<11} {:>5} {:>11} {:>5}",
         "transport",
@@ -28,8 +46,7 @@ pub(crate) fn head() -> String {
     )
 }
 
-/// One line.
-pub(crate) fn line(row: &Row) -> String {
+fn line_of_times(row: &Row) -> String {
     let void = if row.floor_void { "!" } else { "" };
     let disturbed = if row.is_disturbed() { "~" } else { "" };
     format!(
@@ -58,7 +75,8 @@ pub(crate) const LEGEND: &str = "\
 ratio      ours by the bare exchange of the same bytes (floor), the median over pairs of slices measured in turn, with quartiles
 fast       share of calls that took the fast path: one packet there, one back, found by the thread that wanted it
 CPU c+s    processor seconds per second of the caller's process and of the server's
-least      calls of the caller that got least, by the mean of all callers";
+least      calls of the caller that got least, by the mean of all callers
+rate       calls by the second of ours by those of the floor, likewise; of TCP, by those of a bare TCP exchange of as many bytes";
 
 /// What to say below when lines were marked.
 pub(crate) fn notes(void: usize, disturbed: usize, cells: usize) -> Vec<String> {
@@ -137,7 +155,7 @@ mod tests {
             others_cpu: 0.34,
             ..example()
         };
-        let table = [head(), line(&example()), line(&local)].join("\n");
+        let table = [head_of_times(), line_of_times(&example()), line_of_times(&local)].join("\n");
         assert_eq!(table, include_str!("table/snapshot.txt").trim_end());
     }
 

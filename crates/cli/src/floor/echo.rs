@@ -1,28 +1,51 @@
 //! The process at the other end of the bare exchange, which returns a packet for a packet.
 
+use super::connect::{self, Socket};
 use super::endpoint::Endpoint;
-use super::{Wait, join_ports, packet_lens, parse_ports};
-use crate::args::{EchoArgs, Transport, Waiting};
+use super::{Serve, Terms, Wait, join_ports, parse_ports};
+use crate::args::{EchoArgs, Waiting};
 use crate::child::{answer, next_order};
 use std::io;
-use std::net::{TcpListener, UdpSocket};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixListener;
 use std::thread;
 
 /// Runs until the parent ends it.
 pub(crate) fn run(args: &EchoArgs) -> io::Result<()> {
     let wait = if args.serve.waiting == Waiting::Spin { Wait::Spin } else { Wait::Block };
-    let (call, result) = packet_lens(args.procedure);
-    let endpoint = |socket| Endpoint::new(socket, args.serve.transport, wait.flags(), result, call);
-    let endpoints: Vec<Endpoint> = connect(args)?.into_iter().map(endpoint).collect();
-    match wait {
-        Wait::Spin => drop(thread::spawn(move || echo_in_turn(endpoints))),
-        Wait::Block => endpoints.into_iter().for_each(|endpoint| drop(thread::spawn(move || echo(endpoint)))),
+    let terms = Terms::of_arguments(args);
+    let sockets = connect::to_callers(args, wait_for_callers)?;
+    if terms.one_by_one() {
+        echo_packets(terms, sockets, wait)?
+    } else {
+        echo_many(terms, sockets, wait)?
     }
     answer("ready")?;
     while next_order()?.is_some() {}
     Ok(())
+}
+
+fn echo_packets(terms: Terms, sockets: Vec<Socket>, wait: Wait) -> io::Result<()> {
+    let (call, result) = terms.packet_lens();
+    let endpoint =
+        |socket: Socket| Ok(Endpoint::new(socket.into_fd()?, terms.transport, wait.flags(), result, call));
+    let endpoints: Vec<Endpoint> = sockets.into_iter().map(endpoint).collect::<io::Result<_>>()?;
+    match wait {
+        Wait::Spin => drop(thread::spawn(move || echo_in_turn(endpoints))),
+        Wait::Block => endpoints.into_iter().for_each(|endpoint| drop(thread::spawn(move || echo(endpoint)))),
+    }
+    Ok(())
+}
+
+fn echo_many(terms: Terms, sockets: Vec<Socket>, wait: Wait) -> io::Result<()> {
+    for socket in sockets {
+        let end = terms.server(socket, wait)?;
+        thread::spawn(move || serve(end));
+    }
+    Ok(())
+}
+
+/// Ends with the connection.
+fn serve(mut end: Box<dyn Serve>) {
+    while end.serve().is_ok() {}
 }
 
 /// Ends with the connection.
@@ -41,43 +64,6 @@ fn echo_in_turn(mut endpoints: Vec<Endpoint>) {
             }
         }
     }
-}
-
-/// Agrees with the parent on a connected socket for each caller.
-fn connect(args: &EchoArgs) -> io::Result<Vec<OwnedFd>> {
-    let (serve, number) = (&args.serve, usize::from(args.callers));
-    match serve.transport {
-        Transport::Udp => connect_udp(args, number),
-        Transport::Tcp => {
-            let listener = TcpListener::bind((serve.address, 0))?;
-            wait_for_callers(&[listener.local_addr()?.port()])?;
-            (0..number).map(|_| accept_tcp(&listener)).collect()
-        }
-        Transport::Unix => {
-            let listener = UnixListener::bind(&serve.path)?;
-            wait_for_callers(&[])?;
-            (0..number).map(|_| Ok(listener.accept()?.0.into())).collect()
-        }
-        Transport::Local => Err(io::Error::other("a local call has no other end")),
-    }
-}
-
-fn connect_udp(args: &EchoArgs, number: usize) -> io::Result<Vec<OwnedFd>> {
-    let bind = |_| UdpSocket::bind((args.serve.address, 0));
-    let sockets: Vec<_> = (0..number).map(bind).collect::<io::Result<_>>()?;
-    let ports: Vec<u16> =
-        sockets.iter().map(|socket| Ok(socket.local_addr()?.port())).collect::<io::Result<_>>()?;
-    let caller = args.caller_address;
-    for (socket, port) in sockets.iter().zip(wait_for_callers(&ports)?) {
-        socket.connect((caller, port))?;
-    }
-    Ok(sockets.into_iter().map(OwnedFd::from).collect())
-}
-
-fn accept_tcp(listener: &TcpListener) -> io::Result<OwnedFd> {
-    let (stream, _) = listener.accept()?;
-    stream.set_nodelay(true)?;
-    Ok(stream.into())
 }
 
 /// Tells where we listen, and returns the callers' ports (for UDP) when they have connected.

@@ -6,7 +6,7 @@
 
 use super::{Wait, Waits};
 use crate::args::{Procedure, Processors, Transport};
-use crate::plan::Cell;
+use crate::plan::{Cell, Shape};
 
 /// A floor this many times its figure is void.
 pub(crate) const VOID_ABOVE: f64 = 1.3;
@@ -16,7 +16,7 @@ pub(crate) fn reference_ns(cell: &Cell, private: bool) -> Option<f64> {
     use Processors::{One, Two};
     use Transport::{Local, Tcp, Udp, Unix};
     use Wait::{Block, Spin};
-    if cell.callers > 1 {
+    if cell.callers > 1 || cell.shape() == Shape::Rates || cell.link_rate.is_some() {
         return None;
     }
     // One caller waits as its server does.
@@ -56,7 +56,16 @@ mod tests {
     use crate::args::Waiting;
 
     fn cell(transport: Transport, procedure: Procedure, waiting: Waiting, processors: Processors) -> Cell {
-        Cell { transport, procedure, callers: 1, waiting, processors }
+        Cell {
+            transport,
+            procedure,
+            bytes: 0,
+            in_flight: 1,
+            link_rate: None,
+            callers: 1,
+            waiting,
+            processors,
+        }
     }
 
     #[test]

@@ -1,19 +1,20 @@
 //! The floor of `local:`: a call through a vtable in one address space.
 
-use crate::args::{DATA_LEN, Procedure};
+use crate::args::Procedure;
 use crate::callers::{Calls, LOCAL_BATCH, Tally, Window, call_repeatedly};
-use crate::ours::{Exerciser, Test};
+use crate::ours::{Exerciser, Test, data_for, one_packet};
+use crate::plan::Cell;
 use std::hint::black_box;
 
 struct ThroughVtable {
     procedure: Procedure,
     server: Box<dyn Test + Send + Sync>,
-    data: [u8; DATA_LEN],
+    data: Vec<u8>,
 }
 
-/// Calls of `procedure` that only a trait object stands before.
-pub(super) fn through_vtable(procedure: Procedure) -> Box<dyn Calls> {
-    Box::new(ThroughVtable { procedure, server: Box::new(Exerciser), data: [0; DATA_LEN] })
+/// Calls of the procedure of `cell` that only a trait object stands before.
+pub(super) fn through_vtable(cell: &Cell) -> Box<dyn Calls> {
+    Box::new(ThroughVtable { procedure: cell.procedure, server: Box::new(Exerciser), data: data_for(cell) })
 }
 
 impl Calls for ThroughVtable {
@@ -22,18 +23,20 @@ impl Calls for ThroughVtable {
         let server = black_box(&*self.server);
         let data = &mut self.data;
         match self.procedure {
-            Procedure::Null => call_repeatedly(window, LOCAL_BATCH, || {
-                server.null();
-                Ok(())
-            }),
-            Procedure::MaxArg => call_repeatedly(window, LOCAL_BATCH, || {
-                server.max_arg(data);
-                Ok(())
-            }),
-            Procedure::MaxResult => call_repeatedly(window, LOCAL_BATCH, || {
-                server.max_result(data);
-                Ok(())
-            }),
+            Procedure::Null => each(window, || server.null()),
+            Procedure::MaxArg => each(window, || server.max_arg(one_packet(data))),
+            Procedure::MaxResult => each(window, || server.max_result(one_packet(data))),
+            Procedure::BulkIn => each(window, || server.bulk_in(data)),
+            Procedure::BulkOut => each(window, || server.bulk_out(data)),
+            Procedure::BulkInOut => each(window, || server.bulk_in_out(data)),
         }
     }
+}
+
+#[inline(always)]
+fn each(window: Window, mut call: impl FnMut()) -> Result<Tally, String> {
+    call_repeatedly(window, LOCAL_BATCH, || {
+        call();
+        Ok(())
+    })
 }

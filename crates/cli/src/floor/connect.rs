@@ -1,0 +1,137 @@
+//! How the two ends of the floor find each other: a connected socket for each caller.
+
+use crate::args::{EchoArgs, Transport};
+use crate::network::Network;
+use crate::plan::Cell;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use stoop_net::udp::{CallerSocket, Peer, ServerSocket};
+
+/// A connected socket.
+#[derive(Debug)]
+pub(super) enum Socket {
+    Datagram(CallerSocket),
+    Stream(OwnedFd),
+}
+
+impl Socket {
+    pub(super) fn into_fd(self) -> io::Result<OwnedFd> {
+        match self {
+            Socket::Datagram(socket) => socket.as_fd().try_clone_to_owned(),
+            Socket::Stream(socket) => Ok(socket),
+        }
+    }
+}
+
+/// Connects each caller of `cell` to the echo process, which listens at `ports` or `path`; returns the callers' own ports
+/// for UDP.
+pub(super) fn to_echo(
+    cell: &Cell,
+    network: &Network,
+    path: &Path,
+    ports: &[u16],
+) -> io::Result<(Vec<Socket>, Vec<u16>)> {
+    let number = usize::from(cell.callers);
+    match cell.transport {
+        Transport::Udp => connect_udp(network, ports),
+        Transport::Tcp => Ok((connect_tcp(network, ports, number)?, Vec::new())),
+        Transport::Unix => Ok((connect_unix(path, number)?, Vec::new())),
+        Transport::Local => Err(no_other_end()),
+    }
+}
+
+fn connect_udp(network: &Network, ports: &[u16]) -> io::Result<(Vec<Socket>, Vec<u16>)> {
+    let mut sockets = Vec::new();
+    let mut own_ports = Vec::new();
+    for &port in ports {
+        let socket = CallerSocket::connect((network.server, port).into())?;
+        own_ports.push(socket.local_addr()?.port());
+        sockets.push(Socket::Datagram(socket));
+    }
+    Ok((sockets, own_ports))
+}
+
+fn connect_tcp(network: &Network, ports: &[u16], number: usize) -> io::Result<Vec<Socket>> {
+    let &[port] = ports else { return Err(io::Error::other("the echo process listens on one port")) };
+    let connect = || {
+        let stream = TcpStream::connect((network.server, port))?;
+        stream.set_nodelay(true)?;
+        Ok(Socket::Stream(stream.into()))
+    };
+    (0..number).map(|_| connect()).collect()
+}
+
+fn connect_unix(path: &Path, number: usize) -> io::Result<Vec<Socket>> {
+    let connect = |_| Ok(Socket::Stream(UnixStream::connect(path)?.into()));
+    let sockets = (0..number).map(connect).collect();
+    // Connected sockets need no name, and nothing must be left behind.
+    std::fs::remove_file(path)?;
+    sockets
+}
+
+/// In the echo process: a connected socket for each caller. `agree` tells the parent our ports, and returns the callers'.
+pub(super) fn to_callers(
+    args: &EchoArgs,
+    agree: impl FnOnce(&[u16]) -> io::Result<Vec<u16>>,
+) -> io::Result<Vec<Socket>> {
+    let (serve, number) = (&args.serve, usize::from(args.callers));
+    match serve.transport {
+        Transport::Udp => accept_udp(args, number, agree),
+        Transport::Tcp => {
+            let listener = TcpListener::bind((serve.address, 0))?;
+            agree(&[listener.local_addr()?.port()])?;
+            (0..number).map(|_| accept_tcp(&listener)).collect()
+        }
+        Transport::Unix => {
+            let listener = UnixListener::bind(&serve.path)?;
+            agree(&[])?;
+            (0..number).map(|_| Ok(Socket::Stream(listener.accept()?.0.into()))).collect()
+        }
+        Transport::Local => Err(no_other_end()),
+    }
+}
+
+fn accept_udp(
+    args: &EchoArgs,
+    number: usize,
+    agree: impl FnOnce(&[u16]) -> io::Result<Vec<u16>>,
+) -> io::Result<Vec<Socket>> {
+    let bind = |_| ServerSocket::bind((args.serve.address, 0).into());
+    let sockets: Vec<_> = (0..number).map(bind).collect::<io::Result<_>>()?;
+    let ports: Vec<u16> =
+        sockets.iter().map(|socket| Ok(socket.local_addr()?.port())).collect::<io::Result<_>>()?;
+    let callers = agree(&ports)?;
+    let connect = |(socket, port): (ServerSocket, u16)| {
+        let caller = SocketAddr::from((args.caller_address, port));
+        Ok(Socket::Datagram(socket.connected_to(&Peer::from(caller))?))
+    };
+    sockets.into_iter().zip(callers).map(connect).collect()
+}
+
+fn accept_tcp(listener: &TcpListener) -> io::Result<Socket> {
+    let (stream, _) = listener.accept()?;
+    stream.set_nodelay(true)?;
+    Ok(Socket::Stream(stream.into()))
+}
+
+fn no_other_end() -> io::Error {
+    io::Error::other("a local call has no other end")
+}
+
+/// Bytes that a sender of datagrams may be ahead of its receiver, where the receiver may have as much room as it likes.
+const WINDOW: usize = 1 << 20;
+
+/// The window that a receiver of this user has room for. The kernel counts more than the bytes of a packet: twice as many
+/// are enough for full ones.
+pub(super) fn window(network: &Network) -> io::Result<usize> {
+    let socket = CallerSocket::connect((network.caller, 9).into())?;
+    Ok(WINDOW.min(make_room(&socket, WINDOW)? / 2))
+}
+
+/// Asks for room for what may come before it is received, and returns what was granted.
+pub(super) fn make_room(socket: &CallerSocket, window: usize) -> io::Result<usize> {
+    socket.set_receive_buffer(2 * window)
+}

@@ -1,0 +1,98 @@
+//! Lines about how much goes through: long messages, and many calls in flight.
+
+use super::{thousands, time};
+use crate::args::name_of;
+use crate::row::Row;
+
+pub(super) fn head() -> String {
+    format!(
+        "{:<9} {:<11} {:>8} {:>9} {:>7} {:<8} {:>4} {:>9} {:>8} {:>7} {:>7} {:>9} {:>8} {:>6} {:<11} {:>6} {:>11}",
+        "transport",
+        "procedure",
+        "bytes",
+        "in flight",
+        "callers",
+        "waiting",
+        "cpus",
+        "calls/s",
+        "Mbit/s",
+        "p50",
+        "p99",
+        "floor c/s",
+        "Mbit/s",
+        "rate",
+        "(quartiles)",
+        "of TCP",
+        "CPU c+s",
+    )
+}
+
+pub(super) fn line(row: &Row) -> String {
+    let disturbed = if row.is_disturbed() { "~" } else { "" };
+    format!(
+        "{:<9} {:<11} {:>8} {:>9} {:>7} {:<8} {:>4} {:>9} {:>8} {:>7} {:>7} {:>9} {:>8} {:>6} {:<11} {:>6} {:>11}",
+        name_of(row.transport),
+        name_of(row.procedure),
+        row.bytes,
+        row.in_flight,
+        row.callers,
+        name_of(row.waiting),
+        row.processors.number(),
+        thousands(row.calls_per_second),
+        some(row.mbits_per_second),
+        time(row.p50_ns),
+        time(row.p99_ns),
+        thousands(row.floor_calls_per_second),
+        some(row.floor_mbits_per_second),
+        format!("{disturbed}{:.2}", row.rate_ratio),
+        format!("({:.2}–{:.2})", row.rate_ratio_low, row.rate_ratio_high),
+        row.tcp_rate_ratio.map_or_else(|| "–".into(), |ratio| format!("{ratio:.2}")),
+        format!("{:.2} + {:.2}", row.caller_cpu, row.server_cpu),
+    )
+}
+
+fn some(mbits_per_second: f64) -> String {
+    if mbits_per_second > 0.0 { thousands(mbits_per_second) } else { "–".into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Procedure;
+    use crate::row::example;
+
+    #[test]
+    fn rates_are_laid_out_as_in_the_snapshot() {
+        let bulk = Row {
+            procedure: Procedure::BulkInOut,
+            bytes: 16_777_216,
+            callers: 1,
+            calls_per_second: 164.2,
+            mbits_per_second: 44_077.31,
+            p50_ns: 6_034_000.0,
+            p99_ns: 7_451_000.0,
+            floor_calls_per_second: 208.0,
+            floor_mbits_per_second: 55_834.57,
+            rate_ratio: 0.7891,
+            rate_ratio_low: 0.7712,
+            rate_ratio_high: 0.8021,
+            tcp_mbits_per_second: Some(25_000.0),
+            tcp_rate_ratio: Some(1.7631),
+            ..example()
+        };
+        let in_flight = Row {
+            procedure: Procedure::Null,
+            bytes: 0,
+            in_flight: 256,
+            callers: 1,
+            calls_per_second: 4_812_345.0,
+            mbits_per_second: 0.0,
+            floor_calls_per_second: 5_612_345.0,
+            floor_mbits_per_second: 0.0,
+            others_cpu: 0.4,
+            ..example()
+        };
+        let table = [head(), line(&bulk), line(&in_flight)].join("\n");
+        assert_eq!(table, include_str!("rates.txt").trim_end());
+    }
+}
