@@ -6,7 +6,7 @@ use crate::time_limit::TimeLimit;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 
 /// A datagram socket connected to one server, on a port of its own.
@@ -168,6 +168,19 @@ impl CallerSocket {
         segments::send(self.socket.as_fd(), datagrams, segment, None, Control::default())
     }
 
+    /// [`send_segments`](Self::send_segments), with bytes from one piece of memory after the other, at most 1024.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    ///
+    /// # Panics
+    ///
+    /// As [`send_segments`](Self::send_segments).
+    pub fn send_gathered(&self, pieces: &[IoSlice<'_>], segment: usize) -> io::Result<SegmentsSending> {
+        segments::send_gathered(self.socket.as_fd(), pieces, segment, None, Control::default())
+    }
+
     /// Asks the kernel to hand over datagrams that came together as one (UDP_GRO), or to stop doing so; at any time. While
     /// it is on, receive by [`recv_segments`](Self::recv_segments) and its kin only: the others would take several
     /// datagrams for one. What came together just before it is turned off is still handed over together, and nothing
@@ -221,6 +234,22 @@ impl CallerSocket {
         arrival_of_segments(self.recv_segments_once(buffer, RecvFlags::TRUNC))
     }
 
+    /// [`recv_segments`](Self::recv_segments), into one piece of memory after the other, at most 1024: whoever knows where
+    /// the bytes belong spares their copying.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Self::recv).
+    #[inline]
+    pub fn recv_scattered(&self, pieces: &mut [IoSliceMut<'_>]) -> io::Result<CallerArrival<Segments>> {
+        let size = pieces.iter().map(|piece| piece.len()).sum();
+        let flags = RecvFlags::TRUNC | RecvFlags::DONTWAIT;
+        let received = retry_on_intr(|| {
+            message::recv_scattered(self.socket.as_fd(), pieces, flags, |told| told.called_and_segment())
+        });
+        arrival_of_segments(received.map(|received| segments::received(&received, received.told.1, size)))
+    }
+
     /// The segments, or how long they are all together if that is too long.
     #[inline]
     fn recv_segments_once(
@@ -242,6 +271,15 @@ impl CallerSocket {
     /// None in practice.
     pub fn set_receive_buffer(&self, bytes: usize) -> io::Result<usize> {
         sizes::set_receive_buffer(self.socket.as_fd(), bytes)
+    }
+
+    /// What [`set_receive_buffer`](Self::set_receive_buffer) has been granted, or what the socket began with.
+    ///
+    /// # Errors
+    ///
+    /// None in practice.
+    pub fn receive_buffer(&self) -> io::Result<usize> {
+        sizes::receive_buffer(self.socket.as_fd())
     }
 
     /// Bytes of the longest datagram that the way to the server carries in one piece, as far as the kernel knows: its

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::net::addr::{SocketAddrArg, SocketAddrStorage};
 use rustix::net::{RecvFlags, SocketAddrAny};
 use std::ffi::{c_int, c_void};
+use std::io::{IoSlice, IoSliceMut};
 use std::mem::{MaybeUninit, size_of};
 use std::net::SocketAddr;
 use std::ptr;
@@ -56,19 +57,30 @@ pub(super) fn recv<T>(
     flags: RecvFlags,
     parse: impl FnOnce(Messages<'_>) -> T,
 ) -> Result<Received<T>, Errno> {
+    recv_scattered(socket, &mut [IoSliceMut::new(buffer)], flags, parse)
+}
+
+/// The same, with the datagram's bytes into one piece of memory after the other.
+#[inline]
+pub(super) fn recv_scattered<T>(
+    socket: BorrowedFd<'_>,
+    pieces: &mut [IoSliceMut<'_>],
+    flags: RecvFlags,
+    parse: impl FnOnce(Messages<'_>) -> T,
+) -> Result<Received<T>, Errno> {
     let mut sender = MaybeUninit::<SocketAddrStorage>::uninit();
     let mut control = Control::default();
     let room = control.room();
-    let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let mut message = empty_message();
     message.msg_name = sender.as_mut_ptr().cast();
     message.msg_namelen = size_of_val(&sender) as libc::socklen_t;
-    message.msg_iov = &raw mut piece;
-    message.msg_iovlen = 1;
+    message.msg_iov = pieces.as_mut_ptr().cast();
+    message.msg_iovlen = pieces.len() as _;
     message.msg_control = room.as_mut_ptr().cast();
     message.msg_controllen = room.len();
     // SAFETY: every pointer in `message` is to memory borrowed or owned by this function, valid for
-    // writes of the length beside it (`piece` for the one element counted), and outlives the call.
+    // writes of the length beside it, and outlives the call. An `IoSliceMut` lies in memory as an `iovec` does, and
+    // borrows what it points to for writing; `pieces` has as many as are counted.
     let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags.bits() as c_int) };
     let len = usize::try_from(received).map_err(|_| last_error())?;
     let told = parse(control.messages(message.msg_controllen));
@@ -89,21 +101,32 @@ pub(super) fn send(
     addr: Option<&SocketAddr>,
     control: &Control,
 ) -> Result<usize, Errno> {
+    send_gathered(socket, &[IoSlice::new(bytes)], addr, control)
+}
+
+/// The same, with bytes from one piece of memory after the other.
+#[inline]
+pub(super) fn send_gathered(
+    socket: BorrowedFd<'_>,
+    pieces: &[IoSlice<'_>],
+    addr: Option<&SocketAddr>,
+    control: &Control,
+) -> Result<usize, Errno> {
     let receiver = addr.map(SocketAddrArg::as_any);
-    let mut piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let mut message = empty_message();
     if let Some(receiver) = &receiver {
         message.msg_name = receiver.as_ptr().cast_mut().cast();
         message.msg_namelen = receiver.addr_len();
     }
-    message.msg_iov = &raw mut piece;
-    message.msg_iovlen = 1;
+    message.msg_iov = pieces.as_ptr().cast_mut().cast();
+    message.msg_iovlen = pieces.len() as _;
     let control = control.built();
     message.msg_control =
         if control.is_empty() { ptr::null_mut() } else { control.as_ptr().cast_mut().cast() };
     message.msg_controllen = control.len();
     // SAFETY: every pointer in `message` is null with length zero, or to memory borrowed or owned by this function,
-    // initialized for the length beside it, that outlives the call; `sendmsg` only reads through them.
+    // initialized for the length beside it, that outlives the call; `sendmsg` only reads through them. An `IoSlice` lies in
+    // memory as an `iovec` does, and borrows what it points to; `pieces` has as many as are counted.
     let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, 0) };
     usize::try_from(sent).map_err(|_| last_error())
 }

@@ -8,7 +8,7 @@ use super::control::Control;
 use super::message::{self, Received};
 use rustix::fd::BorrowedFd;
 use rustix::io::{Errno, retry_on_intr};
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 
 /// Datagrams that can be sent together.
@@ -68,12 +68,24 @@ pub(super) fn send(
     addr: Option<&SocketAddr>,
     control: Control,
 ) -> io::Result<SegmentsSending> {
-    assert!(segment > 0 && datagrams.len() <= MAX_SEGMENTS_LEN, "bytes that can be sent together");
-    assert!(datagrams.len() <= segment.saturating_mul(MAX_SEGMENTS), "datagrams that can be sent together");
-    let many = datagrams.len() > segment;
-    // A segment that is shorter than `datagrams` is shorter than 64 KiB.
+    send_gathered(socket, &[IoSlice::new(datagrams)], segment, addr, control)
+}
+
+/// Sends what is in `pieces`, one behind the other, cut every `segment` bytes.
+pub(super) fn send_gathered(
+    socket: BorrowedFd<'_>,
+    pieces: &[IoSlice<'_>],
+    segment: usize,
+    addr: Option<&SocketAddr>,
+    control: Control,
+) -> io::Result<SegmentsSending> {
+    let len = pieces.iter().map(|piece| piece.len()).sum::<usize>();
+    assert!(segment > 0 && len <= MAX_SEGMENTS_LEN, "bytes that can be sent together");
+    assert!(len <= segment.saturating_mul(MAX_SEGMENTS), "datagrams that can be sent together");
+    let many = len > segment;
+    // A segment that is shorter than all of them together is shorter than 64 KiB.
     let control = if many { control.in_segments(segment as u16) } else { control };
-    match retry_on_intr(|| message::send(socket, datagrams, addr, &control)) {
+    match retry_on_intr(|| message::send_gathered(socket, pieces, addr, &control)) {
         Ok(_) => Ok(SegmentsSending::Sent),
         Err(Errno::CONNREFUSED) => Ok(SegmentsSending::Refused),
         Err(Errno::MSGSIZE) => Ok(SegmentsSending::TooLong),

@@ -110,6 +110,15 @@ impl ServerSocket {
         sizes::set_receive_buffer(self.socket.as_fd(), bytes)
     }
 
+    /// What [`set_receive_buffer`](Self::set_receive_buffer) has been granted, or what the socket began with.
+    ///
+    /// # Errors
+    ///
+    /// None in practice.
+    pub fn receive_buffer(&self) -> io::Result<usize> {
+        sizes::receive_buffer(self.socket.as_fd())
+    }
+
     /// Receives one datagram into `buffer`.
     ///
     /// # Errors
@@ -183,8 +192,7 @@ impl ServerSocket {
     /// sends, and needs neither to tell the sender of what is received nor to find the way for what is sent. That saves
     /// about 220 ns a round trip, and more on a wildcard address.
     ///
-    /// While it is being made, datagrams of others may end in it: what is received before the first
-    /// [`CallerArrival::Nothing`](super::CallerArrival::Nothing) may be anybody's.
+    /// While it is being made, datagrams of others may end in it: [`strays_in`](Self::strays_in).
     ///
     /// # Errors
     ///
@@ -207,6 +215,29 @@ impl ServerSocket {
         bound?;
         rustix::net::connect(&socket, &peer.addr)?;
         Ok(CallerSocket::connected(socket))
+    }
+
+    /// Takes what has arrived in a socket [connected to](Self::connected_to) `peer`, with whoever sent it: of a socket that
+    /// has just been made, what came while it was not yet connected, and may be anybody's.
+    ///
+    /// # Errors
+    ///
+    /// Something sent there earlier found the peer's port closed.
+    pub fn strays_in(&self, connected: &CallerSocket, peer: &Peer) -> io::Result<Vec<(Vec<u8>, Peer)>> {
+        let mut strays = Vec::new();
+        let mut buffer = vec![0_u8; 1 << 16];
+        loop {
+            let received =
+                retry_on_intr(|| rustix::net::recvfrom(connected, &mut buffer[..], RecvFlags::DONTWAIT));
+            match received {
+                Ok((_, len, Some(addr))) => {
+                    let stray = Peer { addr: socket_addr(addr)?, called: peer.called };
+                    strays.push((buffer[..len].to_vec(), stray));
+                }
+                Ok((_, _, None)) | Err(Errno::AGAIN) => return Ok(strays),
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Wakes every thread blocked in [`recv`](Self::recv), now and for good: from now on a blocking

@@ -14,6 +14,10 @@ pub(super) fn set_receive_buffer(socket: BorrowedFd<'_>, bytes: usize) -> io::Re
     if sockopt::set_socket_recv_buffer_size_force(socket, bytes).is_err() {
         sockopt::set_socket_recv_buffer_size(socket, bytes)?;
     }
+    receive_buffer(socket)
+}
+
+pub(super) fn receive_buffer(socket: BorrowedFd<'_>) -> io::Result<usize> {
     Ok(sockopt::socket_recv_buffer_size(socket)?)
 }
 

@@ -249,3 +249,20 @@ fn retired_socket_wakes_its_receiver_keeps_what_has_arrived_and_hears_nobody_any
         assert_eq!(own.recv(&mut buffer).unwrap(), CallerArrival::Datagram(6));
     }
 }
+
+#[test]
+fn what_arrived_in_a_connected_socket_is_told_with_its_sender() {
+    for address in ["127.0.0.1:0", "0.0.0.0:0"] {
+        let server = ServerSocket::bind(address.parse().unwrap()).unwrap();
+        let caller = caller_of(Ipv4Addr::LOCALHOST, server.local_addr().unwrap().port());
+        caller.send(b"call").unwrap();
+        let mut buffer = [0; 16];
+        let (_, peer) = datagram(server.recv(&mut buffer, Patience::Block).unwrap());
+        let own = server.connected_to(&peer).unwrap();
+        assert!(server.strays_in(&own, &peer).unwrap().is_empty());
+        caller.send(b"stray").unwrap();
+        caller.send(b"").unwrap();
+        let strays = server.strays_in(&own, &peer).unwrap();
+        assert_eq!(strays, [(b"stray".to_vec(), peer), (Vec::new(), peer)]);
+    }
+}

@@ -200,6 +200,8 @@ fn room_for_what_arrives_is_granted_or_at_least_told() {
     {
         assert!(granted >= 4096, "{granted}");
     }
+    assert_eq!(server.receive_buffer().unwrap(), server.set_receive_buffer(1 << 22).unwrap());
+    assert_eq!(caller.receive_buffer().unwrap(), caller.set_receive_buffer(1 << 22).unwrap());
 }
 
 #[test]
