@@ -170,22 +170,24 @@ fn a_panic_is_an_error_to_its_caller_and_nothing_to_others() {
 }
 
 #[test]
-fn arguments_too_large_for_a_packet_are_not_sent() {
-    let (server, _gate, client) = lab();
-    client.take(&[0; 1436]).unwrap();
-    let error = client.take(&[0; 1437]).unwrap_err();
+fn arguments_too_large_for_the_server_are_not_sent() {
+    let (server, _gate) = serve_at("udp://127.0.0.1:0", Server::new().max_message(2000));
+    let client = LabClient::bind(&server.uris()[0]).unwrap();
+    client.take(&[0; 1996]).unwrap();
+    let error = client.take(&[0; 1997]).unwrap_err();
     assert!(matches!(error, CallError::NotSent(SendError::Arguments(_))), "{error}");
-    assert!(error.to_string().contains("1440"), "{error}");
+    assert!(error.to_string().contains("2000"), "{error}");
     assert_eq!(server.counters().calls, 1);
 }
 
 #[test]
-fn a_result_too_large_for_a_packet_is_a_failure_that_names_the_limit() {
-    let (_server, _gate, client) = lab();
-    assert_eq!(client.bytes(1436).unwrap().len(), 1436);
-    let error = client.bytes(1437).unwrap_err();
+fn a_result_too_large_for_the_server_is_a_failure_that_names_the_limit() {
+    let (server, _gate) = serve_at("udp://127.0.0.1:0", Server::new().max_message(2000));
+    let client = LabClient::bind(&server.uris()[0]).unwrap();
+    assert_eq!(client.bytes(1996).unwrap().len(), 1996);
+    let error = client.bytes(1997).unwrap_err();
     assert_eq!(error.ran(), Ran::Yes);
-    assert!(error.to_string().contains("1440"), "{error}");
+    assert!(error.to_string().contains("2000"), "{error}");
 }
 
 #[test]

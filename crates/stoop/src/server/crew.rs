@@ -37,7 +37,7 @@ pub(super) trait Endpoint: Send + Sync + 'static {
     fn run(&self, desk: &mut Self::Desk, call: Self::Call) -> Option<Self::Call>;
 
     /// Answers a call without running it. Returns what [`run`](Self::run) does.
-    fn refuse(&self, call: Self::Call, code: RefusalCode) -> Option<Self::Call>;
+    fn refuse(&self, desk: &mut Self::Desk, call: Self::Call, code: RefusalCode) -> Option<Self::Call>;
 
     /// Marks a call that will not run at once.
     fn defer(&self, call: &mut Self::Call);
@@ -46,7 +46,7 @@ pub(super) trait Endpoint: Send + Sync + 'static {
     fn next_timeout_ns(&self) -> u64;
 
     /// Does what is due.
-    fn handle_timeout(&self, now_ns: u64);
+    fn handle_timeout(&self, desk: &mut Self::Desk, now_ns: u64);
 
     /// Gets to know the housekeeper, before anything is received.
     fn introduce(&self, housekeeper: &Arc<Housekeeper>) {
@@ -432,7 +432,7 @@ impl<E: Endpoint> Crew<E> {
         while !self.is_stopping() {
             let now = clock::now_ns();
             if now >= self.endpoint.next_timeout_ns() {
-                self.endpoint.handle_timeout(now);
+                self.endpoint.handle_timeout(&mut desk, now);
             }
             let word = self.role.word();
             quiet = if word == seen && word & STATE == HELD { quiet + 1 } else { 0 };
@@ -473,7 +473,7 @@ impl<E: Endpoint> Crew<E> {
             }
             let mut refused = refused;
             while let Some(call) = refused {
-                refused = self.endpoint.refuse(call, RefusalCode::Overloaded);
+                refused = self.endpoint.refuse(desk, call, RefusalCode::Overloaded);
             }
         }
     }

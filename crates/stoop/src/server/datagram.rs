@@ -1,21 +1,31 @@
 //! Calls that arrive over UDP.
 
+mod answers;
+mod batch;
+mod call;
+mod desk;
+mod sockets;
+mod transmit;
+
 use super::ServerCounters;
 use super::crew::{Endpoint, Housekeeper};
-use super::dedicated::{Dedicated, Dedication, LOOKS, Reason};
-use super::dispatch::{Exports, Outcome, Terms};
-use crate::context::Caller;
-use crate::context::cancelled::CallId;
-use std::net::{IpAddr, SocketAddr};
+use super::dedicated::{Dedication, Reason};
+use super::dispatch::Exports;
+use crate::context::cancelled::{self, CallId};
+use batch::Batch;
+use call::{DatagramCall, Loans};
+use desk::Desk;
+use sockets::Seen;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use stoop_exchange::Instant;
-use stoop_exchange::server::{Arrival, Assignment, Limits, Next, Peer, Server};
+use stoop_exchange::server::{Arrival, Limits, Peer, Server};
 use stoop_net::clock;
 use stoop_net::host::{self, HostFacts};
-use stoop_net::udp::{self, CallerArrival, Patience, ServerArrival, ServerSocket};
-use stoop_net::waiting::{Company, Crowd, MachineCosts, Member, Wait, Waiting};
-use stoop_wire::{HEADER_LEN, MAX_DATAGRAM, PACKET_DATA, RefusalCode};
+use stoop_net::udp::{self, Patience, ServerSocket};
+use stoop_net::waiting::{Company, Crowd, Waiting};
+use stoop_wire::{BindingId, CallNumber, LaneId, MAX_DATAGRAM, RefusalCode};
 
 /// A UDP socket and the server's half of the exchange.
 pub(super) struct DatagramEndpoint {
@@ -30,6 +40,12 @@ pub(super) struct DatagramEndpoint {
     waiting: Waiting,
     spinners_max: u32,
     dedication: Dedication,
+    /// Datagrams that come together by the address's own socket are received together.
+    together: AtomicBool,
+    batch: Batch,
+    /// The exchange owes receipts, or may have something to send: whoever receives sees to it before it waits.
+    attention: AtomicBool,
+    loans: Loans,
     housekeeper: OnceLock<Arc<Housekeeper>>,
     /// Datagrams longer than any packet.
     too_large: AtomicU64,
@@ -53,46 +69,10 @@ impl Peer for From {
     }
 }
 
-/// A call with the packet that brought it.
-pub(super) struct DatagramCall {
-    assignment: Assignment<From>,
-    packet: Vec<u8>,
-    /// It did not run as soon as it arrived.
-    deferred: bool,
-    /// It came in by the dedicated socket of so many changes, and its answer can go out there as long as that is the one.
-    dedicated: Option<u64>,
-}
-
-/// A worker's buffers and way of waiting.
-pub(super) struct Desk {
-    packet: Vec<u8>,
-    reply: Vec<u8>,
-    wait: Wait,
-    /// Of a worker: the housekeeper never waits.
-    crowd: Option<Member<'static>>,
-    together: bool,
-    /// When this worker last looked at the clock.
-    clock_ns: u64,
-    /// The dedicated socket, as of that many changes.
-    dedicated: Option<Arc<Dedicated>>,
-    changes: u64,
-    /// Looks at it since the address's own socket was looked at.
-    looks: u32,
-    /// Whose call was the last that came in by the address's own socket, and how many before it were the same lane's.
-    latest: Option<SocketAddr>,
-    calls_in_a_row: u32,
-}
-
-/// What a look at the sockets brought.
-enum Seen {
-    /// So many bytes, in the desk's packet, of that peer; from the dedicated socket of so many changes, if from one.
-    Packet(usize, udp::Peer, Option<u64>),
-    /// Nothing, or nothing that counts.
-    Nothing,
-}
-
 impl DatagramEndpoint {
     pub(super) fn new(socket: ServerSocket, exports: Arc<Exports>, limits: Limits, waiting: Waiting) -> Self {
+        let limits = Limits { window: window(&socket), ..limits };
+        let loans = Loans::new(limits.retained);
         let own = HostFacts::gather();
         let random = host::random_bytes::<16>();
         let half = |at: usize| u64::from_le_bytes(random[at..at + 8].try_into().expect("eight bytes"));
@@ -111,6 +91,10 @@ impl DatagramEndpoint {
             waiting,
             spinners_max: Company::of(&own, &own).waiting_max,
             dedication: Dedication::default(),
+            together: AtomicBool::new(false),
+            batch: Batch::default(),
+            attention: AtomicBool::new(false),
+            loans,
             housekeeper: OnceLock::new(),
             too_large: AtomicU64::new(0),
         }
@@ -142,79 +126,37 @@ impl DatagramEndpoint {
             Arrival::Run(assignment) => {
                 drop(exchange);
                 let packet = std::mem::take(&mut desk.packet);
-                Some(DatagramCall { assignment, packet, deferred: false, dedicated })
+                return Some(DatagramCall { assignment, packet, deferred: false, batched: false, dedicated });
             }
             Arrival::Reply => {
-                let next = exchange.next_timeout().as_nanos();
-                let sooner = self.next_timeout_ns.swap(next, Ordering::SeqCst) > next;
-                drop(exchange);
-                if sooner {
-                    // The first binding: it may never be used, and nobody else would look at it.
-                    self.rouse_housekeeper();
-                }
+                // It may be the first binding, which may never be used.
+                self.note_and_rouse(exchange);
                 self.send(&desk.reply, &peer);
-                None
             }
-            Arrival::Nothing => None,
+            Arrival::Cancelled(binding, lane, number) => {
+                tell_procedure(binding, lane, number);
+                drop(exchange);
+                self.send(&desk.reply, &peer);
+            }
+            Arrival::Transmit | Arrival::Nothing => {
+                self.attend_later(desk, exchange);
+                if len == MAX_DATAGRAM {
+                    self.receive_together(desk, dedicated.is_some());
+                }
+            }
         }
+        None
     }
 
-    /// Gives an answered call back to the exchange. Returns the call of the same lane that has waited for it.
-    #[inline]
-    fn finish(&self, now: Instant, assignment: Assignment<From>) -> Option<DatagramCall> {
-        let next = self.exchange().finish(now, assignment);
+    /// Remembers when the exchange has something to do. Returns whether that is sooner than it was.
+    fn note_timeout(&self, exchange: &Server<From>) -> bool {
+        let next = exchange.next_timeout().as_nanos();
+        self.next_timeout_ns.swap(next, Ordering::SeqCst) > next
+    }
+
+    fn tell_ended(&self) {
         if self.shutting_down.load(Ordering::Relaxed) {
             self.ended.notify_all();
-        }
-        match next {
-            Next::Nothing => None,
-            Next::Run(assignment, packet) => {
-                Some(DatagramCall { assignment, packet: packet.into_vec(), deferred: true, dedicated: None })
-            }
-            Next::Reply(peer, packet) => {
-                self.send(&packet, &peer);
-                None
-            }
-        }
-    }
-
-    /// Runs a call's procedure and sends its answer.
-    #[inline]
-    fn answer(&self, call: &mut DatagramCall, desk: &mut Desk) {
-        let DatagramCall { assignment, packet, deferred, dedicated } = call;
-        let begun_ns = if *deferred { clock::now_ns() } else { desk.clock_ns };
-        let peer = assignment.peer;
-        if assignment.deadline.as_nanos() <= begun_ns {
-            return self.send(assignment.refuse(RefusalCode::DeadlinePassed, ""), &peer);
-        }
-        let terms = Terms {
-            deadline_ns: assignment.deadline.as_nanos(),
-            caller: Caller::Network(peer.0.addr()),
-            call: CallId::NONE,
-            result_max: PACKET_DATA,
-            lendable: PACKET_DATA,
-        };
-        let (interface, procedure) = (assignment.interface, assignment.procedure);
-        // What follows the arguments is padding.
-        let arguments = &packet[HEADER_LEN..HEADER_LEN + assignment.arguments_len];
-        let outcome = self.exports.run(interface, procedure, arguments, assignment.packet_mut(), terms);
-        desk.clock_ns = clock::now_ns();
-        self.exports.took(interface, procedure, desk.clock_ns - begun_ns);
-        let answer = match outcome {
-            Outcome::Result(len) => assignment.complete(Instant::from_nanos(desk.clock_ns), len),
-            Outcome::Refused(code, detail) => assignment.refuse(code, &detail),
-            Outcome::NoRoom(needed) => {
-                let (code, detail) = Outcome::refused_for_room(needed, PACKET_DATA);
-                assignment.refuse(code, &detail)
-            }
-            Outcome::Failed(code, detail) => assignment.fail(code, &detail),
-        };
-        match &desk.dedicated {
-            // Not sent is like lost.
-            Some(own) if *dedicated == Some(desk.changes) && desk.changes == self.dedication.changes() => {
-                drop(own.socket.send(answer));
-            }
-            _ => self.send(answer, &peer),
         }
     }
 
@@ -249,20 +191,7 @@ impl Endpoint for DatagramEndpoint {
     type Desk = Desk;
 
     fn desk(&self) -> Desk {
-        let company = Company { together: true, waiting_max: self.spinners_max };
-        Desk {
-            packet: vec![0; MAX_DATAGRAM],
-            reply: Vec::with_capacity(MAX_DATAGRAM),
-            wait: Wait::new(self.waiting, MachineCosts::of_this_machine(), company),
-            crowd: None,
-            together: true,
-            clock_ns: clock::now_ns(),
-            dedicated: None,
-            changes: 0,
-            looks: 0,
-            latest: None,
-            calls_in_a_row: 0,
-        }
+        Desk::new(self.waiting, self.spinners_max)
     }
 
     #[inline]
@@ -270,6 +199,11 @@ impl Endpoint for DatagramEndpoint {
         if desk.packet.len() < MAX_DATAGRAM {
             // The last packet went away with its call, or was one that had waited: those are as short as they can be.
             desk.packet.resize(MAX_DATAGRAM, 0);
+        }
+        if self.batch.is_pending()
+            && let Some(call) = self.take_over(desk)
+        {
+            return Some(call);
         }
         let crowd = Crowd::of_this_process();
         let mut spinner = None;
@@ -284,16 +218,19 @@ impl Endpoint for DatagramEndpoint {
             }
         }
         loop {
-            if let Seen::Packet(len, peer, dedicated) = self.look(desk, patience) {
+            let attention = self.attention.load(Ordering::Relaxed);
+            let seen = self.look(desk, if attention { Patience::DontWait } else { patience });
+            if !matches!(seen, Seen::Nothing) {
                 desk.clock_ns = clock::now_ns();
-                if let Some(call) = self.take(desk, len, peer, dedicated) {
+                if let Some(call) = self.take_seen(desk, seen, patient) {
                     desk.wait.arrived(desk.clock_ns);
-                    desk.keep_company(call.assignment.together, self.spinners_max);
-                    if dedicated.is_none() && patient {
-                        self.count_in_a_row(desk, peer);
-                    }
+                    desk.keep_company(call.assignment.together);
                     return Some(call);
                 }
+                continue;
+            }
+            if attention {
+                self.attend(desk);
                 continue;
             }
             if !patient {
@@ -317,16 +254,15 @@ impl Endpoint for DatagramEndpoint {
     }
 
     #[inline]
-    fn run(&self, desk: &mut Desk, mut call: DatagramCall) -> Option<DatagramCall> {
-        self.answer(&mut call, desk);
-        desk.packet = call.packet;
-        self.finish(Instant::from_nanos(desk.clock_ns), call.assignment)
+    fn run(&self, desk: &mut Desk, call: DatagramCall) -> Option<DatagramCall> {
+        if call.batched { self.run_batch(desk, call) } else { self.run_alone(desk, call) }
     }
 
-    fn refuse(&self, mut call: DatagramCall, code: RefusalCode) -> Option<DatagramCall> {
+    fn refuse(&self, desk: &mut Desk, mut call: DatagramCall, code: RefusalCode) -> Option<DatagramCall> {
         let peer = call.assignment.peer;
         self.send(call.assignment.refuse(code, ""), &peer);
-        self.finish(Instant::from_nanos(clock::now_ns()), call.assignment)
+        desk.clock_ns = clock::now_ns();
+        self.finish(desk, call.assignment)
     }
 
     fn defer(&self, call: &mut DatagramCall) {
@@ -337,10 +273,8 @@ impl Endpoint for DatagramEndpoint {
         self.next_timeout_ns.load(Ordering::SeqCst)
     }
 
-    fn handle_timeout(&self, now_ns: u64) {
-        let mut exchange = self.exchange();
-        exchange.handle_timeout(Instant::from_nanos(now_ns));
-        self.next_timeout_ns.store(exchange.next_timeout().as_nanos(), Ordering::Release);
+    fn handle_timeout(&self, desk: &mut Desk, now_ns: u64) {
+        self.on_timeout(desk, now_ns);
     }
 
     fn introduce(&self, housekeeper: &Arc<Housekeeper>) {
@@ -379,94 +313,61 @@ impl DatagramEndpoint {
         }
     }
 
-    /// Looks at the socket where something is likely, and now and then at the other.
+    /// Takes what a look has brought. Returns the call to run, if there is one.
     #[inline]
-    fn look(&self, desk: &mut Desk, patience: Patience) -> Seen {
-        if desk.changes != self.dedication.changes()
-            && let Some(last) = self.change_sockets(desk)
-        {
-            return last;
-        }
-        let Some(dedicated) = &desk.dedicated else {
-            return self.look_at_own(&mut desk.packet, patience);
-        };
-        desk.looks += 1;
-        if desk.looks >= LOOKS {
-            desk.looks = 0;
-            let seen = self.look_at_own(&mut desk.packet, Patience::DontWait);
-            if matches!(seen, Seen::Packet(..)) {
-                self.dedication.give_up(Reason::Others);
-                return seen;
+    fn take_seen(&self, desk: &mut Desk, seen: Seen, patient: bool) -> Option<DatagramCall> {
+        match seen {
+            Seen::Packet(len, peer, dedicated) => {
+                let call = self.take(desk, len, peer, dedicated)?;
+                if patient {
+                    self.note_call(desk, peer, dedicated.is_some(), &call.packet);
+                }
+                Some(call)
             }
-        }
-        let arrival = match patience {
-            Patience::DontWait => dedicated.socket.recv(&mut desk.packet),
-            Patience::Block => dedicated.socket.recv_blocking(&mut desk.packet),
-        };
-        match arrival {
-            Ok(CallerArrival::Datagram(0) | CallerArrival::Nothing) => Seen::Nothing,
-            Ok(CallerArrival::TooLarge(_)) => self.too_large(),
-            Ok(CallerArrival::Datagram(len)) => Seen::Packet(len, dedicated.peer, Some(desk.changes)),
-            // The caller has gone.
-            Ok(CallerArrival::Refused) | Err(_) => {
-                self.dedication.give_up(Reason::Quiet);
-                Seen::Nothing
+            Seen::Many(segments, peer, dedicated) => {
+                self.take_segments(desk, segments, peer, dedicated, patient)
             }
+            Seen::Nothing => None,
         }
     }
 
-    #[inline]
-    fn look_at_own(&self, packet: &mut [u8], patience: Patience) -> Seen {
-        match self.socket.recv(packet, patience) {
-            Ok(ServerArrival::Datagram { len, peer }) => Seen::Packet(len, peer, None),
-            Ok(ServerArrival::TooLarge { .. }) => self.too_large(),
-            Ok(ServerArrival::Nothing | ServerArrival::WokenUp) | Err(_) => Seen::Nothing,
+    /// Takes a datagram, or several, where several might have come together.
+    fn take_segments(
+        &self,
+        desk: &mut Desk,
+        segments: udp::Segments,
+        peer: udp::Peer,
+        dedicated: Option<u64>,
+        patient: bool,
+    ) -> Option<DatagramCall> {
+        let count = segments.count() as u32;
+        if dedicated.is_none() && patient {
+            self.count_in_a_row(desk, peer, count);
         }
-    }
-
-    /// No packet of ours is so long.
-    #[cold]
-    fn too_large(&self) -> Seen {
-        self.too_large.fetch_add(1, Ordering::Relaxed);
-        Seen::Nothing
-    }
-
-    /// The dedicated socket is another, or gone. What had arrived in the one that is gone is not lost.
-    #[cold]
-    fn change_sockets(&self, desk: &mut Desk) -> Option<Seen> {
-        if let Some(old) = &desk.dedicated
-            && let Ok(CallerArrival::Datagram(len @ 1..)) = old.socket.recv(&mut desk.packet)
-        {
-            return Some(Seen::Packet(len, old.peer, None));
+        if count > 1 || segments.len > MAX_DATAGRAM {
+            desk.bunching.singles = 0;
+            return self.take_many(desk, segments, peer);
         }
-        desk.changes = self.dedication.changes();
-        desk.dedicated = self.dedication.present();
-        (desk.looks, desk.calls_in_a_row) = (0, 0);
-        None
-    }
-
-    /// A call has come in by the address's own socket.
-    #[inline]
-    fn count_in_a_row(&self, desk: &mut Desk, peer: udp::Peer) {
-        if desk.latest != Some(peer.addr()) {
-            (desk.latest, desk.calls_in_a_row) = (Some(peer.addr()), 0);
-        }
-        desk.calls_in_a_row += 1;
-        if self.dedication.is_earned(desk.calls_in_a_row) {
-            desk.calls_in_a_row = 0;
-            self.dedication.dedicate(&self.socket, peer);
-            self.rouse_housekeeper();
-        }
+        desk.bunching.singles += 1;
+        desk.packet[..segments.len].copy_from_slice(&desk.batch.datagrams[..segments.len]);
+        self.take(desk, segments.len, peer, dedicated)
     }
 }
 
-impl Desk {
-    /// The latest caller is the likeliest to call next.
-    #[inline]
-    fn keep_company(&mut self, together: bool, waiting_max: u32) {
-        if self.together != together {
-            self.together = together;
-            self.wait.set_company(Company { together, waiting_max });
-        }
-    }
+/// Nobody waits any more for a call whose procedure runs. Under the exchange's lock, under which it ends.
+#[cold]
+fn tell_procedure(binding: BindingId, lane: LaneId, number: CallNumber) {
+    cancelled::cancel(CallId::new(binding, lane, number));
 }
+
+/// Bytes in the socket's buffer that a byte of a long call may take: the kernel counts what it allocates.
+const BUFFER_FOR_A_BYTE: usize = 4;
+
+/// How much of a long call the socket can take.
+fn window(socket: &ServerSocket) -> u32 {
+    let granted = socket.receive_buffer().unwrap_or(0);
+    u32::try_from(granted / BUFFER_FOR_A_BYTE).unwrap_or(u32::MAX).max(WINDOW_MIN)
+}
+
+/// Bytes of a call that may be under way however little the system grants.
+const WINDOW_MIN: u32 = 32 << 10;

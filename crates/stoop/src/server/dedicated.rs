@@ -6,10 +6,9 @@
 //! kernel's own direct wake-up (F10). The address's own socket is looked at from time to time; as soon as somebody
 //! else has called, or when all is quiet, the dedicated socket is given up, and everything is as before.
 
-use std::io;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use stoop_net::udp::{CallerArrival, CallerSocket, Peer, ServerSocket};
+use stoop_net::udp::{CallerSocket, Peer, ServerSocket};
 
 /// Calls in a row by which a caller shows that it is alone, at first.
 const CALLS_IN_A_ROW: u32 = 64;
@@ -33,6 +32,8 @@ pub(super) struct Dedication {
 pub(super) struct Dedicated {
     pub(super) socket: CallerSocket,
     pub(super) peer: Peer,
+    /// Datagrams that come together are received together.
+    pub(super) together: AtomicBool,
 }
 
 /// Why a dedicated socket is given up.
@@ -84,20 +85,26 @@ impl Dedication {
         calls_in_a_row >= self.calls_in_a_row.load(Ordering::Relaxed)
     }
 
-    /// Gives `peer` a socket, if there is none and the system has one to give.
+    /// Gives `peer` a socket, if there is none and the system has one to give. Returns what came in there meanwhile, of
+    /// anybody.
     #[cold]
-    pub(super) fn dedicate(&self, own: &ServerSocket, peer: Peer) {
+    pub(super) fn dedicate(&self, own: &ServerSocket, peer: Peer) -> Vec<(Vec<u8>, Peer)> {
         let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
         if present.is_some() {
-            return;
+            return Vec::new();
         }
-        match own.connected_to(&peer).and_then(emptied) {
-            Ok(socket) => {
-                *present = Some(Arc::new(Dedicated { socket, peer }));
+        let connected = own.connected_to(&peer);
+        match connected.and_then(|socket| Ok((own.strays_in(&socket, &peer)?, socket))) {
+            Ok((strays, socket)) => {
+                *present = Some(Arc::new(Dedicated { socket, peer, together: AtomicBool::new(false) }));
                 self.changes.fetch_add(1, Ordering::SeqCst);
+                strays
             }
             // It works without; let us not ask again soon.
-            Err(_) => self.calls_in_a_row.store(CALLS_IN_A_ROW_MAX, Ordering::Relaxed),
+            Err(_) => {
+                self.calls_in_a_row.store(CALLS_IN_A_ROW_MAX, Ordering::Relaxed);
+                Vec::new()
+            }
         }
     }
 
@@ -116,10 +123,4 @@ impl Dedication {
         // Fails when the address has gone, and then nobody calls there.
         let _ = dedicated.socket.retire();
     }
-}
-
-/// What came while the socket was not yet connected may be anybody's. It is lost, and will be sent again.
-fn emptied(socket: CallerSocket) -> io::Result<CallerSocket> {
-    while socket.recv(&mut [0; 1])? != CallerArrival::Nothing {}
-    Ok(socket)
 }

@@ -158,9 +158,12 @@ impl Server {
         self
     }
 
-    /// Bytes of the longest arguments and of the longest result over TCP and Unix sockets, less than 4 GiB. 64 MiB unless
-    /// set. It bounds memory, too: one connection can make the server hold four times as much of incomplete arguments,
-    /// and as much of OUT arguments and results that its caller has not read.
+    /// Bytes of the longest arguments and of the longest result, less than 4 GiB. 64 MiB unless set; over UDP at least
+    /// 1440, which one packet holds.
+    ///
+    /// It bounds memory, too: over TCP and Unix sockets one connection can make the server hold four times as much of
+    /// incomplete arguments, and as much of OUT arguments and results that its caller has not read. A UDP address holds
+    /// at most 256 MiB of arguments and 512 MiB of results of many packets, however many its callers are.
     pub fn max_message(mut self, bytes: usize) -> Self {
         // What travels has 32 bits for its length.
         self.max_message = bytes.min(u32::MAX as usize);
@@ -184,12 +187,10 @@ impl Server {
         for door in self.doors {
             let (uri, started) = match door {
                 Door::Udp(uri, socket) => {
-                    let endpoint = DatagramEndpoint::new(
-                        socket,
-                        Arc::clone(&exports),
-                        self.limits.clone(),
-                        self.waiting,
-                    );
+                    // It has been made to fit, see `max_message`.
+                    let max_message = (self.max_message as u32).max(stoop_wire::PACKET_DATA as u32);
+                    let limits = Limits { max_message, ..self.limits.clone() };
+                    let endpoint = DatagramEndpoint::new(socket, Arc::clone(&exports), limits, self.waiting);
                     (uri, Crew::start(endpoint, self.bounds).map(|crew| running.datagram.push(crew)))
                 }
                 Door::Stream(uri, listener) => {

@@ -269,7 +269,7 @@ impl Endpoint for StreamEndpoint {
         None
     }
 
-    fn refuse(&self, mut call: StreamCall, code: RefusalCode) -> Option<StreamCall> {
+    fn refuse(&self, _: &mut Desk, mut call: StreamCall, code: RefusalCode) -> Option<StreamCall> {
         self.send_refusal(&call.connection, &call.header, code, "");
         self.give_back(&call.connection, std::mem::take(&mut call.packet));
         self.finish(&call);
@@ -284,7 +284,7 @@ impl Endpoint for StreamEndpoint {
         u64::MAX
     }
 
-    fn handle_timeout(&self, _now_ns: u64) {}
+    fn handle_timeout(&self, _: &mut Desk, _now_ns: u64) {}
 
     fn wake(&self) {
         self.end.wake();

@@ -111,7 +111,7 @@ impl Endpoint for Desked {
         None
     }
 
-    fn refuse(&self, call: u32, _: RefusalCode) -> Option<u32> {
+    fn refuse(&self, _: &mut (), call: u32, _: RefusalCode) -> Option<u32> {
         locked(&self.state).ended.entry(call).or_default().1 += 1;
         self.changed.notify_all();
         None
@@ -123,7 +123,7 @@ impl Endpoint for Desked {
         u64::MAX
     }
 
-    fn handle_timeout(&self, _: u64) {}
+    fn handle_timeout(&self, _: &mut (), _: u64) {}
 
     fn wake(&self) {
         locked(&self.state).woken = true;

@@ -1,0 +1,202 @@
+//! Calls that came together: run one after the other, answered together.
+//!
+//! Whoever receives them puts them where every worker can take from them, takes the first, and goes on until none is
+//! left; then the answers go out, by one system call if they are alike. If a procedure takes long, the housekeeper gives
+//! the receive role to another worker as always, and that one first sends the answers that are there and then takes the
+//! rest of the calls. Calls of procedures known to take long are left for the crew, which passes on the role before
+//! it begins one.
+
+use super::answers::Answers;
+use super::call::{ANSWER_MAX, DatagramCall};
+use super::desk::Desk;
+use super::{DatagramEndpoint, From, tell_procedure};
+use crate::server::crew::Endpoint;
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use stoop_exchange::Instant;
+use stoop_exchange::server::{Arrival, Assignment};
+use stoop_net::clock;
+use stoop_net::udp::{Peer, Segments};
+use stoop_wire::HEADER_LEN;
+
+/// Answers wait for others at most this long, or as long as one procedure takes.
+const ANSWERS_WAIT_NANOS: u64 = 50_000;
+
+/// Calls that came together and have not begun, and the answers of those that have ended.
+#[derive(Default)]
+pub(super) struct Batch {
+    shared: Mutex<Shared>,
+    /// False: nothing is there, and nobody has a call from there in hand but those who will look again.
+    pending: AtomicBool,
+}
+
+#[derive(Default)]
+pub(super) struct Shared {
+    calls: VecDeque<DatagramCall>,
+    answers: Answers,
+    /// The calls of those answers, to be given back to the exchange when the answers have gone.
+    finished: Vec<Assignment<From>>,
+}
+
+impl Batch {
+    #[inline]
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether whoever receives should look here first.
+    #[inline]
+    pub(super) fn is_pending(&self) -> bool {
+        // What it tells of is read under the lock; and whoever gets the receive role sees what its last holder did.
+        self.pending.load(Ordering::Relaxed)
+    }
+}
+
+impl DatagramEndpoint {
+    /// Takes datagrams that came together. Returns the first call that they bring; the others wait in the batch.
+    pub(super) fn take_many(&self, desk: &mut Desk, segments: Segments, peer: Peer) -> Option<DatagramCall> {
+        let now = Instant::from_nanos(desk.clock_ns);
+        let from = From(peer);
+        let batch = &mut desk.batch;
+        let (mut replies, mut attention) = (Answers::default(), false);
+        let mut exchange = self.exchange();
+        for datagram in segments.split(&batch.datagrams) {
+            match exchange.handle_packet(now, from, datagram, &mut desk.reply) {
+                Arrival::Run(assignment) => {
+                    let mut packet = batch.spare.pop().unwrap_or_default();
+                    packet.clear();
+                    // The last part of a longer call is with the others already.
+                    let len = datagram.len().min(HEADER_LEN + assignment.arguments_len);
+                    packet.extend_from_slice(&datagram[..len]);
+                    batch.calls.push(DatagramCall {
+                        assignment,
+                        packet,
+                        deferred: false,
+                        batched: true,
+                        dedicated: None,
+                    });
+                }
+                Arrival::Reply => replies.push(&peer, &desk.reply),
+                Arrival::Cancelled(binding, lane, number) => {
+                    tell_procedure(binding, lane, number);
+                    replies.push(&peer, &desk.reply);
+                }
+                Arrival::Transmit | Arrival::Nothing => attention = true,
+            }
+        }
+        if attention {
+            self.attend_later(desk, exchange);
+        } else {
+            self.note_and_rouse(exchange);
+        }
+        for (peer, datagrams, segment) in replies.groups() {
+            self.send_together(desk, datagrams, segment, peer);
+        }
+        desk.batch.flushed_ns = desk.clock_ns;
+        self.share(desk)
+    }
+
+    /// Puts the desk's calls into the batch, but for the first.
+    fn share(&self, desk: &mut Desk) -> Option<DatagramCall> {
+        if desk.batch.calls.len() > 1 {
+            let mut shared = self.batch.shared();
+            shared.calls.extend(desk.batch.calls.drain(1..));
+            self.batch.pending.store(true, Ordering::Relaxed);
+        }
+        desk.batch.calls.pop()
+    }
+
+    /// For whoever has just got the receive role: sends what answers are there, and takes the next call of the batch.
+    #[cold]
+    pub(super) fn take_over(&self, desk: &mut Desk) -> Option<DatagramCall> {
+        self.flush(desk);
+        let mut shared = self.batch.shared();
+        shared.calls.extend(desk.batch.parked.drain(..));
+        let mut call = shared.calls.pop_front()?;
+        self.batch.pending.store(true, Ordering::Relaxed);
+        call.deferred = true;
+        Some(call)
+    }
+
+    /// Runs a call of the batch and those behind it. Returns one that has waited for one of them to return, if there is
+    /// one.
+    pub(super) fn run_batch(&self, desk: &mut Desk, call: DatagramCall) -> Option<DatagramCall> {
+        let mut call = call;
+        if call.deferred {
+            desk.clock_ns = clock::now_ns();
+        }
+        loop {
+            let (next, full) = self.run_one_of_batch(desk, call);
+            let due = next.is_none() || full;
+            if due || desk.clock_ns - desk.batch.flushed_ns > ANSWERS_WAIT_NANOS {
+                self.flush(desk);
+            }
+            match next {
+                Some(next) => call = next,
+                None => break,
+            }
+        }
+        // Hardly ever is there one, let alone two.
+        let mut waited = desk.batch.parked.pop();
+        while let Some(call) = waited {
+            if desk.batch.parked.is_empty() {
+                return Some(call);
+            }
+            waited = self.run_alone(desk, call).or_else(|| desk.batch.parked.pop());
+        }
+        None
+    }
+
+    /// Runs a call and leaves its answer in the batch. Returns the next call, and whether there is no room for its
+    /// answer.
+    #[inline]
+    fn run_one_of_batch(&self, desk: &mut Desk, mut call: DatagramCall) -> (Option<DatagramCall>, bool) {
+        let peer = call.assignment.peer.0;
+        let (interface, procedure) = (call.assignment.interface, call.assignment.procedure);
+        let begun_ns = desk.clock_ns;
+        let answer = self.perform(&mut call.assignment, &call.packet, begun_ns, || {
+            if desk.batch.pace.is_due() {
+                desk.clock_ns = clock::now_ns();
+                let took = desk.clock_ns - begun_ns;
+                if desk.batch.pace.looked(took) {
+                    self.exports.took(interface, procedure, took);
+                }
+            }
+            desk.clock_ns
+        });
+        let (next, full) = {
+            let mut shared = self.batch.shared();
+            let shared = &mut *shared;
+            // A longer one is sent by the exchange.
+            if answer.len() <= ANSWER_MAX {
+                shared.answers.push(&peer, answer);
+            }
+            shared.finished.push(call.assignment);
+            // Calls that are known to take long are left to the crew.
+            let is_short = shared.calls.front().is_some_and(|next| !self.takes_long(next));
+            let next = if is_short { shared.calls.pop_front() } else { None };
+            (next, shared.answers.is_full())
+        };
+        desk.batch.keep_spare(call.packet);
+        (next, full)
+    }
+
+    /// Sends the answers of the batch and gives their calls back to the exchange. Calls that had to wait for them are
+    /// then parked at the desk.
+    fn flush(&self, desk: &mut Desk) {
+        {
+            let mut shared = self.batch.shared();
+            mem::swap(&mut shared.answers, &mut desk.batch.answers);
+            mem::swap(&mut shared.finished, &mut desk.batch.finished);
+            self.batch.pending.store(!shared.calls.is_empty(), Ordering::Relaxed);
+        }
+        desk.batch.flushed_ns = desk.clock_ns;
+        for (peer, datagrams, segment) in desk.batch.answers.groups() {
+            self.send_together(desk, datagrams, segment, peer);
+        }
+        desk.batch.answers.clear();
+        self.finish_all(desk);
+    }
+}

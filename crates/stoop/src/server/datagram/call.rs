@@ -1,0 +1,216 @@
+//! A call that arrived over UDP: run, answered, given back to the exchange.
+
+use super::desk::Desk;
+use super::{DatagramEndpoint, From};
+use crate::context::Caller;
+use crate::context::cancelled::{self, CallId};
+use crate::server::dispatch::{Outcome, Terms};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use stoop_exchange::Instant;
+use stoop_exchange::server::{Assignment, Next};
+use stoop_net::clock;
+use stoop_wire::{PACKET_DATA, RefusalCode};
+
+/// A call with the packet that brought it.
+pub(in crate::server) struct DatagramCall {
+    pub(super) assignment: Assignment<From>,
+    pub(super) packet: Vec<u8>,
+    /// It did not run as soon as it arrived.
+    pub(super) deferred: bool,
+    /// It came together with others and is answered with them.
+    pub(super) batched: bool,
+    /// It came in by the dedicated socket of so many changes, and its answer can go out there as long as that is the one.
+    pub(super) dedicated: Option<u64>,
+}
+
+/// Bytes of a result that OUT arguments may take without being counted.
+const LENT_FREELY: usize = 256 * 1024;
+
+/// Room for OUT arguments that callers have asked for with a few bytes, of all calls together.
+#[derive(Debug)]
+pub(super) struct Loans {
+    bytes: AtomicUsize,
+    most: usize,
+}
+
+impl Loans {
+    pub(super) fn new(most: usize) -> Self {
+        Self { bytes: AtomicUsize::new(0), most }
+    }
+
+    fn lend(&self, bytes: usize) -> bool {
+        let more = |lent: usize| lent.checked_add(bytes).filter(|lent| *lent <= self.most);
+        self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    fn take_back(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+fn call_id(assignment: &Assignment<From>) -> CallId {
+    let (binding, lane, number) = assignment.identity();
+    CallId::new(binding, lane, number)
+}
+
+impl DatagramEndpoint {
+    /// Runs the procedure of the call that came in `packet`, or in more than one. Returns its answer; a
+    /// [large](Assignment::is_large) one is sent by the exchange. `ended` tells the time, when the procedure has
+    /// returned.
+    #[inline]
+    pub(super) fn perform<'a>(
+        &self,
+        assignment: &'a mut Assignment<From>,
+        packet: &[u8],
+        begun_ns: u64,
+        ended: impl FnOnce() -> u64,
+    ) -> &'a [u8] {
+        if assignment.deadline.as_nanos() <= begun_ns {
+            return assignment.refuse(RefusalCode::DeadlinePassed, "");
+        }
+        let terms = Terms {
+            deadline_ns: assignment.deadline.as_nanos(),
+            caller: Caller::Network(assignment.peer.0.addr()),
+            call: call_id(assignment),
+            result_max: assignment.result_max,
+            lendable: assignment.result_max.min(LENT_FREELY),
+        };
+        let (interface, procedure) = (assignment.interface, assignment.procedure);
+        let (arguments, result) = assignment.arguments_and_result(packet);
+        let outcome = self.exports.run(interface, procedure, arguments, result, terms);
+        let outcome = match outcome {
+            Outcome::NoRoom(needed) => self.run_with_loan(assignment, packet, terms, needed),
+            outcome => outcome,
+        };
+        let ended_ns = ended();
+        match outcome {
+            Outcome::Result(len) => assignment.complete(Instant::from_nanos(ended_ns), len),
+            Outcome::Refused(code, detail) => assignment.refuse(code, &detail),
+            Outcome::NoRoom(needed) => {
+                let (code, detail) = Outcome::refused_for_room(needed, terms.result_max);
+                assignment.refuse(code, &detail)
+            }
+            Outcome::Failed(code, detail) => assignment.fail(code, &detail),
+        }
+    }
+
+    /// Runs a call once more: its OUT arguments take so many bytes, which have to be counted.
+    #[cold]
+    fn run_with_loan(
+        &self,
+        assignment: &mut Assignment<From>,
+        packet: &[u8],
+        terms: Terms,
+        needed: usize,
+    ) -> Outcome {
+        if needed > terms.result_max {
+            return Outcome::NoRoom(needed);
+        }
+        if !self.loans.lend(needed) {
+            let why = "too many results with OUT arguments are under way";
+            return Outcome::Refused(RefusalCode::Overloaded, why.into());
+        }
+        let (interface, procedure) = (assignment.interface, assignment.procedure);
+        let (arguments, result) = assignment.arguments_and_result(packet);
+        let terms = Terms { lendable: needed, ..terms };
+        let outcome = self.exports.run(interface, procedure, arguments, result, terms);
+        // From now on the exchange counts it.
+        self.loans.take_back(needed);
+        outcome
+    }
+
+    /// Runs and answers a call that came by itself. Returns the call of the same lane that has waited for it.
+    #[inline]
+    pub(super) fn run_alone(&self, desk: &mut Desk, mut call: DatagramCall) -> Option<DatagramCall> {
+        self.answer(&mut call, desk);
+        desk.packet = call.packet;
+        self.finish(desk, call.assignment)
+    }
+
+    /// Runs a call's procedure and sends its answer.
+    #[inline]
+    fn answer(&self, call: &mut DatagramCall, desk: &mut Desk) {
+        let DatagramCall { assignment, packet, deferred, dedicated, .. } = call;
+        let begun_ns = if *deferred { clock::now_ns() } else { desk.clock_ns };
+        let (interface, procedure, peer) = (assignment.interface, assignment.procedure, assignment.peer);
+        let answer = self.perform(assignment, packet, begun_ns, || {
+            desk.clock_ns = clock::now_ns();
+            self.exports.took(interface, procedure, desk.clock_ns - begun_ns);
+            desk.clock_ns
+        });
+        if answer.len() > ANSWER_MAX {
+            return;
+        }
+        match &desk.dedicated {
+            // Not sent is like lost.
+            Some(own) if *dedicated == Some(desk.changes) && desk.changes == self.dedication.changes() => {
+                drop(own.socket.send(answer));
+            }
+            _ => self.send(answer, &peer),
+        }
+    }
+
+    /// Gives an answered call back to the exchange, which sends a large answer from now on. Returns the call of the same
+    /// lane that has waited for it.
+    #[inline]
+    pub(super) fn finish(&self, desk: &mut Desk, assignment: Assignment<From>) -> Option<DatagramCall> {
+        let call = call_id(&assignment);
+        let mut exchange = self.exchange();
+        cancelled::ended(call);
+        let next = exchange.finish(Instant::from_nanos(desk.clock_ns), assignment);
+        if exchange.may_transmit() {
+            self.transmit_all(desk, exchange);
+        } else {
+            drop(exchange);
+        }
+        self.tell_ended();
+        match next {
+            Next::Nothing => None,
+            Next::Run(assignment, packet) => Some(DatagramCall::waited(assignment, packet)),
+            Next::Reply(peer, packet) => {
+                self.send(&packet, &peer);
+                None
+            }
+        }
+    }
+
+    /// Gives answered calls back to the exchange. Those that have waited for them are then parked at the desk.
+    pub(super) fn finish_all(&self, desk: &mut Desk) {
+        if desk.batch.finished.is_empty() {
+            return;
+        }
+        let now = Instant::from_nanos(desk.clock_ns);
+        let mut replies = Vec::new();
+        let mut exchange = self.exchange();
+        for assignment in desk.batch.finished.drain(..) {
+            cancelled::ended(call_id(&assignment));
+            match exchange.finish(now, assignment) {
+                Next::Nothing => {}
+                Next::Run(assignment, packet) => {
+                    desk.batch.parked.push(DatagramCall::waited(assignment, packet));
+                }
+                Next::Reply(peer, packet) => replies.push((peer, packet)),
+            }
+        }
+        if exchange.may_transmit() {
+            self.transmit_all(desk, exchange);
+        } else {
+            drop(exchange);
+        }
+        for (peer, packet) in replies {
+            self.send(&packet, &peer);
+        }
+        self.tell_ended();
+    }
+}
+
+/// Bytes of the longest answer of one packet.
+pub(super) const ANSWER_MAX: usize = stoop_wire::HEADER_LEN + PACKET_DATA;
+
+impl DatagramCall {
+    /// One that has waited for another of its lane to return.
+    #[cold]
+    fn waited(assignment: Assignment<From>, packet: Box<[u8]>) -> Self {
+        Self { assignment, packet: packet.into_vec(), deferred: true, batched: false, dedicated: None }
+    }
+}

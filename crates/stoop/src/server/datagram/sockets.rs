@@ -1,0 +1,261 @@
+//! Where a worker looks for datagrams: at the address's own socket or a dedicated one, for one at a time or for many.
+//!
+//! That datagrams which came together are received together must be asked for, and makes the receipt of a single one
+//! slower. It is asked for when calls of one peer have come one after the other on different lanes, or when something
+//! has come that is longer than a packet; and no longer when datagrams have come by themselves for a while.
+
+use super::desk::Desk;
+use super::{DatagramEndpoint, From};
+use crate::server::dedicated::{Dedicated, LOOKS, Reason};
+use std::sync::atomic::Ordering;
+use stoop_net::udp::{CallerArrival, MAX_SEGMENTS, Patience, Peer, Segments, ServerArrival};
+use stoop_wire::{LaneId, MAX_DATAGRAM};
+
+/// Calls of one peer, each on another lane than the one before it, that show that it has many in flight.
+const CALLS_ON_OTHER_LANES: u32 = 8;
+
+/// What a look at the sockets brought.
+pub(super) enum Seen {
+    /// So many bytes, in the desk's packet, of that peer; from the dedicated socket of so many changes, if from one.
+    Packet(usize, Peer, Option<u64>),
+    /// The same, in the desk's room for many.
+    Many(Segments, Peer, Option<u64>),
+    /// Nothing, or nothing that counts.
+    Nothing,
+}
+
+impl DatagramEndpoint {
+    /// Looks at the socket where something is likely, and now and then at the other.
+    #[inline]
+    pub(super) fn look(&self, desk: &mut Desk, patience: Patience) -> Seen {
+        if desk.changes != self.dedication.changes()
+            && let Some(last) = self.change_sockets(desk)
+        {
+            return last;
+        }
+        if desk.dedicated.is_none() {
+            return self.look_at_own(desk, patience);
+        }
+        desk.looks += 1;
+        if desk.looks >= LOOKS {
+            desk.looks = 0;
+            match self.look_at_own(desk, Patience::DontWait) {
+                Seen::Nothing => {}
+                seen => {
+                    self.note_others(desk, &seen);
+                    return seen;
+                }
+            }
+        }
+        let Some(dedicated) = &desk.dedicated else { return Seen::Nothing };
+        if dedicated.together.load(Ordering::Relaxed) {
+            return self.look_at_dedicated_for_many(desk, patience);
+        }
+        let arrival = match patience {
+            Patience::DontWait => dedicated.socket.recv(&mut desk.packet),
+            Patience::Block => dedicated.socket.recv_blocking(&mut desk.packet),
+        };
+        match arrival {
+            Ok(CallerArrival::Datagram(0) | CallerArrival::Nothing) => Seen::Nothing,
+            Ok(CallerArrival::TooLarge(_)) => {
+                self.receive_together(desk, true);
+                self.too_large()
+            }
+            Ok(CallerArrival::Datagram(len)) => Seen::Packet(len, dedicated.peer, Some(desk.changes)),
+            // The caller has gone.
+            Ok(CallerArrival::Refused) | Err(_) => {
+                self.dedication.give_up(Reason::Quiet);
+                Seen::Nothing
+            }
+        }
+    }
+
+    #[inline]
+    fn look_at_own(&self, desk: &mut Desk, patience: Patience) -> Seen {
+        if self.together.load(Ordering::Relaxed) {
+            return self.look_at_own_for_many(desk, patience);
+        }
+        match self.socket.recv(&mut desk.packet, patience) {
+            Ok(ServerArrival::Datagram { len, peer }) => Seen::Packet(len, peer, None),
+            Ok(ServerArrival::TooLarge { .. }) => {
+                self.receive_together(desk, false);
+                self.too_large()
+            }
+            Ok(ServerArrival::Nothing | ServerArrival::WokenUp) | Err(_) => Seen::Nothing,
+        }
+    }
+
+    fn look_at_own_for_many(&self, desk: &mut Desk, mut patience: Patience) -> Seen {
+        let ends = desk.bunching.is_over();
+        if ends {
+            patience = Patience::DontWait;
+        }
+        match self.socket.recv_segments(desk.batch.room(), patience) {
+            Ok(ServerArrival::Datagram { len, peer }) => Seen::Many(len, peer, None),
+            Ok(ServerArrival::TooLarge { .. }) => self.too_large(),
+            Ok(ServerArrival::Nothing) if ends => {
+                // What comes together in this moment is lost, and sent again.
+                self.together.store(self.socket.set_gro(false).is_err(), Ordering::Relaxed);
+                desk.bunching.end();
+                Seen::Nothing
+            }
+            Ok(ServerArrival::Nothing | ServerArrival::WokenUp) | Err(_) => Seen::Nothing,
+        }
+    }
+
+    fn look_at_dedicated_for_many(&self, desk: &mut Desk, mut patience: Patience) -> Seen {
+        let Some(dedicated) = &desk.dedicated else { return Seen::Nothing };
+        let ends = desk.bunching.is_over();
+        if ends {
+            patience = Patience::DontWait;
+        }
+        let room = desk.batch.room();
+        let arrival = match patience {
+            Patience::DontWait => dedicated.socket.recv_segments(room),
+            Patience::Block => dedicated.socket.recv_segments_blocking(room),
+        };
+        match arrival {
+            Ok(CallerArrival::Nothing) if ends => {
+                let off = dedicated.socket.set_gro(false);
+                dedicated.together.store(off.is_err(), Ordering::Relaxed);
+                desk.bunching.end();
+                Seen::Nothing
+            }
+            Ok(CallerArrival::Datagram(Segments { len: 0, .. }) | CallerArrival::Nothing) => Seen::Nothing,
+            Ok(CallerArrival::TooLarge(_)) => self.too_large(),
+            Ok(CallerArrival::Datagram(segments)) => Seen::Many(segments, dedicated.peer, Some(desk.changes)),
+            Ok(CallerArrival::Refused) | Err(_) => {
+                self.dedication.give_up(Reason::Quiet);
+                Seen::Nothing
+            }
+        }
+    }
+
+    /// Something has come in by the address's own socket. It may be what the lone caller sent before it had one of its
+    /// own.
+    #[cold]
+    fn note_others(&self, desk: &Desk, seen: &Seen) {
+        let (Seen::Packet(_, peer, _) | Seen::Many(_, peer, _)) = seen else { return };
+        if desk.dedicated.as_ref().is_none_or(|own| own.peer != *peer) {
+            self.dedication.give_up(Reason::Others);
+        }
+    }
+
+    /// Longer than any packet that comes by itself.
+    #[cold]
+    fn too_large(&self) -> Seen {
+        self.too_large.fetch_add(1, Ordering::Relaxed);
+        Seen::Nothing
+    }
+
+    /// The dedicated socket is another, or gone. What had arrived in the one that is gone is not lost.
+    #[cold]
+    fn change_sockets(&self, desk: &mut Desk) -> Option<Seen> {
+        if let Some((datagram, peer)) = desk.strays.pop() {
+            let len = datagram.len().min(MAX_DATAGRAM);
+            desk.packet[..len].copy_from_slice(&datagram[..len]);
+            return Some(Seen::Packet(len, peer, None));
+        }
+        if let Some(old) = desk.dedicated.clone()
+            && let Some(last) = last_of(&old, desk)
+        {
+            return Some(last);
+        }
+        desk.changes = self.dedication.changes();
+        desk.dedicated = self.dedication.present();
+        (desk.looks, desk.calls_in_a_row) = (0, 0);
+        None
+    }
+
+    /// A call has come by itself.
+    #[inline]
+    pub(super) fn note_call(&self, desk: &mut Desk, peer: Peer, dedicated: bool, packet: &[u8]) {
+        if !dedicated {
+            self.count_in_a_row(desk, peer, 1);
+        }
+        // The header's bytes 4 and 5.
+        let lane = match packet {
+            [_, _, _, _, low, high, ..] => LaneId(u16::from_le_bytes([*low, *high])),
+            _ => return,
+        };
+        if lane == desk.bunching.lane {
+            desk.bunching.others = 0;
+            return;
+        }
+        desk.bunching.lane = lane;
+        // On its own socket, or again by the address's.
+        if dedicated || desk.calls_in_a_row > 1 {
+            desk.bunching.others += 1;
+            if desk.bunching.others >= CALLS_ON_OTHER_LANES {
+                self.receive_together(desk, dedicated);
+            }
+        }
+    }
+
+    /// From now on datagrams that come together are received together.
+    #[cold]
+    pub(super) fn receive_together(&self, desk: &mut Desk, dedicated: bool) {
+        (desk.bunching.others, desk.bunching.singles) = (0, 0);
+        match &desk.dedicated {
+            Some(own) if dedicated => own.together.store(own.socket.set_gro(true).is_ok(), Ordering::Relaxed),
+            _ => self.together.store(self.socket.set_gro(true).is_ok(), Ordering::Relaxed),
+        }
+    }
+
+    /// So many calls have come in by the address's own socket.
+    #[inline]
+    pub(super) fn count_in_a_row(&self, desk: &mut Desk, peer: Peer, calls: u32) {
+        if desk.latest != Some(peer.addr()) {
+            (desk.latest, desk.calls_in_a_row) = (Some(peer.addr()), 0);
+        }
+        desk.calls_in_a_row += calls;
+        if self.dedication.is_earned(desk.calls_in_a_row) {
+            desk.calls_in_a_row = 0;
+            desk.strays = self.dedication.dedicate(&self.socket, peer);
+            self.rouse_housekeeper();
+        }
+    }
+
+    /// Sends what goes to `peer` together, by the dedicated socket if that is the peer's.
+    pub(super) fn send_together(&self, desk: &Desk, datagrams: &[u8], segment: usize, peer: &Peer) {
+        use stoop_net::udp::SegmentsSending::{Refused, Sent, TooLong, Unsupported};
+        if datagrams.len() > segment * MAX_SEGMENTS {
+            for datagrams in datagrams.chunks(segment * MAX_SEGMENTS) {
+                self.send_together(desk, datagrams, segment, peer);
+            }
+            return;
+        }
+        let dedicated = desk
+            .dedicated
+            .as_ref()
+            .filter(|own| own.peer == *peer && desk.changes == self.dedication.changes());
+        let sent = match dedicated {
+            Some(own) => own.socket.send_segments(datagrams, segment),
+            None => self.socket.send_segments(datagrams, segment, peer),
+        };
+        match sent {
+            Ok(Sent | Refused) => {}
+            Ok(TooLong | Unsupported) | Err(_) => {
+                for datagram in datagrams.chunks(segment) {
+                    self.send(datagram, &From(*peer));
+                }
+            }
+        }
+    }
+}
+
+/// What had arrived in a dedicated socket that was given up.
+fn last_of(old: &Dedicated, desk: &mut Desk) -> Option<Seen> {
+    if old.together.load(Ordering::Relaxed) {
+        return match old.socket.recv_segments(desk.batch.room()) {
+            Ok(CallerArrival::Datagram(segments)) if segments.len > 0 => {
+                Some(Seen::Many(segments, old.peer, None))
+            }
+            _ => None,
+        };
+    }
+    match old.socket.recv(&mut desk.packet) {
+        Ok(CallerArrival::Datagram(len @ 1..=MAX_DATAGRAM)) => Some(Seen::Packet(len, old.peer, None)),
+        _ => None,
+    }
+}
