@@ -40,6 +40,11 @@ impl Pace {
         (u128::from(bytes) * u128::from(self.nanos)).div_ceil(u128::from(self.bytes)) as u64
     }
 
+    /// The longest time in which no more than `bytes` pass.
+    fn time_before(self, bytes: u64) -> u64 {
+        (u128::from(bytes) * u128::from(self.nanos) / u128::from(self.bytes)) as u64
+    }
+
     fn burst(self, packet: u64) -> u64 {
         self.bytes_in(BURST.min(self.nanos)).max(BURST_PACKETS * packet)
     }
@@ -55,9 +60,18 @@ impl Pacing {
         most: u64,
     ) -> Result<u64, Instant> {
         let burst = pace.burst(packet);
-        let before =
-            self.at.map_or(burst, |at| self.bytes.saturating_add(pace.bytes_in(now.nanos_since(at))));
-        (self.bytes, self.at) = (before.min(burst), Some(now));
+        match self.at {
+            None => (self.bytes, self.at) = (burst, Some(now)),
+            Some(at) => {
+                let added = pace.bytes_in(now.nanos_since(at));
+                self.bytes = self.bytes.saturating_add(added);
+                // What is less than a byte stays in the time: whoever asks often shall not wait for ever.
+                self.at = Some(at.after_nanos(pace.time_before(added)));
+                if self.bytes >= burst {
+                    (self.bytes, self.at) = (burst, Some(now));
+                }
+            }
+        }
         if most <= self.bytes {
             return Ok(most);
         }
@@ -118,6 +132,22 @@ mod tests {
         let burst = ask(&mut pacing, 0).expect("the first is free");
         assert!((99_000..=100_000).contains(&burst), "{burst}");
         assert_eq!(ask(&mut pacing, u64::MAX / 2), Ok(burst));
+    }
+
+    /// Found by the simulator: less than a byte was added each time, and forgotten.
+    #[test]
+    fn whoever_asks_often_waits_no_longer() {
+        let mut pacing = Pacing::default();
+        let slow = Pace { bytes: 34_200, nanos: 46_012_087 };
+        let mut now = Instant::from_nanos(0);
+        let burst = pacing.allowed(now, slow, PACKET, u64::MAX).expect("the first is free");
+        pacing.on_sent(burst);
+        let asks = (1..).find(|_| {
+            now = now.after_nanos(89);
+            pacing.allowed(now, slow, PACKET, PACKET).is_ok()
+        });
+        let took = 89 * asks.expect("it is allowed some time");
+        assert!((1_930_000..1_950_000).contains(&took), "{took} ns for a packet");
     }
 
     #[test]
