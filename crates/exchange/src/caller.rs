@@ -407,6 +407,11 @@ impl Lane {
         self.counters = Counters::default();
     }
 
+    /// Its number.
+    pub fn id(&self) -> LaneId {
+        self.lane
+    }
+
     /// What is known of the way to the server.
     pub fn path(&self) -> RoundTrip {
         self.path

@@ -110,6 +110,11 @@ pub enum SendError {
     Io(io::Error),
     /// The binding had been lost and could not be made again.
     Bind(Box<BindError>),
+    /// So many calls of this binding are in flight that the server takes no more.
+    TooManyCalls {
+        /// How many.
+        in_flight: usize,
+    },
     /// The server of a `local:` binding has been shut down.
     Closed,
 }
@@ -123,6 +128,9 @@ impl fmt::Display for SendError {
             ),
             Self::Io(why) => write!(f, "the system would not send: {why}"),
             Self::Bind(why) => write!(f, "the binding was lost and could not be made again: {why}"),
+            Self::TooManyCalls { in_flight } => {
+                write!(f, "{in_flight} calls of this binding are in flight; wait for some of them, or bind once more")
+            }
             Self::Closed => f.write_str("the server has been shut down"),
         }
     }

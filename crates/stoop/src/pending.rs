@@ -66,12 +66,12 @@ pub(crate) enum Decode<R> {
     /// For nearly all procedures.
     Plain(fn(Outcome<'_>) -> R),
     /// For those whose results have lengths that only the caller knows.
-    With(Box<dyn FnOnce(Outcome<'_>) -> R + Send>),
+    With(Box<dyn FnMut(Outcome<'_>) -> R + Send>),
 }
 
 impl<R> Decode<R> {
     #[inline]
-    pub(crate) fn apply(self, outcome: Outcome<'_>) -> R {
+    pub(crate) fn apply(&mut self, outcome: Outcome<'_>) -> R {
         match self {
             Self::Plain(decode) => decode(outcome),
             Self::With(decode) => decode(outcome),
@@ -109,10 +109,14 @@ impl<R> Pending<R> {
     /// When it has been awaited as a future, which has given the result.
     #[inline]
     pub fn wait(mut self) -> R {
-        if let State::InFlight { carrier, call, .. } = &self.state {
-            while carrier.wait_any(&[*call], Instant::NEVER).is_none() {}
+        loop {
+            if let Some(value) = self.take() {
+                return value;
+            }
+            if let State::InFlight { carrier, call, .. } = &self.state {
+                carrier.wait_any(&[*call], Instant::NEVER);
+            }
         }
-        self.take()
     }
 
     /// Waits for the end of the call, but at most so long.
@@ -125,11 +129,9 @@ impl<R> Pending<R> {
     pub fn wait_timeout(mut self, limit: Duration) -> Result<R, Self> {
         if let State::InFlight { carrier, call, .. } = &self.state {
             let until = Instant::from_nanos(stoop_net::clock::now_ns()) + limit;
-            if carrier.wait_any(&[*call], until).is_none() {
-                return Err(self);
-            }
+            carrier.wait_any(&[*call], until);
         }
-        Ok(self.take())
+        self.take().ok_or(self)
     }
 
     /// Whether the call has ended, so that [`wait`](Self::wait) will not wait.
@@ -149,18 +151,22 @@ impl<R> Pending<R> {
         }
     }
 
-    /// The result of a call that has ended.
+    /// The result of the call, if it has ended.
     #[inline]
-    fn take(&mut self) -> R {
-        match std::mem::replace(&mut self.state, State::Taken) {
+    fn take(&mut self) -> Option<R> {
+        match &mut self.state {
             State::InFlight { carrier, call, decode } => {
-                let (mut decode, mut value) = (Some(decode), None);
-                carrier.take(call, &mut |outcome| {
-                    value = decode.take().map(|decode| decode.apply(outcome));
-                });
-                value.expect("a carrier gives each outcome once")
+                let mut value = None;
+                let taken = carrier.take(*call, &mut |outcome| value = Some(decode.apply(outcome)));
+                if taken {
+                    self.state = State::Taken;
+                }
+                value
             }
-            State::Ready(value) => value,
+            State::Ready(_) => match std::mem::replace(&mut self.state, State::Taken) {
+                State::Ready(value) => Some(value),
+                _ => None,
+            },
             State::Taken => panic!("the result of this call has been taken already"),
         }
     }
@@ -172,7 +178,7 @@ impl<R> Future for Pending<R> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
         match &self.state {
             State::InFlight { carrier, call, .. } if !carrier.poll(*call, context.waker()) => Poll::Pending,
-            _ => Poll::Ready(self.take()),
+            _ => self.take().map_or(Poll::Pending, Poll::Ready),
         }
     }
 }

@@ -127,6 +127,16 @@ impl fmt::Debug for BindingId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LaneId(pub u16);
 
+impl LaneId {
+    /// That of a packet, looked at before the packet is: whoever takes packets for many lanes has to find the lane first.
+    /// `None` when the packet is too short to be one.
+    #[inline]
+    pub fn of_packet(packet: &[u8]) -> Option<Self> {
+        let header: &[u8; HEADER_LEN] = packet.first_chunk()?;
+        Some(Self(u16::from_le_bytes([header[4], header[5]])))
+    }
+}
+
 /// Numbers the calls of one lane. The first is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CallNumber(pub u32);

@@ -1,13 +1,16 @@
 //! What a client can tell of its binding.
 
-use super::Transport;
 use super::counters::CallCounters;
+use super::{Carrier, Transport};
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 /// A client's binding to a server.
 pub struct Binding {
     pub(super) uri: String,
     pub(super) transport: Transport,
+    /// What carries begun calls, from the first on.
+    pub(super) carrier: OnceLock<Arc<dyn Carrier>>,
 }
 
 impl Binding {
@@ -24,7 +27,11 @@ impl Binding {
     /// What this binding's calls have seen so far, those that have ended; it does not wait for the others. A `local:`
     /// binding counts nothing: it would cost more than the call.
     pub fn counters(&self) -> CallCounters {
-        self.transport.counters()
+        let mut counters = self.transport.counters();
+        if let Some(carrier) = self.carrier.get() {
+            counters.add(carrier.counters());
+        }
+        counters
     }
 }
 

@@ -67,7 +67,9 @@ struct LaneNumbers {
 /// How long a lane rests after a call that was given up.
 const REST: Duration = Duration::from_secs(60);
 /// Lanes that a server allows a binding.
-const MOST_LANES: u16 = 1024;
+const MOST_LANES: u16 = 16_384;
+/// Of these, those that only threads that wait for their calls are given.
+const FOR_THREADS: u16 = 1024;
 /// Bytes of a lane's result packet: any datagram fits, for a result of many packets may arrive in larger ones.
 const RESULT_ROOM: usize = 64 * 1024;
 
@@ -160,6 +162,12 @@ impl DatagramBinding {
 
     pub(super) fn counters(&self) -> CallCounters {
         self.lanes.counters()
+    }
+
+    /// The number of the present session.
+    #[inline]
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
     }
 
     pub(super) fn present(&self) -> Arc<Session> {
@@ -323,6 +331,15 @@ impl Session {
     /// A lane that no thread uses: new, or well rested.
     pub(super) fn lane(&self, options: &BindOptions) -> caller::Lane {
         self.lane_of(&mut self.numbers(), options)
+    }
+
+    /// As [`lane`](Self::lane), for a call that no thread need wait for: none when there are so many already that threads
+    /// would find none.
+    pub(super) fn another_lane(&self, options: &BindOptions) -> Option<caller::Lane> {
+        let mut numbers = self.numbers();
+        let rested = numbers.resting.front().is_some_and(|(since, _)| now().since(*since) >= REST);
+        let available = rested || numbers.next < MOST_LANES - FOR_THREADS;
+        available.then(|| self.lane_of(&mut numbers, options))
     }
 
     /// Lets a lane rest, and gives its thread another.

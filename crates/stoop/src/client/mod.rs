@@ -42,8 +42,6 @@ struct Shared<L: ?Sized> {
     local: Option<(Arc<L>, Arc<Door>)>,
     binding: Binding,
     interface: &'static Interface,
-    /// What carries begun calls, from the first on.
-    carrier: OnceLock<Arc<dyn Carrier>>,
 }
 
 impl<L: ?Sized> Clone for Client<L> {
@@ -102,8 +100,8 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
                 (None, Transport::Stream(Arc::new(StreamBinding::bind(interface, uri, to, options)?)))
             }
         };
-        let binding = Binding { uri: uri.into(), transport };
-        let shared = Shared { local, binding, interface, carrier: OnceLock::new() };
+        let binding = Binding { uri: uri.into(), transport, carrier: OnceLock::new() };
+        let shared = Shared { local, binding, interface };
         Ok(Self { shared: Arc::new(shared), timeout_ns: nanos(options.timeout) })
     }
 }
@@ -123,7 +121,8 @@ impl<L: ?Sized> Client<L> {
     /// Begins calls that nobody waits for yet.
     #[inline]
     pub fn begin(&self) -> Begin<'_> {
-        let carrier = self.shared.carrier.get().map_or_else(|| self.shared.make_carrier(), Arc::clone);
+        let carrier =
+            self.shared.binding.carrier.get().map_or_else(|| self.shared.make_carrier(), Arc::clone);
         Begin::new(carrier, self.timeout_ns)
     }
 
@@ -146,7 +145,7 @@ impl<L: ?Sized> Shared<L> {
     fn make_carrier(&self) -> Arc<dyn Carrier> {
         let door = self.local.as_ref().map(|(_, door)| door);
         match flight::carrier(&self.binding.transport, door, self.interface) {
-            Ok(carrier) => Arc::clone(self.carrier.get_or_init(|| carrier)),
+            Ok(carrier) => Arc::clone(self.binding.carrier.get_or_init(|| carrier)),
             Err(why) => flight::grounded(why),
         }
     }
@@ -338,7 +337,9 @@ impl<'a> Call<'a> {
     ) -> Result<CallResult<'a>, CallError> {
         let len = arguments.map_err(|why| CallError::NotSent(SendError::Arguments(why)))?;
         match &mut self.lane {
-            Lane::Datagram(lane) => lane.transport_pieces(self.procedure, len, self.timeout_ns, &mut pieces)?,
+            Lane::Datagram(lane) => {
+                lane.transport_pieces(self.procedure, len, self.timeout_ns, &mut pieces)?
+            }
             Lane::Stream(lane) => lane.transport(self.procedure, len, self.timeout_ns)?,
         }
         Ok(CallResult { lane: self.lane })

@@ -147,12 +147,18 @@ impl Carrier for LocalCarrier {
         }
     }
 
-    fn take(&self, call: u32, with: &mut dyn FnMut(Result<Reader<'_>, CallError>)) {
-        let outcome = self.0.slots().take(call);
+    fn take(&self, call: u32, with: &mut dyn FnMut(Result<Reader<'_>, CallError>)) -> bool {
+        let mut slots = self.0.slots();
+        if !slots.has_ended(call) {
+            return false;
+        }
+        let outcome = slots.take(call);
+        drop(slots);
         match outcome {
             Ok(payload) => with(Ok(Reader::new(payload.bytes()))),
             Err(error) => with(Err(error)),
         }
+        true
     }
 
     fn cancel(&self, call: u32) {

@@ -78,7 +78,7 @@ impl Beginning<'_> {
     pub fn launch_with<R>(
         self,
         arguments: Result<usize, EncodeError>,
-        decode: impl FnOnce(Outcome<'_>) -> R + Send + 'static,
+        decode: impl FnMut(Outcome<'_>) -> R + Send + 'static,
     ) -> Pending<R> {
         self.launch_decoding(arguments, Decode::With(Box::new(decode)))
     }
@@ -95,7 +95,11 @@ impl Beginning<'_> {
     }
 
     #[inline]
-    fn launch_decoding<R>(mut self, arguments: Result<usize, EncodeError>, decode: Decode<R>) -> Pending<R> {
+    fn launch_decoding<R>(
+        mut self,
+        arguments: Result<usize, EncodeError>,
+        mut decode: Decode<R>,
+    ) -> Pending<R> {
         let begun = match arguments {
             Ok(len) => self.carrier.begin(&mut self.departure, self.procedure, len),
             Err(why) => Err(CallError::NotSent(SendError::Arguments(why))),

@@ -44,7 +44,7 @@ impl Carrier for Grounded {
         unreachable!("{NONE_BEGUN}")
     }
 
-    fn take(&self, _: u32, _: &mut dyn FnMut(Outcome<'_>)) {
+    fn take(&self, _: u32, _: &mut dyn FnMut(Outcome<'_>)) -> bool {
         unreachable!("{NONE_BEGUN}")
     }
 

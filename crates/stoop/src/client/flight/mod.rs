@@ -4,9 +4,10 @@
 //! [`Carrier`] of the binding, one for each transport.
 
 mod begin;
+mod datagram;
 mod grounded;
 
-use super::Transport;
+use super::{CallCounters, Transport};
 use crate::context::bounded_deadline;
 use crate::error::CallError;
 use crate::local::Door;
@@ -59,15 +60,20 @@ pub(crate) trait Carrier: Send + Sync {
     /// Waits until one of the calls has ended, at most until that time. Tells which, by its place in `calls`.
     fn wait_any(&self, calls: &[u32], until: Instant) -> Option<usize>;
 
-    /// Gives the outcome of a call that has ended to `with`, once, and the number back. The payload is that of the
-    /// result message.
-    fn take(&self, call: u32, with: &mut dyn FnMut(Outcome<'_>));
+    /// If a call has ended, gives its outcome to `with`, once, and the number back. The payload is that of the result
+    /// message. Otherwise tells so, and does nothing.
+    fn take(&self, call: u32, with: &mut dyn FnMut(Outcome<'_>)) -> bool;
 
     /// Nobody is interested in a call any more, ended or not; the server is told, so that the procedure can find out.
     fn cancel(&self, call: u32);
 
     /// The call goes on, but nobody is interested in its result.
     fn detach(&self, call: u32);
+
+    /// What the begun calls have seen so far; nothing where nothing is counted.
+    fn counters(&self) -> CallCounters {
+        CallCounters::default()
+    }
 }
 
 /// What carries the begun calls of a binding; `door` is the server of a `local:` one.
@@ -81,7 +87,8 @@ pub(super) fn carrier(
             let door = door.expect("a local binding has a door");
             Ok(Arc::new(door.carrier(interface)))
         }
-        Transport::Datagram(_) | Transport::Stream(_) => Err(io::ErrorKind::Unsupported.into()),
+        Transport::Datagram(binding) => Ok(datagram::Flight::new(Arc::clone(binding))?),
+        Transport::Stream(_) => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 
@@ -100,7 +107,6 @@ pub(crate) struct Departure {
     /// Theirs.
     pub(crate) deadline: Instant,
     /// For the carrier's own use.
-    #[allow(dead_code)]
     pub(crate) batch: u32,
 }
 

@@ -1,0 +1,134 @@
+//! What is to be done for calls because time has passed, or because the port was found closed.
+
+use super::Calls;
+use crate::client::datagram::{DatagramBinding, forgotten, given_up};
+use crate::client::flight::datagram::reception::News;
+use crate::client::flight::datagram::slot::Stage;
+use crate::error::{CallError, SendError};
+use std::time::Duration;
+use stoop_exchange::Instant;
+use stoop_exchange::caller::{Due, Lost};
+use stoop_net::udp::{CallerSocket, Sending};
+
+/// The timeouts are looked through no more often: there may be thousands.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+impl Calls {
+    /// Takes note of when something is to be done for a call.
+    #[inline]
+    pub(super) fn arm(&mut self, call: u32) {
+        let next = self.slots[call as usize].lane.next_timeout();
+        self.timeouts[call as usize] = next.as_nanos();
+        self.next_look = self.next_look.min(next);
+    }
+
+    /// When something is to be done for one of these calls.
+    pub(in super::super) fn earliest(&self, wanted: &[u32]) -> Instant {
+        let timeouts = wanted.iter().map(|call| self.timeouts[*call as usize]);
+        timeouts.min().map_or(Instant::NEVER, Instant::from_nanos)
+    }
+
+    /// Does what is due for all calls. A batch that is held back too long is left to whoever holds it.
+    pub(in super::super) fn look(
+        &mut self,
+        clock: Instant,
+        binding: &DatagramBinding,
+        socket: &CallerSocket,
+        news: &mut News,
+    ) {
+        let mut refused = false;
+        let mut next = u64::MAX;
+        for call in 0..self.timeouts.len() {
+            if self.timeouts[call] <= clock.as_nanos() {
+                refused |= self.on_timeout(call as u32, clock, binding, socket, news);
+            }
+            next = next.min(self.timeouts[call]);
+        }
+        self.next_look = Instant::from_nanos(next).max(clock + LOOK_EVERY);
+        if refused {
+            self.on_unreachable(clock, binding, news);
+        }
+    }
+
+    /// Tells whether the port was found closed.
+    #[cold]
+    fn on_timeout(
+        &mut self,
+        call: u32,
+        clock: Instant,
+        binding: &DatagramBinding,
+        socket: &CallerSocket,
+        news: &mut News,
+    ) -> bool {
+        let slot = &mut self.slots[call as usize];
+        let mut sending = None;
+        match slot.stage {
+            Stage::Free | Stage::Ended => {
+                self.timeouts[call as usize] = u64::MAX;
+                return false;
+            }
+            Stage::Unbound => {
+                let error = forgotten(&slot.lane, clock.since(slot.begun));
+                self.end(call, Some(error), news);
+                return false;
+            }
+            Stage::HeldBack(batch) if clock >= slot.deadline => {
+                let packet = slot.lane.cancel(clock).expect("a call held back is outstanding");
+                slot.lane.abandon(clock);
+                self.batches[batch as usize].replace(call, &packet);
+                self.fail(call, CallError::NotSent(SendError::DeadlinePassed), clock, news);
+                return false;
+            }
+            Stage::HeldBack(_) => {
+                // It is not lost: it has not left. It leaves before anybody waits for it.
+                self.timeouts[call as usize] = slot.deadline.as_nanos();
+                return false;
+            }
+            Stage::Sent => {}
+        }
+        // A packet that is not sent is like one that is lost: the next timeout sees to it.
+        match slot.lane.handle_timeout(clock, &mut slot.call) {
+            Due::Nothing | Due::Resume | Due::Receipt => {}
+            Due::Retransmit => sending = socket.send(&slot.call).ok(),
+            Due::Probe(packet) | Due::Cancel(packet) => sending = socket.send(&packet).ok(),
+            Due::GiveUp(lost) => {
+                self.give_up(call, lost, clock, binding, news);
+                return false;
+            }
+        }
+        self.timeouts[call as usize] = self.slots[call as usize].lane.next_timeout().as_nanos();
+        sending == Some(Sending::Refused)
+    }
+
+    /// Ends a call without knowing whether it ran. The server may still be running it, and would let the next one on its
+    /// lane wait: that goes on with another lane.
+    fn give_up(&mut self, call: u32, lost: Lost, clock: Instant, binding: &DatagramBinding, news: &mut News) {
+        let slot = &mut self.slots[call as usize];
+        let error = given_up(&mut slot.lane, clock, lost);
+        self.past.add_lane(slot.lane.counters());
+        slot.lane.forget_counters();
+        slot.session.give_another(&mut slot.lane, &binding.options);
+        self.map_lane(call);
+        self.fail(call, error, clock, news);
+    }
+
+    /// The port was found closed by something that was sent earlier, for whichever call.
+    #[cold]
+    pub(in super::super) fn on_unreachable(
+        &mut self,
+        clock: Instant,
+        binding: &DatagramBinding,
+        news: &mut News,
+    ) {
+        for call in 0..self.slots.len() as u32 {
+            let slot = &mut self.slots[call as usize];
+            if slot.stage != Stage::Sent {
+                continue;
+            }
+            match slot.lane.handle_unreachable(clock) {
+                Due::GiveUp(lost) => self.give_up(call, lost, clock, binding, news),
+                _ => self.arm(call),
+            }
+        }
+    }
+}

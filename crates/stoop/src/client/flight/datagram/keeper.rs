@@ -1,0 +1,132 @@
+//! The housekeeper of the calls in flight: who receives, sends again and wakes tasks when no thread waits for a call.
+//!
+//! One for each binding that begins calls, because it sleeps in the kernel on that binding's socket. While nothing is in
+//! flight it sleeps for good.
+
+use super::Flight;
+use super::calls::Calls;
+use super::reception::News;
+use std::io;
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+/// How it is woken.
+#[derive(Default)]
+pub(super) struct Keeper {
+    thread: OnceLock<Thread>,
+}
+
+/// What the housekeeper does now, as the lock around the calls knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum State {
+    /// It sleeps until it is woken.
+    #[default]
+    Asleep,
+    /// It looks now and then whether anybody receives.
+    Watching,
+    /// It receives, or binds again.
+    Attending,
+}
+
+/// While calls are in flight: between two looks whether anybody receives.
+const WATCH_EVERY: Duration = Duration::from_millis(5);
+
+/// So many looks with nothing in flight before it goes to sleep.
+const IDLE_LOOKS: u32 = 200;
+
+impl Keeper {
+    pub(super) fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+}
+
+impl State {
+    /// Calls leave: whether it has to be woken for them.
+    pub(super) fn is_wanted(&mut self) -> bool {
+        std::mem::replace(self, if *self == Self::Asleep { Self::Watching } else { *self }) == Self::Asleep
+    }
+
+    /// The receive role is given back: whether it has to take it at once.
+    pub(super) fn is_missed(self, calls: &Calls) -> bool {
+        self != Self::Attending && (calls.wakers > 0 || calls.unbound > 0)
+    }
+}
+
+/// Starts the housekeeper of `flight`.
+pub(super) fn start(flight: &Arc<Flight>) -> io::Result<()> {
+    let weak = Arc::downgrade(flight);
+    let thread = thread::Builder::new().name("stoop-calls".into()).spawn(move || keep(&weak))?;
+    let _ = flight.keeper.thread.set(thread.thread().clone());
+    Ok(())
+}
+
+fn keep(flight: &Weak<Flight>) {
+    let mut watch = Watch::default();
+    let mut pause = None;
+    loop {
+        match pause {
+            Some(pause) => thread::park_timeout(pause),
+            None => thread::park(),
+        }
+        let Some(flight) = flight.upgrade() else { return };
+        pause = flight.keep_house(&mut watch);
+    }
+}
+
+/// What it saw when it looked last.
+#[derive(Default)]
+struct Watch {
+    receptions: u64,
+    idle: u32,
+}
+
+impl Flight {
+    /// Does what is to be done, and tells when to look again.
+    fn keep_house(&self, watch: &mut Watch) -> Option<Duration> {
+        loop {
+            let mut calls = self.calls();
+            if calls.unbound > 0 {
+                calls.keeper = State::Attending;
+                drop(calls);
+                self.bind_again();
+                continue;
+            }
+            calls.keeper = State::Watching;
+            if calls.outstanding == 0 {
+                watch.idle += 1;
+                if watch.idle <= IDLE_LOOKS {
+                    return Some(WATCH_EVERY);
+                }
+                watch.idle = 0;
+                calls.keeper = State::Asleep;
+                return None;
+            }
+            watch.idle = 0;
+            let unattended = std::mem::replace(&mut watch.receptions, calls.receptions) == calls.receptions;
+            match calls.reception.take() {
+                Some(reception) if calls.wakers > 0 || unattended => {
+                    calls.keeper = State::Attending;
+                    calls.receptions += 1;
+                    drop(calls);
+                    self.attend(reception);
+                }
+                reception => {
+                    calls.reception = reception;
+                    return Some(WATCH_EVERY);
+                }
+            }
+        }
+    }
+
+    /// Binds again for the calls that the server has refused because it does not know the binding.
+    fn bind_again(&self) {
+        let Some((lost, deadline)) = self.calls().lost() else { return };
+        let session = self.binding.rebind(&lost, deadline).ok();
+        let mut news = News::default();
+        self.calls().rebound(&self.binding, &lost, session.as_ref(), &self.socket, &mut news);
+        news.tell();
+    }
+}

@@ -1,0 +1,290 @@
+//! Who receives for all: one thread of those that wait for a call, or the housekeeper when none does.
+
+use super::calls::Calls;
+use super::{Flight, now};
+use crate::client::datagram::DatagramBinding;
+use std::sync::MutexGuard;
+use std::task::Waker;
+use std::thread::{self, Thread};
+use std::time::Duration;
+use stoop_exchange::Instant;
+use stoop_net::udp::CallerArrival;
+use stoop_net::waiting::{Crowd, MachineCosts, Member, Wait, WaitCounts, Waiting};
+
+/// The receive role, for whoever has it.
+pub(super) struct Reception {
+    buffer: Vec<u8>,
+    wait: Wait,
+    crowd: Member<'static>,
+    news: News,
+}
+
+/// Who is to be told that calls have ended, when the lock has been given back.
+#[derive(Default)]
+pub(super) struct News {
+    pub(super) threads: Vec<Thread>,
+    pub(super) wakers: Vec<Waker>,
+}
+
+/// Packets that came together.
+const BUFFER: usize = 64 << 10;
+
+/// A sleeping receiver looks up at least this often: a call begun meanwhile may have a timeout before all others.
+const LOOK_UP: Duration = Duration::from_millis(10);
+
+/// How much later than whoever receives a follower sees to its own calls.
+const AFTER_THE_RECEIVER: Duration = Duration::from_millis(1);
+
+impl News {
+    /// Tells them.
+    pub(super) fn tell(&mut self) {
+        self.threads.drain(..).for_each(|thread| thread.unpark());
+        self.wakers.drain(..).for_each(Waker::wake);
+    }
+}
+
+impl Reception {
+    pub(super) fn new(binding: &DatagramBinding) -> Self {
+        let company = binding.present().company;
+        Self {
+            buffer: vec![0; BUFFER],
+            wait: Wait::new(binding.options.waiting, MachineCosts::of_this_machine(), company),
+            crowd: Crowd::of_this_process().member(),
+            news: News::default(),
+        }
+    }
+
+    pub(super) fn wait_counts(&self) -> WaitCounts {
+        self.wait.counts()
+    }
+}
+
+/// The receive role, held: given back when it is dropped, whatever happens.
+struct Role<'a> {
+    flight: &'a Flight,
+    reception: Option<Box<Reception>>,
+}
+
+impl Drop for Role<'_> {
+    fn drop(&mut self) {
+        if let Some(reception) = self.reception.take() {
+            self.flight.give_role_back(self.flight.calls(), reception);
+        }
+    }
+}
+
+impl Flight {
+    /// Waits until one of the calls has ended, at most until that time; looks once in any case.
+    pub(super) fn wait(&self, wanted: &[u32], until: Instant) -> Option<usize> {
+        loop {
+            let mut calls = self.calls();
+            if let Some(place) = calls.ended(wanted) {
+                return Some(place);
+            }
+            if let Some(batch) = calls.held_back(wanted) {
+                self.release_batch(calls, batch);
+                continue;
+            }
+            match calls.reception.take() {
+                Some(reception) => {
+                    calls.receptions += 1;
+                    let next_look = calls.next_look;
+                    drop(calls);
+                    let role = Role { flight: self, reception: Some(reception) };
+                    return role.receive(wanted, until, next_look);
+                }
+                None => match self.follow(calls, wanted, until) {
+                    Followed::Ended(place) => return Some(place),
+                    Followed::TimedOut => return None,
+                    Followed::RoleIsFree => {}
+                },
+            }
+        }
+    }
+
+    /// Waits while another thread receives.
+    fn follow<'a>(&'a self, mut calls: MutexGuard<'a, Calls>, wanted: &[u32], until: Instant) -> Followed {
+        let mut clock = now();
+        if clock >= until {
+            return Followed::TimedOut;
+        }
+        let thread = thread::current();
+        calls.join_followers(wanted, &thread);
+        let followed = loop {
+            let limit = until.min(calls.earliest(wanted) + AFTER_THE_RECEIVER);
+            drop(calls);
+            match self.binding.options.waiting {
+                Waiting::Spin => (0..100).for_each(|_| std::hint::spin_loop()),
+                _ => thread::park_timeout(limit.since(clock)),
+            }
+            calls = self.calls();
+            clock = now();
+            if let Some(place) = calls.ended(wanted) {
+                break Followed::Ended(place);
+            }
+            if clock >= until {
+                break Followed::TimedOut;
+            }
+            if calls.reception.is_some() {
+                break Followed::RoleIsFree;
+            }
+            if clock >= calls.next_look {
+                let mut news = News::default();
+                calls.look(clock, &self.binding, &self.socket, &mut news);
+                drop(calls);
+                news.tell();
+                calls = self.calls();
+            }
+        };
+        calls.leave_followers(wanted, thread.id());
+        followed
+    }
+
+    /// Gives the receive role back, and wakes who needs it next.
+    fn give_role_back(&self, mut calls: MutexGuard<'_, Calls>, reception: Box<Reception>) {
+        calls.reception = Some(reception);
+        let next = calls.followers.first().cloned();
+        let wakes_keeper = next.is_none() && calls.keeper.is_missed(&calls);
+        drop(calls);
+        if let Some(next) = next {
+            next.unpark();
+        } else if wakes_keeper {
+            self.keeper.wake();
+        }
+    }
+
+    /// Receives for all as long as no other thread waits and there is something to receive.
+    pub(super) fn attend(&self, reception: Box<Reception>) {
+        let mut role = Role { flight: self, reception: Some(reception) };
+        let mut limit = Duration::ZERO;
+        loop {
+            let Reception { buffer, news, .. } = &mut **role.reception.as_mut().expect("the role is held");
+            let limit_ns = limit.as_nanos() as u64;
+            let arrival = self.socket.recv_segments_within(buffer, limit_ns);
+            let clock = now();
+            let mut calls = self.calls();
+            let quiet = !self.take_in(&mut calls, arrival, buffer, clock, news);
+            let leaves = !calls.followers.is_empty()
+                || calls.unbound > 0
+                || (quiet && !limit.is_zero() && calls.outstanding == 0);
+            limit = calls.next_look.since(clock).min(LOOK_UP).max(Duration::from_nanos(1));
+            drop(calls);
+            news.tell();
+            if leaves {
+                return;
+            }
+        }
+    }
+
+    /// Takes in what has arrived, and does what is due. Tells whether anything had arrived.
+    #[inline]
+    fn take_in(
+        &self,
+        calls: &mut Calls,
+        arrival: std::io::Result<CallerArrival<stoop_net::udp::Segments>>,
+        buffer: &[u8],
+        clock: Instant,
+        news: &mut News,
+    ) -> bool {
+        let arrived = match arrival {
+            Ok(CallerArrival::Datagram(segments)) => {
+                for packet in segments.split(buffer) {
+                    calls.deliver(clock, packet, &self.socket, news);
+                }
+                true
+            }
+            Ok(CallerArrival::Refused) => {
+                calls.on_unreachable(clock, &self.binding, news);
+                true
+            }
+            // The network's news about an earlier packet (no route just now): the deadline is what counts.
+            Ok(CallerArrival::Nothing | CallerArrival::TooLarge(_)) | Err(_) => false,
+        };
+        if clock >= calls.next_look {
+            calls.look(clock, &self.binding, &self.socket, news);
+        }
+        arrived
+    }
+}
+
+/// How a thread's time as a follower ended.
+enum Followed {
+    Ended(usize),
+    TimedOut,
+    RoleIsFree,
+}
+
+impl Role<'_> {
+    /// Receives until one of the calls has ended, at most until that time; looks once in any case.
+    fn receive(mut self, wanted: &[u32], until: Instant, mut next_look: Instant) -> Option<usize> {
+        let flight = self.flight;
+        let mut clock = now();
+        let mut spins = self.begin_wait(clock);
+        let _present = self.reception().crowd.wait();
+        loop {
+            let Reception { buffer, wait, crowd, news } = self.reception();
+            let arrival = if spins || clock >= until {
+                flight.socket.recv_segments(buffer)
+            } else {
+                let limit = next_look.min(until).since(clock).min(LOOK_UP);
+                flight.socket.recv_segments_within(buffer, (limit.as_nanos() as u64).max(1))
+            };
+            clock = now();
+            let nothing = matches!(arrival, Ok(CallerArrival::Nothing));
+            if nothing && clock < next_look && clock < until {
+                if spins && !wait.keeps_spinning(clock.as_nanos(), crowd.waiting()) {
+                    spins = false;
+                    wait.sleeps(clock.as_nanos());
+                }
+                if spins {
+                    continue;
+                }
+            }
+            let mut calls = flight.calls();
+            let arrived = flight.take_in(&mut calls, arrival, buffer, clock, news);
+            if arrived {
+                wait.arrived(clock.as_nanos());
+            }
+            let ended = calls.ended(wanted);
+            next_look = calls.next_look;
+            if ended.is_some() || clock >= until {
+                return self.leave(calls, ended);
+            }
+            if calls.unbound > 0 {
+                flight.keeper.wake();
+            }
+            drop(calls);
+            news.tell();
+            if arrived {
+                spins = self.begin_wait(clock);
+            }
+        }
+    }
+
+    fn reception(&mut self) -> &mut Reception {
+        self.reception.as_mut().expect("the role is held")
+    }
+
+    /// A wait begins: whether by spinning.
+    fn begin_wait(&mut self, clock: Instant) -> bool {
+        let Reception { wait, crowd, .. } = self.reception();
+        let spins = wait.begin(clock.as_nanos(), crowd.waiting()) > 0;
+        if !spins {
+            wait.sleeps(clock.as_nanos());
+        }
+        spins
+    }
+
+    /// Gives the role back, and then tells the others what has arrived for them.
+    fn leave(mut self, calls: MutexGuard<'_, Calls>, ended: Option<usize>) -> Option<usize> {
+        let mut reception = self.reception.take().expect("the role is held");
+        if reception.news.threads.is_empty() && reception.news.wakers.is_empty() {
+            self.flight.give_role_back(calls, reception);
+            return ended;
+        }
+        let mut news = std::mem::take(&mut reception.news);
+        self.flight.give_role_back(calls, reception);
+        news.tell();
+        ended
+    }
+}

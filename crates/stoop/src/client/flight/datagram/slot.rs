@@ -1,0 +1,95 @@
+//! One call in flight, and the lane that it is on.
+
+use super::batch::Batch;
+use crate::client::datagram::Session;
+use crate::error::CallError;
+use std::sync::Arc;
+use std::task::Waker;
+use std::thread::Thread;
+use stoop_exchange::{Instant, caller};
+
+/// A place for a call, with its packets; another call takes it when this one has been taken.
+pub(super) struct Slot {
+    pub(super) lane: caller::Lane,
+    pub(super) session: Arc<Session>,
+    pub(super) stage: Stage,
+    pub(super) owner: Owner,
+    /// The procedure's number in the interface.
+    pub(super) procedure: u16,
+    /// It has been sent to a server that has forgotten, but is idempotent.
+    pub(super) may_have_run: bool,
+    /// When it was begun, and when it was first sent on this session.
+    pub(super) begun: Instant,
+    pub(super) sent: Instant,
+    pub(super) deadline: Instant,
+    /// The call packet, until the call has ended.
+    pub(super) call: Vec<u8>,
+    /// The result without its header, when it has.
+    pub(super) result: Vec<u8>,
+    /// Or why there is none.
+    pub(super) error: Option<CallError>,
+    /// A thread that sleeps until it ends.
+    pub(super) thread: Option<Thread>,
+    /// A task that does.
+    pub(super) waker: Option<Waker>,
+}
+
+/// How far a call has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// There is none.
+    Free,
+    /// It is in this batch.
+    HeldBack(u32),
+    /// It is out.
+    Sent,
+    /// The server does not know the binding; the housekeeper binds again.
+    Unbound,
+    /// Its result, or why there is none, can be taken.
+    Ended,
+}
+
+/// Who is interested in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    Handle,
+    /// Nobody, but it goes on.
+    Detached,
+    /// Nobody, and the server is being told.
+    Cancelled,
+}
+
+impl Slot {
+    pub(super) fn new(lane: caller::Lane, session: Arc<Session>) -> Self {
+        Self {
+            lane,
+            session,
+            stage: Stage::Free,
+            owner: Owner::Handle,
+            procedure: 0,
+            may_have_run: false,
+            begun: Instant::default(),
+            sent: Instant::default(),
+            deadline: Instant::default(),
+            call: Vec::new(),
+            result: Vec::new(),
+            error: None,
+            thread: None,
+            waker: None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn has_ended(&self) -> bool {
+        self.stage == Stage::Ended
+    }
+
+    /// The batch in which it is held back.
+    #[inline]
+    pub(super) fn batch(&self) -> u32 {
+        match self.stage {
+            Stage::HeldBack(batch) => batch,
+            _ => Batch::NONE,
+        }
+    }
+}
