@@ -99,6 +99,11 @@ impl Sim {
         self.network.drop_next(from, kind);
     }
 
+    /// The next packet of that kind travels for so long.
+    pub fn delay_next(&mut self, from: Side, kind: Kind, by: Duration) {
+        self.network.delay_next(from, kind, by);
+    }
+
     /// The next packet of that kind arrives once more, so much later.
     pub fn repeat_next(&mut self, from: Side, kind: Kind, later: Duration) {
         self.network.repeat_next(from, kind, later);
@@ -112,6 +117,16 @@ impl Sim {
     /// The server's process ends at once; nothing is there until [`start_server`](Self::start_server).
     pub fn crash_server(&mut self) {
         self.server_ends();
+    }
+
+    /// The caller's process ends at once, and begins anew soon.
+    pub fn crash_caller(&mut self) {
+        self.caller_crashes(0);
+    }
+
+    /// Bytes that the server holds of calls of many packets that are arriving, wait or run.
+    pub fn incomplete_bytes(&self) -> usize {
+        self.server.server.as_ref().map_or(0, |server| server.incomplete_bytes())
     }
 
     /// Another start of the server.

@@ -232,7 +232,12 @@ impl Sim {
     }
 
     fn send_to_server(&mut self, from: Address, packet: &[u8]) {
-        for (at, packet) in self.network.send(self.now, Side::Caller, packet.to_vec(), &mut self.random) {
+        let arriving = self.network.send(self.now, Side::Caller, packet.to_vec(), &mut self.random);
+        if self.traced && arriving.is_empty() {
+            let Address { host, port } = from;
+            println!("{:>16} ns  what {host}:{port} sends is lost", self.now.as_nanos());
+        }
+        for (at, packet) in arriving {
             self.events.plan(at, Event::ToServer { from, packet });
         }
     }

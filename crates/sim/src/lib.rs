@@ -99,6 +99,10 @@ pub enum Sabotage {
     DuplicatesAsNew,
     /// A caller puts parts of results in the wrong place.
     MisplacedParts,
+    /// A caller takes more for granted than the server has room for.
+    IgnoresLimits,
+    /// The server refuses a cancelled call in its queue and yet keeps it.
+    RunsCancelled,
     /// The server refuses a call for overload and yet keeps it.
     RefuseButRun,
 }
@@ -130,7 +134,7 @@ impl fmt::Display for Violation {
 impl std::error::Error for Violation {}
 
 /// A run that takes more events than this does not come to rest.
-const MOST_STEPS: u64 = 400_000;
+const MOST_STEPS: u64 = 2_000_000;
 
 /// When a world begins, in nanoseconds.
 const BEGINNING: u64 = 1_000_000_000;

@@ -94,6 +94,7 @@ impl Faults {
 enum Order {
     Drop,
     Repeat(Duration),
+    Delay(Duration),
 }
 
 #[derive(Debug)]
@@ -118,6 +119,10 @@ impl Network {
 
     pub(crate) fn drop_next(&mut self, from: Side, kind: Kind) {
         self.orders.push((from, kind, Order::Drop));
+    }
+
+    pub(crate) fn delay_next(&mut self, from: Side, kind: Kind, by: Duration) {
+        self.orders.push((from, kind, Order::Delay(by)));
     }
 
     pub(crate) fn repeat_next(&mut self, from: Side, kind: Kind, later: Duration) {
@@ -167,6 +172,9 @@ impl Network {
             Side::Server => (&mut self.back, &self.faults.back),
         };
         let Some(sent) = traffic.pass(line, now, packet.len()) else { return [None; 3] };
+        if let Some(Order::Delay(by)) = ordered {
+            return [Some(sent + by), None, None];
+        }
         let first = (!random.chance(self.faults.loss)).then(|| sent + self.travel(random));
         let second = random.chance(self.faults.duplicate).then(|| sent + self.travel(random));
         let late = match ordered {

@@ -195,11 +195,16 @@ impl Sim {
             return self.server.queue.push_back(job);
         }
         if self.sabotage == Sabotage::RefuseButRun {
-            let refusal = job.assignment.refuse(RefusalCode::Overloaded, "").to_vec();
-            self.send_to_caller(job.assignment.peer, refusal);
-            return self.server.queue.push_back(job);
+            return self.refuses_but_runs(job, RefusalCode::Overloaded);
         }
         self.refuse(job, RefusalCode::Overloaded);
+    }
+
+    /// What no server should do.
+    pub(crate) fn refuses_but_runs(&mut self, mut job: Job, code: RefusalCode) {
+        let refusal = job.assignment.refuse(code, "").to_vec();
+        self.send_to_caller(job.assignment.peer, refusal);
+        self.server.queue.push_back(job);
     }
 
     fn work_begins(&mut self, job: Job) {
@@ -293,7 +298,16 @@ impl Sim {
     }
 
     pub(crate) fn send_to_caller(&mut self, to: Address, packet: Vec<u8>) {
-        for (at, packet) in self.network.send(self.now, Side::Server, packet, &mut self.random) {
+        let arriving = self.network.send(self.now, Side::Server, packet, &mut self.random);
+        if self.traced && arriving.is_empty() {
+            println!(
+                "{:>16} ns  what the server sends to {}:{} is lost",
+                self.now.as_nanos(),
+                to.host,
+                to.port
+            );
+        }
+        for (at, packet) in arriving {
             self.events.plan(at, Event::ToCaller { to, packet });
         }
     }

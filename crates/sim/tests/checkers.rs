@@ -5,7 +5,11 @@ use stoop_sim::{Family, Sabotage, Sim};
 
 /// What is said of the first run that goes wrong.
 fn complaint(sabotage: Sabotage) -> String {
-    let broken = (0..1000).find_map(|seed| Sim::run_seed(Family::Small, seed, sabotage).err());
+    complaint_in(Family::Small, sabotage)
+}
+
+fn complaint_in(family: Family, sabotage: Sabotage) -> String {
+    let broken = (0..1000).find_map(|seed| Sim::run_seed(family, seed, sabotage).err());
     broken.unwrap_or_else(|| panic!("{sabotage:?} is not noticed")).what
 }
 
@@ -36,5 +40,23 @@ fn a_server_that_runs_duplicates_is_noticed() {
 #[test]
 fn a_server_that_refuses_a_call_and_runs_it_is_noticed() {
     let what = complaint(Sabotage::RefuseButRun);
+    assert!(what.contains("told that it did not run"), "{what}");
+}
+
+#[test]
+fn a_caller_that_puts_parts_in_the_wrong_place_is_noticed() {
+    let what = complaint_in(Family::Large, Sabotage::MisplacedParts);
+    assert!(what.contains("is not what was sent"), "{what}");
+}
+
+#[test]
+fn a_caller_that_sends_more_than_its_server_asked_for_is_noticed() {
+    let what = complaint_in(Family::Large, Sabotage::IgnoresLimits);
+    assert!(what.contains("limit"), "{what}");
+}
+
+#[test]
+fn a_server_that_runs_a_call_after_it_said_that_it_was_cancelled_is_noticed() {
+    let what = complaint_in(Family::Large, Sabotage::RunsCancelled);
     assert!(what.contains("told that it did not run"), "{what}");
 }

@@ -67,7 +67,7 @@ impl Case {
             assert_eq!(sim.end_of(id), Told::Result, "{self:?}: no call is lost");
         };
         call(&mut sim, (0, 0));
-        let messages = (4 << 20) / self.size.max(512 << 10);
+        let messages = (4 << 20) / self.size.max(64 << 10);
         let (begun, before) = (sim.elapsed(), self.line(&sim));
         (0..messages).for_each(|_| call(&mut sim, sizes));
         let (seconds, after) = ((sim.elapsed() - begun).as_secs_f64(), self.line(&sim));
@@ -149,6 +149,54 @@ fn the_table_is_the_one_under_version_control() {
     }
     let kept = std::fs::read_to_string(path).unwrap_or_default();
     assert!(table == kept, "the table is now:\n{table}\nUPDATE=1 writes it");
+}
+
+/// Two callers that share a line: what each gets of it, in bits a second, from the time when the second begins.
+fn shares(case: &Case) -> [f64; 2] {
+    let scenario = Scenario { callers: 2, ..case.scenario() };
+    let mut sim = Sim::new(11, scenario, Sabotage::None);
+    let hour = Duration::from_secs(3600);
+    let (first_alone, measured) = (Duration::from_secs(5), Duration::from_secs(60));
+    let sizes = if case.way == Way::In { (case.size, 0) } else { (0, case.size) };
+    let mut calls = [Some(sim.start_long_call((0, 0), sizes, hour)), None];
+    let mut bytes = [0.0; 2];
+    while sim.elapsed() < first_alone + measured && sim.go_on() {
+        let both = sim.elapsed() >= first_alone;
+        for caller in 0..2 {
+            let told = calls[caller].map(|id| sim.told(id).map(|told| assert_eq!(told, Told::Result)));
+            if told == Some(Some(())) && both {
+                bytes[caller] += case.size as f64;
+            }
+            if told == Some(Some(())) || told.is_none() && both {
+                calls[caller] = Some(sim.start_long_call((caller, 0), sizes, hour));
+            }
+        }
+    }
+    bytes.map(|bytes| bytes * 8.0 / measured.as_secs_f64())
+}
+
+/// Jain, Chiu & Hawe 1984: 1 when all get the same, 1/n when one gets everything.
+fn fairness(shares: [f64; 2]) -> f64 {
+    let (sum, squares): (f64, f64) = (shares.iter().sum(), shares.iter().map(|share| share * share).sum());
+    sum * sum / (shares.len() as f64 * squares)
+}
+
+#[test]
+fn two_callers_share_a_line_fairly_and_fill_it() {
+    for (round_trip, loss) in [(1, 0), (20, 0), (100, 0), (20, 10)] {
+        for way in [Way::In, Way::Out] {
+            let round_trip = Duration::from_millis(round_trip);
+            let case = Case { megabits: 10, round_trip, loss, size: 64 << 10, way };
+            let shares = shares(&case);
+            let (fairness, sum) = (fairness(shares), shares[0] + shares[1]);
+            let [first, second] = shares.map(|share| share / 1e6);
+            println!("{round_trip:?} {way:?} loss {loss}: {first:.2} and {second:.2} Mbit/s, {fairness:.3}");
+            assert!(fairness > 0.95, "{case:?}: {first:.2} and {second:.2} Mbit/s, fairness {fairness:.3}");
+            // A message that takes no longer than its round trip cannot fill a line.
+            let least = if round_trip < Duration::from_millis(100) { 8e6 } else { 6e6 };
+            assert!(loss > 0 || sum > least, "{case:?}: {:.2} Mbit/s together", sum / 1e6);
+        }
+    }
 }
 
 /// The least that is expected of a slow line with a short queue.

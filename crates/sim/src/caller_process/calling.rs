@@ -4,7 +4,7 @@ use super::{BINDER_PORT, Call, CallerProcess, OwnLane, Stage, Wish};
 use crate::errand::{ERRAND_LEN, Errand, RESULT_LEN};
 use crate::events::{Event, ThreadId};
 use crate::ledger::CallId;
-use crate::{Address, Sim, Told};
+use crate::{Address, Sabotage, Sim, Told};
 use std::rc::Rc;
 use stoop_exchange::caller::{Due, Heard, Lane};
 use stoop_wire::{HEADER_LEN, LaneId, PACKET_DATA, RefusalCode};
@@ -85,7 +85,8 @@ impl Sim {
         if len > PACKET_DATA {
             self.report.large_calls += 1;
             call.limit = bound.window as usize;
-            lane.start_large(now, call.deadline, procedure, len as u32, bound.window);
+            let window = if self.sabotage == Sabotage::IgnoresLimits { u32::MAX } else { bound.window };
+            lane.start_large(now, call.deadline, procedure, len as u32, window);
             return self.pump(at);
         }
         lane.start(now, call.deadline, procedure, &mut call.packet);

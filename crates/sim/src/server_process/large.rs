@@ -1,9 +1,9 @@
 //! What the server's process sends of its own accord, and calls that nobody waits for.
 
 use super::Job;
-use crate::Sim;
 use crate::events::Event;
 use crate::ledger::Identity;
+use crate::{Sabotage, Sim};
 use stoop_wire::{Header, Kind, RefusalCode};
 
 /// Bytes that one system call sends.
@@ -59,6 +59,9 @@ impl Sim {
         if let Some(place) = self.server.queue.iter().position(is_it) {
             let job = self.server.queue.remove(place).expect("it is there");
             self.report.cancelled_queued += 1;
+            if self.sabotage == Sabotage::RunsCancelled {
+                return self.refuses_but_runs(job, RefusalCode::Cancelled);
+            }
             return self.refuse(job, RefusalCode::Cancelled);
         }
         let Some((&number, _)) = self.server.running.iter().find(|(_, job)| is_it(job)) else { return };
