@@ -98,15 +98,18 @@ impl Outgoing {
         self.acknowledged.up_to() == self.message_len
     }
 
-    /// Takes what the receiver tells. What contradicts what was sent is ignored.
-    pub fn on_receipt(&mut self, now: Instant, receipt: &Receipt, path: &mut Path) {
+    /// Takes what the receiver tells, and says whether it is news: bytes that have arrived, or room for more. What
+    /// contradicts what was sent is ignored.
+    pub fn on_receipt(&mut self, now: Instant, receipt: &Receipt, path: &mut Path) -> bool {
         if !self.can_be(receipt) {
-            return;
+            return false;
         }
         if receipt.limit == 0 && self.acknowledged.is_empty() && receipt.up_to == 0 {
-            return self.on_no_room(now, path);
+            self.on_no_room(now, path);
+            return false;
         }
-        if receipt.limit > self.limit {
+        let more_room = receipt.limit > self.limit;
+        if more_room {
             // An answer to a question, or more room: either way it goes on.
             self.limit = receipt.limit.min(self.message_len);
             (self.since, self.waits, self.ask) = (now, 0, false);
@@ -121,6 +124,7 @@ impl Outgoing {
             path.on_arrival(settled.newest);
             (self.since, self.waits, self.extra) = (now, 0, 0);
         }
+        more_room || settled.oldest.is_some()
     }
 
     /// Whether the receipt tells only of what was sent, in order.

@@ -37,8 +37,8 @@ impl CallState {
         match (self, kind) {
             (_, Kind::Result | Kind::Refusal | Kind::Failure) => Step::Finish,
             (Self::Sent | Self::Acknowledged, Kind::Acknowledgement) => Step::Become(Self::Acknowledged),
-            // An answer to a repetition from before.
-            (Self::Receiving, Kind::Acknowledgement) => Step::Ignore,
+            // The rest is on its way.
+            (Self::Receiving, Kind::Acknowledgement) => Step::Become(Self::Receiving),
             // It runs, and perhaps ends soon: until then the lane is of no use.
             (Self::Cancelled, Kind::Acknowledgement) => Step::Become(Self::Cancelled),
             (_, Kind::Challenge) => Step::Prove,

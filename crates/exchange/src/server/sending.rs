@@ -45,6 +45,8 @@ pub(super) struct Agenda {
     pub(super) owing: Vec<Place>,
     /// Lanes whose receipts are to be sent now.
     receipts: Vec<Place>,
+    /// Lanes whose callers have asked about an answer that is on its way.
+    questions: Vec<Place>,
     /// At most one for each lane.
     timers: BTreeSet<(Instant, BindingId, LaneId)>,
 }
@@ -155,6 +157,11 @@ impl<P: Peer> Server<P> {
                 return Some(Transmission { peer, segment: out.len() });
             }
         }
+        while let Some(place) = self.agenda.questions.pop() {
+            if let Some(transmission) = self.answer_question(place, out) {
+                return Some(transmission);
+            }
+        }
         while let Some(place) = self.agenda.ready.pop_front() {
             if let Some(transmission) = self.transmission_of(now, place, most, out) {
                 return Some(transmission);
@@ -166,7 +173,8 @@ impl<P: Peer> Server<P> {
     /// Whether [`next_transmission`](Self::next_transmission) may have something to send.
     #[inline]
     pub fn may_transmit(&self) -> bool {
-        !(self.agenda.ready.is_empty() && self.agenda.receipts.is_empty())
+        let Agenda { ready, receipts, questions, .. } = &self.agenda;
+        !(ready.is_empty() && receipts.is_empty() && questions.is_empty())
     }
 
     /// Nothing more has arrived for now: receipts that are owed become transmissions. Returns whether there are any.
@@ -211,9 +219,25 @@ impl<P: Peer> Server<P> {
         self.agenda.look_at(&mut large.timer, timer, place);
         let run = run?;
         self.agenda.enqueue(large, place);
+        // Where there is room for few packets, the others have their turn when it is next asked who may send.
+        if let [others @ .., last] = &mut *binding.senders
+            && *last != place.1
+            && let Some(at) = others.iter().position(|lane| *lane == place.1)
+        {
+            binding.senders[at..].rotate_left(1);
+        }
         let (_, answer) = lane.retained_for()?;
         frame(&framing, &run, answer, out);
         Some(Transmission { peer, segment: HEADER_LEN + run.fragment as usize })
+    }
+
+    /// Says that the answer is on its way.
+    fn answer_question(&mut self, (id, lane): Place, out: &mut Vec<u8>) -> Option<Transmission<P>> {
+        let state = self.bindings.get_mut(id)?.lanes.get_mut(lane)?;
+        let (peer, _) = state.retained_for()?;
+        out.clear();
+        out.extend_from_slice(&Header::bare(Kind::Acknowledgement, id, lane, state.number).to_bytes());
+        Some(Transmission { peer, segment: out.len() })
     }
 
     /// An answer of one packet that was to be of many.
@@ -267,7 +291,10 @@ impl<P: Peer> Server<P> {
             return Arrival::Nothing;
         }
         *taken = header.time;
-        outgoing.on_receipt(now, &receipt, path);
+        if !outgoing.on_receipt(now, &receipt, path) {
+            // It tells nothing new, so it asks whether anybody is there.
+            self.agenda.questions.push((header.binding, header.lane));
+        }
         if outgoing.is_acknowledged() {
             end(large, &mut binding.path);
             let refused = lane.deliver();
