@@ -135,19 +135,24 @@ impl<'p, 'a> Pieces<'p, 'a> {
         self.landing_end
     }
 
-    /// Copies the bytes of a call's payload from `offset` on into `chunk`, where `inline` is what is in its packet.
-    ///
-    /// # Panics
-    /// If the payload ends before.
-    pub fn gather(&self, inline: &[u8], offset: usize, chunk: &mut [u8]) {
-        let (mut offset, mut chunk) = (offset, chunk);
-        // Moves on by the bytes that `from` has of those wanted, where it begins at `at`.
-        let mut take = |at: usize, from: &[u8]| {
+    /// Gives `each` the bytes of a call's payload from `offset` to `end` where they lie, one stretch after the other;
+    /// `inline` is what is in the call packet.
+    #[inline]
+    pub fn stretches<'s>(
+        &'s self,
+        inline: &'s [u8],
+        mut offset: usize,
+        end: usize,
+        mut each: impl FnMut(&'s [u8]),
+    ) {
+        // Moves on over what `from` has of those wanted, where it begins at `at`.
+        let mut take = |at: usize, from: &'s [u8]| {
             let Some(from) = offset.checked_sub(at).and_then(|skipped| from.get(skipped..)) else { return };
-            let len = from.len().min(chunk.len());
-            let (now, rest) = core::mem::take(&mut chunk).split_at_mut(len);
-            now.copy_from_slice(&from[..len]);
-            (offset, chunk) = (offset + len, rest);
+            let from = &from[..from.len().min(end - offset)];
+            if !from.is_empty() {
+                each(from);
+                offset += from.len();
+            }
         };
         // Where the inline bytes after the pieces so far begin, in the payload and in `inline`.
         let (mut at, mut told) = (0, 0);
@@ -159,7 +164,20 @@ impl<'p, 'a> Pieces<'p, 'a> {
             (at, told) = (begin + piece.bytes().len(), told + between);
         }
         take(at, &inline[told..]);
-        assert!(chunk.is_empty(), "the payload is as long as its fragments");
+        assert_eq!(offset, end, "the payload is as long as its fragments");
+    }
+
+    /// Copies the bytes of a call's payload from `offset` on into `chunk`, where `inline` is what is in its packet.
+    ///
+    /// # Panics
+    /// If the payload ends before.
+    #[inline]
+    pub fn gather(&self, inline: &[u8], offset: usize, mut chunk: &mut [u8]) {
+        self.stretches(inline, offset, offset + chunk.len(), |stretch| {
+            let (now, rest) = core::mem::take(&mut chunk).split_at_mut(stretch.len());
+            now.copy_from_slice(stretch);
+            chunk = rest;
+        });
     }
 
     /// Copies into their places what of `chunk`, which begins at `offset` of a result's payload, belongs there. What is

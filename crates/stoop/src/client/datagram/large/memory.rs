@@ -63,12 +63,7 @@ impl Large {
     }
 
     /// Gives back the memory of large calls and results; `call` keeps its first bytes.
-    pub(super) fn give_back(
-        mut self: Box<Self>,
-        socket: &CallerSocket,
-        call: &mut Vec<u8>,
-        result: &mut Vec<u8>,
-    ) {
+    pub(super) fn give_back(mut self, socket: &CallerSocket, call: &mut Vec<u8>, result: &mut Vec<u8>) {
         if self.ready {
             // What has come together can only be told apart while it is asked for. It is for calls that have ended.
             while let Ok(CallerArrival::Datagram(_)) = socket.recv_segments(&mut self.datagrams) {}

@@ -3,13 +3,17 @@
 use super::{LargeCall, locked};
 use crate::client::datagram::{Ended, now};
 use crate::error::{CallError, SendError};
-use std::io;
+use std::io::{self, IoSlice};
 use stoop_exchange::Instant;
 use stoop_exchange::bulk::Run;
 use stoop_exchange::caller::Framing;
 use stoop_marshal::Pieces;
 use stoop_net::udp::{MAX_SEGMENTS, MAX_SEGMENTS_LEN, SegmentsSending, Sending};
 use stoop_wire::{HEADER_LEN, PACKET_DATA};
+
+/// From this many bytes of a fragment on the kernel takes the bytes of a packet from where they are, without their being
+/// copied to stand behind the header. Below, the lists that say where they are cost more (`stoop-net`'s example `gather`).
+const GATHERED_MIN: u32 = 8 * 1024;
 
 impl LargeCall<'_, '_, '_, '_> {
     /// A call of one packet leaves as it always does.
@@ -40,11 +44,8 @@ impl LargeCall<'_, '_, '_, '_> {
         let Some(run) = self.lane.exchange.next_run(clock, &mut path, most) else { return Ok(false) };
         let is_probe = run.fragment > path.fragment();
         drop(path);
-        let inline = &self.lane.call[HEADER_LEN..HEADER_LEN + self.len - self.pieces.lent_len()];
         let framing = self.lane.exchange.framing(clock);
-        let len = frame(&run, &framing, self.pieces, inline, &mut self.large.datagrams);
-        let outcome = self.hand_over(len, HEADER_LEN + run.fragment as usize, is_probe);
-        match outcome {
+        match self.hand_over(&run, &framing, is_probe) {
             Err(error) if self.unsent => {
                 self.lane.exchange.abandon(now());
                 Err(Ended::With(CallError::NotSent(SendError::Io(error))))
@@ -57,45 +58,88 @@ impl LargeCall<'_, '_, '_, '_> {
         }
     }
 
-    /// Hands the kernel the first `len` bytes of the buffer, packets of `packet` bytes.
-    fn hand_over(&mut self, len: usize, packet: usize, is_probe: bool) -> io::Result<()> {
-        let socket = &self.lane.socket;
+    fn hand_over(&mut self, run: &Run, framing: &Framing, is_probe: bool) -> io::Result<()> {
         if self.large.one_by_one {
-            return self.hand_over_singly(len, packet);
+            return self.send_singly(run, framing);
         }
         if is_probe {
             // What the network cuts apart and puts together again proves nothing.
-            socket.set_dont_fragment(true)?;
+            self.lane.socket.set_dont_fragment(true)?;
         }
-        let mut sending = socket.send_segments(&self.large.datagrams[..len], packet);
+        let mut sending = self.send_together(run, framing);
         if let Ok(SegmentsSending::Refused) = sending {
             // Stale news, perhaps: asked again, the system says whether the port still is closed.
-            sending = socket.send_segments(&self.large.datagrams[..len], packet);
+            sending = self.send_together(run, framing);
         }
         if is_probe {
-            socket.set_dont_fragment(false)?;
+            self.lane.socket.set_dont_fragment(false)?;
         }
         match sending? {
-            SegmentsSending::Sent | SegmentsSending::Refused => Ok(()),
+            SegmentsSending::Sent | SegmentsSending::Refused => return Ok(()),
             SegmentsSending::TooLong => {
-                let largest = socket.largest_datagram()?.saturating_sub(HEADER_LEN);
+                let largest = self.lane.socket.largest_datagram()?.saturating_sub(HEADER_LEN);
                 locked(self.path).set_largest(u32::try_from(largest).unwrap_or(u32::MAX));
-                if is_probe { Ok(()) } else { self.hand_over_singly(len, packet) }
+                if is_probe {
+                    return Ok(());
+                }
             }
-            SegmentsSending::Unsupported => {
-                self.large.one_by_one = true;
-                self.hand_over_singly(len, packet)
-            }
+            SegmentsSending::Unsupported => self.large.one_by_one = true,
         }
+        self.send_singly(run, framing)
+    }
+
+    fn send_together(&mut self, run: &Run, framing: &Framing) -> io::Result<SegmentsSending> {
+        let packet = HEADER_LEN + run.fragment as usize;
+        if run.fragment >= GATHERED_MIN {
+            return gathered(run, framing, self.pieces, self.inline(), |pieces| {
+                self.lane.socket.send_gathered(pieces, packet)
+            });
+        }
+        let len = self.frame(run, framing);
+        self.lane.socket.send_segments(&self.large.datagrams[..len], packet)
     }
 
     #[cold]
-    fn hand_over_singly(&mut self, len: usize, packet: usize) -> io::Result<()> {
-        for packet in self.large.datagrams[..len].chunks(packet) {
+    fn send_singly(&mut self, run: &Run, framing: &Framing) -> io::Result<()> {
+        let len = self.frame(run, framing);
+        for packet in self.large.datagrams[..len].chunks(HEADER_LEN + run.fragment as usize) {
             self.lane.socket.send(packet)?;
         }
         Ok(())
     }
+
+    /// The arguments that are in the call packet.
+    fn inline(&self) -> &[u8] {
+        &self.lane.call[HEADER_LEN..HEADER_LEN + self.len - self.pieces.lent_len()]
+    }
+
+    fn frame(&mut self, run: &Run, framing: &Framing) -> usize {
+        let inline = &self.lane.call[HEADER_LEN..HEADER_LEN + self.len - self.pieces.lent_len()];
+        frame(run, framing, self.pieces, inline, &mut self.large.datagrams)
+    }
+}
+
+/// Gives `send` the packets of a run as the pieces of memory that they consist of.
+fn gathered<T>(
+    run: &Run,
+    framing: &Framing,
+    pieces: &Pieces<'_, '_>,
+    inline: &[u8],
+    send: impl FnOnce(&[IoSlice<'_>]) -> T,
+) -> T {
+    let mut headers = [[0; HEADER_LEN]; MAX_SEGMENTS_LEN.div_ceil(GATHERED_MIN as usize)];
+    let end = run.offset + run.len;
+    let offsets = (run.offset..end).step_by(run.fragment as usize);
+    for ((header, offset), transmission) in headers.iter_mut().zip(offsets.clone()).zip(run.transmission..) {
+        framing.stamp(header, offset, transmission);
+    }
+    let mut list = Vec::with_capacity(2 * headers.len());
+    for (header, offset) in headers.iter().zip(offsets) {
+        list.push(IoSlice::new(header));
+        let end = end.min(offset + run.fragment);
+        pieces.stretches(inline, offset as usize, end as usize, |stretch| list.push(IoSlice::new(stretch)));
+    }
+    send(&list)
 }
 
 /// Puts the packets of a run behind each other and returns their length.
