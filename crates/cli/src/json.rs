@@ -13,13 +13,16 @@ mod tests {
     use crate::row::example;
 
     /// Results are compared over time, so these names stay.
-    const KEYS: [&str; 23] = [
+    const KEYS: [&str; 33] = [
         "transport",
         "procedure",
+        "bytes",
+        "in_flight",
         "callers",
         "waiting",
         "processors",
         "network",
+        "link_rate",
         "calls",
         "calls_per_second",
         "mbits_per_second",
@@ -28,10 +31,17 @@ mod tests {
         "p999_ns",
         "floor_p50_ns",
         "floor_p99_ns",
+        "floor_calls_per_second",
+        "floor_mbits_per_second",
         "floor_void",
         "ratio",
         "ratio_low",
         "ratio_high",
+        "rate_ratio",
+        "rate_ratio_low",
+        "rate_ratio_high",
+        "tcp_mbits_per_second",
+        "tcp_rate_ratio",
         "fast_path_share",
         "caller_cpu",
         "server_cpu",

@@ -60,6 +60,76 @@ fn byte_streams_are_measured_in_each_way_to_wait() {
 }
 
 #[test]
+fn long_messages_stand_beside_the_bare_exchange_of_as_many_bytes() {
+    let processors = processors();
+    let output = succeed(stoop(&format!(
+        "bench --calls 20 --transport udp,tcp,unix,local --bytes 1441,200000 --processors {processors} --json",
+    )));
+    let rows = rows(&output);
+    assert_eq!(rows.len(), 4 * 3 * 2);
+    for row in &rows {
+        assert!([1441, 200_000].contains(&row["bytes"].as_u64().expect("a number")), "{row}");
+        let over_network = row["transport"] != "local";
+        for figure in ["mbits_per_second", "floor_mbits_per_second"] {
+            assert_eq!(row[figure].as_f64() > Some(0.0), over_network, "{figure}: {row}");
+        }
+        for figure in ["floor_calls_per_second", "rate_ratio", "rate_ratio_low", "rate_ratio_high"] {
+            assert!(row[figure].as_f64() > Some(0.0), "{figure}: {row}");
+        }
+        for figure in ["tcp_mbits_per_second", "tcp_rate_ratio"] {
+            assert_eq!(row[figure].as_f64() > Some(0.0), row["transport"] == "udp", "{figure}: {row}");
+        }
+    }
+}
+
+#[test]
+fn with_a_size_the_procedures_of_the_paper_are_bulk_procedures() {
+    let output = succeed(stoop(&format!(
+        "bench --calls 10 --transport tcp --procedure max-arg,max-result --bytes 5000 --processors {} --json",
+        processors(),
+    )));
+    let procedures: Vec<Value> = rows(&output).iter().map(|row| row["procedure"].clone()).collect();
+    assert_eq!(procedures, ["bulk-in", "bulk-out"]);
+}
+
+#[test]
+fn calls_in_flight_stand_beside_the_bare_echo_of_the_same_window() {
+    let output = succeed(stoop(&format!(
+        "bench --calls 500 --transport udp,tcp,unix --procedure null,max-arg,max-result --in-flight 1,7,300 \
+         --processors {} --json",
+        processors(),
+    )));
+    let rows = rows(&output);
+    assert_eq!(rows.len(), 3 * 3 * 3);
+    for row in &rows {
+        assert!(row["calls"].as_u64() >= Some(500), "{row}");
+        assert!([1, 7, 300].contains(&row["in_flight"].as_u64().expect("a number")), "{row}");
+        for figure in ["calls_per_second", "floor_calls_per_second", "rate_ratio"] {
+            assert!(row[figure].as_f64() > Some(0.0), "{figure}: {row}");
+        }
+    }
+}
+
+#[test]
+fn a_slow_link_carries_no_more_than_its_rate_or_is_refused_on_loopback() {
+    let output = stoop(&format!("bench --calls 3 --rate 50mbit --processors {} --json", processors()))
+        .output()
+        .expect("the command was built");
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(why.contains("loopback has no rate") || why.contains("tc qdisc"), "{why}");
+        return;
+    }
+    for row in rows(&output) {
+        assert_eq!(row["link_rate"].as_u64(), Some(50), "{row}");
+        // A bucket of two frames and a device's own packets are nothing beside three calls of 48,000 bytes.
+        for figure in ["mbits_per_second", "floor_mbits_per_second"] {
+            assert!(row[figure].as_f64() < Some(51.0), "{figure}: {row}");
+        }
+    }
+}
+
+#[test]
 fn where_no_private_ethernet_can_be_made_it_measures_on_loopback_and_says_why() {
     let mut without_ip =
         stoop("bench --calls 50 --transport udp --callers 1 --procedure null --processors 1");
