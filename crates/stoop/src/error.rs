@@ -153,6 +153,7 @@ impl fmt::Display for Refusal {
             RefusalCode::Overloaded => f.write_str("; try again later, or give the server more workers"),
             RefusalCode::DeadlinePassed => f.write_str("; allow the call more time"),
             RefusalCode::ShuttingDown => f.write_str("; bind to another server"),
+            RefusalCode::Incomplete => f.write_str("; call again, and allow the call more time"),
             _ => Ok(()),
         }
     }
@@ -342,6 +343,31 @@ impl fmt::Display for BindError {
             ),
             Self::Refused { server, why } => write!(f, "{server} will not bind: {why}"),
             Self::Protocol { server, why } => write!(f, "what answers at {server} is no Stoop server: {why}"),
+        }
+    }
+}
+
+impl BindError {
+    /// The same once more: one binding that is lost is the end of many calls.
+    pub(crate) fn copied(&self) -> Self {
+        match self {
+            Self::Uri(why) => Self::Uri(why.clone()),
+            Self::Unreachable { server, cause } => {
+                let again = cause.raw_os_error().map(io::Error::from_raw_os_error);
+                let again = again.unwrap_or_else(|| io::Error::new(cause.kind(), cause.to_string()));
+                Self::Unreachable { server: server.clone(), cause: again }
+            }
+            Self::NoAnswer { server, waited } => Self::NoAnswer { server: server.clone(), waited: *waited },
+            Self::NoSuchInterface { server, interface, exported } => {
+                let (server, exported) = (server.clone(), exported.clone());
+                Self::NoSuchInterface { server, interface, exported }
+            }
+            Self::Mismatch { interface, procedure, ours, theirs } => {
+                let (ours, theirs) = (ours.clone(), theirs.clone());
+                Self::Mismatch { interface, procedure, ours, theirs }
+            }
+            Self::Refused { server, why } => Self::Refused { server: server.clone(), why },
+            Self::Protocol { server, why } => Self::Protocol { server: server.clone(), why: why.clone() },
         }
     }
 }

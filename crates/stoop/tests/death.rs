@@ -117,6 +117,27 @@ fn a_caller_notices_at_once_that_its_connection_was_lost() {
 }
 
 #[test]
+fn calls_in_flight_end_when_their_server_is_killed() {
+    let unix = format!("unix:@stoop-test-death-in-flight-{}", std::process::id());
+    for uri in ["tcp://127.0.0.1:0", &unix] {
+        let (mut server, uri) = Process::start(uri);
+        let options = BindOptions::new().timeout(Duration::from_secs(3600));
+        let client = SlowClient::bind_with(&uri, &options).unwrap();
+        let calls = client.begin();
+        let pending: Vec<_> = (0..20).map(|_| calls.hang()).collect();
+        drop(calls);
+        server.await_line(|line| line.ends_with("hanging"));
+        server.kill();
+        for error in stoop::wait_all(pending).into_iter().map(Result::unwrap_err) {
+            assert!(
+                matches!(error, CallError::Unknown { cause: UnknownCause::ConnectionLost, .. }),
+                "{error}"
+            );
+        }
+    }
+}
+
+#[test]
 fn the_next_server_at_the_address_is_found_by_the_same_client() {
     let (mut server, uri) = Process::start("udp://127.0.0.1:0");
     let client = SlowClient::bind(&uri).unwrap();

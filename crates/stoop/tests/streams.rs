@@ -1,12 +1,13 @@
 //! Calls over byte streams: real TCP connections on the loopback, and Unix sockets.
 
 mod gate;
+mod proxy;
 
 use gate::Gate;
+use proxy::Proxy;
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 use stoop::error::{SendError, UnknownCause};
@@ -131,38 +132,6 @@ fn unix_name() -> String {
 fn eventually(condition: impl Fn() -> bool) {
     while !condition() {
         thread::yield_now();
-    }
-}
-
-/// Stands between a client and a server, and can cut what connects them.
-struct Proxy {
-    uri: String,
-    connected: Arc<Mutex<Vec<TcpStream>>>,
-}
-
-impl Proxy {
-    fn to(server: SocketAddr) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let uri = format!("tcp://{}", listener.local_addr().unwrap());
-        let connected = Arc::new(Mutex::new(Vec::new()));
-        let all = Arc::clone(&connected);
-        thread::spawn(move || {
-            for client in listener.incoming() {
-                let (client, server) = (client.unwrap(), TcpStream::connect(server).unwrap());
-                all.lock().unwrap().extend([client.try_clone().unwrap(), server.try_clone().unwrap()]);
-                let (mut to, mut from) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-                thread::spawn(move || std::io::copy(&mut from, &mut to));
-                let (mut to, mut from) = (server, client);
-                thread::spawn(move || std::io::copy(&mut from, &mut to));
-            }
-        });
-        Self { uri, connected }
-    }
-
-    fn cut(&self) {
-        for stream in self.connected.lock().unwrap().drain(..) {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! not get the role wait for their mailboxes. Whoever gives the role back hands it to one of those.
 
 mod connect;
+mod flight;
 mod lane;
 mod mailbox;
 mod outgoing;
@@ -19,6 +20,7 @@ use crate::error::{BindError, CallError, SendError, UnknownCause};
 use crate::stub::Interface;
 use crate::uri::Uri;
 use connect::{Plan, connect};
+pub(super) use flight::StreamCarrier;
 use lane::{Ended, StreamLane};
 use session::Session;
 use std::io;

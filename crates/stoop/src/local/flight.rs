@@ -71,6 +71,7 @@ impl Carrier for LocalCarrier {
 
     fn begin(&self, departure: &mut Departure, procedure: u16, len: usize) -> Result<u32, CallError> {
         let Self(calls) = self;
+        departure.read_clock();
         if departure.deadline <= departure.begun {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         }

@@ -1,5 +1,7 @@
 //! A gate for procedures of tests: conditions instead of times.
 
+#![allow(dead_code, reason = "each test uses its part")]
+
 use std::sync::{Arc, Condvar, Mutex};
 
 /// Lets procedures wait until a test has seen what it wants to see.
@@ -29,7 +31,6 @@ impl Gate {
     }
 
     /// How many procedures have come to the gate.
-    #[allow(dead_code, reason = "not every test asks")]
     pub(crate) fn inside(&self) -> usize {
         self.0.0.lock().unwrap().inside
     }

@@ -7,6 +7,7 @@ mod begin;
 mod datagram;
 mod grounded;
 
+use super::stream::StreamCarrier;
 use super::{CallCounters, Transport};
 use crate::context::bounded_deadline;
 use crate::error::CallError;
@@ -88,7 +89,7 @@ pub(super) fn carrier(
             Ok(Arc::new(door.carrier(interface)))
         }
         Transport::Datagram(binding) => Ok(datagram::Flight::new(Arc::clone(binding))?),
-        Transport::Stream(_) => Err(io::ErrorKind::Unsupported.into()),
+        Transport::Stream(binding) => Ok(Arc::new(StreamCarrier::new(binding)?)),
     }
 }
 

@@ -1,9 +1,9 @@
 //! One call on a lane: sending it, and waiting for its answer.
 
-use super::mailbox::{Answer, Mailbox, opened};
+use super::mailbox::{Answer, Mailbox, failure_of, opened};
 use super::outgoing::Unsent;
 use super::session::{Lost, Role, Session};
-use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode, SendError, UnknownCause};
+use crate::error::{CallError, SendError, UnknownCause};
 use std::io;
 use std::sync::Arc;
 use std::thread;
@@ -139,20 +139,13 @@ impl StreamLane {
     #[cold]
     fn no_result(&mut self, waited: Waited, begun_ns: u64) -> Ended {
         match waited {
-            Waited::Answered(Answer::Message(header)) => {
-                let detail = &self.result[HEADER_LEN..HEADER_LEN + header.message_len as usize];
-                let detail = String::from_utf8_lossy(detail).into_owned();
-                Ended::With(match header.kind {
-                    Kind::Refusal => {
-                        CallError::Refused(Refusal { code: RefusalCode::from_code(header.time), detail })
-                    }
-                    _ => CallError::Failed(Failure { code: FailureCode::from_code(header.time), detail }),
-                })
+            Waited::Answered(answer) => {
+                let detail_len = match answer {
+                    Answer::Message(header) => header.message_len as usize,
+                    Answer::TooLong(_) => 0,
+                };
+                Ended::With(failure_of(answer, &self.result[HEADER_LEN..HEADER_LEN + detail_len]))
             }
-            Waited::Answered(Answer::TooLong(len)) => Ended::With(CallError::Failed(Failure {
-                code: FailureCode::ResultTooLarge,
-                detail: format!("it has {len} bytes, more than the binding's BindOptions::max_message"),
-            })),
             Waited::Lost => Ended::Lost { sent: true },
             Waited::Late => {
                 self.retire();

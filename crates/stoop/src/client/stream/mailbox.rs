@@ -1,10 +1,12 @@
 //! Where a lane finds an answer that another thread has received.
 
+use super::flight::Flights;
+use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use stoop_exchange::stream::{Arrival, Message};
-use stoop_wire::{CallNumber, Header, LaneId};
+use stoop_wire::{CallNumber, Header, Kind, LaneId};
 
 /// A lane as those see it who receive for it. At most one thread uses the lane.
 pub(super) struct Mailbox {
@@ -33,6 +35,8 @@ enum State {
     Expecting,
     /// It has been delivered.
     Delivered(Answer),
+    /// The answer to the last call, which nobody holds the lane for, is expected.
+    InFlight(Arc<Flights>, (u32, u64)),
     /// The last call was given up; its answer makes the lane free again.
     GivenUp,
 }
@@ -47,8 +51,10 @@ pub(super) enum Answer {
 }
 
 /// What became of an answer that was received for another lane.
-pub(super) enum Delivery {
+pub(super) enum Delivery<'a> {
     Delivered,
+    /// It ends a call in flight, and the lane can be used again.
+    Landed(Arc<Flights>, (u32, u64), Option<Message<'a>>),
     /// Nobody waits for it any more, and the lane can be used again.
     Freed,
     /// It belongs to no call.
@@ -60,6 +66,24 @@ pub(super) fn opened<'a>(arrival: Arrival<'a>) -> (Header, Answer, Option<Messag
     match arrival {
         Arrival::Message(message) => (message.header, Answer::Message(message.header), Some(message)),
         Arrival::NotTaken(header, _) => (header, Answer::TooLong(header.message_len as usize), None),
+    }
+}
+
+/// What an answer that is no result means to the caller; `detail` is its payload.
+#[cold]
+pub(super) fn failure_of(answer: Answer, detail: &[u8]) -> CallError {
+    let detail = || String::from_utf8_lossy(detail).into_owned();
+    match answer {
+        Answer::Message(Header { kind: Kind::Refusal, time, .. }) => {
+            CallError::Refused(Refusal { code: RefusalCode::from_code(time), detail: detail() })
+        }
+        Answer::Message(header) => {
+            CallError::Failed(Failure { code: FailureCode::from_code(header.time), detail: detail() })
+        }
+        Answer::TooLong(len) => CallError::Failed(Failure {
+            code: FailureCode::ResultTooLarge,
+            detail: format!("it has {len} bytes, more than the binding's BindOptions::max_message"),
+        }),
     }
 }
 
@@ -98,6 +122,24 @@ impl Mailbox {
         letter.last
     }
 
+    /// A call begins for which no thread holds the lane. Returns its number.
+    pub(super) fn expect_in_flight(&self, flights: &Arc<Flights>, call: (u32, u64)) -> CallNumber {
+        let mut letter = self.letter();
+        letter.last = letter.last.next();
+        letter.state = State::InFlight(Arc::clone(flights), call);
+        letter.last
+    }
+
+    /// Nobody waits for the answer to a call in flight any more. Returns its number; `None`: it is there.
+    pub(super) fn abandon(&self) -> Option<CallNumber> {
+        let mut letter = self.letter();
+        let is_expected = matches!(letter.state, State::InFlight(..));
+        if is_expected {
+            letter.state = State::GivenUp;
+        }
+        is_expected.then_some(letter.last)
+    }
+
     /// The call has ended without what others could deliver.
     #[inline]
     pub(super) fn forget(&self) {
@@ -132,7 +174,12 @@ impl Mailbox {
     }
 
     /// Delivers what another thread has received for this lane.
-    pub(super) fn deliver(&self, header: &Header, answer: Answer, message: Option<Message<'_>>) -> Delivery {
+    pub(super) fn deliver<'a>(
+        &self,
+        header: &Header,
+        answer: Answer,
+        message: Option<Message<'a>>,
+    ) -> Delivery<'a> {
         let mut letter = self.letter();
         if header.number != letter.last {
             return Delivery::Ignored;
@@ -156,6 +203,10 @@ impl Mailbox {
                 letter.state = State::Idle;
                 Delivery::Freed
             }
+            State::InFlight(..) => match std::mem::replace(&mut letter.state, State::Idle) {
+                State::InFlight(flights, call) => Delivery::Landed(flights, call, message),
+                _ => unreachable!("the state is under its lock"),
+            },
             State::Idle | State::Delivered(_) => Delivery::Ignored,
         }
     }

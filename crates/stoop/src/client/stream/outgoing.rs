@@ -63,6 +63,26 @@ impl Outgoing {
         self.send_by_and_by(rest, stream, packet, departure, deadline_ns).map(|()| false)
     }
 
+    /// Sends whole fragments, all of them together, without ever waiting: what the stream does not take goes before
+    /// anything else, whoever comes next.
+    pub(super) fn post(&self, stream: &Stream, fragments: &[u8]) -> io::Result<()> {
+        let mut rest = self.turn();
+        let sent = match rest.bytes.is_empty() {
+            true => stream.try_send(&[IoSlice::new(fragments)])?,
+            false => 0,
+        };
+        if sent < fragments.len() {
+            rest.bytes.extend_from_slice(&fragments[sent..]);
+            rest.kept += 1;
+        }
+        Ok(())
+    }
+
+    /// Sends what has been left over, as far as the stream takes it.
+    pub(super) fn flush(&self, stream: &Stream) -> io::Result<()> {
+        self.turn().flush(stream).map(|_| ())
+    }
+
     #[cold]
     fn send_by_and_by<'a>(
         &'a self,

@@ -113,6 +113,11 @@ impl Session {
         Some(mailbox)
     }
 
+    /// A lane is free whose call has been answered.
+    pub(super) fn give_back(&self, lane: Arc<Mailbox>) {
+        locked(&self.lanes).free.push(lane);
+    }
+
     /// The receive role, if nobody has it.
     #[inline]
     pub(super) fn try_role(&self) -> Option<Role<'_>> {
@@ -216,8 +221,12 @@ impl Session {
         let delivery = mailbox.as_ref().map(|mailbox| mailbox.deliver(&header, answer, message));
         match (delivery, mailbox) {
             (Some(Delivery::Delivered), _) => {}
+            (Some(Delivery::Landed(flights, call, message)), Some(mailbox)) => {
+                self.give_back(mailbox);
+                flights.arrived(call, answer, message);
+            }
             (Some(Delivery::Freed), Some(mailbox)) => {
-                locked(&self.lanes).free.push(mailbox);
+                self.give_back(mailbox);
                 self.ignored.fetch_add(1, Ordering::Relaxed);
             }
             _ => {
@@ -226,8 +235,13 @@ impl Session {
         }
     }
 
+    /// Whether something was received after that time.
+    pub(super) fn was_heard_since(&self, then_ns: u64) -> bool {
+        self.heard_ns.load(Ordering::Relaxed) > then_ns
+    }
+
     /// Delivers everything that has arrived.
-    fn deliver_all(&self, intake: &mut Intake) -> Result<(), Lost> {
+    pub(super) fn deliver_all(&self, intake: &mut Intake) -> Result<(), Lost> {
         while let Some(arrival) = intake.poll().map_err(|_| Lost)? {
             if !self.is_answer(&arrival) {
                 return Err(Lost);

@@ -1,0 +1,174 @@
+//! The *keeper*: a thread that sees to what nobody waits for.
+//!
+//! Asleep while nothing is in flight. Otherwise it looks once a millisecond: it receives if nobody else has, ends calls
+//! at their deadlines, launches what can be launched, connects again. As long as wakers wait, it receives for them.
+
+use super::Flights;
+use crate::client::stream::session::{Lost, Session};
+use crate::error::{BindError, CallError, SendError, UnknownCause};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, Thread};
+use std::time::Duration;
+use stoop_exchange::Instant;
+use stoop_net::clock;
+
+/// The keeper, as others see it.
+#[derive(Default)]
+pub(super) struct Keeper {
+    thread: OnceLock<Thread>,
+    /// It sleeps until it is roused.
+    asleep: AtomicBool,
+}
+
+/// Between two looks.
+const TICK: Duration = Duration::from_millis(1);
+/// Looks with nothing in flight before it goes to sleep.
+const QUIET_TICKS: u32 = 20;
+/// How long it receives at most before it looks at the rest.
+const LISTEN_NS: u64 = 10_000_000;
+
+impl Keeper {
+    /// There is something in flight: it looks now and then from now on. Pairs with `Flights::fall_asleep`: both sides
+    /// write before they read.
+    #[inline]
+    pub(super) fn rouse(&self) {
+        if self.asleep.load(Ordering::SeqCst) {
+            self.call();
+        }
+    }
+
+    /// There is something for it to do.
+    #[cold]
+    pub(super) fn call(&self) {
+        self.asleep.store(false, Ordering::SeqCst);
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+}
+
+/// What it does next.
+enum Rest {
+    /// Nothing, until it is roused.
+    Sleep,
+    Tick,
+    /// Receives for those who are woken.
+    Listen,
+    Leave,
+}
+
+impl Flights {
+    pub(super) fn start_keeper(self: &Arc<Self>) -> io::Result<()> {
+        let flights = Arc::clone(self);
+        let thread = thread::Builder::new().name("stoop-keeper".into()).spawn(move || flights.keep())?;
+        // Set once.
+        let _ = self.keeper.thread.set(thread.thread().clone());
+        Ok(())
+    }
+
+    fn keep(self: Arc<Self>) {
+        let mut quiet = 0;
+        let mut looked_ns = 0;
+        loop {
+            let session = self.binding.present();
+            let rest = self.rest(&mut quiet);
+            match rest {
+                Rest::Leave => return,
+                Rest::Sleep => self.fall_asleep(),
+                Rest::Listen => self.listen(&session),
+                Rest::Tick => thread::park_timeout(TICK),
+            }
+            let now_ns = clock::now_ns();
+            if matches!(rest, Rest::Tick) && !session.was_heard_since(looked_ns) {
+                self.look_at_stream();
+            }
+            looked_ns = now_ns;
+            self.look_after(&session, now_ns);
+        }
+    }
+
+    fn rest(&self, quiet: &mut u32) -> Rest {
+        let state = self.state();
+        let in_flight = state.slots.open_count() > 0;
+        *quiet = if in_flight { 0 } else { *quiet + 1 };
+        match () {
+            () if in_flight && state.slots.is_polled() => Rest::Listen,
+            () if in_flight => Rest::Tick,
+            () if state.closing => Rest::Leave,
+            () if *quiet < QUIET_TICKS => Rest::Tick,
+            () => Rest::Sleep,
+        }
+    }
+
+    fn fall_asleep(&self) {
+        self.keeper.asleep.store(true, Ordering::SeqCst);
+        let state = self.state();
+        let nothing_to_do = state.slots.open_count() == 0 && !state.closing;
+        drop(state);
+        if nothing_to_do {
+            thread::park();
+        }
+        self.keeper.asleep.store(false, Ordering::SeqCst);
+    }
+
+    /// What is due, whoever receives.
+    fn look_after(self: &Arc<Self>, session: &Arc<Session>, now_ns: u64) {
+        if session.is_lost() || session.outgoing.flush(&session.stream).is_err() {
+            session.lose();
+            self.see_to_lost(now_ns);
+            self.bind_again(session);
+        }
+        self.launch(true);
+        self.expire(clock::now_ns());
+        self.wake_all();
+    }
+
+    /// Receives until something has come, a deadline has passed, or there is something else to look at.
+    fn listen(self: &Arc<Self>, session: &Session) {
+        let Some(mut role) = session.try_role() else { return thread::park_timeout(TICK) };
+        let now_ns = clock::now_ns();
+        let due_ns = self.state().slots.earliest_ns();
+        let came = session.receive(&mut role, LISTEN_NS.min(due_ns.saturating_sub(now_ns)).max(1));
+        let lost = match came {
+            Ok(true) => {
+                session.heard(clock::now_ns());
+                session.deliver_all(&mut role).is_err()
+            }
+            Ok(false) => false,
+            Err(Lost) => true,
+        };
+        session.release(role);
+        if lost {
+            session.lose();
+        }
+    }
+
+    /// Gets another connection, if there is anything to be sent on it.
+    fn bind_again(&self, lost: &Session) {
+        if !self.state().has_queued() {
+            return;
+        }
+        let due_ns = self.state().slots.earliest_ns();
+        if let Err(why) = self.binding.rebind(lost, Instant::from_nanos(due_ns)) {
+            self.give_up_queued(&why);
+        }
+    }
+
+    /// There is nobody to send them to.
+    fn give_up_queued(&self, why: &BindError) {
+        let queued = std::mem::take(&mut self.state().queue);
+        for (call, id) in queued {
+            let mut state = self.state();
+            let known = state.slots.get_mut(call).filter(|flight| flight.id == id);
+            let Some(flight) = known else { continue };
+            let error = match flight.transmissions {
+                0 => CallError::NotSent(SendError::Bind(Box::new(why.copied()))),
+                _ => flight.unknown(clock::now_ns(), UnknownCause::ConnectionLost),
+            };
+            drop(state);
+            self.end((call, id), Err(error));
+        }
+    }
+}
