@@ -202,12 +202,14 @@ impl Sim {
         let idempotent = random.chance(scenario.idempotent);
         let arguments = if random.chance(scenario.long) { 1440 } else { random.size(scenario.arguments) };
         let result = random.size(scenario.results);
-        let cancelled = random.chance(scenario.cancels).then(|| random.between((Duration::ZERO, limit)));
+        let cancelled = random.chance(scenario.cancels).then(|| match scenario.cancel_after {
+            Some(span) => random.between(span),
+            // Most of them early, where there is more to go wrong.
+            None => random.between((Duration::ZERO, limit)) / random.pick(&[1, 10, 100, 1000]),
+        });
         let id = self.begin_call(at, Wish { work, manner, limit, idempotent, arguments, result });
         if let Some(after) = cancelled {
             let life = self.callers[at.caller].life;
-            // Most of them early, where there is more to go wrong.
-            let after = after / self.random.pick(&[1, 10, 100, 1000]);
             self.events.plan(self.now + after, Event::CallCancelled(at, life, id));
         }
     }

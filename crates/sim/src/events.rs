@@ -83,6 +83,13 @@ pub(crate) enum Event {
     },
 }
 
+impl Event {
+    /// It follows at once what arrives: nothing happens in between that could not as well happen after it.
+    pub(crate) fn is_drained(&self) -> bool {
+        matches!(self, Self::ThreadDrained(..) | Self::ServerDrained(_))
+    }
+}
+
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let packet = match self {

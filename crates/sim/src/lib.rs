@@ -280,7 +280,11 @@ impl Sim {
         if self.traced {
             println!("{:>16} ns  {event}", at.as_nanos());
         }
-        if self.scenario.restarts > 0 && self.has_traffic() && self.random.chance(self.scenario.restarts) {
+        if self.scenario.restarts > 0
+            && !event.is_drained()
+            && self.has_traffic()
+            && self.random.chance(self.scenario.restarts)
+        {
             self.server_ends();
             self.server_starts();
         }
@@ -356,6 +360,7 @@ impl Sim {
         }
         if let Some(server) = &self.server.server {
             let (running, bindings) = (server.running(), server.bindings());
+            self.report.waited += server.counters().waited;
             if running > 0 || bindings > 0 {
                 self.ledger
                     .complain(format!("at rest the server has {running} calls and {bindings} bindings"));

@@ -141,6 +141,10 @@ report! {
     receipts_sent: "receipts for parts of results",
     /// Parts sent again because nothing was heard.
     resumed: "calls of many packets resumed after silence",
+    /// Parts of calls for which there was no memory yet.
+    waited: "parts of calls whose caller was told to wait",
+    /// Calls of which only parts came.
+    incomplete: "calls refused because only parts of them came",
     /// Calls that their programs did not want to wait for.
     cancelled: "calls cancelled under way",
     /// The same, before they were sent.
@@ -181,6 +185,7 @@ impl Report {
             RefusalCode::TooManyLanes => self.too_many_lanes += 1,
             RefusalCode::ShuttingDown => self.refused_in_shutdown += 1,
             RefusalCode::BadArguments => self.bad_arguments += 1,
+            RefusalCode::Incomplete => self.incomplete += 1,
             _ => {}
         }
     }

@@ -48,6 +48,8 @@ pub struct Scenario {
     pub longest_result: usize,
     /// Calls that their program cancels.
     pub cancels: u32,
+    /// How long after its beginning a call is cancelled; else at any time up to its deadline, mostly early.
+    pub cancel_after: Option<Span>,
     /// Procedures that return at once when nobody waits any more.
     pub heeds_cancels: u32,
     /// A thread that hears that others may send more sees to it that they do.
@@ -115,6 +117,7 @@ impl Scenario {
             results: (0, 0),
             longest_result: 1 << 24,
             cancels: 0,
+            cancel_after: None,
             heeds_cancels: 0,
             shares_window: true,
             idempotent: 0,

@@ -179,7 +179,7 @@ impl Sim {
         if let Some(position) = errand.and_then(|errand| errand.wrong_argument(arguments)) {
             self.ledger.wrong_byte(position, arguments.len(), "arguments");
         }
-        let mut job = Job { assignment, errand: errand.unwrap_or(Errand::NONE) };
+        let job = Job { assignment, errand: errand.unwrap_or(Errand::NONE) };
         if job.errand.manner == Manner::BadArguments {
             return self.refuse(job, RefusalCode::BadArguments);
         }
