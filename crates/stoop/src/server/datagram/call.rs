@@ -68,10 +68,15 @@ impl DatagramEndpoint {
         if assignment.deadline.as_nanos() <= begun_ns {
             return assignment.refuse(RefusalCode::DeadlinePassed, "");
         }
+        let call = call_id(assignment);
+        if cancelled::is_cancelled(call) {
+            // While it waited for a worker.
+            return assignment.refuse(RefusalCode::Cancelled, "");
+        }
         let terms = Terms {
             deadline_ns: assignment.deadline.as_nanos(),
             caller: Caller::Network(assignment.peer.0.addr()),
-            call: call_id(assignment),
+            call,
             result_max: assignment.result_max,
             lendable: assignment.result_max.min(LENT_FREELY),
         };
