@@ -52,7 +52,8 @@ fn stream(input: &[u8]) -> Vec<u8> {
     }
     let mut stream = Vec::new();
     for fields in rest.chunks_exact(6).take(64) {
-        let kind = if fields[0] < 240 { Kind::Call } else { Kind::ALL[usize::from(fields[0]) % Kind::ALL.len()] };
+        let kind =
+            if fields[0] < 240 { Kind::Call } else { Kind::ALL[usize::from(fields[0]) % Kind::ALL.len()] };
         let number = CallNumber(u32::from(fields[2]));
         let mut header = Header::bare(kind, BindingId(1), LaneId(u16::from(fields[1] % 5)), number);
         header.message_len = u32::from(fields[3]) << (fields[4] % 12);
