@@ -146,7 +146,9 @@ fn packet(caller: &Caller, step: u8, kind: u8, time: u8, payload: &[u8]) -> Vec<
         8..=10 => {
             let word = |i| u32::from(payload.get(i).copied().unwrap_or(0));
             let mut receipt = Receipt::new(word(0), word(1), word(2) * 256, word(3) * 120);
-            (4..payload.len()).for_each(|i| drop(receipt.push(word(i) * 120, word(i) * 120 + 1440)));
+            for i in 4..payload.len() {
+                let _ = receipt.push(word(i) * 120, word(i) * 120 + 1440);
+            }
             let mut payload = [0; Receipt::MAX_LEN];
             let len = receipt.put(&mut payload);
             (header.kind, header.message_len) = (Kind::Receipt, len as u32);
