@@ -213,6 +213,8 @@ impl ServerSocket {
         let bound = rustix::net::bind(&socket, &own);
         sockopt::set_socket_reuseport(&self.socket, false)?;
         bound?;
+        // Its peer counts on as much room as there was. The kernel doubles what it is asked for.
+        sizes::set_receive_buffer(socket.as_fd(), self.receive_buffer()? / 2)?;
         rustix::net::connect(&socket, &peer.addr)?;
         Ok(CallerSocket::connected(socket))
     }
