@@ -107,6 +107,19 @@ fn a_link_that_dies_for_seconds_delays_a_long_call_and_does_not_end_it() {
 }
 
 #[test]
+fn a_link_that_dies_for_seconds_in_a_long_result_costs_no_byte_that_has_arrived() {
+    let mut scenario = at_rate(10, 20_000);
+    scenario.faults.partitions = Some((millis(1_700), millis(5_000)));
+    scenario.silence_limit = millis(60_000);
+    let mut sim = bound_in(scenario);
+    let call = start(&mut sim, 0, MEBIBYTE);
+    assert_eq!((sim.end_of(call), sim.executions(call)), (Told::Result, 1));
+    assert!(sim.elapsed() < millis(8_000), "{:?}: it goes on soon after the link is back", sim.elapsed());
+    let sent = sim.transmissions(Side::Server, Kind::Result);
+    assert!(sent < packets(MEBIBYTE) * 11 / 10, "{sent} packets with parts of results");
+}
+
+#[test]
 fn a_slow_server_holds_its_callers_back_before_its_socket_overflows() {
     let mut scenario = ethernet();
     (scenario.server_drain, scenario.server_buffer) = (Duration::from_micros(500), 64 * 1024);

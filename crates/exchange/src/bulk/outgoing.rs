@@ -262,6 +262,16 @@ impl Outgoing {
         }
     }
 
+    /// Nobody seems to be there: what was in flight no longer is, and counts as lost. What has arrived is not forgotten, nor
+    /// how often was sent: whoever comes back speaks of both. [`ask_again`](Self::ask_again) goes on.
+    pub fn rest(&mut self, path: &mut Path) {
+        while let Some((start, end)) = self.sent.give_up_oldest(path) {
+            self.lost.insert(start, end, usize::MAX);
+        }
+        (self.waits, self.extra, self.since) = (0, 0, Instant::NEVER);
+        (self.loss_time, self.paced_until) = (Instant::NEVER, Instant::NEVER);
+    }
+
     /// RFC 9002 §6.2.4: a packet or two are sent again whatever the window is. That they are lost is not said: the window
     /// is as it was.
     fn wait_was_in_vain(&mut self, path: &mut Path) {

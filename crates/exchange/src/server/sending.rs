@@ -20,6 +20,8 @@ pub(super) struct Sending {
     outgoing: Outgoing,
     /// Number of the newest receipt that has been taken.
     taken: u32,
+    /// Nothing was heard for long: nothing goes out until something is.
+    resting: bool,
 }
 
 /// Packets to be sent to one peer.
@@ -33,7 +35,8 @@ pub struct Transmission<P> {
 
 type Place = (BindingId, LaneId);
 
-/// Waits in vain, one after the other and each twice as long as the one before, after which an answer is sent no more.
+/// Waits in vain, one after the other and each twice as long as the one before, after which nothing more of an answer is sent until its
+/// caller is heard.
 const WAITS: u32 = 8;
 
 /// What a server has to do of its own accord.
@@ -123,21 +126,26 @@ impl<P: Peer> Server<P> {
         }
     }
 
-    /// From now on a lane's retained answer is sent as its caller takes it; nothing changes if it is being sent.
+    /// From now on a lane's retained answer is sent as its caller takes it, or again; nothing changes if it is being sent.
     fn begin_sending(&mut self, place: Place) {
         let Some(binding) = self.bindings.get_mut(place.0) else { return };
         let Some(lane) = binding.lanes.get_mut(place.1) else { return };
         let Some(answer) = lane.retained().filter(|answer| answer.len() > MAX_DATAGRAM) else { return };
         let len = (answer.len() - HEADER_LEN) as u32;
         let large = lane.large.get_or_insert_default();
-        if large.sending.is_some() {
+        if let (Some(sending), Some(path)) = (&mut large.sending, &mut binding.path) {
+            if core::mem::take(&mut sending.resting) {
+                sending.outgoing.ask_again(path);
+                self.agenda.enqueue(large, place);
+            }
             return;
         }
         let largest = binding.longest.max(PACKET_DATA as u32);
         let path =
             binding.path.get_or_insert_with(|| Box::new(Path::new(largest, RoundTrip::default(), place.0.0)));
         path.set_largest(largest);
-        large.sending = Some(Sending { outgoing: Outgoing::new(len, binding.window), taken: 0 });
+        large.sending =
+            Some(Sending { outgoing: Outgoing::new(len, binding.window), taken: 0, resting: false });
         if !binding.senders.contains(&place.1) {
             binding.senders.push(place.1);
         }
@@ -210,8 +218,10 @@ impl<P: Peer> Server<P> {
         let framing = framing(answer, place)?;
         // Borrowed apart: the answer lies beside what is known of its sending.
         let large = lane.large.as_mut()?;
-        let Some(Sending { outgoing, .. }) = &mut large.sending else {
-            return self.send_whole(place, out);
+        let outgoing = match &mut large.sending {
+            Some(Sending { resting: true, .. }) => return None,
+            Some(Sending { outgoing, .. }) => outgoing,
+            None => return self.send_whole(place, out),
         };
         let path = binding.path.as_mut()?;
         let run = outgoing.next_run(now, path, most);
@@ -283,7 +293,8 @@ impl<P: Peer> Server<P> {
         let Some(lane) = binding.lanes.get_mut(header.lane) else { return Arrival::Nothing };
         lane.redirect(peer);
         let Some(large) = &mut lane.large else { return Arrival::Nothing };
-        let (Some(Sending { outgoing, taken }), Some(path)) = (&mut large.sending, &mut binding.path) else {
+        let (Some(Sending { outgoing, taken, .. }), Some(path)) = (&mut large.sending, &mut binding.path)
+        else {
             return Arrival::Nothing;
         };
         if !is_newer(header.time, *taken) {
@@ -310,8 +321,11 @@ impl<P: Peer> Server<P> {
         let (lanes, agenda) = (&mut binding.lanes, &mut self.agenda);
         binding.senders.retain(|lane| {
             let large = lanes.get_mut(*lane).and_then(|state| state.large.as_mut());
-            let Some(large) = large.filter(|large| large.sending.is_some()) else { return false };
-            agenda.enqueue(large, (id, *lane));
+            let Some(large) = large else { return false };
+            let Some(resting) = large.sending.as_ref().map(|sending| sending.resting) else { return false };
+            if !resting {
+                agenda.enqueue(large, (id, *lane));
+            }
             true
         });
     }
@@ -348,8 +362,9 @@ impl<P: Peer> Server<P> {
                 }
                 if sending.outgoing.waits() >= WAITS {
                     // Nobody is there, or somebody who has all of it and whose last receipt was lost: the room on the
-                    // way is for others. Whatever is heard of the call begins it anew.
-                    end(large, &mut binding.path);
+                    // way is for others. Whatever is heard of the call lets it go on.
+                    sending.outgoing.rest(path);
+                    sending.resting = true;
                 } else {
                     next = sending.outgoing.next_timeout(path);
                     self.agenda.enqueue(large, place);

@@ -166,6 +166,11 @@ impl Sim {
             Due::Resume => {
                 self.report.resumed += 1;
                 self.resumes(at);
+                let own = &self.callers[at.caller].threads[at.thread].own;
+                if own.as_ref().is_some_and(|own| own.lane.next_timeout() <= now) {
+                    self.ledger
+                        .complain("a lane's timer does not advance after parts were sent again".into());
+                }
             }
             Due::Receipt => self.repeats_receipt(at),
             Due::Cancel(cancel) => {
@@ -203,10 +208,6 @@ impl Sim {
         let Some(own) = &mut self.callers[at.caller].threads[at.thread].own else { return };
         own.lane.resume(now, &mut own.path.borrow_mut());
         self.pump(at);
-        let own = &self.callers[at.caller].threads[at.thread].own;
-        if own.as_ref().is_some_and(|own| own.lane.next_timeout() <= now) {
-            self.ledger.complain("a lane's timer does not advance after parts were sent again".into());
-        }
     }
 
     pub(super) fn lane_goes_on(&mut self, at: ThreadId, packet: &[u8]) {
