@@ -255,7 +255,12 @@ impl<P: Peer> Server<P> {
             return refusal(header, RefusalCode::TooManyLanes, reply);
         };
         match lane.on_call(Age::of(header.number, lane.number)) {
-            Answer::Start => self.start(now, (now, peer, None), header, reply),
+            Answer::Start => {
+                if lane.large.is_some() {
+                    self.leave_large(header);
+                }
+                self.start(now, now, peer, header, reply)
+            }
             Answer::Park => {
                 let parked = Parked {
                     number: header.number,
@@ -306,31 +311,57 @@ impl<P: Peer> Server<P> {
         }
     }
 
-    /// Begins a call that is newer than all of its lane: when it arrived, from whom, and its message if it is one of many
-    /// packets.
+    /// Begins a call of many packets that is newer than all of its lane.
+    fn start_message(
+        &mut self,
+        now: Instant,
+        (arrived, peer, message): (Instant, P, Vec<u8>),
+        header: &Header,
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        self.leave_large(header);
+        match self.start(now, arrived, peer, header, reply) {
+            Arrival::Run(mut assignment) => {
+                assignment.0.message = Some(message);
+                Arrival::Run(assignment)
+            }
+            refused => {
+                self.memory.give_back(Some(message));
+                refused
+            }
+        }
+    }
+
+    /// Nothing more is to be sent, put together or kept for the calls of a lane before this one.
+    #[cold]
+    #[inline(never)]
+    fn leave_large(&mut self, header: &Header) {
+        let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
+        let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
+        self.memory.retained -= lane.large_retained();
+        let Some(large) = &mut lane.large else { return };
+        sending::end(large, &mut binding.path);
+        let outdated = large.reception.take_if(|reception| !reception.number.is_after(header.number));
+        self.memory.give_back(outdated.map(|reception| reception.message));
+    }
+
+    /// Begins a call that is newer than all of its lane, which has [left](Self::leave_large) what was large before.
     #[inline]
     fn start(
         &mut self,
         now: Instant,
-        (arrived, peer, message): (Instant, P, Option<Vec<u8>>),
+        arrived: Instant,
+        peer: P,
         header: &Header,
         reply: &mut Vec<u8>,
     ) -> Arrival<P> {
         let shutting_down = self.shutting_down;
         let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
         let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
+        debug_assert!(lane.large_retained() == 0 || lane.large.is_some());
         lane.number = header.number;
-        if let Some(large) = &mut lane.large {
-            // Nothing more is to be sent or put together for an earlier call.
-            sending::end(large, &mut binding.path);
-            let outdated = large.reception.take_if(|reception| !reception.number.is_after(header.number));
-            self.memory.give_back(outdated.map(|reception| reception.message));
-        }
         // This call acknowledges the last result: its packet becomes this one's result packet.
         let retained = lane.begin();
-        if let Some(retained) = &retained {
-            self.memory.retained -= retained.large_bytes();
-        }
         self.packets -= usize::from(retained.is_some());
         let mut assignment = retained.or_else(|| self.spare.pop()).unwrap_or_else(|| Assignment::blank(peer));
         let work = &mut *assignment.0;
@@ -342,7 +373,6 @@ impl<P: Peer> Server<P> {
         work.together = binding.together;
         work.arguments_len = header.message_len as usize;
         work.result_max = binding.result_max as usize;
-        work.message = message;
         work.binding = header.binding;
         work.lane = header.lane;
         work.number = header.number;
@@ -571,14 +601,16 @@ impl<P: Peer> Server<P> {
     #[inline]
     pub fn finish(&mut self, now: Instant, mut assignment: Assignment<P>) -> Next<P> {
         self.running -= 1;
-        if assignment.message.is_some() {
-            self.memory.give_back(assignment.0.message.take());
-        }
         // The binding may have been given up meanwhile, and the answer with it.
-        let Some(binding) = self.bindings.get_mut(assignment.binding) else { return Next::Nothing };
+        let Some(binding) = self.bindings.get_mut(assignment.binding) else {
+            self.memory.give_back(assignment.0.message.take());
+            return Next::Nothing;
+        };
         let state = binding.lanes.get_mut(assignment.lane).expect("a lane that runs is there");
         debug_assert_eq!(state.number, assignment.number);
-        if assignment.large_bytes() > 0 {
+        if assignment.is_or_was_large() {
+            state.large.get_or_insert_default();
+            self.memory.give_back(assignment.0.message.take());
             return self.finish_large(now, assignment);
         }
         if self.packets < self.limits.packets {
@@ -604,7 +636,16 @@ impl<P: Peer> Server<P> {
             return Next::Nothing;
         }
         let mut reply = Vec::new();
-        match self.start(now, (parked.arrived, parked.peer, parked.message), &header, &mut reply) {
+        let arrival = match parked.message {
+            None => {
+                self.leave_large(&header);
+                self.start(now, parked.arrived, parked.peer, &header, &mut reply)
+            }
+            Some(message) => {
+                self.start_message(now, (parked.arrived, parked.peer, message), &header, &mut reply)
+            }
+        };
+        match arrival {
             Arrival::Run(assignment) => Next::Run(assignment, parked.packet),
             Arrival::Reply => Next::Reply(parked.peer, reply),
             Arrival::Nothing | Arrival::Transmit | Arrival::Cancelled(..) => Next::Nothing,

@@ -93,6 +93,12 @@ impl<P> Assignment<P> {
         size_of::<Work<P>>() + self.0.packet.capacity()
     }
 
+    /// Whether the call or the packet for its answer is longer than one packet.
+    #[inline]
+    pub(super) fn is_or_was_large(&self) -> bool {
+        self.0.message.is_some() | (self.0.packet.len() > MAX_DATAGRAM)
+    }
+
     /// Bytes of the packet beyond an ordinary one.
     pub(super) fn large_bytes(&self) -> usize {
         self.0.packet.len().saturating_sub(MAX_DATAGRAM)

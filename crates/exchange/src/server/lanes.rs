@@ -21,6 +21,11 @@ pub(super) struct Lanes<P> {
     rows: Vec<Option<Row<P>>>,
 }
 
+#[cold]
+fn group<P>() -> Group<P> {
+    Box::new(core::array::from_fn(|_| LaneState::default()))
+}
+
 impl<P> Default for Lanes<P> {
     fn default() -> Self {
         Self { first: None, rows: Vec::new() }
@@ -44,6 +49,9 @@ impl<P> Lanes<P> {
         if lane.0 >= limit {
             return None;
         }
+        if usize::from(lane.0) < GROUP {
+            return Some(&mut self.first.get_or_insert_with(group)[usize::from(lane.0)]);
+        }
         if self.get_mut(lane).is_none() {
             self.make(lane);
         }
@@ -52,17 +60,12 @@ impl<P> Lanes<P> {
 
     #[cold]
     fn make(&mut self, LaneId(lane): LaneId) {
-        let group = usize::from(lane) / GROUP;
-        let made = Box::new(core::array::from_fn(|_| LaneState::default()));
-        if group == 0 {
-            self.first = Some(made);
-            return;
+        let number = usize::from(lane) / GROUP;
+        if number / ROW >= self.rows.len() {
+            self.rows.resize_with(number / ROW + 1, || None);
         }
-        if group / ROW >= self.rows.len() {
-            self.rows.resize_with(group / ROW + 1, || None);
-        }
-        let row = self.rows[group / ROW].get_or_insert_with(|| Box::new([const { None }; ROW]));
-        row[group % ROW] = Some(made);
+        let row = self.rows[number / ROW].get_or_insert_with(|| Box::new([const { None }; ROW]));
+        row[number % ROW] = Some(group());
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &LaneState<P>> {

@@ -163,7 +163,7 @@ impl<P: Peer> Server<P> {
             reception.expect("the caller has looked it up");
         let header = Header { offset: 0, time, ..*header };
         match lane.on_call(Age::of(header.number, lane.number)) {
-            Answer::Start => self.start(now, (arrived, peer, Some(message)), &header, reply),
+            Answer::Start => self.start_message(now, (arrived, peer, message), &header, reply),
             _ => {
                 // What is parked is parsed again: its header stands for a message without bytes behind it.
                 let packet: Box<[u8]> = Header { message_len: 0, ..header }.to_bytes().into();
