@@ -60,8 +60,9 @@ impl Waits {
     pub(crate) fn of(cell: &Cell) -> Self {
         let together = cell.shape() == Shape::Rates && cell.callers > 1;
         match (cell.waiting, cell.processors, cell.callers) {
-            // Many bytes are received by a thread for each caller.
-            (Waiting::Adaptive, ..) if together => Waits::BLOCK,
+            // Many bytes are received by a thread for each caller. And who spins while a slow link is busy keeps the kernel's
+            // own thread, which feeds the link, from running.
+            (Waiting::Adaptive, ..) if together || cell.link_rate.is_some() => Waits::BLOCK,
             (Waiting::Block, ..) | (Waiting::Adaptive, Processors::One, _) => Waits::BLOCK,
             (Waiting::Spin, ..) | (Waiting::Adaptive, Processors::Two, 1) => Waits::SPIN,
             (Waiting::Adaptive, Processors::Two, _) => Waits::SERVER_SPINS,
@@ -282,7 +283,7 @@ fn parse_ports(words: &str) -> io::Result<Vec<u16>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Procedure;
+    use crate::args::{LinkRate, Procedure};
 
     fn cell(procedure: Procedure) -> Cell {
         Cell {
@@ -319,6 +320,13 @@ mod tests {
     fn beside_the_adaptive_wait_callers_that_share_a_processor_do_not_spin() {
         assert_eq!(waits(2, Waiting::Adaptive, Processors::Two), Waits::SERVER_SPINS);
         assert_eq!(waits(2, Waiting::Adaptive, Processors::One), Waits::BLOCK);
+    }
+
+    #[test]
+    fn beside_the_adaptive_wait_nobody_spins_through_a_slow_call() {
+        let slow = Cell { link_rate: Some(LinkRate { mbits: 10 }), ..cell(Procedure::BulkIn) };
+        assert_eq!(Waits::of(&slow), Waits::BLOCK);
+        assert_eq!(Waits::of(&cell(Procedure::BulkIn)), Waits::SPIN);
     }
 
     #[test]

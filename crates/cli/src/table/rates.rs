@@ -6,8 +6,9 @@ use crate::row::Row;
 
 pub(super) fn head() -> String {
     format!(
-        "{:<9} {:<11} {:>8} {:>9} {:>7} {:<8} {:>4} {:>9} {:>8} {:>7} {:>7} {:>9} {:>8} {:>6} {:<11} {:>6} {:>11}",
+        "{:<9} {:<7} {:<11} {:>8} {:>9} {:>7} {:<8} {:>4} {:>9} {:>8} {:>7} {:>7} {:>9} {:>8} {:>6} {:<11} {:>6} {:>11}",
         "transport",
+        "link",
         "procedure",
         "bytes",
         "in flight",
@@ -30,8 +31,9 @@ pub(super) fn head() -> String {
 pub(super) fn line(row: &Row) -> String {
     let disturbed = if row.is_disturbed() { "~" } else { "" };
     format!(
-        "{:<9} {:<11} {:>8} {:>9} {:>7} {:<8} {:>4} {:>9} {:>8} {:>7} {:>7} {:>9} {:>8} {:>6} {:<11} {:>6} {:>11}",
+        "{:<9} {:<7} {:<11} {:>8} {:>9} {:>7} {:<8} {:>4} {:>9} {:>8} {:>7} {:>7} {:>9} {:>8} {:>6} {:<11} {:>6} {:>11}",
         name_of(row.transport),
+        row.link_rate.map_or_else(|| "–".into(), |rate| rate.to_string()),
         name_of(row.procedure),
         row.bytes,
         row.in_flight,
@@ -58,7 +60,7 @@ fn some(mbits_per_second: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Procedure;
+    use crate::args::{LinkRate, Procedure};
     use crate::row::example;
 
     #[test]
@@ -80,6 +82,7 @@ mod tests {
             tcp_rate_ratio: Some(1.7631),
             ..example()
         };
+        let slow = Row { link_rate: Some(LinkRate { mbits: 100 }), calls_per_second: 24.6, ..bulk.clone() };
         let in_flight = Row {
             procedure: Procedure::Null,
             bytes: 0,
@@ -92,7 +95,7 @@ mod tests {
             others_cpu: 0.4,
             ..example()
         };
-        let table = [head(), line(&bulk), line(&in_flight)].join("\n");
+        let table = [head(), line(&bulk), line(&slow), line(&in_flight)].join("\n");
         assert_eq!(table, include_str!("rates.txt").trim_end());
     }
 }
