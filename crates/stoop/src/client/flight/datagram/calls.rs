@@ -33,6 +33,8 @@ pub(super) struct Calls {
     spare_packets: Vec<Vec<u8>>,
     /// Calls begun that have not ended.
     pub(super) outstanding: usize,
+    /// Of these, those that are on their way.
+    out: usize,
     /// Of these, those that a task waits for.
     pub(super) wakers: usize,
     /// Of these, those that wait for another binding.
@@ -64,6 +66,9 @@ pub(super) struct Leftovers {
 
 const NO_CALL: u32 = u32::MAX;
 
+/// While nothing is on its way, so many packets leave at once, that the server begins while the rest is being written.
+const HEAD_START: usize = 16;
+
 /// Results beyond this are not kept as memory for later ones.
 const KEPT_CAPACITY: usize = 4096;
 
@@ -80,6 +85,7 @@ impl Calls {
             spare_batches: Vec::new(),
             spare_packets: Vec::new(),
             outstanding: 0,
+            out: 0,
             wakers: 0,
             unbound: 0,
             followers: Vec::new(),
@@ -138,7 +144,8 @@ impl Calls {
         slot.stage = Stage::HeldBack(index);
         let batch = &mut self.batches[index as usize];
         batch.push(call, slot.lane.number(), &slot.call);
-        if full.is_none() && !batch.takes(batch.segment()) { self.take_batch(index) } else { full }
+        let is_full = !batch.takes(batch.segment()) || self.out == 0 && batch.count() == HEAD_START;
+        if full.is_none() && is_full { self.take_batch(index) } else { full }
     }
 
     fn open_batch(&mut self) -> u32 {
@@ -163,6 +170,7 @@ impl Calls {
                 continue;
             }
             slot.stage = Stage::Sent;
+            self.out += 1;
             let is_lost = slot.session.generation != self.generation;
             if is_lost { self.strand(*call) } else { self.arm(*call) }
         }
@@ -214,6 +222,7 @@ impl Calls {
     fn strand(&mut self, call: u32) {
         let slot = &mut self.slots[call as usize];
         slot.lane.abandon(Instant::default());
+        self.out -= 1;
         slot.stage = Stage::Unbound;
         self.unbound += 1;
         if slot.owner == Owner::Cancelled {
@@ -258,8 +267,10 @@ impl Calls {
     #[inline]
     fn end(&mut self, call: u32, error: Option<CallError>, news: &mut News) {
         let slot = &mut self.slots[call as usize];
-        if slot.stage == Stage::Unbound {
-            self.unbound -= 1;
+        match slot.stage {
+            Stage::Sent => self.out -= 1,
+            Stage::Unbound => self.unbound -= 1,
+            Stage::Free | Stage::HeldBack(_) | Stage::Ended => {}
         }
         slot.stage = Stage::Ended;
         slot.error = error;

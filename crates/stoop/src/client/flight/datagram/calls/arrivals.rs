@@ -118,6 +118,7 @@ impl Calls {
         slot.may_have_run |= !not_run;
         slot.sent = clock;
         slot.stage = Stage::Sent;
+        self.out += 1;
         self.unbound -= 1;
         let number = slot.session.bound.procedures[usize::from(slot.procedure)];
         slot.lane.start(clock, slot.deadline, number, &mut slot.call);
