@@ -61,6 +61,8 @@ pub(crate) struct Thread {
     socket: Socket,
     /// When a look is planned at what it owes once its socket is drained.
     drains_at: Option<Instant>,
+    /// When parts were last sent again, and how often at that moment.
+    resumed: (Instant, u32),
     /// When its lane's timer is planned.
     timer_at: Option<Instant>,
     pub(crate) calls_left: u32,
