@@ -32,6 +32,8 @@ trait Lab {
     fn mixed(&self, turned: &mut [u16], #[out] filled: &mut [u8], #[out] name: &mut String) -> u32;
     /// As many bytes.
     fn bytes(&self, count: u32) -> Vec<u8>;
+    /// The same bytes.
+    fn echo(&self, bytes: &[u8]) -> Vec<u8>;
     /// Takes anything.
     fn take(&self, bytes: &[u8]) -> u32;
     /// Nobody waits for it.
@@ -73,6 +75,9 @@ impl Lab for Bench {
     }
     fn bytes(&self, count: u32) -> Vec<u8> {
         vec![5; count as usize]
+    }
+    fn echo(&self, bytes: &[u8]) -> Vec<u8> {
+        bytes.to_vec()
     }
     fn take(&self, bytes: &[u8]) -> u32 {
         bytes.len() as u32
@@ -183,6 +188,47 @@ fn every_kind_of_outcome_is_that_of_the_blocking_method() {
     assert_eq!(mixed.wait().unwrap(), (6, vec![3, 2, 1], vec![7, 7], "mixed".into()));
     assert_eq!((none.wait().unwrap(), full.wait().unwrap().len()), (vec![], 1436));
     assert_eq!(too_large.wait().unwrap(), 1436);
+}
+
+#[test]
+fn long_arguments_and_results_travel_with_short_ones() {
+    let (_server, _, client) = lab();
+    for len in [1441, 5000, 100_000, 3 << 20] {
+        let bytes: Vec<u8> = (0..len).map(|place| (place % 251) as u8).collect();
+        let calls = client.begin();
+        let short = calls.next(1);
+        let turned: Vec<_> = (0..4).map(|_| calls.echo(&bytes)).collect();
+        let (taken, given) = (calls.take(&bytes), calls.bytes(len));
+        drop(calls);
+        assert_eq!(short.wait().unwrap(), 2);
+        assert_eq!(given.wait().unwrap().len(), len as usize);
+        assert_eq!(taken.wait().unwrap(), len);
+        for result in stoop::wait_all(turned) {
+            assert!(result.unwrap() == bytes);
+        }
+        check(stoop::wait_all(begin_many(&client, 100)));
+    }
+}
+
+#[test]
+fn long_results_reach_a_future_and_nobody() {
+    let (_server, _, client) = lab();
+    assert_eq!(block_on(client.begin().bytes(500_000)).unwrap().len(), 500_000);
+    client.begin().bytes(500_000).detach();
+    drop(client.begin().bytes(500_000));
+    check(stoop::wait_all(begin_many(&client, 100)));
+}
+
+#[test]
+fn what_is_too_long_fails_by_itself() {
+    let (_server, _, client) = lab_with(&BindOptions::new().max_message(10_000), Server::new());
+    let calls = client.begin();
+    let (argument, result, short) = (calls.take(&[0; 20_000]), calls.bytes(20_000), calls.next(1));
+    drop(calls);
+    assert_eq!(argument.wait().unwrap_err().ran(), Ran::No);
+    let error = result.wait().unwrap_err();
+    assert!(matches!(&error, CallError::Failed(why) if why.code == FailureCode::ResultTooLarge), "{error}");
+    assert_eq!(short.wait().unwrap(), 2);
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub(super) struct Session {
     /// How long this machine had been asleep when the binding was granted.
     asleep_ns: u64,
     /// Bytes of the longest call.
-    longest_call: usize,
+    pub(super) longest_call: usize,
     /// The way to the server, which long calls of all threads share; known from the first one on.
     path_there: OnceLock<Mutex<Path>>,
     numbers: Mutex<LaneNumbers>,
@@ -320,7 +320,12 @@ impl Drop for DatagramBinding {
 
 impl Session {
     /// The way to the server, for calls of many packets; `socket` is one that leads there.
-    fn path_there(&self, socket: &CallerSocket, round_trip: RoundTrip) -> &Mutex<Path> {
+    /// The same, if a large call has asked for it.
+    pub(super) fn known_path(&self) -> Option<&Mutex<Path>> {
+        self.path_there.get()
+    }
+
+    pub(super) fn path_there(&self, socket: &CallerSocket, round_trip: RoundTrip) -> &Mutex<Path> {
         self.path_there.get_or_init(|| {
             let largest = socket.largest_datagram().unwrap_or(MAX_DATAGRAM).saturating_sub(HEADER_LEN);
             let seed = u64::from_le_bytes(host::random_bytes());

@@ -3,6 +3,7 @@
 mod batch;
 mod calls;
 mod keeper;
+mod large;
 mod reception;
 mod slot;
 
@@ -21,7 +22,7 @@ use std::task::Waker;
 use stoop_exchange::Instant;
 use stoop_marshal::Reader;
 use stoop_net::udp::{CallerSocket, SegmentsSending, Sending};
-use stoop_wire::{HEADER_LEN, MAX_DATAGRAM, PACKET_DATA};
+use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 
 /// What carries the begun calls of one binding.
 ///
@@ -53,8 +54,11 @@ impl Flight {
         let socket = CallerSocket::connect(binding.server)?;
         // Both make it faster where they are granted, and nothing depends on them.
         let _ = socket.set_gro(true);
-        let _ = socket.set_receive_buffer(RECEIVE_BUFFER);
-        let calls = Mutex::new(Calls::new(&binding));
+        let granted = socket.set_receive_buffer(RECEIVE_BUFFER).unwrap_or(0);
+        let mut calls = Calls::new(&binding);
+        // What the kernel charges for a packet that comes by itself is less than twice its bytes.
+        calls.large.room = u32::try_from(granted / 2).unwrap_or(u32::MAX);
+        let calls = Mutex::new(calls);
         let keeper = Keeper::default();
         let flight = Arc::new(Self { binding, socket, segments: AtomicBool::new(true), calls, keeper });
         keeper::start(&flight)?;
@@ -63,6 +67,15 @@ impl Flight {
 
     fn calls(&self) -> MutexGuard<'_, Calls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether packets can be sent together here, as far as is known.
+    fn sends_segments(&self) -> bool {
+        self.segments.load(Ordering::Relaxed)
+    }
+
+    fn send_singly_from_now_on(&self) {
+        self.segments.store(false, Ordering::Relaxed);
     }
 
     /// Sends what a batch held.
@@ -74,14 +87,14 @@ impl Flight {
     }
 
     fn transmit(&self, batch: &Batch) -> Result<(), Vec<(usize, io::Error)>> {
-        if batch.count() > 1 && self.segments.load(Ordering::Relaxed) {
+        if batch.count() > 1 && self.sends_segments() {
             for _ in 0..2 {
                 match self.socket.send_segments(batch.packets(), batch.segment()) {
                     Ok(SegmentsSending::Sent) => return Ok(()),
                     // Stale news of a closed port: asked again, the system says whether it still is.
                     Ok(SegmentsSending::Refused) => {}
                     Ok(SegmentsSending::Unsupported) => {
-                        self.segments.store(false, Ordering::Relaxed);
+                        self.send_singly_from_now_on();
                         break;
                     }
                     Ok(SegmentsSending::TooLong) | Err(_) => break,
@@ -145,8 +158,11 @@ impl Drop for Flight {
 
 impl Carrier for Flight {
     fn depart(&self, timeout_ns: u64) -> Departure {
-        let packet = self.calls().spare_packet().unwrap_or_else(|| vec![0; MAX_DATAGRAM]);
-        Departure::new(packet, HEADER_LEN, PACKET_DATA, timeout_ns)
+        let mut calls = self.calls();
+        let (packet, limit) = (calls.spare_packet(), calls.longest_call);
+        drop(calls);
+        let packet = packet.unwrap_or_else(|| vec![0; MAX_DATAGRAM]);
+        Departure::new(packet, HEADER_LEN, limit, timeout_ns)
     }
 
     fn begin(&self, departure: &mut Departure, procedure: u16, len: usize) -> Result<u32, CallError> {
@@ -155,13 +171,18 @@ impl Carrier for Flight {
         }
         let mut calls = self.calls();
         let begun = calls.begin(&self.binding, departure, procedure, HEADER_LEN + len)?;
-        let Some(full) = begun.full else { return Ok(begun.call) };
+        if begun.full.is_none() && !begun.is_large {
+            return Ok(begun.call);
+        }
         let wakes_keeper = calls.keeper.is_wanted();
         drop(calls);
         if wakes_keeper {
             self.keeper.wake();
         }
-        self.send_batch(full);
+        match begun.full {
+            Some(full) => self.send_batch(full),
+            None => self.pump(),
+        }
         departure.read_clock();
         Ok(begun.call)
     }

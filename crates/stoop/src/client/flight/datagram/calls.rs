@@ -5,6 +5,7 @@ mod timeouts;
 
 use super::batch::Batch;
 use super::keeper;
+use super::large::Large;
 use super::reception::{News, Reception};
 use super::slot::{Owner, Slot, Stage};
 use crate::client::counters::CallCounters;
@@ -15,7 +16,8 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::thread::{Thread, ThreadId};
 use stoop_exchange::Instant;
-use stoop_wire::{CallNumber, HEADER_LEN};
+use stoop_marshal::EncodeError;
+use stoop_wire::{CallNumber, HEADER_LEN, MAX_DATAGRAM};
 
 /// What the lock of a [`Flight`](super::Flight) is around.
 pub(super) struct Calls {
@@ -46,6 +48,11 @@ pub(super) struct Calls {
     /// How often the role was taken.
     pub(super) receptions: u64,
     pub(super) keeper: keeper::State,
+    pub(super) large: Large,
+    /// Bytes of the longest arguments that the server takes.
+    pub(super) longest_call: usize,
+    /// Bytes of the longest result.
+    pub(super) max_message: usize,
     /// The session whose lanes are in `by_lane`.
     generation: u64,
     past: CallCounters,
@@ -55,6 +62,8 @@ pub(super) struct Calls {
 pub(super) struct Begun {
     pub(super) call: u32,
     pub(super) full: Option<Batch>,
+    /// It does not go with a batch, for it has many packets.
+    pub(super) is_large: bool,
 }
 
 /// What is left of a call that nobody is interested in: what the server is to be told, and what is to be dropped.
@@ -92,6 +101,9 @@ impl Calls {
             reception: Some(Box::new(Reception::new(binding))),
             receptions: 0,
             keeper: keeper::State::default(),
+            large: Large::default(),
+            longest_call: binding.present().longest_call,
+            max_message: binding.options.max_message,
             generation: binding.generation(),
             past: CallCounters::default(),
         }
@@ -109,6 +121,11 @@ impl Calls {
         if self.generation != binding.generation() {
             self.change_session(binding);
         }
+        if len > MAX_DATAGRAM && len - HEADER_LEN > self.longest_call {
+            // Written for a server that has been replaced by one that takes less.
+            let why = EncodeError::TooLarge { needed_at_least: len - HEADER_LEN, limit: self.longest_call };
+            return Err(CallError::NotSent(SendError::Arguments(why)));
+        }
         let call = match self.free.pop() {
             Some(call) => call,
             None => self.add_slot(binding)?,
@@ -117,18 +134,35 @@ impl Calls {
             self.renew(call, binding);
         }
         let slot = &mut self.slots[call as usize];
-        slot.call.clear();
-        slot.call.extend_from_slice(&departure.packet[..len]);
-        let number = slot.session.bound.procedures[usize::from(procedure)];
-        slot.lane.start(departure.begun, departure.deadline, number, &mut slot.call);
         slot.owner = Owner::Handle;
         slot.procedure = procedure;
         slot.may_have_run = false;
         (slot.begun, slot.sent, slot.deadline) = (departure.begun, departure.begun, departure.deadline);
+        let number = slot.session.bound.procedures[usize::from(procedure)];
         self.outstanding += 1;
+        if len > MAX_DATAGRAM {
+            return Ok(self.begin_large(call, departure, number, len));
+        }
+        slot.call.clear();
+        slot.call.extend_from_slice(&departure.packet[..len]);
+        slot.lane.start(departure.begun, departure.deadline, number, &mut slot.call);
         self.arm(call);
         let full = self.hold_back(call, departure);
-        Ok(Begun { call, full })
+        Ok(Begun { call, full, is_large: false })
+    }
+
+    /// Begins a call of many packets. Its arguments stay where they have been written.
+    #[cold]
+    fn begin_large(&mut self, call: u32, departure: &mut Departure, number: u16, len: usize) -> Begun {
+        let slot = &mut self.slots[call as usize];
+        slot.call = std::mem::replace(&mut departure.packet, vec![0; MAX_DATAGRAM]);
+        slot.call.truncate(len);
+        slot.start_large(departure.begun, number);
+        slot.stage = Stage::Sent;
+        self.out += 1;
+        self.arm(call);
+        self.large.sends(call);
+        Begun { call, full: None, is_large: true }
     }
 
     /// Puts a call into the departure's batch. Gives the batch that has to leave now.
@@ -187,7 +221,9 @@ impl Calls {
     }
 
     pub(super) fn spare(&mut self, packet: Vec<u8>) {
-        self.spare_packets.push(packet);
+        if packet.capacity() <= KEPT_CAPACITY {
+            self.spare_packets.push(packet);
+        }
     }
 
     /// A place for one more call, on a lane of its own.
@@ -209,6 +245,7 @@ impl Calls {
     #[cold]
     fn change_session(&mut self, binding: &DatagramBinding) {
         self.generation = binding.generation();
+        self.longest_call = binding.present().longest_call;
         for call in 0..self.slots.len() as u32 {
             let slot = &self.slots[call as usize];
             if slot.stage == Stage::Sent && slot.session.generation != self.generation {
@@ -222,6 +259,13 @@ impl Calls {
     fn strand(&mut self, call: u32) {
         let slot = &mut self.slots[call as usize];
         slot.lane.abandon(Instant::default());
+        if slot.is_large {
+            slot.settle();
+        }
+        if slot.is_receiving {
+            self.stop_receiving(call);
+        }
+        let slot = &mut self.slots[call as usize];
         self.out -= 1;
         slot.stage = Stage::Unbound;
         self.unbound += 1;
@@ -265,13 +309,22 @@ impl Calls {
 
     /// A call has ended: with the result that is in its slot, or for this reason.
     #[inline]
-    fn end(&mut self, call: u32, error: Option<CallError>, news: &mut News) {
+    pub(super) fn end(&mut self, call: u32, error: Option<CallError>, news: &mut News) {
         let slot = &mut self.slots[call as usize];
         match slot.stage {
             Stage::Sent => self.out -= 1,
             Stage::Unbound => self.unbound -= 1,
             Stage::Free | Stage::HeldBack(_) | Stage::Ended => {}
         }
+        if slot.is_large {
+            slot.settle();
+            slot.is_large = false;
+            slot.call = Vec::new();
+        }
+        if slot.is_receiving {
+            self.stop_receiving(call);
+        }
+        let slot = &mut self.slots[call as usize];
         slot.stage = Stage::Ended;
         slot.error = error;
         self.timeouts[call as usize] = u64::MAX;
@@ -290,7 +343,7 @@ impl Calls {
 
     /// A call ends with this error, as far as its caller can know.
     #[cold]
-    fn fail(&mut self, call: u32, error: CallError, now: Instant, news: &mut News) {
+    pub(super) fn fail(&mut self, call: u32, error: CallError, now: Instant, news: &mut News) {
         let slot = &self.slots[call as usize];
         // Not this time; but it is idempotent, and was sent before to a server that has forgotten.
         let not_run = matches!(error, CallError::NotSent(_) | CallError::Refused(_));
@@ -307,14 +360,15 @@ impl Calls {
         let slot = &mut self.slots[call as usize];
         slot.stage = Stage::Free;
         slot.error = None;
+        if slot.result.capacity() > KEPT_CAPACITY {
+            slot.result = Vec::new();
+        }
         self.free.push(call);
     }
 
     /// As [`free`](Self::free), with the memory of a result that was read elsewhere.
     pub(super) fn give_back(&mut self, call: u32, result: Vec<u8>) {
-        if result.capacity() <= KEPT_CAPACITY {
-            self.slots[call as usize].result = result;
-        }
+        self.slots[call as usize].result = result;
         self.free(call);
     }
 

@@ -131,8 +131,12 @@ impl Flight {
             if clock >= calls.next_look {
                 let mut news = News::default();
                 calls.look(clock, &self.binding, &self.socket, &mut news);
+                let sends = calls.large.is_sending();
                 drop(calls);
                 news.tell();
+                if sends {
+                    self.pump();
+                }
                 calls = self.calls();
             }
         };
@@ -168,8 +172,15 @@ impl Flight {
                 || calls.unbound > 0
                 || (quiet && !limit.is_zero() && calls.outstanding == 0);
             limit = calls.next_look.since(clock).min(LOOK_UP).max(Duration::from_nanos(1));
+            if calls.large.is_owing() {
+                limit = Duration::ZERO;
+            }
+            let sends = calls.large.is_sending();
             drop(calls);
             news.tell();
+            if sends {
+                self.pump();
+            }
             if leaves {
                 return;
             }
@@ -203,6 +214,9 @@ impl Flight {
         if clock >= calls.next_look {
             calls.look(clock, &self.binding, &self.socket, news);
         }
+        if calls.large.is_owing() {
+            calls.tell_servers(clock, !arrived, &self.socket);
+        }
         arrived
     }
 }
@@ -220,10 +234,12 @@ impl Role<'_> {
         let flight = self.flight;
         let mut clock = now();
         let mut spins = self.begin_wait(clock);
+        // Servers wait to be told what has arrived: that is done when nothing more is there.
+        let mut owes = false;
         let _present = self.reception().crowd.wait();
         loop {
             let Reception { buffer, wait, crowd, news } = self.reception();
-            let arrival = if spins || clock >= until {
+            let arrival = if spins || owes || clock >= until {
                 flight.socket.recv_segments(buffer)
             } else {
                 let limit = next_look.min(until).since(clock).min(LOOK_UP);
@@ -231,7 +247,7 @@ impl Role<'_> {
             };
             clock = now();
             let nothing = matches!(arrival, Ok(CallerArrival::Nothing));
-            if nothing && clock < next_look && clock < until {
+            if nothing && !owes && clock < next_look && clock < until {
                 if spins && !wait.keeps_spinning(clock.as_nanos(), crowd.waiting()) {
                     spins = false;
                     wait.sleeps(clock.as_nanos());
@@ -247,14 +263,22 @@ impl Role<'_> {
             }
             let ended = calls.ended(wanted);
             next_look = calls.next_look;
+            owes = calls.large.is_owing();
             if ended.is_some() || clock >= until {
+                if owes {
+                    calls.tell_servers(clock, true, &flight.socket);
+                }
                 return self.leave(calls, ended);
             }
+            let sends = calls.large.is_sending();
             if calls.unbound > 0 {
                 flight.keeper.wake();
             }
             drop(calls);
             news.tell();
+            if sends {
+                flight.pump();
+            }
             if arrived {
                 spins = self.begin_wait(clock);
             }

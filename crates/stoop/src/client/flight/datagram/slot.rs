@@ -16,6 +16,10 @@ pub(super) struct Slot {
     pub(super) owner: Owner,
     /// The procedure's number in the interface.
     pub(super) procedure: u16,
+    /// It has many packets.
+    pub(super) is_large: bool,
+    /// Parts of its result have come.
+    pub(super) is_receiving: bool,
     /// It has been sent to a server that has forgotten, but is idempotent.
     pub(super) may_have_run: bool,
     /// When it was begun, and when it was first sent on this session.
@@ -67,6 +71,8 @@ impl Slot {
             stage: Stage::Free,
             owner: Owner::Handle,
             procedure: 0,
+            is_large: false,
+            is_receiving: false,
             may_have_run: false,
             begun: Instant::default(),
             sent: Instant::default(),

@@ -63,10 +63,18 @@ impl Calls {
             }
             Heard::Prove(proof) => {
                 // Lost or not sent: the server asks again when the call is sent again.
-                let _ = socket.send(&proof).and_then(|_| socket.send(&slot.call));
+                let proven = socket.send(&proof);
+                if !slot.is_large {
+                    let _ = proven.and_then(|_| socket.send(&slot.call));
+                }
             }
             Heard::Progress => self.arm(call),
-            Heard::Part(_) | Heard::Receipt | Heard::Result { .. } | Heard::Ignored => {}
+            Heard::Part(part) => {
+                self.arm(call);
+                self.take_part(call, part, clock, packet, socket, news);
+            }
+            Heard::Receipt => self.take_receipt(call, clock, packet, socket),
+            Heard::Result { .. } | Heard::Ignored => {}
         }
     }
 
@@ -121,9 +129,14 @@ impl Calls {
         self.out += 1;
         self.unbound -= 1;
         let number = slot.session.bound.procedures[usize::from(slot.procedure)];
-        slot.lane.start(clock, slot.deadline, number, &mut slot.call);
-        // A packet that is not sent is like one that is lost: the next timeout sees to it.
-        let _ = socket.send(&slot.call);
+        if slot.is_large {
+            slot.start_large(clock, number);
+            self.large.sends(call);
+        } else {
+            slot.lane.start(clock, slot.deadline, number, &mut slot.call);
+            // A packet that is not sent is like one that is lost: the next timeout sees to it.
+            let _ = socket.send(&slot.call);
+        }
         self.map_lane(call);
         self.arm(call);
     }

@@ -16,7 +16,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 impl Calls {
     /// Takes note of when something is to be done for a call.
     #[inline]
-    pub(super) fn arm(&mut self, call: u32) {
+    pub(in super::super) fn arm(&mut self, call: u32) {
         let next = self.slots[call as usize].lane.next_timeout();
         self.timeouts[call as usize] = next.as_nanos();
         self.next_look = self.next_look.min(next);
@@ -88,7 +88,9 @@ impl Calls {
         }
         // A packet that is not sent is like one that is lost: the next timeout sees to it.
         match slot.lane.handle_timeout(clock, &mut slot.call) {
-            Due::Nothing | Due::Resume | Due::Receipt => {}
+            Due::Nothing => {}
+            Due::Resume => self.resume(call, clock, socket),
+            Due::Receipt => self.send_receipt(call, clock, socket),
             Due::Retransmit => sending = socket.send(&slot.call).ok(),
             Due::Probe(packet) | Due::Cancel(packet) => sending = socket.send(&packet).ok(),
             Due::GiveUp(lost) => {
@@ -105,6 +107,9 @@ impl Calls {
     fn give_up(&mut self, call: u32, lost: Lost, clock: Instant, binding: &DatagramBinding, news: &mut News) {
         let slot = &mut self.slots[call as usize];
         let error = given_up(&mut slot.lane, clock, lost);
+        if slot.is_large {
+            slot.settle();
+        }
         self.past.add_lane(slot.lane.counters());
         slot.lane.forget_counters();
         slot.session.give_another(&mut slot.lane, &binding.options);
