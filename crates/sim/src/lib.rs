@@ -2,14 +2,19 @@
 //!
 //! What runs is the protocol that ships ([`stoop_exchange`]); simulated are the network, the processes around it and
 //! the time. The ledger knows what both sides did and complains as soon as a promise is broken: no call is executed
-//! twice or after its caller was told that it did not run, no result reaches another call, of one lane no two calls
-//! run at once, every call ends by its deadline, the server's memory is bounded, timers advance, and in the end
+//! twice or after its caller was told that it did not run, no result reaches another call, every byte of a message is
+//! the one that was sent, of one lane no two calls run at once, every call ends by its deadline, no sender goes beyond
+//! what its receiver asked for, nothing stays in flight, the server's memory is bounded, timers advance, and in the end
 //! everything comes to rest.
 //!
-//! Small worlds are searched instead: [`Sim::search`] goes through every way in which a few things can go wrong.
+//! There are two [families](Family) of worlds: in one, messages are a packet; in the other they are up to hundreds of
+//! kilobytes, lines have rates and queues, sockets fill, bits flip, and calls are cancelled.
 //!
-//! The same seed gives the same run. `cargo test -p stoop-sim` runs 10,000 of them; a longer run is
-//! `cargo run --release -p stoop-sim -- --seeds 1000000`. `STOOP_TRACE=1` prints every event.
+//! Small worlds are searched instead: [`Sim::search`] goes through every way in which a few things can go wrong.
+//! `tests/throughput.table` says how fast messages travel.
+//!
+//! The same seed gives the same run. `cargo test -p stoop-sim` runs 10,000 of the one family and 1,000 of the other; a
+//! longer run is `cargo run --release -p stoop-sim -- [--large] --seeds 1000000`. `STOOP_TRACE=1` prints every event.
 #![forbid(unsafe_code)]
 
 mod by_hand;

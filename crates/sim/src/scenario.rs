@@ -254,7 +254,7 @@ impl Scenario {
             self.limits.incomplete = random.pick(&[10_000, 100_000, 2 << 20, 256 << 20]);
             self.limits.retained = random.pick(&[0, 100_000, 2 << 20, 256 << 20]);
         } else {
-            self.limits.patience = millis(10_000);
+            self.limits.patience = millis(60_000);
         }
     }
 

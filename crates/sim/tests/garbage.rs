@@ -1,14 +1,16 @@
 //! Whatever arrives, nothing panics and memory stays bounded: random, truncated and bit-flipped packets for both halves
 //! of the exchange. The fuzz targets in `fuzz/` do the same for hours; this form runs with every test.
 
+use std::collections::HashSet;
 use std::time::Duration;
 use stoop_exchange::binder::{BindStep, Binder};
-use stoop_exchange::caller::{Due, Lane};
+use stoop_exchange::bulk::Path;
+use stoop_exchange::caller::{Due, Heard, Lane};
 use stoop_exchange::server::{Arrival, Assignment, Limits, Next, Server};
 use stoop_exchange::{Instant, Interface, Interfaces, Procedure, RoundTrip};
 use stoop_sim::{Address, Random};
 use stoop_wire::bind::{BindReply, BindRequest, BindStatus, Describe, Description, HostFacts};
-use stoop_wire::{BindingId, CallNumber, Challenge, HEADER_LEN, Header, Kind, LaneId};
+use stoop_wire::{BindingId, CallNumber, Challenge, HEADER_LEN, Header, Kind, LaneId, Receipt};
 
 const PACKETS: u32 = 200_000;
 const CALLER: Address = Address { host: 1, port: 9 };
@@ -31,7 +33,8 @@ fn interface() -> Interface {
 
 /// Gets a binding, with what was said to make it; none if the server has no more room.
 fn bind(server: &mut Server<Address>, now: Instant, nonce: u64) -> Option<(BindingId, Vec<Vec<u8>>)> {
-    let mut binder = Binder::new(now, now + Duration::from_secs(1), interface(), HostFacts::default(), nonce);
+    let binder = Binder::new(now, now + Duration::from_secs(1), interface(), HostFacts::default(), nonce);
+    let mut binder = binder.accepting(100_000, 20_000);
     let (mut said, mut reply) = (Vec::new(), Vec::new());
     loop {
         let packet = binder.transmit(now).expect("the server answers at once");
@@ -58,9 +61,18 @@ fn nearly(random: &mut Random, known: &[Vec<u8>], binding: BindingId) -> Vec<u8>
             let mut header = Header::bare(kind, binding, lane, number);
             header.procedure = random.below(4) as u16;
             header.time = random.below(3_000) as u32;
-            header.message_len = random.pick(&[0, 0, 7, 1440, 1441, u32::MAX]);
-            header.offset = random.pick(&[0, 0, 0, 1, 1440, u32::MAX]);
-            let payload = random.pick(&[0, 7, 1440, 3000]);
+            if kind == Kind::Receipt {
+                let word = |random: &mut Random| random.pick(&[0, 1, 2, 5, 1440, 2880, 4000, u32::MAX]);
+                let mut receipt = Receipt::new(word(random), word(random), word(random), word(random));
+                while random.chance(400) && receipt.push(word(random), word(random)) {}
+                let mut payload = [0; Receipt::MAX_LEN];
+                header.message_len = receipt.put(&mut payload) as u32;
+                let payload = &payload[..header.message_len as usize];
+                return [&header.to_bytes()[..], payload].concat();
+            }
+            header.message_len = random.pick(&[0, 0, 7, 1440, 1441, 4000, 4000, 4000, 90_000, u32::MAX]);
+            header.offset = random.pick(&[0, 0, 0, 1, 1440, 1440, 2880, u32::MAX]);
+            let payload = random.pick(&[0, 7, 1440, 1440, 3000]);
             [&header.to_bytes()[..], &vec![random.bits() as u8; payload]].concat()
         }
     };
@@ -76,16 +88,48 @@ fn nearly(random: &mut Random, known: &[Vec<u8>], binding: BindingId) -> Vec<u8>
     packet
 }
 
+/// What has run, by binding, lane and number.
+type Begun = HashSet<(u64, u16, u32)>;
+
+fn begins(begun: &mut Begun, call: &Assignment<Address>) {
+    let (binding, lane, number) = call.identity();
+    assert!(begun.insert((binding.0, lane.0, number.0)), "{lane:?} {number:?} runs a second time");
+}
+
 /// Lets a server answer a call in one of its ways.
-fn answer(server: &mut Server<Address>, now: Instant, mut assignment: Assignment<Address>, manner: u64) {
+fn answer(
+    server: &mut Server<Address>,
+    now: Instant,
+    mut call: Assignment<Address>,
+    manner: u64,
+    begun: &mut Begun,
+) {
     match manner {
-        0 => drop(assignment.complete(now, 1440).to_vec()),
-        1 => drop(assignment.refuse(stoop_wire::RefusalCode::Overloaded, "so much to do").to_vec()),
-        _ => drop(assignment.fail(stoop_wire::FailureCode::Panicked, &"é".repeat(1000)).to_vec()),
+        0 => drop(call.complete(now, 1440).to_vec()),
+        1 => drop(call.refuse(stoop_wire::RefusalCode::Overloaded, "so much to do").to_vec()),
+        2 => drop(call.fail(stoop_wire::FailureCode::Panicked, &"é".repeat(1000)).to_vec()),
+        _ => {
+            call.packet_mut().resize(HEADER_LEN + 5_000, 7);
+            call.complete(now, 5_000);
+        }
     }
-    if let Next::Run(assignment, _) = server.finish(now, assignment) {
-        answer(server, now, assignment, manner);
+    if let Next::Run(call, _) = server.finish(now, call) {
+        begins(begun, &call);
+        answer(server, now, call, manner, begun);
     }
+}
+
+/// Sends what there is to be sent.
+fn transmit(server: &mut Server<Address>, now: Instant) -> u64 {
+    let (mut out, mut packets) = (Vec::new(), 0);
+    while let Some(transmission) = server.next_transmission(now, 65_536, &mut out) {
+        for datagram in out.chunks(transmission.segment) {
+            Header::parse(datagram).expect("what a server sends is a packet");
+            packets += 1;
+            assert!(packets < 10_000, "it comes to no end");
+        }
+    }
+    packets
 }
 
 #[test]
@@ -96,32 +140,37 @@ fn a_server_bears_whatever_arrives() {
     let (mut binding, known) = bind(&mut server, now, 77).unwrap();
     let mut running: Vec<Assignment<Address>> = Vec::new();
     let mut reply = Vec::new();
-    let (mut runs, mut rebinds) = (0, 0);
+    let (mut runs, mut rebinds, mut sent, mut begun) = (0, 0, 0, Begun::new());
     for i in 0..PACKETS {
         let packet = nearly(random, &known, binding);
         let from = if random.chance(950) { CALLER } else { Address { host: random.bits() as u16, port: 1 } };
         now = now + Duration::from_micros(random.below(200));
         match server.handle_packet(now, from, &packet, &mut reply) {
-            Arrival::Run(assignment) => {
+            Arrival::Run(call) => {
                 runs += 1;
-                running.push(assignment);
+                begins(&mut begun, &call);
+                running.push(call);
             }
-            Arrival::Reply => {
+            Arrival::Reply | Arrival::Cancelled(..) => {
                 Header::parse(&reply).expect("what a server sends is a packet");
             }
-            Arrival::Cancelled(..) | Arrival::Transmit | Arrival::Nothing => {}
+            Arrival::Transmit | Arrival::Nothing => {}
         }
         if running.len() > 8 || random.chance(300) && !running.is_empty() {
-            let assignment = running.swap_remove(random.below(running.len() as u64) as usize);
-            answer(&mut server, now, assignment, random.below(3));
+            let call = running.swap_remove(random.below(running.len() as u64) as usize);
+            answer(&mut server, now, call, random.below(5), &mut begun);
         }
         server.handle_timeout(now);
+        if random.chance(300) {
+            server.drained();
+        }
+        sent += transmit(&mut server, now);
+        assert!(server.next_timeout() > now, "a timer that is due for ever");
+        assert!(server.incomplete_bytes() <= LIMITS.incomplete && server.retained_bytes() <= LIMITS.retained);
         if i % 64 == 0 {
-            assert!(
-                server.bytes_held() < 64 * 1632 + 4096 + 16 * (256 + 16 * 3232),
-                "{}",
-                server.bytes_held()
-            );
+            let long = LIMITS.incomplete + LIMITS.retained + 8 * 2 * LIMITS.max_message as usize;
+            let held = server.bytes_held();
+            assert!(held < 64 * 1632 + 4096 + 16 * (256 + 16 * 3232) + long, "{held}");
             if let Some((another, _)) = bind(&mut server, now, random.bits()) {
                 rebinds += 1;
                 binding = another;
@@ -129,6 +178,7 @@ fn a_server_bears_whatever_arrives() {
         }
     }
     assert!(runs > 1000 && rebinds > 1000, "{runs} {rebinds}: the packets are not nearly right");
+    assert!(sent > 5_000, "{sent}: hardly any long result");
 }
 
 #[test]
@@ -136,30 +186,68 @@ fn a_lane_bears_whatever_arrives() {
     let random = &mut Random::new(2);
     let binding = BindingId(0x1234);
     let mut lane = Lane::new(binding, LaneId(3), RoundTrip::default(), 1);
+    let mut path = Path::new(1440, RoundTrip::default(), 2);
     let mut call = vec![0; HEADER_LEN + 8];
     let mut now = Instant::default();
+    let (mut parts, mut receipts) = (0, 0);
     for _ in 0..PACKETS {
         if lane.next_timeout() == Instant::NEVER {
-            lane.start(now, now + Duration::from_millis(30), 1, &mut call);
+            lane.settle(&mut path);
+            assert_eq!(path.in_flight(), 0, "nothing is in flight when nothing is being sent");
+            let deadline = now + Duration::from_millis(30);
+            match random.chance(500) {
+                true => lane.start_large(now, deadline, 1, 10_000, 5_000),
+                false => lane.start(now, deadline, 1, &mut call),
+            }
         }
         let mut packet = nearly(random, &[call.clone()], binding);
         if packet.len() >= HEADER_LEN && random.chance(500) {
             packet[4..6].copy_from_slice(&3_u16.to_le_bytes());
             packet[16..20].copy_from_slice(&lane.number().0.to_le_bytes());
+            if random.chance(200) {
+                packet[2] = Kind::Result as u8;
+            }
         }
         now = now + Duration::from_micros(random.below(2_000));
-        lane.handle_packet(now, &packet);
+        while lane.next_run(now, &mut path, 65_536).is_some() {}
+        match lane.handle_packet(now, &packet) {
+            Heard::Part(part) => {
+                parts += 1;
+                assert!(part.offset + part.len <= part.message_len && HEADER_LEN + part.len <= packet.len());
+            }
+            Heard::Receipt => {
+                receipts += 1;
+                lane.take_receipt(now, &packet, &mut path);
+            }
+            _ => {}
+        }
+        if lane.owes_receipt(random.chance(500)) {
+            let mut packet = [0; Receipt::MAX_PACKET];
+            let len = lane.receipt(now, 10_000, &mut packet);
+            Header::parse(&packet[..len]).expect("what a lane sends is a packet");
+        }
         if random.chance(10) {
             lane.handle_unreachable(now);
         }
-        if now >= lane.next_timeout() {
+        if random.chance(10) && lane.cancel(now).is_some() {
+            lane.settle(&mut path);
+        }
+        for turn in 0.. {
+            if now < lane.next_timeout() {
+                break;
+            }
+            assert!(turn < 5, "a timer that is due for ever");
             match lane.handle_timeout(now, &mut call) {
                 Due::GiveUp(_) => drop(lane.abandon(now).expect("it was outstanding")),
-                _ => assert!(lane.next_timeout() > now, "a timer that is due for ever"),
+                Due::Resume => {
+                    lane.resume(now, &mut path);
+                    while lane.next_run(now, &mut path, 65_536).is_some() {}
+                }
+                _ => {}
             }
         }
     }
-    assert!(lane.counters().calls > 1000);
+    assert!(lane.counters().calls > 1000 && parts > 1000 && receipts > 500, "{parts} {receipts}");
 }
 
 #[test]
