@@ -14,7 +14,7 @@ use stoop_marshal::Reader;
 
 /// A call in flight: begun by `client.begin()`, and ended when its result is taken here.
 ///
-/// ```no_run
+/// ```
 /// # #[stoop::interface]
 /// # pub trait Adder { fn add(&self, a: i32, b: i32) -> i32; }
 /// # struct Two;
@@ -203,7 +203,7 @@ pub fn wait_all<R>(pending: impl IntoIterator<Item = Pending<R>>) -> Vec<R> {
 
 /// Waits until one of these is ready, and tells its place; `None` when there are none.
 ///
-/// ```no_run
+/// ```
 /// # #[stoop::interface]
 /// # pub trait Adder { fn add(&self, a: i32, b: i32) -> i32; }
 /// # struct Two;

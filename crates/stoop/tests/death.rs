@@ -138,6 +138,35 @@ fn calls_in_flight_end_when_their_server_is_killed() {
 }
 
 #[test]
+fn calls_in_flight_over_udp_end_when_their_server_is_killed() {
+    let (mut server, uri) = Process::start("udp://127.0.0.1:0");
+    let client = SlowClient::bind_with(&uri, &BindOptions::new().timeout(Duration::from_secs(3600))).unwrap();
+    let calls = client.begin();
+    let (hanging, process) = (calls.hang(), calls.process());
+    drop(calls);
+    assert_ne!(process.wait().unwrap(), std::process::id());
+    server.await_line(|line| line.ends_with("hanging"));
+    server.kill();
+    let calls = client.begin();
+    let more: Vec<_> = (0..100).map(|_| calls.process()).collect();
+    drop(calls);
+    let more = stoop::wait_all(more).into_iter().filter_map(Result::err);
+    for error in more.chain([hanging.wait().unwrap_err()]) {
+        assert!(
+            matches!(
+                error,
+                CallError::Unknown { cause: UnknownCause::PortClosed | UnknownCause::ServerSilent, .. }
+            ),
+            "{error}"
+        );
+    }
+    let (_server, _uri) = Process::start(&uri);
+    // The first call may find out that the server is another one, and cannot know what the old one did.
+    let again = || client.begin().process().wait();
+    again().or_else(|_| again()).unwrap();
+}
+
+#[test]
 fn the_next_server_at_the_address_is_found_by_the_same_client() {
     let (mut server, uri) = Process::start("udp://127.0.0.1:0");
     let client = SlowClient::bind(&uri).unwrap();
