@@ -959,3 +959,46 @@ fn a_number_that_is_not_after_the_last_one_is_a_violation() {
     raw.assert_closed();
     eventually(|| server.counters().malformed == 1);
 }
+
+#[test]
+fn many_calls_in_one_write_are_all_answered() {
+    let (server, _) = serve_at("tcp://127.0.0.1:0", Server::new());
+    let mut raw = Raw::bound(&server);
+    for round in 1..20_u32 {
+        let calls = (0..1000_u16).flat_map(|lane| {
+            let call = Header { lane: LaneId(lane), ..raw.call(NEXT, round, 4) };
+            [&call.to_bytes()[..], &u32::from(lane).to_le_bytes()].concat()
+        });
+        let calls: Vec<u8> = calls.collect();
+        raw.stream.write_all(&calls).unwrap();
+        let mut answers: Vec<_> = (0..1000).map(|_| raw.receive().unwrap()).collect();
+        answers.sort_by_key(|(header, _)| header.lane);
+        for (lane, (header, payload)) in (0..).zip(answers) {
+            assert_eq!((header.kind, header.lane.0, header.number.0), (Kind::Result, lane, round));
+            assert_eq!(payload, (u32::from(lane) + 1).to_le_bytes());
+        }
+    }
+}
+
+#[test]
+fn an_answer_does_not_wait_for_one_that_takes_longer_than_before() {
+    let (server, gate) = serve_at("tcp://127.0.0.1:0", Server::new());
+    let mut raw = Raw::bound(&server);
+    gate.open();
+    for number in 1..50 {
+        let call = raw.call(WAIT, number, 0);
+        raw.send(&call, &[]);
+        assert_eq!(raw.receive().unwrap().0.kind, Kind::Result);
+    }
+    gate.shut();
+    let brief = Header { lane: LaneId(1), ..raw.call(NEXT, 1, 4) };
+    let (slow, other) = (raw.call(WAIT, 50, 0), Header { lane: LaneId(2), ..brief });
+    let calls =
+        [&brief.to_bytes()[..], &[1, 0, 0, 0], &slow.to_bytes(), &other.to_bytes(), &[2, 0, 0, 0]].concat();
+    raw.stream.write_all(&calls).unwrap();
+    let mut answered = [raw.receive().unwrap().0.lane.0, raw.receive().unwrap().0.lane.0];
+    answered.sort_unstable();
+    assert_eq!(answered, [1, 2]);
+    gate.open();
+    assert_eq!(raw.receive().unwrap().0.lane.0, 0);
+}

@@ -22,6 +22,9 @@ pub(crate) struct Exports {
 /// costs tens of microseconds.
 const LONG_NANOS: u64 = 200_000;
 
+/// About what a write to a socket costs: an answer may wait for another that is there after so short a time.
+const BRIEF_NANOS: u32 = 10_000;
+
 /// What became of a call.
 pub(crate) enum Outcome {
     /// The result, of so many bytes, is in the packet.
@@ -65,6 +68,12 @@ impl Exports {
     #[inline]
     pub(crate) fn takes_long(&self, interface: u16, procedure: u16) -> bool {
         u64::from(self.time(interface, procedure).load(Ordering::Relaxed)) > LONG_NANOS
+    }
+
+    /// Whether it is known to take so little time that whoever waits for another answer will not notice.
+    #[inline]
+    pub(crate) fn is_brief(&self, interface: u16, procedure: u16) -> bool {
+        (1..BRIEF_NANOS).contains(&self.time(interface, procedure).load(Ordering::Relaxed))
     }
 
     #[inline]

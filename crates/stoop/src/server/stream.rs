@@ -176,6 +176,16 @@ impl StreamEndpoint {
         }
     }
 
+    /// An answer that is held back for another which takes longer than was thought goes without it.
+    #[cold]
+    fn send_held(&self) {
+        for connection in self.reception.all() {
+            if connection.send_held(&self.reception.poller).is_err() {
+                self.close(&connection);
+            }
+        }
+    }
+
     fn close(&self, connection: &Connection) {
         if self.reception.close(connection) {
             if connection.was_bound() {
@@ -266,7 +276,9 @@ impl Endpoint for StreamEndpoint {
             false => self.give_back(&call.connection, packet),
         }
         self.finish(&call);
-        None
+        let next = desk.next.take();
+        desk.in_a_row = if next.is_some() { desk.in_a_row + 1 } else { 0 };
+        next
     }
 
     fn refuse(&self, _: &mut Desk, mut call: StreamCall, code: RefusalCode) -> Option<StreamCall> {
@@ -285,6 +297,12 @@ impl Endpoint for StreamEndpoint {
     }
 
     fn handle_timeout(&self, _: &mut Desk, _now_ns: u64) {}
+
+    fn look_after(&self, _quiet: bool) {
+        if self.reception.is_holding() {
+            self.send_held();
+        }
+    }
 
     fn wake(&self) {
         self.end.wake();

@@ -30,6 +30,11 @@ impl Gate {
         self.0.1.notify_all();
     }
 
+    /// Lets nobody through from now on.
+    pub(crate) fn shut(&self) {
+        self.0.0.lock().unwrap().open = false;
+    }
+
     /// How many procedures have come to the gate.
     pub(crate) fn inside(&self) -> usize {
         self.0.0.lock().unwrap().inside

@@ -6,11 +6,11 @@ use crate::context::cancelled::{self, CallId};
 use crate::context::{Caller, Credentials};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use stoop_exchange::stream::{Bounds, Departure, Intake};
 use stoop_net::poller::{Interest, Poller};
 use stoop_net::stream::Stream;
-use stoop_wire::{BindingId, Header, Kind};
+use stoop_wire::{BindingId, HEADER_LEN, Header, Kind};
 
 /// A connection to a caller.
 pub(super) struct Connection {
@@ -24,6 +24,8 @@ pub(super) struct Connection {
     lent: AtomicUsize,
     bound: AtomicBool,
     closed: AtomicBool,
+    /// Connections of the endpoint that hold answers back.
+    holding: Arc<AtomicUsize>,
 }
 
 /// The receiving half: used by one thread at a time.
@@ -49,8 +51,17 @@ const LANES: u16 = 1024;
 /// read.
 const LONG_MESSAGES: usize = 4;
 
+/// Bytes of the longest answer that waits for others to leave with, and of answers that leave together, about.
+const SHORT: usize = 4 * 1024;
+const TOGETHER_MAX: usize = 32 * 1024;
+
 impl Connection {
-    pub(super) fn new(stream: Stream, token: u64, message_max: usize) -> io::Result<Self> {
+    pub(super) fn new(
+        stream: Stream,
+        token: u64,
+        message_max: usize,
+        holding: Arc<AtomicUsize>,
+    ) -> io::Result<Self> {
         let caller = match stream.peer_credentials()? {
             Some(peer) => Caller::Process(Credentials {
                 uid: peer.uid,
@@ -79,6 +90,7 @@ impl Connection {
             lent: AtomicUsize::new(0),
             bound: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            holding,
         })
     }
 
@@ -146,8 +158,81 @@ impl Connection {
         if first {
             // Only the peer could have been faster.
             let _ = self.stream.shutdown();
+            let mut outgoing = self.outgoing();
+            if outgoing.held_back() > 0 {
+                outgoing.forget_together();
+                self.holding.fetch_sub(1, Ordering::SeqCst);
+            }
         }
         first
+    }
+
+    /// Sends an answer together with those that follow it soon, or with those that were held back for it. Whoever holds
+    /// one back sends another, or sends [what it has held back](Self::send_held).
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    #[inline]
+    pub(super) fn send_answer(
+        &self,
+        poller: &Poller,
+        header: Header,
+        packet: &mut Vec<u8>,
+        waiting_max: usize,
+        hold: bool,
+    ) -> io::Result<()> {
+        let is_short = header.message_len as usize <= SHORT;
+        if !hold && self.holding.load(Ordering::Relaxed) == 0 || !is_short {
+            self.send_held(poller)?;
+            return self.send(poller, header, packet, waiting_max);
+        }
+        let mut outgoing = self.outgoing();
+        let others = outgoing.held_back();
+        if !hold && others == 0 {
+            drop(outgoing);
+            return self.send(poller, header, packet, waiting_max);
+        }
+        drop(Departure::new(header, packet));
+        if !outgoing.join(&packet[..HEADER_LEN + header.message_len as usize]) {
+            drop(outgoing);
+            return self.send(poller, header, packet, waiting_max);
+        }
+        outgoing.answered.note(&header);
+        if others == 0 {
+            self.holding.fetch_add(1, Ordering::SeqCst);
+        }
+        if hold && outgoing.held_back() < TOGETHER_MAX {
+            return Ok(());
+        }
+        self.let_go(poller, &mut outgoing)
+    }
+
+    /// Sends what was held back, if anything was.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    #[inline]
+    pub(super) fn send_held(&self, poller: &Poller) -> io::Result<()> {
+        if self.holding.load(Ordering::Relaxed) == 0 {
+            return Ok(());
+        }
+        let mut outgoing = self.outgoing();
+        if outgoing.held_back() == 0 {
+            return Ok(());
+        }
+        self.let_go(poller, &mut outgoing)
+    }
+
+    fn let_go(&self, poller: &Poller, outgoing: &mut Outgoing) -> io::Result<()> {
+        self.holding.fetch_sub(1, Ordering::SeqCst);
+        let sent = outgoing.send_together(&self.stream);
+        if sent.is_err() {
+            outgoing.forget_together();
+        }
+        if !sent? {
+            poller.modify(&self.stream, self.token, Interest::READ_WRITE)?;
+        }
+        Ok(())
     }
 
     /// Sends a message, `packet` with room for its header in front, without ever waiting for the reader: what does not

@@ -23,6 +23,9 @@ pub(in crate::server) struct Desk {
     pub(super) hot: Weak<Connection>,
     /// The first call that was found.
     pub(super) found: Option<StreamCall>,
+    /// The call that is run next, by this worker, and how many it has run so in a row.
+    pub(super) next: Option<StreamCall>,
+    pub(super) in_a_row: u32,
     /// Looks at the hot connection alone since the poller was last asked, and when that was.
     pub(super) looks: u32,
     pub(super) asked_ns: u64,
@@ -46,6 +49,8 @@ impl Desk {
             events: None,
             hot: Weak::new(),
             found: None,
+            next: None,
+            in_a_row: 0,
             looks: u32::MAX,
             asked_ns: 0,
             wait: Wait::new(waiting, MachineCosts::of_this_machine(), company),

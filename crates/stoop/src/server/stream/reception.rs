@@ -22,6 +22,8 @@ pub(super) struct Reception {
     paused_until_ns: AtomicU64,
     message_max: usize,
     connections_max: usize,
+    /// Connections that hold answers back.
+    holding: Arc<AtomicUsize>,
 }
 
 /// What the poller calls the listener.
@@ -54,6 +56,7 @@ impl Reception {
             paused_until_ns: AtomicU64::new(0),
             message_max,
             connections_max: CONNECTIONS_MAX,
+            holding: Arc::default(),
         })
     }
 
@@ -64,6 +67,11 @@ impl Reception {
     /// How many connections there are.
     pub(super) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
+    }
+
+    /// Whether answers are held back on one of them.
+    pub(super) fn is_holding(&self) -> bool {
+        self.holding.load(Ordering::Relaxed) > 0
     }
 
     pub(super) fn find(&self, token: u64) -> Option<Arc<Connection>> {
@@ -89,7 +97,9 @@ impl Reception {
                         self.close(&silent);
                     }
                     let token = self.next_token.fetch_add(1, Ordering::Relaxed);
-                    if let Ok(connection) = Connection::new(stream, token, self.message_max) {
+                    if let Ok(connection) =
+                        Connection::new(stream, token, self.message_max, Arc::clone(&self.holding))
+                    {
                         self.add(connection);
                     }
                 }
