@@ -269,6 +269,24 @@ mod tests {
     }
 
     #[test]
+    fn what_lands_on_lent_arguments_overwrites_them() {
+        let (mut small, mut large) = ([0u8; 100], [0u8; 5000]);
+        let mut out = [0u8; 3000];
+        let mut pieces = [Piece::landing(&mut small), Piece::landing(&mut large), Piece::landing(&mut out)];
+        let mut pieces = Pieces::new(&mut pieces, true);
+        let mut packet = Vec::new();
+        let mut writer = Writer::new(&mut packet, 0, 1 << 20);
+        pieces.elements::<u8>(0, &mut writer);
+        pieces.elements::<u8>(1, &mut writer);
+        (0..3).for_each(|index| pieces.place::<u8>(index));
+        pieces.scatter(0, &[1; 100]);
+        pieces.scatter(5100, &[1; 3000]);
+        assert!(!pieces.are_overwritten(), "one was copied, one does not travel");
+        pieces.scatter(5000, &[1; 200]);
+        assert!(pieces.are_overwritten());
+    }
+
+    #[test]
     fn lent_bytes_count_against_the_limit() {
         let bytes = vec![0u8; 5000];
         let mut pieces = [Piece::input(&bytes)];

@@ -5,6 +5,7 @@ mod gate;
 use gate::Gate;
 use std::thread;
 use std::time::Duration;
+use stoop::error::UnknownCause;
 use stoop::{BindOptions, CallError, FailureCode, Ran, RefusalCode, RunningServer, Server};
 
 #[derive(stoop::Data, Clone, Debug, PartialEq)]
@@ -328,6 +329,17 @@ fn a_large_call_that_runs_long_ends_by_its_deadline_and_the_next_goes_on() {
     assert_eq!(client.weigh(&bytes).unwrap(), weight(&bytes));
     gate.open();
     assert_eq!(client.waiting(&bytes).unwrap(), 400_000);
+}
+
+#[test]
+fn a_large_call_to_a_server_that_is_gone_does_not_wait_for_its_deadline() {
+    let server = server();
+    let client = client(&server);
+    let bytes = pattern(2, 300_000);
+    assert_eq!(client.weigh(&bytes).unwrap(), weight(&bytes));
+    server.shut_down();
+    let error = client.weigh(&bytes).unwrap_err();
+    assert!(matches!(error, CallError::Unknown { cause: UnknownCause::PortClosed, .. }), "{error}");
 }
 
 #[test]
