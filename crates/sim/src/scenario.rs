@@ -255,6 +255,7 @@ impl Scenario {
             self.limits.retained = random.pick(&[0, 100_000, 2 << 20, 256 << 20]);
         } else {
             self.limits.patience = millis(60_000);
+            self.limits.silence = self.limits.silence.max(millis(60_000));
         }
     }
 
