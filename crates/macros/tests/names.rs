@@ -140,3 +140,23 @@ fn signatures_use_the_names_as_they_are_meant() {
         "dispatch(payload: Chain{values: [String; 2], next: Option<Box<Chain>>, kind: ()}) -> Chain"
     );
 }
+
+mod named_like_a_parameter {
+    #[super::interface(crate = crate::mock)]
+    pub(super) trait T {
+        fn one(&self) -> u8;
+    }
+}
+
+#[test]
+fn an_interface_may_be_called_like_a_parameter() {
+    struct One;
+    impl named_like_a_parameter::T for One {
+        fn one(&self) -> u8 {
+            1
+        }
+    }
+    let options = mock::to(named_like_a_parameter::TServer::new(One));
+    let client = named_like_a_parameter::TClient::bind_with("", &options).unwrap();
+    assert_eq!(client.one(), Ok(1));
+}

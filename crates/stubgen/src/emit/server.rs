@@ -18,14 +18,14 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
     let bodies = interface.procedures.iter().map(|each| server_stub(each, names));
     quote! {
         #[doc = #doc]
-        #visibility struct #server<T> {
-            implementation: ::std::sync::Arc<T>,
+        #visibility struct #server<#implementation> {
+            implementation: ::std::sync::Arc<#implementation>,
         }
 
         #[allow(unreachable_pub)]
-        impl<T: #name> #server<T> {
+        impl<#implementation: #name> #server<#implementation> {
             /// Exports `implementation`, which may be an `Arc` of one that is used elsewhere too.
-            pub fn new(implementation: T) -> Self {
+            pub fn new(implementation: #implementation) -> Self {
                 Self { implementation: ::std::sync::Arc::new(implementation) }
             }
         }
