@@ -192,7 +192,7 @@ impl Connection {
             drop(outgoing);
             return self.send(poller, header, packet, waiting_max);
         }
-        drop(Departure::new(header, packet));
+        packet[..HEADER_LEN].copy_from_slice(&header.to_bytes());
         if !outgoing.join(&packet[..HEADER_LEN + header.message_len as usize]) {
             drop(outgoing);
             return self.send(poller, header, packet, waiting_max);

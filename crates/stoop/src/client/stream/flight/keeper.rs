@@ -70,7 +70,7 @@ impl Flights {
 
     fn keep(self: Arc<Self>) {
         let mut quiet = 0;
-        let mut looked_ns = 0;
+        let (mut looked_ns, mut generation) = (0, 0);
         loop {
             let session = self.binding.present();
             let rest = self.rest(&mut quiet);
@@ -85,6 +85,10 @@ impl Flights {
                 self.look_at_stream();
             }
             looked_ns = now_ns;
+            if std::mem::replace(&mut generation, session.generation) != session.generation {
+                // A blocking call has found that the one before was lost, and has got another.
+                self.see_to_lost(now_ns);
+            }
             self.look_after(&session, now_ns);
         }
     }
