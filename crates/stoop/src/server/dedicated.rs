@@ -6,9 +6,10 @@
 //! kernel's own direct wake-up (F10). The address's own socket is looked at from time to time; as soon as somebody
 //! else has called, or when all is quiet, the dedicated socket is given up, and everything is as before.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use stoop_net::udp::{CallerSocket, Peer, ServerSocket};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use stoop_net::udp::{CallerArrival, CallerSocket, Peer, Segments, ServerSocket};
 
 /// Calls in a row by which a caller shows that it is alone, at first.
 const CALLS_IN_A_ROW: u32 = 64;
@@ -21,11 +22,20 @@ pub(super) const LOOKS: u32 = 16;
 #[derive(Debug)]
 pub(super) struct Dedication {
     present: Mutex<Option<Arc<Dedicated>>>,
-    /// Counts its changes, so that the holder of the receive role sees one without taking the lock. Odd: there is one.
+    /// Rises with its changes, and when something is left of them, so that the holder of the receive role sees that without
+    /// taking the lock.
     changes: AtomicU64,
+    is_there: AtomicBool,
+    /// How many there have been.
+    count: AtomicU64,
     /// Calls in a row that the next caller must make.
     calls_in_a_row: AtomicU32,
+    /// What had arrived in a socket when it was given up, or before it was connected: for whoever receives next.
+    left: Mutex<VecDeque<Left>>,
 }
+
+/// Datagrams that came together, or one, and their sender.
+pub(super) type Left = (Vec<u8>, Segments, Peer);
 
 /// A dedicated socket and its caller.
 #[derive(Debug)]
@@ -50,28 +60,32 @@ impl Default for Dedication {
         Self {
             present: Mutex::default(),
             changes: AtomicU64::new(0),
+            is_there: AtomicBool::new(false),
+            count: AtomicU64::new(0),
             calls_in_a_row: AtomicU32::new(CALLS_IN_A_ROW),
+            left: Mutex::default(),
         }
     }
 }
 
 impl Dedication {
-    /// Differs from what it was before when the dedicated socket is another, or gone.
+    /// Differs from what it was before when the dedicated socket is another, or gone. What was sent by a socket that has
+    /// been given up by the time it has been sent may have come back to it.
     #[inline]
     pub(super) fn changes(&self) -> u64 {
-        // Looked at by the housekeeper before it goes to sleep.
         self.changes.load(Ordering::SeqCst)
     }
 
     /// Whether there is a dedicated socket.
     #[inline]
     pub(super) fn is_there(&self) -> bool {
-        self.changes() % 2 == 1
+        // Looked at by the housekeeper before it goes to sleep.
+        self.is_there.load(Ordering::SeqCst)
     }
 
     /// How many sockets have been dedicated so far.
     pub(super) fn count(&self) -> u64 {
-        self.changes().div_ceil(2)
+        self.count.load(Ordering::Relaxed)
     }
 
     /// The dedicated socket.
@@ -85,26 +99,38 @@ impl Dedication {
         calls_in_a_row >= self.calls_in_a_row.load(Ordering::Relaxed)
     }
 
-    /// Gives `peer` a socket, if there is none and the system has one to give. Returns what came in there meanwhile, of
-    /// anybody.
+    /// The next of what was left when the socket last changed.
+    pub(super) fn next_left(&self) -> Option<Left> {
+        self.left().pop_front()
+    }
+
+    fn left(&self) -> MutexGuard<'_, VecDeque<Left>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives `peer` a socket, if there is none and the system has one to give.
     #[cold]
-    pub(super) fn dedicate(&self, own: &ServerSocket, peer: Peer) -> Vec<(Vec<u8>, Peer)> {
+    pub(super) fn dedicate(&self, own: &ServerSocket, peer: Peer) {
         let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
         if present.is_some() {
-            return Vec::new();
+            return;
         }
         let connected = own.connected_to(&peer);
         match connected.and_then(|socket| Ok((own.strays_in(&socket, &peer)?, socket))) {
             Ok((strays, socket)) => {
+                // While it was not yet connected, anybody's may have come in there.
+                let strays = strays.into_iter().map(|(datagram, peer)| {
+                    let len = datagram.len();
+                    (datagram, Segments { len, segment: len }, peer)
+                });
+                self.left().extend(strays);
                 *present = Some(Arc::new(Dedicated { socket, peer, together: AtomicBool::new(false) }));
+                self.is_there.store(true, Ordering::SeqCst);
+                self.count.fetch_add(1, Ordering::Relaxed);
                 self.changes.fetch_add(1, Ordering::SeqCst);
-                strays
             }
             // It works without; let us not ask again soon.
-            Err(_) => {
-                self.calls_in_a_row.store(CALLS_IN_A_ROW_MAX, Ordering::Relaxed);
-                Vec::new()
-            }
+            Err(_) => self.calls_in_a_row.store(CALLS_IN_A_ROW_MAX, Ordering::Relaxed),
         }
     }
 
@@ -114,13 +140,32 @@ impl Dedication {
     pub(super) fn give_up(&self, why: Reason) {
         let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(dedicated) = present.take() else { return };
+        self.is_there.store(false, Ordering::SeqCst);
+        // Before it is retired: whoever sends by it looks here afterwards.
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        // Fails when the address has gone, and then nobody calls there.
+        let _ = dedicated.socket.retire();
+        // Whoever receives next may be another than whoever waited there; and may have seen the change already.
+        self.left().extend(dedicated.left());
         self.changes.fetch_add(1, Ordering::SeqCst);
         let calls = match why {
             Reason::Others => (2 * self.calls_in_a_row.load(Ordering::Relaxed)).min(CALLS_IN_A_ROW_MAX),
             Reason::Quiet => CALLS_IN_A_ROW,
         };
         self.calls_in_a_row.store(calls, Ordering::Relaxed);
-        // Fails when the address has gone, and then nobody calls there.
-        let _ = dedicated.socket.retire();
+    }
+}
+
+impl Dedicated {
+    /// What has arrived and has not been received.
+    fn left(&self) -> Vec<Left> {
+        let mut left = Vec::new();
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(CallerArrival::Datagram(segments @ Segments { len: 1.., .. })) =
+            self.socket.recv_segments(&mut buffer)
+        {
+            left.push((buffer[..segments.len].to_vec(), segments, self.peer));
+        }
+        left
     }
 }

@@ -147,9 +147,13 @@ impl DatagramEndpoint {
             return;
         }
         match &desk.dedicated {
-            // Not sent is like lost.
             Some(own) if *dedicated == Some(desk.changes) && desk.changes == self.dedication.changes() => {
+                // Not sent is like lost.
                 drop(own.socket.send(answer));
+                if desk.changes != self.dedication.changes() {
+                    // Given up meanwhile: it may have sent to itself.
+                    self.send(answer, &peer);
+                }
             }
             _ => self.send(answer, &peer),
         }

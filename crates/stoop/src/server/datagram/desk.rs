@@ -8,7 +8,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use stoop_exchange::server::Assignment;
 use stoop_net::clock;
-use stoop_net::udp::Peer;
 use stoop_net::waiting::{Company, MachineCosts, Member, Wait, Waiting};
 use stoop_wire::{LaneId, MAX_DATAGRAM};
 
@@ -26,8 +25,6 @@ pub(in crate::server) struct Desk {
     /// The dedicated socket, as of that many changes.
     pub(super) dedicated: Option<Arc<Dedicated>>,
     pub(super) changes: u64,
-    /// What arrived in the dedicated socket while it was being made, of anybody.
-    pub(super) strays: Vec<(Vec<u8>, Peer)>,
     /// Looks at it since the address's own socket was looked at.
     pub(super) looks: u32,
     /// Whose call was the last that came in by the address's own socket, and how many before it were the same lane's.
@@ -95,7 +92,6 @@ impl Desk {
             clock_ns: clock::now_ns(),
             dedicated: None,
             changes: 0,
-            strays: Vec::new(),
             looks: 0,
             latest: None,
             calls_in_a_row: 0,

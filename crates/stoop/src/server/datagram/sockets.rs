@@ -6,10 +6,10 @@
 
 use super::desk::Desk;
 use super::{DatagramEndpoint, From};
-use crate::server::dedicated::{Dedicated, LOOKS, Reason};
+use crate::server::dedicated::{LOOKS, Reason};
 use std::sync::atomic::Ordering;
 use stoop_net::udp::{CallerArrival, MAX_SEGMENTS, Patience, Peer, Segments, ServerArrival};
-use stoop_wire::{LaneId, MAX_DATAGRAM};
+use stoop_wire::LaneId;
 
 /// Calls of one peer, each on another lane than the one before it, that show that it has many in flight.
 const CALLS_ON_OTHER_LANES: u32 = 8;
@@ -151,15 +151,9 @@ impl DatagramEndpoint {
     /// The dedicated socket is another, or gone. What had arrived in the one that is gone is not lost.
     #[cold]
     fn change_sockets(&self, desk: &mut Desk) -> Option<Seen> {
-        if let Some((datagram, peer)) = desk.strays.pop() {
-            let len = datagram.len().min(MAX_DATAGRAM);
-            desk.packet[..len].copy_from_slice(&datagram[..len]);
-            return Some(Seen::Packet(len, peer, None));
-        }
-        if let Some(old) = desk.dedicated.clone()
-            && let Some(last) = last_of(&old, desk)
-        {
-            return Some(last);
+        if let Some((datagrams, segments, peer)) = self.dedication.next_left() {
+            desk.batch.room()[..segments.len].copy_from_slice(&datagrams);
+            return Some(Seen::Many(segments, peer, None));
         }
         desk.changes = self.dedication.changes();
         desk.dedicated = self.dedication.present();
@@ -211,29 +205,35 @@ impl DatagramEndpoint {
         desk.calls_in_a_row += calls;
         if self.dedication.is_earned(desk.calls_in_a_row) {
             desk.calls_in_a_row = 0;
-            desk.strays = self.dedication.dedicate(&self.socket, peer);
+            self.dedication.dedicate(&self.socket, peer);
             self.rouse_housekeeper();
         }
     }
 
     /// Sends what goes to `peer` together, by the dedicated socket if that is the peer's.
     pub(super) fn send_together(&self, desk: &Desk, datagrams: &[u8], segment: usize, peer: &Peer) {
-        use stoop_net::udp::SegmentsSending::{Refused, Sent, TooLong, Unsupported};
+        use stoop_net::udp::SegmentsSending::{Refused, Sent};
         if datagrams.len() > segment * MAX_SEGMENTS {
             for datagrams in datagrams.chunks(segment * MAX_SEGMENTS) {
                 self.send_together(desk, datagrams, segment, peer);
             }
             return;
         }
-        let dedicated = desk
-            .dedicated
-            .as_ref()
-            .filter(|own| own.peer == *peer && desk.changes == self.dedication.changes());
-        let sent = match dedicated {
-            Some(own) => own.socket.send_segments(datagrams, segment),
-            None => self.socket.send_segments(datagrams, segment, peer),
+        let sent = match &desk.dedicated {
+            Some(own) if own.peer == *peer && desk.changes == self.dedication.changes() => {
+                own.socket.send_segments(datagrams, segment)
+            }
+            _ => return self.send_segments(datagrams, segment, peer),
         };
-        match sent {
+        // A socket that was given up meanwhile has sent to itself.
+        if !matches!(sent, Ok(Sent | Refused)) || desk.changes != self.dedication.changes() {
+            self.send_segments(datagrams, segment, peer);
+        }
+    }
+
+    fn send_segments(&self, datagrams: &[u8], segment: usize, peer: &Peer) {
+        use stoop_net::udp::SegmentsSending::{Refused, Sent, TooLong, Unsupported};
+        match self.socket.send_segments(datagrams, segment, peer) {
             Ok(Sent | Refused) => {}
             Ok(TooLong | Unsupported) | Err(_) => {
                 for datagram in datagrams.chunks(segment) {
@@ -241,21 +241,5 @@ impl DatagramEndpoint {
                 }
             }
         }
-    }
-}
-
-/// What had arrived in a dedicated socket that was given up.
-fn last_of(old: &Dedicated, desk: &mut Desk) -> Option<Seen> {
-    if old.together.load(Ordering::Relaxed) {
-        return match old.socket.recv_segments(desk.batch.room()) {
-            Ok(CallerArrival::Datagram(segments)) if segments.len > 0 => {
-                Some(Seen::Many(segments, old.peer, None))
-            }
-            _ => None,
-        };
-    }
-    match old.socket.recv(&mut desk.packet) {
-        Ok(CallerArrival::Datagram(len @ 1..=MAX_DATAGRAM)) => Some(Seen::Packet(len, old.peer, None)),
-        _ => None,
     }
 }
