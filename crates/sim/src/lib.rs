@@ -25,8 +25,10 @@ mod ledger;
 mod network;
 mod random;
 mod report;
+mod sabotage;
 mod scenario;
 mod server_process;
+mod violation;
 
 use caller_process::CallerProcess;
 use core::time::Duration;
@@ -37,10 +39,11 @@ use network::Network;
 pub use network::{Address, FRAME_OVERHEAD, Faults, Line, Losses};
 pub use random::{Random, Script};
 pub use report::Report;
+pub use sabotage::Sabotage;
 pub use scenario::{Scenario, Span};
 use server_process::ServerProcess;
-use std::fmt;
 use stoop_exchange::Instant;
+pub use violation::{Family, Violation};
 
 /// Who sent a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,76 +70,6 @@ pub enum Told {
     /// Nothing: the caller's process crashed.
     Crashed,
 }
-
-/// Which kind of worlds a seed stands for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Family {
-    /// Messages are a packet, and packets travel however many there are.
-    #[default]
-    Small,
-    /// Messages may be long, lines have rates and queues, sockets fill, and bits flip.
-    Large,
-}
-
-impl Family {
-    /// The environment variable that names one of its seeds to the tests.
-    pub fn variable(self) -> &'static str {
-        match self {
-            Self::Small => "STOOP_SEED",
-            Self::Large => "STOOP_LARGE_SEED",
-        }
-    }
-}
-
-/// A mistake built into the drivers around the protocol, to see that the checkers notice it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sabotage {
-    /// None.
-    #[default]
-    None,
-    /// A caller sends its call again under a new binding, even if the server was restarted.
-    ResendAnyway,
-    /// A caller sends its call again under a new binding of the same server, however long ago it was first sent.
-    ResendHoweverOld,
-    /// A restarted server draws the secret of its predecessor, and so the same bindings.
-    SameSecret,
-    /// The server takes every call packet for a new call.
-    DuplicatesAsNew,
-    /// A caller puts parts of results in the wrong place.
-    MisplacedParts,
-    /// A caller takes more for granted than the server has room for.
-    IgnoresLimits,
-    /// The server refuses a cancelled call in its queue and yet keeps it.
-    RunsCancelled,
-    /// The server refuses a call for overload and yet keeps it.
-    RefuseButRun,
-}
-
-/// A broken promise, with what is needed to see it again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// Of the run.
-    pub seed: u64,
-    /// What its seed stands for.
-    pub family: Family,
-    /// How far it came.
-    pub steps: u64,
-    /// What happened.
-    pub what: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, family, steps, what } = self;
-        write!(
-            f,
-            "seed {seed}, event {steps}: {what}\nto repeat: {}={seed} cargo test -p stoop-sim --test seeds",
-            family.variable()
-        )
-    }
-}
-
-impl std::error::Error for Violation {}
 
 /// A run that takes more events than this does not come to rest.
 const MOST_STEPS: u64 = 2_000_000;

@@ -1,0 +1,49 @@
+//! What is said when a promise is broken, and how to see it again.
+
+use std::fmt;
+
+/// A broken promise, with what is needed to see it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Of the run.
+    pub seed: u64,
+    /// What its seed stands for.
+    pub family: Family,
+    /// How far it came.
+    pub steps: u64,
+    /// What happened.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, family, steps, what } = self;
+        write!(
+            f,
+            "seed {seed}, event {steps}: {what}\nto repeat: {}={seed} cargo test -p stoop-sim --test seeds",
+            family.variable()
+        )
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// Which kind of worlds a seed stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Family {
+    /// Messages are a packet, and packets travel however many there are.
+    #[default]
+    Small,
+    /// Messages may be long, lines have rates and queues, sockets fill, and bits flip.
+    Large,
+}
+
+impl Family {
+    /// The environment variable that names one of its seeds to the tests.
+    pub fn variable(self) -> &'static str {
+        match self {
+            Self::Small => "STOOP_SEED",
+            Self::Large => "STOOP_LARGE_SEED",
+        }
+    }
+}
