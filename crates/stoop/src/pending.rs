@@ -34,8 +34,8 @@ use stoop_marshal::Reader;
 /// ```
 ///
 /// It gives what the blocking method returns. It can be waited for by any thread, or awaited as a future on any
-/// runtime. The call goes on whether anybody waits or not, and ends by its deadline, which counts from when it was
-/// begun.
+/// runtime. The call goes on whether anybody waits or not, and ends by its deadline, which counts from when the first
+/// of those was begun that leave together.
 ///
 /// *Dropping* the handle gives the call up: the server is told, and the result is not kept. The procedure may still
 /// run. [`detach`](Self::detach) lets the call go on instead. A handle that is forgotten ([`std::mem::forget`]) keeps

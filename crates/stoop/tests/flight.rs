@@ -155,6 +155,17 @@ fn five_thousand_calls_are_in_flight_from_one_thread() {
 }
 
 #[test]
+fn more_calls_than_a_server_takes_fail_by_themselves() {
+    let (_server, _, client) = lab();
+    let results = stoop::wait_all(begin_many(&client, 16_384));
+    let (begun, refused): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
+    assert!(begun.len() >= 15_000 && !refused.is_empty(), "{} begun", begun.len());
+    let is_too_many = |error| matches!(error, CallError::NotSent(SendError::TooManyCalls { .. }));
+    assert!(refused.into_iter().map(Result::unwrap_err).all(is_too_many));
+    check(stoop::wait_all(begin_many(&client, 100)));
+}
+
+#[test]
 fn a_call_that_is_waited_for_leaves_before_its_siblings_are_dropped() {
     let (_server, bench, client) = lab();
     let calls = client.begin();

@@ -166,9 +166,6 @@ impl Carrier for Flight {
     }
 
     fn begin(&self, departure: &mut Departure, procedure: u16, len: usize) -> Result<u32, CallError> {
-        if departure.deadline <= departure.begun {
-            return Err(CallError::NotSent(SendError::DeadlinePassed));
-        }
         let mut calls = self.calls();
         let begun = calls.begin(&self.binding, departure, procedure, HEADER_LEN + len)?;
         if begun.full.is_none() && !begun.is_large {
@@ -183,7 +180,6 @@ impl Carrier for Flight {
             Some(full) => self.send_batch(full),
             None => self.pump(),
         }
-        departure.read_clock();
         Ok(begun.call)
     }
 

@@ -107,15 +107,17 @@ pub(crate) struct Departure {
     pub(crate) begun: Instant,
     /// Theirs.
     pub(crate) deadline: Instant,
-    /// For the carrier's own use.
+    /// For the carrier's own use: a batch that is held back, and whether the clock has been read for another.
     pub(crate) batch: u32,
+    pub(crate) is_used: bool,
 }
 
 impl Departure {
     /// A departure now, with an empty batch.
     pub(crate) fn new(packet: Vec<u8>, start: usize, limit: usize, timeout_ns: u64) -> Self {
         let (begun, deadline) = (Instant::default(), Instant::default());
-        let mut departure = Self { packet, start, limit, timeout_ns, begun, deadline, batch: u32::MAX };
+        let mut departure =
+            Self { packet, start, limit, timeout_ns, begun, deadline, batch: u32::MAX, is_used: false };
         departure.read_clock();
         departure
     }

@@ -32,6 +32,8 @@ pub(super) struct Calls {
     batches: Vec<Batch>,
     free_batches: Vec<u32>,
     spare_batches: Vec<Batch>,
+    /// What is to be sent again, together.
+    again: Vec<Batch>,
     spare_packets: Vec<Vec<u8>>,
     /// Calls begun that have not ended.
     pub(super) outstanding: usize,
@@ -92,6 +94,7 @@ impl Calls {
             batches: Vec::new(),
             free_batches: Vec::new(),
             spare_batches: Vec::new(),
+            again: Vec::new(),
             spare_packets: Vec::new(),
             outstanding: 0,
             out: 0,
@@ -118,6 +121,13 @@ impl Calls {
         procedure: u16,
         len: usize,
     ) -> Result<Begun, CallError> {
+        let begins_batch = self.batches.get(departure.batch as usize).is_none_or(|batch| batch.count() == 0);
+        if begins_batch && std::mem::replace(&mut departure.is_used, true) {
+            departure.read_clock();
+        }
+        if departure.deadline <= departure.begun {
+            return Err(CallError::NotSent(SendError::DeadlinePassed));
+        }
         if self.generation != binding.generation() {
             self.change_session(binding);
         }
@@ -209,6 +219,27 @@ impl Calls {
             if is_lost { self.strand(*call) } else { self.arm(*call) }
         }
         Some(taken)
+    }
+
+    /// The packet of a call is to be sent again.
+    #[cold]
+    fn send_later(&mut self, call: u32) {
+        let slot = &self.slots[call as usize];
+        if self.again.last().is_none_or(|batch| !batch.takes(slot.call.len())) {
+            self.again.push(self.spare_batches.pop().unwrap_or_default());
+        }
+        let batch = self.again.last_mut().expect("there is one now");
+        batch.push(call, slot.lane.number(), &slot.call);
+    }
+
+    /// What is to be sent again now.
+    pub(super) fn take_again(&mut self) -> Option<Batch> {
+        self.again.pop()
+    }
+
+    /// Whether there may be something to send that nobody has in hand.
+    pub(super) fn has_more_to_send(&self) -> bool {
+        !self.again.is_empty() || self.large.is_sending()
     }
 
     /// The memory of a batch that has been sent.

@@ -215,9 +215,16 @@ fn write_packets(slot: &Slot, run: &Run, clock: Instant, datagrams: &mut Vec<u8>
 }
 
 impl Flight {
-    /// Sends what is to be sent of calls of many packets.
+    /// Sends what is to be sent again, and what is to be sent of calls of many packets.
     #[cold]
     pub(super) fn pump(&self) {
+        loop {
+            let again = self.calls().take_again();
+            let Some(batch) = again else { break };
+            // What is not sent is like what is lost.
+            let _ = self.transmit(&batch);
+            self.calls().reuse(batch);
+        }
         let mut datagrams = std::mem::take(&mut self.calls().large.datagrams);
         loop {
             let framed = self.calls().frame(now(), &self.socket, &mut datagrams);

@@ -36,6 +36,10 @@ const LOOK_UP: Duration = Duration::from_millis(10);
 const AFTER_THE_RECEIVER: Duration = Duration::from_millis(1);
 
 impl News {
+    fn is_empty(&self) -> bool {
+        self.threads.is_empty() && self.wakers.is_empty()
+    }
+
     /// Tells them.
     pub(super) fn tell(&mut self) {
         self.threads.drain(..).for_each(|thread| thread.unpark());
@@ -131,7 +135,7 @@ impl Flight {
             if clock >= calls.next_look {
                 let mut news = News::default();
                 calls.look(clock, &self.binding, &self.socket, &mut news);
-                let sends = calls.large.is_sending();
+                let sends = calls.has_more_to_send();
                 drop(calls);
                 news.tell();
                 if sends {
@@ -175,7 +179,7 @@ impl Flight {
             if calls.large.is_owing() {
                 limit = Duration::ZERO;
             }
-            let sends = calls.large.is_sending();
+            let sends = calls.has_more_to_send();
             drop(calls);
             news.tell();
             if sends {
@@ -270,7 +274,7 @@ impl Role<'_> {
                 }
                 return self.leave(calls, ended);
             }
-            let sends = calls.large.is_sending();
+            let sends = calls.has_more_to_send();
             if calls.unbound > 0 {
                 flight.keeper.wake();
             }
@@ -299,16 +303,22 @@ impl Role<'_> {
         spins
     }
 
-    /// Gives the role back, and then tells the others what has arrived for them.
+    /// Gives the role back, and then tells the others what has arrived for them, and sends what is due.
     fn leave(mut self, calls: MutexGuard<'_, Calls>, ended: Option<usize>) -> Option<usize> {
+        let flight = self.flight;
+        let sends = calls.has_more_to_send();
         let mut reception = self.reception.take().expect("the role is held");
-        if reception.news.threads.is_empty() && reception.news.wakers.is_empty() {
-            self.flight.give_role_back(calls, reception);
-            return ended;
+        let mut news = None;
+        if !reception.news.is_empty() {
+            news = Some(std::mem::take(&mut reception.news));
         }
-        let mut news = std::mem::take(&mut reception.news);
-        self.flight.give_role_back(calls, reception);
-        news.tell();
+        flight.give_role_back(calls, reception);
+        if let Some(mut news) = news {
+            news.tell();
+        }
+        if sends {
+            flight.pump();
+        }
         ended
     }
 }

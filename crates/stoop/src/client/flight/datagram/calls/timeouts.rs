@@ -91,7 +91,7 @@ impl Calls {
             Due::Nothing => {}
             Due::Resume => self.resume(call, clock, socket),
             Due::Receipt => self.send_receipt(call, clock, socket),
-            Due::Retransmit => sending = socket.send(&slot.call).ok(),
+            Due::Retransmit => self.send_later(call),
             Due::Probe(packet) | Due::Cancel(packet) => sending = socket.send(&packet).ok(),
             Due::GiveUp(lost) => {
                 self.give_up(call, lost, clock, binding, news);
