@@ -20,7 +20,10 @@ impl Sim {
             let Some(run) = own.lane.next_run(now, &mut own.path.borrow_mut(), BLAST) else { break };
             let (offset, len) = (run.offset as usize, run.len as usize);
             let message = &call.packet[HEADER_LEN..];
-            if len == 0 || run.fragment == 0 || offset + len > message.len() || offset + len > call.limit {
+            let end = offset + len;
+            // A question, whether there is room now, is one packet from the beginning.
+            let is_question = offset == 0 && run.len <= run.fragment;
+            if len == 0 || run.fragment == 0 || end > message.len() || end > call.limit && !is_question {
                 self.ledger.complain(format!("{run:?} of {} bytes, limit {}", message.len(), call.limit));
                 return;
             }
