@@ -298,6 +298,10 @@ impl Endpoint for StreamEndpoint {
 
     fn handle_timeout(&self, _: &mut Desk, _now_ns: u64) {}
 
+    fn needs_looks(&self) -> bool {
+        self.reception.is_holding()
+    }
+
     fn look_after(&self, _quiet: bool) {
         if self.reception.is_holding() {
             self.send_held();

@@ -183,10 +183,13 @@ impl Connection {
     ) -> io::Result<()> {
         let is_short = header.message_len as usize <= SHORT;
         if !hold && self.holding.load(Ordering::Relaxed) == 0 || !is_short {
-            self.send_held(poller)?;
             return self.send(poller, header, packet, waiting_max);
         }
         let mut outgoing = self.outgoing();
+        if self.is_closed() {
+            // Whoever closed it has counted what is held back.
+            return Ok(());
+        }
         let others = outgoing.held_back();
         if !hold && others == 0 {
             drop(outgoing);
@@ -256,6 +259,10 @@ impl Connection {
             if is_answer && departure.is_at_start() {
                 outgoing.answered.note(&header);
             }
+            if outgoing.held_back() > 0 {
+                // Nothing is queued behind what is held back: nobody would be told that there is room for it.
+                self.let_go(poller, &mut outgoing)?;
+            }
             if outgoing.is_empty() && send_fragment(&self.stream, packet, &mut departure)? {
                 if departure.is_done() {
                     return Ok(());
@@ -292,6 +299,9 @@ impl Connection {
     /// The connection is broken.
     pub(super) fn flush(&self, poller: &Poller, spares: &mut Vec<Vec<u8>>) -> io::Result<bool> {
         let mut outgoing = self.outgoing();
+        if outgoing.held_back() > 0 {
+            self.let_go(poller, &mut outgoing)?;
+        }
         let is_all = outgoing.flush(&self.stream, spares)?;
         if is_all {
             poller.modify(&self.stream, self.token, Interest::READ)?;
