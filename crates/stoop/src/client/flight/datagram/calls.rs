@@ -128,9 +128,7 @@ impl Calls {
         if departure.deadline <= departure.begun {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         }
-        if self.generation != binding.generation() {
-            self.change_session(binding);
-        }
+        self.note_session(binding);
         if len > MAX_DATAGRAM && len - HEADER_LEN > self.longest_call {
             // Written for a server that has been replaced by one that takes less.
             let why = EncodeError::TooLarge { needed_at_least: len - HEADER_LEN, limit: self.longest_call };
@@ -268,13 +266,16 @@ impl Calls {
         self.slots.push(Slot::new(lane, session));
         self.timeouts.push(u64::MAX);
         self.map_lane(call);
+        self.note_session(binding);
         Ok(call)
     }
 
-    /// The binding has another session: what was sent on an earlier one will not be answered any more, for its server
-    /// does not know that.
-    #[cold]
-    fn change_session(&mut self, binding: &DatagramBinding) {
+    /// If the binding has another session: what was sent on an earlier one will not be answered any more, for its server
+    /// does not know that, and its lanes' numbers are those of others now.
+    pub(super) fn note_session(&mut self, binding: &DatagramBinding) {
+        if self.generation == binding.generation() {
+            return;
+        }
         self.generation = binding.generation();
         self.longest_call = binding.present().longest_call;
         for call in 0..self.slots.len() as u32 {
@@ -315,6 +316,7 @@ impl Calls {
         slot.session = binding.present();
         slot.lane = slot.session.lane(&binding.options);
         self.map_lane(call);
+        self.note_session(binding);
     }
 
     /// What arrives for the lane of a slot is for this slot from now on.

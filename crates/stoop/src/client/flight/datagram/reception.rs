@@ -19,6 +19,13 @@ pub(super) struct Reception {
     news: News,
 }
 
+/// How long a receiver sleeps that has so long until something is to be done: of few lengths, for the socket has to be
+/// told each other one.
+fn nap_ns(limit: Duration) -> u64 {
+    let limit_ns = limit.min(LOOK_UP).as_nanos() as u64;
+    (limit_ns / 2 + 1).next_power_of_two()
+}
+
 /// Who is to be told that calls have ended, when the lock has been given back.
 #[derive(Default)]
 pub(super) struct News {
@@ -175,7 +182,7 @@ impl Flight {
             let leaves = !calls.followers.is_empty()
                 || calls.unbound > 0
                 || (quiet && !limit.is_zero() && calls.outstanding == 0);
-            limit = calls.next_look.since(clock).min(LOOK_UP).max(Duration::from_nanos(1));
+            limit = Duration::from_nanos(nap_ns(calls.next_look.since(clock)));
             if calls.large.is_owing() {
                 limit = Duration::ZERO;
             }
@@ -246,8 +253,7 @@ impl Role<'_> {
             let arrival = if spins || owes || clock >= until {
                 flight.socket.recv_segments(buffer)
             } else {
-                let limit = next_look.min(until).since(clock).min(LOOK_UP);
-                flight.socket.recv_segments_within(buffer, (limit.as_nanos() as u64).max(1))
+                flight.socket.recv_segments_within(buffer, nap_ns(next_look.min(until).since(clock)))
             };
             clock = now();
             let nothing = matches!(arrival, Ok(CallerArrival::Nothing));

@@ -89,7 +89,7 @@ impl Calls {
     ) {
         let clock = crate::client::flight::datagram::now();
         if session.is_some() {
-            self.change_session(binding);
+            self.note_session(binding);
         }
         for call in 0..self.slots.len() as u32 {
             let slot = &self.slots[call as usize];
