@@ -1,6 +1,8 @@
 //! All calls in flight of one binding: where each is, what arrives for it, and when something is to be done for it.
 
 mod arrivals;
+mod departures;
+mod sessions;
 mod timeouts;
 
 use super::batch::Batch;
@@ -10,14 +12,11 @@ use super::reception::{News, Reception};
 use super::slot::{Owner, Slot, Stage};
 use crate::client::counters::CallCounters;
 use crate::client::datagram::DatagramBinding;
-use crate::client::flight::Departure;
-use crate::error::{CallError, SendError};
-use std::sync::Arc;
+use crate::error::CallError;
 use std::task::Waker;
 use std::thread::{Thread, ThreadId};
 use stoop_exchange::Instant;
-use stoop_marshal::EncodeError;
-use stoop_wire::{CallNumber, HEADER_LEN, MAX_DATAGRAM};
+use stoop_wire::{CallNumber, HEADER_LEN};
 
 /// What the lock of a [`Flight`](super::Flight) is around.
 pub(super) struct Calls {
@@ -77,9 +76,6 @@ pub(super) struct Leftovers {
 
 const NO_CALL: u32 = u32::MAX;
 
-/// While nothing is on its way, so many packets leave at once, that the server begins while the rest is being written.
-const HEAD_START: usize = 16;
-
 /// Results beyond this are not kept as memory for later ones.
 const KEPT_CAPACITY: usize = 4096;
 
@@ -110,222 +106,6 @@ impl Calls {
             generation: binding.generation(),
             past: CallCounters::default(),
         }
-    }
-
-    /// Begins a call whose packet is the first `len` bytes of the departure's.
-    #[inline]
-    pub(super) fn begin(
-        &mut self,
-        binding: &DatagramBinding,
-        departure: &mut Departure,
-        procedure: u16,
-        len: usize,
-    ) -> Result<Begun, CallError> {
-        let begins_batch = self.batches.get(departure.batch as usize).is_none_or(|batch| batch.count() == 0);
-        if begins_batch && std::mem::replace(&mut departure.is_used, true) {
-            departure.read_clock();
-        }
-        if departure.deadline <= departure.begun {
-            return Err(CallError::NotSent(SendError::DeadlinePassed));
-        }
-        self.note_session(binding);
-        if len > MAX_DATAGRAM && len - HEADER_LEN > self.longest_call {
-            // Written for a server that has been replaced by one that takes less.
-            let why = EncodeError::TooLarge { needed_at_least: len - HEADER_LEN, limit: self.longest_call };
-            return Err(CallError::NotSent(SendError::Arguments(why)));
-        }
-        let call = match self.free.pop() {
-            Some(call) => call,
-            None => self.add_slot(binding)?,
-        };
-        if self.slots[call as usize].session.generation != self.generation {
-            self.renew(call, binding);
-        }
-        let slot = &mut self.slots[call as usize];
-        slot.owner = Owner::Handle;
-        slot.procedure = procedure;
-        slot.may_have_run = false;
-        (slot.begun, slot.sent, slot.deadline) = (departure.begun, departure.begun, departure.deadline);
-        let number = slot.session.bound.procedures[usize::from(procedure)];
-        self.outstanding += 1;
-        if len > MAX_DATAGRAM {
-            return Ok(self.begin_large(call, departure, number, len));
-        }
-        slot.call.clear();
-        slot.call.extend_from_slice(&departure.packet[..len]);
-        slot.lane.start(departure.begun, departure.deadline, number, &mut slot.call);
-        self.arm(call);
-        let full = self.hold_back(call, departure);
-        Ok(Begun { call, full, is_large: false })
-    }
-
-    /// Begins a call of many packets. Its arguments stay where they have been written.
-    #[cold]
-    fn begin_large(&mut self, call: u32, departure: &mut Departure, number: u16, len: usize) -> Begun {
-        let slot = &mut self.slots[call as usize];
-        slot.call = std::mem::replace(&mut departure.packet, vec![0; MAX_DATAGRAM]);
-        slot.call.truncate(len);
-        slot.start_large(departure.begun, number);
-        slot.stage = Stage::Sent;
-        self.out += 1;
-        self.arm(call);
-        self.large.sends(call);
-        Begun { call, full: None, is_large: true }
-    }
-
-    /// Puts a call into the departure's batch. Gives the batch that has to leave now.
-    #[inline]
-    fn hold_back(&mut self, call: u32, departure: &mut Departure) -> Option<Batch> {
-        if departure.batch == Batch::NONE {
-            departure.batch = self.open_batch();
-        }
-        let index = departure.batch;
-        let len = self.slots[call as usize].call.len();
-        let full = if self.batches[index as usize].takes(len) { None } else { self.take_batch(index) };
-        let slot = &mut self.slots[call as usize];
-        slot.stage = Stage::HeldBack(index);
-        let batch = &mut self.batches[index as usize];
-        batch.push(call, slot.lane.number(), &slot.call);
-        let is_full = !batch.takes(batch.segment()) || self.out == 0 && batch.count() == HEAD_START;
-        if full.is_none() && is_full { self.take_batch(index) } else { full }
-    }
-
-    fn open_batch(&mut self) -> u32 {
-        self.free_batches.pop().unwrap_or_else(|| {
-            self.batches.push(self.spare_batches.pop().unwrap_or_default());
-            (self.batches.len() - 1) as u32
-        })
-    }
-
-    /// No call is put into this batch any more.
-    pub(super) fn close_batch(&mut self, batch: u32) {
-        self.free_batches.push(batch);
-    }
-
-    /// What a batch holds; it is to be sent now.
-    pub(super) fn take_batch(&mut self, batch: u32) -> Option<Batch> {
-        let held = self.batches.get_mut(batch as usize).filter(|held| held.count() > 0)?;
-        let taken = std::mem::replace(held, self.spare_batches.pop().unwrap_or_default());
-        for (call, number) in taken.calls() {
-            let slot = &mut self.slots[*call as usize];
-            if slot.stage != Stage::HeldBack(batch) || slot.lane.number() != *number {
-                continue;
-            }
-            slot.stage = Stage::Sent;
-            self.out += 1;
-            let is_lost = slot.session.generation != self.generation;
-            if is_lost { self.strand(*call) } else { self.arm(*call) }
-        }
-        Some(taken)
-    }
-
-    /// The packet of a call is to be sent again.
-    #[cold]
-    fn send_later(&mut self, call: u32) {
-        let slot = &self.slots[call as usize];
-        if self.again.last().is_none_or(|batch| !batch.takes(slot.call.len())) {
-            self.again.push(self.spare_batches.pop().unwrap_or_default());
-        }
-        let batch = self.again.last_mut().expect("there is one now");
-        batch.push(call, slot.lane.number(), &slot.call);
-    }
-
-    /// What is to be sent again now.
-    pub(super) fn take_again(&mut self) -> Option<Batch> {
-        self.again.pop()
-    }
-
-    /// Whether there may be something to send that nobody has in hand.
-    pub(super) fn has_more_to_send(&self) -> bool {
-        !self.again.is_empty() || self.large.is_sending()
-    }
-
-    /// The memory of a batch that has been sent.
-    pub(super) fn reuse(&mut self, batch: Batch) {
-        self.spare_batches.push(batch.cleared());
-    }
-
-    pub(super) fn spare_packet(&mut self) -> Option<Vec<u8>> {
-        self.spare_packets.pop()
-    }
-
-    pub(super) fn spare(&mut self, packet: Vec<u8>) {
-        if packet.capacity() <= KEPT_CAPACITY {
-            self.spare_packets.push(packet);
-        }
-    }
-
-    /// A place for one more call, on a lane of its own.
-    #[cold]
-    fn add_slot(&mut self, binding: &DatagramBinding) -> Result<u32, CallError> {
-        let session = binding.present();
-        let lane = session
-            .another_lane(&binding.options)
-            .ok_or(CallError::NotSent(SendError::TooManyCalls { in_flight: self.outstanding }))?;
-        let call = self.slots.len() as u32;
-        self.slots.push(Slot::new(lane, session));
-        self.timeouts.push(u64::MAX);
-        self.map_lane(call);
-        self.note_session(binding);
-        Ok(call)
-    }
-
-    /// If the binding has another session: what was sent on an earlier one will not be answered any more, for its server
-    /// does not know that, and its lanes' numbers are those of others now.
-    pub(super) fn note_session(&mut self, binding: &DatagramBinding) {
-        if self.generation == binding.generation() {
-            return;
-        }
-        self.generation = binding.generation();
-        self.longest_call = binding.present().longest_call;
-        for call in 0..self.slots.len() as u32 {
-            let slot = &self.slots[call as usize];
-            if slot.stage == Stage::Sent && slot.session.generation != self.generation {
-                self.strand(call);
-            }
-        }
-    }
-
-    /// A call that is out has to wait for another binding.
-    #[cold]
-    fn strand(&mut self, call: u32) {
-        let slot = &mut self.slots[call as usize];
-        slot.lane.abandon(Instant::default());
-        if slot.is_large {
-            slot.settle();
-        }
-        if slot.is_receiving {
-            self.stop_receiving(call);
-        }
-        let slot = &mut self.slots[call as usize];
-        self.out -= 1;
-        slot.stage = Stage::Unbound;
-        self.unbound += 1;
-        if slot.owner == Owner::Cancelled {
-            return self.end(call, None, &mut News::default());
-        }
-        self.timeouts[call as usize] = slot.deadline.as_nanos();
-        self.next_look = self.next_look.min(slot.deadline);
-    }
-
-    /// Puts a lane of the present session into a slot that has no call.
-    #[cold]
-    fn renew(&mut self, call: u32, binding: &DatagramBinding) {
-        let slot = &mut self.slots[call as usize];
-        self.past.add_lane(slot.lane.counters());
-        slot.session = binding.present();
-        slot.lane = slot.session.lane(&binding.options);
-        self.map_lane(call);
-        self.note_session(binding);
-    }
-
-    /// What arrives for the lane of a slot is for this slot from now on.
-    fn map_lane(&mut self, call: u32) {
-        let lane = usize::from(self.slots[call as usize].lane.id().0);
-        if lane >= self.by_lane.len() {
-            self.by_lane.resize(lane + 1, NO_CALL);
-        }
-        self.by_lane[lane] = call;
     }
 
     /// Which of these calls has ended, by its place among them.
@@ -500,12 +280,5 @@ impl Calls {
             sum.add_waits(reception.wait_counts());
         }
         sum
-    }
-
-    /// The session of a call that waits for another one, and when the last of these calls has to end.
-    pub(super) fn lost(&self) -> Option<(Arc<crate::client::datagram::Session>, Instant)> {
-        let unbound = || self.slots.iter().filter(|slot| slot.stage == Stage::Unbound);
-        let deadline = unbound().map(|slot| slot.deadline).max()?;
-        unbound().next().map(|slot| (Arc::clone(&slot.session), deadline))
     }
 }

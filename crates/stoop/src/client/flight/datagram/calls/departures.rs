@@ -1,0 +1,164 @@
+//! What leaves: calls that are begun and held back for each other, and those that are sent again.
+
+use super::{Begun, Calls, KEPT_CAPACITY};
+use crate::client::datagram::DatagramBinding;
+use crate::client::flight::Departure;
+use crate::client::flight::datagram::batch::Batch;
+use crate::client::flight::datagram::slot::{Owner, Stage};
+use crate::error::{CallError, SendError};
+use stoop_marshal::EncodeError;
+use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
+
+/// While nothing is on its way, so many packets leave at once, that the server begins while the rest is being written.
+const HEAD_START: usize = 16;
+
+impl Calls {
+    /// Begins a call whose packet is the first `len` bytes of the departure's.
+    #[inline]
+    pub(in super::super) fn begin(
+        &mut self,
+        binding: &DatagramBinding,
+        departure: &mut Departure,
+        procedure: u16,
+        len: usize,
+    ) -> Result<Begun, CallError> {
+        let begins_batch = self.batches.get(departure.batch as usize).is_none_or(|batch| batch.count() == 0);
+        if begins_batch && std::mem::replace(&mut departure.is_used, true) {
+            departure.read_clock();
+        }
+        if departure.deadline <= departure.begun {
+            return Err(CallError::NotSent(SendError::DeadlinePassed));
+        }
+        self.note_session(binding);
+        if len > MAX_DATAGRAM && len - HEADER_LEN > self.longest_call {
+            // Written for a server that has been replaced by one that takes less.
+            let why = EncodeError::TooLarge { needed_at_least: len - HEADER_LEN, limit: self.longest_call };
+            return Err(CallError::NotSent(SendError::Arguments(why)));
+        }
+        let call = match self.free.pop() {
+            Some(call) => call,
+            None => self.add_slot(binding)?,
+        };
+        if self.slots[call as usize].session.generation != self.generation {
+            self.renew(call, binding);
+        }
+        let slot = &mut self.slots[call as usize];
+        slot.owner = Owner::Handle;
+        slot.procedure = procedure;
+        slot.may_have_run = false;
+        (slot.begun, slot.sent, slot.deadline) = (departure.begun, departure.begun, departure.deadline);
+        let number = slot.session.bound.procedures[usize::from(procedure)];
+        self.outstanding += 1;
+        if len > MAX_DATAGRAM {
+            return Ok(self.begin_large(call, departure, number, len));
+        }
+        slot.call.clear();
+        slot.call.extend_from_slice(&departure.packet[..len]);
+        slot.lane.start(departure.begun, departure.deadline, number, &mut slot.call);
+        self.arm(call);
+        let full = self.hold_back(call, departure);
+        Ok(Begun { call, full, is_large: false })
+    }
+
+    /// Begins a call of many packets. Its arguments stay where they have been written.
+    #[cold]
+    pub(super) fn begin_large(
+        &mut self,
+        call: u32,
+        departure: &mut Departure,
+        number: u16,
+        len: usize,
+    ) -> Begun {
+        let slot = &mut self.slots[call as usize];
+        slot.call = std::mem::replace(&mut departure.packet, vec![0; MAX_DATAGRAM]);
+        slot.call.truncate(len);
+        slot.start_large(departure.begun, number);
+        slot.stage = Stage::Sent;
+        self.out += 1;
+        self.arm(call);
+        self.large.sends(call);
+        Begun { call, full: None, is_large: true }
+    }
+
+    /// Puts a call into the departure's batch. Gives the batch that has to leave now.
+    #[inline]
+    pub(super) fn hold_back(&mut self, call: u32, departure: &mut Departure) -> Option<Batch> {
+        if departure.batch == Batch::NONE {
+            departure.batch = self.open_batch();
+        }
+        let index = departure.batch;
+        let len = self.slots[call as usize].call.len();
+        let full = if self.batches[index as usize].takes(len) { None } else { self.take_batch(index) };
+        let slot = &mut self.slots[call as usize];
+        slot.stage = Stage::HeldBack(index);
+        let batch = &mut self.batches[index as usize];
+        batch.push(call, slot.lane.number(), &slot.call);
+        let is_full = !batch.takes(batch.segment()) || self.out == 0 && batch.count() == HEAD_START;
+        if full.is_none() && is_full { self.take_batch(index) } else { full }
+    }
+
+    pub(super) fn open_batch(&mut self) -> u32 {
+        self.free_batches.pop().unwrap_or_else(|| {
+            self.batches.push(self.spare_batches.pop().unwrap_or_default());
+            (self.batches.len() - 1) as u32
+        })
+    }
+
+    /// No call is put into this batch any more.
+    pub(in super::super) fn close_batch(&mut self, batch: u32) {
+        self.free_batches.push(batch);
+    }
+
+    /// What a batch holds; it is to be sent now.
+    pub(in super::super) fn take_batch(&mut self, batch: u32) -> Option<Batch> {
+        let held = self.batches.get_mut(batch as usize).filter(|held| held.count() > 0)?;
+        let taken = std::mem::replace(held, self.spare_batches.pop().unwrap_or_default());
+        for (call, number) in taken.calls() {
+            let slot = &mut self.slots[*call as usize];
+            if slot.stage != Stage::HeldBack(batch) || slot.lane.number() != *number {
+                continue;
+            }
+            slot.stage = Stage::Sent;
+            self.out += 1;
+            let is_lost = slot.session.generation != self.generation;
+            if is_lost { self.strand(*call) } else { self.arm(*call) }
+        }
+        Some(taken)
+    }
+
+    /// The packet of a call is to be sent again.
+    #[cold]
+    pub(super) fn send_later(&mut self, call: u32) {
+        let slot = &self.slots[call as usize];
+        if self.again.last().is_none_or(|batch| !batch.takes(slot.call.len())) {
+            self.again.push(self.spare_batches.pop().unwrap_or_default());
+        }
+        let batch = self.again.last_mut().expect("there is one now");
+        batch.push(call, slot.lane.number(), &slot.call);
+    }
+
+    /// What is to be sent again now.
+    pub(in super::super) fn take_again(&mut self) -> Option<Batch> {
+        self.again.pop()
+    }
+
+    /// Whether there may be something to send that nobody has in hand.
+    pub(in super::super) fn has_more_to_send(&self) -> bool {
+        !self.again.is_empty() || self.large.is_sending()
+    }
+
+    /// The memory of a batch that has been sent.
+    pub(in super::super) fn reuse(&mut self, batch: Batch) {
+        self.spare_batches.push(batch.cleared());
+    }
+
+    pub(in super::super) fn spare_packet(&mut self) -> Option<Vec<u8>> {
+        self.spare_packets.pop()
+    }
+
+    pub(in super::super) fn spare(&mut self, packet: Vec<u8>) {
+        if packet.capacity() <= KEPT_CAPACITY {
+            self.spare_packets.push(packet);
+        }
+    }
+}
