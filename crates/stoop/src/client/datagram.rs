@@ -9,7 +9,7 @@ use crate::bind::BindOptions;
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, Failure, Refusal, RefusalCode, SendError, UnknownCause};
 use crate::stub::Interface;
-use large::{FIRST_WINDOW, Large};
+use large::Large;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -73,11 +73,21 @@ const FOR_THREADS: u16 = 1024;
 /// Bytes of a lane's result packet: any datagram fits, for a result of many packets may arrive in larger ones.
 const RESULT_ROOM: usize = 64 * 1024;
 
+/// Room asked for in a lane's socket, which the kernel doubles; where it grants less, long results come in smaller parts.
+const RECEIVE_BUFFER: usize = 1 << 20;
+/// Bytes of it that a byte of a result may take: the kernel counts what it allocates, and some of that for longer than it
+/// is there.
+const BUFFER_FOR_A_BYTE: usize = 3;
+/// Bytes of a result that a server may send at most before it has heard how much there is room for.
+const UNASKED_MAX: u32 = 256 << 10;
+
 /// A lane with all that a call needs.
 pub(crate) struct DatagramLane {
     session: Arc<Session>,
     exchange: caller::Lane,
     socket: CallerSocket,
+    /// Bytes of a result that may be on their way to it.
+    window: u32,
     call: Vec<u8>,
     result: Vec<u8>,
     /// Bytes of the result in it.
@@ -198,15 +208,14 @@ impl DatagramBinding {
                 lane.wait.set_company(lane.session.company);
             }
             None => {
-                let socket =
-                    CallerSocket::connect(self.server).map_err(|e| CallError::NotSent(SendError::Io(e)))?;
-                self.make_lane(place, socket);
+                let connected = connect(self.server).map_err(|e| CallError::NotSent(SendError::Io(e)))?;
+                self.make_lane(place, connected);
             }
         }
         Ok(())
     }
 
-    fn make_lane(&self, place: &mut Option<DatagramLane>, socket: CallerSocket) {
+    fn make_lane(&self, place: &mut Option<DatagramLane>, (socket, window): (CallerSocket, u32)) {
         let session = self.present();
         *place = Some(DatagramLane {
             exchange: session.lane(&self.options),
@@ -215,6 +224,7 @@ impl DatagramBinding {
             longest_result: self.options.max_message,
             session,
             socket,
+            window,
             call: vec![0; MAX_DATAGRAM],
             result: vec![0; RESULT_ROOM],
             result_len: 0,
@@ -245,7 +255,7 @@ impl DatagramBinding {
 }
 
 impl DatagramBinding {
-    fn grant_again(&self, deadline: Instant, generation: u64) -> Result<(Session, CallerSocket), BindError> {
+    fn grant_again(&self, deadline: Instant, generation: u64) -> Result<Granted, BindError> {
         let max_message = self.options.max_message;
         grant(self.interface, &self.uri, self.server, deadline, max_message, generation)
     }
@@ -378,6 +388,16 @@ impl Session {
     }
 }
 
+/// A socket to the server, and how many bytes of a result may be on their way to it.
+fn connect(server: SocketAddr) -> io::Result<(CallerSocket, u32)> {
+    let socket = CallerSocket::connect(server)?;
+    let granted = socket.set_receive_buffer(RECEIVE_BUFFER)?;
+    Ok((socket, u32::try_from(granted / BUFFER_FOR_A_BYTE).unwrap_or(u32::MAX)))
+}
+
+/// A session, and a socket for its first lane.
+type Granted = (Session, (CallerSocket, u32));
+
 /// Gets a binding from the server at that address.
 fn grant(
     interface: &'static Interface,
@@ -386,9 +406,9 @@ fn grant(
     deadline: Instant,
     max_message: usize,
     generation: u64,
-) -> Result<(Session, CallerSocket), BindError> {
+) -> Result<Granted, BindError> {
     let unreachable = |cause: io::Error| BindError::Unreachable { server: uri.into(), cause };
-    let socket = CallerSocket::connect(server).map_err(unreachable)?;
+    let (socket, window) = connect(server).map_err(unreachable)?;
     let own = host::HostFacts::gather();
     let nonce = u64::from_le_bytes(host::random_bytes());
     let begun = now();
@@ -396,7 +416,7 @@ fn grant(
     let max_message = u32::try_from(max_message).unwrap_or(u32::MAX);
     let mut binder =
         Binder::new(begun, deadline, crate::bound_interface(interface), crate::to_wire(&own), nonce)
-            .accepting(max_message, FIRST_WINDOW);
+            .accepting(max_message, window.min(UNASKED_MAX));
     let mut packet = vec![0; MAX_DATAGRAM];
     let mut refused = 0;
     let bound = loop {
@@ -434,7 +454,7 @@ fn grant(
     let path_there = OnceLock::new();
     let numbers = Mutex::default();
     let session = Session { generation, bound, path, company, asleep_ns, longest_call, path_there, numbers };
-    Ok((session, socket))
+    Ok((session, (socket, window)))
 }
 
 impl Held<'_> {

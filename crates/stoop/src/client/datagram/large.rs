@@ -10,7 +10,7 @@ mod sending;
 
 use super::{DatagramLane, Ended, given_up, now};
 use crate::error::{CallError, SendError};
-pub(super) use memory::{FIRST_WINDOW, Large};
+pub(super) use memory::Large;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stoop_exchange::Instant;
 use stoop_exchange::bulk::Path;
@@ -209,7 +209,7 @@ impl LargeCall<'_, '_, '_, '_> {
 
     fn send_receipt(&mut self, clock: Instant) {
         let mut packet = [0; Receipt::MAX_PACKET];
-        let len = self.lane.exchange.receipt(clock, self.large.window, &mut packet);
+        let len = self.lane.exchange.receipt(clock, self.lane.window, &mut packet);
         if len > 0 {
             drop(self.lane.socket.send(&packet[..len]));
         }

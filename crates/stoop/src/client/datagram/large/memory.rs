@@ -7,12 +7,6 @@ use stoop_wire::MAX_DATAGRAM;
 /// What one system call takes or gives at most.
 const DATAGRAMS_LEN: usize = 64 * 1024;
 
-/// Bytes of a result that may be on their way before more is known of the socket's buffer. Every system has more.
-pub(in crate::client::datagram) const FIRST_WINDOW: u32 = 64 * 1024;
-
-/// Room asked for at the lane's socket when a large result is expected. The kernel doubles it.
-const RECEIVE_BUFFER: usize = 1024 * 1024;
-
 /// Small calls in a row after which what large ones need is given back.
 const REST_AFTER: u32 = 64;
 
@@ -20,8 +14,6 @@ const REST_AFTER: u32 = 64;
 pub(in crate::client::datagram) struct Large {
     /// Packets on their way to the kernel, or from it.
     pub(super) datagrams: Box<[u8]>,
-    /// Bytes of a result that may be on their way.
-    pub(super) window: u32,
     /// The kernel takes no packets together.
     pub(super) one_by_one: bool,
     /// The socket has been made ready for large results.
@@ -33,12 +25,12 @@ pub(in crate::client::datagram) struct Large {
 impl Default for Large {
     fn default() -> Self {
         let datagrams = vec![0; DATAGRAMS_LEN].into_boxed_slice();
-        Self { datagrams, window: FIRST_WINDOW, one_by_one: false, ready: false, small: 0 }
+        Self { datagrams, one_by_one: false, ready: false, small: 0 }
     }
 }
 
 impl Large {
-    /// A large result may come: many packets at once, and many before they are looked at.
+    /// A large result may come: many packets at once.
     pub(super) fn expect_result(&mut self, socket: &CallerSocket) {
         if self.ready {
             return;
@@ -46,10 +38,6 @@ impl Large {
         self.ready = true;
         // Without it each packet comes by itself.
         let _ = socket.set_gro(true);
-        if let Ok(granted) = socket.set_receive_buffer(RECEIVE_BUFFER) {
-            // What the kernel charges for a packet that comes by itself is less than twice its bytes.
-            self.window = u32::try_from(granted / 2).unwrap_or(u32::MAX).max(FIRST_WINDOW);
-        }
     }
 
     /// A call has ended.
