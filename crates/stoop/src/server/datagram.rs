@@ -301,7 +301,7 @@ impl Endpoint for DatagramEndpoint {
     fn wake(&self) {
         // Cannot fail on a bound socket; a worker that it does not wake leaves with its next call.
         let _ = self.socket.wake_receivers();
-        self.dedication.give_up(Reason::Quiet);
+        self.dedication.close();
     }
 }
 

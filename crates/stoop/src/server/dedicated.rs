@@ -26,6 +26,8 @@ pub(super) struct Dedication {
     /// taking the lock.
     changes: AtomicU64,
     is_there: AtomicBool,
+    /// There will be none any more. Changes under the lock of the present one.
+    closed: AtomicBool,
     /// How many there have been.
     count: AtomicU64,
     /// Calls in a row that the next caller must make.
@@ -61,6 +63,7 @@ impl Default for Dedication {
             present: Mutex::default(),
             changes: AtomicU64::new(0),
             is_there: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
             count: AtomicU64::new(0),
             calls_in_a_row: AtomicU32::new(CALLS_IN_A_ROW),
             left: Mutex::default(),
@@ -112,7 +115,8 @@ impl Dedication {
     #[cold]
     pub(super) fn dedicate(&self, own: &ServerSocket, peer: Peer) {
         let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
-        if present.is_some() {
+        // A worker that took one while all are woken to leave would wait there for ever.
+        if present.is_some() || self.closed.load(Ordering::Relaxed) {
             return;
         }
         let connected = own.connected_to(&peer);
@@ -132,6 +136,14 @@ impl Dedication {
             // It works without; let us not ask again soon.
             Err(_) => self.calls_in_a_row.store(CALLS_IN_A_ROW_MAX, Ordering::Relaxed),
         }
+    }
+
+    /// Gives the socket up for good.
+    pub(super) fn close(&self) {
+        let present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
+        self.closed.store(true, Ordering::Relaxed);
+        drop(present);
+        self.give_up(Reason::Quiet);
     }
 
     /// Gives the socket up and wakes whoever waits there. Workers away in a procedure may hold it for a while yet; it
