@@ -67,7 +67,7 @@ impl CurrentCall {
     }
 
     /// Whether nobody waits for the result any more: the caller has dropped its handle of the call
-    /// (`Pending`), or its deadline has passed.
+    /// ([`Pending`](crate::Pending)), or its deadline has passed.
     ///
     /// A call that has begun is never ended from outside. A procedure that takes long can look here now and then, and
     /// return early: whatever it returns then, nobody sees it. It costs a look at the clock, and may be asked by any

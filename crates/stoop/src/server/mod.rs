@@ -298,8 +298,8 @@ impl RunningServer {
     ///
     /// In a procedure of this server it returns at once, for that procedure is one of those to be finished; whoever
     /// [waits](Self::wait) sees the end. (A procedure must not wait for a thread that shuts its server down: each would
-    /// wait for the other.) Calls through `local:` addresses run on their callers' threads: new ones are refused, and
-    /// those that run are not waited for.
+    /// wait for the other.) Calls through `local:` addresses run on their callers' threads, or, if they were begun, on
+    /// some of the server's: new ones are refused, and those that run are not waited for.
     ///
     /// # Panics
     /// When it is called in a procedure of this server and the system gives no thread. Then nothing is shut down.
