@@ -111,7 +111,7 @@ impl DatagramEndpoint {
     }
 
     /// Takes a datagram; returns the call that it brings.
-    #[inline]
+    #[inline(always)]
     fn take(
         &self,
         desk: &mut Desk,
@@ -219,31 +219,40 @@ impl Endpoint for DatagramEndpoint {
         }
         loop {
             let attention = self.attention.load(Ordering::Relaxed);
-            let seen = self.look(desk, if attention { Patience::DontWait } else { patience });
-            if !matches!(seen, Seen::Nothing) {
-                desk.clock_ns = clock::now_ns();
-                if let Some(call) = self.take_seen(desk, seen, patient) {
-                    desk.wait.arrived(desk.clock_ns);
-                    desk.keep_company(call.assignment.together);
-                    return Some(call);
+            let call = match self.look(desk, if attention { Patience::DontWait } else { patience }) {
+                Seen::Packet(len, peer, dedicated) => {
+                    desk.clock_ns = clock::now_ns();
+                    let call = self.take(desk, len, peer, dedicated);
+                    if let Some(call) = &call
+                        && patient
+                    {
+                        self.note_call(desk, peer, dedicated.is_some(), call);
+                    }
+                    call
                 }
-                continue;
-            }
-            if attention {
-                self.attend(desk);
-                continue;
-            }
-            if !patient {
-                return None;
-            }
-            if stopping.load(Ordering::Relaxed) {
-                return None;
-            }
-            let now_ns = clock::now_ns();
-            if spinner.is_some() && !desk.wait.keeps_spinning(now_ns, crowd.waiting()) {
-                spinner = None;
-                desk.wait.sleeps(now_ns);
-                patience = Patience::Block;
+                Seen::Many(segments, peer, dedicated) => {
+                    desk.clock_ns = clock::now_ns();
+                    self.take_segments(desk, segments, peer, dedicated, patient)
+                }
+                Seen::Nothing if attention => {
+                    self.attend(desk);
+                    continue;
+                }
+                Seen::Nothing if !patient || stopping.load(Ordering::Relaxed) => return None,
+                Seen::Nothing => {
+                    let now_ns = clock::now_ns();
+                    if spinner.is_some() && !desk.wait.keeps_spinning(now_ns, crowd.waiting()) {
+                        spinner = None;
+                        desk.wait.sleeps(now_ns);
+                        patience = Patience::Block;
+                    }
+                    continue;
+                }
+            };
+            if let Some(call) = call {
+                desk.wait.arrived(desk.clock_ns);
+                desk.keep_company(call.assignment.together);
+                return Some(call);
             }
         }
     }
@@ -310,24 +319,6 @@ impl DatagramEndpoint {
     fn rouse_housekeeper(&self) {
         if let Some(housekeeper) = self.housekeeper.get() {
             housekeeper.rouse();
-        }
-    }
-
-    /// Takes what a look has brought. Returns the call to run, if there is one.
-    #[inline]
-    fn take_seen(&self, desk: &mut Desk, seen: Seen, patient: bool) -> Option<DatagramCall> {
-        match seen {
-            Seen::Packet(len, peer, dedicated) => {
-                let call = self.take(desk, len, peer, dedicated)?;
-                if patient {
-                    self.note_call(desk, peer, dedicated.is_some(), &call.packet);
-                }
-                Some(call)
-            }
-            Seen::Many(segments, peer, dedicated) => {
-                self.take_segments(desk, segments, peer, dedicated, patient)
-            }
-            Seen::Nothing => None,
         }
     }
 

@@ -7,7 +7,7 @@
 //! it begins one.
 
 use super::answers::Answers;
-use super::call::{ANSWER_MAX, DatagramCall};
+use super::call::{ANSWER_MAX, DatagramCall, answer_of};
 use super::desk::Desk;
 use super::{DatagramEndpoint, From, tell_procedure};
 use crate::server::crew::Endpoint;
@@ -138,7 +138,12 @@ impl DatagramEndpoint {
                 None => break,
             }
         }
-        // Hardly ever is there one, let alone two.
+        if desk.batch.parked.is_empty() { None } else { self.run_parked(desk) }
+    }
+
+    /// Runs the calls that are parked at the desk. Hardly ever is there one, let alone two.
+    #[cold]
+    fn run_parked(&self, desk: &mut Desk) -> Option<DatagramCall> {
         let mut waited = desk.batch.parked.pop();
         while let Some(call) = waited {
             if desk.batch.parked.is_empty() {
@@ -154,18 +159,16 @@ impl DatagramEndpoint {
     #[inline]
     fn run_one_of_batch(&self, desk: &mut Desk, mut call: DatagramCall) -> (Option<DatagramCall>, bool) {
         let peer = call.assignment.peer.0;
-        let (interface, procedure) = (call.assignment.interface, call.assignment.procedure);
-        let begun_ns = desk.clock_ns;
-        let answer = self.perform(&mut call.assignment, &call.packet, begun_ns, || {
-            if desk.batch.pace.is_due() {
-                desk.clock_ns = clock::now_ns();
-                let took = desk.clock_ns - begun_ns;
-                if desk.batch.pace.looked(took) {
-                    self.exports.took(interface, procedure, took);
-                }
+        let outcome = self.perform(&mut call.assignment, &call.packet, desk.clock_ns);
+        if desk.batch.pace.is_due() {
+            let now_ns = clock::now_ns();
+            let took = now_ns - desk.clock_ns;
+            desk.clock_ns = now_ns;
+            if desk.batch.pace.looked(took) && outcome.ran() {
+                self.exports.took(call.assignment.interface, call.assignment.procedure, took);
             }
-            desk.clock_ns
-        });
+        }
+        let answer = answer_of(&mut call.assignment, outcome, desk.clock_ns);
         let (next, full) = {
             let mut shared = self.batch.shared();
             let shared = &mut *shared;

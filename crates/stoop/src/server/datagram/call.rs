@@ -54,24 +54,16 @@ fn call_id(assignment: &Assignment<From>) -> CallId {
 }
 
 impl DatagramEndpoint {
-    /// Runs the procedure of the call that came in `packet`, or in more than one. Returns its answer; a
-    /// [large](Assignment::is_large) one is sent by the exchange. `ended` tells the time, when the procedure has
-    /// returned.
-    #[inline]
-    pub(super) fn perform<'a>(
-        &self,
-        assignment: &'a mut Assignment<From>,
-        packet: &[u8],
-        begun_ns: u64,
-        ended: impl FnOnce() -> u64,
-    ) -> &'a [u8] {
+    /// Runs the procedure of the call that came in `packet`, or in more than one.
+    #[inline(always)]
+    pub(super) fn perform(&self, assignment: &mut Assignment<From>, packet: &[u8], begun_ns: u64) -> Outcome {
         if assignment.deadline.as_nanos() <= begun_ns {
-            return assignment.refuse(RefusalCode::DeadlinePassed, "");
+            return Outcome::Refused(RefusalCode::DeadlinePassed, String::new());
         }
         let call = call_id(assignment);
         if cancelled::is_cancelled(call) {
             // While it waited for a worker.
-            return assignment.refuse(RefusalCode::Cancelled, "");
+            return Outcome::Refused(RefusalCode::Cancelled, String::new());
         }
         let terms = Terms {
             deadline_ns: assignment.deadline.as_nanos(),
@@ -82,20 +74,9 @@ impl DatagramEndpoint {
         };
         let (interface, procedure) = (assignment.interface, assignment.procedure);
         let (arguments, result) = assignment.arguments_and_result(packet);
-        let outcome = self.exports.run(interface, procedure, arguments, result, terms);
-        let outcome = match outcome {
+        match self.exports.run(interface, procedure, arguments, result, terms) {
             Outcome::NoRoom(needed) => self.run_with_loan(assignment, packet, terms, needed),
             outcome => outcome,
-        };
-        let ended_ns = ended();
-        match outcome {
-            Outcome::Result(len) => assignment.complete(Instant::from_nanos(ended_ns), len),
-            Outcome::Refused(code, detail) => assignment.refuse(code, &detail),
-            Outcome::NoRoom(needed) => {
-                let (code, detail) = Outcome::refused_for_room(needed, terms.result_max);
-                assignment.refuse(code, &detail)
-            }
-            Outcome::Failed(code, detail) => assignment.fail(code, &detail),
         }
     }
 
@@ -125,7 +106,7 @@ impl DatagramEndpoint {
     }
 
     /// Runs and answers a call that came by itself. Returns the call of the same lane that has waited for it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn run_alone(&self, desk: &mut Desk, mut call: DatagramCall) -> Option<DatagramCall> {
         self.answer(&mut call, desk);
         desk.packet = call.packet;
@@ -133,16 +114,18 @@ impl DatagramEndpoint {
     }
 
     /// Runs a call's procedure and sends its answer.
-    #[inline]
+    #[inline(always)]
     fn answer(&self, call: &mut DatagramCall, desk: &mut Desk) {
         let DatagramCall { assignment, packet, deferred, dedicated, .. } = call;
         let begun_ns = if *deferred { clock::now_ns() } else { desk.clock_ns };
-        let (interface, procedure, peer) = (assignment.interface, assignment.procedure, assignment.peer);
-        let answer = self.perform(assignment, packet, begun_ns, || {
-            desk.clock_ns = clock::now_ns();
-            self.exports.took(interface, procedure, desk.clock_ns - begun_ns);
-            desk.clock_ns
-        });
+        let outcome = self.perform(assignment, packet, begun_ns);
+        desk.clock_ns = clock::now_ns();
+        if outcome.ran() {
+            let took = desk.clock_ns - begun_ns;
+            self.exports.took(assignment.interface, assignment.procedure, took);
+        }
+        let peer = assignment.peer;
+        let answer = answer_of(assignment, outcome, desk.clock_ns);
         if answer.len() > ANSWER_MAX {
             return;
         }
@@ -161,7 +144,7 @@ impl DatagramEndpoint {
 
     /// Gives an answered call back to the exchange, which sends a large answer from now on. Returns the call of the same
     /// lane that has waited for it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn finish(&self, desk: &mut Desk, assignment: Assignment<From>) -> Option<DatagramCall> {
         let call = call_id(&assignment);
         let mut exchange = self.exchange();
@@ -210,6 +193,36 @@ impl DatagramEndpoint {
             self.send(&packet, &peer);
         }
         self.tell_ended();
+    }
+}
+
+impl Outcome {
+    /// Whether the procedure ran, and how long it took is worth knowing.
+    #[inline]
+    pub(super) fn ran(&self) -> bool {
+        matches!(self, Self::Result(_) | Self::Failed(..))
+    }
+}
+
+/// The answer of a call; a [large](Assignment::is_large) one is sent by the exchange.
+#[inline]
+pub(super) fn answer_of(assignment: &mut Assignment<From>, outcome: Outcome, now_ns: u64) -> &[u8] {
+    match outcome {
+        Outcome::Result(len) => assignment.complete(Instant::from_nanos(now_ns), len),
+        outcome => without_result(assignment, outcome),
+    }
+}
+
+#[cold]
+fn without_result(assignment: &mut Assignment<From>, outcome: Outcome) -> &[u8] {
+    match outcome {
+        Outcome::Refused(code, detail) => assignment.refuse(code, &detail),
+        Outcome::NoRoom(needed) => {
+            let (code, detail) = Outcome::refused_for_room(needed, assignment.result_max);
+            assignment.refuse(code, &detail)
+        }
+        Outcome::Failed(code, detail) => assignment.fail(code, &detail),
+        Outcome::Result(len) => assignment.complete(assignment.arrived, len),
     }
 }
 

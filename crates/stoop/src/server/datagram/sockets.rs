@@ -4,12 +4,12 @@
 //! slower. It is asked for when calls of one peer have come one after the other on different lanes, or when something
 //! has come that is longer than a packet; and no longer when datagrams have come by themselves for a while.
 
+use super::call::DatagramCall;
 use super::desk::Desk;
 use super::{DatagramEndpoint, From};
 use crate::server::dedicated::{LOOKS, Reason};
 use std::sync::atomic::Ordering;
 use stoop_net::udp::{CallerArrival, MAX_SEGMENTS, Patience, Peer, Segments, ServerArrival};
-use stoop_wire::LaneId;
 
 /// Calls of one peer, each on another lane than the one before it, that show that it has many in flight.
 const CALLS_ON_OTHER_LANES: u32 = 8;
@@ -163,15 +163,11 @@ impl DatagramEndpoint {
 
     /// A call has come by itself.
     #[inline]
-    pub(super) fn note_call(&self, desk: &mut Desk, peer: Peer, dedicated: bool, packet: &[u8]) {
+    pub(super) fn note_call(&self, desk: &mut Desk, peer: Peer, dedicated: bool, call: &DatagramCall) {
         if !dedicated {
             self.count_in_a_row(desk, peer, 1);
         }
-        // The header's bytes 4 and 5.
-        let lane = match packet {
-            [_, _, _, _, low, high, ..] => LaneId(u16::from_le_bytes([*low, *high])),
-            _ => return,
-        };
+        let (_, lane, _) = call.assignment.identity();
         if lane == desk.bunching.lane {
             desk.bunching.others = 0;
             return;
