@@ -133,6 +133,7 @@ impl Calls {
             slot.settle();
             slot.is_large = false;
             slot.call = Vec::new();
+            self.large.retry();
         }
         if slot.is_receiving {
             self.stop_receiving(call);

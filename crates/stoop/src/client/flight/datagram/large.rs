@@ -8,6 +8,7 @@ use super::slot::{Slot, Stage};
 use super::{Flight, now};
 use crate::error::{CallError, Failure, FailureCode};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_exchange::bulk::{Path, Run};
 use stoop_exchange::caller::Part;
@@ -29,6 +30,9 @@ pub(super) struct Large {
     pub(super) room: u32,
     datagrams: Vec<u8>,
 }
+
+/// How long a call with more to send waits at most until that is tried again.
+const LOOK_AT_WINDOW: Duration = Duration::from_millis(1);
 
 /// Bytes of a result that may be on their way in any case. Every system has room for more.
 const FIRST_WINDOW: u32 = 64 * 1024;
@@ -55,6 +59,13 @@ impl Large {
     pub(super) fn sends(&mut self, call: u32) {
         if !self.sending.contains(&call) {
             self.sending.push(call);
+        }
+    }
+
+    /// Of calls of which no more could be sent that may be possible now: what they have on their way is bounded together.
+    pub(super) fn retry(&mut self) {
+        while let Some(call) = self.waiting.pop() {
+            self.sends(call);
         }
     }
 
@@ -126,9 +137,7 @@ impl Calls {
         let slot = &mut self.slots[call as usize];
         let path = slot.session.path_there(socket, slot.lane.path());
         slot.lane.take_receipt(clock, packet, &mut locked(path));
-        // Their window is one.
-        let waiting = std::mem::take(&mut self.large.waiting);
-        waiting.iter().for_each(|call| self.large.sends(*call));
+        self.large.retry();
         self.large.sends(call);
         self.arm(call);
     }
@@ -190,6 +199,8 @@ impl Calls {
                 drop(path);
                 self.arm(call);
                 self.large.waiting.push(call);
+                // A thread that waits for a call of its own may leave some of the window that they share.
+                self.look_by(clock + LOOK_AT_WINDOW);
             }
             self.large.sending.pop();
         }

@@ -22,6 +22,11 @@ impl Calls {
         self.next_look = self.next_look.min(next);
     }
 
+    /// The timeouts are looked through by that time.
+    pub(in super::super) fn look_by(&mut self, time: Instant) {
+        self.next_look = self.next_look.min(time);
+    }
+
     /// When something is to be done for one of these calls.
     pub(in super::super) fn earliest(&self, wanted: &[u32]) -> Instant {
         let timeouts = wanted.iter().map(|call| self.timeouts[*call as usize]);
@@ -37,6 +42,7 @@ impl Calls {
         news: &mut News,
     ) {
         let mut refused = false;
+        self.large.retry();
         let mut next = u64::MAX;
         for call in 0..self.timeouts.len() {
             if self.timeouts[call] <= clock.as_nanos() {
