@@ -704,6 +704,11 @@ impl<P: Peer> Server<P> {
         self.running
     }
 
+    /// Whether results of many packets are on their way: somebody may not have all of one. It looks at all bindings.
+    pub fn is_sending(&self) -> bool {
+        self.bindings.is_sending()
+    }
+
     /// Bindings known now.
     pub fn bindings(&self) -> usize {
         self.bindings.len()

@@ -12,6 +12,8 @@ trait Office {
     fn abandon(&self) -> u32;
     /// Returns when the gate is opened.
     fn wait(&self) -> u32;
+    /// Shuts its own server down and returns more than can be under way at once.
+    fn last_words(&self) -> Vec<u8>;
 }
 
 #[derive(Clone, Default)]
@@ -44,6 +46,10 @@ impl Office for Clerk {
         server.shut_down();
         1
     }
+    fn last_words(&self) -> Vec<u8> {
+        self.close();
+        vec![7; 8 << 20]
+    }
     fn abandon(&self) -> u32 {
         drop(self.0.last.lock().unwrap().take());
         2
@@ -75,6 +81,14 @@ fn a_procedure_may_shut_its_server_down_and_is_answered() {
         server.wait();
         assert!(client.wait().is_err());
     }
+}
+
+#[test]
+fn a_long_result_arrives_whole_though_its_server_shuts_down() {
+    let (server, clerk, client) = office(ADDRESSES[0]);
+    assert!(clerk.0.server.set(server.clone()).is_ok());
+    assert!(client.last_words().unwrap() == vec![7; 8 << 20]);
+    server.wait();
 }
 
 #[test]

@@ -147,6 +147,15 @@ impl<P> Table<P> {
         self.places.iter().flatten().map(|(_, binding)| binding.large_retained()).sum()
     }
 
+    /// Whether an answer of many packets is on its way to any of them.
+    pub(super) fn is_sending(&self) -> bool {
+        let is_sending = |large: &super::lane::Large<P>| large.sending.is_some();
+        self.places.iter().flatten().any(|(_, binding)| {
+            !binding.senders.is_empty()
+                && binding.lanes.iter().any(|lane| lane.large.as_deref().is_some_and(is_sending))
+        })
+    }
+
     pub(super) fn bytes_held(&self) -> usize {
         let of_binding = |(_, binding): &Place<P>| size_of::<Binding<P>>() + binding.lanes.bytes_held();
         self.places.capacity() * size_of::<Option<Place<P>>>()

@@ -19,6 +19,7 @@ use sockets::Seen;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_exchange::server::{Arrival, Limits, Peer, Server};
 use stoop_net::clock;
@@ -166,10 +167,16 @@ impl DatagramEndpoint {
         self.exchange().shut_down();
     }
 
-    /// Waits until every call has been answered.
+    /// Waits until every call has been answered, and for a while until every result of many packets has arrived.
     pub(super) fn drain(&self) {
         let running = self.ended.wait_while(self.exchange(), |exchange| exchange.running() > 0);
-        drop(running.unwrap_or_else(PoisonError::into_inner));
+        let mut exchange = running.unwrap_or_else(PoisonError::into_inner);
+        let until_ns = clock::now_ns() + LAST_RESULTS_NANOS;
+        while exchange.is_sending() && clock::now_ns() < until_ns {
+            // Receipts come to the workers; nobody notifies of the last.
+            let waited = self.ended.wait_timeout(exchange, LOOK_FOR_LAST);
+            exchange = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 
     pub(super) fn counters(&self) -> ServerCounters {
@@ -362,3 +369,8 @@ fn window(socket: &ServerSocket) -> u32 {
 
 /// Bytes of a call that may be under way however little the system grants.
 const WINDOW_MIN: u32 = 32 << 10;
+
+/// How long a server that shuts down waits for callers to take their long results. Who takes longer may have gone.
+const LAST_RESULTS_NANOS: u64 = 2_000_000_000;
+/// Between two looks whether they have.
+const LOOK_FOR_LAST: Duration = Duration::from_millis(2);

@@ -293,8 +293,9 @@ impl RunningServer {
         &self.shared.uris
     }
 
-    /// Shuts down: new calls are refused, calls that run are finished and answered; then it returns. If another thread
-    /// shuts the server down already, it waits for that; if that is done, it does nothing.
+    /// Shuts down: new calls are refused, calls that run are finished and answered; then it returns. Over UDP, results
+    /// of many packets have two seconds to arrive. If another thread shuts the server down already, it waits for that; if
+    /// that is done, it does nothing.
     ///
     /// In a procedure of this server it returns at once, for that procedure is one of those to be finished; whoever
     /// [waits](Self::wait) sees the end. (A procedure must not wait for a thread that shuts its server down: each would
