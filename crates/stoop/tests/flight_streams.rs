@@ -536,3 +536,39 @@ fn begun_calls_are_counted() {
         assert_eq!(client.binding().counters().calls, 101);
     }
 }
+
+#[test]
+fn handles_that_are_dropped_detached_and_waited_for_at_once_disturb_nobody() {
+    for Place { client, server, bench } in places() {
+        bench.gate.open();
+        thread::scope(|scope| {
+            for seed in 1..5_u32 {
+                let client = &client;
+                scope.spawn(move || {
+                    let mut random = seed;
+                    for _ in 0..60 {
+                        let calls = client.begin();
+                        let pending: Vec<_> = (0..50).map(|number| calls.add(number, seed)).collect();
+                        let long = calls.echo(&vec![7; 200_000]);
+                        drop(calls);
+                        for (number, each) in (0..).zip(pending) {
+                            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                            match random >> 30 {
+                                0 => drop(each),
+                                1 => each.detach(),
+                                2 => assert_eq!(block_on(each).unwrap(), number + seed),
+                                _ => assert_eq!(each.wait().unwrap(), number + seed),
+                            }
+                        }
+                        match random >> 29 & 1 {
+                            0 => drop(long),
+                            _ => assert_eq!(long.wait().unwrap().len(), 200_000),
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(client.add(1, 1).unwrap(), 2);
+        assert_eq!(server.counters().malformed, 0);
+    }
+}

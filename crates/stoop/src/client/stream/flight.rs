@@ -218,8 +218,8 @@ impl Carrier for StreamCarrier {
     fn cancel(&self, call: u32) {
         let (given_up, waker) = self.0.state().slots.give_up(call);
         drop(waker);
-        if let Some(Flight { progress: Progress::Sent(session, mailbox), .. }) = given_up {
-            self.0.send_cancel(&session, &mailbox);
+        if let Some(Flight { id, progress: Progress::Sent(session, mailbox), .. }) = given_up {
+            self.0.send_cancel(&session, &mailbox, (call, id));
         }
     }
 
@@ -287,7 +287,7 @@ impl Flights {
                 Progress::Leaving => continue,
                 Progress::Queued => not_sent_in_time(),
                 Progress::Sent(_, mailbox) => {
-                    mailbox.abandon();
+                    mailbox.abandon((call, flight.id));
                     flight.unknown(now_ns, UnknownCause::DeadlinePassed)
                 }
             };

@@ -130,10 +130,11 @@ impl Mailbox {
         letter.last
     }
 
-    /// Nobody waits for the answer to a call in flight any more. Returns its number; `None`: it is there.
-    pub(super) fn abandon(&self) -> Option<CallNumber> {
+    /// Nobody waits for the answer to a call in flight any more. Returns its number; `None`: it is there, and the lane may
+    /// be another call's by now.
+    pub(super) fn abandon(&self, call: (u32, u64)) -> Option<CallNumber> {
         let mut letter = self.letter();
-        let is_expected = matches!(letter.state, State::InFlight(..));
+        let is_expected = matches!(letter.state, State::InFlight(_, expected) if expected == call);
         if is_expected {
             letter.state = State::GivenUp;
         }

@@ -126,7 +126,7 @@ impl Flights {
                 let Some(flight) = flight else {
                     // Nobody waited any more while it left.
                     drop(state);
-                    return self.send_cancel(session, &mailbox);
+                    return self.send_cancel(session, &mailbox, call);
                 };
                 if self.is_idempotent(flight.procedure) {
                     flight.packet = packet;
@@ -156,11 +156,11 @@ impl Flights {
         }
     }
 
-    /// Tells the server that nobody waits for the call of that lane any more. Its answer makes the lane free.
-    pub(super) fn send_cancel(&self, session: &Session, mailbox: &Mailbox) {
+    /// Tells the server that nobody waits for a call any more. Its answer makes the lane free.
+    pub(super) fn send_cancel(&self, session: &Session, mailbox: &Mailbox, call: (u32, u64)) {
         // It has not left before whoever chose its lane has let go of this.
         let bytes = locked(&self.sending);
-        if let Some(number) = mailbox.abandon() {
+        if let Some(number) = mailbox.abandon(call) {
             let cancel = Header::bare(Kind::Cancel, session.bound.binding, mailbox.lane, number);
             if session.outgoing.post(&session.stream, &cancel.to_bytes()).is_err() {
                 session.lose();
