@@ -1,29 +1,28 @@
 //! Calls over UDP: each lane has a socket of its own, so that the kernel itself wakes the right thread (F10).
 
+mod lane;
 mod large;
+mod session;
 
 use super::counters::CallCounters;
-use super::lanes::{self, Counted, Lanes};
+use super::lanes::{self, Lanes};
 use super::turns::Turns;
 use crate::bind::BindOptions;
 use crate::context::bounded_deadline;
-use crate::error::{BindError, CallError, Failure, Refusal, RefusalCode, SendError, UnknownCause};
+use crate::error::{BindError, CallError, SendError, UnknownCause};
 use crate::stub::Interface;
-use large::Large;
-use std::collections::VecDeque;
-use std::io;
+use lane::{DatagramLane, Ended, RESULT_ROOM};
+pub(super) use session::Session;
+use session::{Granted, connect, grant};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use stoop_exchange::binder::{BindStep, Binder, Bound};
-use stoop_exchange::bulk::Path;
-use stoop_exchange::caller::{self, Due, Heard, Lost};
-use stoop_exchange::{Instant, RoundTrip};
+use stoop_exchange::Instant;
+use stoop_exchange::caller::{self, Lost};
 use stoop_marshal::{Pieces, Reader, Writer};
-use stoop_net::host;
-use stoop_net::udp::{CallerArrival, CallerSocket, Sending, resolve};
-use stoop_net::waiting::{Company, Crowd, MachineCosts, Member, Wait};
+use stoop_net::udp::{CallerSocket, resolve};
+use stoop_net::waiting::{Crowd, MachineCosts, Wait};
 use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, PACKET_DATA};
 
 /// A binding over UDP.
@@ -41,82 +40,10 @@ pub(crate) struct DatagramBinding {
     lanes: Lanes<DatagramLane>,
 }
 
-/// A binding as the server has granted it once.
-pub(super) struct Session {
-    pub(super) generation: u64,
-    pub(super) bound: Bound,
-    path: RoundTrip,
-    pub(super) company: Company,
-    /// How long this machine had been asleep when the binding was granted.
-    asleep_ns: u64,
-    /// Bytes of the longest call.
-    pub(super) longest_call: usize,
-    /// The way to the server, which long calls of all threads share; known from the first one on.
-    path_there: OnceLock<Mutex<Path>>,
-    numbers: Mutex<LaneNumbers>,
-}
-
-/// Which of a session's lanes can be given out.
-#[derive(Default)]
-struct LaneNumbers {
-    next: u16,
-    /// Lanes whose last call was given up: the server may still be running it, and would let the next one wait.
-    resting: VecDeque<(Instant, caller::Lane)>,
-}
-
-/// How long a lane rests after a call that was given up.
-const REST: Duration = Duration::from_secs(60);
-/// Lanes that a server allows a binding.
-const MOST_LANES: u16 = 16_384;
-/// Of these, those that only threads that wait for their calls are given.
-const FOR_THREADS: u16 = 1024;
-/// Bytes of a lane's result packet: any datagram fits, for a result of many packets may arrive in larger ones.
-const RESULT_ROOM: usize = 64 * 1024;
-
-/// Room asked for in a lane's socket, which the kernel doubles; where it grants less, long results come in smaller parts.
-const RECEIVE_BUFFER: usize = 1 << 20;
-/// Bytes of it that a byte of a result may take: the kernel counts what it allocates, and some of that for longer than it
-/// is there.
-const BUFFER_FOR_A_BYTE: usize = 3;
-/// Bytes of a result that a server may send at most before it has heard how much there is room for.
-const UNASKED_MAX: u32 = 256 << 10;
-
-/// A lane with all that a call needs.
-pub(crate) struct DatagramLane {
-    session: Arc<Session>,
-    exchange: caller::Lane,
-    socket: CallerSocket,
-    /// Bytes of a result that may be on their way to it.
-    window: u32,
-    call: Vec<u8>,
-    result: Vec<u8>,
-    /// Bytes of the result in it.
-    result_len: usize,
-    /// Of a result that has landed in the caller's memory as far as it belongs there: where in the packet the rest begins.
-    landed: Option<usize>,
-    /// Bytes of the longest call and the longest result.
-    longest_call: usize,
-    longest_result: usize,
-    /// While there are large calls.
-    large: Option<Box<Large>>,
-    wait: Wait,
-    crowd: Member<'static>,
-    /// What this thread's lanes of earlier sessions, and retired ones, have seen.
-    past: CallCounters,
-}
-
 /// A lane held by a call.
 pub(super) struct Held<'a> {
     binding: &'a DatagramBinding,
     place: lanes::Held<'a, DatagramLane>,
-}
-
-/// How waiting for a result ended without one.
-enum Ended {
-    /// As the caller is to be told.
-    With(CallError),
-    /// The server does not know the binding.
-    Unbound,
 }
 
 fn now() -> Instant {
@@ -301,16 +228,6 @@ pub(super) fn given_up(lane: &mut caller::Lane, clock: Instant, lost: Lost) -> C
     }
 }
 
-/// What a packet means that refuses a call or says that it failed.
-fn ended_by(heard: Heard, packet: &[u8]) -> Ended {
-    Ended::With(match heard {
-        Heard::Refused(RefusalCode::UnknownBinding) => return Ended::Unbound,
-        Heard::Refused(code) => CallError::Refused(Refusal { code, detail: detail(packet) }),
-        Heard::Failed(code) => CallError::Failed(Failure { code, detail: detail(packet) }),
-        _ => unreachable!("the call goes on, or has a result"),
-    })
-}
-
 /// What a server adds to a refusal or a failure.
 pub(super) fn detail(packet: &[u8]) -> String {
     let (_, payload) = Header::parse(packet).expect("the lane has parsed it");
@@ -326,135 +243,6 @@ impl Drop for DatagramBinding {
             let _ = lane.socket.send(&unbind.to_bytes());
         }
     }
-}
-
-impl Session {
-    /// The way to the server, for calls of many packets; `socket` is one that leads there.
-    /// The same, if a large call has asked for it.
-    pub(super) fn known_path(&self) -> Option<&Mutex<Path>> {
-        self.path_there.get()
-    }
-
-    pub(super) fn path_there(&self, socket: &CallerSocket, round_trip: RoundTrip) -> &Mutex<Path> {
-        self.path_there.get_or_init(|| {
-            let largest = socket.largest_datagram().unwrap_or(MAX_DATAGRAM).saturating_sub(HEADER_LEN);
-            let seed = u64::from_le_bytes(host::random_bytes());
-            Mutex::new(Path::new(u32::try_from(largest).unwrap_or(u32::MAX), round_trip, seed))
-        })
-    }
-
-    /// A lane that no thread uses: new, or well rested.
-    pub(super) fn lane(&self, options: &BindOptions) -> caller::Lane {
-        self.lane_of(&mut self.numbers(), options)
-    }
-
-    /// As [`lane`](Self::lane), for a call that no thread need wait for: none when there are so many already that threads
-    /// would find none.
-    pub(super) fn another_lane(&self, options: &BindOptions) -> Option<caller::Lane> {
-        let mut numbers = self.numbers();
-        let rested = numbers.resting.front().is_some_and(|(since, _)| now().since(*since) >= REST);
-        let available = rested || numbers.next < MOST_LANES - FOR_THREADS;
-        available.then(|| self.lane_of(&mut numbers, options))
-    }
-
-    /// Lets a lane rest, and gives its thread another.
-    pub(super) fn give_another(&self, lane: &mut caller::Lane, options: &BindOptions) {
-        let mut numbers = self.numbers();
-        // The server allows no more, and all are in use: it stays with this one.
-        if numbers.next >= MOST_LANES && numbers.resting.is_empty() {
-            return;
-        }
-        let other = self.lane_of(&mut numbers, options);
-        numbers.resting.push_back((now(), std::mem::replace(lane, other)));
-    }
-
-    fn numbers(&self) -> MutexGuard<'_, LaneNumbers> {
-        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lane_of(&self, numbers: &mut LaneNumbers, options: &BindOptions) -> caller::Lane {
-        let rested = numbers.resting.front().is_some_and(|(since, _)| now().since(*since) >= REST);
-        if (rested || numbers.next >= MOST_LANES)
-            && let Some((_, lane)) = numbers.resting.pop_front()
-        {
-            return lane;
-        }
-        let number = LaneId(numbers.next);
-        numbers.next = numbers.next.saturating_add(1);
-        let seed = u64::from_le_bytes(host::random_bytes());
-        let mut lane = caller::Lane::new(self.bound.binding, number, self.path, seed);
-        lane.set_silence_limit(options.silence_limit);
-        lane
-    }
-}
-
-/// A socket to the server, and how many bytes of a result may be on their way to it.
-fn connect(server: SocketAddr) -> io::Result<(CallerSocket, u32)> {
-    let socket = CallerSocket::connect(server)?;
-    let granted = socket.set_receive_buffer(RECEIVE_BUFFER)?;
-    Ok((socket, u32::try_from(granted / BUFFER_FOR_A_BYTE).unwrap_or(u32::MAX)))
-}
-
-/// A session, and a socket for its first lane.
-type Granted = (Session, (CallerSocket, u32));
-
-/// Gets a binding from the server at that address.
-fn grant(
-    interface: &'static Interface,
-    uri: &str,
-    server: SocketAddr,
-    deadline: Instant,
-    max_message: usize,
-    generation: u64,
-) -> Result<Granted, BindError> {
-    let unreachable = |cause: io::Error| BindError::Unreachable { server: uri.into(), cause };
-    let (socket, window) = connect(server).map_err(unreachable)?;
-    let own = host::HostFacts::gather();
-    let nonce = u64::from_le_bytes(host::random_bytes());
-    let begun = now();
-    // What travels has 32 bits for its length.
-    let max_message = u32::try_from(max_message).unwrap_or(u32::MAX);
-    let mut binder =
-        Binder::new(begun, deadline, crate::bound_interface(interface), crate::to_wire(&own), nonce)
-            .accepting(max_message, window.min(UNASKED_MAX));
-    let mut packet = vec![0; MAX_DATAGRAM];
-    let mut refused = 0;
-    let bound = loop {
-        let mut news = CallerArrival::Nothing;
-        if let Some(question) = binder.transmit(now())
-            && socket.send(&question).map_err(unreachable)? == Sending::Refused
-        {
-            news = CallerArrival::Refused;
-        }
-        if news == CallerArrival::Nothing {
-            let wait = binder.next_timeout().since(now());
-            news = socket.recv_within(&mut packet, wait.as_nanos() as u64).map_err(unreachable)?;
-        }
-        match news {
-            CallerArrival::Datagram(len) => match binder.handle_packet(now(), &packet[..len]) {
-                BindStep::Continue => {}
-                BindStep::Bound(bound) => break bound,
-                step => return Err(crate::not_bound(step, interface, uri)),
-            },
-            // Asked twice, for the first news may be of a packet that another binding sent.
-            CallerArrival::Refused if refused == 1 => {
-                return Err(unreachable(io::ErrorKind::ConnectionRefused.into()));
-            }
-            CallerArrival::Refused => refused += 1,
-            CallerArrival::Nothing | CallerArrival::TooLarge(_) => {}
-        }
-        if binder.has_expired(now()) {
-            return Err(BindError::NoAnswer { server: uri.into(), waited: now().since(begun) });
-        }
-    };
-    let company = Company::of(&own, &crate::from_wire(&bound.host));
-    let path = binder.path();
-    let asleep_ns = stoop_net::clock::asleep_ns();
-    let longest_call = bound.max_message.min(max_message) as usize;
-    let path_there = OnceLock::new();
-    let numbers = Mutex::default();
-    let session = Session { generation, bound, path, company, asleep_ns, longest_call, path_there, numbers };
-    Ok((session, (socket, window)))
 }
 
 impl Held<'_> {
@@ -587,133 +375,5 @@ impl Held<'_> {
         lane.past.add_lane(lane.exchange.counters());
         lane.exchange.forget_counters();
         lane.session.give_another(&mut lane.exchange, &binding.options);
-    }
-}
-
-impl Counted for DatagramLane {
-    #[inline]
-    fn counters(&self) -> CallCounters {
-        let mut counters = self.past;
-        counters.add_lane(self.exchange.counters());
-        counters.add_waits(self.wait.counts());
-        counters
-    }
-}
-
-impl DatagramLane {
-    /// One call: the packet there, and the result back.
-    #[inline]
-    fn exchange(
-        &mut self,
-        begun: Instant,
-        deadline: Instant,
-        procedure: u16,
-        len: usize,
-    ) -> Result<(), Ended> {
-        if len > PACKET_DATA || self.large.is_some() {
-            return self.exchange_large(begun, deadline, procedure, len, &mut Pieces::none());
-        }
-        let procedure = self.session.bound.procedures[usize::from(procedure)];
-        let packet = &mut self.call[..HEADER_LEN + len];
-        self.exchange.start(begun, deadline, procedure, packet);
-        match self.socket.send(packet) {
-            Ok(Sending::Sent) => {}
-            outcome => self.not_sent(outcome, len)?,
-        }
-        self.await_result(begun, len)
-    }
-
-    /// The first transmission did not leave. Stale news of a closed port is no reason yet: asked again, the system says
-    /// whether it still is.
-    #[cold]
-    fn not_sent(&mut self, outcome: io::Result<Sending>, len: usize) -> Result<(), Ended> {
-        let again = outcome.and_then(|_| self.socket.send(&self.call[..HEADER_LEN + len]));
-        again.map(|_| ()).map_err(|error| {
-            self.exchange.abandon(now());
-            Ended::With(CallError::NotSent(SendError::Io(error)))
-        })
-    }
-
-    #[inline]
-    fn await_result(&mut self, begun: Instant, len: usize) -> Result<(), Ended> {
-        let _present = self.crowd.wait();
-        let mut spins = self.wait.begin(begun.as_nanos(), self.crowd.waiting()) > 0;
-        if !spins {
-            self.wait.sleeps(begun.as_nanos());
-        }
-        let mut clock = begun;
-        loop {
-            let news = if spins {
-                self.socket.recv(&mut self.result)
-            } else {
-                let limit = self.exchange.next_timeout().nanos_since(clock);
-                self.socket.recv_within(&mut self.result, limit)
-            };
-            clock = now();
-            match news {
-                Ok(CallerArrival::Datagram(received)) => {
-                    match self.exchange.handle_packet(clock, &self.result[..received]) {
-                        Heard::Result { len, .. } => {
-                            self.wait.arrived(clock.as_nanos());
-                            self.result_len = len;
-                            return Ok(());
-                        }
-                        other => {
-                            if self.heard(other, clock, received, len)? {
-                                return Ok(());
-                            }
-                        }
-                    }
-                }
-                Ok(CallerArrival::Nothing | CallerArrival::TooLarge(_)) => {}
-                Ok(CallerArrival::Refused) => {
-                    let due = self.exchange.handle_unreachable(clock);
-                    self.carry_out(due, clock, len)?;
-                }
-                // The network's news about an earlier packet (no route just now): the deadline is what counts.
-                Err(_) => {}
-            }
-            if clock >= self.exchange.next_timeout() {
-                let due = self.exchange.handle_timeout(clock, &mut self.call[..HEADER_LEN + len]);
-                self.carry_out(due, clock, len)?;
-            }
-            if spins && !self.wait.keeps_spinning(clock.as_nanos(), self.crowd.waiting()) {
-                spins = false;
-                self.wait.sleeps(clock.as_nanos());
-            }
-        }
-    }
-
-    /// Anything but a result of one packet; `true` when the result is here all the same.
-    #[cold]
-    fn heard(&mut self, heard: Heard, clock: Instant, received: usize, len: usize) -> Result<bool, Ended> {
-        match heard {
-            Heard::Part(part) => return self.go_on_large(clock, part, received, len).map(|()| true),
-            Heard::Prove(proof) => {
-                // Lost or not sent: the server asks again when the call is sent again.
-                let _ =
-                    self.socket.send(&proof).and_then(|_| self.socket.send(&self.call[..HEADER_LEN + len]));
-            }
-            Heard::Refused(_) | Heard::Failed(_) => return Err(ended_by(heard, &self.result[..received])),
-            Heard::Result { .. } | Heard::Receipt | Heard::Progress | Heard::Ignored => {}
-        }
-        Ok(false)
-    }
-
-    #[cold]
-    fn carry_out(&mut self, due: Due, clock: Instant, len: usize) -> Result<(), Ended> {
-        // A packet that is not sent is like one that is lost: the next timeout sees to it.
-        match due {
-            Due::Nothing => {}
-            Due::Retransmit => drop(self.socket.send(&self.call[..HEADER_LEN + len])),
-            Due::Probe(packet) | Due::Cancel(packet) => drop(self.socket.send(&packet)),
-            Due::Resume | Due::Receipt => {
-                unreachable!("the call and what has come of its result are one packet")
-            }
-            Due::GiveUp(lost) => {
-                return Err(Ended::With(given_up(&mut self.exchange, clock, lost)));
-            }
-        }
-        Ok(())
     }
 }

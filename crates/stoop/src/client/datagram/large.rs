@@ -8,7 +8,8 @@ mod memory;
 mod receiving;
 mod sending;
 
-use super::{DatagramLane, Ended, given_up, now};
+use super::lane::{DatagramLane, Ended};
+use super::{given_up, now};
 use crate::error::{CallError, SendError};
 pub(super) use memory::Large;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

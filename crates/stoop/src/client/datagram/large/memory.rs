@@ -1,6 +1,6 @@
 //! What a lane keeps for large calls while there are some.
 
-use crate::client::datagram::RESULT_ROOM;
+use crate::client::datagram::lane::RESULT_ROOM;
 use stoop_net::udp::{CallerArrival, CallerSocket};
 use stoop_wire::MAX_DATAGRAM;
 

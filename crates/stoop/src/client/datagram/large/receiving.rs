@@ -1,7 +1,7 @@
 //! What comes in for a large call: packets taken from the kernel together, and their bytes put where they belong.
 
 use super::{LargeCall, locked};
-use crate::client::datagram::{DatagramLane, Ended, ended_by};
+use crate::client::datagram::lane::{DatagramLane, Ended, ended_by};
 use crate::error::{CallError, Failure, FailureCode};
 use stoop_exchange::Instant;
 use stoop_exchange::caller::{Heard, Part};

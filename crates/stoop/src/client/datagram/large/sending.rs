@@ -1,7 +1,8 @@
 //! What goes out of a large call: packets framed in a buffer, and handed to the kernel together.
 
 use super::{LargeCall, locked};
-use crate::client::datagram::{Ended, now};
+use crate::client::datagram::lane::Ended;
+use crate::client::datagram::now;
 use crate::error::{CallError, SendError};
 use std::io::{self, IoSlice};
 use stoop_exchange::Instant;

@@ -1,0 +1,189 @@
+//! A lane over UDP: a call packet there, and a result packet back.
+
+use super::large::Large;
+use super::session::Session;
+use super::{detail, given_up, now};
+use crate::client::counters::CallCounters;
+use crate::client::lanes::Counted;
+use crate::error::{CallError, Failure, Refusal, RefusalCode, SendError};
+use std::io;
+use std::sync::Arc;
+use stoop_exchange::Instant;
+use stoop_exchange::caller::{self, Due, Heard};
+use stoop_marshal::Pieces;
+use stoop_net::udp::{CallerArrival, CallerSocket, Sending};
+use stoop_net::waiting::{Member, Wait};
+use stoop_wire::{HEADER_LEN, PACKET_DATA};
+
+/// A lane with all that a call needs.
+pub(crate) struct DatagramLane {
+    pub(super) session: Arc<Session>,
+    pub(super) exchange: caller::Lane,
+    pub(super) socket: CallerSocket,
+    /// Bytes of a result that may be on their way to it.
+    pub(super) window: u32,
+    pub(super) call: Vec<u8>,
+    pub(super) result: Vec<u8>,
+    /// Bytes of the result in it.
+    pub(super) result_len: usize,
+    /// Of a result that has landed in the caller's memory as far as it belongs there: where in the packet the rest begins.
+    pub(super) landed: Option<usize>,
+    /// Bytes of the longest call and the longest result.
+    pub(super) longest_call: usize,
+    pub(super) longest_result: usize,
+    /// While there are large calls.
+    pub(super) large: Option<Box<Large>>,
+    pub(super) wait: Wait,
+    pub(super) crowd: Member<'static>,
+    /// What this thread's lanes of earlier sessions, and retired ones, have seen.
+    pub(super) past: CallCounters,
+}
+
+/// Bytes of a lane's result packet: any datagram fits, for a result of many packets may arrive in larger ones.
+pub(super) const RESULT_ROOM: usize = 64 * 1024;
+
+/// How waiting for a result ended without one.
+pub(super) enum Ended {
+    /// As the caller is to be told.
+    With(CallError),
+    /// The server does not know the binding.
+    Unbound,
+}
+
+/// What a packet means that refuses a call or says that it failed.
+pub(super) fn ended_by(heard: Heard, packet: &[u8]) -> Ended {
+    Ended::With(match heard {
+        Heard::Refused(RefusalCode::UnknownBinding) => return Ended::Unbound,
+        Heard::Refused(code) => CallError::Refused(Refusal { code, detail: detail(packet) }),
+        Heard::Failed(code) => CallError::Failed(Failure { code, detail: detail(packet) }),
+        _ => unreachable!("the call goes on, or has a result"),
+    })
+}
+
+impl Counted for DatagramLane {
+    #[inline]
+    fn counters(&self) -> CallCounters {
+        let mut counters = self.past;
+        counters.add_lane(self.exchange.counters());
+        counters.add_waits(self.wait.counts());
+        counters
+    }
+}
+
+impl DatagramLane {
+    /// One call: the packet there, and the result back.
+    #[inline]
+    pub(super) fn exchange(
+        &mut self,
+        begun: Instant,
+        deadline: Instant,
+        procedure: u16,
+        len: usize,
+    ) -> Result<(), Ended> {
+        if len > PACKET_DATA || self.large.is_some() {
+            return self.exchange_large(begun, deadline, procedure, len, &mut Pieces::none());
+        }
+        let procedure = self.session.bound.procedures[usize::from(procedure)];
+        let packet = &mut self.call[..HEADER_LEN + len];
+        self.exchange.start(begun, deadline, procedure, packet);
+        match self.socket.send(packet) {
+            Ok(Sending::Sent) => {}
+            outcome => self.not_sent(outcome, len)?,
+        }
+        self.await_result(begun, len)
+    }
+
+    /// The first transmission did not leave. Stale news of a closed port is no reason yet: asked again, the system says
+    /// whether it still is.
+    #[cold]
+    pub(super) fn not_sent(&mut self, outcome: io::Result<Sending>, len: usize) -> Result<(), Ended> {
+        let again = outcome.and_then(|_| self.socket.send(&self.call[..HEADER_LEN + len]));
+        again.map(|_| ()).map_err(|error| {
+            self.exchange.abandon(now());
+            Ended::With(CallError::NotSent(SendError::Io(error)))
+        })
+    }
+
+    #[inline]
+    fn await_result(&mut self, begun: Instant, len: usize) -> Result<(), Ended> {
+        let _present = self.crowd.wait();
+        let mut spins = self.wait.begin(begun.as_nanos(), self.crowd.waiting()) > 0;
+        if !spins {
+            self.wait.sleeps(begun.as_nanos());
+        }
+        let mut clock = begun;
+        loop {
+            let news = if spins {
+                self.socket.recv(&mut self.result)
+            } else {
+                let limit = self.exchange.next_timeout().nanos_since(clock);
+                self.socket.recv_within(&mut self.result, limit)
+            };
+            clock = now();
+            match news {
+                Ok(CallerArrival::Datagram(received)) => {
+                    match self.exchange.handle_packet(clock, &self.result[..received]) {
+                        Heard::Result { len, .. } => {
+                            self.wait.arrived(clock.as_nanos());
+                            self.result_len = len;
+                            return Ok(());
+                        }
+                        other => {
+                            if self.heard(other, clock, received, len)? {
+                                return Ok(());
+                            }
+                        }
+                    }
+                }
+                Ok(CallerArrival::Nothing | CallerArrival::TooLarge(_)) => {}
+                Ok(CallerArrival::Refused) => {
+                    let due = self.exchange.handle_unreachable(clock);
+                    self.carry_out(due, clock, len)?;
+                }
+                // The network's news about an earlier packet (no route just now): the deadline is what counts.
+                Err(_) => {}
+            }
+            if clock >= self.exchange.next_timeout() {
+                let due = self.exchange.handle_timeout(clock, &mut self.call[..HEADER_LEN + len]);
+                self.carry_out(due, clock, len)?;
+            }
+            if spins && !self.wait.keeps_spinning(clock.as_nanos(), self.crowd.waiting()) {
+                spins = false;
+                self.wait.sleeps(clock.as_nanos());
+            }
+        }
+    }
+
+    /// Anything but a result of one packet; `true` when the result is here all the same.
+    #[cold]
+    fn heard(&mut self, heard: Heard, clock: Instant, received: usize, len: usize) -> Result<bool, Ended> {
+        match heard {
+            Heard::Part(part) => return self.go_on_large(clock, part, received, len).map(|()| true),
+            Heard::Prove(proof) => {
+                // Lost or not sent: the server asks again when the call is sent again.
+                let _ =
+                    self.socket.send(&proof).and_then(|_| self.socket.send(&self.call[..HEADER_LEN + len]));
+            }
+            Heard::Refused(_) | Heard::Failed(_) => return Err(ended_by(heard, &self.result[..received])),
+            Heard::Result { .. } | Heard::Receipt | Heard::Progress | Heard::Ignored => {}
+        }
+        Ok(false)
+    }
+
+    #[cold]
+    fn carry_out(&mut self, due: Due, clock: Instant, len: usize) -> Result<(), Ended> {
+        // A packet that is not sent is like one that is lost: the next timeout sees to it.
+        match due {
+            Due::Nothing => {}
+            Due::Retransmit => drop(self.socket.send(&self.call[..HEADER_LEN + len])),
+            Due::Probe(packet) | Due::Cancel(packet) => drop(self.socket.send(&packet)),
+            Due::Resume | Due::Receipt => {
+                unreachable!("the call and what has come of its result are one packet")
+            }
+            Due::GiveUp(lost) => {
+                return Err(Ended::With(given_up(&mut self.exchange, clock, lost)));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,189 @@
+//! A binding as a server has granted it once, and how it is got.
+
+use super::now;
+use crate::bind::BindOptions;
+use crate::error::BindError;
+use crate::stub::Interface;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use stoop_exchange::binder::{BindStep, Binder, Bound};
+use stoop_exchange::bulk::Path;
+use stoop_exchange::{Instant, RoundTrip, caller};
+use stoop_net::host;
+use stoop_net::udp::{CallerArrival, CallerSocket, Sending};
+use stoop_net::waiting::Company;
+use stoop_wire::{HEADER_LEN, LaneId, MAX_DATAGRAM};
+
+/// A binding as the server has granted it once.
+pub(in crate::client) struct Session {
+    pub(in crate::client) generation: u64,
+    pub(in crate::client) bound: Bound,
+    path: RoundTrip,
+    pub(in crate::client) company: Company,
+    /// How long this machine had been asleep when the binding was granted.
+    pub(super) asleep_ns: u64,
+    /// Bytes of the longest call.
+    pub(in crate::client) longest_call: usize,
+    /// The way to the server, which long calls of all threads share; known from the first one on.
+    path_there: OnceLock<Mutex<Path>>,
+    numbers: Mutex<LaneNumbers>,
+}
+
+/// Which of a session's lanes can be given out.
+#[derive(Default)]
+struct LaneNumbers {
+    next: u16,
+    /// Lanes whose last call was given up: the server may still be running it, and would let the next one wait.
+    resting: VecDeque<(Instant, caller::Lane)>,
+}
+
+/// How long a lane rests after a call that was given up.
+const REST: Duration = Duration::from_secs(60);
+
+/// Lanes that a server allows a binding.
+const MOST_LANES: u16 = 16_384;
+
+/// Of these, those that only threads that wait for their calls are given.
+const FOR_THREADS: u16 = 1024;
+
+/// Room asked for in a lane's socket, which the kernel doubles; where it grants less, long results come in smaller parts.
+const RECEIVE_BUFFER: usize = 1 << 20;
+
+/// Bytes of it that a byte of a result may take: the kernel counts what it allocates, and some of that for longer than it
+/// is there.
+const BUFFER_FOR_A_BYTE: usize = 3;
+
+/// Bytes of a result that a server may send at most before it has heard how much there is room for.
+const UNASKED_MAX: u32 = 256 << 10;
+
+impl Session {
+    /// The way to the server, if a large call has asked for it.
+    pub(in crate::client) fn known_path(&self) -> Option<&Mutex<Path>> {
+        self.path_there.get()
+    }
+
+    /// The way to the server, for calls of many packets; `socket` is one that leads there.
+    pub(in crate::client) fn path_there(&self, socket: &CallerSocket, round_trip: RoundTrip) -> &Mutex<Path> {
+        self.path_there.get_or_init(|| {
+            let largest = socket.largest_datagram().unwrap_or(MAX_DATAGRAM).saturating_sub(HEADER_LEN);
+            let seed = u64::from_le_bytes(host::random_bytes());
+            Mutex::new(Path::new(u32::try_from(largest).unwrap_or(u32::MAX), round_trip, seed))
+        })
+    }
+
+    /// A lane that no thread uses: new, or well rested.
+    pub(in crate::client) fn lane(&self, options: &BindOptions) -> caller::Lane {
+        self.lane_of(&mut self.numbers(), options)
+    }
+
+    /// As [`lane`](Self::lane), for a call that no thread need wait for: none when there are so many already that threads
+    /// would find none.
+    pub(in crate::client) fn another_lane(&self, options: &BindOptions) -> Option<caller::Lane> {
+        let mut numbers = self.numbers();
+        let rested = numbers.resting.front().is_some_and(|(since, _)| now().since(*since) >= REST);
+        let available = rested || numbers.next < MOST_LANES - FOR_THREADS;
+        available.then(|| self.lane_of(&mut numbers, options))
+    }
+
+    /// Lets a lane rest, and gives its thread another.
+    pub(in crate::client) fn give_another(&self, lane: &mut caller::Lane, options: &BindOptions) {
+        let mut numbers = self.numbers();
+        // The server allows no more, and all are in use: it stays with this one.
+        if numbers.next >= MOST_LANES && numbers.resting.is_empty() {
+            return;
+        }
+        let other = self.lane_of(&mut numbers, options);
+        numbers.resting.push_back((now(), std::mem::replace(lane, other)));
+    }
+
+    fn numbers(&self) -> MutexGuard<'_, LaneNumbers> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lane_of(&self, numbers: &mut LaneNumbers, options: &BindOptions) -> caller::Lane {
+        let rested = numbers.resting.front().is_some_and(|(since, _)| now().since(*since) >= REST);
+        if (rested || numbers.next >= MOST_LANES)
+            && let Some((_, lane)) = numbers.resting.pop_front()
+        {
+            return lane;
+        }
+        let number = LaneId(numbers.next);
+        numbers.next = numbers.next.saturating_add(1);
+        let seed = u64::from_le_bytes(host::random_bytes());
+        let mut lane = caller::Lane::new(self.bound.binding, number, self.path, seed);
+        lane.set_silence_limit(options.silence_limit);
+        lane
+    }
+}
+
+/// A socket to the server, and how many bytes of a result may be on their way to it.
+pub(super) fn connect(server: SocketAddr) -> io::Result<(CallerSocket, u32)> {
+    let socket = CallerSocket::connect(server)?;
+    let granted = socket.set_receive_buffer(RECEIVE_BUFFER)?;
+    Ok((socket, u32::try_from(granted / BUFFER_FOR_A_BYTE).unwrap_or(u32::MAX)))
+}
+
+/// A session, and a socket for its first lane.
+pub(super) type Granted = (Session, (CallerSocket, u32));
+
+/// Gets a binding from the server at that address.
+pub(super) fn grant(
+    interface: &'static Interface,
+    uri: &str,
+    server: SocketAddr,
+    deadline: Instant,
+    max_message: usize,
+    generation: u64,
+) -> Result<Granted, BindError> {
+    let unreachable = |cause: io::Error| BindError::Unreachable { server: uri.into(), cause };
+    let (socket, window) = connect(server).map_err(unreachable)?;
+    let own = host::HostFacts::gather();
+    let nonce = u64::from_le_bytes(host::random_bytes());
+    let begun = now();
+    // What travels has 32 bits for its length.
+    let max_message = u32::try_from(max_message).unwrap_or(u32::MAX);
+    let mut binder =
+        Binder::new(begun, deadline, crate::bound_interface(interface), crate::to_wire(&own), nonce)
+            .accepting(max_message, window.min(UNASKED_MAX));
+    let mut packet = vec![0; MAX_DATAGRAM];
+    let mut refused = 0;
+    let bound = loop {
+        let mut news = CallerArrival::Nothing;
+        if let Some(question) = binder.transmit(now())
+            && socket.send(&question).map_err(unreachable)? == Sending::Refused
+        {
+            news = CallerArrival::Refused;
+        }
+        if news == CallerArrival::Nothing {
+            let wait = binder.next_timeout().since(now());
+            news = socket.recv_within(&mut packet, wait.as_nanos() as u64).map_err(unreachable)?;
+        }
+        match news {
+            CallerArrival::Datagram(len) => match binder.handle_packet(now(), &packet[..len]) {
+                BindStep::Continue => {}
+                BindStep::Bound(bound) => break bound,
+                step => return Err(crate::not_bound(step, interface, uri)),
+            },
+            // Asked twice, for the first news may be of a packet that another binding sent.
+            CallerArrival::Refused if refused == 1 => {
+                return Err(unreachable(io::ErrorKind::ConnectionRefused.into()));
+            }
+            CallerArrival::Refused => refused += 1,
+            CallerArrival::Nothing | CallerArrival::TooLarge(_) => {}
+        }
+        if binder.has_expired(now()) {
+            return Err(BindError::NoAnswer { server: uri.into(), waited: now().since(begun) });
+        }
+    };
+    let company = Company::of(&own, &crate::from_wire(&bound.host));
+    let path = binder.path();
+    let asleep_ns = stoop_net::clock::asleep_ns();
+    let longest_call = bound.max_message.min(max_message) as usize;
+    let path_there = OnceLock::new();
+    let numbers = Mutex::default();
+    let session = Session { generation, bound, path, company, asleep_ns, longest_call, path_there, numbers };
+    Ok((session, (socket, window)))
+}
