@@ -247,7 +247,9 @@ impl Header {
         let Some((header, payload)) = packet.split_first_chunk::<HEADER_LEN>() else {
             return Err(HeaderError::Truncated { got: packet.len() });
         };
-        let header = Self::from_bytes(header)?;
+        // Not by `from_bytes`: a header that goes through a `Result` is put together from pieces that overlap, and the
+        // processor then waits until everything stored before is in the cache, which in the midst of a long message is long.
+        let header = Self::of_kind(Self::kind_of(header)?, header);
         let rest = header.payload_len(usize::MAX)?;
         // Ethernet pads short frames: what follows the payload is no error and no data.
         match payload.get(..rest) {
@@ -269,8 +271,14 @@ impl Header {
     /// Wrong magic, version, kind or flags.
     #[inline]
     pub fn from_bytes(bytes: &[u8; HEADER_LEN]) -> Result<Self, HeaderError> {
-        let word = |i: usize| u64::from_le_bytes(bytes[8 * i..8 * i + 8].try_into().expect("eight bytes"));
-        let [magic, version, kind, flags, ..] = word(0).to_le_bytes();
+        Ok(Self::of_kind(Self::kind_of(bytes)?, bytes))
+    }
+
+    /// The kind of a packet of this version.
+    #[inline]
+    fn kind_of(bytes: &[u8; HEADER_LEN]) -> Result<Kind, HeaderError> {
+        let [magic, version, kind, flags] =
+            u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).to_le_bytes();
         if magic != MAGIC {
             return Err(HeaderError::Magic(magic));
         }
@@ -280,8 +288,15 @@ impl Header {
         if flags != 0 {
             return Err(HeaderError::Flags(flags));
         }
-        Ok(Self {
-            kind: Kind::from_byte(kind).ok_or(HeaderError::Kind(kind))?,
+        Kind::from_byte(kind).ok_or(HeaderError::Kind(kind))
+    }
+
+    /// What is in a header of that kind.
+    #[inline]
+    fn of_kind(kind: Kind, bytes: &[u8; HEADER_LEN]) -> Self {
+        let word = |i: usize| u64::from_le_bytes(bytes[8 * i..8 * i + 8].try_into().expect("eight bytes"));
+        Self {
+            kind,
             lane: LaneId((word(0) >> 32) as u16),
             procedure: (word(0) >> 48) as u16,
             binding: BindingId(word(1)),
@@ -289,7 +304,7 @@ impl Header {
             message_len: (word(2) >> 32) as u32,
             offset: word(3) as u32,
             time: (word(3) >> 32) as u32,
-        })
+        }
     }
 
     /// Bytes of payload behind this header, where one packet carries at most `fragment` of them.

@@ -8,7 +8,9 @@ use crate::caller::put_receipt;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
-use stoop_wire::{BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId, Receipt, RefusalCode};
+use stoop_wire::{
+    BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId, PACKET_DATA, Receipt, RefusalCode,
+};
 
 /// A call of which parts have arrived.
 #[derive(Debug)]
@@ -27,6 +29,40 @@ pub(super) struct Reception<P> {
     heard: Instant,
     /// Number of the newest receipt.
     receipts: u32,
+}
+
+/// Bytes of a header that all parts of a message share: what follows is their place and the time.
+const SAME: usize = 24;
+
+impl<P> Reception<P> {
+    /// Whether the packet with this header is a part of it.
+    #[inline]
+    fn is_of(&self, header: &Header) -> bool {
+        (self.number, self.procedure) == (header.number, header.procedure)
+            && self.incoming.message_len() == header.message_len
+    }
+
+    /// Takes one more part, unless it is the last that was missing, or no part at all.
+    #[inline]
+    fn take_expected(&mut self, now: Instant, datagram: &[u8]) -> bool {
+        let Some((header, payload)) = datagram.split_first_chunk::<HEADER_LEN>() else { return false };
+        let [o0, o1, o2, o3, t0, t1, t2, t3] = header[SAME..] else { return false };
+        let (offset, time) = (u32::from_le_bytes([o0, o1, o2, o3]), u32::from_le_bytes([t0, t1, t2, t3]));
+        let len = payload.len() as u32;
+        let start = HEADER_LEN + offset as usize;
+        let is_last =
+            u64::from(self.incoming.received()) + u64::from(len) >= u64::from(self.incoming.message_len());
+        let beyond = u64::from(offset) + u64::from(len) > u64::from(self.incoming.message_len());
+        if is_last || beyond || offset == 0 {
+            return false;
+        }
+        match self.incoming.take(now, offset, len, Some(time)) {
+            Taken::New => self.message[start..start + payload.len()].copy_from_slice(payload),
+            Taken::Duplicate => {}
+            Taken::TooScattered => return false,
+        }
+        true
+    }
 }
 
 impl<P: Peer> Server<P> {
@@ -104,6 +140,43 @@ impl<P: Peer> Server<P> {
         self.take_part(now, peer, header, payload, reply)
     }
 
+    /// Takes the parts of a long call with which `datagrams` begin, each of them `segment` bytes long, as far as they need
+    /// no decision: of a call of which parts have arrived before, from the host that it comes from, and without the part
+    /// that completes it. Returns how many bytes of `datagrams` these are; what follows is for
+    /// [`handle_packet`](Self::handle_packet).
+    pub fn take_parts(&mut self, now: Instant, peer: P, datagrams: &[u8], segment: usize) -> usize {
+        let Some(Ok((first, _))) = datagrams.get(..segment).map(Header::parse) else { return 0 };
+        if first.kind != Kind::Call || first.message_len as usize <= PACKET_DATA {
+            return 0;
+        }
+        let Some(binding) = self.bindings.get_mut(first.binding).filter(|it| it.host == peer.host()) else {
+            return 0;
+        };
+        let large = binding.lanes.get_mut(first.lane).and_then(|lane| lane.large.as_deref_mut());
+        let Some(Large { reception: Some(reception), owes, .. }) = large else { return 0 };
+        if !reception.is_of(&first) {
+            return 0;
+        }
+        let mut taken = 0;
+        for datagram in datagrams.chunks_exact(segment) {
+            if datagram[..SAME] != datagrams[..SAME] || !reception.take_expected(now, datagram) {
+                break;
+            }
+            taken += segment;
+        }
+        if taken > 0 {
+            (reception.heard, reception.peer, binding.heard) = (now, peer, now);
+            binding.longest = binding.longest.max((segment - HEADER_LEN) as u32);
+            if reception.incoming.receipt_is_urgent() {
+                self.agenda.receipts.push((first.binding, first.lane));
+            } else if !*owes && reception.incoming.receipt_is_due() {
+                *owes = true;
+                self.agenda.owing.push((first.binding, first.lane));
+            }
+        }
+        taken
+    }
+
     /// Puts a part where it belongs.
     #[inline]
     fn take_part(
@@ -119,7 +192,7 @@ impl<P: Peer> Server<P> {
         let Some(Large { reception: Some(reception), owes, .. }) = lane.large.as_deref_mut() else {
             return Arrival::Nothing;
         };
-        if reception.incoming.message_len() != header.message_len || reception.procedure != header.procedure {
+        if !reception.is_of(header) {
             self.counters.malformed += 1;
             return Arrival::Nothing;
         }

@@ -47,7 +47,7 @@ pub(super) struct Agenda {
     /// Lanes that owe a receipt, to be sent when nothing more has arrived.
     pub(super) owing: Vec<Place>,
     /// Lanes whose receipts are to be sent now.
-    receipts: Vec<Place>,
+    pub(super) receipts: Vec<Place>,
     /// Lanes whose callers have asked about an answer that is on its way.
     questions: Vec<Place>,
     /// At most one for each lane.

@@ -366,3 +366,24 @@ fn receipts_for_what_was_never_sent_change_nothing() {
     world.call(4, 50 * KIB);
     assert!(matches!(give(&mut world.server, &packet[..len]), Made::Nothing));
 }
+
+#[test]
+fn parts_that_need_no_decision_are_taken_together() {
+    let mut world = World::new(|_| false);
+    let parts: Vec<Vec<u8>> = (0..10).map(|i| world.fragment(1, 14_400, i * 1440, 1440)).collect();
+    let [first, rest @ ..] = &parts[..] else { panic!("ten parts") };
+    let together = rest.concat();
+    let segment = HEADER_LEN + 1440;
+    assert_eq!(world.server.take_parts(at(1), CALLER, &together, segment), 0, "nothing is known of it");
+    assert!(matches!(give(&mut world.server, first), Made::Nothing));
+    assert_eq!(world.server.take_parts(at(1), Host(2), &together, segment), 0, "another host");
+    let mut foreign = together.clone();
+    foreign[2 * segment + 16] ^= 1;
+    assert_eq!(world.server.take_parts(at(1), CALLER, &foreign, segment), 2 * segment, "another call's part");
+    assert_eq!(world.server.take_parts(at(1), CALLER, &together, segment), 8 * segment, "all but the last");
+    assert!(world.server.drained(), "a receipt is owed");
+    let Made::Run(mut running) = give(&mut world.server, &parts[9]) else { panic!("not run") };
+    let expected: Vec<u8> = (0..10).flat_map(|_| bytes(1440, 3)).collect();
+    assert!(running.arguments_and_result(&[]).0 == expected);
+    finish(&mut world.server, running);
+}

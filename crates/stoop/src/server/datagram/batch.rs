@@ -62,7 +62,10 @@ impl DatagramEndpoint {
         let batch = &mut desk.batch;
         let (mut replies, mut attention) = (Answers::default(), false);
         let mut exchange = self.exchange();
-        for datagram in segments.split(&batch.datagrams) {
+        let mut rest = &batch.datagrams[..segments.len];
+        while !rest.is_empty() {
+            let (datagram, behind) = rest.split_at(segments.segment.max(1).min(rest.len()));
+            rest = behind;
             match exchange.handle_packet(now, from, datagram, &mut desk.reply) {
                 Arrival::Run(assignment) => {
                     let mut packet = batch.spare.pop().unwrap_or_default();
@@ -83,7 +86,11 @@ impl DatagramEndpoint {
                     tell_procedure(binding, lane, number);
                     replies.push(&peer, &desk.reply);
                 }
-                Arrival::Transmit | Arrival::Nothing => attention = true,
+                Arrival::Transmit | Arrival::Nothing => {
+                    attention = true;
+                    // The next ones of a long call.
+                    rest = &rest[exchange.take_parts(now, from, rest, segments.segment)..];
+                }
             }
         }
         if attention {
