@@ -16,6 +16,9 @@ use stoop_wire::{HEADER_LEN, PACKET_DATA};
 /// copied to stand behind the header. Below, the lists that say where they are cost more (`stoop-net`'s example `gather`).
 const GATHERED_MIN: u32 = 8 * 1024;
 
+/// A message of at least so many bytes leaves by two sends, though one could take it, so that both sides copy at once.
+const OVERLAPPED_MIN: usize = 24 * 1024;
+
 impl LargeCall<'_, '_, '_, '_> {
     /// A call of one packet leaves as it always does.
     pub(super) fn send_if_small(&mut self) -> Result<(), Ended> {
@@ -41,7 +44,12 @@ impl LargeCall<'_, '_, '_, '_> {
             return Ok(false);
         }
         let mut path = locked(self.path);
-        let most = (MAX_SEGMENTS * (HEADER_LEN + path.fragment() as usize)).min(MAX_SEGMENTS_LEN);
+        let packet = HEADER_LEN + path.fragment() as usize;
+        let mut most = (MAX_SEGMENTS * packet).min(MAX_SEGMENTS_LEN);
+        if self.unsent && (OVERLAPPED_MIN..most).contains(&self.len) {
+            // Peregrine §4.3: the next packets are copied while the last ones are on their way.
+            most = self.len / packet * 2 / 3 * packet;
+        }
         let Some(run) = self.lane.exchange.next_run(clock, &mut path, most) else { return Ok(false) };
         let is_probe = run.fragment > path.fragment();
         drop(path);
