@@ -359,7 +359,7 @@ fn tell_procedure(binding: BindingId, lane: LaneId, number: CallNumber) {
 }
 
 /// Bytes in the socket's buffer that a byte of a long call may take: the kernel counts what it allocates.
-const BUFFER_FOR_A_BYTE: usize = 8;
+const BUFFER_FOR_A_BYTE: usize = 4;
 
 /// How much of a long call the socket can take.
 fn window(socket: &ServerSocket) -> u32 {
