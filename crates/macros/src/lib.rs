@@ -13,7 +13,8 @@ use syn::parse_macro_input;
 /// For `trait Greeter` this declares, beside the trait itself:
 ///
 /// - `GreeterClient`, with `bind(uri)`, `bind_with(uri, &options)`, and a method for each procedure that returns
-///   `Result<T, CallError>`, or `Result<T, Error<E>>` for a procedure that returns `Result<T, E>` itself;
+///   `Result<T, CallError>`, or `Result<T, Error<E>>` for a procedure that returns `Result<T, E>` itself; and `begin()`, for
+///   calls that do not wait: the same methods, each giving a `stoop::Pending`;
 /// - `GreeterServer`, with `new(implementation)`, to be exported by a server.
 ///
 /// # Arguments

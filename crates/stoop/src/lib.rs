@@ -33,6 +33,8 @@
 //! once, and a [`CallError`] first says whether it ran ([`CallError::ran`]). A procedure that returns `Result<T, E>`
 //! has an error of its own, apart from those of the call ([`Error`]).
 //!
+//! [Many calls](Pending) can be in flight from one thread: `client.begin()` begins them without waiting.
+//!
 //! Clients are shared by all threads of a process, and belong to it: a process that forks binds anew in the child.
 
 #![forbid(unsafe_code)]
@@ -65,7 +67,7 @@ use stoop_exchange::binder::BindStep;
 use stoop_net::host;
 use stoop_wire::bind::{BindStatus, HostFacts};
 
-/// Bytes of the longest message over a byte stream, unless the user says otherwise.
+/// Bytes of the longest message, unless the user says otherwise.
 const MAX_MESSAGE: usize = 64 << 20;
 
 /// An interface as the exchange compares it.

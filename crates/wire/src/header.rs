@@ -27,7 +27,7 @@ pub const HEADER_LEN: usize = 32;
 /// ones travel as fragments of any size.
 pub const PACKET_DATA: usize = 1440;
 
-/// Bytes of the largest datagram that every path carries: a header and a full packet of data.
+/// Bytes of the largest datagram that carries a whole message: what fills an Ethernet frame.
 pub const MAX_DATAGRAM: usize = HEADER_LEN + PACKET_DATA;
 
 /// Bytes of a message that travel behind one header on a byte stream; longer messages are interleaved between lanes.

@@ -69,6 +69,9 @@ pub enum ServerArrival<L = usize> {
     WokenUp,
 }
 
+/// The least that the kernel counts for a datagram in a socket's buffer.
+const SMALLEST_CHARGE: usize = 512;
+
 impl ServerSocket {
     /// Binds to `address`. Port 0 takes any free port, see [`local_addr`](Self::local_addr).
     ///
@@ -228,7 +231,9 @@ impl ServerSocket {
     pub fn strays_in(&self, connected: &CallerSocket, peer: &Peer) -> io::Result<Vec<(Vec<u8>, Peer)>> {
         let mut strays = Vec::new();
         let mut buffer = vec![0_u8; 1 << 16];
-        loop {
+        // No more fit into its buffer before it was connected: what is behind them is its peer's.
+        let most = sizes::receive_buffer(connected.as_fd())? / SMALLEST_CHARGE + 1;
+        for _ in 0..most {
             let received =
                 retry_on_intr(|| rustix::net::recvfrom(connected, &mut buffer[..], RecvFlags::DONTWAIT));
             match received {
@@ -236,10 +241,11 @@ impl ServerSocket {
                     let stray = Peer { addr: socket_addr(addr)?, called: peer.called };
                     strays.push((buffer[..len].to_vec(), stray));
                 }
-                Ok((_, _, None)) | Err(Errno::AGAIN) => return Ok(strays),
+                Ok((_, _, None)) | Err(Errno::AGAIN) => break,
                 Err(error) => return Err(error.into()),
             }
         }
+        Ok(strays)
     }
 
     /// Wakes every thread blocked in [`recv`](Self::recv), now and for good: from now on a blocking

@@ -48,7 +48,7 @@ pub(super) struct DatagramEndpoint {
     attention: AtomicBool,
     loans: Loans,
     housekeeper: OnceLock<Arc<Housekeeper>>,
-    /// Datagrams longer than any packet.
+    /// Datagrams longer than there is room for any.
     too_large: AtomicU64,
 }
 

@@ -111,9 +111,10 @@ impl Dedication {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives `peer` a socket, if there is none and the system has one to give.
+    /// Gives `peer` a socket, if there is none and the system has one to give; `together`: datagrams that come together are
+    /// received together there, too.
     #[cold]
-    pub(super) fn dedicate(&self, own: &ServerSocket, peer: Peer) {
+    pub(super) fn dedicate(&self, own: &ServerSocket, peer: Peer, together: bool) {
         let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
         // A worker that took one while all are woken to leave would wait there for ever.
         if present.is_some() || self.closed.load(Ordering::Relaxed) {
@@ -128,7 +129,8 @@ impl Dedication {
                     (datagram, Segments { len, segment: len }, peer)
                 });
                 self.left().extend(strays);
-                *present = Some(Arc::new(Dedicated { socket, peer, together: AtomicBool::new(false) }));
+                let together = AtomicBool::new(together && socket.set_gro(true).is_ok());
+                *present = Some(Arc::new(Dedicated { socket, peer, together }));
                 self.is_there.store(true, Ordering::SeqCst);
                 self.count.fetch_add(1, Ordering::Relaxed);
                 self.changes.fetch_add(1, Ordering::SeqCst);

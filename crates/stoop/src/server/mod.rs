@@ -163,7 +163,8 @@ impl Server {
     ///
     /// It bounds memory, too: over TCP and Unix sockets one connection can make the server hold four times as much of
     /// incomplete arguments, and as much of OUT arguments and results that its caller has not read. A UDP address holds
-    /// at most 256 MiB of arguments and 512 MiB of results of many packets, however many its callers are.
+    /// at most 256 MiB of arguments and 512 MiB of results of many packets, or one of each if that is longer, however
+    /// many its callers are.
     pub fn max_message(mut self, bytes: usize) -> Self {
         // What travels has 32 bits for its length.
         self.max_message = bytes.min(u32::MAX as usize);
@@ -189,7 +190,11 @@ impl Server {
                 Door::Udp(uri, socket) => {
                     // It has been made to fit, see `max_message`.
                     let max_message = (self.max_message as u32).max(stoop_wire::PACKET_DATA as u32);
-                    let limits = Limits { max_message, ..self.limits.clone() };
+                    // There is room for one of them at least.
+                    let most = max_message as usize + 2 * stoop_wire::HEADER_LEN;
+                    let incomplete = self.limits.incomplete.max(most);
+                    let retained = self.limits.retained.max(most);
+                    let limits = Limits { max_message, incomplete, retained, ..self.limits.clone() };
                     let endpoint = DatagramEndpoint::new(socket, Arc::clone(&exports), limits, self.waiting);
                     (uri, Crew::start(endpoint, self.bounds).map(|crew| running.datagram.push(crew)))
                 }

@@ -1,7 +1,8 @@
 //! Calls and results of many packets, at their caller.
 //!
 //! Packets are framed behind each other in one buffer that stays in the processor's cache, and the kernel takes as many of
-//! them at once as it can; those of a result come in the same way. So each byte is copied once at each side: from where
+//! them at once as it can; those of a result come in the same way. So each byte is copied once at each side, or not at the
+//! sender where packets are large enough to be gathered: from where
 //! the caller has it, and to where it belongs.
 
 mod memory;

@@ -118,10 +118,17 @@ impl DatagramEndpoint {
     /// For whoever has just got the receive role: sends what answers are there, and takes the next call of the batch.
     #[cold]
     pub(super) fn take_over(&self, desk: &mut Desk) -> Option<DatagramCall> {
-        self.flush(desk);
-        let mut shared = self.batch.shared();
-        shared.calls.extend(desk.batch.parked.drain(..));
-        let mut call = shared.calls.pop_front()?;
+        let mut call = loop {
+            self.flush(desk);
+            let mut shared = self.batch.shared();
+            shared.calls.extend(desk.batch.parked.drain(..));
+            match shared.calls.pop_front() {
+                Some(call) => break call,
+                None if shared.finished.is_empty() => return None,
+                // Another has left an answer since they were sent, and has taken the last call.
+                None => {}
+            }
+        };
         self.batch.pending.store(true, Ordering::Relaxed);
         call.deferred = true;
         Some(call)

@@ -171,7 +171,7 @@ impl DatagramEndpoint {
         if desk.batch.finished.is_empty() {
             return;
         }
-        let now = Instant::from_nanos(desk.clock_ns);
+        let now = Instant::from_nanos(clock::now_ns());
         let mut replies = Vec::new();
         let mut exchange = self.exchange();
         for assignment in desk.batch.finished.drain(..) {

@@ -137,7 +137,7 @@ impl BatchDesk {
     /// Keeps a call packet for use again.
     #[inline]
     pub(super) fn keep_spare(&mut self, packet: Vec<u8>) {
-        if self.spare.len() < SPARE_MAX {
+        if self.spare.len() < SPARE_MAX && packet.capacity() <= 2 * MAX_DATAGRAM {
             self.spare.push(packet);
         }
     }

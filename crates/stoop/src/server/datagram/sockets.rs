@@ -58,8 +58,9 @@ impl DatagramEndpoint {
         match arrival {
             Ok(CallerArrival::Datagram(0) | CallerArrival::Nothing) => Seen::Nothing,
             Ok(CallerArrival::TooLarge(_)) => {
+                // A part of something long. It is sent again, and then there is room.
                 self.receive_together(desk, true);
-                self.too_large()
+                Seen::Nothing
             }
             Ok(CallerArrival::Datagram(len)) => Seen::Packet(len, dedicated.peer, Some(desk.changes)),
             // The caller has gone.
@@ -79,7 +80,7 @@ impl DatagramEndpoint {
             Ok(ServerArrival::Datagram { len, peer }) => Seen::Packet(len, peer, None),
             Ok(ServerArrival::TooLarge { .. }) => {
                 self.receive_together(desk, false);
-                self.too_large()
+                Seen::Nothing
             }
             Ok(ServerArrival::Nothing | ServerArrival::WokenUp) | Err(_) => Seen::Nothing,
         }
@@ -201,7 +202,7 @@ impl DatagramEndpoint {
         desk.calls_in_a_row += calls;
         if self.dedication.is_earned(desk.calls_in_a_row) {
             desk.calls_in_a_row = 0;
-            self.dedication.dedicate(&self.socket, peer);
+            self.dedication.dedicate(&self.socket, peer, self.together.load(Ordering::Relaxed));
             self.rouse_housekeeper();
         }
     }

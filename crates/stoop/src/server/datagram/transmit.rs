@@ -10,6 +10,7 @@ use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
 use stoop_exchange::server::Server;
+use stoop_net::clock;
 use stoop_net::udp::MAX_SEGMENTS_LEN;
 
 /// Transmissions, each of up to 64 KiB, between two looks at the socket.
@@ -61,9 +62,10 @@ impl DatagramEndpoint {
         mut exchange: MutexGuard<'a, Server<From>>,
         most: u32,
     ) -> MutexGuard<'a, Server<From>> {
-        let now = Instant::from_nanos(desk.clock_ns);
         let mut out = std::mem::take(&mut desk.batch.out);
         for _ in 0..most {
+            // Not the desk's: from when it was sent follow round trip and pace.
+            let now = Instant::from_nanos(clock::now_ns());
             let Some(next) = exchange.next_transmission(now, MAX_SEGMENTS_LEN, &mut out) else { break };
             // Not under the lock: others have calls to take and to give back.
             drop(exchange);

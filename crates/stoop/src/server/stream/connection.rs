@@ -45,7 +45,7 @@ pub(super) struct Bound {
     pub(super) together: bool,
 }
 
-/// Lanes of one connection: as many as a datagram binding may have.
+/// Lanes of one connection: as many as a caller's threads and begun calls use at once.
 const LANES: u16 = 1024;
 /// Messages of the greatest length that a peer may have incomplete, and that may be under way to it or wait for it to
 /// read.
