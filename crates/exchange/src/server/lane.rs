@@ -33,11 +33,20 @@ pub(super) struct Large<P> {
     pub(super) queued: bool,
     /// The lane is among those that owe a receipt.
     pub(super) owes: bool,
+    /// The lane is among those whose callers have asked about their answers.
+    pub(super) asks: bool,
 }
 
 impl<P> Default for Large<P> {
     fn default() -> Self {
-        Self { reception: None, sending: None, timer: Instant::NEVER, queued: false, owes: false }
+        Self {
+            reception: None,
+            sending: None,
+            timer: Instant::NEVER,
+            queued: false,
+            owes: false,
+            asks: false,
+        }
     }
 }
 

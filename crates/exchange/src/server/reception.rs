@@ -168,7 +168,10 @@ impl<P: Peer> Server<P> {
             (reception.heard, reception.peer, binding.heard) = (now, peer, now);
             binding.longest = binding.longest.max((segment - HEADER_LEN) as u32);
             if reception.incoming.receipt_is_urgent() {
-                self.agenda.receipts.push((first.binding, first.lane));
+                let place = (first.binding, first.lane);
+                if self.agenda.receipts.last() != Some(&place) {
+                    self.agenda.receipts.push(place);
+                }
             } else if !*owes && reception.incoming.receipt_is_due() {
                 *owes = true;
                 self.agenda.owing.push((first.binding, first.lane));

@@ -244,6 +244,7 @@ impl<P: Peer> Server<P> {
     /// Says that the answer is on its way.
     fn answer_question(&mut self, (id, lane): Place, out: &mut Vec<u8>) -> Option<Transmission<P>> {
         let state = self.bindings.get_mut(id)?.lanes.get_mut(lane)?;
+        state.large.as_mut()?.asks = false;
         let (peer, _) = state.retained_for()?;
         out.clear();
         out.extend_from_slice(&Header::bare(Kind::Acknowledgement, id, lane, state.number).to_bytes());
@@ -304,7 +305,9 @@ impl<P: Peer> Server<P> {
         *taken = header.time;
         if !outgoing.on_receipt(now, &receipt, path) {
             // It tells nothing new, so it asks whether anybody is there.
-            self.agenda.questions.push((header.binding, header.lane));
+            if !core::mem::replace(&mut large.asks, true) {
+                self.agenda.questions.push((header.binding, header.lane));
+            }
         }
         if outgoing.is_acknowledged() {
             end(large, &mut binding.path);

@@ -228,6 +228,11 @@ impl<T> Slots<T> {
         self.earliest_ns
     }
 
+    /// A call that had [expired](Self::expired) could not be ended then, and is to be looked at again.
+    pub(crate) fn remind(&mut self, deadline_ns: u64) {
+        self.earliest_ns = self.earliest_ns.min(deadline_ns);
+    }
+
     /// The calls whose deadlines have passed.
     pub(crate) fn expired(&mut self, now_ns: u64) -> Vec<u32> {
         if now_ns < self.earliest_ns {

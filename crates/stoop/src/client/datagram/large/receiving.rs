@@ -7,7 +7,7 @@ use stoop_exchange::Instant;
 use stoop_exchange::caller::{Heard, Part};
 use stoop_marshal::Pieces;
 use stoop_net::udp::Segments;
-use stoop_wire::HEADER_LEN;
+use stoop_wire::{HEADER_LEN, PACKET_DATA};
 
 /// Where a payload that lands is taken up again: its first bytes are in the caller's memory, and those after them keep
 /// their alignment.
@@ -35,9 +35,13 @@ impl LargeCall<'_, '_, '_, '_> {
                 Heard::Prove(proof) => {
                     // What it does not take before, it is sent again.
                     drop(lane.socket.send(&proof));
-                    if self.len <= stoop_wire::PACKET_DATA {
+                    if self.len <= PACKET_DATA {
                         drop(lane.socket.send(&lane.call[..HEADER_LEN + self.len]));
                     }
+                }
+                // All of the call is there: what was on its way no longer is.
+                Heard::Progress if self.len > PACKET_DATA && lane.exchange.last_was_acknowledged() => {
+                    lane.exchange.settle(&mut locked(self.path));
                 }
                 Heard::Progress | Heard::Ignored => {}
                 heard @ (Heard::Refused(_) | Heard::Failed(_)) => return Err(ended_by(heard, packet)),

@@ -39,9 +39,10 @@ impl Batch {
         self.calls.push((call, number));
     }
 
-    /// Writes a packet of a header alone in place of that of `call`, which is here.
-    pub(super) fn replace(&mut self, call: u32, packet: &[u8; HEADER_LEN]) {
-        let place = self.calls.iter().position(|(each, _)| *each == call).expect("the call is in its batch");
+    /// Writes a packet of a header alone in place of that of `call`, of that number on its lane, which is here.
+    pub(super) fn replace(&mut self, call: u32, number: CallNumber, packet: &[u8; HEADER_LEN]) {
+        let place = self.calls.iter().position(|each| *each == (call, number));
+        let place = place.expect("the call is in its batch");
         self.packets[place * self.segment..][..HEADER_LEN].copy_from_slice(packet);
     }
 
@@ -112,7 +113,7 @@ mod tests {
         let mut batch = Batch::default();
         batch.push(7, ONE, &[1; 40]);
         batch.push(8, ONE, &[2; 40]);
-        batch.replace(8, &[3; HEADER_LEN]);
+        batch.replace(8, ONE, &[3; HEADER_LEN]);
         assert_eq!(batch.packets(), [&[1; 40][..], &[3; 32], &[2; 8]].concat());
     }
 }

@@ -212,7 +212,7 @@ impl Calls {
         let slot = &self.slots[call as usize];
         let packet = match (slot.stage, packet) {
             (Stage::HeldBack(batch), Some(packet)) => {
-                self.batches[batch as usize].replace(call, &packet);
+                self.batches[batch as usize].replace(call, slot.lane.number(), &packet);
                 None
             }
             (_, packet) => packet,
@@ -249,7 +249,10 @@ impl Calls {
     ) {
         let slot = &mut self.slots[call as usize];
         // If it has ended meanwhile, another may be here.
-        if slot.stage == Stage::Sent && slot.lane.number() == number && slot.lane.abandon(now).is_some() {
+        // If it was sent again meanwhile, it may have arrived.
+        let only_once = slot.lane.last_transmissions() == 1 && !slot.lane.last_was_acknowledged();
+        let is_there = slot.stage == Stage::Sent && slot.lane.number() == number && only_once;
+        if is_there && slot.lane.abandon(now).is_some() {
             self.fail(call, why, now, news);
         }
     }

@@ -55,6 +55,13 @@ impl Large {
         !self.owing.is_empty()
     }
 
+    /// A receipt for parts of the result of a call is owed.
+    pub(super) fn owes(&mut self, call: u32) {
+        if !self.owing.contains(&call) {
+            self.owing.push(call);
+        }
+    }
+
     /// More of a call may be to be sent.
     pub(super) fn sends(&mut self, call: u32) {
         if !self.sending.contains(&call) {
@@ -126,8 +133,8 @@ impl Calls {
         if part.complete {
             self.send_receipt(call, clock, socket);
             self.end(call, None, news);
-        } else if !self.large.owing.contains(&call) {
-            self.large.owing.push(call);
+        } else {
+            self.large.owes(call);
         }
     }
 

@@ -152,6 +152,17 @@ impl Flight {
             }
         };
         calls.leave_followers(wanted, thread.id());
+        if !matches!(followed, Followed::RoleIsFree) && calls.reception.is_some() {
+            // Whoever gave the role back may have woken this thread to take it.
+            let next = calls.followers.first().cloned();
+            let is_missed = next.is_none() && calls.keeper.is_missed(&calls);
+            drop(calls);
+            match next {
+                Some(next) => next.unpark(),
+                None if is_missed => self.keeper.wake(),
+                None => {}
+            }
+        }
         followed
     }
 

@@ -120,6 +120,8 @@ impl Flights {
         let departure = Departure::new(header, &mut packet);
         let sent = session.outgoing.send(&session.stream, &packet, departure, deadline_ns);
         let mut state = self.state();
+        // It may have expired while it left, and then nobody could end it.
+        state.slots.remind(deadline_ns);
         let flight = state.slots.get_mut(call.0).filter(|flight| flight.id == call.1);
         match sent {
             Ok(_) | Err(Unsent::LateButOnItsWay) => {

@@ -66,13 +66,33 @@ impl Calls {
                     let _ = proven.and_then(|_| socket.send(&slot.call));
                 }
             }
-            Heard::Progress => self.arm(call),
+            Heard::Progress => self.goes_on(call, clock, socket),
             Heard::Part(part) => {
                 self.arm(call);
                 self.take_part(call, part, clock, packet, socket, news);
             }
             Heard::Receipt => self.take_receipt(call, clock, packet, socket),
             Heard::Result { .. } | Heard::Ignored => {}
+        }
+    }
+
+    /// Something that was known already has arrived again, or the server has acknowledged a call.
+    fn goes_on(&mut self, call: u32, clock: Instant, socket: &CallerSocket) {
+        self.arm(call);
+        let slot = &mut self.slots[call as usize];
+        if slot.is_large && slot.lane.last_was_acknowledged() {
+            // All of the call is there: what was on its way no longer is.
+            slot.settle();
+            self.large.retry();
+        }
+        let slot = &self.slots[call as usize];
+        if slot.lane.owes_receipt(true) {
+            // A part that was here: its sender has missed a receipt.
+            if slot.is_receiving {
+                self.large.owes(call);
+            } else {
+                self.send_receipt(call, clock, socket);
+            }
         }
     }
 }

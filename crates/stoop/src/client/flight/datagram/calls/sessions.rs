@@ -65,7 +65,9 @@ impl Calls {
             self.stop_receiving(call);
         }
         let slot = &mut self.slots[call as usize];
-        self.out -= 1;
+        if slot.stage == Stage::Sent {
+            self.out -= 1;
+        }
         slot.stage = Stage::Unbound;
         self.unbound += 1;
         if slot.owner == Owner::Cancelled {

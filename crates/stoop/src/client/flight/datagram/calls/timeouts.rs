@@ -81,7 +81,7 @@ impl Calls {
             Stage::HeldBack(batch) if clock >= slot.deadline => {
                 let packet = slot.lane.cancel(clock).expect("a call held back is outstanding");
                 slot.lane.abandon(clock);
-                self.batches[batch as usize].replace(call, &packet);
+                self.batches[batch as usize].replace(call, slot.lane.number(), &packet);
                 self.fail(call, CallError::NotSent(SendError::DeadlinePassed), clock, news);
                 return false;
             }
