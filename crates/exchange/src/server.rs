@@ -13,7 +13,9 @@ mod assignment;
 mod cancel;
 mod lane;
 mod lanes;
+mod limits;
 mod memory;
+mod peers;
 mod reception;
 mod sending;
 mod table;
@@ -25,13 +27,13 @@ use alloc::vec::Vec;
 pub use assignment::{Assignment, Work};
 use core::time::Duration;
 use lane::{Age, Answer, Parked};
-use lanes::Lanes;
+pub use limits::{Counters, Limits};
 use memory::Memory;
 use sending::Agenda;
 pub use sending::Transmission;
-use stoop_wire::bind::{BindRequest, BindStatus, Describe, Description, HostFacts};
+use stoop_wire::bind::HostFacts;
 use stoop_wire::{BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, RefusalCode};
-use table::{Binding, Table};
+use table::Table;
 
 /// Where a packet came from and its answer goes.
 pub trait Peer: Copy {
@@ -39,85 +41,6 @@ pub trait Peer: Copy {
     fn host(&self) -> [u8; 16];
     /// The port.
     fn port(&self) -> u16;
-}
-
-/// What bounds a server.
-#[derive(Clone, Debug)]
-pub struct Limits {
-    /// Bindings at once.
-    pub bindings: usize,
-    /// Lanes of one binding.
-    pub lanes: u16,
-    /// Answers retained and calls waiting for their lanes, of all bindings together; each takes about 1.6 KB. Beyond,
-    /// answers are not retained (whoever asks again is told that the result is gone), and calls that would have to wait
-    /// are dropped.
-    pub packets: usize,
-    /// A binding from which nothing is heard for so long is released, with all that it retains (P16). A caller whose
-    /// call takes long is heard every half second: below a few seconds, the results of long calls are lost with the
-    /// first packet.
-    pub silence: Duration,
-    /// Bytes of the longest call, and of the longest result.
-    pub max_message: u32,
-    /// Bytes of a call that a caller may send unasked, and beyond what has arrived: what the socket's buffer can hold.
-    pub window: u32,
-    /// Bytes of calls of many packets that are arriving or wait for their lanes, of all bindings together. Beyond, callers
-    /// are told to wait.
-    pub incomplete: usize,
-    /// Bytes of results of many packets that are retained, of all bindings together; of one binding at most a quarter,
-    /// or one result. Beyond, the call has run and its result is gone.
-    pub retained: usize,
-    /// A call of many packets of which so long nothing new has arrived is refused.
-    pub patience: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            bindings: 65_536,
-            lanes: 16_384,
-            packets: 131_072,
-            silence: Duration::from_secs(600),
-            max_message: 64 << 20,
-            window: 128 << 10,
-            incomplete: 256 << 20,
-            retained: 512 << 20,
-            patience: Duration::from_secs(10),
-        }
-    }
-}
-
-/// What a server has seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Counters {
-    /// Calls given out to run.
-    pub calls: u64,
-    /// Calls that arrived again and were not run again.
-    pub duplicates: u64,
-    /// Calls refused by the exchange itself: for their lane, procedure or length, or while shutting down.
-    pub refused: u64,
-    /// Bindings made.
-    pub bound: u64,
-    /// Bindings given up by their callers.
-    pub unbound: u64,
-    /// Bindings released because their callers were silent.
-    pub silent: u64,
-    /// Packets for bindings that this server does not know.
-    pub unknown_bindings: u64,
-    /// Peers asked to prove their address.
-    pub challenges: u64,
-    /// Packets dropped because they are none, or make no sense.
-    pub malformed: u64,
-    /// Packets of calls that later ones have superseded.
-    pub stale: u64,
-    /// Answers not retained and calls dropped because of [`Limits::packets`].
-    pub dropped: u64,
-    /// Calls cancelled by their callers.
-    pub cancelled: u64,
-    /// Calls of which only parts arrived.
-    pub incomplete: u64,
-    /// Times that a caller with a call of many packets was told to wait, for want of memory.
-    pub waited: u64,
 }
 
 /// What an arriving packet leads to.
@@ -399,13 +322,10 @@ impl<P: Peer> Server<P> {
     }
 
     fn on_probe(&mut self, now: Instant, peer: P, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
-        let Some(binding) = self.bindings.get_mut(header.binding) else {
-            return self.unknown_binding(header, reply);
-        };
-        if binding.host != peer.host() {
-            return self.challenge(now, peer, header, header.binding.0, reply);
+        if let Some(elsewhere) = self.turn_away(now, peer, header, reply) {
+            return elsewhere;
         }
-        binding.heard = now;
+        let binding = self.bindings.get_mut(header.binding).expect("whoever has no binding is turned away");
         let Some(lane) = binding.lanes.get_mut(header.lane) else {
             self.counters.stale += 1;
             return Arrival::Nothing;
@@ -425,175 +345,29 @@ impl<P: Peer> Server<P> {
         }
     }
 
+    /// Notes that a binding is in use, or answers a packet that is not for one of `peer`'s. For whatever is rarer than a
+    /// call of one packet, which looks its binding up once.
+    fn turn_away(
+        &mut self,
+        now: Instant,
+        peer: P,
+        header: &Header,
+        reply: &mut Vec<u8>,
+    ) -> Option<Arrival<P>> {
+        let Some(binding) = self.bindings.get_mut(header.binding) else {
+            return Some(self.unknown_binding(header, reply));
+        };
+        if binding.host != peer.host() {
+            return Some(self.challenge(now, peer, header, header.binding.0, reply));
+        }
+        binding.heard = now;
+        None
+    }
+
     #[cold]
     fn unknown_binding(&mut self, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
         self.counters.unknown_bindings += 1;
         refusal(header, RefusalCode::UnknownBinding, reply)
-    }
-
-    /// Asks the peer to show that it receives at its address. What is remembered is nothing: the cookie says it all.
-    #[cold]
-    fn challenge(
-        &mut self,
-        now: Instant,
-        peer: P,
-        header: &Header,
-        nonce: u64,
-        reply: &mut Vec<u8>,
-    ) -> Arrival<P> {
-        self.counters.challenges += 1;
-        let cookie = self.admission.cookie(now, peer.host(), peer.port(), nonce);
-        let challenge = Header::bare(Kind::Challenge, header.binding, header.lane, header.number);
-        put(reply, &challenge.with_challenge(Kind::Challenge, cookie), &[]);
-        Arrival::Reply
-    }
-
-    /// A bound caller has moved to another address and has shown that it receives there.
-    #[cold]
-    fn on_proof(&mut self, now: Instant, peer: P, header: &Header) -> Arrival<P> {
-        let proven = header.challenge().is_some_and(|cookie| {
-            self.admission.admits(now, peer.host(), peer.port(), header.binding.0, cookie)
-        });
-        match self.bindings.get_mut(header.binding) {
-            Some(binding) if proven => {
-                binding.host = peer.host();
-                binding.heard = now;
-            }
-            _ => self.counters.malformed += 1,
-        }
-        Arrival::Nothing
-    }
-
-    #[cold]
-    fn on_unbind(&mut self, peer: P, header: &Header) -> Arrival<P> {
-        match self.bindings.get_mut(header.binding) {
-            Some(binding) if binding.host == peer.host() => {
-                if let Some(binding) = self.bindings.remove(header.binding) {
-                    self.packets -= binding.packets();
-                    self.memory.let_go(&binding);
-                }
-                self.counters.unbound += 1;
-            }
-            _ => self.counters.unknown_bindings += 1,
-        }
-        Arrival::Nothing
-    }
-
-    #[cold]
-    fn on_describe(&mut self, payload: &[u8], reply: &mut Vec<u8>) -> Arrival<P> {
-        let Some(asked) = Describe::decode(payload) else {
-            self.counters.malformed += 1;
-            return Arrival::Nothing;
-        };
-        let signature = self.interfaces.signature(&asked).into();
-        let payload = Description { nonce: asked.nonce, signature }.encode();
-        let mut header =
-            Header::bare(Kind::Description, BindingId::NONE, LaneId(0), CallNumber(asked.nonce as u32));
-        header.message_len = payload.len() as u32;
-        put(reply, &header, &payload);
-        Arrival::Reply
-    }
-
-    /// Stateless until the cookie returns: no table filling, no amplification by spoofed addresses.
-    #[cold]
-    fn on_bind(
-        &mut self,
-        now: Instant,
-        peer: P,
-        header: &Header,
-        payload: &[u8],
-        reply: &mut Vec<u8>,
-    ) -> Arrival<P> {
-        let Some(request) = BindRequest::decode(payload) else {
-            self.counters.malformed += 1;
-            return Arrival::Nothing;
-        };
-        if !self.admission.admits(now, peer.host(), peer.port(), request.nonce, request.cookie) {
-            return self.challenge(now, peer, header, request.nonce, reply);
-        }
-        let Some((binding, answer)) = self.bind(now, peer, header.binding, &request) else {
-            return Arrival::Nothing;
-        };
-        let mut header = Header::bare(Kind::BindReply, binding, LaneId(0), header.number);
-        header.message_len = answer.len() as u32;
-        put(reply, &header, &answer);
-        Arrival::Reply
-    }
-
-    /// Makes the binding, or finds that a repeated request has already made it. `None`: a late duplicate.
-    fn bind(
-        &mut self,
-        now: Instant,
-        peer: P,
-        page_of: BindingId,
-        request: &BindRequest,
-    ) -> Option<(BindingId, Vec<u8>)> {
-        let (mut status, procedures, interface) =
-            match self.interfaces.compare(&request.interface, &request.fingerprints) {
-                Ok((number, procedures)) => (BindStatus::Bound, procedures, number),
-                Err((status, procedures)) => (status, procedures, 0),
-            };
-        if request.flags != 0 {
-            status = BindStatus::UnknownFlags;
-        }
-        if self.shutting_down {
-            status = BindStatus::ShuttingDown;
-        }
-        let mut id = BindingId::NONE;
-        if status == BindStatus::Bound && request.first > 0 {
-            id = page_of;
-        } else if status == BindStatus::Bound {
-            match self.admission.made_for(now, peer.host(), request.nonce) {
-                // The binding of this request has come and gone: its calls must not run again under a new one.
-                Some(made) if self.bindings.get_mut(made).is_none() => return None,
-                Some(made) => id = made,
-                None if self.bindings.len() >= self.limits.bindings || self.admission.is_full() => {
-                    status = BindStatus::Full;
-                }
-                None => id = self.make_binding(now, peer, interface as u16, request),
-            }
-        }
-        let reply = stoop_wire::bind::BindReply {
-            status,
-            nonce: request.nonce,
-            incarnation: self.admission.incarnation(),
-            silence_ms: u32::try_from(self.limits.silence.as_millis()).unwrap_or(u32::MAX),
-            max_message: self.limits.max_message,
-            window: self.limits.window,
-            host: self.host,
-            first: request.first,
-            procedures,
-            text: if status == BindStatus::NoSuchInterface {
-                self.interfaces.names()
-            } else {
-                Default::default()
-            },
-        };
-        Some((id, reply.encode()))
-    }
-
-    fn make_binding(&mut self, now: Instant, peer: P, interface: u16, request: &BindRequest) -> BindingId {
-        let together = self.host.can_run_together(&request.host);
-        let binding = Binding {
-            host: peer.host(),
-            interface,
-            together,
-            heard: now,
-            result_max: request.max_message.clamp(stoop_wire::PACKET_DATA as u32, self.limits.max_message),
-            window: request.window.max(stoop_wire::PACKET_DATA as u32),
-            longest: 0,
-            path: None,
-            senders: Vec::new(),
-            lanes: Lanes::default(),
-        };
-        let admission = &mut self.admission;
-        let id = self.bindings.insert(binding, || admission.draw());
-        self.admission.remember(now, peer.host(), request.nonce, id);
-        self.counters.bound += 1;
-        if self.next_sweep == Instant::NEVER {
-            self.next_sweep = now + self.sweep_interval();
-        }
-        id
     }
 
     /// Takes back an assignment whose answer has been sent: it is retained, and the call that has waited for this one

@@ -17,13 +17,10 @@ impl<P: Peer> Server<P> {
         header: &Header,
         reply: &mut Vec<u8>,
     ) -> Arrival<P> {
-        let Some(binding) = self.bindings.get_mut(header.binding) else {
-            return self.unknown_binding(header, reply);
-        };
-        if binding.host != peer.host() {
-            return self.challenge(now, peer, header, header.binding.0, reply);
+        if let Some(elsewhere) = self.turn_away(now, peer, header, reply) {
+            return elsewhere;
         }
-        binding.heard = now;
+        let binding = self.bindings.get_mut(header.binding).expect("whoever has no binding is turned away");
         let Some(lane) = binding.lanes.get_or_make(header.lane, self.limits.lanes) else {
             self.counters.refused += 1;
             return super::refusal(header, RefusalCode::TooManyLanes, reply);

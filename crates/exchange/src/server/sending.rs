@@ -272,13 +272,10 @@ impl<P: Peer> Server<P> {
         payload: &[u8],
         reply: &mut Vec<u8>,
     ) -> Arrival<P> {
-        let Some(binding) = self.bindings.get_mut(header.binding) else {
-            return self.unknown_binding(header, reply);
-        };
-        if binding.host != peer.host() {
-            return self.challenge(now, peer, header, header.binding.0, reply);
+        if let Some(elsewhere) = self.turn_away(now, peer, header, reply) {
+            return elsewhere;
         }
-        binding.heard = now;
+        let binding = self.bindings.get_mut(header.binding).expect("whoever has no binding is turned away");
         let Some(receipt) = Receipt::decode(payload) else {
             self.counters.malformed += 1;
             return Arrival::Nothing;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{Interface, Procedure};
 use alloc::vec;
-use stoop_wire::bind::BindReply;
+use stoop_wire::bind::{BindReply, BindRequest, BindStatus};
 use stoop_wire::{Challenge, MAX_DATAGRAM};
 
 mod cancels;

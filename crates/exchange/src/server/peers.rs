@@ -1,0 +1,176 @@
+//! Peers that come, move and go: bind requests, proofs of address, releases.
+
+use super::lanes::Lanes;
+use super::table::Binding;
+use super::{Arrival, Peer, Server, put};
+use crate::Instant;
+use alloc::vec::Vec;
+use stoop_wire::bind::{BindRequest, BindStatus, Describe, Description};
+use stoop_wire::{BindingId, CallNumber, Header, Kind, LaneId};
+
+impl<P: Peer> Server<P> {
+    /// Asks the peer to show that it receives at its address. What is remembered is nothing: the cookie says it all.
+    #[cold]
+    pub(super) fn challenge(
+        &mut self,
+        now: Instant,
+        peer: P,
+        header: &Header,
+        nonce: u64,
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        self.counters.challenges += 1;
+        let cookie = self.admission.cookie(now, peer.host(), peer.port(), nonce);
+        let challenge = Header::bare(Kind::Challenge, header.binding, header.lane, header.number);
+        put(reply, &challenge.with_challenge(Kind::Challenge, cookie), &[]);
+        Arrival::Reply
+    }
+
+    /// A bound caller has moved to another address and has shown that it receives there.
+    #[cold]
+    pub(super) fn on_proof(&mut self, now: Instant, peer: P, header: &Header) -> Arrival<P> {
+        let proven = header.challenge().is_some_and(|cookie| {
+            self.admission.admits(now, peer.host(), peer.port(), header.binding.0, cookie)
+        });
+        match self.bindings.get_mut(header.binding) {
+            Some(binding) if proven => {
+                binding.host = peer.host();
+                binding.heard = now;
+            }
+            _ => self.counters.malformed += 1,
+        }
+        Arrival::Nothing
+    }
+
+    #[cold]
+    pub(super) fn on_unbind(&mut self, peer: P, header: &Header) -> Arrival<P> {
+        match self.bindings.get_mut(header.binding) {
+            Some(binding) if binding.host == peer.host() => {
+                if let Some(binding) = self.bindings.remove(header.binding) {
+                    self.packets -= binding.packets();
+                    self.memory.let_go(&binding);
+                }
+                self.counters.unbound += 1;
+            }
+            _ => self.counters.unknown_bindings += 1,
+        }
+        Arrival::Nothing
+    }
+
+    #[cold]
+    pub(super) fn on_describe(&mut self, payload: &[u8], reply: &mut Vec<u8>) -> Arrival<P> {
+        let Some(asked) = Describe::decode(payload) else {
+            self.counters.malformed += 1;
+            return Arrival::Nothing;
+        };
+        let signature = self.interfaces.signature(&asked).into();
+        let payload = Description { nonce: asked.nonce, signature }.encode();
+        let mut header =
+            Header::bare(Kind::Description, BindingId::NONE, LaneId(0), CallNumber(asked.nonce as u32));
+        header.message_len = payload.len() as u32;
+        put(reply, &header, &payload);
+        Arrival::Reply
+    }
+
+    /// Stateless until the cookie returns: no table filling, no amplification by spoofed addresses.
+    #[cold]
+    pub(super) fn on_bind(
+        &mut self,
+        now: Instant,
+        peer: P,
+        header: &Header,
+        payload: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        let Some(request) = BindRequest::decode(payload) else {
+            self.counters.malformed += 1;
+            return Arrival::Nothing;
+        };
+        if !self.admission.admits(now, peer.host(), peer.port(), request.nonce, request.cookie) {
+            return self.challenge(now, peer, header, request.nonce, reply);
+        }
+        let Some((binding, answer)) = self.bind(now, peer, header.binding, &request) else {
+            return Arrival::Nothing;
+        };
+        let mut header = Header::bare(Kind::BindReply, binding, LaneId(0), header.number);
+        header.message_len = answer.len() as u32;
+        put(reply, &header, &answer);
+        Arrival::Reply
+    }
+
+    /// Makes the binding, or finds that a repeated request has already made it. `None`: a late duplicate.
+    fn bind(
+        &mut self,
+        now: Instant,
+        peer: P,
+        page_of: BindingId,
+        request: &BindRequest,
+    ) -> Option<(BindingId, Vec<u8>)> {
+        let (mut status, procedures, interface) =
+            match self.interfaces.compare(&request.interface, &request.fingerprints) {
+                Ok((number, procedures)) => (BindStatus::Bound, procedures, number),
+                Err((status, procedures)) => (status, procedures, 0),
+            };
+        if request.flags != 0 {
+            status = BindStatus::UnknownFlags;
+        }
+        if self.shutting_down {
+            status = BindStatus::ShuttingDown;
+        }
+        let mut id = BindingId::NONE;
+        if status == BindStatus::Bound && request.first > 0 {
+            id = page_of;
+        } else if status == BindStatus::Bound {
+            match self.admission.made_for(now, peer.host(), request.nonce) {
+                // The binding of this request has come and gone: its calls must not run again under a new one.
+                Some(made) if self.bindings.get_mut(made).is_none() => return None,
+                Some(made) => id = made,
+                None if self.bindings.len() >= self.limits.bindings || self.admission.is_full() => {
+                    status = BindStatus::Full;
+                }
+                None => id = self.make_binding(now, peer, interface as u16, request),
+            }
+        }
+        let reply = stoop_wire::bind::BindReply {
+            status,
+            nonce: request.nonce,
+            incarnation: self.admission.incarnation(),
+            silence_ms: u32::try_from(self.limits.silence.as_millis()).unwrap_or(u32::MAX),
+            max_message: self.limits.max_message,
+            window: self.limits.window,
+            host: self.host,
+            first: request.first,
+            procedures,
+            text: if status == BindStatus::NoSuchInterface {
+                self.interfaces.names()
+            } else {
+                Default::default()
+            },
+        };
+        Some((id, reply.encode()))
+    }
+
+    fn make_binding(&mut self, now: Instant, peer: P, interface: u16, request: &BindRequest) -> BindingId {
+        let together = self.host.can_run_together(&request.host);
+        let binding = Binding {
+            host: peer.host(),
+            interface,
+            together,
+            heard: now,
+            result_max: request.max_message.clamp(stoop_wire::PACKET_DATA as u32, self.limits.max_message),
+            window: request.window.max(stoop_wire::PACKET_DATA as u32),
+            longest: 0,
+            path: None,
+            senders: Vec::new(),
+            lanes: Lanes::default(),
+        };
+        let admission = &mut self.admission;
+        let id = self.bindings.insert(binding, || admission.draw());
+        self.admission.remember(now, peer.host(), request.nonce, id);
+        self.counters.bound += 1;
+        if self.next_sweep == Instant::NEVER {
+            self.next_sweep = now + self.sweep_interval();
+        }
+        id
+    }
+}
