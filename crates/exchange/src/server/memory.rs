@@ -42,6 +42,17 @@ impl Memory {
         Some(message)
     }
 
+    /// Whether a call of `len` bytes more is too much for a binding that holds `held()` bytes of calls already. Where less
+    /// than a quarter of `limit` is in use, nobody can hold that much, and nobody is asked.
+    pub(super) fn is_unfair(&self, len: usize, limit: usize, held: impl FnOnce() -> usize) -> bool {
+        let (needed, share) = (HEADER_LEN + len, limit / 4);
+        if self.incomplete.saturating_add(needed) <= share {
+            return false;
+        }
+        let held = held();
+        held > 0 && held.saturating_add(needed) > share
+    }
+
     /// The call has ended, or will not run.
     pub(super) fn give_back(&mut self, message: Option<Vec<u8>>) {
         let Some(message) = message else { return };

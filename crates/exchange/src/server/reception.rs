@@ -77,13 +77,10 @@ impl<P: Peer> Server<P> {
         payload: &[u8],
         reply: &mut Vec<u8>,
     ) -> Arrival<P> {
-        let Some(binding) = self.bindings.get_mut(header.binding) else {
-            return self.unknown_binding(header, reply);
-        };
-        if binding.host != peer.host() {
-            return self.challenge(now, peer, header, header.binding.0, reply);
+        if let Some(elsewhere) = self.turn_away(now, peer, header, reply) {
+            return elsewhere;
         }
-        binding.heard = now;
+        let binding = self.bindings.get_mut(header.binding).expect("whoever has no binding is turned away");
         if header.message_len > self.limits.max_message {
             self.counters.refused += 1;
             return refusal(header, RefusalCode::MessageTooLarge, reply);
@@ -120,10 +117,17 @@ impl<P: Peer> Server<P> {
         if !begun {
             // It supersedes whatever came before it.
             self.memory.give_back(large.reception.take().map(|reception| reception.message));
-            let Some(message) = self.memory.take(header.message_len as usize, self.limits.incomplete) else {
+            let (len, limit) = (header.message_len as usize, self.limits.incomplete);
+            let message = match self.memory.is_unfair(len, limit, || binding.incomplete()) {
+                true => None,
+                false => self.memory.take(len, limit),
+            };
+            let Some(message) = message else {
                 self.counters.waited += 1;
                 return no_room(header, reply);
             };
+            let lane = binding.lanes.get_mut(header.lane).expect("it has been made");
+            let large = lane.large.get_or_insert_default();
             large.reception = Some(Reception {
                 number: header.number,
                 peer,

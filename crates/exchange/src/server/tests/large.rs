@@ -255,19 +255,23 @@ fn a_call_that_never_ends_is_refused_for_good_and_its_memory_freed() {
     assert_eq!(world.server.counters().incomplete, 1);
 }
 
+/// The first part of a call of 3000 bytes on a lane of a binding.
+fn first_part(world: &World, binding: BindingId, lane: u16) -> Vec<u8> {
+    let mut packet = world.fragment(1, 3000, 0, 1440);
+    packet[4..6].copy_from_slice(&lane.to_le_bytes());
+    packet[8..16].copy_from_slice(&binding.0.to_le_bytes());
+    packet
+}
+
 #[test]
 fn memory_for_incomplete_calls_is_bounded_and_their_callers_wait() {
-    let (mut server, binding) = bound();
+    let (mut server, _) = bound();
+    // A quarter of it is less than one call: that one it may be.
     server.limits.incomplete = 10_000;
     let mut world = World { server, ..World::new(|_| false) };
-    let lane = |lane: u16, packet: Vec<u8>| {
-        let mut packet = packet;
-        packet[4..6].copy_from_slice(&lane.to_le_bytes());
-        packet[8..16].copy_from_slice(&binding.0.to_le_bytes());
-        packet
-    };
     for i in 0..20 {
-        let part = lane(i, world.fragment(1, 3000, 0, 1440));
+        let binding = bind(&mut world.server, 100 + i).expect("there is room");
+        let part = first_part(&world, binding, 0);
         let made = give(&mut world.server, &part);
         match i {
             0..3 => assert!(matches!(made, Made::Nothing)),
@@ -276,6 +280,27 @@ fn memory_for_incomplete_calls_is_bounded_and_their_callers_wait() {
     }
     assert!(world.server.incomplete_bytes() <= 10_000);
     assert_eq!(world.server.counters().waited, 17);
+}
+
+#[test]
+fn one_binding_cannot_hold_the_memory_for_the_calls_of_all() {
+    let (mut server, greedy) = bound();
+    server.limits.incomplete = 40_000;
+    let mut world = World { server, ..World::new(|_| false) };
+    for lane in 0..20 {
+        let part = first_part(&world, greedy, lane);
+        let made = give(&mut world.server, &part);
+        match lane {
+            // A quarter, and no more however often it asks.
+            0..3 => assert!(matches!(made, Made::Nothing)),
+            _ => assert!(matches!(made, Made::Reply(Kind::Receipt, 0))),
+        }
+    }
+    for nonce in 100..103 {
+        let other = bind(&mut world.server, nonce).expect("there is room");
+        let part = first_part(&world, other, 0);
+        assert!(matches!(give(&mut world.server, &part), Made::Nothing));
+    }
 }
 
 #[test]
