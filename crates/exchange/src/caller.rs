@@ -231,7 +231,9 @@ impl Lane {
             return self.ignore();
         }
         call.unreachable = 0;
-        if header.kind == Kind::Result && (header.offset, header.message_len as usize) != (0, payload.len()) {
+        // A long one may come in one packet, too: the server keeps it until a receipt tells that it is here.
+        let is_whole = header.offset == 0 && header.message_len as usize == payload.len().min(PACKET_DATA);
+        if header.kind == Kind::Result && !is_whole {
             return self.on_part(now, &header, payload.len());
         }
         match call.state.on_packet(header.kind) {

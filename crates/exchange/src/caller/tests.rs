@@ -178,3 +178,21 @@ fn a_retransmitted_call_does_not_teach_a_round_trip() {
     lane.handle_packet(at(300), &from_server(Kind::Result, lane.number()).to_bytes());
     assert_eq!(lane.path().timeout(), before);
 }
+
+#[test]
+fn a_long_result_in_one_packet_is_receipted_and_so_are_its_repetitions() {
+    let (mut lane, _) = calling();
+    let whole = Header { message_len: 5000, ..from_server(Kind::Result, lane.number()) };
+    let packet = [&whole.to_bytes()[..], &[7; 5000]].concat();
+    let Heard::Part(part) = lane.handle_packet(at(1), &packet) else { panic!("no part") };
+    assert_eq!((part.offset, part.len, part.message_len, part.complete), (0, 5000, 5000, true));
+    for _ in 0..2 {
+        assert!(lane.owes_receipt(true));
+        let mut receipt = [0; stoop_wire::Receipt::MAX_PACKET];
+        let len = lane.receipt(at(2), 0, &mut receipt);
+        let (header, payload) = Header::parse(&receipt[..len]).unwrap();
+        assert_eq!(header.kind, Kind::Receipt);
+        assert_eq!(stoop_wire::Receipt::decode(payload).unwrap().up_to, 5000);
+        assert_eq!(lane.handle_packet(at(3), &packet), Heard::Progress);
+    }
+}
