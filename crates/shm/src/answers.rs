@@ -1,0 +1,213 @@
+//! The line of each lane in which its answer appears, and on which its caller sleeps.
+//!
+//! | bytes | field |
+//! |-------|-------|
+//! | 0–3   | number of the call that was last answered, doubled; plus one while the caller of the next sleeps |
+//! | 8–11  | bytes of the message |
+//! | 12    | kind |
+//! | 13    | channel, if the message is longer than a slot |
+//! | 14–15 | processor on which the server runs |
+//! | 16–19 | result: nanoseconds at the server; refusal, failure: the reason |
+//! | 20–23 | the count at which its chunks begin in the channel |
+//! | 24–63 | the message, if it is no longer than that |
+
+use crate::layout::{self, SLOT};
+use crate::requests::{get_words, put_words};
+use crate::{Segment, futex};
+use std::sync::atomic::Ordering;
+
+const INLINE: usize = 40;
+const INLINE_AT: usize = 24;
+
+/// The bit that says that the caller sleeps.
+const SLEEPS: u32 = 1;
+/// Numbers of calls have so many bits; they begin again at 0.
+const NUMBER_BITS: u32 = 31;
+const NUMBER_MASK: u32 = (1 << NUMBER_BITS) - 1;
+
+/// What the server says to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Which kind of answer.
+    pub kind: AnswerKind,
+    /// Bytes of its message.
+    pub len: u32,
+    /// Of a result, the nanoseconds that the call spent at the server; otherwise the reason.
+    pub word: u32,
+    /// Processor on which the server ran.
+    pub cpu: u16,
+    /// The channel in which a message longer than [`SLOT`] comes.
+    pub channel: u8,
+    /// The count at which its chunks begin there.
+    pub base: u32,
+}
+
+/// The kinds of answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerKind {
+    /// The procedure's result.
+    Result,
+    /// It was not run.
+    Refusal,
+    /// It was run, and there is no result.
+    Failure,
+}
+
+/// The lines of all lanes. Only what names them is here: the lines are in the segment.
+#[derive(Debug)]
+pub struct Answers;
+
+impl Answers {
+    /// The number after `number`.
+    #[inline]
+    pub fn next_number(number: u32) -> u32 {
+        number.wrapping_add(1) & NUMBER_MASK
+    }
+
+    /// The server's side: answers the call `number` on `lane`; `message` unless that comes through a channel. Wakes the caller if
+    /// it sleeps.
+    #[inline]
+    pub fn publish(segment: &Segment, lane: u16, number: u32, answer: &Answer, message: &[u8]) {
+        let at = layout::answer(lane);
+        if message.len() <= INLINE {
+            put_words(segment, at + INLINE_AT, message);
+        } else if message.len() <= SLOT {
+            segment.put(layout::result_slot(lane), message);
+        }
+        let kind = match answer.kind {
+            AnswerKind::Result => 1,
+            AnswerKind::Refusal => 2,
+            AnswerKind::Failure => 3,
+        };
+        let word1 = u64::from(answer.len)
+            | kind << 32
+            | u64::from(answer.channel) << 40
+            | u64::from(answer.cpu) << 48;
+        segment.word(at + 8).store(word1, Ordering::Relaxed);
+        let word2 = u64::from(answer.word) | u64::from(answer.base) << 32;
+        segment.word(at + 16).store(word2, Ordering::Relaxed);
+        let state = segment.half(at);
+        if state.swap(number << 1, Ordering::AcqRel) & SLEEPS != 0 {
+            futex::wake(state);
+        }
+    }
+
+    /// The caller's side: whether the call `number` has been answered.
+    #[inline]
+    pub fn is_there(segment: &Segment, lane: u16, number: u32) -> bool {
+        segment.half(layout::answer(lane)).load(Ordering::Acquire) >> 1 == number
+    }
+
+    /// The caller's side: reads the answer, which is there. `None` when it makes no sense.
+    #[inline]
+    pub fn read(segment: &Segment, lane: u16) -> Option<Answer> {
+        let at = layout::answer(lane);
+        let word1 = segment.word(at + 8).load(Ordering::Relaxed);
+        let word2 = segment.word(at + 16).load(Ordering::Relaxed);
+        let kind = match (word1 >> 32) as u8 {
+            1 => AnswerKind::Result,
+            2 => AnswerKind::Refusal,
+            3 => AnswerKind::Failure,
+            _ => return None,
+        };
+        Some(Answer {
+            kind,
+            len: word1 as u32,
+            word: word2 as u32,
+            cpu: (word1 >> 48) as u16,
+            channel: (word1 >> 40) as u8,
+            base: (word2 >> 32) as u32,
+        })
+    }
+
+    /// The caller's side: copies the message of an answer to the end of `message`.
+    ///
+    /// # Panics
+    /// When it is longer than a slot: then it comes through a channel.
+    #[inline]
+    pub fn message(segment: &Segment, lane: u16, answer: &Answer, message: &mut Vec<u8>) {
+        let len = answer.len as usize;
+        assert!(len <= SLOT);
+        if len <= INLINE {
+            get_words(segment, layout::answer(lane) + INLINE_AT, len, message);
+        } else {
+            segment.append(layout::result_slot(lane), len, message);
+        }
+    }
+
+    /// The caller's side: sleeps until the call `number` is answered, at most `limit_ns`, and perhaps less for no reason.
+    pub fn sleep(segment: &Segment, lane: u16, number: u32, limit_ns: u64) {
+        let state = segment.half(layout::answer(lane));
+        let before = number.wrapping_sub(1) << 1;
+        let marked = state.compare_exchange(before, before | SLEEPS, Ordering::AcqRel, Ordering::Acquire);
+        // It may have been marked before a wait that ended for no reason.
+        if marked.is_ok() || marked == Err(before | SLEEPS) {
+            futex::wait(state, before | SLEEPS, limit_ns);
+        }
+    }
+
+    /// The caller's side, when the server is gone: no answer will come, and whoever sleeps for one wakes up.
+    pub fn give_up(segment: &Segment, lane: u16) {
+        let state = segment.half(layout::answer(lane));
+        // Something that nobody sleeps on: who is about to sleep will not. The lane is never used again.
+        state.fetch_xor(1 << NUMBER_BITS, Ordering::AcqRel);
+        futex::wake(state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::thread;
+
+    fn result(len: usize) -> Answer {
+        Answer { kind: AnswerKind::Result, len: len as u32, word: 9, cpu: 1, channel: 3, base: 77 }
+    }
+
+    #[test]
+    fn an_answer_of_any_length_up_to_a_slot_arrives_as_it_was_published() {
+        let (segment, _file) = Segment::create().unwrap();
+        let bytes: Vec<u8> = (0..SLOT).map(|n| n as u8 ^ 0xff).collect();
+        let mut number = 0;
+        for len in [0, 1, 8, 39, 40, 41, 1440, SLOT] {
+            number = Answers::next_number(number);
+            assert!(!Answers::is_there(&segment, 3, number));
+            Answers::publish(&segment, 3, number, &result(len), &bytes[..len]);
+            assert!(Answers::is_there(&segment, 3, number));
+            let answer = Answers::read(&segment, 3).unwrap();
+            assert_eq!(answer, result(len));
+            let mut message = vec![0; 32];
+            Answers::message(&segment, 3, &answer, &mut message);
+            assert_eq!(message[32..], bytes[..len]);
+        }
+    }
+
+    #[test]
+    fn a_sleeper_is_woken_by_its_answer() {
+        let (segment, _file) = Segment::create().unwrap();
+        let segment = Arc::new(segment);
+        let mut number = u32::MAX >> 1;
+        Answers::publish(&segment, 0, number, &result(0), &[]);
+        for _ in 0..200 {
+            number = Answers::next_number(number);
+            let server = Arc::clone(&segment);
+            let answering = thread::spawn(move || Answers::publish(&server, 0, number, &result(0), &[]));
+            while !Answers::is_there(&segment, 0, number) {
+                Answers::sleep(&segment, 0, number, u64::MAX);
+            }
+            answering.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_sleeper_is_woken_when_the_server_is_gone() {
+        let (segment, _file) = Segment::create().unwrap();
+        thread::scope(|scope| {
+            let sleeper = scope.spawn(|| Answers::sleep(&segment, 1, 1, u64::MAX));
+            Answers::give_up(&segment, 1);
+            sleeper.join().unwrap();
+        });
+        assert!(!Answers::is_there(&segment, 1, 1));
+    }
+}

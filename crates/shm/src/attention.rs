@@ -1,0 +1,30 @@
+//! Whether the server looks for requests, or has to be told by its bell that there is one.
+//!
+//! A server that goes to sleep says so first and then looks once more; a caller publishes its request first and then looks
+//! whether the server sleeps. Both write before they read, so at least one of them sees the other, and no request is left lying.
+
+use crate::Segment;
+use crate::layout::ATTENTION;
+use std::sync::atomic::Ordering;
+use std::sync::atomic::fence;
+
+const LOOKS: u32 = 0;
+const ASLEEP: u32 = 1;
+
+/// The server looks from now on: nobody need ring.
+pub fn look(segment: &Segment) {
+    segment.half(ATTENTION).store(LOOKS, Ordering::Relaxed);
+}
+
+/// The server will not look any more until it is rung. It looks once more after this.
+pub fn look_away(segment: &Segment) {
+    segment.half(ATTENTION).store(ASLEEP, Ordering::Relaxed);
+    fence(Ordering::SeqCst);
+}
+
+/// Whether the server is to be rung for what has been published just now, by [`Requests::publish`](crate::Requests::publish) or a
+/// channel, which end with the fence that this needs.
+#[inline]
+pub fn is_asleep(segment: &Segment) -> bool {
+    segment.half(ATTENTION).load(Ordering::Relaxed) != LOOKS
+}

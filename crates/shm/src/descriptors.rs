@@ -1,0 +1,78 @@
+//! Handing descriptors over by a Unix socket (`SCM_RIGHTS`, unix(7)).
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+
+/// Descriptors that one message carries: the memory and the bell.
+pub const COUNT: usize = 2;
+
+/// Sends `bytes` and, with them, the descriptors. `false`: there is no room for all of them at the moment; nothing was sent, or
+/// so little that the peer has not kept up with a handshake.
+///
+/// # Errors
+/// The connection is broken.
+pub fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>; COUNT]) -> io::Result<bool> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(COUNT))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let pushed = control.push(SendAncillaryMessage::ScmRights(descriptors));
+    debug_assert!(pushed, "the space is made for them");
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    let sent = retry_on_intr(|| rustix::net::sendmsg(&socket, &[IoSlice::new(bytes)], &mut control, flags));
+    match sent {
+        Ok(sent) => Ok(sent == bytes.len()),
+        Err(Errno::AGAIN) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Receives bytes, waiting for them as long as the socket does, and the descriptors that come with them, if any do. No bytes: the
+/// peer has closed the connection.
+///
+/// # Errors
+/// The connection is broken, or nothing came in time (`WouldBlock`).
+pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(COUNT))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = retry_on_intr(|| {
+        let pieces = &mut [IoSliceMut::new(bytes)];
+        rustix::net::recvmsg(&socket, pieces, &mut control, RecvFlags::CMSG_CLOEXEC)
+    })?;
+    let mut descriptors = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = message {
+            descriptors.extend(received);
+        }
+    }
+    Ok((received.bytes, descriptors))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Segment;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn descriptors_arrive_with_their_bytes() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (_segment, file) = Segment::create().unwrap();
+        assert!(send(&ours, b"here", &[file.as_fd(), ours.as_fd()]).unwrap());
+        let mut bytes = [0; 16];
+        let (len, descriptors) = receive(&theirs, &mut bytes).unwrap();
+        assert_eq!((&bytes[..len], descriptors.len()), (&b"here"[..], 2));
+        assert!(Segment::attach(&descriptors[0]).is_ok());
+    }
+
+    #[test]
+    fn a_closed_connection_gives_nothing() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        drop(theirs);
+        assert_eq!(receive(&ours, &mut [0; 4]).unwrap().0, 0);
+    }
+}

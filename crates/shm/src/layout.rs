@@ -1,0 +1,85 @@
+//! What lies where in a segment. Both sides are built with the same numbers, and compare [`VERSION`] when they bind.
+//!
+//! | bytes from | what | written by |
+//! |------------|------|------------|
+//! | 0          | attention: whether the server looks for requests | server |
+//! | 128        | taken: how many requests it has taken | server |
+//! | 256        | for each channel a line with how many chunks are filled, and one with how many are emptied | its two ends |
+//! | 4096       | requests: a ring of lines | callers |
+//! | …          | answers: a line for each lane | server, but for the bit that says that the caller sleeps |
+//! | …          | slots: for each lane one for its call and one for its result | caller, server |
+//! | …          | channels: for calls and for results, each a ring of chunks | caller, server |
+
+/// Tells this layout from others.
+pub const VERSION: u32 = 1;
+
+/// Bytes that processors hand over together.
+pub const LINE: usize = 64;
+/// What two threads write stands so far apart, for some processors fetch two lines at once.
+const APART: usize = 2 * LINE;
+
+/// Lanes of a segment: calls that one process can have outstanding at its server.
+pub const LANES: usize = 1024;
+/// Requests that the ring holds: for each lane a call and a cancel.
+pub const RING: usize = 2 * LANES;
+/// Bytes of the longest message that is not sent through a channel.
+pub const SLOT: usize = 4096;
+
+/// Channels each way: long messages that travel at the same time.
+pub const CHANNELS: usize = 4;
+/// Bytes of a chunk.
+pub const CHUNK: usize = 32 * 1024;
+/// Chunks of a channel.
+pub const CHUNKS: usize = 16;
+
+pub(crate) const ATTENTION: usize = 0;
+pub(crate) const TAKEN: usize = APART;
+const COUNTS: usize = 2 * APART;
+const REQUESTS: usize = 4096;
+const ANSWERS: usize = REQUESTS + RING * LINE;
+const SLOTS: usize = ANSWERS + LANES * LINE;
+const CHANNELS_AT: usize = SLOTS + 2 * LANES * SLOT;
+
+/// Bytes of a segment. Most of them are never touched, and then there is no memory behind them.
+pub const LEN: usize = CHANNELS_AT + 2 * CHANNELS * CHUNKS * CHUNK;
+
+const _: () = assert!(COUNTS + 2 * CHANNELS * 2 * APART <= REQUESTS, "the counts lie before the requests");
+
+/// The line of the request with that ticket.
+#[inline]
+pub(crate) fn request(ticket: u32) -> usize {
+    REQUESTS + (ticket as usize % RING) * LINE
+}
+
+/// The line of a lane's answer.
+#[inline]
+pub(crate) fn answer(lane: u16) -> usize {
+    ANSWERS + (usize::from(lane) % LANES) * LINE
+}
+
+/// Where a lane's call lies, if it is longer than a request line holds.
+#[inline]
+pub(crate) fn call_slot(lane: u16) -> usize {
+    SLOTS + (usize::from(lane) % LANES) * 2 * SLOT
+}
+
+/// Where a lane's result lies, if it is longer than its answer line holds.
+#[inline]
+pub(crate) fn result_slot(lane: u16) -> usize {
+    call_slot(lane) + SLOT
+}
+
+/// Where the number of filled chunks of channel `number` is; there are `2 * CHANNELS`.
+pub(crate) fn filled(number: usize) -> usize {
+    COUNTS + (number % (2 * CHANNELS)) * 2 * APART
+}
+
+/// Where the number of its emptied chunks is.
+pub(crate) fn emptied(number: usize) -> usize {
+    filled(number) + APART
+}
+
+/// Where the chunk that is counted as `count` lies.
+pub(crate) fn chunk(number: usize, count: u32) -> usize {
+    CHANNELS_AT + ((number % (2 * CHANNELS)) * CHUNKS + count as usize % CHUNKS) * CHUNK
+}

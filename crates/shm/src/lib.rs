@@ -1,0 +1,31 @@
+//! Memory that one caller's process and one server's process share: calls and answers at the speed of a cache line.
+//!
+//! The other process may write anything there, at any time. So nothing in it is ever borrowed: words are read and written
+//! as atomics, each once, bytes are copied in and out, and what has been copied is what is checked. Nothing that the peer
+//! writes can make this crate touch memory outside the segment.
+//!
+//! - [`Segment`] is the memory, and [`layout`] says what lies where.
+//! - [`Requests`] is the ring by which a process tells its server of calls: one cache line for a small call.
+//! - [`Answers`] has a line for each lane, in which its answer appears, and on which its caller sleeps.
+//! - [`Filling`] and [`Emptying`] are the two ends of a message that is longer than a slot: a ring of chunks.
+//! - [`attention`] tells whether the server looks, so that nobody wakes it in vain.
+//! - [`descriptors`] hands the memory over when two processes bind.
+//!
+//! Who waits, for how long, and what a call means is not known here.
+
+#![deny(unsafe_code)]
+
+mod answers;
+pub mod attention;
+mod bytes;
+mod channel;
+pub mod descriptors;
+mod futex;
+pub mod layout;
+mod requests;
+mod segment;
+
+pub use answers::{Answer, AnswerKind, Answers};
+pub use channel::{Disorder, Emptying, Filling, Way};
+pub use requests::{Request, RequestKind, Requests, Took};
+pub use segment::Segment;

@@ -1,0 +1,264 @@
+//! The ring by which the threads of one process tell their server of calls: a line each, in the order in which they drew tickets.
+//!
+//! | bytes | field |
+//! |-------|-------|
+//! | 0–3   | ticket + 1: written last, it publishes the line |
+//! | 4–5   | lane |
+//! | 6–7   | processor on which the caller runs |
+//! | 8–11  | bytes of the message |
+//! | 12–13 | procedure |
+//! | 14    | kind |
+//! | 15    | channel, if the message is longer than a slot |
+//! | 16–23 | deadline, nanoseconds of the monotonic clock |
+//! | 24–27 | number of the call on its lane |
+//! | 28–31 | the count at which its chunks begin in the channel |
+//! | 32–63 | the message, if it is no longer than that |
+//!
+//! No line is written before its last request has been taken: a lane has at most a call and a cancel outstanding, and there are twice
+//! as many lines as lanes.
+
+use crate::Segment;
+use crate::layout::{self, LANES, RING, SLOT, TAKEN};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Bytes of a message that fit into the line.
+const INLINE: usize = 32;
+const INLINE_AT: usize = 32;
+
+/// What a caller wants of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// A call, or the end of the interest in one.
+    pub kind: RequestKind,
+    /// The caller's lane.
+    pub lane: u16,
+    /// The number of the call on the lane.
+    pub number: u32,
+    /// The server's number of the procedure.
+    pub procedure: u16,
+    /// Processor on which the caller ran when it published this.
+    pub cpu: u16,
+    /// Bytes of the message.
+    pub len: u32,
+    /// When the caller stops waiting, in nanoseconds of the monotonic clock.
+    pub deadline_ns: u64,
+    /// The channel in which a message longer than [`SLOT`] comes.
+    pub channel: u8,
+    /// The count at which its chunks begin there.
+    pub base: u32,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestKind {
+    /// The procedure is to be run.
+    Call,
+    /// Nobody waits for that call any more.
+    Cancel,
+}
+
+/// What a look at the ring brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Took {
+    /// The next request has not been published.
+    Nothing,
+    /// It has been taken.
+    Request(Request),
+    /// It is none that this version of the protocol knows: the peer is broken or hostile.
+    Disorder,
+}
+
+/// The callers' side of the ring: draws tickets.
+#[derive(Debug, Default)]
+pub struct Requests {
+    next: AtomicU32,
+}
+
+impl Requests {
+    /// Publishes a request whose message, if it is no longer than a slot, is `message`. Returns its ticket.
+    ///
+    /// Ends with the fence that [`attention::is_asleep`](crate::attention::is_asleep) needs.
+    #[inline]
+    pub fn publish(&self, segment: &Segment, request: &Request, message: &[u8]) -> u32 {
+        let inline = message.len() <= INLINE;
+        if !inline && message.len() <= SLOT {
+            segment.put(layout::call_slot(request.lane), message);
+        }
+        let kind = match request.kind {
+            RequestKind::Call => 1,
+            RequestKind::Cancel => 2,
+        };
+        let word1 = u64::from(request.len)
+            | u64::from(request.procedure) << 32
+            | kind << 48
+            | u64::from(request.channel) << 56;
+        let word3 = u64::from(request.number) | u64::from(request.base) << 32;
+        // From here to the last store no other caller's request gets through: nothing may take long.
+        let ticket = self.next.fetch_add(1, Ordering::Relaxed);
+        let at = layout::request(ticket);
+        segment.word(at + 8).store(word1, Ordering::Relaxed);
+        segment.word(at + 16).store(request.deadline_ns, Ordering::Relaxed);
+        segment.word(at + 24).store(word3, Ordering::Relaxed);
+        if inline {
+            put_words(segment, at + INLINE_AT, message);
+        }
+        let word0 =
+            u64::from(ticket.wrapping_add(1)) | u64::from(request.lane) << 32 | u64::from(request.cpu) << 48;
+        // An exchange: release for the line, and a full fence on the machines where that is cheaper than any other.
+        segment.word(at).swap(word0, Ordering::SeqCst);
+        #[cfg(not(target_arch = "x86_64"))]
+        std::sync::atomic::fence(Ordering::SeqCst);
+        ticket
+    }
+
+    /// Whether the server has certainly not taken the request with that ticket, and never will: asked after it has died.
+    pub fn was_left(segment: &Segment, ticket: u32) -> bool {
+        let taken = segment.half(TAKEN).load(Ordering::Acquire);
+        // At most a ring full of them is behind what has been taken.
+        ticket.wrapping_sub(taken) < RING as u32
+    }
+
+    /// The server's side: takes the request with that ticket, the next one. Counted as taken before anything is done about it.
+    #[inline]
+    pub fn take(segment: &Segment, ticket: u32) -> Took {
+        let at = layout::request(ticket);
+        let word0 = segment.word(at).load(Ordering::Acquire);
+        if word0 as u32 != ticket.wrapping_add(1) {
+            return Took::Nothing;
+        }
+        segment.half(TAKEN).store(ticket.wrapping_add(1), Ordering::Release);
+        let word1 = segment.word(at + 8).load(Ordering::Relaxed);
+        let deadline_ns = segment.word(at + 16).load(Ordering::Relaxed);
+        let word3 = segment.word(at + 24).load(Ordering::Relaxed);
+        let lane = (word0 >> 32) as u16;
+        let kind = match (word1 >> 48) as u8 {
+            1 => RequestKind::Call,
+            2 => RequestKind::Cancel,
+            _ => return Took::Disorder,
+        };
+        if usize::from(lane) >= LANES {
+            return Took::Disorder;
+        }
+        Took::Request(Request {
+            kind,
+            lane,
+            number: word3 as u32,
+            procedure: (word1 >> 32) as u16,
+            cpu: (word0 >> 48) as u16,
+            len: word1 as u32,
+            deadline_ns,
+            channel: (word1 >> 56) as u8,
+            base: (word3 >> 32) as u32,
+        })
+    }
+
+    /// The server's side: copies the message of the request with that ticket to the end of `message`.
+    ///
+    /// # Panics
+    /// When it is longer than a slot: then it comes through a channel.
+    #[inline]
+    pub fn message(segment: &Segment, ticket: u32, request: &Request, message: &mut Vec<u8>) {
+        let len = request.len as usize;
+        assert!(len <= SLOT);
+        if len <= INLINE {
+            get_words(segment, layout::request(ticket) + INLINE_AT, len, message);
+        } else {
+            segment.append(layout::call_slot(request.lane), len, message);
+        }
+    }
+}
+
+/// Stores bytes word by word, the last one padded.
+#[inline]
+pub(crate) fn put_words(segment: &Segment, at: usize, bytes: &[u8]) {
+    let (whole, rest) = bytes.as_chunks::<8>();
+    for (place, chunk) in whole.iter().enumerate() {
+        segment.word(at + 8 * place).store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
+    }
+    if !rest.is_empty() {
+        let mut padded = [0; 8];
+        padded[..rest.len()].copy_from_slice(rest);
+        segment.word(at + 8 * whole.len()).store(u64::from_le_bytes(padded), Ordering::Relaxed);
+    }
+}
+
+/// Loads `len` bytes word by word to the end of `bytes`.
+#[inline]
+pub(crate) fn get_words(segment: &Segment, at: usize, len: usize, bytes: &mut Vec<u8>) {
+    let mut done = 0;
+    while done < len {
+        let word = segment.word(at + done).load(Ordering::Relaxed).to_le_bytes();
+        bytes.extend_from_slice(&word[..(len - done).min(8)]);
+        done += 8;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(lane: u16, len: usize) -> Request {
+        Request {
+            kind: RequestKind::Call,
+            lane,
+            number: 7,
+            procedure: 3,
+            cpu: 1,
+            len: len as u32,
+            deadline_ns: u64::MAX - 1,
+            channel: 2,
+            base: u32::MAX,
+        }
+    }
+
+    #[test]
+    fn a_call_of_any_length_up_to_a_slot_arrives_as_it_was_published() {
+        let (segment, _file) = Segment::create().unwrap();
+        let requests = Requests::default();
+        let bytes: Vec<u8> = (0..SLOT).map(|n| n as u8).collect();
+        for (ticket, len) in [0, 1, 7, 8, 9, 31, 32, 33, 1440, SLOT].into_iter().enumerate() {
+            let ticket = ticket as u32;
+            assert_eq!(Requests::take(&segment, ticket), Took::Nothing);
+            let published = call(5, len);
+            assert_eq!(requests.publish(&segment, &published, &bytes[..len]), ticket);
+            let Took::Request(request) = Requests::take(&segment, ticket) else { panic!("{len}") };
+            assert_eq!(request, published);
+            let mut message = vec![9];
+            Requests::message(&segment, ticket, &request, &mut message);
+            assert_eq!(message[1..], bytes[..len]);
+        }
+    }
+
+    #[test]
+    fn lines_are_used_again_round_after_round() {
+        let (segment, _file) = Segment::create().unwrap();
+        let requests = Requests { next: AtomicU32::new(u32::MAX - RING as u32) };
+        for round in 0..3 * RING as u32 {
+            let ticket = requests.publish(&segment, &call(0, 4), &round.to_le_bytes());
+            assert!(matches!(Requests::take(&segment, ticket), Took::Request(_)));
+            assert_eq!(Requests::take(&segment, ticket.wrapping_add(1)), Took::Nothing);
+        }
+    }
+
+    #[test]
+    fn what_was_left_is_known_after_the_servers_death() {
+        let (segment, _file) = Segment::create().unwrap();
+        let requests = Requests::default();
+        let first = requests.publish(&segment, &call(0, 0), &[]);
+        let second = requests.publish(&segment, &call(1, 0), &[]);
+        Requests::take(&segment, first);
+        assert!(!Requests::was_left(&segment, first));
+        assert!(Requests::was_left(&segment, second));
+    }
+
+    #[test]
+    fn nonsense_is_disorder() {
+        let (segment, _file) = Segment::create().unwrap();
+        let requests = Requests::default();
+        let ticket = requests.publish(&segment, &call(LANES as u16, 0), &[]);
+        assert_eq!(Requests::take(&segment, ticket), Took::Disorder);
+        let ticket = requests.publish(&segment, &call(0, 0), &[]);
+        segment.word(layout::request(ticket) + 8).store(u64::MAX, Ordering::Relaxed);
+        assert_eq!(Requests::take(&segment, ticket), Took::Disorder);
+    }
+}

@@ -1,0 +1,184 @@
+//! The shared memory itself: a sealed file without a name, mapped by exactly two processes.
+
+#![allow(unsafe_code)]
+
+use crate::bytes;
+use crate::layout::LEN;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+use std::ffi::c_void;
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Memory shared with another process, [`LEN`] bytes of it. It goes when both have let go of it; nothing of it is ever in the file
+/// system.
+///
+/// No reference to it is given out but to its words as atomics: everything else is copied.
+#[derive(Debug)]
+pub struct Segment {
+    start: NonNull<u8>,
+}
+
+// SAFETY: the mapping belongs to the value, is at the same place for all threads, and is used by atomics and by copies that may
+// race with anything (`bytes`).
+unsafe impl Send for Segment {}
+// SAFETY: as above; all methods but `drop` take shared references and need no exclusion.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// New memory, all zero, with the descriptor by which the other process can map it.
+    ///
+    /// It can be neither shrunk nor grown (sealed), so that no access by either side ever faults for the other's doing.
+    ///
+    /// # Errors
+    /// The system gives no descriptor, or no address space.
+    pub fn create() -> io::Result<(Self, OwnedFd)> {
+        let file = rustix::fs::memfd_create(c"stoop", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        rustix::fs::ftruncate(&file, LEN as u64)?;
+        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        Ok((Self::map(&file)?, file))
+    }
+
+    /// Maps the memory that another process has made.
+    ///
+    /// # Errors
+    /// `InvalidData` when it is not sealed against shrinking or has another size: its maker could take it away while it is used.
+    /// Otherwise, the system gives no address space.
+    pub fn attach(file: impl AsFd) -> io::Result<Self> {
+        let seals = rustix::fs::fcntl_get_seals(&file)?;
+        let size = rustix::fs::fstat(&file)?.st_size;
+        if !seals.contains(SealFlags::SHRINK) || u64::try_from(size) != Ok(LEN as u64) {
+            let why = "the shared memory is not sealed, or is of another size than this version uses";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        Self::map(&file)
+    }
+
+    fn map(file: impl AsFd) -> io::Result<Self> {
+        let (read_write, shared) =
+            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
+        // SAFETY: with no address asked for, the kernel chooses one where nothing is mapped: no memory of anybody's changes.
+        let start = unsafe { rustix::mm::mmap(std::ptr::null_mut(), LEN, read_write, shared, file, 0)? };
+        let start = NonNull::new(start.cast()).expect("the kernel maps nothing at address zero unasked");
+        Ok(Self { start })
+    }
+
+    /// The word at byte `at`.
+    ///
+    /// # Panics
+    /// When it is not inside the segment or not aligned: a mistake of this crate's, which no peer can cause.
+    #[inline]
+    pub(crate) fn word(&self, at: usize) -> &AtomicU64 {
+        assert!(at.is_multiple_of(size_of::<u64>()) && at <= LEN - size_of::<u64>());
+        // SAFETY: the mapping is `LEN` bytes long and lives as long as `self`, and so does the reference; `at` has just been
+        // checked against both ends, and against the alignment, as mappings begin at pages. Any bits are a value. The peer
+        // changes it by atomics or by instructions that no compiler relates to this reference; this process uses a place either
+        // as a word, or as a half, or for copies, as `layout` says.
+        unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(at).cast()) }
+    }
+
+    /// The half of a word at byte `at`.
+    ///
+    /// # Panics
+    /// As [`word`](Self::word).
+    #[inline]
+    pub(crate) fn half(&self, at: usize) -> &AtomicU32 {
+        assert!(at.is_multiple_of(size_of::<u32>()) && at <= LEN - size_of::<u32>());
+        // SAFETY: as for `word`.
+        unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(at).cast()) }
+    }
+
+    /// Copies `bytes` into the segment.
+    ///
+    /// # Panics
+    /// When they reach beyond its end: a mistake of this crate's, which no peer can cause.
+    #[inline]
+    pub(crate) fn put(&self, at: usize, bytes: &[u8]) {
+        assert!(at <= LEN && bytes.len() <= LEN - at);
+        // SAFETY: `bytes` is readable, and the mapping writable from `at` on for as many bytes, as has just been checked. They do
+        // not overlap: nothing in the mapping is ever borrowed as a slice.
+        unsafe { bytes::copy(bytes.as_ptr(), self.start.as_ptr().add(at), bytes.len()) }
+    }
+
+    /// Copies out of the segment into `bytes`.
+    ///
+    /// # Panics
+    /// As [`put`](Self::put).
+    #[inline]
+    pub(crate) fn get(&self, at: usize, bytes: &mut [u8]) {
+        assert!(at <= LEN && bytes.len() <= LEN - at);
+        // SAFETY: as for `put`, the other way.
+        unsafe { bytes::copy(self.start.as_ptr().add(at), bytes.as_mut_ptr(), bytes.len()) }
+    }
+
+    /// Copies `len` bytes out of the segment to the end of `bytes`.
+    ///
+    /// # Panics
+    /// As [`put`](Self::put).
+    #[inline]
+    pub(crate) fn append(&self, at: usize, len: usize, bytes: &mut Vec<u8>) {
+        assert!(at <= LEN && len <= LEN - at);
+        bytes.reserve(len);
+        let spare = bytes.spare_capacity_mut();
+        // SAFETY: there is room for `len` bytes more, which has just been reserved and is nobody else's, and the mapping is readable
+        // from `at` on for as many, as has just been checked; the two are different allocations.
+        unsafe { bytes::copy(self.start.as_ptr().add(at), spare.as_mut_ptr().cast(), len) };
+        // SAFETY: the room was reserved, and the `len` bytes have just been written.
+        unsafe { bytes.set_len(bytes.len() + len) };
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `map` with this length and belongs to `self`, to which no reference is left.
+        let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr().cast::<c_void>(), LEN) };
+        debug_assert!(unmapped.is_ok(), "a whole mapping can be given back");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    #[test]
+    fn two_mappings_are_the_same_memory() {
+        let (ours, file) = Segment::create().unwrap();
+        let theirs = Segment::attach(&file).unwrap();
+        ours.word(64).store(7, Relaxed);
+        ours.put(4096, b"bytes");
+        let mut bytes = vec![1];
+        theirs.append(4096, 5, &mut bytes);
+        assert_eq!((theirs.word(64).load(Relaxed), &bytes[..]), (7, &b"\x01bytes"[..]));
+        assert_eq!(theirs.half(64).load(Relaxed), 7);
+    }
+
+    #[test]
+    fn it_cannot_be_taken_away_while_it_is_used() {
+        let (_segment, file) = Segment::create().unwrap();
+        assert!(rustix::fs::ftruncate(&file, 0).is_err());
+        assert!(rustix::fs::ftruncate(&file, 2 * LEN as u64).is_err());
+    }
+
+    #[test]
+    fn memory_that_could_be_taken_away_is_not_attached() {
+        let unsealed =
+            rustix::fs::memfd_create(c"test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        rustix::fs::ftruncate(&unsealed, LEN as u64).unwrap();
+        assert_eq!(Segment::attach(&unsealed).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        rustix::fs::ftruncate(&unsealed, 4096).unwrap();
+        rustix::fs::fcntl_add_seals(&unsealed, SealFlags::SHRINK).unwrap();
+        assert_eq!(Segment::attach(&unsealed).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let pipe = io::pipe().unwrap();
+        assert!(Segment::attach(&pipe.0).is_err());
+    }
+
+    #[test]
+    #[should_panic(expected = "assertion failed")]
+    fn nothing_beyond_its_end_is_touched() {
+        let (segment, _file) = Segment::create().unwrap();
+        segment.put(LEN - 4, b"bytes");
+    }
+}
