@@ -36,7 +36,7 @@ fn bind(server: &mut Server<From>, now: Instant, nonce: u64) -> Option<BindingId
     let mut reply = Vec::new();
     for _ in 0..3 {
         let packet = binder.transmit(now)?;
-        server.handle_packet(now, From(1), &packet, &mut reply);
+        server.handle_packet(now, &From(1), &packet, &mut reply);
         if let BindStep::Bound(bound) = binder.handle_packet(now, &reply) {
             return Some(bound.binding);
         }
@@ -221,7 +221,7 @@ fuzz_target!(|input: &[u8]| {
                 [&header.to_bytes()[..], payload].concat()
             }
         };
-        match server.handle_packet(now, From(step >> 6), &packet, &mut reply) {
+        match server.handle_packet(now, &From(step >> 6), &packet, &mut reply) {
             Arrival::Run(call) => {
                 known.begins(&call);
                 running.push((call, packet));

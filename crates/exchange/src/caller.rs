@@ -222,12 +222,27 @@ impl Lane {
     /// Takes a packet that arrived for this lane.
     #[inline]
     pub fn handle_packet(&mut self, now: Instant, packet: &[u8]) -> Heard {
+        match Header::parse_whole(Kind::Result, packet) {
+            // In whatever state the call is, as the table says.
+            Some(header) if self.is_for_this_call(&header) && self.outstanding.is_some() => {
+                self.finish(now, &header)
+            }
+            _ => self.handle_other_packet(now, packet),
+        }
+    }
+
+    #[inline]
+    fn is_for_this_call(&self, header: &Header) -> bool {
+        header.binding == self.binding && header.lane == self.lane && header.number == self.number
+    }
+
+    /// Takes whatever is not a whole result of the outstanding call.
+    #[inline(never)]
+    fn handle_other_packet(&mut self, now: Instant, packet: &[u8]) -> Heard {
         let (Ok((header, payload)), Some(call)) = (Header::parse(packet), &mut self.outstanding) else {
             return self.on_repeated_part(now, packet);
         };
-        let for_this_call =
-            header.binding == self.binding && header.lane == self.lane && header.number == self.number;
-        if !for_this_call {
+        if (header.binding, header.lane, header.number) != (self.binding, self.lane, self.number) {
             return self.ignore();
         }
         call.unreachable = 0;

@@ -41,6 +41,11 @@ pub trait Peer: Copy {
     fn host(&self) -> [u8; 16];
     /// The port.
     fn port(&self) -> u16;
+    /// Whether it is at that address: asked of each call.
+    #[inline]
+    fn is_at(&self, host: &[u8; 16]) -> bool {
+        self.host() == *host
+    }
 }
 
 /// What an arriving packet leads to.
@@ -121,9 +126,24 @@ impl<P: Peer> Server<P> {
     }
 
     /// Takes a packet from `peer`. What is to be sent back is left in `reply`, whose former contents are lost.
-    // In full where a driver takes one packet at a time: 40 instructions of a small call.
+    // A call of one packet in full where a driver takes one packet at a time: a tenth of its instructions here.
     #[inline(always)]
-    pub fn handle_packet(&mut self, now: Instant, peer: P, packet: &[u8], reply: &mut Vec<u8>) -> Arrival<P> {
+    pub fn handle_packet(
+        &mut self,
+        now: Instant,
+        peer: &P,
+        packet: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        match Header::parse_whole(Kind::Call, packet) {
+            Some(header) => self.on_call(now, peer, &header, packet, reply),
+            None => self.on_other_packet(now, *peer, packet, reply),
+        }
+    }
+
+    /// Takes whatever is not a call of one packet.
+    #[inline(never)]
+    fn on_other_packet(&mut self, now: Instant, peer: P, packet: &[u8], reply: &mut Vec<u8>) -> Arrival<P> {
         let Ok((header, payload)) = Header::parse(packet) else {
             self.counters.malformed += 1;
             return Arrival::Nothing;
@@ -132,12 +152,6 @@ impl<P: Peer> Server<P> {
             Kind::Call if header.message_len as usize > stoop_wire::PACKET_DATA => {
                 self.on_part(now, peer, &header, payload, reply)
             }
-            Kind::Call if header.offset != 0 => {
-                self.counters.malformed += 1;
-                Arrival::Nothing
-            }
-            // What follows the payload is padding: nobody keeps it.
-            Kind::Call => self.on_call(now, peer, &header, &packet[..HEADER_LEN + payload.len()], reply),
             Kind::Probe => self.on_probe(now, peer, &header, reply),
             Kind::Bind => self.on_bind(now, peer, &header, payload, reply),
             Kind::Describe => self.on_describe(payload, reply),
@@ -145,7 +159,9 @@ impl<P: Peer> Server<P> {
             Kind::Unbind => self.on_unbind(peer, &header),
             Kind::Receipt => self.on_receipt(now, peer, &header, payload, reply),
             Kind::Cancel => self.on_cancel(now, peer, &header, reply),
-            Kind::BindReply
+            // A call of one packet has no second part.
+            Kind::Call
+            | Kind::BindReply
             | Kind::Result
             | Kind::Acknowledgement
             | Kind::Refusal
@@ -162,7 +178,7 @@ impl<P: Peer> Server<P> {
     fn on_call(
         &mut self,
         now: Instant,
-        peer: P,
+        peer: &P,
         header: &Header,
         packet: &[u8],
         reply: &mut Vec<u8>,
@@ -170,19 +186,43 @@ impl<P: Peer> Server<P> {
         let Some(binding) = self.bindings.get_mut(header.binding) else {
             return self.unknown_binding(header, reply);
         };
-        if binding.host != peer.host() {
-            return self.challenge(now, peer, header, header.binding.0, reply);
+        if !peer.is_at(&binding.host) {
+            return self.challenge(now, *peer, header, header.binding.0, reply);
         }
         binding.heard = now;
         let Some(lane) = binding.lanes.get_or_make(header.lane, self.limits.lanes) else {
-            self.counters.refused += 1;
-            return refusal(header, RefusalCode::TooManyLanes, reply);
+            return self.no_such_lane(header, reply);
         };
         match lane.on_call(Age::of(header.number, lane.number)) {
+            Answer::Start if lane.large.is_none() => {
+                let terms = (binding.interface, binding.together, binding.result_max);
+                let assignment = match lane.begin(header.number) {
+                    Some(retained) => {
+                        self.packets -= 1;
+                        retained
+                    }
+                    None => spare_or_blank(&mut self.spare, peer),
+                };
+                self.give_out(now, now, assignment, peer, header, terms, reply)
+            }
+            answer => self.on_rare_call(now, *peer, answer, header, packet, reply),
+        }
+    }
+
+    /// A call of one packet to which something else leads than to begin it at once.
+    #[inline(never)]
+    fn on_rare_call(
+        &mut self,
+        now: Instant,
+        peer: P,
+        answer: Answer,
+        header: &Header,
+        packet: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        match answer {
             Answer::Start => {
-                if lane.large.is_some() {
-                    self.leave_large(header);
-                }
+                self.leave_large(header);
                 self.start(now, now, peer, header, reply)
             }
             Answer::Park => {
@@ -190,7 +230,8 @@ impl<P: Peer> Server<P> {
                     number: header.number,
                     peer,
                     arrived: now,
-                    packet: packet.into(),
+                    // What follows the payload is padding: nobody keeps it.
+                    packet: packet[..HEADER_LEN + header.message_len as usize].into(),
                     message: None,
                     message_len: header.message_len,
                     refused: None,
@@ -202,6 +243,12 @@ impl<P: Peer> Server<P> {
                 self.repeat(peer, answer, header, reply)
             }
         }
+    }
+
+    #[cold]
+    fn no_such_lane(&mut self, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+        self.counters.refused += 1;
+        refusal(header, RefusalCode::TooManyLanes, reply)
     }
 
     /// Keeps a call until the one that runs has returned, unless a newer one is kept already.
@@ -270,7 +317,6 @@ impl<P: Peer> Server<P> {
     }
 
     /// Begins a call that is newer than all of its lane, which has [left](Self::leave_large) what was large before.
-    #[inline]
     fn start(
         &mut self,
         now: Instant,
@@ -279,42 +325,60 @@ impl<P: Peer> Server<P> {
         header: &Header,
         reply: &mut Vec<u8>,
     ) -> Arrival<P> {
-        let shutting_down = self.shutting_down;
         let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
         let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
         debug_assert!(lane.large_retained() == 0 || lane.large.is_some());
-        lane.number = header.number;
-        // This call acknowledges the last result: its packet becomes this one's result packet.
-        let retained = lane.begin();
+        let terms = (binding.interface, binding.together, binding.result_max);
+        let retained = lane.begin(header.number);
         self.packets -= usize::from(retained.is_some());
-        let mut assignment = retained.or_else(|| self.spare.pop()).unwrap_or_else(|| Assignment::blank(peer));
+        let assignment = retained.unwrap_or_else(|| spare_or_blank(&mut self.spare, &peer));
+        self.give_out(now, arrived, assignment, &peer, header, terms, reply)
+    }
+
+    /// Gives a call out to run, on a binding of that interface whose sides can run together or not, and which takes results
+    /// of so many bytes; or refuses it.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    fn give_out(
+        &mut self,
+        now: Instant,
+        arrived: Instant,
+        mut assignment: Assignment<P>,
+        peer: &P,
+        header: &Header,
+        (interface, together, result_max): (u16, bool, u32),
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
         let work = &mut *assignment.0;
-        work.peer = peer;
-        work.interface = binding.interface;
+        work.peer = *peer;
+        work.interface = interface;
         work.procedure = header.procedure;
         work.deadline = arrived.after_nanos(u64::from(header.time) * 1000);
         work.arrived = arrived;
-        work.together = binding.together;
+        work.together = together;
         work.arguments_len = header.message_len as usize;
-        work.result_max = binding.result_max as usize;
+        work.result_max = result_max as usize;
         work.binding = header.binding;
         work.lane = header.lane;
         work.number = header.number;
         work.len = HEADER_LEN;
         self.running += 1;
-        let known =
-            usize::from(header.procedure) < self.interfaces.procedure_count(usize::from(binding.interface));
-        let refused = if shutting_down {
-            RefusalCode::ShuttingDown
-        } else if !known {
-            RefusalCode::UnknownProcedure
-        } else {
-            self.counters.calls += 1;
-            return Arrival::Run(assignment);
-        };
+        let known = usize::from(header.procedure) < self.interfaces.procedure_count(usize::from(interface));
+        if !known || self.shutting_down {
+            return self.refuse_new(now, assignment, reply);
+        }
+        self.counters.calls += 1;
+        Arrival::Run(assignment)
+    }
+
+    /// Refuses a call instead of giving it out: no new ones are begun, or there is no such procedure.
+    #[cold]
+    #[inline(never)]
+    fn refuse_new(&mut self, now: Instant, mut assignment: Assignment<P>, reply: &mut Vec<u8>) -> Arrival<P> {
+        let code = if self.shutting_down { RefusalCode::ShuttingDown } else { RefusalCode::UnknownProcedure };
         self.counters.refused += 1;
         reply.clear();
-        reply.extend_from_slice(assignment.refuse(refused, ""));
+        reply.extend_from_slice(assignment.refuse(code, ""));
         // Nothing can be parked behind a call that has only just begun.
         let next = self.finish(now, assignment);
         debug_assert!(matches!(next, Next::Nothing));
@@ -543,6 +607,13 @@ impl<P: Peer> Server<P> {
             }
         }
     }
+}
+
+/// An assignment for a call of a lane that has none.
+#[cold]
+#[inline(never)]
+fn spare_or_blank<P: Peer>(spare: &mut Vec<Assignment<P>>, peer: &P) -> Assignment<P> {
+    spare.pop().unwrap_or_else(|| Assignment::blank(*peer))
 }
 
 /// Keeps an assignment for another call, if there are not enough of them.

@@ -124,7 +124,7 @@ impl Sim {
             return;
         };
         let mut reply = std::mem::take(&mut self.reply);
-        let arrival = server.handle_packet(now, from, packet, &mut reply);
+        let arrival = server.handle_packet(now, &from, packet, &mut reply);
         self.server.peak_bindings = self.server.peak_bindings.max(server.bindings());
         match arrival {
             Arrival::Run(assignment) => self.dispatch(assignment, packet),

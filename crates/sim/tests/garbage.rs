@@ -38,7 +38,7 @@ fn bind(server: &mut Server<Address>, now: Instant, nonce: u64) -> Option<(Bindi
     let (mut said, mut reply) = (Vec::new(), Vec::new());
     loop {
         let packet = binder.transmit(now).expect("the server answers at once");
-        assert!(matches!(server.handle_packet(now, CALLER, &packet, &mut reply), Arrival::Reply));
+        assert!(matches!(server.handle_packet(now, &CALLER, &packet, &mut reply), Arrival::Reply));
         said.extend([packet, reply.clone()]);
         match binder.handle_packet(now, &reply) {
             BindStep::Continue => {}
@@ -145,7 +145,7 @@ fn a_server_bears_whatever_arrives() {
         let packet = nearly(random, &known, binding);
         let from = if random.chance(950) { CALLER } else { Address { host: random.bits() as u16, port: 1 } };
         now = now + Duration::from_micros(random.below(200));
-        match server.handle_packet(now, from, &packet, &mut reply) {
+        match server.handle_packet(now, &from, &packet, &mut reply) {
             Arrival::Run(call) => {
                 runs += 1;
                 begins(&mut begun, &call);

@@ -39,7 +39,7 @@ fn bind(binder: &mut Binder, server: &mut Server<Host>) -> (BindStep, usize) {
     let mut reply = Vec::new();
     for round in 1..20 {
         let packet = binder.transmit(now()).expect("something to ask");
-        assert!(matches!(server.handle_packet(now(), Host(1), &packet, &mut reply), Arrival::Reply));
+        assert!(matches!(server.handle_packet(now(), &Host(1), &packet, &mut reply), Arrival::Reply));
         assert!(reply.len() <= packet.len(), "a reply longer than its request would amplify");
         match binder.handle_packet(now(), &reply) {
             BindStep::Continue => {}
@@ -92,12 +92,12 @@ fn a_repeated_request_makes_one_binding() {
     let mut binder = binder(interface(1));
     let mut reply = Vec::new();
     let first = binder.transmit(now()).unwrap();
-    server.handle_packet(now(), Host(1), &first, &mut reply);
+    server.handle_packet(now(), &Host(1), &first, &mut reply);
     binder.handle_packet(now(), &reply);
     let with_cookie = binder.transmit(now()).unwrap();
-    server.handle_packet(now(), Host(1), &with_cookie, &mut reply);
+    server.handle_packet(now(), &Host(1), &with_cookie, &mut reply);
     let once = reply.clone();
-    server.handle_packet(now(), Host(1), &with_cookie, &mut reply);
+    server.handle_packet(now(), &Host(1), &with_cookie, &mut reply);
     assert_eq!((once, server.bindings()), (reply, 1));
 }
 
@@ -107,10 +107,10 @@ fn a_cookie_is_worth_nothing_from_another_address() {
     let mut binder = binder(interface(1));
     let mut reply = Vec::new();
     let first = binder.transmit(now()).unwrap();
-    server.handle_packet(now(), Host(1), &first, &mut reply);
+    server.handle_packet(now(), &Host(1), &first, &mut reply);
     binder.handle_packet(now(), &reply);
     let with_cookie = binder.transmit(now()).unwrap();
-    server.handle_packet(now(), Host(2), &with_cookie, &mut reply);
+    server.handle_packet(now(), &Host(2), &with_cookie, &mut reply);
     assert_eq!(Header::parse(&reply).unwrap().0.kind, Kind::Challenge);
     assert_eq!(server.bindings(), 0);
 }
@@ -121,14 +121,14 @@ fn a_late_duplicate_of_a_request_does_not_revive_a_binding() {
     let mut binder = binder(interface(1));
     let mut reply = Vec::new();
     let first = binder.transmit(now()).unwrap();
-    server.handle_packet(now(), Host(1), &first, &mut reply);
+    server.handle_packet(now(), &Host(1), &first, &mut reply);
     binder.handle_packet(now(), &reply);
     let with_cookie = binder.transmit(now()).unwrap();
-    server.handle_packet(now(), Host(1), &with_cookie, &mut reply);
+    server.handle_packet(now(), &Host(1), &with_cookie, &mut reply);
     let BindStep::Bound(bound) = binder.handle_packet(now(), &reply) else { panic!() };
     let unbind = Header::bare(Kind::Unbind, bound.binding, LaneId(0), CallNumber::ZERO).to_bytes();
-    server.handle_packet(now(), Host(1), &unbind, &mut reply);
-    assert!(matches!(server.handle_packet(now(), Host(1), &with_cookie, &mut reply), Arrival::Nothing));
+    server.handle_packet(now(), &Host(1), &unbind, &mut reply);
+    assert!(matches!(server.handle_packet(now(), &Host(1), &with_cookie, &mut reply), Arrival::Nothing));
     assert_eq!(server.bindings(), 0);
 }
 

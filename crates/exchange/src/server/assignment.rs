@@ -83,8 +83,9 @@ impl<P> Assignment<P> {
         }))
     }
 
-    /// The answer, as it was sent.
-    pub(super) fn answer(&self) -> &[u8] {
+    /// The answer, when it has been made.
+    #[inline]
+    pub fn answer(&self) -> &[u8] {
         &self.0.packet[..self.0.len]
     }
 

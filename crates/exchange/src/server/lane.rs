@@ -203,9 +203,11 @@ impl<P> LaneState<P> {
         self.phase.on_cancel(age)
     }
 
-    /// The newest call is given out; the answer to the one before is no longer needed.
+    /// The call numbered so is the lane's newest, and is given out. It acknowledges the answer to the one before, whose
+    /// packet becomes that of its own answer.
     #[inline]
-    pub(super) fn begin(&mut self) -> Option<Assignment<P>> {
+    pub(super) fn begin(&mut self, number: CallNumber) -> Option<Assignment<P>> {
+        self.number = number;
         self.leave(Phase::Running)
     }
 

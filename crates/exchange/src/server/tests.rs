@@ -52,9 +52,9 @@ fn bind_request() -> BindRequest {
 fn bind(server: &mut Server<Host>, nonce: u64) -> Option<BindingId> {
     let mut request = BindRequest { nonce, ..bind_request() };
     let mut reply = Vec::new();
-    server.handle_packet(at(0), CALLER, &bind_packet(&request), &mut reply);
+    server.handle_packet(at(0), &CALLER, &bind_packet(&request), &mut reply);
     request.cookie = Header::parse(&reply).unwrap().0.challenge().expect("a challenge first");
-    server.handle_packet(at(0), CALLER, &bind_packet(&request), &mut reply);
+    server.handle_packet(at(0), &CALLER, &bind_packet(&request), &mut reply);
     let (header, payload) = Header::parse(&reply).unwrap();
     let reply = BindReply::decode(payload).unwrap();
     (reply.status == BindStatus::Bound).then_some(header.binding)
@@ -82,7 +82,7 @@ enum Made {
 
 fn give_from(server: &mut Server<Host>, from: Host, now: Instant, packet: &[u8]) -> Made {
     let mut reply = Vec::new();
-    match server.handle_packet(now, from, packet, &mut reply) {
+    match server.handle_packet(now, &from, packet, &mut reply) {
         Arrival::Run(assignment) => Made::Run(assignment),
         Arrival::Nothing | Arrival::Transmit => Made::Nothing,
         Arrival::Reply | Arrival::Cancelled(..) => {
@@ -115,7 +115,7 @@ fn a_duplicate_of_an_answered_call_gets_the_same_answer_and_is_not_run() {
     let sent = assignment.complete(at(2), 3).to_vec();
     server.finish(at(2), assignment);
     let mut reply = Vec::new();
-    assert!(matches!(server.handle_packet(at(3), CALLER, &call, &mut reply), Arrival::Reply));
+    assert!(matches!(server.handle_packet(at(3), &CALLER, &call, &mut reply), Arrival::Reply));
     assert_eq!(reply, sent);
     assert_eq!(server.counters().calls, 1);
 }
@@ -231,7 +231,7 @@ fn a_binding_is_of_no_use_from_another_address_until_that_has_shown_that_it_rece
     let (mut server, binding) = bound();
     let call = packet(Kind::Call, binding, 1);
     let mut reply = Vec::new();
-    server.handle_packet(at(1), Host(2), &call, &mut reply);
+    server.handle_packet(at(1), &Host(2), &call, &mut reply);
     let (challenge, _) = Header::parse(&reply).unwrap();
     let cookie = challenge.challenge().expect("a challenge");
     assert!(reply.len() <= call.len());
@@ -444,16 +444,16 @@ fn ten_thousand_bindings_are_all_answered_and_take_two_kibibytes_each() {
     let bindings: Vec<BindingId> = (0..BINDINGS as u64)
         .map(|nonce| {
             let mut request = BindRequest { nonce, ..bind_request() };
-            server.handle_packet(at(0), peer, &bind_packet(&request), &mut reply);
+            server.handle_packet(at(0), &peer, &bind_packet(&request), &mut reply);
             request.cookie = Header::parse(&reply).unwrap().0.challenge().expect("a challenge first");
-            server.handle_packet(at(0), peer, &bind_packet(&request), &mut reply);
+            server.handle_packet(at(0), &peer, &bind_packet(&request), &mut reply);
             Header::parse(&reply).unwrap().0.binding
         })
         .collect();
     let calls: Vec<_> = bindings
         .iter()
         .map(|binding| {
-            match server.handle_packet(at(1), peer, &packet(Kind::Call, *binding, 1), &mut reply) {
+            match server.handle_packet(at(1), &peer, &packet(Kind::Call, *binding, 1), &mut reply) {
                 Arrival::Run(assignment) => assignment,
                 other => panic!("{other:?}"),
             }

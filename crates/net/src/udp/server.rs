@@ -28,6 +28,16 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// Stands where there is no peer yet.
+    pub const NOBODY: Self =
+        Self { addr: SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0), called: None };
+
+    /// The sender's address without the port.
+    #[inline]
+    pub fn ip(&self) -> IpAddr {
+        self.addr.ip()
+    }
+
     /// The sender's address and port.
     pub fn addr(&self) -> SocketAddr {
         self.addr

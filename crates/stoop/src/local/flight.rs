@@ -309,12 +309,12 @@ impl Calls {
         let mut packet = vec![0; MAX_DATAGRAM];
         match self.door.exports.run(self.interface, procedure, arguments, &mut packet, terms) {
             Ran::Result(len) => Ok(Payload::new(packet, HEADER_LEN, len)),
-            Ran::Refused(code, detail) => Err(refused(code, detail)),
+            Ran::Refused(why) => Err(refused(why.0, why.1)),
             Ran::NoRoom(needed) => {
                 let (code, detail) = Ran::refused_for_room(needed, result_max);
                 Err(refused(code, detail))
             }
-            Ran::Failed(code, detail) => Err(CallError::Failed(Failure { code, detail })),
+            Ran::Failed(why) => Err(CallError::Failed(Failure { code: why.0, detail: why.1 })),
         }
     }
 

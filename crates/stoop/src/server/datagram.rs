@@ -13,7 +13,7 @@ use super::dedicated::{Dedication, Reason};
 use super::dispatch::Exports;
 use crate::context::cancelled::{self, CallId};
 use batch::Batch;
-use call::{DatagramCall, Loans};
+use call::{CallPacket, DatagramCall, Loans};
 use desk::Desk;
 use sockets::Seen;
 use std::net::IpAddr;
@@ -56,6 +56,11 @@ pub(super) struct DatagramEndpoint {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct From(udp::Peer);
 
+impl From {
+    /// Stands where there is none yet.
+    const NOBODY: Self = Self(udp::Peer::NOBODY);
+}
+
 impl Peer for From {
     #[inline]
     fn host(&self) -> [u8; 16] {
@@ -67,6 +72,18 @@ impl Peer for From {
 
     fn port(&self) -> u16 {
         self.0.addr().port()
+    }
+
+    #[inline]
+    fn is_at(&self, host: &[u8; 16]) -> bool {
+        match self.0.ip() {
+            // As two words, for it is asked of each call.
+            IpAddr::V4(ip) => {
+                let mapped = 0xffff_u64 << 32 | u64::from(u32::from(ip));
+                u128::from_be_bytes(*host) == u128::from(mapped)
+            }
+            IpAddr::V6(ip) => ip.octets() == *host,
+        }
     }
 }
 
@@ -111,24 +128,40 @@ impl DatagramEndpoint {
         let _ = self.socket.send(packet, &peer.0);
     }
 
-    /// Takes a datagram; returns the call that it brings.
+    /// Takes the datagram of so many bytes that is at the desk, and came in by the dedicated socket of so many changes (0: by
+    /// the address's own); returns the call that it brings.
     #[inline(always)]
-    fn take(
-        &self,
-        desk: &mut Desk,
-        len: usize,
-        peer: udp::Peer,
-        dedicated: Option<u64>,
-    ) -> Option<DatagramCall> {
-        let peer = From(peer);
+    fn take(&self, desk: &mut Desk, len: usize, dedicated: u64) -> Option<DatagramCall> {
         let now = Instant::from_nanos(desk.clock_ns);
         let mut exchange = self.exchange();
+        let peer = if dedicated == 0 { &desk.own_peer } else { &desk.dedicated_peer };
         match exchange.handle_packet(now, peer, &desk.packet[..len], &mut desk.reply) {
             Arrival::Run(assignment) => {
                 drop(exchange);
-                let packet = std::mem::take(&mut desk.packet);
-                return Some(DatagramCall { assignment, packet, deferred: false, batched: false, dedicated });
+                return Some(DatagramCall {
+                    assignment,
+                    packet: CallPacket::AtDesk(dedicated),
+                    deferred: false,
+                });
             }
+            arrival => self.take_no_call(desk, exchange, arrival, len, dedicated),
+        }
+        None
+    }
+
+    /// Sees to what has led to no call.
+    #[inline(never)]
+    fn take_no_call(
+        &self,
+        desk: &mut Desk,
+        exchange: MutexGuard<'_, Server<From>>,
+        arrival: Arrival<From>,
+        len: usize,
+        dedicated: u64,
+    ) {
+        let peer = if dedicated == 0 { desk.own_peer } else { desk.dedicated_peer };
+        match arrival {
+            Arrival::Run(_) => unreachable!("that is a call"),
             Arrival::Reply => {
                 // It may be the first binding, which may never be used.
                 self.note_and_rouse(exchange);
@@ -142,11 +175,10 @@ impl DatagramEndpoint {
             Arrival::Transmit | Arrival::Nothing => {
                 self.attend_later(desk, exchange);
                 if len == MAX_DATAGRAM {
-                    self.receive_together(desk, dedicated.is_some());
+                    self.receive_together(desk, dedicated != 0);
                 }
             }
         }
-        None
     }
 
     /// Remembers when the exchange has something to do. Returns whether that is sooner than it was.
@@ -203,13 +235,12 @@ impl Endpoint for DatagramEndpoint {
 
     #[inline]
     fn receive(&self, desk: &mut Desk, patient: bool, stopping: &AtomicBool) -> Option<DatagramCall> {
-        if desk.packet.len() < MAX_DATAGRAM {
-            // The last packet went away with its call, or was one that had waited: those are as short as they can be.
-            desk.packet.resize(MAX_DATAGRAM, 0);
-        }
         if self.batch.is_pending()
-            && let Some(call) = self.take_over(desk)
+            && let Some(mut call) = self.take_over(desk)
         {
+            if !patient {
+                call.keep_packet(desk);
+            }
             return Some(call);
         }
         let crowd = Crowd::of_this_process();
@@ -227,13 +258,13 @@ impl Endpoint for DatagramEndpoint {
         loop {
             let attention = self.attention.load(Ordering::Relaxed);
             let call = match self.look(desk, if attention { Patience::DontWait } else { patience }) {
-                Seen::Packet(len, peer, dedicated) => {
+                Seen::Packet(len, dedicated) => {
                     desk.clock_ns = clock::now_ns();
-                    let call = self.take(desk, len, peer, dedicated);
+                    let call = self.take(desk, len, dedicated);
                     if let Some(call) = &call
                         && patient
                     {
-                        self.note_call(desk, peer, dedicated.is_some(), call);
+                        self.note_call(desk, dedicated != 0, call);
                     }
                     call
                 }
@@ -256,9 +287,13 @@ impl Endpoint for DatagramEndpoint {
                     continue;
                 }
             };
-            if let Some(call) = call {
+            if let Some(mut call) = call {
                 desk.wait.arrived(desk.clock_ns);
                 desk.keep_company(call.assignment.together);
+                if !patient {
+                    // For a worker, who has another desk.
+                    call.keep_packet(desk);
+                }
                 return Some(call);
             }
         }
@@ -271,7 +306,10 @@ impl Endpoint for DatagramEndpoint {
 
     #[inline]
     fn run(&self, desk: &mut Desk, call: DatagramCall) -> Option<DatagramCall> {
-        if call.batched { self.run_batch(desk, call) } else { self.run_alone(desk, call) }
+        match call.packet {
+            CallPacket::InBatch(_) => self.run_batch(desk, call),
+            CallPacket::AtDesk(_) | CallPacket::Kept(_) => self.run_alone(desk, call),
+        }
     }
 
     fn refuse(&self, desk: &mut Desk, mut call: DatagramCall, code: RefusalCode) -> Option<DatagramCall> {
@@ -335,20 +373,23 @@ impl DatagramEndpoint {
         desk: &mut Desk,
         segments: udp::Segments,
         peer: udp::Peer,
-        dedicated: Option<u64>,
+        dedicated: u64,
         patient: bool,
     ) -> Option<DatagramCall> {
         let count = segments.count() as u32;
-        if dedicated.is_none() && patient {
-            self.count_in_a_row(desk, peer, count);
+        if dedicated == 0 {
+            desk.own_peer = From(peer);
+            if patient {
+                self.count_in_a_row(desk, count);
+            }
         }
         if count > 1 || segments.len > MAX_DATAGRAM {
             desk.bunching.singles = 0;
             return self.take_many(desk, segments, peer);
         }
         desk.bunching.singles += 1;
-        desk.packet[..segments.len].copy_from_slice(&desk.batch.datagrams[..segments.len]);
-        self.take(desk, segments.len, peer, dedicated)
+        desk.packet[..segments.len].copy_from_slice(&desk.batch.received()[..segments.len]);
+        self.take(desk, segments.len, dedicated)
     }
 }
 

@@ -29,13 +29,16 @@ const BRIEF_NANOS: u32 = 10_000;
 pub(crate) enum Outcome {
     /// The result, of so many bytes, is in the packet.
     Result(usize),
-    /// The procedure did not run.
-    Refused(RefusalCode, String),
+    /// The procedure did not run, for this reason.
+    Refused(Box<(RefusalCode, String)>),
     /// It did not run: its OUT arguments need so many bytes of room in the result, which it may not have.
     NoRoom(usize),
-    /// It ran, and there is no result.
-    Failed(FailureCode, String),
+    /// It ran, and there is no result, for this reason.
+    Failed(Box<(FailureCode, String)>),
 }
+
+// In registers from whoever runs a procedure to whoever answers.
+const _: () = assert!(size_of::<Outcome>() == 16);
 
 /// The bounds of a call.
 #[derive(Clone, Copy)]
@@ -120,6 +123,16 @@ impl Exports {
 }
 
 impl Outcome {
+    #[cold]
+    pub(crate) fn refused(code: RefusalCode, detail: String) -> Self {
+        Self::Refused(Box::new((code, detail)))
+    }
+
+    #[cold]
+    fn failed(code: FailureCode, detail: String) -> Self {
+        Self::Failed(Box::new((code, detail)))
+    }
+
     /// A call that wants more room than it can ever have.
     #[cold]
     pub(crate) fn refused_for_room(needed: usize, most: usize) -> (RefusalCode, String) {
@@ -139,14 +152,14 @@ fn panicked(panic: Box<dyn Any + Send>) -> Outcome {
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         std::mem::forget(another);
     }
-    Outcome::Failed(FailureCode::Panicked, message)
+    Outcome::failed(FailureCode::Panicked, message)
 }
 
 #[cold]
 fn not_served(why: Unserved, result: Writer<'_>) -> Outcome {
     match why {
-        Unserved::UnknownProcedure => Outcome::Refused(RefusalCode::UnknownProcedure, String::new()),
-        Unserved::BadArguments(why) => Outcome::Refused(RefusalCode::BadArguments, why.to_string()),
+        Unserved::UnknownProcedure => Outcome::refused(RefusalCode::UnknownProcedure, String::new()),
+        Unserved::BadArguments(why) => Outcome::refused(RefusalCode::BadArguments, why.to_string()),
         Unserved::ResultTooLarge => Outcome::NoRoom(match result.finish() {
             Err(EncodeError::TooLarge { needed_at_least, .. }) => needed_at_least,
             _ => usize::MAX,
@@ -156,5 +169,5 @@ fn not_served(why: Unserved, result: Writer<'_>) -> Outcome {
 
 #[cold]
 fn too_large(why: EncodeError) -> Outcome {
-    Outcome::Failed(FailureCode::ResultTooLarge, why.to_string())
+    Outcome::failed(FailureCode::ResultTooLarge, why.to_string())
 }

@@ -111,3 +111,27 @@ fn numbers_are_compared_across_the_wrap() {
     assert!(!CallNumber(u32::MAX).is_after(CallNumber(2)));
     assert!(!CallNumber(5).is_after(CallNumber(5)));
 }
+
+/// Of every header that differs from a sample in one byte, and of packets of all lengths about its own.
+#[test]
+fn a_whole_message_is_parsed_as_parse_does_and_nothing_else_is() {
+    let mut packet = Header { message_len: 3, ..sample() }.to_bytes().to_vec();
+    packet.extend_from_slice(&[0; PACKET_DATA + 8]);
+    for at in 0..HEADER_LEN {
+        for byte in [0, 1, 2, 3, 4, 9, 10, 11, 0x80, 0xd7, 0xff] {
+            let mut packet = packet.clone();
+            packet[at] = byte;
+            for len in [0, 31, 32, 34, 35, 36, HEADER_LEN + PACKET_DATA, HEADER_LEN + PACKET_DATA + 1] {
+                let packet = &packet[..len];
+                for kind in Kind::ALL {
+                    let parsed = Header::parse(packet).ok().map(|(header, _)| header).filter(|header| {
+                        let is_message = !matches!(kind, Kind::Challenge | Kind::Proof);
+                        let is_whole = header.offset == 0 && header.message_len as usize <= PACKET_DATA;
+                        header.kind == kind && is_message && is_whole
+                    });
+                    assert_eq!(Header::parse_whole(kind, packet), parsed, "{kind:?} {at} {byte} {len}");
+                }
+            }
+        }
+    }
+}

@@ -52,7 +52,7 @@ impl World {
             return;
         }
         let mut reply = Vec::new();
-        match self.server.handle_packet(self.now, CALLER, packet, &mut reply) {
+        match self.server.handle_packet(self.now, &CALLER, packet, &mut reply) {
             Arrival::Run(assignment) => {
                 assert!(self.running.is_none(), "run twice");
                 self.running = Some(assignment);

@@ -7,19 +7,18 @@
 //! it begins one.
 
 use super::answers::Answers;
-use super::call::{ANSWER_MAX, DatagramCall, answer_of};
+use super::call::{ANSWER_MAX, CallPacket, DatagramCall, complete};
 use super::desk::Desk;
 use super::{DatagramEndpoint, From, tell_procedure};
 use crate::server::crew::Endpoint;
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stoop_exchange::Instant;
 use stoop_exchange::server::{Arrival, Assignment};
 use stoop_net::clock;
 use stoop_net::udp::{Peer, Segments};
-use stoop_wire::HEADER_LEN;
 
 /// Answers wait for others at most this long, or as long as one procedure takes.
 const ANSWERS_WAIT_NANOS: u64 = 50_000;
@@ -35,9 +34,25 @@ pub(super) struct Batch {
 #[derive(Default)]
 pub(super) struct Shared {
     calls: VecDeque<DatagramCall>,
+    /// The datagrams that brought them.
+    datagrams: Option<Arc<[u8]>>,
     answers: Answers,
     /// The calls of those answers, to be given back to the exchange when the answers have gone.
     finished: Vec<Assignment<From>>,
+}
+
+impl Shared {
+    /// Takes the first of the calls, and what it came in: another worker may have received others while this one was in a
+    /// procedure.
+    #[inline]
+    fn take_first(&mut self, of_calls: &mut Option<Arc<[u8]>>) -> Option<DatagramCall> {
+        let call = self.calls.pop_front()?;
+        let is_same = matches!((&*of_calls, &self.datagrams), (Some(at_desk), Some(here)) if Arc::ptr_eq(at_desk, here));
+        if !is_same {
+            of_calls.clone_from(&self.datagrams);
+        }
+        Some(call)
+    }
 }
 
 impl Batch {
@@ -62,24 +77,16 @@ impl DatagramEndpoint {
         let batch = &mut desk.batch;
         let (mut replies, mut attention) = (Answers::default(), false);
         let mut exchange = self.exchange();
-        let mut rest = &batch.datagrams[..segments.len];
+        let datagrams = Arc::clone(batch.received());
+        let mut rest = &datagrams[..segments.len];
         while !rest.is_empty() {
+            let start = segments.len - rest.len();
             let (datagram, behind) = rest.split_at(segments.segment.max(1).min(rest.len()));
             rest = behind;
-            match exchange.handle_packet(now, from, datagram, &mut desk.reply) {
+            match exchange.handle_packet(now, &from, datagram, &mut desk.reply) {
                 Arrival::Run(assignment) => {
-                    let mut packet = batch.spare.pop().unwrap_or_default();
-                    packet.clear();
-                    // The last part of a longer call is with the others already.
-                    let len = datagram.len().min(HEADER_LEN + assignment.arguments_len);
-                    packet.extend_from_slice(&datagram[..len]);
-                    batch.calls.push(DatagramCall {
-                        assignment,
-                        packet,
-                        deferred: false,
-                        batched: true,
-                        dedicated: None,
-                    });
+                    let packet = CallPacket::InBatch(start as u32);
+                    batch.calls.push(DatagramCall { assignment, packet, deferred: false });
                 }
                 Arrival::Reply => replies.push(&peer, &desk.reply),
                 Arrival::Cancelled(binding, lane, number) => {
@@ -102,16 +109,23 @@ impl DatagramEndpoint {
             self.send_together(desk, datagrams, segment, peer);
         }
         desk.batch.flushed_ns = desk.clock_ns;
-        self.share(desk)
+        self.share(desk, datagrams)
     }
 
-    /// Puts the desk's calls into the batch, but for the first.
-    fn share(&self, desk: &mut Desk) -> Option<DatagramCall> {
+    /// Puts the desk's calls, which came in these datagrams, into the batch, but for the first.
+    fn share(&self, desk: &mut Desk, datagrams: Arc<[u8]>) -> Option<DatagramCall> {
         if desk.batch.calls.len() > 1 {
             let mut shared = self.batch.shared();
+            let shared = &mut *shared;
+            if let Some(others) = &shared.datagrams {
+                // Whoever has the role has taken those calls before it received others; but nothing here depends on that.
+                shared.calls.iter_mut().for_each(|call| call.keep_packet_of(others));
+            }
             shared.calls.extend(desk.batch.calls.drain(1..));
+            shared.datagrams = Some(Arc::clone(&datagrams));
             self.batch.pending.store(true, Ordering::Relaxed);
         }
+        desk.batch.of_calls = Some(datagrams);
         desk.batch.calls.pop()
     }
 
@@ -122,7 +136,7 @@ impl DatagramEndpoint {
             self.flush(desk);
             let mut shared = self.batch.shared();
             shared.calls.extend(desk.batch.parked.drain(..));
-            match shared.calls.pop_front() {
+            match shared.take_first(&mut desk.batch.of_calls) {
                 Some(call) => break call,
                 None if shared.finished.is_empty() => return None,
                 // Another has left an answer since they were sent, and has taken the last call.
@@ -173,7 +187,7 @@ impl DatagramEndpoint {
     #[inline]
     fn run_one_of_batch(&self, desk: &mut Desk, mut call: DatagramCall) -> (Option<DatagramCall>, bool) {
         let peer = call.assignment.peer.0;
-        let outcome = self.perform(&mut call.assignment, &call.packet, desk.clock_ns);
+        let outcome = self.perform(&mut call.assignment, desk.packet_of(&call.packet), desk.clock_ns);
         if desk.batch.pace.is_due() {
             let now_ns = clock::now_ns();
             let took = now_ns - desk.clock_ns;
@@ -182,10 +196,11 @@ impl DatagramEndpoint {
                 self.exports.took(call.assignment.interface, call.assignment.procedure, took);
             }
         }
-        let answer = answer_of(&mut call.assignment, outcome, desk.clock_ns);
+        complete(&mut call.assignment, outcome, desk.clock_ns);
         let (next, full) = {
             let mut shared = self.batch.shared();
             let shared = &mut *shared;
+            let answer = call.assignment.answer();
             // A longer one is sent by the exchange.
             if answer.len() <= ANSWER_MAX {
                 shared.answers.push(&peer, answer);
@@ -193,10 +208,9 @@ impl DatagramEndpoint {
             shared.finished.push(call.assignment);
             // Calls that are known to take long are left to the crew.
             let is_short = shared.calls.front().is_some_and(|next| !self.takes_long(next));
-            let next = if is_short { shared.calls.pop_front() } else { None };
+            let next = if is_short { shared.take_first(&mut desk.batch.of_calls) } else { None };
             (next, shared.answers.is_full())
         };
-        desk.batch.keep_spare(call.packet);
         (next, full)
     }
 
@@ -208,6 +222,9 @@ impl DatagramEndpoint {
             mem::swap(&mut shared.answers, &mut desk.batch.answers);
             mem::swap(&mut shared.finished, &mut desk.batch.finished);
             self.batch.pending.store(!shared.calls.is_empty(), Ordering::Relaxed);
+            if shared.calls.is_empty() {
+                shared.datagrams = None;
+            }
         }
         desk.batch.flushed_ns = desk.clock_ns;
         for (peer, datagrams, segment) in desk.batch.answers.groups() {

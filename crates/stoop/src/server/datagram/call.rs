@@ -9,19 +9,29 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use stoop_exchange::Instant;
 use stoop_exchange::server::{Assignment, Next};
 use stoop_net::clock;
-use stoop_wire::{PACKET_DATA, RefusalCode};
+use stoop_wire::{HEADER_LEN, PACKET_DATA, RefusalCode};
 
-/// A call with the packet that brought it.
+/// A call, and where the packet is that brought it.
 pub(in crate::server) struct DatagramCall {
     pub(super) assignment: Assignment<From>,
-    pub(super) packet: Vec<u8>,
+    pub(super) packet: CallPacket,
     /// It did not run as soon as it arrived.
     pub(super) deferred: bool,
-    /// It came together with others and is answered with them.
-    pub(super) batched: bool,
-    /// It came in by the dedicated socket of so many changes, and its answer can go out there as long as that is the one.
-    pub(super) dedicated: Option<u64>,
 }
+
+/// Where the packet of a call is.
+pub(super) enum CallPacket {
+    /// At the desk of the worker that has received it last, and runs it. It came in by the dedicated socket of so many
+    /// changes, and its answer can go out there as long as that is the one; 0: by the address's own.
+    AtDesk(u64),
+    /// It came together with others and is answered with them: where in the datagrams of its batch it begins.
+    InBatch(u32),
+    /// It waited for a worker, or for another call of its lane. Rare, and boxed twice, that the others stay short.
+    Kept(Box<Box<[u8]>>),
+}
+
+// It is handed from one to the other several times.
+const _: () = assert!(size_of::<Option<DatagramCall>>() <= 32);
 
 /// Bytes of a result that OUT arguments may take without being counted.
 const LENT_FREELY: usize = 256 * 1024;
@@ -58,12 +68,12 @@ impl DatagramEndpoint {
     #[inline(always)]
     pub(super) fn perform(&self, assignment: &mut Assignment<From>, packet: &[u8], begun_ns: u64) -> Outcome {
         if assignment.deadline.as_nanos() <= begun_ns {
-            return Outcome::Refused(RefusalCode::DeadlinePassed, String::new());
+            return Outcome::refused(RefusalCode::DeadlinePassed, String::new());
         }
         let call = call_id(assignment);
         if cancelled::is_cancelled(call) {
             // While it waited for a worker.
-            return Outcome::Refused(RefusalCode::Cancelled, String::new());
+            return Outcome::refused(RefusalCode::Cancelled, String::new());
         }
         let terms = Terms {
             deadline_ns: assignment.deadline.as_nanos(),
@@ -94,7 +104,7 @@ impl DatagramEndpoint {
         }
         if !self.loans.lend(needed) {
             let why = "too many results with OUT arguments are under way";
-            return Outcome::Refused(RefusalCode::Overloaded, why.into());
+            return Outcome::refused(RefusalCode::Overloaded, why.into());
         }
         let (interface, procedure) = (assignment.interface, assignment.procedure);
         let (arguments, result) = assignment.arguments_and_result(packet);
@@ -109,36 +119,39 @@ impl DatagramEndpoint {
     #[inline(always)]
     pub(super) fn run_alone(&self, desk: &mut Desk, mut call: DatagramCall) -> Option<DatagramCall> {
         self.answer(&mut call, desk);
-        desk.packet = call.packet;
         self.finish(desk, call.assignment)
     }
 
     /// Runs a call's procedure and sends its answer.
     #[inline(always)]
     fn answer(&self, call: &mut DatagramCall, desk: &mut Desk) {
-        let DatagramCall { assignment, packet, deferred, dedicated, .. } = call;
+        let DatagramCall { assignment, packet, deferred } = call;
         let begun_ns = if *deferred { clock::now_ns() } else { desk.clock_ns };
-        let outcome = self.perform(assignment, packet, begun_ns);
+        let outcome = self.perform(assignment, desk.packet_of(packet), begun_ns);
         desk.clock_ns = clock::now_ns();
         if outcome.ran() {
             let took = desk.clock_ns - begun_ns;
             self.exports.took(assignment.interface, assignment.procedure, took);
         }
-        let peer = assignment.peer;
-        let answer = answer_of(assignment, outcome, desk.clock_ns);
+        complete(assignment, outcome, desk.clock_ns);
+        let answer = assignment.answer();
         if answer.len() > ANSWER_MAX {
             return;
         }
+        let changes = match packet {
+            CallPacket::AtDesk(changes) => *changes,
+            CallPacket::InBatch(_) | CallPacket::Kept(_) => 0,
+        };
         match &desk.dedicated {
-            Some(own) if *dedicated == Some(desk.changes) && desk.changes == self.dedication.changes() => {
+            Some(own) if changes == desk.changes && changes == self.dedication.changes() => {
                 // Not sent is like lost.
                 drop(own.socket.send(answer));
-                if desk.changes != self.dedication.changes() {
+                if changes != self.dedication.changes() {
                     // Given up meanwhile: it may have sent to itself.
-                    self.send(answer, &peer);
+                    self.send(answer, &assignment.peer);
                 }
             }
-            _ => self.send(answer, &peer),
+            _ => self.send(answer, &assignment.peer),
         }
     }
 
@@ -204,35 +217,57 @@ impl Outcome {
     }
 }
 
-/// The answer of a call; a [large](Assignment::is_large) one is sent by the exchange.
+/// Makes the answer of a call; a [large](Assignment::is_large) one is sent by the exchange.
 #[inline]
-pub(super) fn answer_of(assignment: &mut Assignment<From>, outcome: Outcome, now_ns: u64) -> &[u8] {
+pub(super) fn complete(assignment: &mut Assignment<From>, outcome: Outcome, now_ns: u64) {
     match outcome {
-        Outcome::Result(len) => assignment.complete(Instant::from_nanos(now_ns), len),
-        outcome => without_result(assignment, outcome),
+        Outcome::Result(len) => {
+            assignment.complete(Instant::from_nanos(now_ns), len);
+        }
+        outcome => complete_without_result(assignment, outcome),
     }
 }
 
 #[cold]
-fn without_result(assignment: &mut Assignment<From>, outcome: Outcome) -> &[u8] {
-    match outcome {
-        Outcome::Refused(code, detail) => assignment.refuse(code, &detail),
+#[inline(never)]
+fn complete_without_result(assignment: &mut Assignment<From>, outcome: Outcome) {
+    let _answer = match outcome {
+        Outcome::Refused(why) => assignment.refuse(why.0, &why.1),
         Outcome::NoRoom(needed) => {
             let (code, detail) = Outcome::refused_for_room(needed, assignment.result_max);
             assignment.refuse(code, &detail)
         }
-        Outcome::Failed(code, detail) => assignment.fail(code, &detail),
+        Outcome::Failed(why) => assignment.fail(why.0, &why.1),
         Outcome::Result(len) => assignment.complete(assignment.arrived, len),
-    }
+    };
 }
 
 /// Bytes of the longest answer of one packet.
-pub(super) const ANSWER_MAX: usize = stoop_wire::HEADER_LEN + PACKET_DATA;
+pub(super) const ANSWER_MAX: usize = HEADER_LEN + PACKET_DATA;
 
 impl DatagramCall {
+    /// Keeps its packet apart from the desk that has received it.
+    #[cold]
+    pub(super) fn keep_packet(&mut self, desk: &Desk) {
+        self.packet = CallPacket::Kept(self.bytes_of(desk.packet_of(&self.packet)));
+    }
+
+    /// The same, of one that is in a batch whose datagrams are these.
+    #[cold]
+    pub(super) fn keep_packet_of(&mut self, datagrams: &[u8]) {
+        if let CallPacket::InBatch(start) = self.packet {
+            self.packet = CallPacket::Kept(self.bytes_of(&datagrams[start as usize..]));
+        }
+    }
+
+    /// The call packet, which `bytes` begin with; of a call of many packets, the header of one of them.
+    fn bytes_of(&self, bytes: &[u8]) -> Box<Box<[u8]>> {
+        Box::new(bytes[..bytes.len().min(HEADER_LEN + self.assignment.arguments_len)].into())
+    }
+
     /// One that has waited for another of its lane to return.
     #[cold]
     fn waited(assignment: Assignment<From>, packet: Box<[u8]>) -> Self {
-        Self { assignment, packet: packet.into_vec(), deferred: true, batched: false, dedicated: None }
+        Self { assignment, packet: CallPacket::Kept(Box::new(packet)), deferred: true }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::From;
 use super::answers::Answers;
-use super::call::DatagramCall;
+use super::call::{CallPacket, DatagramCall};
 use crate::server::dedicated::Dedicated;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use stoop_wire::{LaneId, MAX_DATAGRAM};
 
 /// A worker's buffers and way of waiting.
 pub(in crate::server) struct Desk {
-    pub(super) packet: Vec<u8>,
+    /// What was received last, if it came by itself, and has not become a batch.
+    pub(super) packet: Box<[u8; MAX_DATAGRAM]>,
     pub(super) reply: Vec<u8>,
     pub(super) wait: Wait,
     /// Of a worker: the housekeeper never waits.
@@ -25,6 +26,10 @@ pub(in crate::server) struct Desk {
     /// The dedicated socket, as of that many changes.
     pub(super) dedicated: Option<Arc<Dedicated>>,
     pub(super) changes: u64,
+    /// Its peer.
+    pub(super) dedicated_peer: From,
+    /// Whoever sent what came last, by itself, by the address's own socket.
+    pub(super) own_peer: From,
     /// Looks at it since the address's own socket was looked at.
     pub(super) looks: u32,
     /// Whose call was the last that came in by the address's own socket, and how many before it were the same lane's.
@@ -50,10 +55,10 @@ pub(super) struct Bunching {
 /// What a worker needs for calls that come together. Empty until some have.
 #[derive(Default)]
 pub(super) struct BatchDesk {
-    /// Datagrams that came together.
-    pub(super) datagrams: Vec<u8>,
-    /// Call packets for use again.
-    pub(super) spare: Vec<Vec<u8>>,
+    /// Room for datagrams that come together.
+    datagrams: Arc<[u8]>,
+    /// Those of the batch from which this worker takes calls.
+    pub(super) of_calls: Option<Arc<[u8]>>,
     /// Calls that have just come, on their way to where all can take from them.
     pub(super) calls: Vec<DatagramCall>,
     /// Calls that had to wait for others of their lanes to return.
@@ -73,9 +78,6 @@ const SINGLES: u32 = 256;
 /// The same, after it has ended and begun again several times.
 const SINGLES_LIMIT: u32 = 1 << 16;
 
-/// Call packets kept for use again.
-const SPARE_MAX: usize = 64;
-
 /// Room for whatever can come together.
 const DATAGRAMS_MAX: usize = 1 << 16;
 
@@ -83,7 +85,7 @@ impl Desk {
     pub(super) fn new(waiting: Waiting, spinners_max: u32) -> Self {
         let company = Company { together: true, waiting_max: spinners_max };
         Self {
-            packet: vec![0; MAX_DATAGRAM],
+            packet: Box::new([0; MAX_DATAGRAM]),
             reply: Vec::with_capacity(MAX_DATAGRAM),
             wait: Wait::new(waiting, MachineCosts::of_this_machine(), company),
             crowd: None,
@@ -92,6 +94,8 @@ impl Desk {
             clock_ns: clock::now_ns(),
             dedicated: None,
             changes: 0,
+            dedicated_peer: From::NOBODY,
+            own_peer: From::NOBODY,
             looks: 0,
             latest: None,
             calls_in_a_row: 0,
@@ -106,6 +110,22 @@ impl Desk {
         if self.together != together {
             self.together = together;
             self.wait.set_company(Company { together, waiting_max: self.spinners_max });
+        }
+    }
+}
+
+impl Desk {
+    /// The packet of a call that this worker runs.
+    #[inline]
+    pub(super) fn packet_of<'a>(&'a self, packet: &'a CallPacket) -> &'a [u8] {
+        match packet {
+            CallPacket::AtDesk(_) => &*self.packet,
+            CallPacket::Kept(packet) => packet,
+            CallPacket::InBatch(start) => {
+                let datagrams =
+                    self.batch.of_calls.as_deref().expect("whoever takes from a batch has its datagrams");
+                &datagrams[*start as usize..]
+            }
         }
     }
 }
@@ -128,18 +148,18 @@ impl BatchDesk {
     /// Where datagrams that come together are received.
     #[inline]
     pub(super) fn room(&mut self) -> &mut [u8] {
-        if self.datagrams.is_empty() {
-            self.datagrams.resize(DATAGRAMS_MAX, 0);
+        self.of_calls = None;
+        if self.datagrams.is_empty() || Arc::get_mut(&mut self.datagrams).is_none() {
+            // The first time; or another worker is in a procedure whose arguments are there.
+            self.datagrams = vec![0; DATAGRAMS_MAX].into();
         }
-        &mut self.datagrams
+        Arc::get_mut(&mut self.datagrams).expect("nobody else has it")
     }
 
-    /// Keeps a call packet for use again.
+    /// What has been received into the [room](Self::room).
     #[inline]
-    pub(super) fn keep_spare(&mut self, packet: Vec<u8>) {
-        if self.spare.len() < SPARE_MAX && packet.capacity() <= 2 * MAX_DATAGRAM {
-            self.spare.push(packet);
-        }
+    pub(super) fn received(&self) -> &Arc<[u8]> {
+        &self.datagrams
     }
 }
 

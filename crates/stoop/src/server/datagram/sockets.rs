@@ -16,10 +16,11 @@ const CALLS_ON_OTHER_LANES: u32 = 8;
 
 /// What a look at the sockets brought.
 pub(super) enum Seen {
-    /// So many bytes, in the desk's packet, of that peer; from the dedicated socket of so many changes, if from one.
-    Packet(usize, Peer, Option<u64>),
-    /// The same, in the desk's room for many.
-    Many(Segments, Peer, Option<u64>),
+    /// So many bytes, in the desk's packet; by the dedicated socket of so many changes, or 0: by the address's own. The
+    /// desk knows both peers.
+    Packet(usize, u64),
+    /// The same, in the desk's room for many, and of that peer.
+    Many(Segments, Peer, u64),
     /// Nothing, or nothing that counts.
     Nothing,
 }
@@ -52,8 +53,8 @@ impl DatagramEndpoint {
             return self.look_at_dedicated_for_many(desk, patience);
         }
         let arrival = match patience {
-            Patience::DontWait => dedicated.socket.recv(&mut desk.packet),
-            Patience::Block => dedicated.socket.recv_blocking(&mut desk.packet),
+            Patience::DontWait => dedicated.socket.recv(&mut desk.packet[..]),
+            Patience::Block => dedicated.socket.recv_blocking(&mut desk.packet[..]),
         };
         match arrival {
             Ok(CallerArrival::Datagram(0) | CallerArrival::Nothing) => Seen::Nothing,
@@ -62,7 +63,7 @@ impl DatagramEndpoint {
                 self.receive_together(desk, true);
                 Seen::Nothing
             }
-            Ok(CallerArrival::Datagram(len)) => Seen::Packet(len, dedicated.peer, Some(desk.changes)),
+            Ok(CallerArrival::Datagram(len)) => Seen::Packet(len, desk.changes),
             // The caller has gone.
             Ok(CallerArrival::Refused) | Err(_) => {
                 self.dedication.give_up(Reason::Quiet);
@@ -76,8 +77,11 @@ impl DatagramEndpoint {
         if self.together.load(Ordering::Relaxed) {
             return self.look_at_own_for_many(desk, patience);
         }
-        match self.socket.recv(&mut desk.packet, patience) {
-            Ok(ServerArrival::Datagram { len, peer }) => Seen::Packet(len, peer, None),
+        match self.socket.recv(&mut desk.packet[..], patience) {
+            Ok(ServerArrival::Datagram { len, peer }) => {
+                desk.own_peer = From(peer);
+                Seen::Packet(len, 0)
+            }
             Ok(ServerArrival::TooLarge { .. }) => {
                 self.receive_together(desk, false);
                 Seen::Nothing
@@ -92,7 +96,7 @@ impl DatagramEndpoint {
             patience = Patience::DontWait;
         }
         match self.socket.recv_segments(desk.batch.room(), patience) {
-            Ok(ServerArrival::Datagram { len, peer }) => Seen::Many(len, peer, None),
+            Ok(ServerArrival::Datagram { len, peer }) => Seen::Many(len, peer, 0),
             Ok(ServerArrival::TooLarge { .. }) => self.too_large(),
             Ok(ServerArrival::Nothing) if ends => {
                 // What comes together in this moment is lost, and sent again.
@@ -124,7 +128,7 @@ impl DatagramEndpoint {
             }
             Ok(CallerArrival::Datagram(Segments { len: 0, .. }) | CallerArrival::Nothing) => Seen::Nothing,
             Ok(CallerArrival::TooLarge(_)) => self.too_large(),
-            Ok(CallerArrival::Datagram(segments)) => Seen::Many(segments, dedicated.peer, Some(desk.changes)),
+            Ok(CallerArrival::Datagram(segments)) => Seen::Many(segments, dedicated.peer, desk.changes),
             Ok(CallerArrival::Refused) | Err(_) => {
                 self.dedication.give_up(Reason::Quiet);
                 Seen::Nothing
@@ -136,8 +140,12 @@ impl DatagramEndpoint {
     /// own.
     #[cold]
     fn note_others(&self, desk: &Desk, seen: &Seen) {
-        let (Seen::Packet(_, peer, _) | Seen::Many(_, peer, _)) = seen else { return };
-        if desk.dedicated.as_ref().is_none_or(|own| own.peer != *peer) {
+        let peer = match seen {
+            Seen::Packet(..) => desk.own_peer.0,
+            Seen::Many(_, peer, _) => *peer,
+            Seen::Nothing => return,
+        };
+        if desk.dedicated.as_ref().is_none_or(|own| own.peer != peer) {
             self.dedication.give_up(Reason::Others);
         }
     }
@@ -154,19 +162,20 @@ impl DatagramEndpoint {
     fn change_sockets(&self, desk: &mut Desk) -> Option<Seen> {
         if let Some((datagrams, segments, peer)) = self.dedication.next_left() {
             desk.batch.room()[..segments.len].copy_from_slice(&datagrams);
-            return Some(Seen::Many(segments, peer, None));
+            return Some(Seen::Many(segments, peer, 0));
         }
         desk.changes = self.dedication.changes();
         desk.dedicated = self.dedication.present();
+        desk.dedicated_peer = desk.dedicated.as_ref().map_or(From::NOBODY, |own| From(own.peer));
         (desk.looks, desk.calls_in_a_row) = (0, 0);
         None
     }
 
     /// A call has come by itself.
     #[inline]
-    pub(super) fn note_call(&self, desk: &mut Desk, peer: Peer, dedicated: bool, call: &DatagramCall) {
+    pub(super) fn note_call(&self, desk: &mut Desk, dedicated: bool, call: &DatagramCall) {
         if !dedicated {
-            self.count_in_a_row(desk, peer, 1);
+            self.count_in_a_row(desk, 1);
         }
         let (_, lane, _) = call.assignment.identity();
         if lane == desk.bunching.lane {
@@ -193,9 +202,10 @@ impl DatagramEndpoint {
         }
     }
 
-    /// So many calls have come in by the address's own socket.
+    /// So many calls of one peer have come in by the address's own socket.
     #[inline]
-    pub(super) fn count_in_a_row(&self, desk: &mut Desk, peer: Peer, calls: u32) {
+    pub(super) fn count_in_a_row(&self, desk: &mut Desk, calls: u32) {
+        let From(peer) = desk.own_peer;
         if desk.latest != Some(peer.addr()) {
             (desk.latest, desk.calls_in_a_row) = (Some(peer.addr()), 0);
         }

@@ -77,7 +77,7 @@ impl StreamEndpoint {
                     let terms = Terms { lendable: needed, ..terms };
                     self.exports.run(call.interface, call.procedure, arguments, &mut desk.result, terms)
                 }
-                Err((code, detail)) => Outcome::Refused(code, detail),
+                Err((code, detail)) => Outcome::refused(code, detail),
             };
         }
         if lent > 0 {
@@ -88,14 +88,15 @@ impl StreamEndpoint {
         self.exports.took(call.interface, call.procedure, desk.clock_ns - begun_ns);
         match outcome {
             Outcome::Result(len) => self.send_result(desk, call, len),
-            Outcome::Refused(code, detail) => {
+            Outcome::Refused(why) => {
+                let (code, detail) = *why;
                 self.send_refusal(&call.connection, &call.header, code, &detail);
             }
             Outcome::NoRoom(needed) => {
                 let (code, detail) = Outcome::refused_for_room(needed, self.message_max);
                 self.send_refusal(&call.connection, &call.header, code, &detail);
             }
-            Outcome::Failed(code, detail) => self.send_failure(call, code, &detail),
+            Outcome::Failed(why) => self.send_failure(call, why.0, &why.1),
         }
         if desk.result.len() > super::SPARE_MAX {
             desk.result = Vec::new();
