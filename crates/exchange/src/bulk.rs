@@ -13,9 +13,11 @@ mod pacing;
 mod path;
 mod ranges;
 mod round_trip;
+mod stretch;
 #[cfg(test)]
 mod tests;
 
 pub use incoming::{Incoming, Taken};
 pub use outgoing::{Outgoing, Run};
 pub use path::Path;
+pub use stretch::Stretch;

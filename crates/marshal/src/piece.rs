@@ -180,6 +180,18 @@ impl<'p, 'a> Pieces<'p, 'a> {
         });
     }
 
+    /// Where bytes `from..to` of a result's payload belong, if all of them belong to one piece; they will be overwritten.
+    pub fn memory_at(&mut self, from: usize, to: usize) -> Option<&mut [u8]> {
+        for piece in self.pieces.iter_mut() {
+            let (Some(at), Memory::Written(bytes)) = (piece.in_result, &mut piece.memory) else { continue };
+            if at <= from && to <= at + bytes.len() {
+                self.are_overwritten |= piece.in_call.is_some();
+                return Some(&mut bytes[from - at..to - at]);
+            }
+        }
+        None
+    }
+
     /// Copies into their places what of `chunk`, which begins at `offset` of a result's payload, belongs there. What is
     /// beyond [`landing_end`](Self::landing_end) belongs elsewhere.
     pub fn scatter(&mut self, offset: usize, chunk: &[u8]) {
@@ -284,6 +296,18 @@ mod tests {
         assert!(!pieces.are_overwritten(), "one was copied, one does not travel");
         pieces.scatter(5000, &[1; 200]);
         assert!(pieces.are_overwritten());
+    }
+
+    #[test]
+    fn memory_for_a_stretch_is_that_of_the_one_piece_that_has_all_of_it() {
+        let (mut one, mut other) = ([0u8; 100], [0u8; 100]);
+        let mut pieces = [Piece::landing(&mut one), Piece::landing(&mut other)];
+        let mut pieces = Pieces::new(&mut pieces, true);
+        (0..2).for_each(|index| pieces.place::<u8>(index));
+        pieces.memory_at(90, 100).expect("its last bytes").fill(1);
+        pieces.memory_at(100, 200).expect("all of the second").fill(2);
+        assert!(pieces.memory_at(90, 101).is_none() && pieces.memory_at(190, 201).is_none());
+        assert_eq!((one[89], one[90], one[99], other), (0, 1, 1, [2; 100]));
     }
 
     #[test]

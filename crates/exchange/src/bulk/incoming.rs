@@ -1,8 +1,9 @@
 //! One message being received: which of its bytes are here. Their memory is somebody else's.
 
 use super::ranges::Ranges;
+use super::stretch::Stretch;
 use crate::Instant;
-use stoop_wire::Receipt;
+use stoop_wire::{HEADER_LEN, Receipt};
 
 /// Ranges of a message that may be here with gaps between them. More need more memory than a sender may make us spend:
 /// a sender that does not overtake itself beyond reason meets this only on a network that loses every other packet.
@@ -80,6 +81,19 @@ impl Incoming {
         let gap_changed = self.here.count() != ranges && !(ranges == 0 && offset == 0);
         self.urgent |= gap_changed || self.untold >= self.quarter || self.is_complete();
         Taken::New
+    }
+
+    /// The parts with which `datagrams` begin, each of them `segment` bytes long, that continue one another, noted as if they
+    /// were one; without what would complete the message. `None`: there are none, or they are no news.
+    #[inline]
+    pub fn take_stretch(&mut self, now: Instant, datagrams: &[u8], segment: usize) -> Option<Stretch> {
+        // Fewer bytes than are missing: the last part of all is taken by itself, wherever it lies.
+        let most = (self.message_len - self.received).checked_sub(1)? as usize;
+        let parts = most / segment.checked_sub(HEADER_LEN).filter(|payload| *payload > 0)?;
+        let datagrams = &datagrams[..datagrams.len().min(parts.saturating_mul(segment))];
+        let stretch = Stretch::at_beginning(datagrams, segment, self.message_len)?;
+        let (offset, len) = (stretch.offset as u32, stretch.len as u32);
+        (self.take(now, offset, len, Some(stretch.transmission)) == Taken::New).then_some(stretch)
     }
 
     /// Bytes of the whole message.

@@ -5,7 +5,7 @@
 
 use super::{CallState, Heard, Lane, PROBE_INTERVAL};
 use crate::Instant;
-use crate::bulk::{Incoming, Outgoing, Path, Run, Taken};
+use crate::bulk::{Incoming, Outgoing, Path, Run, Stretch, Taken};
 use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, PACKET_DATA, Receipt, Template};
 
 /// What a lane knows of a call or result of many packets.
@@ -163,6 +163,23 @@ impl Lane {
         }
         let (offset, message_len) = (header.offset as usize, header.message_len as usize);
         Heard::Part(Part { offset, len, message_len, complete })
+    }
+
+    /// Takes the parts of the result with which `datagrams` begin, each of them `segment` bytes long, as far as they need no
+    /// decision: of a result of which parts have arrived before, each where the one before it ends, and without the part
+    /// that completes it. `None`: the first is for [`handle_packet`](Self::handle_packet).
+    #[inline]
+    pub fn take_parts(&mut self, now: Instant, datagrams: &[u8], segment: usize) -> Option<Stretch> {
+        let call = self.outstanding.as_mut().filter(|call| call.state == CallState::Receiving)?;
+        let receiving = self.large.as_mut()?.receiving.as_mut()?;
+        let (first, _) = Header::parse(datagrams.get(..segment)?).ok()?;
+        let expected = (Kind::Result, self.binding, self.lane, self.number, receiving.message_len());
+        if (first.kind, first.binding, first.lane, first.number, first.message_len) != expected {
+            return None;
+        }
+        let stretch = receiving.take_stretch(now, datagrams, segment)?;
+        (call.heard, call.unanswered, call.unreachable) = (now, 0, 0);
+        Some(stretch)
     }
 
     /// Something has arrived that is of no use, unless it is a part of the last call's result, all of which is here: then

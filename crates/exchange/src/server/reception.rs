@@ -31,37 +31,12 @@ pub(super) struct Reception<P> {
     receipts: u32,
 }
 
-/// Bytes of a header that all parts of a message share: what follows is their place and the time.
-const SAME: usize = 24;
-
 impl<P> Reception<P> {
     /// Whether the packet with this header is a part of it.
     #[inline]
     fn is_of(&self, header: &Header) -> bool {
         (self.number, self.procedure) == (header.number, header.procedure)
             && self.incoming.message_len() == header.message_len
-    }
-
-    /// Takes one more part, unless it is the last that was missing, or no part at all.
-    #[inline]
-    fn take_expected(&mut self, now: Instant, datagram: &[u8]) -> bool {
-        let Some((header, payload)) = datagram.split_first_chunk::<HEADER_LEN>() else { return false };
-        let [o0, o1, o2, o3, t0, t1, t2, t3] = header[SAME..] else { return false };
-        let (offset, time) = (u32::from_le_bytes([o0, o1, o2, o3]), u32::from_le_bytes([t0, t1, t2, t3]));
-        let len = payload.len() as u32;
-        let start = HEADER_LEN + offset as usize;
-        let is_last =
-            u64::from(self.incoming.received()) + u64::from(len) >= u64::from(self.incoming.message_len());
-        let beyond = u64::from(offset) + u64::from(len) > u64::from(self.incoming.message_len());
-        if is_last || beyond || offset == 0 {
-            return false;
-        }
-        match self.incoming.take(now, offset, len, Some(time)) {
-            Taken::New => self.message[start..start + payload.len()].copy_from_slice(payload),
-            Taken::Duplicate => {}
-            Taken::TooScattered => return false,
-        }
-        true
     }
 }
 
@@ -145,8 +120,8 @@ impl<P: Peer> Server<P> {
     }
 
     /// Takes the parts of a long call with which `datagrams` begin, each of them `segment` bytes long, as far as they need
-    /// no decision: of a call of which parts have arrived before, from the host that it comes from, and without the part
-    /// that completes it. Returns how many bytes of `datagrams` these are; what follows is for
+    /// no decision: of a call of which parts have arrived before, from the host that it comes from, each where the one
+    /// before it ends, and without the part that completes it. Returns how many bytes of `datagrams` these are; what follows is for
     /// [`handle_packet`](Self::handle_packet).
     pub fn take_parts(&mut self, now: Instant, peer: P, datagrams: &[u8], segment: usize) -> usize {
         let Some(Ok((first, _))) = datagrams.get(..segment).map(Header::parse) else { return 0 };
@@ -161,27 +136,20 @@ impl<P: Peer> Server<P> {
         if !reception.is_of(&first) {
             return 0;
         }
-        let mut taken = 0;
-        for datagram in datagrams.chunks_exact(segment) {
-            if datagram[..SAME] != datagrams[..SAME] || !reception.take_expected(now, datagram) {
-                break;
+        let Some(stretch) = reception.incoming.take_stretch(now, datagrams, segment) else { return 0 };
+        stretch.copy_to(&mut reception.message[HEADER_LEN + stretch.offset..], datagrams);
+        (reception.heard, reception.peer, binding.heard) = (now, peer, now);
+        binding.longest = binding.longest.max((segment - HEADER_LEN) as u32);
+        if reception.incoming.receipt_is_urgent() {
+            let place = (first.binding, first.lane);
+            if self.agenda.receipts.last() != Some(&place) {
+                self.agenda.receipts.push(place);
             }
-            taken += segment;
+        } else if !*owes && reception.incoming.receipt_is_due() {
+            *owes = true;
+            self.agenda.owing.push((first.binding, first.lane));
         }
-        if taken > 0 {
-            (reception.heard, reception.peer, binding.heard) = (now, peer, now);
-            binding.longest = binding.longest.max((segment - HEADER_LEN) as u32);
-            if reception.incoming.receipt_is_urgent() {
-                let place = (first.binding, first.lane);
-                if self.agenda.receipts.last() != Some(&place) {
-                    self.agenda.receipts.push(place);
-                }
-            } else if !*owes && reception.incoming.receipt_is_due() {
-                *owes = true;
-                self.agenda.owing.push((first.binding, first.lane));
-            }
-        }
-        taken
+        stretch.datagrams_len()
     }
 
     /// Puts a part where it belongs.

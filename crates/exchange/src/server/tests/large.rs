@@ -2,195 +2,9 @@ use super::*;
 use crate::RoundTrip;
 use crate::bulk::Path;
 use crate::caller::{Due, Heard, Lane};
+use world::{World, bytes};
 
-/// A lane, the server, and a network between them that loses what it is told to.
-struct World {
-    now: Instant,
-    server: Server<Host>,
-    lane: Lane,
-    path: Path,
-    arguments: Vec<u8>,
-    result: Vec<u8>,
-    running: Option<Assignment<Host>>,
-    /// Packets so far, and those of them that are lost.
-    sent: u32,
-    lost: fn(u32) -> bool,
-    ended: Option<Heard>,
-}
-
-fn bytes(len: usize, seed: u8) -> Vec<u8> {
-    (0..len).map(|i| (i % 251) as u8 ^ seed).collect()
-}
-
-impl World {
-    fn new(lost: fn(u32) -> bool) -> Self {
-        let (server, binding) = bound();
-        let mut path = RoundTrip::default();
-        (0..20).for_each(|_| path.sample(Duration::from_micros(50)));
-        let lane = Lane::new(binding, LaneId(0), path, 1);
-        Self {
-            now: at(10),
-            server,
-            lane,
-            path: Path::new(1440, path, 1),
-            arguments: Vec::new(),
-            result: Vec::new(),
-            running: None,
-            sent: 0,
-            lost,
-            ended: None,
-        }
-    }
-
-    fn arrives(&mut self) -> bool {
-        self.sent += 1;
-        !(self.lost)(self.sent)
-    }
-
-    fn reach_server(&mut self, packet: &[u8]) {
-        if !self.arrives() {
-            return;
-        }
-        let mut reply = Vec::new();
-        match self.server.handle_packet(self.now, &CALLER, packet, &mut reply) {
-            Arrival::Run(assignment) => {
-                assert!(self.running.is_none(), "run twice");
-                self.running = Some(assignment);
-            }
-            Arrival::Reply | Arrival::Cancelled(..) => self.reach_caller(&reply),
-            Arrival::Transmit | Arrival::Nothing => {}
-        }
-    }
-
-    fn reach_caller(&mut self, packet: &[u8]) {
-        if !self.arrives() {
-            return;
-        }
-        match self.lane.handle_packet(self.now, packet) {
-            Heard::Part(part) => {
-                self.result.resize(part.message_len, 0);
-                self.result[part.offset..part.offset + part.len]
-                    .copy_from_slice(&packet[HEADER_LEN..HEADER_LEN + part.len]);
-                if part.complete {
-                    self.ended = Some(Heard::Part(part));
-                }
-            }
-            Heard::Receipt => self.lane.take_receipt(self.now, packet, &mut self.path),
-            Heard::Progress | Heard::Ignored => {}
-            ended => {
-                if let Heard::Result { len, .. } = ended {
-                    self.result = packet[HEADER_LEN..HEADER_LEN + len].to_vec();
-                }
-                self.ended = Some(ended);
-            }
-        }
-    }
-
-    fn begin(&mut self, len: usize) {
-        self.arguments = bytes(len, 3);
-        self.ended = None;
-        let (now, deadline) = (self.now, self.now + Duration::from_secs(20));
-        if len > stoop_wire::PACKET_DATA {
-            self.lane.start_large(now, deadline, 0, len as u32, 64 << 10);
-        } else {
-            let mut packet = [&[0; HEADER_LEN][..], &self.arguments].concat();
-            self.lane.start(now, deadline, 0, &mut packet);
-            self.reach_server(&packet);
-        }
-    }
-
-    /// Whatever can be sent now.
-    fn send(&mut self) {
-        while let Some(run) = self.lane.next_run(self.now, &mut self.path, 65_000) {
-            let framing = self.lane.framing(self.now);
-            for (i, at) in (run.offset..run.offset + run.len).step_by(run.fragment as usize).enumerate() {
-                let mut header = [0; HEADER_LEN];
-                framing.stamp(&mut header, at, run.transmission + i as u32);
-                let end = (at + run.fragment).min(run.offset + run.len);
-                let packet = [&header[..], &self.arguments[at as usize..end as usize]].concat();
-                self.reach_server(&packet);
-            }
-        }
-        if self.lane.owes_receipt(true) {
-            let mut packet = [0; stoop_wire::Receipt::MAX_PACKET];
-            let len = self.lane.receipt(self.now, 64 << 10, &mut packet);
-            self.reach_server(&packet[..len]);
-        }
-        self.server.drained();
-        let mut out = Vec::new();
-        while let Some(transmission) = self.server.next_transmission(self.now, 65_000, &mut out) {
-            for packet in out.clone().chunks(transmission.segment) {
-                self.reach_caller(packet);
-            }
-        }
-    }
-
-    /// One step of time.
-    fn step(&mut self) {
-        self.send();
-        self.now = self.now + Duration::from_millis(1);
-        self.server.handle_timeout(self.now);
-        match self.lane.handle_timeout(self.now, &mut [0; HEADER_LEN + 1440]) {
-            Due::Nothing => {}
-            Due::Resume => self.lane.resume(self.now, &mut self.path),
-            Due::Probe(packet) | Due::Cancel(packet) => self.reach_server(&packet),
-            Due::Receipt => {
-                let mut packet = [0; stoop_wire::Receipt::MAX_PACKET];
-                let len = self.lane.receipt(self.now, 64 << 10, &mut packet);
-                self.reach_server(&packet[..len]);
-            }
-            due => panic!("{due:?}"),
-        }
-    }
-
-    fn until_run(&mut self) -> Assignment<Host> {
-        for _ in 0..5_000 {
-            self.step();
-            if let Some(running) = self.running.take() {
-                return running;
-            }
-        }
-        panic!("the call never arrives");
-    }
-
-    fn answer(&mut self, mut assignment: Assignment<Host>, len: usize) {
-        let packet = assignment.packet_mut();
-        packet.resize((HEADER_LEN + len).max(packet.len()), 0);
-        packet[HEADER_LEN..HEADER_LEN + len].copy_from_slice(&bytes(len, 9));
-        let answer = assignment.complete(self.now, len).to_vec();
-        let is_large = assignment.is_large();
-        assert!(matches!(self.server.finish(self.now, assignment), Next::Nothing));
-        if !is_large {
-            self.reach_caller(&answer);
-        }
-    }
-
-    fn until_ended(&mut self) -> Heard {
-        for _ in 0..15_000 {
-            self.step();
-            if let Some(ended) = self.ended.take() {
-                self.send();
-                self.lane.settle(&mut self.path);
-                return ended;
-            }
-        }
-        panic!("the call never ends");
-    }
-
-    fn call(&mut self, arguments: usize, result: usize) {
-        self.begin(arguments);
-        let mut running = self.until_run();
-        if arguments > stoop_wire::PACKET_DATA {
-            assert!(
-                running.arguments_and_result(&[]).0 == self.arguments,
-                "the arguments are what they were"
-            );
-        }
-        self.answer(running, result);
-        self.until_ended();
-        assert!(self.result == bytes(result, 9), "the result is what it was");
-    }
-}
+mod world;
 
 const KIB: usize = 1024;
 
@@ -236,7 +50,8 @@ impl World {
 
     fn fragment(&self, number: u32, message_len: u32, offset: u32, len: usize) -> Vec<u8> {
         let mut header = Header::bare(Kind::Call, self.lane_binding(), LaneId(0), CallNumber(number));
-        (header.message_len, header.offset, header.time) = (message_len, offset, 5_000_000);
+        let time = if offset == 0 { 5_000_000 } else { 1 + offset / 1440 };
+        (header.message_len, header.offset, header.time) = (message_len, offset, time);
         [&header.to_bytes()[..], &bytes(len, 3)].concat()
     }
 }
@@ -405,7 +220,11 @@ fn parts_that_need_no_decision_are_taken_together() {
     let mut foreign = together.clone();
     foreign[2 * segment + 16] ^= 1;
     assert_eq!(world.server.take_parts(at(1), CALLER, &foreign, segment), 2 * segment, "another call's part");
-    assert_eq!(world.server.take_parts(at(1), CALLER, &together, segment), 8 * segment, "all but the last");
+    assert_eq!(
+        world.server.take_parts(at(1), CALLER, &together[2 * segment..], segment),
+        6 * segment,
+        "all but the last"
+    );
     assert!(world.server.drained(), "a receipt is owed");
     let Made::Run(mut running) = give(&mut world.server, &parts[9]) else { panic!("not run") };
     let expected: Vec<u8> = (0..10).flat_map(|_| bytes(1440, 3)).collect();

@@ -4,6 +4,7 @@ use super::{LargeCall, locked};
 use crate::client::datagram::lane::{DatagramLane, Ended, ended_by};
 use crate::error::{CallError, Failure, FailureCode};
 use stoop_exchange::Instant;
+use stoop_exchange::bulk::Stretch;
 use stoop_exchange::caller::{Heard, Part};
 use stoop_marshal::Pieces;
 use stoop_net::udp::Segments;
@@ -16,8 +17,18 @@ const ALIGNED: usize = 16;
 impl LargeCall<'_, '_, '_, '_> {
     /// Takes packets that have arrived together; `true` when the result is here.
     pub(super) fn take(&mut self, clock: Instant, segments: Segments) -> Result<bool, Ended> {
-        for packet in segments.split(&self.large.datagrams) {
+        let mut rest = &self.large.datagrams[..segments.len];
+        while !rest.is_empty() {
             let lane = &mut *self.lane;
+            if let Some(landing) = self.landing
+                && let Some(stretch) = lane.exchange.take_parts(clock, rest, segments.segment)
+            {
+                place_together(lane, self.pieces, landing, &stretch, rest);
+                rest = &rest[stretch.datagrams_len()..];
+                continue;
+            }
+            let (packet, behind) = rest.split_at(segments.segment.max(1).min(rest.len()));
+            rest = behind;
             match lane.exchange.handle_packet(clock, packet) {
                 Heard::Part(part) => {
                     place(lane, self.pieces, &mut self.landing, &part, packet)?;
@@ -78,17 +89,50 @@ fn place(
         Some(landing) => landing,
         None => *landing.insert(make_room(lane, pieces, part)?),
     };
-    let payload = &packet[HEADER_LEN..HEADER_LEN + part.len];
-    let end = part.offset + part.len;
-    if part.offset < landing {
-        pieces.scatter(part.offset, payload);
+    place_at(lane, pieces, landing, part.offset, &packet[HEADER_LEN..HEADER_LEN + part.len]);
+    Ok(())
+}
+
+/// Puts `payload`, which begins at `offset` of the result, where it belongs.
+fn place_at(
+    lane: &mut DatagramLane,
+    pieces: &mut Pieces<'_, '_>,
+    landing: usize,
+    offset: usize,
+    payload: &[u8],
+) {
+    let end = offset + payload.len();
+    if offset < landing {
+        pieces.scatter(offset, payload);
     }
     if end > landing {
-        let from = part.offset.max(landing);
+        let from = offset.max(landing);
         let at = HEADER_LEN + from - (landing - landing % ALIGNED);
-        lane.result[at..at + end - from].copy_from_slice(&payload[from - part.offset..]);
+        lane.result[at..at + end - from].copy_from_slice(&payload[from - offset..]);
     }
-    Ok(())
+}
+
+/// [`place`], of parts that have come together.
+#[inline]
+fn place_together(
+    lane: &mut DatagramLane,
+    pieces: &mut Pieces<'_, '_>,
+    landing: usize,
+    stretch: &Stretch,
+    datagrams: &[u8],
+) {
+    let (from, to) = (stretch.offset, stretch.offset + stretch.len);
+    if from >= landing {
+        let at = HEADER_LEN + from - (landing - landing % ALIGNED);
+        return stretch.copy_to(&mut lane.result[at..], datagrams);
+    }
+    if let Some(memory) = pieces.memory_at(from, to) {
+        return stretch.copy_to(memory, datagrams);
+    }
+    // Over the edge of what lands in one place.
+    for (offset, payload) in stretch.parts(datagrams) {
+        place_at(lane, pieces, landing, offset, payload);
+    }
 }
 
 /// Makes the result packet long enough for what does not land in the caller's memory, and tells how much does.

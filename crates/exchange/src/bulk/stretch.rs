@@ -1,0 +1,130 @@
+//! Parts of a message that have come together, each where the one before it ends: taken as if they were one.
+
+use stoop_wire::HEADER_LEN;
+
+/// Parts of one message, of the same size, that continue one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// Where in the message the first begins; never 0, for the part there has more to say.
+    pub offset: usize,
+    /// Bytes of the message in all of them.
+    pub len: usize,
+    /// Bytes of each with its header.
+    pub segment: usize,
+    /// Number of the last.
+    pub(crate) transmission: u32,
+}
+
+/// Bytes of a header that all parts of a message share: what follows is their place and the time.
+const SAME: usize = 24;
+
+impl Stretch {
+    /// The parts with which `datagrams` begin, each of them `segment` bytes long, that continue one another and end by byte
+    /// `end` of their message; `None` if the first is none of these. Whose parts they are is told by the first header.
+    #[inline]
+    pub(crate) fn at_beginning(datagrams: &[u8], segment: usize, end: u32) -> Option<Self> {
+        let payload = u32::try_from(segment.checked_sub(HEADER_LEN)?).ok().filter(|payload| *payload > 0)?;
+        let first = datagrams.get(..segment)?;
+        let (offset, transmission) = place_and_time(first)?;
+        let most = end.checked_sub(offset).filter(|_| offset > 0)? / payload;
+        let mut next = (offset, transmission);
+        let mut parts = 0;
+        for part in datagrams.chunks_exact(segment).take(most as usize) {
+            if part[..SAME] != first[..SAME] || place_and_time(part) != Some(next) {
+                break;
+            }
+            parts += 1;
+            next = (next.0 + payload, next.1.wrapping_add(1));
+        }
+        let len = (next.0 - offset) as usize;
+        let last = next.1.wrapping_sub(1);
+        (parts > 0).then_some(Self { offset: offset as usize, len, segment, transmission: last })
+    }
+
+    /// Bytes of datagrams that it takes.
+    #[inline]
+    pub fn datagrams_len(&self) -> usize {
+        self.len / (self.segment - HEADER_LEN) * self.segment
+    }
+
+    /// Copies the bytes of the parts, with which `datagrams` begin, to where they belong: `memory` is what the message has
+    /// there, [`len`](Self::len) bytes.
+    ///
+    /// # Panics
+    /// When one of them is shorter than that.
+    #[inline]
+    pub fn copy_to(&self, memory: &mut [u8], datagrams: &[u8]) {
+        let payload = self.segment - HEADER_LEN;
+        for (chunk, (_, part)) in memory[..self.len].chunks_exact_mut(payload).zip(self.parts(datagrams)) {
+            chunk.copy_from_slice(part);
+        }
+    }
+
+    /// The parts, with which `datagrams` begin: where each begins in the message, and its bytes.
+    #[inline]
+    pub fn parts<'d>(&self, datagrams: &'d [u8]) -> impl Iterator<Item = (usize, &'d [u8])> {
+        let payload = self.segment - HEADER_LEN;
+        let parts = datagrams[..self.datagrams_len()].chunks_exact(self.segment);
+        (self.offset..).step_by(payload).zip(parts.map(|part| &part[HEADER_LEN..]))
+    }
+}
+
+/// Where a part begins, and its transmission number.
+#[inline]
+fn place_and_time(part: &[u8]) -> Option<(u32, u32)> {
+    let [o0, o1, o2, o3, t0, t1, t2, t3] = *part.get(SAME..HEADER_LEN)? else { return None };
+    Some((u32::from_le_bytes([o0, o1, o2, o3]), u32::from_le_bytes([t0, t1, t2, t3])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use stoop_wire::{BindingId, CallNumber, Header, Kind, LaneId};
+
+    fn part(number: u32, offset: u32, transmission: u32) -> Vec<u8> {
+        let header = Header {
+            message_len: 1000,
+            offset,
+            time: transmission,
+            ..Header::bare(Kind::Result, BindingId(1), LaneId(2), CallNumber(number))
+        };
+        let mut packet = header.to_bytes().to_vec();
+        packet.extend((0..10).map(|i| offset.wrapping_add(i) as u8));
+        packet
+    }
+
+    fn stretch(parts: &[(u32, u32, u32)], end: u32) -> Option<(usize, usize, u32)> {
+        let datagrams: Vec<u8> = parts.iter().flat_map(|&(n, o, t)| part(n, o, t)).collect();
+        let found = Stretch::at_beginning(&datagrams, HEADER_LEN + 10, end)?;
+        let mut memory = alloc::vec![0; found.len];
+        found.copy_to(&mut memory, &datagrams);
+        let expected = (found.offset..found.offset + found.len).map(|at| at as u8);
+        assert!(memory.iter().copied().eq(expected));
+        Some((found.offset, found.len, found.transmission))
+    }
+
+    #[test]
+    fn what_continues_is_one_stretch() {
+        assert_eq!(stretch(&[(1, 20, 5), (1, 30, 6), (1, 40, 7)], 1000), Some((20, 30, 7)));
+        assert_eq!(stretch(&[(1, 20, u32::MAX), (1, 30, 0)], 1000), Some((20, 20, 0)));
+    }
+
+    #[test]
+    fn a_gap_another_message_or_another_order_ends_it() {
+        assert_eq!(stretch(&[(1, 20, 5), (1, 40, 6)], 1000), Some((20, 10, 5)));
+        assert_eq!(stretch(&[(1, 20, 5), (1, 30, 7)], 1000), Some((20, 10, 5)));
+        assert_eq!(stretch(&[(1, 20, 5), (2, 30, 6)], 1000), Some((20, 10, 5)));
+        assert_eq!(stretch(&[(1, 20, 5), (1, 30, 6), (1, 40, 7)], 49), Some((20, 20, 6)));
+    }
+
+    #[test]
+    fn the_part_at_the_beginning_and_what_is_none_are_no_stretch() {
+        assert_eq!(stretch(&[(1, 0, 5), (1, 10, 6)], 1000), None);
+        assert_eq!(stretch(&[(1, 20, 5)], 29), None);
+        assert_eq!(stretch(&[(1, u32::MAX, 5)], 1000), None);
+        assert_eq!(Stretch::at_beginning(&part(1, 20, 5), HEADER_LEN, 1000), None);
+        assert_eq!(Stretch::at_beginning(&part(1, 20, 5), 3, 1000), None);
+        assert_eq!(Stretch::at_beginning(&part(1, 20, 5)[..41], HEADER_LEN + 10, 1000), None);
+    }
+}
