@@ -1,11 +1,12 @@
 //! What may be asked of the command line: the words for a cell, and which of them were given.
 
+mod units;
+
 use clap::{Parser, Subcommand, ValueEnum};
 use serde::Serialize;
-use std::fmt::{self, Display, Formatter};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::str::FromStr;
+pub(crate) use units::{LinkRate, Silence};
 
 /// Remote procedure calls as fast as the machine allows, measured beside the floor of their transport.
 #[derive(Debug, Parser)]
@@ -29,6 +30,9 @@ pub(crate) enum Command {
     /// The process at the other end of the bare exchange of `bench`.
     #[command(hide = true)]
     BenchEcho(EchoArgs),
+    /// The process that keeps a processor busy beside callers.
+    #[command(hide = true)]
+    BenchBusy(BusyArgs),
     /// Makes the private Ethernet of `bench` and takes it down again: says whether that can be done here.
     #[command(hide = true)]
     BenchNetwork,
@@ -53,15 +57,24 @@ pub(crate) struct BenchArgs {
     /// Limit the private Ethernet to this rate, in both directions [default: as fast as it goes]
     #[arg(long, value_delimiter = ',', value_name = "RATE")]
     pub(crate) rate: Vec<LinkRate>,
-    /// Numbers of caller threads [default: 1,2,3,4,5,6,7,8; with --bytes or --in-flight 1]
+    /// Numbers of caller threads [default: 1,2,3,4,5,6,7,8; with --bytes, --in-flight, --clients, --silence or --busy 1]
     #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) callers: Vec<u16>,
+    /// Clients bound at a time, of which all but one are idle [default: 1]
+    #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) clients: Vec<u16>,
+    /// Let each caller be silent for so long before each call, which is timed by itself [default: not at all]
+    #[arg(long, value_delimiter = ',', value_name = "TIME")]
+    pub(crate) silence: Vec<Silence>,
     /// How caller and server wait for a packet [default: adaptive]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WAITING")]
     pub(crate) waiting: Vec<Waiting>,
-    /// Caller and server on a processor each (2), or sharing one (1) [default: 2]
+    /// Caller and server on a processor each (2), or sharing one (1) [default: 2; with --busy 1]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NUMBER")]
     pub(crate) processors: Vec<Processors>,
+    /// Keep the callers' processor busy with a process that does nothing
+    #[arg(long)]
+    pub(crate) busy: bool,
     /// Calls to measure in each line [default: as many as fit in its share of the time]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) calls: Option<u64>,
@@ -79,6 +92,9 @@ impl BenchArgs {
             && self.in_flight.is_empty()
             && self.rate.is_empty()
             && self.callers.is_empty()
+            && self.clients.is_empty()
+            && self.silence.is_empty()
+            && !self.busy
             && self.waiting.is_empty()
             && self.processors.is_empty())
     }
@@ -104,6 +120,8 @@ pub(crate) struct ServeArgs {
 pub(crate) struct EchoArgs {
     #[command(flatten)]
     pub(crate) serve: ServeArgs,
+    #[arg(long, value_enum)]
+    pub(crate) caller_waiting: Waiting,
     #[arg(long)]
     pub(crate) caller_address: Ipv4Addr,
     #[arg(long)]
@@ -118,6 +136,13 @@ pub(crate) struct EchoArgs {
     pub(crate) window: u32,
 }
 
+/// What the busy process is told.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct BusyArgs {
+    #[arg(long)]
+    pub(crate) cpu: usize,
+}
+
 /// How packets travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -125,6 +150,7 @@ pub(crate) enum Transport {
     Udp,
     Tcp,
     Unix,
+    Shm,
     Local,
 }
 
@@ -205,36 +231,6 @@ impl Procedure {
     }
 }
 
-/// Bits per second that a link is limited to, written as `tc` writes them: `10mbit`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct LinkRate {
-    pub(crate) mbits: u32,
-}
-
-impl FromStr for LinkRate {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, String> {
-        let number = word.strip_suffix("mbit").and_then(|number| number.parse().ok());
-        match number {
-            Some(mbits @ 1..=10_000) => Ok(LinkRate { mbits }),
-            _ => Err("a rate is written like 10mbit, from 1mbit to 10000mbit".into()),
-        }
-    }
-}
-
-impl Display for LinkRate {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}mbit", self.mbits)
-    }
-}
-
-impl Serialize for LinkRate {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u32(self.mbits)
-    }
-}
-
 /// Sizes of bulk data unless others are asked for: Peregrine's, and two that fill no cache and every cache.
 pub(crate) const BYTES_DEFAULT: [u32; 3] = [48_000, 1 << 20, 16 << 20];
 /// The longest message that a binding admits unless told otherwise is 64 MiB; some of it is not data.
@@ -294,14 +290,11 @@ mod tests {
             "--in-flight 0",
             "--rate 10",
             "--rate 0mbit",
+            "--silence 10",
+            "--silence 0ms",
+            "--clients 0",
         ] {
             assert!(bench(line).is_err(), "{line} was accepted");
         }
-    }
-
-    #[test]
-    fn a_rate_is_written_as_it_is_read() {
-        let rates = bench("--rate 10mbit,100mbit").expect("parses").rate;
-        assert_eq!(rates.iter().map(LinkRate::to_string).collect::<Vec<_>>(), ["10mbit", "100mbit"]);
     }
 }

@@ -1,9 +1,10 @@
 //! The command `bench`: the tables of a run, from first to last.
 
 use crate::args::{BenchArgs, name_of};
+use crate::effort::Effort;
 use crate::network::Network;
 use crate::placement::Placement;
-use crate::plan::{Cell, Effort, Section, Shape, sections};
+use crate::plan::{Cell, Section, Shape, sections};
 use crate::row::Row;
 use crate::session::Session;
 use crate::{cell, json, machine, table};
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, String> {
     let placement =
         Placement::of_this_process().map_err(|error| format!("this process's processors: {error}"))?;
+    machine::allow_many_files().map_err(|error| format!("the number of open files: {error}"))?;
     // While this process has one thread: a user namespace is made by nobody else.
     let network = Network::prepare();
     let mut run = Run::new(args, placement, network);
@@ -34,6 +36,8 @@ struct Run<'a> {
     void: usize,
     disturbed: usize,
     failed: usize,
+    /// How many times a call through a vtable the fastest Null() over shared memory took, and that one's nanoseconds.
+    vtable: Option<(f64, f64)>,
 }
 
 impl<'a> Run<'a> {
@@ -44,7 +48,18 @@ impl<'a> Run<'a> {
             ProgressStyle::with_template("{bar:24} {pos}/{len}, about {eta} left: {msg}")
                 .expect("the template is well formed"),
         );
-        Run { args, placement, network, session: None, progress, cells, void: 0, disturbed: 0, failed: 0 }
+        Run {
+            args,
+            placement,
+            network,
+            session: None,
+            progress,
+            cells,
+            void: 0,
+            disturbed: 0,
+            failed: 0,
+            vtable: None,
+        }
     }
 
     fn print_head(&self) {
@@ -96,6 +111,10 @@ impl<'a> Run<'a> {
     fn print_row(&mut self, row: &Row, shape: Shape) {
         self.void += usize::from(row.floor_void);
         self.disturbed += usize::from(row.is_disturbed());
+        let fastest = self.vtable.map_or(f64::INFINITY, |(times, _)| times);
+        if let Some(times) = row.vtable_ratio.filter(|&times| times < fastest) {
+            self.vtable = row.vtable_p50_ns.map(|ns| (times, ns));
+        }
         let line = if self.args.json { json::line(row) } else { table::line(row, shape) };
         self.progress.suspend(|| println!("{line}"));
     }
@@ -114,6 +133,9 @@ impl<'a> Run<'a> {
 
     fn finish(self) -> ExitCode {
         self.progress.finish_and_clear();
+        if let Some((times, ns)) = self.vtable {
+            self.print_text(&format!("\n{}", table::note_of_vtable(times, ns)));
+        }
         for note in table::notes(self.void, self.disturbed, self.cells) {
             self.print_aside(&format!("\n{note}"));
         }
@@ -134,11 +156,15 @@ fn alike(one: &Cell, other: &Cell) -> bool {
 fn describe(cell: &Cell) -> String {
     let (transport, procedure, waiting) =
         (name_of(cell.transport), name_of(cell.procedure), name_of(cell.waiting));
+    let clients = if cell.clients > 1 { format!(" of {} clients", cell.clients) } else { String::new() };
+    let silence = cell.silence.map_or_else(String::new, |silence| format!(" after {silence} of silence"));
+    let busy = if cell.busy { " beside a busy process" } else { "" };
     let bytes = if cell.bytes > 0 { format!(" of {} bytes", cell.bytes) } else { String::new() };
     let in_flight =
         if cell.in_flight > 1 { format!(", {} in flight", cell.in_flight) } else { String::new() };
     let rate = cell.link_rate.map_or_else(String::new, |rate| format!(" at {rate}"));
     let callers = if cell.callers == 1 { "1 caller".into() } else { format!("{} callers", cell.callers) };
     let processors = if cell.processors.number() == 1 { "one processor" } else { "two processors" };
-    format!("{transport}{rate} {procedure}{bytes}{in_flight}, {callers}, {waiting}, {processors}")
+    let what = format!("{transport}{rate} {procedure}{bytes}{in_flight}{silence}");
+    format!("{what}, {callers}{clients}, {waiting}, {processors}{busy}")
 }

@@ -1,5 +1,7 @@
 //! Caller threads, and the loop that times one call after another.
 
+use crate::args::Silence;
+use crate::effort::Effort;
 use crate::samples::Samples;
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -14,6 +16,8 @@ pub(crate) struct Window {
     pub(crate) until: Instant,
     /// Calls of one caller after which the slice ends too.
     pub(crate) calls_max: u64,
+    /// Before each call.
+    pub(crate) silence: Option<Duration>,
 }
 
 /// What one caller did in one slice.
@@ -42,6 +46,9 @@ pub(crate) fn call_repeatedly(
     batch: u64,
     mut call: impl FnMut() -> Result<(), String>,
 ) -> Result<Tally, String> {
+    if let Some(silence) = window.silence {
+        return call_after_silence(window, silence, call);
+    }
     let mut picoseconds = Vec::with_capacity(SAMPLES_EXPECTED);
     let mut before = Instant::now();
     while before < window.count_from {
@@ -60,6 +67,30 @@ pub(crate) fn call_repeatedly(
         }
     }
     Ok(Tally { samples: Samples::new(picoseconds), calls, began, ended: before })
+}
+
+/// Calls `call` until the window closes, after so much silence each time, and times it alone.
+fn call_after_silence(
+    window: Window,
+    silence: Duration,
+    mut call: impl FnMut() -> Result<(), String>,
+) -> Result<Tally, String> {
+    let mut picoseconds = Vec::new();
+    let mut now = Instant::now();
+    let mut began = now;
+    while now < window.until && (picoseconds.len() as u64) < window.calls_max {
+        thread::sleep(silence);
+        let before = Instant::now();
+        call()?;
+        now = Instant::now();
+        if before < window.count_from {
+            began = now;
+        } else {
+            picoseconds.push((now - before).as_nanos() as u64 * 1000);
+        }
+    }
+    let calls = picoseconds.len() as u64;
+    Ok(Tally { samples: Samples::new(picoseconds), calls, began, ended: now })
 }
 
 /// One way to have many calls in flight at a time.
@@ -184,13 +215,13 @@ impl Callers {
     pub(crate) fn run(
         &mut self,
         calls: &mut Vec<Box<dyn Calls>>,
-        warm_up: Duration,
-        slice: Duration,
+        effort: Effort,
         calls_max: u64,
     ) -> Result<Vec<Tally>, String> {
         self.grow_to(calls.len());
-        let count_from = Instant::now() + warm_up;
-        let window = Window { count_from, until: count_from + slice, calls_max };
+        let count_from = Instant::now() + effort.warm_up;
+        let silence = effort.silence.map(Silence::duration);
+        let window = Window { count_from, until: count_from + effort.slice, calls_max, silence };
         let number = calls.len();
         for (orders, calls) in self.orders.iter().zip(calls.drain(..)) {
             orders.send((calls, window)).map_err(|_| "a caller thread ended early".to_owned())?;
@@ -261,12 +292,14 @@ mod tests {
         }
     }
 
-    const LONG: Duration = Duration::from_secs(3600);
+    const AN_HOUR: Duration = Duration::from_secs(3600);
+    const LONG: Effort =
+        Effort { pairs: 1, slice: AN_HOUR, warm_up: Duration::ZERO, calls: None, silence: None };
 
     #[test]
     fn a_slice_ends_after_the_calls_asked_for() {
         let mut calls: Vec<Box<dyn Calls>> = (0..3).map(|_| counting(None)).collect();
-        let tallies = Callers::new().run(&mut calls, Duration::ZERO, LONG, 25).expect("no call fails");
+        let tallies = Callers::new().run(&mut calls, LONG, 25).expect("no call fails");
         assert_eq!(tallies.iter().map(|tally| tally.calls).collect::<Vec<_>>(), [30, 30, 30]);
         assert_eq!(calls.len(), 3, "each way to call comes back for the next slice");
     }
@@ -274,7 +307,7 @@ mod tests {
     #[test]
     fn a_failing_call_ends_the_slice_with_its_reason() {
         let mut calls = vec![counting(None), counting(Some(7))];
-        let error = Callers::new().run(&mut calls, Duration::ZERO, LONG, 25).expect_err("one caller fails");
+        let error = Callers::new().run(&mut calls, LONG, 25).expect_err("one caller fails");
         assert_eq!(error, "asked to fail");
     }
 
@@ -303,7 +336,7 @@ mod tests {
     #[test]
     fn as_many_are_kept_in_flight_as_asked_for_and_none_at_the_end() {
         let now = Instant::now();
-        let window = Window { count_from: now, until: now + LONG, calls_max: 100 };
+        let window = Window { count_from: now, until: now + AN_HOUR, calls_max: 100, silence: None };
         let mut calls = ByThrees::default();
         let tally = keep_in_flight(window, 8, &mut calls).expect("no call fails");
         assert_eq!((tally.calls, calls.in_flight, calls.begun), (102, 0, 102 + 8));

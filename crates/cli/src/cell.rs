@@ -3,13 +3,14 @@
 //! The reference machine has episodes, seconds long, in which everything takes half as long again. Slices of a fraction of a
 //! second put ours and the floor into the same episode, and the ratio of neighbours hardly notices it.
 
-use crate::args::Transport;
+use crate::args::{Procedure, Transport};
 use crate::callers::{Callers, Calls, Tally};
+use crate::effort::Effort;
 use crate::floor::{Floor, LOST};
 use crate::network::Network;
 use crate::others::Snapshot;
 use crate::placement::Sides;
-use crate::plan::{Cell, Effort};
+use crate::plan::Cell;
 use crate::row::{Costs, Findings, Row, Slices};
 use crate::session::{Session, socket_path};
 use rustix::time::{ClockId, clock_gettime};
@@ -27,6 +28,9 @@ pub(crate) fn measure(
             "no bare exchange is known for many bulk calls in flight: measure them one at a time".into()
         );
     }
+    if cell.silence.is_some() && cell.in_flight > 1 {
+        return Err("callers with many calls in flight are never silent: measure one call at a time".into());
+    }
     // The floor opens while our server is stopped: each must find the processor as if alone.
     session.stop_server().map_err(|error| error.to_string())?;
     let result = Measuring::begin(cell, effort, session, network)
@@ -36,12 +40,20 @@ pub(crate) fn measure(
     result
 }
 
+/// Whether it is the call between two address spaces of one machine that the papers compare with a call within one.
+fn stands_beside_a_local_call(cell: &Cell) -> bool {
+    let alone = (cell.callers, cell.silence, cell.busy) == (1, None, false);
+    cell.transport == Transport::Shm && cell.procedure == Procedure::Null && cell.in_flight == 1 && alone
+}
+
 struct Measuring<'a> {
     effort: Effort,
     session: &'a mut Session,
     floor: BesideOurs<'a>,
     /// Beside bulk over UDP.
     tcp: Option<BesideOurs<'a>>,
+    /// Beside Null() over shared memory.
+    vtable: Option<BesideOurs<'a>>,
     ours: Vec<Box<dyn Calls>>,
     calls_max: u64,
     findings: Findings,
@@ -54,24 +66,27 @@ impl<'a> Measuring<'a> {
         session: &'a mut Session,
         network: &'a Network,
     ) -> Result<Self, String> {
-        let floor = BesideOurs::open(*cell, session.sides, network)?;
-        let over_tcp = Cell { transport: Transport::Tcp, ..*cell };
-        let beside_tcp = cell.transport == Transport::Udp && cell.procedure.is_bulk();
-        let tcp = beside_tcp.then(|| BesideOurs::open(over_tcp, session.sides, network)).transpose()?;
-        let ours = (0..cell.callers).map(|_| session.binding.calls(cell)).collect();
+        let sides = session.sides;
+        let floor = BesideOurs::open(*cell, sides, network)?;
+        let beside = |transport, where_: bool| {
+            where_.then(|| BesideOurs::open(Cell { transport, ..*cell }, sides, network)).transpose()
+        };
+        let tcp = beside(Transport::Tcp, cell.transport == Transport::Udp && cell.procedure.is_bulk())?;
+        let vtable = beside(Transport::Local, stands_beside_a_local_call(cell))?;
+        let ours = (0..cell.callers).map(|_| session.bindings[0].calls(cell)).collect();
         let calls_max = effort.calls.map_or(u64::MAX, |calls| calls.div_ceil(cell.callers.into()));
-        Ok(Measuring { effort, session, floor, tcp, ours, calls_max, findings: Findings::default() })
+        Ok(Measuring { effort, session, floor, tcp, vtable, ours, calls_max, findings: Findings::default() })
     }
 
     fn run(mut self) -> Result<Findings, String> {
-        let before = self.session.binding.counts();
+        let before = self.session.bindings[0].counts();
         let others_before = self.snapshot();
         for _ in 0..self.effort.pairs {
             let slices = self.slices()?;
             self.findings.add(&slices);
         }
         self.findings.floor_lost = self.floor.lost;
-        self.findings.fast_path_share = self.session.binding.counts().fast_path_share_since(before);
+        self.findings.fast_path_share = self.session.bindings[0].counts().fast_path_share_since(before);
         self.findings.others_cpu = self.snapshot().others_since(others_before);
         Ok(self.findings)
     }
@@ -79,8 +94,7 @@ impl<'a> Measuring<'a> {
     fn snapshot(&mut self) -> Snapshot {
         let floors = [Some(&self.floor), self.tcp.as_ref()];
         let floors = floors.into_iter().flatten().filter_map(|floor| floor.floor.process_id());
-        let ours: Vec<u32> =
-            floors.chain(self.session.server_process_id()).chain([std::process::id()]).collect();
+        let ours: Vec<u32> = floors.chain(self.session.process_ids()).chain([std::process::id()]).collect();
         Snapshot::take(self.session.sides, &ours)
     }
 
@@ -90,14 +104,14 @@ impl<'a> Measuring<'a> {
         let callers = &mut self.session.callers;
         let floor = self.floor.slice(callers, effort, calls_max)?;
         let tcp = self.tcp.as_mut().map(|tcp| tcp.slice(callers, effort, calls_max)).transpose()?;
-        Ok(Slices { ours, costs, floor, tcp })
+        let vtable = self.vtable.as_mut().map(|local| local.slice(callers, effort, calls_max)).transpose()?;
+        Ok(Slices { ours, costs, floor, tcp, vtable })
     }
 
     fn slice_of_ours(&mut self) -> Result<(Vec<Tally>, Costs), String> {
         self.session.resume_server().map_err(|error| error.to_string())?;
         let (caller_before, server_before, began) = (own_cpu(), self.server_cpu()?, Instant::now());
-        let tallies =
-            self.session.callers.run(&mut self.ours, self.effort.warm_up, self.effort.slice, self.calls_max);
+        let tallies = self.session.callers.run(&mut self.ours, self.effort, self.calls_max);
         let (caller_cpu, wall) = (own_cpu() - caller_before, began.elapsed());
         let server_cpu = self.server_cpu()? - server_before;
         self.session.stop_server().map_err(|error| error.to_string())?;
@@ -131,7 +145,7 @@ impl<'a> BesideOurs<'a> {
     fn slice(&mut self, callers: &mut Callers, effort: Effort, calls_max: u64) -> Result<Vec<Tally>, String> {
         loop {
             self.floor.resume().map_err(|error| error.to_string())?;
-            let tallies = callers.run(&mut self.floor.callers, effort.warm_up, effort.slice, calls_max);
+            let tallies = callers.run(&mut self.floor.callers, effort, calls_max);
             match tallies {
                 Err(why) if why == LOST && self.lost < LOST_MAX => {
                     self.lost += 1;

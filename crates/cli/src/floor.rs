@@ -10,81 +10,35 @@ mod connect;
 pub(crate) mod echo;
 mod endpoint;
 pub(crate) mod figures;
+mod line;
 mod local;
 mod pipe;
+mod ring;
+mod segment;
+mod turn;
+mod waits;
 
-use crate::args::{DATA_LEN, EchoArgs, Processors, Transport, Waiting, name_of};
+use crate::args::{DATA_LEN, EchoArgs, Transport, name_of};
 use crate::callers::Calls;
 use crate::child::Child;
 use crate::network::Network;
 use crate::placement::Sides;
-use crate::plan::{Cell, Shape};
+use crate::plan::Cell;
 use batch::Batch;
 use bulk::Bulk;
 use connect::Socket;
-use endpoint::Endpoint;
+use endpoint::{Calling, Endpoint};
+use line::Line;
 use pipe::{Datagrams, Patience, Pipe, Stream};
-use rustix::net::RecvFlags;
+use ring::Rings;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 use stoop_net::udp::CallerSocket;
+use waits::{Wait, Waits};
 
 /// Bytes of the header that our packets carry and the floor's pretend to.
 const HEADER_LEN: usize = 32;
-
-/// How one end of the floor waits for a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wait {
-    Spin,
-    Block,
-}
-
-/// How both ends of the floor wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Waits {
-    pub(crate) caller: Wait,
-    pub(crate) server: Wait,
-}
-
-impl Waits {
-    const SPIN: Waits = Waits { caller: Wait::Spin, server: Wait::Spin };
-    const BLOCK: Waits = Waits { caller: Wait::Block, server: Wait::Block };
-    /// One thread of the server spins for all callers, which share the other processor.
-    const SERVER_SPINS: Waits = Waits { caller: Wait::Block, server: Wait::Spin };
-
-    /// The same as ours; beside the adaptive wait, what suits the placement.
-    ///
-    /// Several callers share one processor in every placement. Beside the adaptive wait they block: spinning, they would take turns
-    /// of a scheduler's time slice, and each would wait milliseconds for its turn.
-    pub(crate) fn of(cell: &Cell) -> Self {
-        let together = cell.shape() == Shape::Rates && cell.callers > 1;
-        match (cell.waiting, cell.processors, cell.callers) {
-            // Many bytes are received by a thread for each caller. And who spins while a slow link is busy keeps the kernel's
-            // own thread, which feeds the link, from running.
-            (Waiting::Adaptive, ..) if together || cell.link_rate.is_some() => Waits::BLOCK,
-            (Waiting::Block, ..) | (Waiting::Adaptive, Processors::One, _) => Waits::BLOCK,
-            (Waiting::Spin, ..) | (Waiting::Adaptive, Processors::Two, 1) => Waits::SPIN,
-            (Waiting::Adaptive, Processors::Two, _) => Waits::SERVER_SPINS,
-        }
-    }
-}
-
-impl Wait {
-    fn waiting(self) -> Waiting {
-        match self {
-            Wait::Spin => Waiting::Spin,
-            Wait::Block => Waiting::Block,
-        }
-    }
-
-    fn flags(self) -> RecvFlags {
-        match self {
-            Wait::Spin => RecvFlags::DONTWAIT,
-            Wait::Block => RecvFlags::empty(),
-        }
-    }
-}
 
 /// What both ends of an exchange must know of it.
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +48,7 @@ struct Terms {
     data_lens: (usize, usize),
     bulk: bool,
     in_flight: u16,
+    waits: Waits,
     /// Bytes that the sender of datagrams may be ahead of their receiver.
     window: usize,
 }
@@ -111,6 +66,7 @@ impl Terms {
             data_lens: cell.data_lens(),
             bulk: cell.procedure.is_bulk(),
             in_flight: cell.in_flight,
+            waits: Waits::of(cell),
             window,
         }
     }
@@ -121,6 +77,7 @@ impl Terms {
             data_lens: args.procedure.data_lens(args.bytes as usize),
             bulk: args.procedure.is_bulk(),
             in_flight: args.in_flight,
+            waits: Waits { caller: Wait::of(args.caller_waiting), server: Wait::of(args.serve.waiting) },
             window: args.window as usize,
         }
     }
@@ -136,19 +93,29 @@ impl Terms {
         (HEADER_LEN + argument, HEADER_LEN + result)
     }
 
-    fn caller(&self, socket: Socket, wait: Wait, limit: Duration) -> io::Result<Box<dyn Calls>> {
-        let (call, result) = self.packet_lens();
-        if self.one_by_one() {
-            return Ok(Box::new(Endpoint::new(
-                socket.into_fd()?,
-                self.transport,
-                wait.flags(),
-                call,
-                result,
-            )));
+    /// Bytes of a whole call and of a whole result on their way, in as many packets as they need.
+    fn message_lens(&self) -> (usize, usize) {
+        if !self.bulk {
+            return self.packet_lens();
         }
+        let (argument, result) = self.data_lens;
+        (bulk::message_len(self.transport, argument), bulk::message_len(self.transport, result))
+    }
+
+    fn caller(&self, socket: Socket, limit: Duration) -> io::Result<Box<dyn Calls>> {
+        let (call, result) = self.packet_lens();
+        let wait = self.waits.caller;
         let patience = Patience::new(wait, Some(limit));
         Ok(match (socket, self.bulk) {
+            (Socket::Memory(memory), _) if self.one_by_one() => {
+                Box::new(Calling(Line::of_caller(&memory, self)?))
+            }
+            (Socket::Memory(memory), true) => Box::new(self.bulk(Rings::of_caller(&memory, self)?)),
+            (Socket::Memory(memory), false) => Box::new(self.batch(Rings::of_caller(&memory, self)?)),
+            (socket, _) if self.one_by_one() => {
+                let fd = socket.into_fd()?;
+                Box::new(Calling(Endpoint::new(fd, self.transport, wait.flags(), call, result)))
+            }
             (Socket::Datagram(socket), true) => {
                 Box::new(self.bulk(self.datagrams(socket, PACKET_LEN, self.window, patience)?))
             }
@@ -160,10 +127,12 @@ impl Terms {
         })
     }
 
-    fn server(&self, socket: Socket, wait: Wait) -> io::Result<Box<dyn Serve>> {
+    fn server(&self, socket: Socket) -> io::Result<Box<dyn Serve>> {
         let (_, result) = self.packet_lens();
-        let patience = Patience::new(wait, None);
+        let patience = Patience::new(self.waits.server, None);
         Ok(match (socket, self.bulk) {
+            (Socket::Memory(memory), true) => Box::new(self.bulk(Rings::of_server(&memory, self)?)),
+            (Socket::Memory(memory), false) => Box::new(self.batch(Rings::of_server(&memory, self)?)),
             (Socket::Datagram(socket), true) => {
                 Box::new(self.bulk(self.datagrams(socket, PACKET_LEN, self.window, patience)?))
             }
@@ -187,7 +156,7 @@ impl Terms {
     }
 
     fn bulk<P: Pipe>(&self, pipe: P) -> Bulk<P> {
-        Bulk::new(pipe, self.transport, self.data_lens)
+        Bulk::new(pipe, self.message_lens())
     }
 
     fn batch<P: Pipe>(&self, pipe: P) -> Batch<P> {
@@ -235,8 +204,7 @@ impl Floor {
         let (sockets, own_ports) = connect::to_echo(cell, network, path, &ports)?;
         echo.tell(&join_ports(&own_ports))?;
         echo.expect("ready")?;
-        let wait = Waits::of(cell).caller;
-        let caller = |socket| terms.caller(socket, wait, lost_after(cell));
+        let caller = |socket| terms.caller(socket, lost_after(cell));
         let callers = sockets.into_iter().map(caller).collect::<io::Result<_>>()?;
         Ok(Floor { callers, echo: Some(echo) })
     }
@@ -259,7 +227,8 @@ fn echo_arguments(cell: &Cell, terms: Terms, sides: Sides, network: &Network, pa
     vec![
         "bench-echo".into(),
         format!("--transport={}", name_of(cell.transport)),
-        format!("--waiting={}", name_of(Waits::of(cell).server.waiting())),
+        format!("--waiting={}", name_of(terms.waits.server.waiting())),
+        format!("--caller-waiting={}", name_of(terms.waits.caller.waiting())),
         format!("--cpu={}", sides.server),
         format!("--address={}", network.server),
         format!("--path={}", path.display()),
@@ -283,50 +252,10 @@ fn parse_ports(words: &str) -> io::Result<Vec<u16>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{LinkRate, Procedure};
+    use crate::args::Procedure;
 
     fn cell(procedure: Procedure) -> Cell {
-        Cell {
-            transport: Transport::Udp,
-            procedure,
-            bytes: 0,
-            in_flight: 1,
-            link_rate: None,
-            callers: 1,
-            waiting: Waiting::Adaptive,
-            processors: Processors::Two,
-        }
-    }
-
-    fn waits(callers: u16, waiting: Waiting, processors: Processors) -> Waits {
-        Waits::of(&Cell { callers, waiting, processors, ..cell(Procedure::Null) })
-    }
-
-    #[test]
-    fn beside_the_adaptive_wait_the_floor_waits_the_best_way() {
-        assert_eq!(waits(1, Waiting::Adaptive, Processors::Two), Waits::SPIN);
-        assert_eq!(waits(1, Waiting::Adaptive, Processors::One), Waits::BLOCK);
-    }
-
-    #[test]
-    fn the_floor_waits_as_it_was_told() {
-        for (processors, callers) in [(Processors::One, 1), (Processors::Two, 1), (Processors::Two, 8)] {
-            assert_eq!(waits(callers, Waiting::Spin, processors), Waits::SPIN);
-            assert_eq!(waits(callers, Waiting::Block, processors), Waits::BLOCK);
-        }
-    }
-
-    #[test]
-    fn beside_the_adaptive_wait_callers_that_share_a_processor_do_not_spin() {
-        assert_eq!(waits(2, Waiting::Adaptive, Processors::Two), Waits::SERVER_SPINS);
-        assert_eq!(waits(2, Waiting::Adaptive, Processors::One), Waits::BLOCK);
-    }
-
-    #[test]
-    fn beside_the_adaptive_wait_nobody_spins_through_a_slow_call() {
-        let slow = Cell { link_rate: Some(LinkRate { mbits: 10 }), ..cell(Procedure::BulkIn) };
-        assert_eq!(Waits::of(&slow), Waits::BLOCK);
-        assert_eq!(Waits::of(&cell(Procedure::BulkIn)), Waits::SPIN);
+        Cell { procedure, ..Cell::NULL }
     }
 
     #[test]

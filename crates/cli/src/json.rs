@@ -13,14 +13,17 @@ mod tests {
     use crate::row::example;
 
     /// Results are compared over time, so these names stay.
-    const KEYS: [&str; 33] = [
+    const KEYS: [&str; 38] = [
         "transport",
         "procedure",
         "bytes",
         "in_flight",
         "callers",
+        "clients",
+        "silence_ms",
         "waiting",
         "processors",
+        "busy",
         "network",
         "link_rate",
         "calls",
@@ -42,6 +45,8 @@ mod tests {
         "rate_ratio_high",
         "tcp_mbits_per_second",
         "tcp_rate_ratio",
+        "vtable_p50_ns",
+        "vtable_ratio",
         "fast_path_share",
         "caller_cpu",
         "server_cpu",

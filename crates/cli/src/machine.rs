@@ -1,6 +1,8 @@
-//! What the figures were measured on.
+//! What the figures were measured on, and what this process may have of it.
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
+use std::io;
 
 /// The processor, how many of them this process may use, and the kernel, in a line.
 pub(crate) fn describe() -> String {
@@ -14,6 +16,12 @@ pub(crate) fn describe() -> String {
         kernel.release().to_string_lossy(),
         kernel.machine().to_string_lossy(),
     )
+}
+
+/// Lets this process, and those that it starts, open as many files as the administrator lets it: a client may need several.
+pub(crate) fn allow_many_files() -> io::Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })?)
 }
 
 /// The model as the kernel has it; not every architecture tells.

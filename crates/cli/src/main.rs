@@ -1,10 +1,14 @@
 //! The `stoop` command.
 
+#![deny(unsafe_code)]
+
 mod args;
 mod bench;
+mod busy;
 mod callers;
 mod cell;
 mod child;
+mod effort;
 mod floor;
 mod json;
 mod machine;
@@ -29,6 +33,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::BenchServe(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
         Command::BenchEcho(args) => child::unless_orphaned(echo(&args)).map(|()| ExitCode::SUCCESS),
+        Command::BenchBusy(args) => child::unless_orphaned(busy::run(&args)).map(|()| ExitCode::SUCCESS),
         Command::BenchNetwork => network::try_here().map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|why| {

@@ -164,6 +164,7 @@ fn leave_network() -> Result<(), String> {
     Ok(())
 }
 
+#[allow(unsafe_code)]
 fn unshare(what: UnshareFlags) -> rustix::io::Result<()> {
     assert!(!what.contains(UnshareFlags::FILES), "descriptors stay shared");
     // SAFETY: the one obligation concerns `FILES`, descriptors that another thread does not have; it is excluded above.

@@ -1,8 +1,7 @@
-//! Which cells are measured, in which order, and how much time each may take.
+//! Which cells are measured, and in which order.
 
-use crate::args::{BYTES_DEFAULT, BenchArgs, LinkRate, Procedure, Processors, Transport, Waiting};
+use crate::args::{BYTES_DEFAULT, BenchArgs, LinkRate, Procedure, Processors, Silence, Transport, Waiting};
 use clap::ValueEnum;
-use std::time::Duration;
 
 /// One line of a table: what is called, how, and by how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,11 +15,33 @@ pub(crate) struct Cell {
     /// Of the link, where it is limited.
     pub(crate) link_rate: Option<LinkRate>,
     pub(crate) callers: u16,
+    /// Bound at the same time. All callers call through the first of them; the others are idle.
+    pub(crate) clients: u16,
+    /// Before each call, where callers are silent.
+    pub(crate) silence: Option<Silence>,
     pub(crate) waiting: Waiting,
     pub(crate) processors: Processors,
+    /// A process that has nothing to do with any call keeps the callers' processor busy.
+    pub(crate) busy: bool,
 }
 
 impl Cell {
+    /// Null() over UDP by one caller, as everything else is unless it is asked for.
+    #[cfg(test)]
+    pub(crate) const NULL: Cell = Cell {
+        transport: Transport::Udp,
+        procedure: Procedure::Null,
+        bytes: 0,
+        in_flight: 1,
+        link_rate: None,
+        callers: 1,
+        clients: 1,
+        silence: None,
+        waiting: Waiting::Adaptive,
+        processors: Processors::Two,
+        busy: false,
+    };
+
     /// What of it the reader looks at first: the time of one call, or how much goes through.
     pub(crate) fn shape(&self) -> Shape {
         if self.procedure.is_bulk() || self.in_flight > 1 { Shape::Rates } else { Shape::Times }
@@ -110,26 +131,13 @@ fn default_sections() -> Vec<Section> {
 /// Every combination, each choice left open being as in the default tables. Cells that share a server stand together.
 fn chosen(args: &BenchArgs) -> Vec<Cell> {
     let mut cells = Vec::new();
-    for transport in or(&args.transport, default_transports(args)) {
-        for processors in or(&args.processors, &[Processors::Two]) {
-            for waiting in or(&args.waiting, &[Waiting::Adaptive]) {
-                for link_rate in link_rates(args) {
-                    for procedure in procedures(args) {
-                        for bytes in sizes(args, procedure) {
-                            for in_flight in or(&args.in_flight, &[1]) {
-                                for callers in or(&args.callers, default_callers(args, procedure)) {
-                                    cells.push(Cell {
-                                        transport,
-                                        procedure,
-                                        bytes,
-                                        in_flight,
-                                        link_rate,
-                                        callers,
-                                        waiting,
-                                        processors,
-                                    });
-                                }
-                            }
+    for server in servers(args) {
+        for procedure in procedures(args) {
+            for bytes in sizes(args, procedure) {
+                for in_flight in or(&args.in_flight, &[1]) {
+                    for silence in some_or_none(&args.silence) {
+                        for callers in or(&args.callers, default_callers(args, procedure)) {
+                            cells.push(Cell { procedure, bytes, in_flight, silence, callers, ..server });
                         }
                     }
                 }
@@ -139,18 +147,53 @@ fn chosen(args: &BenchArgs) -> Vec<Cell> {
     cells
 }
 
+/// What cells of the same server have in common, once for each server.
+fn servers(args: &BenchArgs) -> Vec<Cell> {
+    let mut servers = Vec::new();
+    for transport in or(&args.transport, default_transports(args)) {
+        for processors in or(&args.processors, default_processors(args)) {
+            for waiting in or(&args.waiting, &[Waiting::Adaptive]) {
+                for link_rate in some_or_none(&args.rate) {
+                    for clients in or(&args.clients, &[1]) {
+                        servers.push(Cell {
+                            transport,
+                            procedure: Procedure::Null,
+                            bytes: 0,
+                            in_flight: 1,
+                            link_rate,
+                            callers: 1,
+                            clients,
+                            silence: None,
+                            waiting,
+                            processors,
+                            busy: args.busy,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    servers
+}
+
 /// A link is between two machines; what is said of rates is said of UDP first.
 fn default_transports(args: &BenchArgs) -> &'static [Transport] {
     match () {
         () if !args.rate.is_empty() => &[Transport::Udp],
         () if !args.in_flight.is_empty() => &[Transport::Udp],
         () if !args.bytes.is_empty() => &[Transport::Udp, Transport::Tcp, Transport::Unix],
-        () => Transport::value_variants(),
+        () => &[Transport::Udp, Transport::Tcp, Transport::Unix, Transport::Local],
     }
 }
 
-fn link_rates(args: &BenchArgs) -> Vec<Option<LinkRate>> {
-    if args.rate.is_empty() { vec![None] } else { or(&args.rate, &[]).into_iter().map(Some).collect() }
+/// Who is busy beside callers and server matters where they share a processor.
+fn default_processors(args: &BenchArgs) -> &'static [Processors] {
+    if args.busy { &[Processors::One] } else { &[Processors::Two] }
+}
+
+/// Each of what was given, or none.
+fn some_or_none<T: Copy + PartialEq>(given: &[T]) -> Vec<Option<T>> {
+    if given.is_empty() { vec![None] } else { or(given, &[]).into_iter().map(Some).collect() }
 }
 
 fn procedures(args: &BenchArgs) -> Vec<Procedure> {
@@ -177,7 +220,8 @@ fn sizes(args: &BenchArgs, procedure: Procedure) -> Vec<u32> {
 }
 
 fn default_callers(args: &BenchArgs, procedure: Procedure) -> &'static [u16] {
-    if procedure.is_bulk() || !args.in_flight.is_empty() { &[1] } else { &[1, 2, 3, 4, 5, 6, 7, 8] }
+    let one = !(args.in_flight.is_empty() && args.clients.is_empty() && args.silence.is_empty());
+    if procedure.is_bulk() || one || args.busy { &[1] } else { &[1, 2, 3, 4, 5, 6, 7, 8] }
 }
 
 /// What was given, once each and in the order given, or else `otherwise`.
@@ -189,69 +233,6 @@ fn or<T: Copy + PartialEq>(given: &[T], otherwise: &[T]) -> Vec<T> {
         }
     }
     values
-}
-
-/// How long a cell is measured: slices of ours and of the floor, in turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Effort {
-    /// Slices of each kind.
-    pub(crate) pairs: u32,
-    /// Of one counted slice; a bound only, when `calls` is given.
-    pub(crate) slice: Duration,
-    /// Before each counted slice.
-    pub(crate) warm_up: Duration,
-    /// Calls in one slice, all callers together.
-    pub(crate) calls: Option<u64>,
-}
-
-/// All cells together take about this long when nothing else is asked.
-const WHOLE_RUN: Duration = Duration::from_secs(90);
-const CELL_MIN: Duration = Duration::from_millis(750);
-const CELL_MAX: Duration = Duration::from_secs(4);
-const SLICE: Duration = Duration::from_millis(45);
-const WARM_UP: Duration = Duration::from_millis(6);
-const PAIRS_MAX: u32 = 35;
-const LINK_SLICE_MAX: Duration = Duration::from_millis(1200);
-
-impl Effort {
-    /// For `cell`, one of `cells`, when `calls` are made in each or as many as there is time for.
-    pub(crate) fn new(cell: &Cell, cells: usize, calls: Option<u64>) -> Self {
-        match (calls, cell.link_rate) {
-            (Some(calls), _) => Effort::for_calls(calls),
-            (None, Some(rate)) => Effort::for_link(cell, rate),
-            (None, None) => Effort::for_time(cells),
-        }
-    }
-
-    /// Slices of some twenty-five calls. The warm-up is longer than a call, too: it spends what the link had saved, and leaves
-    /// nothing of a call half counted.
-    fn for_link(cell: &Cell, rate: LinkRate) -> Self {
-        let seconds = cell.data_len() as f64 * 8.0 / (f64::from(rate.mbits) * 1e6);
-        let call = Duration::from_secs_f64(seconds);
-        Effort {
-            pairs: 5,
-            slice: (25 * call).clamp(SLICE, LINK_SLICE_MAX),
-            warm_up: (3 * call).clamp(WARM_UP, LINK_SLICE_MAX),
-            calls: None,
-        }
-    }
-
-    fn for_time(cells: usize) -> Self {
-        let cell = (WHOLE_RUN / cells.max(1) as u32).clamp(CELL_MIN, CELL_MAX);
-        let pairs = (cell.as_millis() / (2 * (SLICE + WARM_UP)).as_millis()) as u32;
-        Effort { pairs: pairs.min(PAIRS_MAX), slice: SLICE, warm_up: WARM_UP, calls: None }
-    }
-
-    /// At least fifty calls in a slice, so that its median means something.
-    fn for_calls(calls: u64) -> Self {
-        let pairs = (calls / 50).clamp(1, 21);
-        Effort {
-            pairs: pairs as u32,
-            slice: Duration::from_secs(2),
-            warm_up: WARM_UP,
-            calls: Some(calls.div_ceil(pairs)),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -274,19 +255,6 @@ mod tests {
         assert_eq!(sections[2].cells.len(), 3 * 3);
         assert_eq!(sections[3].cells.len(), 2);
         assert!(sections[2..].iter().flat_map(|section| &section.cells).all(|cell| cell.callers == 1));
-    }
-
-    #[test]
-    fn the_default_run_takes_less_than_two_minutes() {
-        let cells: Vec<Cell> =
-            sections(&BenchArgs::default()).into_iter().flat_map(|section| section.cells).collect();
-        let time = |cell: &Cell| {
-            let effort = Effort::new(cell, cells.len(), None);
-            let sides = if cell.shape() == Shape::Times { 2 } else { 3 };
-            sides * effort.pairs * (effort.slice + effort.warm_up)
-        };
-        let all: Duration = cells.iter().map(time).sum();
-        assert!(all <= Duration::from_secs(100), "{all:?}");
     }
 
     #[test]
@@ -324,23 +292,5 @@ mod tests {
         let cells = &sections(&args)[0].cells;
         assert_eq!(cells.iter().map(|cell| cell.in_flight).collect::<Vec<_>>(), [32, 256]);
         assert!(cells.iter().all(|cell| (cell.procedure, cell.callers) == (Procedure::Null, 1)));
-    }
-
-    #[test]
-    fn slices_on_a_slow_link_have_room_for_many_calls() {
-        let args =
-            BenchArgs { rate: vec![LinkRate { mbits: 10 }, LinkRate { mbits: 100 }], ..BenchArgs::default() };
-        let cells = &sections(&args)[0].cells;
-        let slices: Vec<_> = cells.iter().map(|cell| Effort::new(cell, cells.len(), None).slice).collect();
-        assert_eq!(slices, [Duration::from_millis(960), Duration::from_millis(96)]);
-    }
-
-    #[test]
-    fn asked_calls_are_made_in_slices_of_fifty_or_more() {
-        let effort = Effort::for_calls(200);
-        assert_eq!((effort.pairs, effort.calls), (4, Some(50)));
-        let effort = Effort::for_calls(100_000);
-        assert_eq!((effort.pairs, effort.calls), (21, Some(4762)));
-        assert_eq!(Effort::for_calls(3).calls, Some(3));
     }
 }

@@ -1,6 +1,6 @@
 //! What was found about one cell, as the table and the JSON show it.
 
-use crate::args::{LinkRate, Procedure, Processors, Transport, Waiting};
+use crate::args::{LinkRate, Procedure, Processors, Silence, Transport, Waiting};
 use crate::callers::Tally;
 use crate::floor::figures;
 use crate::others::DISTURBED_ABOVE;
@@ -19,8 +19,15 @@ pub(crate) struct Row {
     /// Calls of each caller at a time.
     pub(crate) in_flight: u16,
     pub(crate) callers: u16,
+    /// Bound at the same time; one of them is called.
+    pub(crate) clients: u16,
+    /// Milliseconds before each call, where callers are silent.
+    #[serde(rename = "silence_ms")]
+    pub(crate) silence: Option<Silence>,
     pub(crate) waiting: Waiting,
     pub(crate) processors: Processors,
+    /// Another process kept the callers' processor busy.
+    pub(crate) busy: bool,
     /// `veth` or `loopback`.
     pub(crate) network: &'static str,
     /// Megabits per second, where the link is limited.
@@ -52,6 +59,9 @@ pub(crate) struct Row {
     /// Beside bulk over UDP: a bare exchange of as many bytes over TCP on the same network.
     pub(crate) tcp_mbits_per_second: Option<f64>,
     pub(crate) tcp_rate_ratio: Option<f64>,
+    /// Beside Null() over shared memory: a call through a vtable in one address space.
+    pub(crate) vtable_p50_ns: Option<f64>,
+    pub(crate) vtable_ratio: Option<f64>,
     pub(crate) pairs: usize,
     /// Slices of a floor that lost a packet, do not count, and were measured again.
     pub(crate) floor_lost: u32,
@@ -73,12 +83,13 @@ struct Pace {
     calls_per_second: f64,
 }
 
-/// Neighbouring slices: of ours, of the floor after it, and of TCP after that where it is asked for.
+/// Neighbouring slices: of ours, of the floor after it, and after that of what else it is compared with.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     ours: Pace,
     floor: Pace,
     tcp: Option<Pace>,
+    vtable: Option<Pace>,
 }
 
 /// Everything that the slices of one cell gave.
@@ -87,6 +98,7 @@ pub(crate) struct Findings {
     ours: Side,
     floor: Side,
     tcp: Side,
+    vtable: Side,
     groups: Vec<Group>,
     /// Over the slices of ours: processor time of each side, and of the clock on the wall.
     caller_cpu: Duration,
@@ -104,6 +116,7 @@ pub(crate) struct Slices {
     pub(crate) costs: Costs,
     pub(crate) floor: Vec<Tally>,
     pub(crate) tcp: Option<Vec<Tally>>,
+    pub(crate) vtable: Option<Vec<Tally>>,
 }
 
 /// What a slice of ours took of the processors.
@@ -168,7 +181,8 @@ impl Findings {
         let ours = self.ours.add(&slices.ours);
         let floor = self.floor.add(&slices.floor);
         let tcp = slices.tcp.as_ref().map(|tallies| self.tcp.add(tallies));
-        self.groups.push(Group { ours, floor, tcp });
+        let vtable = slices.vtable.as_ref().map(|tallies| self.vtable.add(tallies));
+        self.groups.push(Group { ours, floor, tcp, vtable });
         self.caller_cpu += slices.costs.caller_cpu;
         self.server_cpu += slices.costs.server_cpu;
         self.wall += slices.costs.wall;
@@ -179,7 +193,10 @@ impl Findings {
         let of_groups = |ratio: fn(&Group) -> f64| Quartiles::of(self.groups.iter().map(ratio).collect());
         let times = of_groups(|group| group.ours.p50_ns / group.floor.p50_ns.max(1e-3));
         let rates = of_groups(|group| group.ours.calls_per_second / group.floor.calls_per_second.max(1e-9));
-        let tcp_rates = self.tcp_rates();
+        let rate = |group: &Group| Some(group.ours.calls_per_second / group.tcp?.calls_per_second.max(1e-9));
+        let tcp_rates = self.where_measured(rate);
+        let time = |group: &Group| Some(group.ours.p50_ns / group.vtable?.p50_ns.max(1e-3));
+        let vtable_times = self.where_measured(time);
         let data_len = if cell.transport == Transport::Local { 0 } else { cell.data_len() };
         let mbits = |calls_per_second: f64| round(calls_per_second * 8.0 * data_len as f64 / 1e6, 1e2);
         let floor_p50_ns = self.floor.samples.percentile_ns(0.5);
@@ -192,8 +209,11 @@ impl Findings {
             bytes: argument_len.max(result_len),
             in_flight: cell.in_flight,
             callers: cell.callers,
+            clients: cell.clients,
+            silence: cell.silence,
             waiting: cell.waiting,
             processors: cell.processors,
+            busy: cell.busy,
             network,
             link_rate: cell.link_rate,
             calls: self.ours.calls(),
@@ -216,21 +236,22 @@ impl Findings {
             rate_ratio_high: round(rates.high, 1e4),
             tcp_mbits_per_second: tcp_rates.map(|_| mbits(self.tcp.calls_per_second())),
             tcp_rate_ratio: tcp_rates.map(|rates| round(rates.median, 1e4)),
+            vtable_p50_ns: vtable_times.map(|_| self.vtable.samples.percentile_ns(0.5)),
+            vtable_ratio: vtable_times.map(|times| round(times.median, 1e2)),
             pairs: self.groups.len(),
             floor_lost: self.floor_lost,
             fast_path_share: round(self.fast_path_share, 1e6),
-            caller_cpu: round(self.caller_cpu.as_secs_f64() / wall, 1e3),
-            server_cpu: round(self.server_cpu.as_secs_f64() / wall, 1e3),
+            caller_cpu: round(self.caller_cpu.as_secs_f64() / wall, 1e4),
+            server_cpu: round(self.server_cpu.as_secs_f64() / wall, 1e4),
             others_cpu: round(self.others_cpu, 1e3),
             fairness: round(self.ours.fairness(), 1e3),
         }
     }
 
-    /// Our rates by those of TCP, where it was measured.
-    fn tcp_rates(&self) -> Option<Quartiles> {
-        let rate = |group: &Group| Some(group.ours.calls_per_second / group.tcp?.calls_per_second.max(1e-9));
-        let rates: Vec<f64> = self.groups.iter().filter_map(rate).collect();
-        (!rates.is_empty()).then(|| Quartiles::of(rates))
+    /// A ratio to something that is not measured beside every cell.
+    fn where_measured(&self, ratio: impl Fn(&Group) -> Option<f64>) -> Option<Quartiles> {
+        let ratios: Vec<f64> = self.groups.iter().filter_map(ratio).collect();
+        (!ratios.is_empty()).then(|| Quartiles::of(ratios))
     }
 }
 
@@ -259,8 +280,11 @@ pub(crate) fn example() -> Row {
         bytes: 1440,
         in_flight: 1,
         callers: 4,
+        clients: 1,
+        silence: None,
         waiting: Waiting::Adaptive,
         processors: Processors::Two,
+        busy: false,
         network: "veth",
         link_rate: None,
         calls: 81_234,
@@ -283,6 +307,8 @@ pub(crate) fn example() -> Row {
         rate_ratio_high: 0.9477,
         tcp_mbits_per_second: None,
         tcp_rate_ratio: None,
+        vtable_p50_ns: None,
+        vtable_ratio: None,
         pairs: 7,
         floor_lost: 0,
         fast_path_share: 0.9987,
@@ -298,16 +324,7 @@ mod tests {
     use super::*;
     use std::time::Instant;
 
-    const CELL: Cell = Cell {
-        transport: Transport::Udp,
-        procedure: Procedure::MaxArg,
-        bytes: 0,
-        in_flight: 1,
-        link_rate: None,
-        callers: 2,
-        waiting: Waiting::Adaptive,
-        processors: Processors::Two,
-    };
+    const CELL: Cell = Cell { procedure: Procedure::MaxArg, callers: 2, ..Cell::NULL };
 
     fn tally(calls: u64, each_ns: u64) -> Tally {
         tally_from(Instant::now(), calls, each_ns)
@@ -319,7 +336,7 @@ mod tests {
     }
 
     fn slices(ours: Vec<Tally>, floor: Vec<Tally>) -> Slices {
-        Slices { ours, costs: Costs::default(), floor, tcp: None }
+        Slices { ours, costs: Costs::default(), floor, tcp: None, vtable: None }
     }
 
     #[test]
@@ -348,6 +365,15 @@ mod tests {
         assert_eq!((row.rate_ratio, row.rate_ratio_low), (0.8, 0.775));
         assert_eq!(row.tcp_rate_ratio, Some(2.0));
         assert!(row.floor_mbits_per_second > row.mbits_per_second);
+    }
+
+    #[test]
+    fn a_call_stands_beside_one_through_a_vtable_where_that_was_measured() {
+        let mut findings = Findings::default();
+        let alone = slices(vec![tally(1, 400)], vec![tally(1, 300)]);
+        findings.add(&Slices { vtable: Some(vec![tally(1, 2)]), ..alone });
+        let row = findings.into_row(&Cell::NULL, "veth");
+        assert_eq!((row.vtable_ratio, row.vtable_p50_ns, row.tcp_rate_ratio), (Some(200.0), Some(2.0), None));
     }
 
     #[test]

@@ -32,6 +32,8 @@ fn address(args: &ServeArgs) -> Result<String, String> {
         Transport::Udp => Ok(format!("udp://{}:0", args.address)),
         Transport::Tcp => Ok(format!("tcp://{}:0", args.address)),
         Transport::Unix => Ok(format!("unix:{}", args.path.display())),
+
+        Transport::Shm => Ok(format!("shm:{}", args.path.display())),
         Transport::Local => Err("local calls have no server process".into()),
     }
 }

@@ -17,7 +17,10 @@ pub(crate) struct Session {
     serves: Cell,
     pub(crate) sides: Sides,
     server: Server,
-    pub(crate) binding: Binding,
+    /// One that is called, and as many idle ones as the cell has clients besides.
+    pub(crate) bindings: Vec<Binding>,
+    /// Runs all the time, in nobody's turn.
+    busy: Option<Child>,
     pub(crate) callers: Callers,
 }
 
@@ -31,15 +34,21 @@ impl Session {
         network.limit(cell.link_rate)?;
         let path = socket_path("serve");
         let server = Server::start(cell, sides, network, &path)?;
-        let binding = Binding::bind(server.uri(), cell.transport, cell.waiting);
+        let bind = |_| Binding::bind(server.uri(), cell.transport, cell.waiting);
+        let bindings: Result<Vec<Binding>, String> = (0..cell.clients).map(bind).collect();
         // Bound sockets need no name, and nothing must be left behind.
         let _ = std::fs::remove_file(&path);
-        Ok(Session { serves: *cell, sides, server, binding: binding?, callers: Callers::new() })
+        let bindings = bindings?;
+        let busy = cell.busy.then(|| start_busy(sides.caller, network)).transpose();
+        let busy = busy.map_err(|error| error.to_string())?;
+        Ok(Session { serves: *cell, sides, server, bindings, busy, callers: Callers::new() })
     }
 
     /// Whether `cell` can be measured in this session.
     pub(crate) fn fits(&self, cell: &Cell) -> bool {
-        let of = |cell: &Cell| (cell.transport, cell.waiting, cell.processors, cell.link_rate);
+        let of = |cell: &Cell| {
+            (cell.transport, cell.waiting, cell.processors, cell.link_rate, cell.clients, cell.busy)
+        };
         of(&self.serves) == of(cell)
     }
 
@@ -51,9 +60,10 @@ impl Session {
         Ok(Duration::from_nanos(nanoseconds.parse().map_err(io::Error::other)?))
     }
 
-    /// The server's process, if it has one of its own.
-    pub(crate) fn server_process_id(&mut self) -> Option<u32> {
-        self.server.process().map(|process| process.id())
+    /// The processes that it started: the server's, if that has one of its own, and the busy one.
+    pub(crate) fn process_ids(&mut self) -> impl Iterator<Item = u32> {
+        let server = self.server.process().map(|process| process.id());
+        server.into_iter().chain(self.busy.as_ref().map(Child::id))
     }
 
     pub(crate) fn stop_server(&mut self) -> io::Result<()> {
@@ -63,6 +73,12 @@ impl Session {
     pub(crate) fn resume_server(&mut self) -> io::Result<()> {
         self.server.process().map_or(Ok(()), Child::resume)
     }
+}
+
+fn start_busy(cpu: usize, network: &Network) -> io::Result<Child> {
+    let mut busy = Child::start("busy process", &["bench-busy".into(), format!("--cpu={cpu}")], network)?;
+    busy.expect("busy")?;
+    Ok(busy)
 }
 
 /// Who serves the calls.

@@ -111,6 +111,19 @@ fn calls_in_flight_stand_beside_the_bare_echo_of_the_same_window() {
 }
 
 #[test]
+fn idle_clients_silence_and_a_busy_neighbour_are_told_in_the_line() {
+    let unix = "bench --transport unix --procedure null --processors 1 --json";
+    let rows_with = |words: &str| rows(&succeed(stoop(&format!("{unix} {words}"))));
+    let clients = rows_with("--calls 100 --clients 1,9");
+    assert_eq!(clients.iter().map(|row| row["clients"].as_u64()).collect::<Vec<_>>(), [Some(1), Some(9)]);
+    let silent = &rows_with("--calls 5 --silence 1ms")[0];
+    assert_eq!(silent["silence_ms"].as_u64(), Some(1), "{silent}");
+    assert!(silent["calls_per_second"].as_f64() < Some(1000.0), "a call and its silence take more: {silent}");
+    let busy = &rows_with("--calls 100 --busy")[0];
+    assert_eq!((busy["busy"].as_bool(), clients[0]["busy"].as_bool()), (Some(true), Some(false)), "{busy}");
+}
+
+#[test]
 fn a_slow_link_carries_no_more_than_its_rate_or_is_refused_on_loopback() {
     let output = stoop(&format!("bench --calls 3 --rate 50mbit --processors {} --json", processors()))
         .output()

@@ -15,16 +15,19 @@ pub(super) struct Bulk<P> {
 }
 
 impl<P: Pipe> Bulk<P> {
-    /// With `(argument, result)` bytes of data.
-    pub(super) fn new(pipe: P, transport: Transport, (argument, result): (usize, usize)) -> Self {
-        Bulk { pipe, call_len: message_len(transport, argument), result_len: message_len(transport, result) }
+    pub(super) fn new(pipe: P, (call_len, result_len): (usize, usize)) -> Self {
+        Bulk { pipe, call_len, result_len }
     }
 }
 
-/// Bytes on the way for `data` bytes: over UDP each packet has a header, as ours; a stream has one for the whole.
-fn message_len(transport: Transport, data: usize) -> usize {
-    let packets = if transport == Transport::Udp { data.div_ceil(DATA_LEN).max(1) } else { 1 };
-    data + packets * HEADER_LEN
+/// Bytes on the way for `data` bytes: over UDP each packet has a header, as ours; a stream has one for the whole; and slots in
+/// shared memory have room for a header in the line that says that they are full, so that only a message without data is one.
+pub(super) fn message_len(transport: Transport, data: usize) -> usize {
+    match transport {
+        Transport::Udp => data + data.div_ceil(DATA_LEN).max(1) * HEADER_LEN,
+        Transport::Shm => data.max(HEADER_LEN),
+        Transport::Tcp | Transport::Unix | Transport::Local => data + HEADER_LEN,
+    }
 }
 
 impl<P: Pipe> Calls for Bulk<P> {
@@ -52,5 +55,6 @@ mod tests {
         assert_eq!(message_len(Transport::Udp, 1440), 1472);
         assert_eq!(message_len(Transport::Udp, 48_000), 48_000 + 34 * 32);
         assert_eq!(message_len(Transport::Tcp, 48_000), 48_032);
+        assert_eq!([0, 1 << 20].map(|data| message_len(Transport::Shm, data)), [32, 1 << 20]);
     }
 }

@@ -1,9 +1,15 @@
 //! How the two ends of the floor find each other: a connected socket for each caller.
 
+use super::segment;
 use crate::args::{EchoArgs, Transport};
 use crate::network::Network;
 use crate::plan::Cell;
-use std::io;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -15,13 +21,15 @@ use stoop_net::udp::{CallerSocket, Peer, ServerSocket};
 pub(super) enum Socket {
     Datagram(CallerSocket),
     Stream(OwnedFd),
+    /// No socket, but memory that both ends can map.
+    Memory(OwnedFd),
 }
 
 impl Socket {
     pub(super) fn into_fd(self) -> io::Result<OwnedFd> {
         match self {
             Socket::Datagram(socket) => socket.as_fd().try_clone_to_owned(),
-            Socket::Stream(socket) => Ok(socket),
+            Socket::Stream(socket) | Socket::Memory(socket) => Ok(socket),
         }
     }
 }
@@ -39,6 +47,11 @@ pub(super) fn to_echo(
         Transport::Udp => connect_udp(network, ports),
         Transport::Tcp => Ok((connect_tcp(network, ports, number)?, Vec::new())),
         Transport::Unix => Ok((connect_unix(path, number)?, Vec::new())),
+        Transport::Shm => {
+            let streams = connect_unix(path, number)?.into_iter();
+            let memory = |stream: Socket| Ok(Socket::Memory(send_memory(&stream.into_fd()?)?));
+            Ok((streams.map(memory).collect::<io::Result<_>>()?, Vec::new()))
+        }
         Transport::Local => Err(no_other_end()),
     }
 }
@@ -90,6 +103,11 @@ pub(super) fn to_callers(
             agree(&[])?;
             (0..number).map(|_| Ok(Socket::Stream(listener.accept()?.0.into()))).collect()
         }
+        Transport::Shm => {
+            let listener = UnixListener::bind(&serve.path)?;
+            agree(&[])?;
+            (0..number).map(|_| Ok(Socket::Memory(receive_memory(&listener.accept()?.0)?))).collect()
+        }
         Transport::Local => Err(no_other_end()),
     }
 }
@@ -119,6 +137,28 @@ fn accept_tcp(listener: &TcpListener) -> io::Result<Socket> {
 
 fn no_other_end() -> io::Error {
     io::Error::other("a local call has no other end")
+}
+
+/// Makes memory and gives it to the other end, too.
+fn send_memory(stream: &OwnedFd) -> io::Result<OwnedFd> {
+    let memory = segment::memory()?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let fds = [memory.as_fd()];
+    assert!(control.push(SendAncillaryMessage::ScmRights(&fds)), "there is room for one descriptor");
+    sendmsg(stream, &[IoSlice::new(&[1])], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(memory)
+}
+
+fn receive_memory(stream: &UnixStream) -> io::Result<OwnedFd> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    recvmsg(stream, &mut [IoSliceMut::new(&mut [0])], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let received = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    });
+    received.ok_or_else(|| io::Error::other("the caller gave no memory"))
 }
 
 /// Bytes that a sender of datagrams may be ahead of its receiver, where the receiver may have as much room as it likes.

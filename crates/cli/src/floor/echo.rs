@@ -1,43 +1,56 @@
 //! The process at the other end of the bare exchange, which returns a packet for a packet.
 
 use super::connect::{self, Socket};
-use super::endpoint::Endpoint;
+use super::endpoint::{End, Endpoint};
+use super::line::Line;
 use super::{Serve, Terms, Wait, join_ports, parse_ports};
-use crate::args::{EchoArgs, Waiting};
+use crate::args::EchoArgs;
 use crate::child::{answer, next_order};
 use std::io;
 use std::thread;
 
 /// Runs until the parent ends it.
 pub(crate) fn run(args: &EchoArgs) -> io::Result<()> {
-    let wait = if args.serve.waiting == Waiting::Spin { Wait::Spin } else { Wait::Block };
     let terms = Terms::of_arguments(args);
     let sockets = connect::to_callers(args, wait_for_callers)?;
     if terms.one_by_one() {
-        echo_packets(terms, sockets, wait)?
+        echo_packets(terms, sockets)?
     } else {
-        echo_many(terms, sockets, wait)?
+        echo_many(terms, sockets)?
     }
     answer("ready")?;
     while next_order()?.is_some() {}
     Ok(())
 }
 
-fn echo_packets(terms: Terms, sockets: Vec<Socket>, wait: Wait) -> io::Result<()> {
+fn echo_packets(terms: Terms, sockets: Vec<Socket>) -> io::Result<()> {
     let (call, result) = terms.packet_lens();
-    let endpoint =
-        |socket: Socket| Ok(Endpoint::new(socket.into_fd()?, terms.transport, wait.flags(), result, call));
-    let endpoints: Vec<Endpoint> = sockets.into_iter().map(endpoint).collect::<io::Result<_>>()?;
-    match wait {
-        Wait::Spin => drop(thread::spawn(move || echo_in_turn(endpoints))),
-        Wait::Block => endpoints.into_iter().for_each(|endpoint| drop(thread::spawn(move || echo(endpoint)))),
+    let (mut lines, mut endpoints) = (Vec::new(), Vec::new());
+    for socket in sockets {
+        match socket {
+            Socket::Memory(memory) => lines.push(Line::of_server(&memory, &terms)?),
+            socket => {
+                let (fd, flags) = (socket.into_fd()?, terms.waits.server.flags());
+                endpoints.push(Endpoint::new(fd, terms.transport, flags, result, call));
+            }
+        }
     }
+    start(terms.waits.server, lines);
+    start(terms.waits.server, endpoints);
     Ok(())
 }
 
-fn echo_many(terms: Terms, sockets: Vec<Socket>, wait: Wait) -> io::Result<()> {
+fn start<E: End + 'static>(wait: Wait, ends: Vec<E>) {
+    match wait {
+        Wait::Spin if ends.is_empty() => {}
+        Wait::Spin => drop(thread::spawn(move || echo_in_turn(ends))),
+        Wait::Block => ends.into_iter().for_each(|end| drop(thread::spawn(move || echo(end)))),
+    }
+}
+
+fn echo_many(terms: Terms, sockets: Vec<Socket>) -> io::Result<()> {
     for socket in sockets {
-        let end = terms.server(socket, wait)?;
+        let end = terms.server(socket)?;
         thread::spawn(move || serve(end));
     }
     Ok(())
@@ -49,16 +62,16 @@ fn serve(mut end: Box<dyn Serve>) {
 }
 
 /// Ends with the connection.
-fn echo(mut endpoint: Endpoint) {
-    while endpoint.receive().and_then(|()| endpoint.transmit()).is_ok() {}
+fn echo(mut end: impl End) {
+    while end.receive().and_then(|()| end.transmit()).is_ok() {}
 }
 
 /// Spins over all connections; ends with the first that does.
-fn echo_in_turn(mut endpoints: Vec<Endpoint>) {
+fn echo_in_turn(mut ends: Vec<impl End>) {
     loop {
-        for endpoint in &mut endpoints {
-            match endpoint.try_receive() {
-                Ok(true) if endpoint.transmit().is_ok() => {}
+        for end in &mut ends {
+            match end.try_receive() {
+                Ok(true) if end.transmit().is_ok() => {}
                 Ok(false) => {}
                 Ok(true) | Err(_) => return,
             }

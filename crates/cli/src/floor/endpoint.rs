@@ -38,23 +38,34 @@ impl Endpoint {
             complete_len,
         }
     }
+}
 
+/// One end of a bare exchange of one packet there and one back.
+pub(super) trait End: Send {
+    /// Sends a packet.
+    fn transmit(&mut self) -> io::Result<()>;
+    /// Waits for a packet.
+    fn receive(&mut self) -> io::Result<()>;
+    /// Whether a packet has come; once a part of one has, waits for the rest.
+    fn try_receive(&mut self) -> io::Result<bool>;
+}
+
+impl End for Endpoint {
     #[inline(always)]
-    pub(super) fn transmit(&self) -> io::Result<()> {
+    fn transmit(&mut self) -> io::Result<()> {
         let sent = send(&self.socket, &self.to_send, SendFlags::NOSIGNAL)?;
         if sent == self.to_send.len() { Ok(()) } else { Err(io::Error::other("a packet was sent in part")) }
     }
 
-    /// Waits for a packet, as its flags say.
+    /// As its flags say.
     #[inline(always)]
-    pub(super) fn receive(&mut self) -> io::Result<()> {
+    fn receive(&mut self) -> io::Result<()> {
         while !self.try_receive()? {}
         Ok(())
     }
 
-    /// Whether a packet has come; once a part of one has, waits for the rest.
     #[inline(always)]
-    pub(super) fn try_receive(&mut self) -> io::Result<bool> {
+    fn try_receive(&mut self) -> io::Result<bool> {
         let mut have = 0;
         while have < self.complete_len {
             match recv(&self.socket, &mut self.received[have..], self.flags) {
@@ -69,12 +80,14 @@ impl Endpoint {
     }
 }
 
-impl Calls for Endpoint {
+/// Calls over one end.
+pub(super) struct Calling<E>(pub(super) E);
+
+impl<E: End> Calls for Calling<E> {
     fn run(&mut self, window: Window) -> Result<Tally, String> {
+        let Calling(end) = self;
         call_repeatedly(window, 1, || {
-            self.transmit()
-                .and_then(|()| self.receive())
-                .map_err(|error| format!("the bare exchange: {error}"))
+            end.transmit().and_then(|()| end.receive()).map_err(|error| format!("the bare exchange: {error}"))
         })
     }
 }

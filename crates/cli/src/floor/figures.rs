@@ -14,9 +14,10 @@ pub(crate) const VOID_ABOVE: f64 = 1.3;
 /// The reference floor of a cell in nanoseconds, where it is known. `private` is a veth pair rather than loopback.
 pub(crate) fn reference_ns(cell: &Cell, private: bool) -> Option<f64> {
     use Processors::{One, Two};
-    use Transport::{Local, Tcp, Udp, Unix};
+    use Transport::{Local, Shm, Tcp, Udp, Unix};
     use Wait::{Block, Spin};
-    if cell.callers > 1 || cell.shape() == Shape::Rates || cell.link_rate.is_some() {
+    let unlike_theirs = cell.link_rate.is_some() || cell.silence.is_some() || cell.busy;
+    if cell.callers > 1 || cell.shape() == Shape::Rates || unlike_theirs {
         return None;
     }
     // One caller waits as its server does.
@@ -34,6 +35,9 @@ pub(crate) fn reference_ns(cell: &Cell, private: bool) -> Option<f64> {
         (Tcp, true, Two, Spin) => 6_590.0,
         (Tcp, true, Two, Block) => 81_000.0,
         (Tcp, true, One, Block) => 6_245.0,
+        (Shm, _, Two, Spin) => 322.0,
+        (Shm, _, Two, Block) => 75_000.0,
+        (Shm, _, One, Block) => 2_350.0,
         (Tcp, false, ..) | (_, _, One, Spin) => return None,
     };
     match (cell.procedure, cell.transport, private, wait) {
@@ -41,6 +45,7 @@ pub(crate) fn reference_ns(cell: &Cell, private: bool) -> Option<f64> {
         // A packet of 1440 bytes one way costs the same whichever way it goes.
         (_, Udp, true, Spin) => Some(4_510.0),
         (_, Tcp, true, Spin) => Some(6_940.0),
+        (_, Shm, _, Spin) => Some(1_000.0),
         _ => None,
     }
 }
@@ -56,16 +61,7 @@ mod tests {
     use crate::args::Waiting;
 
     fn cell(transport: Transport, procedure: Procedure, waiting: Waiting, processors: Processors) -> Cell {
-        Cell {
-            transport,
-            procedure,
-            bytes: 0,
-            in_flight: 1,
-            link_rate: None,
-            callers: 1,
-            waiting,
-            processors,
-        }
+        Cell { transport, procedure, waiting, processors, ..Cell::NULL }
     }
 
     #[test]

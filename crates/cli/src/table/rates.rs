@@ -1,20 +1,22 @@
 //! Lines about how much goes through: long messages, and many calls in flight.
 
-use super::{thousands, time};
+use super::{thousands, time, with};
 use crate::args::name_of;
 use crate::row::Row;
 
 pub(super) fn head() -> String {
     format!(
-        "{:<9} {:<7} {:<11} {:>8} {:>9} {:>7} {:<8} {:>4} {:>9} {:>8} {:>7} {:>7} {:>9} {:>8} {:>6} {:<11} {:>6} {:>11}",
+        "{:<9} {:<7} {:<11} {:>8} {:>9} {:>7} {:>7} {:<8} {:>4} {:<6} {:>9} {:>8} {:>7} {:>7} {:>9} {:>8} {:>6} {:<11} {:>6} {:>11}",
         "transport",
         "link",
         "procedure",
         "bytes",
         "in flight",
         "callers",
+        "clients",
         "waiting",
         "cpus",
+        "with",
         "calls/s",
         "Mbit/s",
         "p50",
@@ -31,15 +33,17 @@ pub(super) fn head() -> String {
 pub(super) fn line(row: &Row) -> String {
     let disturbed = if row.is_disturbed() { "~" } else { "" };
     format!(
-        "{:<9} {:<7} {:<11} {:>8} {:>9} {:>7} {:<8} {:>4} {:>9} {:>8} {:>7} {:>7} {:>9} {:>8} {:>6} {:<11} {:>6} {:>11}",
+        "{:<9} {:<7} {:<11} {:>8} {:>9} {:>7} {:>7} {:<8} {:>4} {:<6} {:>9} {:>8} {:>7} {:>7} {:>9} {:>8} {:>6} {:<11} {:>6} {:>11}",
         name_of(row.transport),
         row.link_rate.map_or_else(|| "–".into(), |rate| rate.to_string()),
         name_of(row.procedure),
         row.bytes,
         row.in_flight,
         row.callers,
+        row.clients,
         name_of(row.waiting),
         row.processors.number(),
+        with(row),
         thousands(row.calls_per_second),
         some(row.mbits_per_second),
         time(row.p50_ns),
