@@ -2,7 +2,7 @@
 //!
 //! | bytes | field |
 //! |-------|-------|
-//! | 0–3   | number of the call that was last answered, doubled; plus one while the caller of the next sleeps |
+//! | 0–3   | number of the call that was last answered ([doubled](crate::count), plus one while the caller of the next sleeps) |
 //! | 8–11  | bytes of the message |
 //! | 12    | kind |
 //! | 13    | channel, if the message is longer than a slot |
@@ -11,19 +11,14 @@
 //! | 20–23 | the count at which its chunks begin in the channel |
 //! | 24–63 | the message, if it is no longer than that |
 
+use crate::Segment;
+use crate::count::{self, Count};
 use crate::layout::{self, SLOT};
 use crate::requests::{get_words, put_words};
-use crate::{Segment, futex};
 use std::sync::atomic::Ordering;
 
 const INLINE: usize = 40;
 const INLINE_AT: usize = 24;
-
-/// The bit that says that the caller sleeps.
-const SLEEPS: u32 = 1;
-/// Numbers of calls have so many bits; they begin again at 0.
-const NUMBER_BITS: u32 = 31;
-const NUMBER_MASK: u32 = (1 << NUMBER_BITS) - 1;
 
 /// What the server says to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,10 +53,10 @@ pub enum AnswerKind {
 pub struct Answers;
 
 impl Answers {
-    /// The number after `number`.
+    /// The number after `number`. Numbers have 31 bits, and begin again at 0.
     #[inline]
     pub fn next_number(number: u32) -> u32 {
-        number.wrapping_add(1) & NUMBER_MASK
+        number.wrapping_add(1) & count::MASK
     }
 
     /// The server's side: answers the call `number` on `lane`; `message` unless that comes through a channel. Wakes the caller if
@@ -86,16 +81,13 @@ impl Answers {
         segment.word(at + 8).store(word1, Ordering::Relaxed);
         let word2 = u64::from(answer.word) | u64::from(answer.base) << 32;
         segment.word(at + 16).store(word2, Ordering::Relaxed);
-        let state = segment.half(at);
-        if state.swap(number << 1, Ordering::AcqRel) & SLEEPS != 0 {
-            futex::wake(state);
-        }
+        Count::new(segment, at).set(number);
     }
 
     /// The caller's side: whether the call `number` has been answered.
     #[inline]
     pub fn is_there(segment: &Segment, lane: u16, number: u32) -> bool {
-        segment.half(layout::answer(lane)).load(Ordering::Acquire) >> 1 == number
+        Count::new(segment, layout::answer(lane)).get() == number
     }
 
     /// The caller's side: reads the answer, which is there. `None` when it makes no sense.
@@ -135,23 +127,21 @@ impl Answers {
         }
     }
 
-    /// The caller's side: sleeps until the call `number` is answered, at most `limit_ns`, and perhaps less for no reason.
+    /// The caller's side: sleeps until the call `number` is answered, at most `limit_ns`, and perhaps less for no reason; not at all
+    /// from [`give_up`](Self::give_up) on.
     pub fn sleep(segment: &Segment, lane: u16, number: u32, limit_ns: u64) {
-        let state = segment.half(layout::answer(lane));
-        let before = number.wrapping_sub(1) << 1;
-        let marked = state.compare_exchange(before, before | SLEEPS, Ordering::AcqRel, Ordering::Acquire);
-        // It may have been marked before a wait that ended for no reason.
-        if marked.is_ok() || marked == Err(before | SLEEPS) {
-            futex::wait(state, before | SLEEPS, limit_ns);
+        let count = Count::new(segment, layout::answer(lane));
+        let seen = count.get();
+        // Whatever else is there: it is not the answer, and what a peer says that makes no sense is no reason to stay awake.
+        if seen != number {
+            count.sleep(seen, limit_ns);
         }
     }
 
-    /// The caller's side, when the server is gone: no answer will come, and whoever sleeps for one wakes up.
+    /// The caller's side, when the server is gone, which has been noted before: whoever sleeps for an answer on `lane` wakes up, and
+    /// nobody sleeps on this segment any more. An answer that is there stays there.
     pub fn give_up(segment: &Segment, lane: u16) {
-        let state = segment.half(layout::answer(lane));
-        // Something that nobody sleeps on: who is about to sleep will not. The lane is never used again.
-        state.fetch_xor(1 << NUMBER_BITS, Ordering::AcqRel);
-        futex::wake(state);
+        Count::new(segment, layout::answer(lane)).give_up();
     }
 }
 
@@ -202,12 +192,39 @@ mod tests {
 
     #[test]
     fn a_sleeper_is_woken_when_the_server_is_gone() {
+        for _ in 0..200 {
+            let (segment, _file) = Segment::create().unwrap();
+            thread::scope(|scope| {
+                let sleeper = scope.spawn(|| Answers::sleep(&segment, 1, 1, u64::MAX));
+                Answers::give_up(&segment, 1);
+                sleeper.join().unwrap();
+            });
+            assert!(!Answers::is_there(&segment, 1, 1));
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_there_outlives_its_server_and_nobody_sleeps_for_another() {
         let (segment, _file) = Segment::create().unwrap();
-        thread::scope(|scope| {
-            let sleeper = scope.spawn(|| Answers::sleep(&segment, 1, 1, u64::MAX));
+        Answers::publish(&segment, 1, 1, &result(2), b"ab");
+        // As often as somebody notices.
+        for _ in 0..2 {
             Answers::give_up(&segment, 1);
-            sleeper.join().unwrap();
-        });
-        assert!(!Answers::is_there(&segment, 1, 1));
+        }
+        assert!(Answers::is_there(&segment, 1, 1));
+        Answers::sleep(&segment, 1, 2, u64::MAX);
+        Answers::sleep(&segment, 0, 1, u64::MAX);
+    }
+
+    #[test]
+    fn nonsense_does_not_keep_a_caller_awake() {
+        let (segment, _file) = Segment::create().unwrap();
+        let word = segment.half(layout::answer(4));
+        for nonsense in [8, 9, u32::MAX, u32::MAX - 1] {
+            word.store(nonsense, Ordering::Relaxed);
+            Answers::sleep(&segment, 4, 1, 1_000);
+            // It has slept: its mark is there.
+            assert_eq!(word.load(Ordering::Relaxed), nonsense | 1);
+        }
     }
 }

@@ -1,21 +1,19 @@
 //! Messages longer than a slot: a ring of chunks, which one side fills while the other empties it.
 //!
 //! The chunks of a channel are counted, and the counts go on from one message to the next; a message begins at the count that its
-//! sender tells (the *base*), which is as many as it has ever filled there. What the other side has emptied of earlier messages,
-//! which one of the two may have given up, does not matter then.
+//! sender tells (the *base*), which is as many as it has ever filled there. It begins when the other side has emptied all that came
+//! before, or has said that it never will, as a server does that answers a call whose arguments it has not taken: then its sender
+//! [forgets](Filling::forget) what still lies there.
 //!
 //! | word | bits |
 //! |------|------|
-//! | filled, emptied | the count, doubled; plus one while the other side sleeps until it changes |
+//! | filled, emptied | the count ([doubled](crate::count), plus one while the other side sleeps until it changes) |
 //!
 //! Only callers ever sleep there: the server is told by its bell.
 
+use crate::Segment;
+use crate::count::{self, Count};
 use crate::layout::{self, CHANNELS, CHUNK, CHUNKS};
-use crate::{Segment, futex};
-use std::sync::atomic::{AtomicU32, Ordering};
-
-const COUNT_MASK: u32 = u32::MAX >> 1;
-const SLEEPS: u32 = 1;
 
 /// Which way a channel leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +24,7 @@ pub enum Way {
     Result,
 }
 
-/// The peer says that it has filled more than there is room for.
+/// The peer says that it has filled more than there is room for, or takes back what it has filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disorder;
 
@@ -40,27 +38,25 @@ fn number_of(way: Way, channel: u8) -> Option<usize> {
     (channel < CHANNELS).then_some(first + channel)
 }
 
-/// Moves a count on. Wakes whoever sleeps on it. Ends with the fence that [`attention`](crate::attention) needs.
+/// How many chunks of a channel have been filled.
 #[inline]
-fn advance(word: &AtomicU32, count: u32) {
-    if word.swap(count << 1, Ordering::SeqCst) & SLEEPS != 0 {
-        futex::wake(word);
-    }
+fn filled(segment: &Segment, number: usize) -> Count<'_> {
+    Count::new(segment, layout::filled(number))
+}
+
+/// How many of them have been emptied.
+#[inline]
+fn emptied(segment: &Segment, number: usize) -> Count<'_> {
+    Count::new(segment, layout::emptied(number))
+}
+
+/// Moves a count on. Ends with the fence that [`attention`](crate::attention) needs.
+#[inline]
+fn advance(count: Count<'_>, to: u32) {
+    // The exchange in it is a full fence on the machines where that is cheaper than any other.
+    count.set(to);
     #[cfg(not(target_arch = "x86_64"))]
-    std::sync::atomic::fence(Ordering::SeqCst);
-}
-
-/// Sleeps until the count is no longer `count`, at most `limit_ns`.
-fn sleep(word: &AtomicU32, count: u32, limit_ns: u64) {
-    let before = count << 1;
-    let marked = word.compare_exchange(before, before | SLEEPS, Ordering::AcqRel, Ordering::Acquire);
-    if marked.is_ok() || marked == Err(before | SLEEPS) {
-        futex::wait(word, before | SLEEPS, limit_ns);
-    }
-}
-
-fn count_of(word: &AtomicU32) -> u32 {
-    word.load(Ordering::Acquire) >> 1
+    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
 }
 
 /// A message being sent through a channel.
@@ -76,14 +72,15 @@ pub struct Filling {
 }
 
 impl Filling {
-    /// A message of `len` bytes through that channel, which nobody else uses meanwhile. Its base is `base`, which is what the sender
-    /// of the channel's last message [ended at](Self::end), and at first 0.
+    /// A message of `len` bytes through that channel, which nobody else uses until all of it [has been emptied](Self::is_emptied) or
+    /// [is forgotten](Self::forget). Its base is `base`, which is what the channel's last message [ended at](Self::end), and at
+    /// first 0.
     ///
     /// # Panics
     /// When there is no such channel.
     pub fn new(way: Way, channel: u8, base: u32, len: usize) -> Self {
         let number = number_of(way, channel).expect("a sender chooses a channel that exists");
-        Self { number, base: base & COUNT_MASK, chunks: 0, len, sent: 0 }
+        Self { number, base: base & count::MASK, chunks: 0, len, sent: 0 }
     }
 
     /// The count at which it begins.
@@ -93,7 +90,7 @@ impl Filling {
 
     /// The count at which the next message of the channel begins.
     pub fn end(&self) -> u32 {
-        self.base.wrapping_add(self.chunks) & COUNT_MASK
+        self.base.wrapping_add(self.chunks) & count::MASK
     }
 
     /// Bytes that have been sent.
@@ -111,14 +108,31 @@ impl Filling {
         CHUNK.min(self.len - self.sent)
     }
 
-    /// Whether there is room for a chunk.
+    /// Whether there is room for a chunk. For the first one there is when all that came before in the channel has been emptied.
     #[inline]
     pub fn has_room(&self, segment: &Segment) -> bool {
-        let emptied =
-            count_of(segment.half(layout::emptied(self.number))).wrapping_sub(self.base) & COUNT_MASK;
-        // A count from before this message says that nothing of it has been emptied.
-        let emptied = if emptied > self.chunks { 0 } else { emptied };
-        (self.chunks - emptied) < CHUNKS as u32
+        self.has_room_after(emptied(segment, self.number).get())
+    }
+
+    /// Whether there is room when `emptied` chunks have been emptied.
+    #[inline]
+    fn has_room_after(&self, emptied: u32) -> bool {
+        // Of this message. A count from before it, or from nowhere, is higher than any.
+        let emptied = emptied.wrapping_sub(self.base) & count::MASK;
+        self.chunks.checked_sub(emptied).is_some_and(|ahead| ahead < CHUNKS as u32)
+    }
+
+    /// Whether the other side has emptied all that has been sent.
+    pub fn is_emptied(&self, segment: &Segment) -> bool {
+        emptied(segment, self.number).get() == self.end()
+    }
+
+    /// The other side has said that it takes no more of this message: what lies there is in nobody's way. (A server says so by its
+    /// answer, a caller by its cancel.)
+    pub fn forget(&self, segment: &Segment) {
+        if !self.is_emptied(segment) {
+            emptied(segment, self.number).set(self.end());
+        }
     }
 
     /// Sends the next chunk, for which there is [room](Self::has_room), of exactly [`next_len`](Self::next_len) bytes, given in pieces.
@@ -137,26 +151,26 @@ impl Filling {
         assert_eq!(at, len, "a chunk is full before it goes");
         self.chunks += 1;
         self.sent += len;
-        advance(segment.half(layout::filled(self.number)), self.end());
+        advance(filled(segment, self.number), self.end());
     }
 
-    /// Sleeps until the other side has emptied something more, at most `limit_ns`, and perhaps less for no reason.
+    /// Sleeps until the other side has emptied something more, at most `limit_ns`, and perhaps less for no reason; not at all from
+    /// [`give_up`](Self::give_up) on.
     pub fn sleep(&self, segment: &Segment, limit_ns: u64) {
-        let word = segment.half(layout::emptied(self.number));
-        let seen = count_of(word);
-        if !self.has_room(segment) {
-            sleep(word, seen, limit_ns);
+        let emptied = emptied(segment, self.number);
+        let seen = emptied.get();
+        if !self.has_room_after(seen) {
+            emptied.sleep(seen, limit_ns);
         }
     }
 
-    /// Wakes whoever sleeps for room, when the other side is gone.
+    /// Wakes whoever sleeps for room or for chunks, when the other side is gone, which has been noted before: nobody sleeps on this
+    /// segment any more. Chunks that are there stay there.
     pub fn give_up(segment: &Segment, way: Way) {
         for channel in 0..CHANNELS as u8 {
             let number = number_of(way, channel).expect("there are so many");
-            for word in [layout::emptied(number), layout::filled(number)] {
-                segment.half(word).fetch_xor(1 << 31, Ordering::AcqRel);
-                futex::wake(segment.half(word));
-            }
+            emptied(segment, number).give_up();
+            filled(segment, number).give_up();
         }
     }
 }
@@ -175,7 +189,7 @@ impl Emptying {
     /// A message of `len` bytes, of which the sender has told the channel and the base. `None` if there is no such channel.
     pub fn new(way: Way, channel: u8, base: u32, len: usize) -> Option<Self> {
         let number = number_of(way, channel)?;
-        Some(Self { number, base: base & COUNT_MASK, chunks: 0, len, received: 0 })
+        Some(Self { number, base: base & count::MASK, chunks: 0, len, received: 0 })
     }
 
     /// Whether all of it has been received.
@@ -196,10 +210,10 @@ impl Emptying {
     /// Whether the next chunk is there.
     ///
     /// # Errors
-    /// The sender says that it has filled more chunks than there are.
+    /// The sender says that it has filled more chunks than there are, or fewer than before.
     #[inline]
     pub fn has_more(&self, segment: &Segment) -> Result<bool, Disorder> {
-        let filled = count_of(segment.half(layout::filled(self.number))).wrapping_sub(self.base) & COUNT_MASK;
+        let filled = filled(segment, self.number).get().wrapping_sub(self.base) & count::MASK;
         match filled.wrapping_sub(self.chunks) {
             0 => Ok(false),
             ahead if ahead <= CHUNKS as u32 => Ok(!self.is_done()),
@@ -231,95 +245,27 @@ impl Emptying {
         self.took(segment, len);
     }
 
+    /// The count of the next chunk.
+    fn next(&self) -> u32 {
+        self.base.wrapping_add(self.chunks) & count::MASK
+    }
+
     fn next_chunk(&self) -> usize {
-        layout::chunk(self.number, self.base.wrapping_add(self.chunks) & COUNT_MASK)
+        layout::chunk(self.number, self.next())
     }
 
     fn took(&mut self, segment: &Segment, len: usize) {
         self.chunks += 1;
         self.received += len;
-        let count = self.base.wrapping_add(self.chunks) & COUNT_MASK;
-        advance(segment.half(layout::emptied(self.number)), count);
+        advance(emptied(segment, self.number), self.next());
     }
 
-    /// Sleeps until the sender has filled something more, at most `limit_ns`, and perhaps less for no reason.
+    /// Sleeps until the sender has filled something more, at most `limit_ns`, and perhaps less for no reason; not at all from
+    /// [`give_up`](Filling::give_up) on.
     pub fn sleep(&self, segment: &Segment, limit_ns: u64) {
-        let count = self.base.wrapping_add(self.chunks) & COUNT_MASK;
-        sleep(segment.half(layout::filled(self.number)), count, limit_ns);
+        filled(segment, self.number).sleep(self.next(), limit_ns);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Arc;
-    use std::thread;
-
-    fn sent(segment: &Segment, filling: &mut Filling, message: &[u8]) {
-        while !filling.is_done() {
-            while !filling.has_room(segment) {
-                filling.sleep(segment, u64::MAX);
-            }
-            let next = &message[filling.sent()..][..filling.next_len()];
-            let (first, second) = next.split_at(next.len() / 3);
-            filling.fill(segment, [first, second]);
-        }
-    }
-
-    fn received(segment: &Segment, emptying: &mut Emptying) -> Vec<u8> {
-        let mut message = Vec::new();
-        while !emptying.is_done() {
-            while !emptying.has_more(segment).unwrap() {
-                emptying.sleep(segment, u64::MAX);
-            }
-            emptying.take(segment, &mut message);
-        }
-        message
-    }
-
-    #[test]
-    fn messages_of_many_chunks_arrive_one_after_the_other() {
-        let (segment, _file) = Segment::create().unwrap();
-        let segment = Arc::new(segment);
-        let mut base = COUNT_MASK - 20;
-        segment.half(layout::filled(CHANNELS + 1)).store(base << 1, Ordering::Relaxed);
-        for len in [1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNKS * CHUNK + 5, CHUNKS * CHUNK] {
-            let message: Vec<u8> = (0..len).map(|n| (n / 7) as u8).collect();
-            let mut filling = Filling::new(Way::Result, 1, base, len);
-            let mut emptying = Emptying::new(Way::Result, 1, filling.base(), len).unwrap();
-            let other = Arc::clone(&segment);
-            let receiver = thread::spawn(move || received(&other, &mut emptying));
-            sent(&segment, &mut filling, &message);
-            assert!(receiver.join().unwrap() == message, "{len}");
-            base = filling.end();
-        }
-    }
-
-    #[test]
-    fn what_was_given_up_does_not_disturb_the_next() {
-        let (segment, _file) = Segment::create().unwrap();
-        let mut first = Filling::new(Way::Call, 0, 0, 10 * CHUNK);
-        for _ in 0..3 {
-            first.fill(&segment, [&[1; CHUNK][..]]);
-        }
-        let mut emptying = Emptying::new(Way::Call, 0, first.base(), 10 * CHUNK).unwrap();
-        emptying.take(&segment, &mut Vec::new());
-        let mut second = Filling::new(Way::Call, 0, first.end(), 7);
-        assert!(second.has_room(&segment));
-        let mut emptying = Emptying::new(Way::Call, 0, second.base(), 7).unwrap();
-        assert_eq!(emptying.has_more(&segment), Ok(false));
-        second.fill(&segment, [&b"another"[..]]);
-        assert_eq!(received(&segment, &mut emptying), b"another");
-    }
-
-    #[test]
-    fn a_sender_that_claims_more_than_there_is_room_for_is_found_out() {
-        let (segment, _file) = Segment::create().unwrap();
-        let emptying = Emptying::new(Way::Call, 3, 5, 1 << 20).unwrap();
-        segment.half(layout::filled(3)).store((5 + CHUNKS as u32) << 1, Ordering::Relaxed);
-        assert_eq!(emptying.has_more(&segment), Ok(true));
-        segment.half(layout::filled(3)).store((6 + CHUNKS as u32) << 1, Ordering::Relaxed);
-        assert_eq!(emptying.has_more(&segment), Err(Disorder));
-        assert!(Emptying::new(Way::Call, CHANNELS as u8, 0, 1).is_none());
-    }
-}
+mod tests;

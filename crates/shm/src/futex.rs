@@ -4,12 +4,15 @@ use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags, Timespec};
 use std::sync::atomic::AtomicU32;
 
-/// Sleeps while `word` is `value`, at most `limit_ns`, and perhaps less for no reason.
+/// The longest sleep. A hostile peer can move our sleeper to a word of its own (`FUTEX_REQUEUE`), or put one before it that makes
+/// every wake fail (`FUTEX_LOCK_PI`): who sleeps looks by itself now and then whether the peer is still there.
+const LONGEST_NS: u64 = 1_000_000_000;
+
+/// Sleeps while `word` is `value`, at most `limit_ns` and at most a second, and perhaps less for no reason.
 pub(crate) fn wait(word: &AtomicU32, value: u32, limit_ns: u64) {
-    let limit = Timespec {
-        tv_sec: i64::try_from(limit_ns / 1_000_000_000).unwrap_or(i64::MAX),
-        tv_nsec: (limit_ns % 1_000_000_000) as i64,
-    };
+    let limit_ns = limit_ns.min(LONGEST_NS);
+    let limit =
+        Timespec { tv_sec: (limit_ns / 1_000_000_000) as i64, tv_nsec: (limit_ns % 1_000_000_000) as i64 };
     // Not FUTEX_PRIVATE_FLAG: the one who wakes is another process.
     let result = futex::wait(word, Flags::empty(), value, Some(&limit));
     debug_assert!(matches!(result, Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT)), "{result:?}");
@@ -18,6 +21,27 @@ pub(crate) fn wait(word: &AtomicU32, value: u32, limit_ns: u64) {
 /// Wakes all who sleep on `word`.
 #[cold]
 pub(crate) fn wake(word: &AtomicU32) {
-    // Fails for a word that is not mapped only.
+    // Fails only for a word that is not mapped, and when the peer does what no peer of ours does.
     let _ = futex::wake(word, Flags::empty(), i32::MAX as u32);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::thread;
+
+    #[test]
+    fn a_sleeper_whom_the_peer_has_moved_to_another_word_wakes_up_by_itself() {
+        let (ours, theirs) = (AtomicU32::new(1), AtomicU32::new(0));
+        thread::scope(|scope| {
+            let sleeper = scope.spawn(|| wait(&ours, 1, u64::MAX));
+            while !sleeper.is_finished() && futex::requeue(&ours, Flags::empty(), 0, 1, &theirs) == Ok(0) {
+                thread::yield_now();
+            }
+            ours.store(0, Relaxed);
+            wake(&ours);
+            sleeper.join().unwrap();
+        });
+    }
 }

@@ -19,6 +19,7 @@ mod answers;
 pub mod attention;
 mod bytes;
 mod channel;
+mod count;
 pub mod descriptors;
 mod futex;
 pub mod layout;

@@ -2,15 +2,15 @@
 
 #![allow(unsafe_code)]
 
-use crate::bytes;
 use crate::layout::LEN;
+use crate::{bytes, futex};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 use std::ffi::c_void;
 use std::io;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Memory shared with another process, [`LEN`] bytes of it. It goes when both have let go of it; nothing of it is ever in the file
 /// system.
@@ -19,6 +19,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 #[derive(Debug)]
 pub struct Segment {
     start: NonNull<u8>,
+    /// Nobody at this end sleeps any more. Not in the memory, where the peer could say so.
+    given_up: AtomicBool,
 }
 
 // SAFETY: the mapping belongs to the value, is at the same place for all threads, and is used by atomics and by copies that may
@@ -62,7 +64,7 @@ impl Segment {
         // SAFETY: with no address asked for, the kernel chooses one where nothing is mapped: no memory of anybody's changes.
         let start = unsafe { rustix::mm::mmap(std::ptr::null_mut(), LEN, read_write, shared, file, 0)? };
         let start = NonNull::new(start.cast()).expect("the kernel maps nothing at address zero unasked");
-        Ok(Self { start })
+        Ok(Self { start, given_up: AtomicBool::new(false) })
     }
 
     /// The word at byte `at`.
@@ -88,6 +90,32 @@ impl Segment {
         assert!(at.is_multiple_of(size_of::<u32>()) && at <= LEN - size_of::<u32>());
         // SAFETY: as for `word`.
         unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(at).cast()) }
+    }
+
+    /// Sleeps while the half of a word at byte `at` is `value`, at most `limit_ns`, and perhaps less for no reason.
+    ///
+    /// # Panics
+    /// As [`word`](Self::word).
+    pub(crate) fn wait(&self, at: usize, value: u32, limit_ns: u64) {
+        futex::wait(self.half(at), value, limit_ns);
+    }
+
+    /// Wakes all who sleep there.
+    ///
+    /// # Panics
+    /// As [`word`](Self::word).
+    pub(crate) fn wake(&self, at: usize) {
+        futex::wake(self.half(at));
+    }
+
+    /// Nobody at this end is to sleep any more. Seen by whoever sees what this thread writes after it.
+    pub(crate) fn set_given_up(&self) {
+        self.given_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that has been said.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Relaxed)
     }
 
     /// Copies `bytes` into the segment.

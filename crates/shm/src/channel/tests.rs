@@ -1,0 +1,132 @@
+use super::*;
+use std::sync::Arc;
+use std::thread;
+
+fn sent(segment: &Segment, filling: &mut Filling, message: &[u8]) {
+    while !filling.is_done() {
+        while !filling.has_room(segment) {
+            filling.sleep(segment, u64::MAX);
+        }
+        let next = &message[filling.sent()..][..filling.next_len()];
+        let (first, second) = next.split_at(next.len() / 3);
+        filling.fill(segment, [first, second]);
+    }
+}
+
+/// Fills all of a message and begins the next.
+fn sent_whole(segment: &Segment, filling: &mut Filling) -> Filling {
+    while !filling.is_done() {
+        let next = vec![1; filling.next_len()];
+        filling.fill(segment, [&next[..]]);
+    }
+    Filling::new(Way::Result, 0, filling.end(), 5)
+}
+
+fn received(segment: &Segment, emptying: &mut Emptying) -> Vec<u8> {
+    let mut message = Vec::new();
+    while !emptying.is_done() {
+        while !emptying.has_more(segment).unwrap() {
+            emptying.sleep(segment, u64::MAX);
+        }
+        emptying.take(segment, &mut message);
+    }
+    message
+}
+
+#[test]
+fn messages_of_many_chunks_arrive_one_after_the_other() {
+    let (segment, _file) = Segment::create().unwrap();
+    let segment = Arc::new(segment);
+    let mut base = count::MASK - 20;
+    filled(&segment, CHANNELS + 1).set(base);
+    emptied(&segment, CHANNELS + 1).set(base);
+    for len in [1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNKS * CHUNK + 5, CHUNKS * CHUNK] {
+        let message: Vec<u8> = (0..len).map(|n| (n / 7) as u8).collect();
+        let mut filling = Filling::new(Way::Result, 1, base, len);
+        let mut emptying = Emptying::new(Way::Result, 1, filling.base(), len).unwrap();
+        let other = Arc::clone(&segment);
+        let receiver = thread::spawn(move || received(&other, &mut emptying));
+        sent(&segment, &mut filling, &message);
+        assert!(receiver.join().unwrap() == message, "{len}");
+        base = filling.end();
+    }
+}
+
+#[test]
+fn what_is_forgotten_does_not_disturb_the_next() {
+    let (segment, _file) = Segment::create().unwrap();
+    let mut first = Filling::new(Way::Call, 0, 0, 10 * CHUNK);
+    for _ in 0..3 {
+        first.fill(&segment, [&[1; CHUNK][..]]);
+    }
+    let mut emptying = Emptying::new(Way::Call, 0, first.base(), 10 * CHUNK).unwrap();
+    emptying.take(&segment, &mut Vec::new());
+    first.forget(&segment);
+    let mut second = Filling::new(Way::Call, 0, first.end(), 7);
+    assert!(second.has_room(&segment));
+    let mut emptying = Emptying::new(Way::Call, 0, second.base(), 7).unwrap();
+    assert_eq!(emptying.has_more(&segment), Ok(false));
+    second.fill(&segment, [&b"another"[..]]);
+    assert_eq!(received(&segment, &mut emptying), b"another");
+    assert!(second.is_emptied(&segment));
+}
+
+#[test]
+fn no_message_begins_before_the_last_has_been_read() {
+    let (segment, _file) = Segment::create().unwrap();
+    let mut first = Filling::new(Way::Result, 0, 0, CHUNK + 2);
+    let mut second = sent_whole(&segment, &mut first);
+    let mut emptying = Emptying::new(Way::Result, 0, first.base(), CHUNK + 2).unwrap();
+    assert!(!second.has_room(&segment));
+    emptying.take(&segment, &mut Vec::new());
+    assert!(!second.has_room(&segment) && !first.is_emptied(&segment));
+    emptying.take(&segment, &mut Vec::new());
+    assert!(second.has_room(&segment) && first.is_emptied(&segment));
+    second.fill(&segment, [&[3; 5][..]]);
+    assert!(!second.is_emptied(&segment));
+}
+
+#[test]
+fn a_receiver_that_claims_what_cannot_be_gets_nothing_more() {
+    let (segment, _file) = Segment::create().unwrap();
+    let mut filling = Filling::new(Way::Call, 2, 8, 10 * CHUNK);
+    for claimed in [7, 9, 0, count::MASK] {
+        emptied(&segment, 2).set(claimed);
+        assert!(!filling.has_room(&segment), "{claimed}");
+    }
+    emptied(&segment, 2).set(8);
+    filling.fill(&segment, [&[1; CHUNK][..]]);
+    emptied(&segment, 2).set(9);
+    assert!(filling.has_room(&segment));
+    emptied(&segment, 2).set(10);
+    assert!(!filling.has_room(&segment));
+}
+
+#[test]
+fn chunks_that_are_there_outlive_their_sender_and_nobody_sleeps_for_more() {
+    let (segment, _file) = Segment::create().unwrap();
+    let mut filling = Filling::new(Way::Result, 1, 0, 2 * CHUNK);
+    filling.fill(&segment, [&[7; CHUNK][..]]);
+    // As often as somebody notices.
+    for _ in 0..2 {
+        Filling::give_up(&segment, Way::Result);
+    }
+    let mut emptying = Emptying::new(Way::Result, 1, 0, 2 * CHUNK).unwrap();
+    let mut message = Vec::new();
+    assert_eq!(emptying.has_more(&segment), Ok(true));
+    emptying.take(&segment, &mut message);
+    assert_eq!(message, [7; CHUNK]);
+    assert_eq!(emptying.has_more(&segment), Ok(false));
+    emptying.sleep(&segment, u64::MAX);
+}
+
+#[test]
+fn a_sender_that_claims_more_than_there_is_room_for_is_found_out() {
+    let (segment, _file) = Segment::create().unwrap();
+    let emptying = Emptying::new(Way::Call, 3, 5, 1 << 20).unwrap();
+    filled(&segment, 3).set(5 + CHUNKS as u32);
+    assert_eq!(emptying.has_more(&segment), Ok(true));
+    filled(&segment, 3).set(6 + CHUNKS as u32);
+    assert_eq!(emptying.has_more(&segment), Err(Disorder));
+    assert!(Emptying::new(Way::Call, CHANNELS as u8, 0, 1).is_none());
+}

@@ -1,0 +1,68 @@
+//! A count in shared memory that one process moves on, and on which a thread of the other may sleep until it does.
+//!
+//! | bit  | meaning |
+//! |------|---------|
+//! | 0    | a thread sleeps until the count changes |
+//! | 1–31 | the count |
+//!
+//! Who moves the count on exchanges the whole word, and so learns of the sleeper and takes its mark away in one step. Who goes to
+//! sleep marks the count that it has seen, or finds another and does not sleep; the kernel looks once more whether the mark is
+//! there before the thread sleeps. The peer may write anything: then a sleeper sleeps until its limit, as if the peer were silent.
+
+use crate::Segment;
+use std::sync::atomic::Ordering;
+
+/// Counts have 31 bits, and begin again at 0.
+pub(crate) const MASK: u32 = u32::MAX >> 1;
+const SLEEPS: u32 = 1;
+
+/// The count at one place of a segment.
+#[derive(Clone, Copy)]
+pub(crate) struct Count<'a> {
+    segment: &'a Segment,
+    at: usize,
+}
+
+impl<'a> Count<'a> {
+    #[inline]
+    pub(crate) fn new(segment: &'a Segment, at: usize) -> Self {
+        Self { segment, at }
+    }
+
+    /// What it is. What was written before it was [moved on](Self::set) to this can be read from now on.
+    #[inline]
+    pub(crate) fn get(self) -> u32 {
+        self.segment.half(self.at).load(Ordering::Acquire) >> 1
+    }
+
+    /// Moves it on, and wakes whoever sleeps. Publishes what was written before.
+    #[inline]
+    pub(crate) fn set(self, count: u32) {
+        // Release for what is published; acquire, for the sleeper's mark says that it has seen the count before.
+        if self.segment.half(self.at).swap(count << 1, Ordering::SeqCst) & SLEEPS != 0 {
+            self.segment.wake(self.at);
+        }
+    }
+
+    /// Sleeps until it is no longer `seen`, at most `limit_ns`, and perhaps less for no reason; not at all from
+    /// [`give_up`](Self::give_up) on.
+    pub(crate) fn sleep(self, seen: u32, limit_ns: u64) {
+        let (unmarked, marked) = (seen << 1, seen << 1 | SLEEPS);
+        let word = self.segment.half(self.at);
+        let found = word.compare_exchange(unmarked, marked, Ordering::AcqRel, Ordering::Acquire);
+        // It may have been marked before a sleep that ended for no reason.
+        let is_marked = found.is_ok() || found == Err(marked);
+        if is_marked && !self.segment.is_given_up() {
+            self.segment.wait(self.at, marked, limit_ns);
+        }
+    }
+
+    /// Wakes whoever sleeps, for good. The count stays as it is.
+    pub(crate) fn give_up(self) {
+        self.segment.set_given_up();
+        // The kernel does not let a thread sleep whose mark is gone. Who marks the count after this sees by the same exchange that
+        // it was given up.
+        self.segment.half(self.at).fetch_and(!SLEEPS, Ordering::AcqRel);
+        self.segment.wake(self.at);
+    }
+}
