@@ -20,8 +20,8 @@ const APART: usize = 2 * LINE;
 
 /// Lanes of a segment: calls that one process can have outstanding at its server.
 pub const LANES: usize = 1024;
-/// Requests that the ring holds: for each lane a call and a cancel.
-pub const RING: usize = 2 * LANES;
+/// Requests that the ring holds. A lane has up to three there (see `requests`).
+pub const RING: usize = 4 * LANES;
 /// Bytes of the longest message that is not sent through a channel.
 pub const SLOT: usize = 4096;
 
@@ -43,12 +43,16 @@ const CHANNELS_AT: usize = SLOTS + 2 * LANES * SLOT;
 /// Bytes of a segment. Most of them are never touched, and then there is no memory behind them.
 pub const LEN: usize = CHANNELS_AT + 2 * CHANNELS * CHUNKS * CHUNK;
 
+const _: () = assert!(
+    RING.is_power_of_two() && CHUNKS.is_power_of_two(),
+    "places follow one another when a count begins again"
+);
 const _: () = assert!(COUNTS + 2 * CHANNELS * 2 * APART <= REQUESTS, "the counts lie before the requests");
 
 /// The line of the request with that ticket.
 #[inline]
-pub(crate) fn request(ticket: u32) -> usize {
-    REQUESTS + (ticket as usize % RING) * LINE
+pub(crate) fn request(ticket: u64) -> usize {
+    REQUESTS + (ticket % RING as u64) as usize * LINE
 }
 
 /// The line of a lane's answer.

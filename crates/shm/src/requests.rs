@@ -2,7 +2,7 @@
 //!
 //! | bytes | field |
 //! |-------|-------|
-//! | 0–3   | ticket + 1: written last, it publishes the line |
+//! | 0–3   | ticket + 1, as far as that goes: written last, it publishes the line |
 //! | 4–5   | lane |
 //! | 6–7   | processor on which the caller runs |
 //! | 8–11  | bytes of the message |
@@ -14,12 +14,13 @@
 //! | 28–31 | the count at which its chunks begin in the channel |
 //! | 32–63 | the message, if it is no longer than that |
 //!
-//! No line is written before its last request has been taken: a lane has at most a call and a cancel outstanding, and there are twice
-//! as many lines as lanes.
+//! No line is written before its last request has been taken. Of a lane at most three can lie there, as its next call follows the
+//! answer: the cancel of a call that was answered all the same, that next call, and its cancel. There are four lines for each lane;
+//! so when a line's turn comes again, calls behind it have been answered, and the server takes requests in the order of their tickets.
 
 use crate::Segment;
-use crate::layout::{self, LANES, RING, SLOT, TAKEN};
-use std::sync::atomic::{AtomicU32, Ordering};
+use crate::layout::{self, LANES, SLOT, TAKEN};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of a message that fit into the line.
 const INLINE: usize = 32;
@@ -71,7 +72,9 @@ pub enum Took {
 /// The callers' side of the ring: draws tickets.
 #[derive(Debug, Default)]
 pub struct Requests {
-    next: AtomicU32,
+    /// With 64 bits, no ticket comes again: [`was_left`](Self::was_left) must not take a call that has been running for an hour, and
+    /// billions of others, for one that has not been taken.
+    next: AtomicU64,
 }
 
 impl Requests {
@@ -79,7 +82,7 @@ impl Requests {
     ///
     /// Ends with the fence that [`attention::is_asleep`](crate::attention::is_asleep) needs.
     #[inline]
-    pub fn publish(&self, segment: &Segment, request: &Request, message: &[u8]) -> u32 {
+    pub fn publish(&self, segment: &Segment, request: &Request, message: &[u8]) -> u64 {
         let inline = message.len() <= INLINE;
         if !inline && message.len() <= SLOT {
             segment.put(layout::call_slot(request.lane), message);
@@ -94,7 +97,8 @@ impl Requests {
             | u64::from(request.channel) << 56;
         let word3 = u64::from(request.number) | u64::from(request.base) << 32;
         // From here to the last store no other caller's request gets through: nothing may take long.
-        let ticket = self.next.fetch_add(1, Ordering::Relaxed);
+        // Acquire, for the line was last read before the answer to some lane, and that lane has drawn a ticket since: its release.
+        let ticket = self.next.fetch_add(1, Ordering::AcqRel);
         let at = layout::request(ticket);
         segment.word(at + 8).store(word1, Ordering::Relaxed);
         segment.word(at + 16).store(request.deadline_ns, Ordering::Relaxed);
@@ -102,8 +106,7 @@ impl Requests {
         if inline {
             put_words(segment, at + INLINE_AT, message);
         }
-        let word0 =
-            u64::from(ticket.wrapping_add(1)) | u64::from(request.lane) << 32 | u64::from(request.cpu) << 48;
+        let word0 = u64::from(tag(ticket)) | u64::from(request.lane) << 32 | u64::from(request.cpu) << 48;
         // An exchange: release for the line, and a full fence on the machines where that is cheaper than any other.
         segment.word(at).swap(word0, Ordering::SeqCst);
         #[cfg(not(target_arch = "x86_64"))]
@@ -112,21 +115,19 @@ impl Requests {
     }
 
     /// Whether the server has certainly not taken the request with that ticket, and never will: asked after it has died.
-    pub fn was_left(segment: &Segment, ticket: u32) -> bool {
-        let taken = segment.half(TAKEN).load(Ordering::Acquire);
-        // At most a ring full of them is behind what has been taken.
-        ticket.wrapping_sub(taken) < RING as u32
+    pub fn was_left(segment: &Segment, ticket: u64) -> bool {
+        segment.word(TAKEN).load(Ordering::Acquire) <= ticket
     }
 
     /// The server's side: takes the request with that ticket, the next one. Counted as taken before anything is done about it.
     #[inline]
-    pub fn take(segment: &Segment, ticket: u32) -> Took {
+    pub fn take(segment: &Segment, ticket: u64) -> Took {
         let at = layout::request(ticket);
         let word0 = segment.word(at).load(Ordering::Acquire);
-        if word0 as u32 != ticket.wrapping_add(1) {
+        if word0 as u32 != tag(ticket) {
             return Took::Nothing;
         }
-        segment.half(TAKEN).store(ticket.wrapping_add(1), Ordering::Release);
+        segment.word(TAKEN).store(ticket + 1, Ordering::Release);
         let word1 = segment.word(at + 8).load(Ordering::Relaxed);
         let deadline_ns = segment.word(at + 16).load(Ordering::Relaxed);
         let word3 = segment.word(at + 24).load(Ordering::Relaxed);
@@ -152,12 +153,13 @@ impl Requests {
         })
     }
 
-    /// The server's side: copies the message of the request with that ticket to the end of `message`.
+    /// The server's side: copies the message of the request with that ticket to the end of `message`. Only before any later request
+    /// is answered: then its line may be written again.
     ///
     /// # Panics
     /// When it is longer than a slot: then it comes through a channel.
     #[inline]
-    pub fn message(segment: &Segment, ticket: u32, request: &Request, message: &mut Vec<u8>) {
+    pub fn message(segment: &Segment, ticket: u64, request: &Request, message: &mut Vec<u8>) {
         let len = request.len as usize;
         assert!(len <= SLOT);
         if len <= INLINE {
@@ -166,6 +168,12 @@ impl Requests {
             segment.append(layout::call_slot(request.lane), len, message);
         }
     }
+}
+
+/// What a line says when the request with that ticket is in it. What it said before was of another round.
+#[inline]
+fn tag(ticket: u64) -> u32 {
+    ticket.wrapping_add(1) as u32
 }
 
 /// Stores bytes word by word, the last one padded.
@@ -196,6 +204,7 @@ pub(crate) fn get_words(segment: &Segment, at: usize, len: usize, bytes: &mut Ve
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::RING;
 
     fn call(lane: u16, len: usize) -> Request {
         Request {
@@ -217,7 +226,7 @@ mod tests {
         let requests = Requests::default();
         let bytes: Vec<u8> = (0..SLOT).map(|n| n as u8).collect();
         for (ticket, len) in [0, 1, 7, 8, 9, 31, 32, 33, 1440, SLOT].into_iter().enumerate() {
-            let ticket = ticket as u32;
+            let ticket = ticket as u64;
             assert_eq!(Requests::take(&segment, ticket), Took::Nothing);
             let published = call(5, len);
             assert_eq!(requests.publish(&segment, &published, &bytes[..len]), ticket);
@@ -232,11 +241,12 @@ mod tests {
     #[test]
     fn lines_are_used_again_round_after_round() {
         let (segment, _file) = Segment::create().unwrap();
-        let requests = Requests { next: AtomicU32::new(u32::MAX - RING as u32) };
+        // Over the end of what a line says of its ticket.
+        let requests = Requests { next: AtomicU64::new(u64::from(u32::MAX) - RING as u64) };
         for round in 0..3 * RING as u32 {
             let ticket = requests.publish(&segment, &call(0, 4), &round.to_le_bytes());
             assert!(matches!(Requests::take(&segment, ticket), Took::Request(_)));
-            assert_eq!(Requests::take(&segment, ticket.wrapping_add(1)), Took::Nothing);
+            assert_eq!(Requests::take(&segment, ticket + 1), Took::Nothing);
         }
     }
 
@@ -249,6 +259,10 @@ mod tests {
         Requests::take(&segment, first);
         assert!(!Requests::was_left(&segment, first));
         assert!(Requests::was_left(&segment, second));
+        // However much later that is.
+        segment.word(TAKEN).store((1 << 32) + first, Ordering::Relaxed);
+        assert!(!Requests::was_left(&segment, first));
+        assert!(Requests::was_left(&segment, (1 << 32) + first));
     }
 
     #[test]
