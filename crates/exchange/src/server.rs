@@ -167,7 +167,8 @@ impl<P: Peer> Server<P> {
             | Kind::Refusal
             | Kind::Failure
             | Kind::Challenge
-            | Kind::Description => {
+            | Kind::Description
+            | Kind::Attach => {
                 self.counters.malformed += 1;
                 Arrival::Nothing
             }

@@ -173,6 +173,11 @@ impl Waker {
         Ok(Self { eventfd: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
     }
 
+    /// The waker behind a descriptor that another process has handed over.
+    pub fn from_descriptor(eventfd: OwnedFd) -> Self {
+        Self { eventfd }
+    }
+
     /// Becomes readable, until [`drain`](Self::drain). Wakes that nobody has seen yet are one.
     pub fn wake(&self) {
         // The only failure is a counter that is full, and that is readable too.

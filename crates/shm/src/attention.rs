@@ -8,8 +8,9 @@ use crate::layout::ATTENTION;
 use std::sync::atomic::Ordering;
 use std::sync::atomic::fence;
 
-const LOOKS: u32 = 0;
-const ASLEEP: u32 = 1;
+/// New memory says so: the first request rings, whenever the server begins to look.
+const ASLEEP: u32 = 0;
+const LOOKS: u32 = 1;
 
 /// The server looks from now on: nobody need ring.
 pub fn look(segment: &Segment) {

@@ -135,23 +135,29 @@ impl Filling {
         }
     }
 
+    /// The next chunk, for which there is [room](Self::has_room): it takes [`next_len`](Self::next_len) bytes.
+    #[inline]
+    pub fn chunk<'a>(&'a mut self, segment: &'a Segment) -> Chunk<'a> {
+        let at = layout::chunk(self.number, self.end());
+        let end = at + self.next_len();
+        Chunk { filling: self, segment, at, end }
+    }
+
     /// Sends the next chunk, for which there is [room](Self::has_room), of exactly [`next_len`](Self::next_len) bytes, given in pieces.
     ///
     /// # Panics
     /// When they are more or fewer.
     #[inline]
     pub fn fill<'a>(&mut self, segment: &Segment, pieces: impl IntoIterator<Item = &'a [u8]>) {
-        let (start, len) = (layout::chunk(self.number, self.end()), self.next_len());
-        let mut at = 0;
-        for piece in pieces {
-            assert!(piece.len() <= len - at, "a chunk holds no more");
-            segment.put(start + at, piece);
-            at += piece.len();
-        }
-        assert_eq!(at, len, "a chunk is full before it goes");
-        self.chunks += 1;
-        self.sent += len;
-        advance(filled(segment, self.number), self.end());
+        let mut chunk = self.chunk(segment);
+        pieces.into_iter().for_each(|piece| chunk.put(piece));
+        chunk.finish();
+    }
+
+    /// As [`sleep`](Self::sleep), but not if `is_over` once it is known that this side sleeps: whoever brings that about pokes
+    /// afterwards ([`Emptying::decline`]).
+    pub fn sleep_unless(&self, segment: &Segment, limit_ns: u64, is_over: impl FnOnce() -> bool) {
+        emptied(segment, self.number).sleep_unless(emptied(segment, self.number).get(), limit_ns, is_over);
     }
 
     /// Sleeps until the other side has emptied something more, at most `limit_ns`, and perhaps less for no reason; not at all from
@@ -172,6 +178,42 @@ impl Filling {
             emptied(segment, number).give_up();
             filled(segment, number).give_up();
         }
+    }
+}
+
+/// A chunk being filled.
+#[derive(Debug)]
+#[must_use = "a chunk goes when it is finished"]
+pub struct Chunk<'a> {
+    filling: &'a mut Filling,
+    segment: &'a Segment,
+    at: usize,
+    end: usize,
+}
+
+impl Chunk<'_> {
+    /// Puts bytes behind those that are there.
+    ///
+    /// # Panics
+    /// When they are more than the chunk takes.
+    #[inline]
+    pub fn put(&mut self, bytes: &[u8]) {
+        assert!(bytes.len() <= self.end - self.at, "a chunk holds no more");
+        self.segment.put(self.at, bytes);
+        self.at += bytes.len();
+    }
+
+    /// Sends it.
+    ///
+    /// # Panics
+    /// When it is not full.
+    #[inline]
+    pub fn finish(self) {
+        assert_eq!(self.at, self.end, "a chunk is full before it goes");
+        let filling = self.filling;
+        filling.sent += filling.next_len();
+        filling.chunks += 1;
+        advance(filled(self.segment, filling.number), filling.end());
     }
 }
 
@@ -258,6 +300,11 @@ impl Emptying {
         self.chunks += 1;
         self.received += len;
         advance(emptied(segment, self.number), self.next());
+    }
+
+    /// The message will not be taken, and its sender has been told by other means: it need not sleep for room.
+    pub fn decline(&self, segment: &Segment) {
+        emptied(segment, self.number).poke();
     }
 
     /// Sleeps until the sender has filled something more, at most `limit_ns`, and perhaps less for no reason; not at all from

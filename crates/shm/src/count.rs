@@ -10,7 +10,7 @@
 //! there before the thread sleeps. The peer may write anything: then a sleeper sleeps until its limit, as if the peer were silent.
 
 use crate::Segment;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 /// Counts have 31 bits, and begin again at 0.
 pub(crate) const MASK: u32 = u32::MAX >> 1;
@@ -47,13 +47,29 @@ impl<'a> Count<'a> {
     /// Sleeps until it is no longer `seen`, at most `limit_ns`, and perhaps less for no reason; not at all from
     /// [`give_up`](Self::give_up) on.
     pub(crate) fn sleep(self, seen: u32, limit_ns: u64) {
+        self.sleep_unless(seen, limit_ns, || false);
+    }
+
+    /// As [`sleep`](Self::sleep), but not if `is_over` once the mark is there: whoever brings that about [pokes](Self::poke)
+    /// afterwards.
+    pub(crate) fn sleep_unless(self, seen: u32, limit_ns: u64, is_over: impl FnOnce() -> bool) {
         let (unmarked, marked) = (seen << 1, seen << 1 | SLEEPS);
         let word = self.segment.half(self.at);
-        let found = word.compare_exchange(unmarked, marked, Ordering::AcqRel, Ordering::Acquire);
+        let found = word.compare_exchange(unmarked, marked, Ordering::SeqCst, Ordering::Acquire);
+        // Marked first and looked then; who pokes has written first.
+        fence(Ordering::SeqCst);
         // It may have been marked before a sleep that ended for no reason.
         let is_marked = found.is_ok() || found == Err(marked);
-        if is_marked && !self.segment.is_given_up() {
+        if is_marked && !self.segment.is_given_up() && !is_over() {
             self.segment.wait(self.at, marked, limit_ns);
+        }
+    }
+
+    /// Wakes whoever sleeps. The count stays as it is: what the sleeper waits for besides has come.
+    pub(crate) fn poke(self) {
+        fence(Ordering::SeqCst);
+        if self.segment.half(self.at).fetch_and(!SLEEPS, Ordering::SeqCst) & SLEEPS != 0 {
+            self.segment.wake(self.at);
         }
     }
 

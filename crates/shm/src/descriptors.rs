@@ -1,6 +1,6 @@
 //! Handing descriptors over by a Unix socket (`SCM_RIGHTS`, unix(7)).
 
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -9,15 +9,16 @@ use rustix::net::{
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 
-/// Descriptors that one message carries: the memory and the bell.
-pub const COUNT: usize = 2;
+/// Descriptors that one message carries.
+const COUNT: usize = 2;
 
-/// Sends `bytes` and, with them, the descriptors. `false`: there is no room for all of them at the moment; nothing was sent, or
+/// Sends `bytes` and, with them, the descriptors of the memory and of the bell. `false`: there is no room for all of them at the moment; nothing was sent, or
 /// so little that the peer has not kept up with a handshake.
 ///
 /// # Errors
 /// The connection is broken.
-pub fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>; COUNT]) -> io::Result<bool> {
+pub fn send(socket: impl AsFd, bytes: &[u8], memory: impl AsFd, bell: impl AsFd) -> io::Result<bool> {
+    let descriptors = &[memory.as_fd(), bell.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(COUNT))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let pushed = control.push(SendAncillaryMessage::ScmRights(descriptors));
@@ -62,7 +63,7 @@ mod tests {
     fn descriptors_arrive_with_their_bytes() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (_segment, file) = Segment::create().unwrap();
-        assert!(send(&ours, b"here", &[file.as_fd(), ours.as_fd()]).unwrap());
+        assert!(send(&ours, b"here", &file, &ours).unwrap());
         let mut bytes = [0; 16];
         let (len, descriptors) = receive(&theirs, &mut bytes).unwrap();
         assert_eq!((&bytes[..len], descriptors.len()), (&b"here"[..], 2));

@@ -119,6 +119,12 @@ impl Requests {
         segment.word(TAKEN).load(Ordering::Acquire) <= ticket
     }
 
+    /// The server's side: whether the request with that ticket has been published.
+    #[inline]
+    pub fn is_there(segment: &Segment, ticket: u64) -> bool {
+        segment.word(layout::request(ticket)).load(Ordering::Acquire) as u32 == tag(ticket)
+    }
+
     /// The server's side: takes the request with that ticket, the next one. Counted as taken before anything is done about it.
     #[inline]
     pub fn take(segment: &Segment, ticket: u64) -> Took {

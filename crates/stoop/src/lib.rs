@@ -65,10 +65,20 @@ pub use stoop_marshal::Data;
 use error::BindError as NotBound;
 use stoop_exchange::binder::BindStep;
 use stoop_net::host;
+use stoop_net::stream::StreamAddress;
 use stoop_wire::bind::{BindStatus, HostFacts};
 
 /// Bytes of the longest message, unless the user says otherwise.
 const MAX_MESSAGE: usize = 64 << 20;
+
+/// The socket at which callers of a `shm:` address bind: a path if there is a slash in it, otherwise an abstract name that no
+/// `unix:` address has.
+fn shm_address(name: &str) -> StreamAddress {
+    match name.strip_prefix('@').unwrap_or(name) {
+        path if path.contains('/') => StreamAddress::UnixPath(path.into()),
+        name => StreamAddress::UnixAbstract(format!("stoop-shm/{name}").into_bytes()),
+    }
+}
 
 /// An interface as the exchange compares it.
 fn bound_interface(interface: &stub::Interface) -> stoop_exchange::Interface {
@@ -114,6 +124,10 @@ fn not_bound(step: BindStep, interface: &'static stub::Interface, uri: &str) -> 
         BindStep::Refused(BindStatus::ShuttingDown, _) => {
             NotBound::Refused { server, why: "it is shutting down" }
         }
+        BindStep::Refused(BindStatus::NotAllowed, _) => NotBound::Refused {
+            server,
+            why: "it does not serve this user; its Server::allow says which users it serves",
+        },
         BindStep::Refused(..) | BindStep::Continue | BindStep::Bound(_) => NotBound::Protocol {
             server,
             why: "it refuses the binding for a reason that this version does not know".into(),

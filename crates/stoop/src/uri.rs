@@ -11,11 +11,14 @@ pub(crate) enum Uri {
     Tcp(String),
     /// `unix:path` or `unix:@name`: a byte stream on this machine.
     Unix(String),
+    /// `shm:name` or `shm:path`: memory shared with a server on this machine.
+    Shm(String),
     /// `local:name`: a server in this process.
     Local(String),
 }
 
-const FORMS: &str = "write udp://HOST:PORT, tcp://HOST:PORT, unix:PATH, unix:@NAME or local:NAME";
+const FORMS: &str =
+    "write udp://HOST:PORT, tcp://HOST:PORT, unix:PATH, unix:@NAME, shm:NAME, shm:/PATH or local:NAME";
 
 impl Uri {
     pub(crate) fn parse(uri: &str) -> Result<Self, UriError> {
@@ -46,6 +49,10 @@ impl Uri {
                 wrong("the path is missing: write unix:PATH or unix:@NAME")
             }
             "unix" => Ok(Self::Unix(rest.into())),
+            "shm" if rest.is_empty() || rest == "@" => {
+                wrong("the name is missing: write shm:NAME, or shm:/PATH for a socket with a file")
+            }
+            "shm" => Ok(Self::Shm(rest.into())),
             "local" if rest.is_empty() => wrong("the name is missing: write local:NAME"),
             "local" => Ok(Self::Local(rest.into())),
             _ => wrong(FORMS),
@@ -64,6 +71,7 @@ mod tests {
         assert_eq!(Uri::parse("tcp://[::1]:7400"), Ok(Uri::Tcp("[::1]:7400".into())));
         assert_eq!(Uri::parse("unix:/run/x"), Ok(Uri::Unix("/run/x".into())));
         assert_eq!(Uri::parse("unix:@x"), Ok(Uri::Unix("@x".into())));
+        assert_eq!(Uri::parse("shm:greeter"), Ok(Uri::Shm("greeter".into())));
         assert_eq!(Uri::parse("local:greeter"), Ok(Uri::Local("greeter".into())));
     }
 
@@ -78,6 +86,7 @@ mod tests {
         assert!(why("udp://x:70000").contains("0 to 65535"));
         assert!(why("tcp://::1:7400").contains("[::1]:PORT"));
         assert!(why("unix:").contains("path is missing"));
+        assert!(why("shm:").contains("name is missing"));
         assert!(why("local:").contains("name is missing"));
     }
 }

@@ -143,16 +143,19 @@ pub enum BindStatus {
     UnknownFlags,
     /// A procedure that the caller has is missing or declared otherwise: [`NO_PROCEDURE`] marks it. Nothing is bound.
     Mismatch,
+    /// The caller's user is not one of those that the server serves.
+    NotAllowed,
 }
 
 impl BindStatus {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Bound,
         Self::NoSuchInterface,
         Self::Full,
         Self::ShuttingDown,
         Self::UnknownFlags,
         Self::Mismatch,
+        Self::NotAllowed,
     ];
 }
 

@@ -78,11 +78,13 @@ pub enum Kind {
     Receipt = 14,
     /// Caller no longer waits for its call.
     Cancel = 15,
+    /// Caller of a shared-memory binding asks for the memory, and server hands it over.
+    Attach = 16,
 }
 
 impl Kind {
     /// Every kind, in the order of its number.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Bind,
         Self::BindReply,
         Self::Call,
@@ -98,6 +100,7 @@ impl Kind {
         Self::Description,
         Self::Receipt,
         Self::Cancel,
+        Self::Attach,
     ];
 
     #[inline]

@@ -54,7 +54,8 @@ impl CallState {
                 | Kind::Unbind
                 | Kind::Describe
                 | Kind::Description
-                | Kind::Cancel,
+                | Kind::Cancel
+                | Kind::Attach,
             ) => Step::Ignore,
         }
     }

@@ -84,6 +84,11 @@ pub fn current_cpu() -> u32 {
     sched_getcpu() as u32
 }
 
+/// The user as whom this process acts.
+pub fn effective_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
 /// Unpredictable bytes from the kernel, for bindings and cookies. Blocks only while the kernel has not
 /// yet gathered randomness after its start.
 ///

@@ -144,6 +144,16 @@ impl Stream {
         arrival(rustix::net::recv(&self.socket, buffer, RecvFlags::empty()), size)
     }
 
+    /// Has whoever receives by the descriptor itself wait no longer than about `limit_ns`, as in
+    /// [`recv_within`](Self::recv_within).
+    ///
+    /// # Errors
+    ///
+    /// None in practice.
+    pub fn set_receive_limit(&self, limit_ns: u64) -> io::Result<()> {
+        self.limit.arm(self.socket.as_fd(), limit_ns)
+    }
+
     /// Sends all of `header` and then all of `payload`, waiting while the peer is slow.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ mod counters;
 mod datagram;
 mod flight;
 mod lanes;
+mod shm;
 pub(crate) mod slots;
 mod stream;
 mod tally;
@@ -24,6 +25,7 @@ pub use counters::CallCounters;
 use datagram::DatagramBinding;
 pub use flight::{Begin, Beginning};
 pub(crate) use flight::{Carrier, Departure};
+use shm::ShmBinding;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
@@ -64,6 +66,7 @@ pub(crate) enum Transport {
     Local,
     Datagram(Arc<DatagramBinding>),
     Stream(Arc<StreamBinding>),
+    Shm(Arc<ShmBinding>),
 }
 
 impl Transport {
@@ -72,6 +75,7 @@ impl Transport {
             Self::Local => "calls through the trait, because the server is in this process".into(),
             Self::Datagram(binding) => binding.describe(),
             Self::Stream(binding) => binding.describe(),
+            Self::Shm(binding) => binding.describe(),
         }
     }
 
@@ -80,6 +84,7 @@ impl Transport {
             Self::Local => CallCounters::default(),
             Self::Datagram(binding) => binding.counters(),
             Self::Stream(binding) => binding.counters(),
+            Self::Shm(binding) => binding.counters(),
         }
     }
 }
@@ -95,6 +100,9 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
             Uri::Udp(host) => {
                 let binding = DatagramBinding::bind(interface, uri, &host, options)?;
                 (None, Transport::Datagram(Arc::new(binding)))
+            }
+            Uri::Shm(name) => {
+                (None, Transport::Shm(Arc::new(ShmBinding::bind(interface, uri, &name, options)?)))
             }
             to @ (Uri::Tcp(_) | Uri::Unix(_)) => {
                 (None, Transport::Stream(Arc::new(StreamBinding::bind(interface, uri, to, options)?)))
@@ -277,6 +285,7 @@ pub struct CallResult<'a> {
 enum Lane<'a> {
     Datagram(datagram::Held<'a>),
     Stream(stream::Held<'a>),
+    Shm(shm::Held<'a>),
 }
 
 impl<'a> Remote<'a> {
@@ -289,6 +298,7 @@ impl<'a> Remote<'a> {
         let lane = match self.transport {
             Transport::Datagram(binding) => Lane::Datagram(binding.hold()?),
             Transport::Stream(binding) => Lane::Stream(binding.hold()?),
+            Transport::Shm(binding) => Lane::Shm(binding.hold()?),
             Transport::Local => unreachable!("a local binding has no remote route"),
         };
         Ok(Call { lane, procedure, timeout_ns: self.timeout_ns })
@@ -302,6 +312,7 @@ impl<'a> Call<'a> {
         match &mut self.lane {
             Lane::Datagram(lane) => lane.arguments(),
             Lane::Stream(lane) => lane.arguments(),
+            Lane::Shm(lane) => lane.arguments(),
         }
     }
 
@@ -315,6 +326,7 @@ impl<'a> Call<'a> {
         match &mut self.lane {
             Lane::Datagram(lane) => lane.transport(self.procedure, len, self.timeout_ns)?,
             Lane::Stream(lane) => lane.transport(self.procedure, len, self.timeout_ns)?,
+            Lane::Shm(lane) => lane.transport(self.procedure, len, self.timeout_ns, &mut Pieces::none())?,
         }
         Ok(CallResult { lane: self.lane })
     }
@@ -323,7 +335,7 @@ impl<'a> Call<'a> {
 impl<'a> Call<'a> {
     /// Whether large arguments can stay where the caller has them, and large results land there.
     pub fn takes_pieces(&self) -> bool {
-        matches!(self.lane, Lane::Datagram(_))
+        matches!(self.lane, Lane::Datagram(_) | Lane::Shm(_))
     }
 
     /// As [`transport`](Self::transport), with arguments that are not all in the call packet.
@@ -341,6 +353,7 @@ impl<'a> Call<'a> {
                 lane.transport_pieces(self.procedure, len, self.timeout_ns, &mut pieces)?
             }
             Lane::Stream(lane) => lane.transport(self.procedure, len, self.timeout_ns)?,
+            Lane::Shm(lane) => lane.transport(self.procedure, len, self.timeout_ns, &mut pieces)?,
         }
         Ok(CallResult { lane: self.lane })
     }
@@ -352,6 +365,7 @@ impl CallResult<'_> {
         match &self.lane {
             Lane::Datagram(lane) => lane.landed(),
             Lane::Stream(_) => None,
+            Lane::Shm(lane) => lane.landed(),
         }
     }
 
@@ -361,6 +375,7 @@ impl CallResult<'_> {
         Reader::new(match &self.lane {
             Lane::Datagram(lane) => lane.result(),
             Lane::Stream(lane) => lane.result(),
+            Lane::Shm(lane) => lane.result(),
         })
     }
 

@@ -71,7 +71,7 @@ impl StreamBinding {
                 resolve(&host_and_port).map_err(unreachable)?.into_iter().map(StreamAddress::Tcp).collect()
             }
             Uri::Unix(name) => vec![StreamAddress::unix(&name)],
-            Uri::Udp(_) | Uri::Local(_) => unreachable!("only byte streams come here"),
+            Uri::Udp(_) | Uri::Shm(_) | Uri::Local(_) => unreachable!("only byte streams come here"),
         };
         let deadline = Instant::from_nanos(clock::now_ns()) + options.bind_timeout;
         let mut last = None;

@@ -4,6 +4,7 @@ mod crew;
 mod datagram;
 mod dedicated;
 mod dispatch;
+mod shm;
 mod stream;
 
 use crate::bind::Waiting;
@@ -14,6 +15,7 @@ use crate::uri::Uri;
 use crew::{Bounds, Crew};
 use datagram::DatagramEndpoint;
 pub(crate) use dispatch::{Exports, Outcome, Terms};
+use shm::{Allowed, ShmEndpoint};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -44,12 +46,14 @@ pub struct Server {
     bounds: Bounds,
     limits: Limits,
     max_message: usize,
+    allowed: Allowed,
 }
 
 /// A place to listen at, already taken.
 enum Door {
     Udp(String, ServerSocket),
     Stream(String, StreamListener),
+    Shm(String, StreamListener),
     Local(String, String),
 }
 
@@ -79,6 +83,7 @@ impl Server {
             bounds: Bounds { workers: 64, queue: 1024 },
             limits: Limits::default(),
             max_message: crate::MAX_MESSAGE,
+            allowed: Allowed::default(),
         }
     }
 
@@ -94,8 +99,9 @@ impl Server {
         self
     }
 
-    /// Listens at an address: `udp://HOST:PORT`, `tcp://HOST:PORT`, `unix:PATH`, `unix:@NAME` (abstract) or
-    /// `local:NAME` (this process). The address is taken at once, and served from [`start`](Self::start) on. Port 0
+    /// Listens at an address: `udp://HOST:PORT`, `tcp://HOST:PORT`, `unix:PATH`, `unix:@NAME` (abstract), `shm:NAME` or
+    /// `shm:/PATH` (memory shared with each caller; the path is that of a socket at which callers bind), or `local:NAME` (this
+    /// process). The address is taken at once, and served from [`start`](Self::start) on. Port 0
     /// takes any free one; [`RunningServer::uris`] tells which.
     ///
     /// On a wildcard address (`0.0.0.0`) a server answers from the address that was called, which costs each call about
@@ -117,6 +123,10 @@ impl Server {
             to @ (Uri::Tcp(_) | Uri::Unix(_)) => {
                 let (uri, listener) = stream::listen(&to).map_err(failed)?;
                 Door::Stream(uri, listener)
+            }
+            Uri::Shm(name) => {
+                let listener = StreamListener::bind(&crate::shm_address(&name)).map_err(failed)?;
+                Door::Shm(uri.into(), listener)
             }
             Uri::Local(name) if local::is_taken(&name) => {
                 return Err(failed(io::ErrorKind::AddrInUse.into()));
@@ -171,6 +181,25 @@ impl Server {
         self
     }
 
+    /// Serves processes of this user over shared memory, too. Unless this is said, a `shm:` address serves those of the user as
+    /// whom the server runs, and root's. May be said again for others.
+    pub fn allow_user(mut self, user: u32) -> Self {
+        match &mut self.allowed {
+            Allowed::Users(users) => users.push(user),
+            Allowed::Own => self.allowed = Allowed::Users(vec![user]),
+            Allowed::Everybody => {}
+        }
+        self
+    }
+
+    /// Serves over shared memory everybody who can reach the socket: of `shm:NAME` every process of the network namespace, of
+    /// `shm:/PATH` whom the permissions of the file let in. A procedure can ask who calls
+    /// ([`CurrentCall::caller`](crate::CurrentCall::caller)).
+    pub fn allow_everybody(mut self) -> Self {
+        self.allowed = Allowed::Everybody;
+        self
+    }
+
     /// Starts serving, on threads of its own.
     ///
     /// # Errors
@@ -203,6 +232,18 @@ impl Server {
                         StreamEndpoint::new(listener, Arc::clone(&exports), self.waiting, self.max_message);
                     let started = endpoint.and_then(|endpoint| Crew::start(endpoint, self.bounds));
                     (uri, started.map(|crew| running.stream.push(crew)))
+                }
+                Door::Shm(uri, listener) => {
+                    let allowed = self.allowed.clone();
+                    let endpoint = ShmEndpoint::new(
+                        listener,
+                        Arc::clone(&exports),
+                        self.waiting,
+                        self.max_message,
+                        allowed,
+                    );
+                    let started = endpoint.and_then(|endpoint| Crew::start(endpoint, self.bounds));
+                    (uri, started.map(|crew| running.shm.push(crew)))
                 }
                 Door::Local(uri, name) => {
                     let Bounds { workers, queue } = self.bounds;
@@ -260,6 +301,7 @@ enum State {
 struct Running {
     datagram: Vec<Arc<Crew<DatagramEndpoint>>>,
     stream: Vec<Arc<Crew<StreamEndpoint>>>,
+    shm: Vec<Arc<Crew<ShmEndpoint>>>,
     local: Mutex<Vec<local::Listening>>,
 }
 
@@ -272,6 +314,7 @@ impl Running {
     fn is_own_thread(&self) -> bool {
         self.datagram.iter().any(|crew| crew.is_own_thread())
             || self.stream.iter().any(|crew| crew.is_own_thread())
+            || self.shm.iter().any(|crew| crew.is_own_thread())
     }
 
     /// Refuses what is new, lets finish what runs, and ends all threads.
@@ -279,10 +322,13 @@ impl Running {
         self.local().clear();
         self.datagram.iter().for_each(|crew| crew.endpoint.shut_down());
         self.stream.iter().for_each(|crew| crew.endpoint.shut_down());
+        self.shm.iter().for_each(|crew| crew.endpoint.shut_down());
         self.datagram.iter().for_each(|crew| crew.endpoint.drain());
         self.stream.iter().for_each(|crew| crew.endpoint.drain());
+        self.shm.iter().for_each(|crew| crew.endpoint.drain());
         self.datagram.iter().for_each(|crew| crew.stop());
         self.stream.iter().for_each(|crew| crew.stop());
+        self.shm.iter().for_each(|crew| crew.stop());
     }
 }
 
@@ -347,6 +393,7 @@ impl RunningServer {
         if let State::Running(running) | State::Stopping(running) = &*self.shared.state() {
             running.datagram.iter().for_each(|crew| sum.add(crew.endpoint.counters()));
             running.stream.iter().for_each(|crew| sum.add(crew.endpoint.counters()));
+            running.shm.iter().for_each(|crew| sum.add(crew.endpoint.counters()));
         }
         sum
     }

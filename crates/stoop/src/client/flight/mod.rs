@@ -90,6 +90,9 @@ pub(super) fn carrier(
         }
         Transport::Datagram(binding) => Ok(datagram::Flight::new(Arc::clone(binding))?),
         Transport::Stream(binding) => Ok(Arc::new(StreamCarrier::new(binding)?)),
+        Transport::Shm(_) => {
+            Err(io::Error::new(io::ErrorKind::Unsupported, "calls cannot be begun over shared memory yet"))
+        }
     }
 }
 

@@ -1,0 +1,439 @@
+//! One call on a lane: publishing it, and waiting for its answer.
+
+use super::session::{Lane, Session};
+use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode, SendError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use stoop_marshal::{Pieces, Reader};
+use stoop_net::waiting::{Company, Crowd, MachineCosts, Member, Wait, Waiting};
+use stoop_net::{clock, host};
+use stoop_shm::layout::{CHUNK, SLOT};
+use stoop_shm::{Answer, AnswerKind, Answers, Emptying, Filling, Request, RequestKind, Requests, Way};
+use stoop_wire::MAX_DATAGRAM;
+
+/// A lane with all that a call needs.
+pub(crate) struct ShmLane {
+    pub(super) session: Arc<Session>,
+    lane: Lane,
+    pub(super) call: Vec<u8>,
+    call_len: usize,
+    result: Vec<u8>,
+    /// Of a result that has landed in the caller's memory as far as it belongs there: where the rest begins in `result`.
+    landed: Option<usize>,
+    /// A chunk on its way to where it lands.
+    chunk: Vec<u8>,
+    pub(super) wait: Wait,
+    together: bool,
+    crowd: Member<'static>,
+    pub(super) calls: u64,
+    /// Calls that took one line there and one back.
+    pub(super) fast: u64,
+}
+
+/// How a call ended without a result.
+pub(super) enum Ended {
+    /// As the caller is to be told.
+    With(CallError),
+    /// Its deadline has passed, and the server may have it.
+    Late,
+    /// With its binding.
+    Lost {
+        /// The server has taken it, and may have run it.
+        taken: bool,
+    },
+}
+
+/// Why a wait ended in vain.
+#[derive(Clone, Copy)]
+enum Vain {
+    Late,
+    Lost,
+}
+
+/// Looks before a look at the clock.
+const LOOKS: u32 = 32;
+/// A buffer beyond this is given back when it has become far too large.
+const KEPT_MAX: usize = 4 << 20;
+/// Where a payload that lands is taken up again: its first bytes are in the caller's memory, and those after them keep
+/// their alignment.
+const ALIGNED: usize = 16;
+
+impl ShmLane {
+    /// A lane of `session`; `None` if all have calls outstanding.
+    pub(super) fn new(session: Arc<Session>, waiting: Waiting) -> Option<Self> {
+        Some(Self {
+            lane: session.lane()?,
+            wait: Wait::new(waiting, MachineCosts::of_this_machine(), session.company),
+            together: session.company.together,
+            session,
+            call: vec![0; MAX_DATAGRAM],
+            call_len: 0,
+            result: Vec::new(),
+            landed: None,
+            chunk: Vec::new(),
+            crowd: Crowd::of_this_process().member(),
+            calls: 0,
+            fast: 0,
+        })
+    }
+
+    /// Goes over to another session. `false`: all its lanes have calls outstanding.
+    pub(super) fn adopt(&mut self, session: &Arc<Session>) -> bool {
+        let Some(lane) = session.lane() else { return false };
+        self.wait.set_company(session.company);
+        self.together = session.company.together;
+        (self.lane, self.session) = (lane, Arc::clone(session));
+        true
+    }
+
+    #[inline]
+    pub(super) fn result(&self) -> &[u8] {
+        &self.result
+    }
+
+    pub(super) fn landed(&self) -> Option<Reader<'_>> {
+        self.landed.map(|landed| Reader::after(&self.result, landed))
+    }
+
+    /// One call: the arguments there, and the result back.
+    #[inline]
+    pub(super) fn exchange(
+        &mut self,
+        deadline_ns: u64,
+        procedure: u16,
+        len: usize,
+        pieces: &mut Pieces<'_, '_>,
+    ) -> Result<(), Ended> {
+        if self.session.is_lost() {
+            return Err(Ended::Lost { taken: false });
+        }
+        self.call_len = len;
+        self.landed = None;
+        if len > SLOT {
+            return self.exchange_long(deadline_ns, procedure, len, pieces);
+        }
+        if pieces.lent_len() > 0 {
+            self.put_together(len, pieces);
+        }
+        let request = self.request(deadline_ns, procedure, len);
+        let ticket = self.session.publish(&request, &self.call[..len]);
+        self.calls += 1;
+        self.await_answer(deadline_ns).map_err(|vain| self.in_vain(vain, ticket))?;
+        self.take_answer(deadline_ns, pieces)
+    }
+
+    #[inline]
+    fn request(&mut self, deadline_ns: u64, procedure: u16, len: usize) -> Request {
+        self.lane.last = Answers::next_number(self.lane.last);
+        Request {
+            kind: RequestKind::Call,
+            lane: self.lane.number,
+            number: self.lane.last,
+            procedure: self.session.bound.procedures[usize::from(procedure)],
+            cpu: host::current_cpu() as u16,
+            len: len as u32,
+            deadline_ns,
+            channel: 0,
+            base: 0,
+        }
+    }
+
+    /// Arguments that were lent fit into a slot after all.
+    #[cold]
+    fn put_together(&mut self, len: usize, pieces: &Pieces<'_, '_>) {
+        let mut whole = vec![0; len.max(MAX_DATAGRAM)];
+        pieces.gather(&self.call[..len - pieces.lent_len()], 0, &mut whole[..len]);
+        self.call = whole;
+    }
+
+    /// Reads the answer, which is there.
+    #[inline]
+    fn take_answer(&mut self, deadline_ns: u64, pieces: &mut Pieces<'_, '_>) -> Result<(), Ended> {
+        let session = &*self.session;
+        let Some(answer) = Answers::read(&session.segment, self.lane.number) else {
+            return Err(self.disorder());
+        };
+        session.server_cpu.store(answer.cpu, Ordering::Relaxed);
+        self.result.clear();
+        match answer.kind {
+            AnswerKind::Result if answer.len as usize <= SLOT => {
+                Answers::message(&session.segment, self.lane.number, &answer, &mut self.result);
+                self.fast += 1;
+                Ok(())
+            }
+            AnswerKind::Result => self.take_long(deadline_ns, &answer, pieces),
+            AnswerKind::Refusal | AnswerKind::Failure => Err(self.no_result(&answer)),
+        }
+    }
+
+    #[cold]
+    fn no_result(&mut self, answer: &Answer) -> Ended {
+        if answer.len as usize > SLOT {
+            return self.disorder();
+        }
+        Answers::message(&self.session.segment, self.lane.number, answer, &mut self.result);
+        let detail = String::from_utf8_lossy(&self.result).into_owned();
+        Ended::With(match answer.kind {
+            AnswerKind::Refusal => {
+                CallError::Refused(Refusal { code: RefusalCode::from_code(answer.word), detail })
+            }
+            _ => CallError::Failed(Failure { code: FailureCode::from_code(answer.word), detail }),
+        })
+    }
+
+    /// The server has said something impossible: nothing that it says is believed any more.
+    #[cold]
+    fn disorder(&mut self) -> Ended {
+        self.session.lose();
+        Ended::Lost { taken: true }
+    }
+
+    #[cold]
+    fn in_vain(&mut self, vain: Vain, ticket: u64) -> Ended {
+        match vain {
+            Vain::Lost => Ended::Lost { taken: !Requests::was_left(&self.session.segment, ticket) },
+            Vain::Late => {
+                self.retire(None);
+                Ended::Late
+            }
+        }
+    }
+
+    /// The lane's answer is still to come: the thread goes on with another lane.
+    fn retire(&mut self, channel: Option<(u8, Filling)>) {
+        match self.session.lane() {
+            Some(fresh) => self.session.abandon(std::mem::replace(&mut self.lane, fresh), channel),
+            // A server that owes so many answers will not be waited for.
+            None => self.session.lose(),
+        }
+    }
+
+    /// Waits for the answer.
+    #[inline]
+    fn await_answer(&mut self, deadline_ns: u64) -> Result<(), Vain> {
+        let (lane, number) = (self.lane.number, self.lane.last);
+        self.wait_until(
+            deadline_ns,
+            |session| Answers::is_there(&session.segment, lane, number),
+            |session, limit_ns| Answers::sleep(&session.segment, lane, number, limit_ns),
+        )
+    }
+
+    /// Waits until something is so, spinning or asleep.
+    #[inline]
+    fn wait_until(
+        &mut self,
+        deadline_ns: u64,
+        is_so: impl Fn(&Session) -> bool,
+        sleep: impl Fn(&Session, u64),
+    ) -> Result<(), Vain> {
+        // It must not be kept waiting by a thread that spins on the server's processor.
+        let together = self.session.company.together
+            && self.session.server_cpu.load(Ordering::Relaxed) != host::current_cpu() as u16;
+        if together != self.together {
+            self.together = together;
+            self.wait.set_company(Company { together, ..self.session.company });
+        }
+        let _present = self.crowd.wait();
+        let mut clock_ns = clock::now_ns();
+        let spins = self.wait.begin(clock_ns, self.crowd.waiting()) > 0;
+        if spins {
+            loop {
+                for _ in 0..LOOKS {
+                    if is_so(&self.session) {
+                        self.wait.arrived(clock_ns);
+                        return Ok(());
+                    }
+                }
+                clock_ns = clock::now_ns();
+                if self.session.is_lost() {
+                    return self.last_look(is_so, Vain::Lost);
+                }
+                if clock_ns >= deadline_ns {
+                    return self.last_look(is_so, Vain::Late);
+                }
+                if !self.wait.keeps_spinning(clock_ns, self.crowd.waiting()) {
+                    break;
+                }
+            }
+        }
+        self.wait.sleeps(clock_ns);
+        while !is_so(&self.session) {
+            if self.session.is_lost() {
+                return self.last_look(is_so, Vain::Lost);
+            }
+            if clock_ns >= deadline_ns {
+                return self.last_look(is_so, Vain::Late);
+            }
+            sleep(&self.session, deadline_ns - clock_ns);
+            clock_ns = clock::now_ns();
+        }
+        self.wait.arrived(clock_ns);
+        Ok(())
+    }
+
+    /// It may have come at the last moment.
+    #[cold]
+    fn last_look(&mut self, is_so: impl Fn(&Session) -> bool, vain: Vain) -> Result<(), Vain> {
+        if is_so(&self.session) { Ok(()) } else { Err(vain) }
+    }
+
+    /// Gives back memory that a far larger call than the last one has left.
+    #[inline]
+    pub(super) fn trim(&mut self) {
+        if self.call.len() > KEPT_MAX && self.call_len < self.call.len() / 4 {
+            self.call = vec![0; MAX_DATAGRAM];
+        }
+        if self.result.capacity() > KEPT_MAX && self.result.len() < self.result.capacity() / 4 {
+            self.result = Vec::new();
+        }
+    }
+}
+
+/// Calls and results that are longer than a slot.
+impl ShmLane {
+    /// One call whose arguments go through a channel.
+    #[cold]
+    fn exchange_long(
+        &mut self,
+        deadline_ns: u64,
+        procedure: u16,
+        len: usize,
+        pieces: &mut Pieces<'_, '_>,
+    ) -> Result<(), Ended> {
+        let limit = Duration::from_nanos(deadline_ns.saturating_sub(clock::now_ns()));
+        let Some((channel, base)) = self.session.take_channel(limit) else {
+            return Err(match self.session.is_lost() {
+                true => Ended::Lost { taken: false },
+                false => Ended::With(CallError::NotSent(SendError::DeadlinePassed)),
+            });
+        };
+        let mut filling = Filling::new(Way::Call, channel, base, len);
+        let mut request = self.request(deadline_ns, procedure, len);
+        (request.channel, request.base) = (channel, filling.base());
+        // The first chunks are there when the server is told.
+        let inline_len = len - pieces.lent_len();
+        self.fill(&mut filling, inline_len, pieces);
+        let ticket = self.session.publish(&request, &[]);
+        self.calls += 1;
+        let filled = self.fill_all(&mut filling, deadline_ns, inline_len, pieces);
+        if let Err(vain) = filled {
+            if let Vain::Late = vain {
+                self.retire(Some((channel, filling)));
+                return Err(Ended::Late);
+            }
+            return Err(self.in_vain(vain, ticket));
+        }
+        // The server has emptied it, or has answered without: in both cases it will look there no more.
+        self.session.give_channel_back(channel, &filling);
+        self.await_answer(deadline_ns).map_err(|vain| self.in_vain(vain, ticket))?;
+        self.take_answer(deadline_ns, pieces)
+    }
+
+    /// Fills chunks as long as there is room.
+    fn fill(&self, filling: &mut Filling, inline_len: usize, pieces: &Pieces<'_, '_>) -> bool {
+        let mut has_filled = false;
+        while !filling.is_done() && filling.has_room(&self.session.segment) {
+            let (start, end) = (filling.sent(), filling.sent() + filling.next_len());
+            let mut chunk = filling.chunk(&self.session.segment);
+            pieces.stretches(&self.call[..inline_len], start, end, |stretch| chunk.put(stretch));
+            chunk.finish();
+            has_filled = true;
+        }
+        has_filled
+    }
+
+    /// Fills chunks until the server has emptied all, or has answered.
+    fn fill_all(
+        &mut self,
+        filling: &mut Filling,
+        deadline_ns: u64,
+        inline_len: usize,
+        pieces: &Pieces<'_, '_>,
+    ) -> Result<(), Vain> {
+        let (lane, number) = (self.lane.number, self.lane.last);
+        let is_answered = |session: &Session| Answers::is_there(&session.segment, lane, number);
+        loop {
+            if self.fill(filling, inline_len, pieces) {
+                self.session.ring();
+            }
+            let is_over = |session: &Session| match filling.is_done() {
+                true => filling.is_emptied(&session.segment) || is_answered(session),
+                false => is_answered(session),
+            };
+            if is_over(&self.session) {
+                return Ok(());
+            }
+            let goes_on = |session: &Session| {
+                is_over(session) || !filling.is_done() && filling.has_room(&session.segment)
+            };
+            self.wait_until(deadline_ns, goes_on, |session, limit_ns| {
+                filling.sleep_unless(&session.segment, limit_ns, || goes_on(session));
+            })?;
+        }
+    }
+
+    /// Takes a result that comes through a channel.
+    #[cold]
+    fn take_long(
+        &mut self,
+        deadline_ns: u64,
+        answer: &Answer,
+        pieces: &mut Pieces<'_, '_>,
+    ) -> Result<(), Ended> {
+        let len = answer.len as usize;
+        let Some(mut emptying) = Emptying::new(Way::Result, answer.channel, answer.base, len) else {
+            return Err(self.disorder());
+        };
+        // A result that is shorter than what should land is none; whoever reads it will say so.
+        let landing = if len >= pieces.landing_end() { pieces.landing_end() } else { 0 };
+        let elsewhere = landing - landing % ALIGNED;
+        if len - elsewhere > self.session.longest_result {
+            self.retire(None);
+            let detail = format!(
+                "it has {len} bytes, and `BindOptions::max_message` allows {}",
+                self.session.longest_result
+            );
+            let code = FailureCode::ResultTooLarge;
+            return Err(Ended::With(CallError::Failed(Failure { code, detail })));
+        }
+        self.result.reserve_exact(len - elsewhere);
+        self.result.resize(landing - elsewhere, 0);
+        self.landed = (landing > 0).then_some(landing - elsewhere);
+        while !emptying.is_done() {
+            let there = self.wait_until(
+                deadline_ns,
+                |session| emptying.has_more(&session.segment) != Ok(false),
+                |session, limit_ns| emptying.sleep(&session.segment, limit_ns),
+            );
+            match there {
+                Ok(()) if emptying.has_more(&self.session.segment).is_err() => return Err(self.disorder()),
+                Ok(()) => {}
+                Err(Vain::Lost) => return Err(Ended::Lost { taken: true }),
+                Err(Vain::Late) => {
+                    self.retire(None);
+                    return Err(Ended::Late);
+                }
+            }
+            self.take_chunk(&mut emptying, landing, pieces);
+            self.session.ring();
+        }
+        Ok(())
+    }
+
+    fn take_chunk(&mut self, emptying: &mut Emptying, landing: usize, pieces: &mut Pieces<'_, '_>) {
+        let segment = &self.session.segment;
+        let (start, end) = (emptying.received(), emptying.received() + emptying.next_len());
+        if start >= landing {
+            return emptying.take(segment, &mut self.result);
+        }
+        self.chunk.clear();
+        self.chunk.reserve_exact(CHUNK);
+        emptying.take(segment, &mut self.chunk);
+        pieces.scatter(start, &self.chunk);
+        if end > landing {
+            self.result.extend_from_slice(&self.chunk[landing - start..]);
+        }
+    }
+}

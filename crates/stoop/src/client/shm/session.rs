@@ -1,0 +1,210 @@
+//! The memory of a binding, shared by all its lanes.
+
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use stoop_exchange::binder::Bound;
+use stoop_net::poller::Waker;
+use stoop_net::stream::{Credentials, Stream};
+use stoop_net::waiting::Company;
+use stoop_shm::layout::{CHANNELS, LANES};
+use stoop_shm::{Answers, Filling, Request, RequestKind, Requests, Segment, Way, attention};
+
+/// A binding and its memory. Once lost it stays lost; the next call makes another.
+pub(super) struct Session {
+    pub(super) generation: u64,
+    pub(super) bound: Bound,
+    pub(super) company: Company,
+    pub(super) stream: Stream,
+    pub(super) segment: Segment,
+    pub(super) requests: Requests,
+    bell: Waker,
+    /// Who made the server's end.
+    pub(super) server: Option<Credentials>,
+    /// The processor on which the server was last seen.
+    pub(super) server_cpu: AtomicU16,
+    lanes: Mutex<Lanes>,
+    channels: Mutex<Channels>,
+    /// A channel has come free.
+    freed: Condvar,
+    lost: AtomicBool,
+    /// Bytes of the longest result that is taken.
+    pub(super) longest_result: usize,
+}
+
+/// What is shared with the server, and how.
+pub(super) struct Shared {
+    pub(super) stream: Stream,
+    pub(super) segment: Segment,
+    pub(super) bell: Waker,
+    pub(super) server: Option<Credentials>,
+}
+
+/// A lane of a session: at most one outstanding call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lane {
+    pub(super) number: u16,
+    /// The number of its last call.
+    pub(super) last: u32,
+}
+
+#[derive(Default)]
+struct Lanes {
+    made: u16,
+    /// Those that nobody uses, and whose calls have been answered.
+    free: Vec<Lane>,
+    /// Those that nobody uses, and whose calls have not; with channels that the server may still look at.
+    owed: Vec<(Lane, Option<(u8, Filling)>)>,
+}
+
+#[derive(Default)]
+struct Channels {
+    taken: [bool; CHANNELS],
+    /// The count at which the next message of each begins.
+    bases: [u32; CHANNELS],
+}
+
+/// Stands for a processor that is not known.
+const NOWHERE: u16 = u16::MAX;
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Session {
+    pub(super) fn new(
+        generation: u64,
+        bound: Bound,
+        company: Company,
+        shared: Shared,
+        longest_result: usize,
+    ) -> Self {
+        let Shared { stream, segment, bell, server } = shared;
+        Self {
+            generation,
+            bound,
+            company,
+            stream,
+            segment,
+            requests: Requests::default(),
+            bell,
+            server,
+            server_cpu: AtomicU16::new(NOWHERE),
+            lanes: Mutex::default(),
+            channels: Mutex::default(),
+            freed: Condvar::new(),
+            lost: AtomicBool::new(false),
+            longest_result,
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    /// The binding is of no more use: everybody who waits learns it.
+    pub(super) fn lose(&self) {
+        if self.lost.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        // That it is broken already is no error.
+        let _ = self.stream.shutdown();
+        let made = locked(&self.lanes).made;
+        (0..made).for_each(|lane| Answers::give_up(&self.segment, lane));
+        Filling::give_up(&self.segment, Way::Call);
+        Filling::give_up(&self.segment, Way::Result);
+        drop(locked(&self.channels));
+        self.freed.notify_all();
+    }
+
+    /// A lane for a call; `None` when all have calls outstanding.
+    pub(super) fn lane(&self) -> Option<Lane> {
+        let mut lanes = locked(&self.lanes);
+        if let Some(free) = lanes.free.pop() {
+            return Some(free);
+        }
+        self.collect(&mut lanes);
+        if let Some(free) = lanes.free.pop() {
+            return Some(free);
+        }
+        let number = lanes.made;
+        if usize::from(number) >= LANES {
+            return None;
+        }
+        lanes.made += 1;
+        Some(Lane { number, last: 0 })
+    }
+
+    /// What the server has answered meanwhile of what it owed is free.
+    fn collect(&self, lanes: &mut Lanes) {
+        let Lanes { free, owed, .. } = lanes;
+        owed.retain(|&(lane, channel)| {
+            let answered = Answers::is_there(&self.segment, lane.number, lane.last);
+            if answered {
+                free.push(lane);
+                if let Some((channel, filling)) = channel {
+                    self.give_channel_back(channel, &filling);
+                }
+            }
+            !answered
+        });
+    }
+
+    /// Nobody waits for the last call of a lane any more: the server is told, and whenever it answers, the lane is free, and
+    /// a channel that the call was in the midst of.
+    #[cold]
+    pub(super) fn abandon(&self, lane: Lane, channel: Option<(u8, Filling)>) {
+        let request = Request {
+            kind: RequestKind::Cancel,
+            lane: lane.number,
+            number: lane.last,
+            procedure: 0,
+            cpu: NOWHERE,
+            len: 0,
+            deadline_ns: 0,
+            channel: 0,
+            base: 0,
+        };
+        self.publish(&request, &[]);
+        locked(&self.lanes).owed.push((lane, channel));
+    }
+
+    /// Publishes a request, and wakes the server if it sleeps. Returns the ticket.
+    #[inline]
+    pub(super) fn publish(&self, request: &Request, message: &[u8]) -> u64 {
+        let ticket = self.requests.publish(&self.segment, request, message);
+        self.ring();
+        ticket
+    }
+
+    /// Something for the server has just been published: wakes it if it sleeps.
+    #[inline]
+    pub(super) fn ring(&self) {
+        if attention::is_asleep(&self.segment) {
+            self.bell.wake();
+        }
+    }
+
+    /// A channel for a long call, and its base; waits for one, at most so long.
+    pub(super) fn take_channel(&self, limit: Duration) -> Option<(u8, u32)> {
+        self.collect(&mut locked(&self.lanes));
+        let is_none_free = |channels: &mut Channels| !channels.taken.contains(&false) && !self.is_lost();
+        let waited = self.freed.wait_timeout_while(locked(&self.channels), limit, is_none_free);
+        let (mut channels, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let channel = channels.taken.iter().position(|taken| !taken)?;
+        channels.taken[channel] = true;
+        Some((channel as u8, channels.bases[channel]))
+    }
+
+    /// A channel is free: the server looks no more at what was sent there last.
+    pub(super) fn give_channel_back(&self, channel: u8, sent: &Filling) {
+        sent.forget(&self.segment);
+        let base = sent.end();
+        let mut channels = locked(&self.channels);
+        channels.taken[usize::from(channel)] = false;
+        channels.bases[usize::from(channel)] = base;
+        drop(channels);
+        self.freed.notify_one();
+    }
+}

@@ -1,0 +1,77 @@
+//! Who notices that a server has died: a thread of the process, asleep until the kernel tells it.
+//!
+//! A caller sleeps on a word of shared memory, where nobody tells it of an end.
+
+use super::session::Session;
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread;
+use stoop_net::poller::{Events, Interest, Poller};
+
+struct Watch {
+    poller: Poller,
+    sessions: Mutex<Sessions>,
+}
+
+#[derive(Default)]
+struct Sessions {
+    all: HashMap<u64, Weak<Session>>,
+    next: u64,
+    /// There is a thread.
+    is_watched: bool,
+}
+
+/// Descriptors told at once.
+const EVENTS: usize = 16;
+
+static WATCH: OnceLock<Watch> = OnceLock::new();
+
+fn watch() -> io::Result<&'static Watch> {
+    if let Some(watch) = WATCH.get() {
+        return Ok(watch);
+    }
+    let poller = Poller::new()?;
+    Ok(WATCH.get_or_init(|| Watch { poller, sessions: Mutex::default() }))
+}
+
+impl Watch {
+    fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep_watching(&self) {
+        let mut events = Events::with_capacity(EVENTS);
+        loop {
+            // Fails for no reason that waiting again would not show.
+            let _ = self.poller.wait(&mut events, None);
+            for ready in events.iter() {
+                let session = self.sessions().all.remove(&ready.token);
+                // After the handshake a server says nothing more by its socket but its end.
+                if let Some(session) = session.and_then(|session| session.upgrade()) {
+                    let _ = self.poller.remove(&session.stream);
+                    session.lose();
+                }
+            }
+        }
+    }
+}
+
+/// The session is lost from the moment at which its server closes it, or dies.
+///
+/// # Errors
+/// The system gives no descriptor or no thread.
+pub(super) fn over(session: &Arc<Session>) -> io::Result<()> {
+    let watch = watch()?;
+    let mut sessions = watch.sessions();
+    if !sessions.is_watched {
+        thread::Builder::new().name("stoop-watch".into()).spawn(|| watch.keep_watching())?;
+        sessions.is_watched = true;
+    }
+    let token = sessions.next;
+    sessions.next += 1;
+    sessions.all.retain(|_, session| session.strong_count() > 0);
+    sessions.all.insert(token, Arc::downgrade(session));
+    // It leaves the poller when it is closed.
+    watch.poller.add(&session.stream, token, Interest::READ)
+}

@@ -1,0 +1,258 @@
+//! Calls that arrive over shared memory.
+//!
+//! One endpoint for a Unix socket, at which callers bind, and all bindings, each with memory of its own. While the receiver
+//! spins, it looks at the requests of the bindings that call often, its *hot* ones; the others ring a bell (an eventfd each),
+//! and so do all when it sleeps.
+
+mod binding;
+mod call;
+mod desk;
+mod handshake;
+mod receiving;
+mod reception;
+mod transfers;
+
+use super::ServerCounters;
+use super::crew::Endpoint;
+use super::dispatch::Exports;
+use crate::bind::Waiting;
+use binding::Binding;
+use call::ShmCall;
+use desk::Desk;
+pub(super) use handshake::Allowed;
+use reception::{END, Reception, STIR};
+use std::io;
+use std::mem;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use stoop_exchange::Interfaces;
+use stoop_net::host::{self, HostFacts};
+use stoop_net::poller::{Interest, Poller, Waker};
+use stoop_net::stream::StreamListener;
+use stoop_net::waiting::Company;
+use stoop_wire::RefusalCode;
+
+/// A socket at which callers bind, and the memory that is shared with each.
+pub(super) struct ShmEndpoint {
+    poller: Poller,
+    /// Whoever receives has it.
+    reception: Mutex<Reception>,
+    exports: Arc<Exports>,
+    interfaces: Interfaces,
+    own: HostFacts,
+    incarnation: u64,
+    message_max: usize,
+    waiting: Waiting,
+    spinners_max: u32,
+    /// Calls that have arrived and are not answered.
+    active: AtomicUsize,
+    /// Long messages under way.
+    moving: AtomicUsize,
+    shutting_down: AtomicBool,
+    /// Guards nothing: for whoever waits until all is answered.
+    quiet: Mutex<()>,
+    ended: Condvar,
+    /// Whoever receives sleeps, or is about to.
+    asleep: AtomicBool,
+    /// Bindings that whoever receives has to look at.
+    stirred: Mutex<Vec<Arc<Binding>>>,
+    stirred_count: AtomicUsize,
+    stirrer: Waker,
+    /// Ends all waiting.
+    end: Waker,
+    counts: Counts,
+}
+
+#[derive(Default)]
+struct Counts {
+    calls: AtomicU64,
+    refused: AtomicU64,
+    malformed: AtomicU64,
+    bindings: AtomicU64,
+}
+
+/// How long a server that shuts down waits for long messages to end.
+const FLUSH_LIMIT: Duration = Duration::from_secs(5);
+/// Bytes of the longest arguments for which a worker keeps the buffer.
+const ARGUMENTS_KEPT: usize = 64 * 1024;
+
+impl ShmEndpoint {
+    pub(super) fn new(
+        listener: StreamListener,
+        exports: Arc<Exports>,
+        waiting: Waiting,
+        message_max: usize,
+        allowed: Allowed,
+    ) -> io::Result<Self> {
+        let own = HostFacts::gather();
+        let poller = Poller::new()?;
+        let reception = Reception::new(listener, &poller, allowed)?;
+        let (stirrer, end) = (Waker::new()?, Waker::new()?);
+        poller.add(&stirrer, STIR, Interest::READ)?;
+        poller.add(&end, END, Interest::READ)?;
+        Ok(Self {
+            poller,
+            reception: Mutex::new(reception),
+            interfaces: exports.interfaces(),
+            exports,
+            spinners_max: Company::of(&own, &own).waiting_max,
+            own,
+            incarnation: u64::from_le_bytes(host::random_bytes()),
+            message_max,
+            waiting,
+            active: AtomicUsize::new(0),
+            moving: AtomicUsize::new(0),
+            shutting_down: AtomicBool::new(false),
+            quiet: Mutex::new(()),
+            ended: Condvar::new(),
+            asleep: AtomicBool::new(false),
+            stirred: Mutex::default(),
+            stirred_count: AtomicUsize::new(0),
+            stirrer,
+            end,
+            counts: Counts::default(),
+        })
+    }
+
+    /// From now on nothing new is begun.
+    pub(super) fn shut_down(&self) {
+        self.shutting_down.store(true, Ordering::SeqCst);
+        self.stirrer.wake();
+    }
+
+    /// Waits until every call has been answered, and for a while until long results have been taken.
+    pub(super) fn drain(&self) {
+        let quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_active = |_: &mut ()| self.active.load(Ordering::SeqCst) > 0;
+        let quiet = self.ended.wait_while(quiet, is_active).unwrap_or_else(PoisonError::into_inner);
+        let is_moving = |_: &mut ()| self.moving.load(Ordering::SeqCst) > 0;
+        // Whoever does not go on with its messages now will find the binding closed.
+        let _ = self.ended.wait_timeout_while(quiet, FLUSH_LIMIT, is_moving);
+    }
+
+    /// Something that [`drain`](Self::drain) may wait for has happened.
+    fn announce_end(&self) {
+        if self.shutting_down.load(Ordering::SeqCst) {
+            drop(self.quiet.lock().unwrap_or_else(PoisonError::into_inner));
+            self.ended.notify_all();
+        }
+    }
+
+    /// A call has been answered.
+    #[inline]
+    fn one_less(&self) {
+        if self.active.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.announce_end();
+        }
+    }
+
+    pub(super) fn counters(&self) -> ServerCounters {
+        ServerCounters {
+            calls: self.counts.calls.load(Ordering::Relaxed),
+            duplicates: 0,
+            refused: self.counts.refused.load(Ordering::Relaxed),
+            malformed: self.counts.malformed.load(Ordering::Relaxed),
+            bindings: self.counts.bindings.load(Ordering::Relaxed),
+            dedicated: 0,
+        }
+    }
+
+    fn stirred(&self) -> MutexGuard<'_, Vec<Arc<Binding>>> {
+        self.stirred.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    fn is_stirred(&self) -> bool {
+        self.stirred_count.load(Ordering::SeqCst) > 0
+    }
+
+    fn take_stirred(&self) -> Vec<Arc<Binding>> {
+        let mut stirred = self.stirred();
+        self.stirred_count.store(0, Ordering::SeqCst);
+        mem::take(&mut *stirred)
+    }
+
+    fn push_stirred(&self, binding: &Arc<Binding>) {
+        let mut stirred = self.stirred();
+        stirred.push(Arc::clone(binding));
+        self.stirred_count.store(stirred.len(), Ordering::SeqCst);
+    }
+
+    /// Whoever receives is to look at a binding. Needless if that looks anyway.
+    #[cold]
+    fn stir(&self, binding: &Arc<Binding>) {
+        self.push_stirred(binding);
+        // It says that it sleeps before it looks at the list for the last time.
+        if self.asleep.load(Ordering::SeqCst) {
+            self.stirrer.wake();
+        }
+    }
+
+    /// Whoever receives is to close a binding.
+    #[cold]
+    fn doom(&self, binding: &Arc<Binding>) {
+        binding.doom();
+        self.push_stirred(binding);
+        self.stirrer.wake();
+    }
+}
+
+impl Endpoint for ShmEndpoint {
+    type Call = ShmCall;
+    type Desk = Desk;
+
+    fn desk(&self) -> Desk {
+        Desk::new(self.waiting, self.spinners_max)
+    }
+
+    #[inline]
+    fn receive(&self, desk: &mut Desk, patient: bool, stopping: &AtomicBool) -> Option<ShmCall> {
+        if !patient {
+            // Whoever had the role may still be about to leave.
+            let mut reception = self.reception.try_lock().ok()?;
+            self.ask(&mut reception, desk, Some(Duration::ZERO));
+            return self.look(&mut reception, desk);
+        }
+        let mut reception = self.reception.lock().unwrap_or_else(PoisonError::into_inner);
+        self.wait_for_call(&mut reception, desk, stopping)
+    }
+
+    #[inline]
+    fn takes_long(&self, call: &ShmCall) -> bool {
+        self.exports.takes_long(call.binding.interface, call.request.procedure)
+    }
+
+    #[inline]
+    fn run(&self, desk: &mut Desk, mut call: ShmCall) -> Option<ShmCall> {
+        self.answer(desk, &call);
+        let arguments = mem::take(&mut call.arguments);
+        if arguments.capacity() <= ARGUMENTS_KEPT {
+            desk.arguments = arguments;
+        } else {
+            call.binding.incoming().give_spare(arguments);
+        }
+        self.one_less();
+        None
+    }
+
+    fn refuse(&self, desk: &mut Desk, call: ShmCall, code: RefusalCode) -> Option<ShmCall> {
+        self.refuse_request(&call.binding, &call.request, code, "", desk.cpu);
+        self.one_less();
+        None
+    }
+
+    fn defer(&self, call: &mut ShmCall) {
+        call.deferred = true;
+    }
+
+    fn next_timeout_ns(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn handle_timeout(&self, _: &mut Desk, _now_ns: u64) {}
+
+    fn wake(&self) {
+        self.end.wake();
+    }
+}

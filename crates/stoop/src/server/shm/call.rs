@@ -1,0 +1,147 @@
+//! A call that arrived over shared memory, and its answer.
+
+use super::ShmEndpoint;
+use super::binding::Binding;
+use super::desk::Desk;
+use crate::context::cancelled;
+use crate::error::{FailureCode, RefusalCode};
+use crate::server::dispatch::{Outcome, Terms};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use stoop_net::clock;
+use stoop_shm::layout::SLOT;
+use stoop_shm::{Answer, AnswerKind, Request};
+use stoop_wire::HEADER_LEN;
+
+/// A call, with its arguments in private memory: nobody can change them any more (P12).
+pub(in crate::server) struct ShmCall {
+    pub(super) binding: Arc<Binding>,
+    pub(super) request: Request,
+    pub(super) arguments: Vec<u8>,
+    /// It did not run as soon as it arrived.
+    pub(super) deferred: bool,
+}
+
+/// Bytes of explanation that a refusal or failure carries at most.
+const MAX_DETAIL: usize = 512;
+/// Bytes of a result buffer that a worker keeps.
+const KEPT_MAX: usize = 64 * 1024;
+
+impl ShmCall {
+    #[inline]
+    pub(super) fn new(binding: &Arc<Binding>, request: &Request, arguments: Vec<u8>) -> Self {
+        Self { binding: Arc::clone(binding), request: *request, arguments, deferred: false }
+    }
+}
+
+impl ShmEndpoint {
+    /// Runs a call's procedure and answers it.
+    #[inline]
+    pub(super) fn answer(&self, desk: &mut Desk, call: &ShmCall) {
+        let (binding, request) = (&call.binding, &call.request);
+        let begun_ns = if call.deferred { clock::now_ns() } else { desk.clock_ns };
+        if request.deadline_ns <= begun_ns {
+            return self.refuse_request(binding, request, RefusalCode::DeadlinePassed, "", desk.cpu);
+        }
+        let id = binding.call_id(request.lane, request.number);
+        if cancelled::is_cancelled(id) {
+            return self.refuse_request(binding, request, RefusalCode::Cancelled, "", desk.cpu);
+        }
+        if binding.is_closed() {
+            return cancelled::ended(id);
+        }
+        self.counts.calls.fetch_add(1, Ordering::Relaxed);
+        let terms = Terms {
+            deadline_ns: request.deadline_ns,
+            caller: binding.caller,
+            call: id,
+            result_max: self.message_max,
+            lendable: self.message_max,
+        };
+        if desk.result.is_empty() || desk.result_of != binding.token {
+            wipe_result(desk, binding);
+        }
+        let outcome =
+            self.exports.run(binding.interface, request.procedure, &call.arguments, &mut desk.result, terms);
+        match outcome {
+            Outcome::Result(len) if len <= SLOT => {
+                let answer = Answer {
+                    kind: AnswerKind::Result,
+                    len: len as u32,
+                    // Not measured: reading the clock would take longer than most procedures that take no time.
+                    word: 0,
+                    cpu: desk.cpu,
+                    channel: 0,
+                    base: 0,
+                };
+                if desk.result.len() < HEADER_LEN {
+                    desk.result.resize(HEADER_LEN, 0);
+                }
+                let message = &desk.result[HEADER_LEN..HEADER_LEN + len];
+                binding.answer(request.lane, request.number, &answer, message);
+            }
+            Outcome::Result(len) => self.send_long(desk, call, 0, len),
+            Outcome::Refused(why) => {
+                let (code, detail) = *why;
+                self.refuse_request(binding, request, code, &detail, desk.cpu);
+            }
+            Outcome::NoRoom(needed) => {
+                let (code, detail) = Outcome::refused_for_room(needed, self.message_max);
+                self.refuse_request(binding, request, code, &detail, desk.cpu);
+            }
+            Outcome::Failed(why) => self.send_failure(desk, call, why.0, &why.1),
+        }
+        // Behind the answer, so that it does not wait for the clock.
+        desk.clock_ns = clock::now_ns();
+        self.exports.took(binding.interface, request.procedure, desk.clock_ns.saturating_sub(begun_ns));
+        if desk.result.len() > KEPT_MAX {
+            desk.result = Vec::new();
+        }
+    }
+
+    /// Answers that the procedure has not run and will not run for this call.
+    #[cold]
+    pub(super) fn refuse_request(
+        &self,
+        binding: &Binding,
+        request: &Request,
+        code: RefusalCode,
+        detail: &str,
+        cpu: u16,
+    ) {
+        self.counts.refused.fetch_add(1, Ordering::Relaxed);
+        send_without_result(binding, request, AnswerKind::Refusal, code.code(), detail, cpu);
+    }
+
+    /// Answers that the procedure ran, but there is no result.
+    #[cold]
+    fn send_failure(&self, desk: &Desk, call: &ShmCall, code: FailureCode, detail: &str) {
+        send_without_result(&call.binding, &call.request, AnswerKind::Failure, code.code(), detail, desk.cpu);
+    }
+}
+
+/// The result packet goes over to another binding, and carries nothing of the old one: an OUT argument is lent to the procedure
+/// as it lies. What is needed of it is cleared as it is made longer again.
+#[cold]
+fn wipe_result(desk: &mut Desk, binding: &Binding) {
+    if desk.result.is_empty() {
+        desk.result = binding.outgoing().spare();
+    }
+    if desk.result_of != binding.token {
+        desk.result.truncate(HEADER_LEN);
+        desk.result_of = binding.token;
+    }
+}
+
+fn send_without_result(
+    binding: &Binding,
+    request: &Request,
+    kind: AnswerKind,
+    code: u32,
+    detail: &str,
+    cpu: u16,
+) {
+    let detail = &detail.as_bytes()[..detail.floor_char_boundary(MAX_DETAIL)];
+    let answer = Answer { kind, len: detail.len() as u32, word: code, cpu, channel: 0, base: 0 };
+    binding.answer(request.lane, request.number, &answer, detail);
+}

@@ -1,0 +1,217 @@
+//! How a caller gets memory to share: it binds by the packets that all transports have for it, over a Unix socket, and asks for
+//! the memory then.
+
+use super::ShmEndpoint;
+use crate::context::{Caller, Credentials};
+use std::io::{self, IoSlice};
+use std::sync::atomic::Ordering;
+use stoop_net::Patience;
+use stoop_net::host;
+use stoop_net::poller::Waker;
+use stoop_net::stream::{Stream, StreamArrival};
+use stoop_shm::{Segment, descriptors, layout};
+use stoop_wire::bind::{BindReply, BindRequest, BindStatus, Describe, Description};
+use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, MAX_DATAGRAM, PACKET_DATA};
+
+/// A connection that is not a binding yet.
+pub(super) struct Handshake {
+    pub(super) stream: Stream,
+    pub(super) caller: Caller,
+    /// The server serves its user.
+    allowed: bool,
+    bound: Option<Bound>,
+    /// What has arrived and is not a whole packet yet.
+    received: Vec<u8>,
+}
+
+/// What it is bound to.
+#[derive(Clone, Copy)]
+pub(super) struct Bound {
+    pub(super) id: BindingId,
+    pub(super) interface: u16,
+    pub(super) together: bool,
+}
+
+/// How a handshake goes on.
+pub(super) enum Step {
+    /// More is to come.
+    Continue,
+    /// The caller has the memory.
+    Attached(Bound, Segment, Waker),
+    /// It is over.
+    Close,
+    /// It is over, for the peer broke the protocol.
+    Malformed,
+}
+
+/// Whom a server serves over shared memory.
+#[derive(Clone, Debug, Default)]
+pub(in crate::server) enum Allowed {
+    /// Processes of the server's own user, and root's.
+    #[default]
+    Own,
+    /// Also those of these users.
+    Users(Vec<u32>),
+    /// Everybody who can reach the socket.
+    Everybody,
+}
+
+impl Allowed {
+    fn contains(&self, user: u32) -> bool {
+        match self {
+            Self::Everybody => true,
+            _ if user == 0 || user == host::effective_user() => true,
+            Self::Own => false,
+            Self::Users(users) => users.contains(&user),
+        }
+    }
+}
+
+impl Handshake {
+    pub(super) fn new(stream: Stream, allowed: &Allowed) -> io::Result<Self> {
+        let peer = stream.peer_credentials()?.ok_or(io::ErrorKind::Unsupported)?;
+        let pid = peer.pid.map_or(0, |pid| pid as i32);
+        let caller = Caller::Process(Credentials { uid: peer.uid, gid: peer.gid, pid });
+        let allowed = allowed.contains(peer.uid);
+        Ok(Self { stream, caller, allowed, bound: None, received: Vec::new() })
+    }
+
+    /// Receives what there is and answers it.
+    pub(super) fn advance(&mut self, endpoint: &ShmEndpoint) -> Step {
+        let mut buffer = [0; 2 * MAX_DATAGRAM];
+        loop {
+            match self.stream.recv(&mut buffer, Patience::DontWait) {
+                Ok(StreamArrival::Bytes(len)) => self.received.extend_from_slice(&buffer[..len]),
+                Ok(StreamArrival::Nothing) => return Step::Continue,
+                Ok(StreamArrival::Closed) | Err(_) => return Step::Close,
+            }
+            loop {
+                let packet = match self.next_packet() {
+                    Ok(Some(packet)) => packet,
+                    Ok(None) => break,
+                    Err(step) => return step,
+                };
+                match self.answer(endpoint, &packet) {
+                    Step::Continue => {}
+                    step => return step,
+                }
+            }
+        }
+    }
+
+    /// Takes a whole packet out of what was received.
+    fn next_packet(&mut self) -> Result<Option<Vec<u8>>, Step> {
+        let Some(header) = self.received.first_chunk::<HEADER_LEN>() else { return Ok(None) };
+        let len = match Header::from_bytes(header) {
+            Ok(header) if header.message_len as usize <= PACKET_DATA => {
+                HEADER_LEN + header.message_len as usize
+            }
+            _ => return Err(Step::Malformed),
+        };
+        if self.received.len() < len {
+            return Ok(None);
+        }
+        let rest = self.received.split_off(len);
+        Ok(Some(std::mem::replace(&mut self.received, rest)))
+    }
+
+    fn answer(&mut self, endpoint: &ShmEndpoint, packet: &[u8]) -> Step {
+        let Ok((header, payload)) = Header::parse(packet) else { return Step::Malformed };
+        match header.kind {
+            Kind::Bind => match BindRequest::decode(payload) {
+                Some(request) => self.bind(endpoint, &header, &request),
+                None => Step::Malformed,
+            },
+            Kind::Describe => match Describe::decode(payload) {
+                Some(asked) if self.allowed => {
+                    let signature = endpoint.interfaces.signature(&asked).into();
+                    let description = Description { nonce: asked.nonce, signature };
+                    self.reply(Kind::Description, &header, BindingId::NONE, &description.encode())
+                }
+                _ => Step::Malformed,
+            },
+            Kind::Attach => match self.bound {
+                Some(bound) if bound.id == header.binding => self.attach(&header, bound),
+                _ => Step::Malformed,
+            },
+            Kind::Unbind => Step::Close,
+            _ => Step::Malformed,
+        }
+    }
+
+    /// Answers a bind request. A connection has one binding, made by the first page of fingerprints.
+    fn bind(&mut self, endpoint: &ShmEndpoint, header: &Header, request: &BindRequest) -> Step {
+        let continues = self.bound.is_some_and(|bound| bound.id == header.binding);
+        if (request.first > 0) != continues || (self.bound.is_some() && !continues) {
+            return Step::Malformed;
+        }
+        let (mut status, mut procedures, interface) =
+            match endpoint.interfaces.compare(&request.interface, &request.fingerprints) {
+                Ok((number, procedures)) => (BindStatus::Bound, procedures, number as u16),
+                Err((status, procedures)) => (status, procedures, 0),
+            };
+        if status == BindStatus::Bound && self.bound.is_some_and(|bound| bound.interface != interface) {
+            return Step::Malformed;
+        }
+        if request.flags != 0 {
+            status = BindStatus::UnknownFlags;
+        }
+        if endpoint.shutting_down.load(Ordering::SeqCst) {
+            status = BindStatus::ShuttingDown;
+        }
+        if !self.allowed {
+            (status, procedures) = (BindStatus::NotAllowed, Vec::new());
+        }
+        if status == BindStatus::Bound && self.bound.is_none() {
+            let peer = crate::from_wire(&request.host);
+            self.bound = Some(Bound {
+                // Never zero, which stands for none.
+                id: BindingId(u64::from_le_bytes(host::random_bytes()).max(1)),
+                interface,
+                together: host::can_run_together(&endpoint.own, &peer),
+            });
+        }
+        let text = match status {
+            BindStatus::NoSuchInterface => endpoint.interfaces.names(),
+            _ => String::new(),
+        };
+        let reply = BindReply {
+            status,
+            nonce: request.nonce,
+            incarnation: endpoint.incarnation,
+            // As long as the connection lives.
+            silence_ms: u32::MAX,
+            max_message: u32::try_from(endpoint.message_max).unwrap_or(u32::MAX),
+            window: 0,
+            host: crate::to_wire(&endpoint.own),
+            first: request.first,
+            procedures,
+            text,
+        };
+        let id = self.bound.map_or(BindingId::NONE, |bound| bound.id);
+        self.reply(Kind::BindReply, header, id, &reply.encode())
+    }
+
+    fn reply(&self, kind: Kind, question: &Header, binding: BindingId, payload: &[u8]) -> Step {
+        let mut header = Header::bare(kind, binding, question.lane, question.number);
+        header.message_len = payload.len() as u32;
+        let header = header.to_bytes();
+        match self.stream.try_send(&[IoSlice::new(&header), IoSlice::new(payload)]) {
+            Ok(sent) if sent == header.len() + payload.len() => Step::Continue,
+            // Whoever asks without reading the answers does not want to bind.
+            _ => Step::Close,
+        }
+    }
+
+    /// Makes the memory and hands it over.
+    fn attach(&self, question: &Header, bound: Bound) -> Step {
+        // Fails when the system has no descriptor or memory left: the caller is told by the end of the connection.
+        let (Ok((segment, file)), Ok(bell)) = (Segment::create(), Waker::new()) else { return Step::Close };
+        let mut header = Header::bare(Kind::Attach, bound.id, question.lane, question.number);
+        header.time = layout::VERSION;
+        match descriptors::send(&self.stream, &header.to_bytes(), &file, &bell) {
+            Ok(true) => Step::Attached(bound, segment, bell),
+            Ok(false) | Err(_) => Step::Close,
+        }
+    }
+}
