@@ -90,7 +90,7 @@ fn foreign_bytes_are_named() {
     assert_eq!(with(0, b'G'), HeaderError::Magic(b'G'));
     assert_eq!(with(1, 9), HeaderError::Version(9));
     assert_eq!(with(2, 0), HeaderError::Kind(0));
-    assert_eq!(with(2, 16), HeaderError::Kind(16));
+    assert_eq!(with(2, 17), HeaderError::Kind(17));
     assert_eq!(with(3, 1), HeaderError::Flags(1));
     assert_eq!(Header::parse(&bytes[..31]), Err(HeaderError::Truncated { got: 31 }));
 }
