@@ -11,6 +11,8 @@ use stoop::{BindOptions, CallError, Caller, FailureCode, Ran, RefusalCode, Runni
 
 #[stoop::interface]
 trait Lab {
+    /// Does nothing.
+    fn null(&self);
     /// Adds one.
     fn next(&self, number: u32) -> u32;
     /// Returns when the gate is opened.
@@ -42,6 +44,7 @@ trait Lab {
 struct Bench(Gate);
 
 impl Lab for Bench {
+    fn null(&self) {}
     fn next(&self, number: u32) -> u32 {
         number + 1
     }
@@ -121,6 +124,15 @@ fn a_call_returns_its_result() {
     assert_eq!((counters.calls, counters.fast), (1, 1));
     let counters = server.counters();
     assert_eq!((counters.calls, counters.bindings, counters.malformed), (1, 1, 0));
+}
+
+#[test]
+fn the_first_call_of_all_may_have_no_result() {
+    let (_server, _, client) = lab();
+    client.null().unwrap();
+    // And the first after a result so long that its buffer was not kept.
+    assert_eq!(client.bytes(1 << 20, 3).unwrap().len(), 1 << 20);
+    client.null().unwrap();
 }
 
 #[test]

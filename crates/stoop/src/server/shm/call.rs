@@ -74,9 +74,6 @@ impl ShmEndpoint {
                     channel: 0,
                     base: 0,
                 };
-                if desk.result.len() < HEADER_LEN {
-                    desk.result.resize(HEADER_LEN, 0);
-                }
                 let message = &desk.result[HEADER_LEN..HEADER_LEN + len];
                 binding.answer(request.lane, request.number, &answer, message);
             }
@@ -130,6 +127,10 @@ fn wipe_result(desk: &mut Desk, binding: &Binding) {
     if desk.result_of != binding.token {
         desk.result.truncate(HEADER_LEN);
         desk.result_of = binding.token;
+    }
+    // The place of the header is there also before a result of no bytes.
+    if desk.result.len() < HEADER_LEN {
+        desk.result.resize(HEADER_LEN, 0);
     }
 }
 
