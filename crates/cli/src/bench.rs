@@ -78,14 +78,14 @@ impl<'a> Run<'a> {
                 self.print_text("");
             }
             self.progress.set_message(describe(cell));
-            self.measure_cell(cell);
+            self.measure_cell(cell, section.shape);
             self.progress.inc(1);
         }
     }
 
-    fn measure_cell(&mut self, cell: &Cell) {
+    fn measure_cell(&mut self, cell: &Cell, shape: Shape) {
         match self.measure(cell) {
-            Ok(Some(row)) => self.print_row(&row, cell.shape()),
+            Ok(Some(row)) => self.print_row(&row, shape),
             Ok(None) => self.print_aside(&format!("{}: only one processor may be used", describe(cell))),
             Err(why) => {
                 self.failed += 1;

@@ -21,7 +21,7 @@ pub(crate) struct Effort {
 
 /// All cells together take about this long when nothing else is asked.
 const WHOLE_RUN: Duration = Duration::from_secs(90);
-const CELL_MIN: Duration = Duration::from_millis(750);
+const CELL_MIN: Duration = Duration::from_millis(510);
 const CELL_MAX: Duration = Duration::from_secs(4);
 const SLICE: Duration = Duration::from_millis(45);
 const WARM_UP: Duration = Duration::from_millis(6);
@@ -42,10 +42,10 @@ impl Effort {
         Effort { silence: cell.silence, ..effort }
     }
 
-    /// Slices of fifty calls.
+    /// Many short slices: what a wake-up costs after a silence changes from one second to the next.
     fn for_silence(silence: Silence) -> Self {
         let call = silence.duration();
-        Effort { pairs: 7, slice: (50 * call).max(SLICE), warm_up: (2 * call).max(WARM_UP), ..Effort::EMPTY }
+        Effort { pairs: 17, slice: (20 * call).max(SLICE), warm_up: (2 * call).max(WARM_UP), ..Effort::EMPTY }
     }
 
     /// Slices in which the scheduler gives the processor away and back many times.

@@ -99,7 +99,7 @@ fn default_sections() -> Vec<Section> {
             title: "Waiting: Null() by one caller, the three ways to wait, on two processors and sharing one",
             shape: Shape::Times,
             cells: chosen(&BenchArgs {
-                transport: vec![Transport::Udp, Transport::Tcp, Transport::Unix],
+                transport: vec![Transport::Udp, Transport::Tcp, Transport::Unix, Transport::Shm],
                 procedure: vec![Procedure::Null],
                 callers: vec![1],
                 waiting: Waiting::value_variants().to_vec(),
@@ -108,13 +108,29 @@ fn default_sections() -> Vec<Section> {
             }),
         },
         Section {
-            title: "Bulk: long arguments and results over UDP, one caller, adaptive wait, a processor each",
+            title: "Shared memory: Null() by one of 1, 64 and 1000 clients, the others idle, adaptive wait, a processor each",
+            shape: Shape::Times,
+            cells: chosen(&BenchArgs {
+                transport: vec![Transport::Shm],
+                procedure: vec![Procedure::Null],
+                clients: vec![1, 64, 1000],
+                ..BenchArgs::default()
+            }),
+        },
+        Section {
+            title: "Bulk: long arguments and results, one caller, adaptive wait, a processor each",
             shape: Shape::Rates,
             cells: chosen(&BenchArgs {
-                transport: vec![Transport::Udp],
+                transport: vec![Transport::Udp, Transport::Shm],
                 procedure: Procedure::BULK.to_vec(),
                 ..BenchArgs::default()
             }),
+        },
+        Section {
+            title: "Peregrine Table 6: calls between two address spaces of one machine. There Null() took 149 µs, 4 bytes IN 150, \
+                    1024 bytes IN 310, IN-OUT 468",
+            shape: Shape::Rates,
+            cells: table_six(),
         },
         Section {
             title: "In flight: many calls of Null() at a time from one thread, adaptive wait, a processor each",
@@ -126,6 +142,24 @@ fn default_sections() -> Vec<Section> {
             }),
         },
     ]
+}
+
+/// The procedures of Peregrine's table of local calls, over shared memory.
+fn table_six() -> Vec<Cell> {
+    let by_size = |procedure: &[Procedure], bytes: &[u32]| {
+        chosen(&BenchArgs {
+            transport: vec![Transport::Shm],
+            procedure: procedure.to_vec(),
+            bytes: bytes.to_vec(),
+            callers: vec![1],
+            processors: vec![Processors::Two, Processors::One],
+            ..BenchArgs::default()
+        })
+    };
+    let mut cells = by_size(&[Procedure::Null, Procedure::BulkIn], &[4]);
+    cells.extend(by_size(&[Procedure::BulkIn, Procedure::BulkInOut], &[1024]));
+    cells.sort_by_key(|cell| std::cmp::Reverse(cell.processors));
+    cells
 }
 
 /// Every combination, each choice left open being as in the default tables. Cells that share a server stand together.
@@ -181,8 +215,8 @@ fn default_transports(args: &BenchArgs) -> &'static [Transport] {
     match () {
         () if !args.rate.is_empty() => &[Transport::Udp],
         () if !args.in_flight.is_empty() => &[Transport::Udp],
-        () if !args.bytes.is_empty() => &[Transport::Udp, Transport::Tcp, Transport::Unix],
-        () => &[Transport::Udp, Transport::Tcp, Transport::Unix, Transport::Local],
+        () if !args.bytes.is_empty() => &[Transport::Udp, Transport::Tcp, Transport::Unix, Transport::Shm],
+        () => Transport::value_variants(),
     }
 }
 
@@ -242,8 +276,8 @@ mod tests {
     #[test]
     fn the_default_begins_with_table_one_and_the_waiting_table() {
         let sections = sections(&BenchArgs::default());
-        assert_eq!(sections[0].cells.len(), 4 * 3 * 8);
-        assert_eq!(sections[1].cells.len(), 3 * 3 * 2);
+        assert_eq!(sections[0].cells.len(), 5 * 3 * 8);
+        assert_eq!(sections[1].cells.len(), 4 * 3 * 2);
         assert!(
             sections[..2].iter().flat_map(|section| &section.cells).all(|cell| cell.shape() == Shape::Times)
         );
@@ -252,9 +286,23 @@ mod tests {
     #[test]
     fn the_default_ends_with_bulk_and_with_calls_in_flight() {
         let sections = sections(&BenchArgs::default());
-        assert_eq!(sections[2].cells.len(), 3 * 3);
-        assert_eq!(sections[3].cells.len(), 2);
-        assert!(sections[2..].iter().flat_map(|section| &section.cells).all(|cell| cell.callers == 1));
+        assert_eq!(sections[3].cells.len(), 2 * 3 * 3);
+        assert_eq!(sections[5].cells.len(), 2);
+        assert!(sections[3..].iter().flat_map(|section| &section.cells).all(|cell| cell.callers == 1));
+    }
+
+    #[test]
+    fn the_default_has_the_calls_of_peregrines_table_six() {
+        let cells = &sections(&BenchArgs::default())[4].cells;
+        let of_two: Vec<_> = cells[..4].iter().map(|cell| (cell.procedure, cell.bytes)).collect();
+        let table = [
+            (Procedure::Null, 0),
+            (Procedure::BulkIn, 4),
+            (Procedure::BulkIn, 1024),
+            (Procedure::BulkInOut, 1024),
+        ];
+        assert_eq!(of_two, table);
+        assert!(cells[4..].iter().all(|cell| cell.processors == Processors::One));
     }
 
     #[test]

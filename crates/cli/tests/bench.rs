@@ -60,13 +60,30 @@ fn byte_streams_are_measured_in_each_way_to_wait() {
 }
 
 #[test]
+fn shared_memory_stands_beside_a_bare_line_and_a_call_through_a_vtable() {
+    let output = succeed(stoop(&format!(
+        "bench --calls 200 --transport shm --callers 1,2 --waiting block,adaptive --processors {} --json",
+        processors(),
+    )));
+    let rows = rows(&output);
+    assert_eq!(rows.len(), 2 * 2 * 3);
+    for row in &rows {
+        for figure in ["p50_ns", "floor_p50_ns", "ratio"] {
+            assert!(row[figure].as_f64() > Some(0.0), "{figure}: {row}");
+        }
+        let alone = row["procedure"] == "null" && row["callers"] == 1;
+        assert_eq!(row["vtable_ratio"].as_f64() > Some(0.0), alone, "{row}");
+    }
+}
+
+#[test]
 fn long_messages_stand_beside_the_bare_exchange_of_as_many_bytes() {
     let processors = processors();
     let output = succeed(stoop(&format!(
-        "bench --calls 20 --transport udp,tcp,unix,local --bytes 1441,200000 --processors {processors} --json",
+        "bench --calls 20 --transport udp,tcp,unix,shm,local --bytes 1441,200000 --processors {processors} --json",
     )));
     let rows = rows(&output);
-    assert_eq!(rows.len(), 4 * 3 * 2);
+    assert_eq!(rows.len(), 5 * 3 * 2);
     for row in &rows {
         assert!([1441, 200_000].contains(&row["bytes"].as_u64().expect("a number")), "{row}");
         let over_network = row["transport"] != "local";

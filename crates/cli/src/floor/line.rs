@@ -2,6 +2,10 @@
 //!
 //! Data are copied into the segment by who sends them and out of it, into private memory, by who receives them: a receiver that
 //! does not trust its sender needs both copies.
+//!
+//! The exchange goes round over many lines, each in a page of its own. How long a line travels depends on where its physical
+//! address puts it in the shared cache: a single pair of lines takes from 270 to 500 ns here, whichever pages a process happens
+//! to get, and sixteen pairs 320 to 350.
 
 use super::endpoint::End;
 use super::segment::Segment;
@@ -9,7 +13,6 @@ use super::turn::{TURN_LEN, Turns};
 use super::{HEADER_LEN, Terms};
 use std::hint::black_box;
 use std::io;
-use std::ops::Range;
 use std::os::fd::OwnedFd;
 
 /// One end.
@@ -17,9 +20,8 @@ use std::os::fd::OwnedFd;
 pub(super) struct Line {
     segment: Segment,
     turns: Turns,
-    /// Where it sends, and where it receives.
-    out: usize,
-    inward: usize,
+    out: Lane,
+    inward: Lane,
     /// The header and the data, each way.
     to_send: Vec<u8>,
     received: Vec<u8>,
@@ -28,14 +30,40 @@ pub(super) struct Line {
     taken: u32,
 }
 
+/// One direction.
+#[derive(Clone, Copy, Debug)]
+struct Lane {
+    /// Where its lines begin, and its data.
+    lines: usize,
+    data: usize,
+}
+
 /// The header is in the line of the word that says it is there.
 const HEADER: usize = TURN_LEN;
-/// Data begin at the next line.
-const DATA: usize = 64;
-const _: () = assert!(HEADER + HEADER_LEN <= DATA);
+const _: () = assert!(HEADER + HEADER_LEN <= 64);
 
-/// Two pages apart at least: no prefetcher takes both.
+const LINES: u32 = 16;
+/// From line to line: one page and one line, so that they are not all in one set of a cache.
+const LINE_STRIDE: usize = 4096 + 64;
+/// No prefetcher takes what is in two lanes.
 const LANE_ALIGN: usize = 8192;
+
+impl Lane {
+    fn new(lines: usize) -> Self {
+        Lane { lines, data: (lines + LINES as usize * LINE_STRIDE).next_multiple_of(LANE_ALIGN) }
+    }
+
+    /// Where it ends with packets of `len` bytes.
+    fn end(self, len: usize) -> usize {
+        (self.data + len).next_multiple_of(LANE_ALIGN)
+    }
+
+    /// The line of a turn.
+    #[inline(always)]
+    fn line(self, turn: u32) -> usize {
+        self.lines + (turn % LINES) as usize * LINE_STRIDE
+    }
+}
 
 impl Line {
     pub(super) fn of_caller(memory: &OwnedFd, terms: &Terms) -> io::Result<Self> {
@@ -53,59 +81,61 @@ impl Line {
     fn new(
         segment: Segment,
         turns: Turns,
-        (out, send_len): (usize, usize),
-        (inward, receive_len): (usize, usize),
+        (out, send_len): (Lane, usize),
+        (inward, receive_len): (Lane, usize),
     ) -> io::Result<Self> {
         let (to_send, received) = (vec![0x5a; send_len], vec![0; receive_len]);
         Ok(Line { segment, turns, out, inward, to_send, received, sent: 0, taken: 0 })
     }
 
-    /// What has come, into private memory.
+    /// What has come in that turn, into private memory.
     #[inline(always)]
-    fn copy_out(&mut self) {
+    fn copy_out(&mut self, turn: u32) {
         let (header, data) = self.received.split_at_mut(HEADER_LEN);
-        self.segment.copy_out(self.inward + HEADER, header);
+        self.segment.copy_out(self.inward.line(turn) + HEADER, header);
         if !data.is_empty() {
-            self.segment.copy_out(self.inward + DATA, data);
+            self.segment.copy_out(self.inward.data, data);
         }
         black_box(&self.received);
-        self.taken = self.taken.wrapping_add(1);
+        self.taken = turn;
     }
 }
 
-/// Where the calls and the results lie, and how long the segment is.
-fn lanes(call: usize, result: usize) -> (usize, usize, usize) {
-    let lane = |at: usize, packet: usize| at..(at + DATA + packet).next_multiple_of(LANE_ALIGN);
-    let there: Range<usize> = lane(0, call);
-    let back = lane(there.end, result);
-    (there.start, back.start, back.end)
+/// Where calls and results lie, and how long the segment is.
+fn lanes(call: usize, result: usize) -> (Lane, Lane, usize) {
+    let there = Lane::new(0);
+    let back = Lane::new(there.end(call));
+    (there, back, back.end(result))
 }
 
 impl End for Line {
     #[inline(always)]
     fn transmit(&mut self) -> io::Result<()> {
+        let turn = self.sent.wrapping_add(1);
+        let line = self.out.line(turn);
         let (header, data) = self.to_send.split_at(HEADER_LEN);
-        self.segment.copy_in(self.out + HEADER, header);
+        self.segment.copy_in(line + HEADER, header);
         if !data.is_empty() {
-            self.segment.copy_in(self.out + DATA, data);
+            self.segment.copy_in(self.out.data, data);
         }
-        self.sent = self.sent.wrapping_add(1);
-        self.turns.give(&self.segment, self.out, self.sent)
+        self.sent = turn;
+        self.turns.give(&self.segment, line, turn)
     }
 
     #[inline(always)]
     fn receive(&mut self) -> io::Result<()> {
         let next = self.taken.wrapping_add(1);
-        self.turns.wait(&self.segment, self.inward, |turn| turn == next)?;
-        self.copy_out();
+        self.turns.wait(&self.segment, self.inward.line(next), |turn| turn == next)?;
+        self.copy_out(next);
         Ok(())
     }
 
     #[inline(always)]
     fn try_receive(&mut self) -> io::Result<bool> {
-        let there = Turns::look(&self.segment, self.inward) == self.taken.wrapping_add(1);
+        let next = self.taken.wrapping_add(1);
+        let there = Turns::look(&self.segment, self.inward.line(next)) == next;
         if there {
-            self.copy_out();
+            self.copy_out(next);
         }
         Ok(there)
     }
