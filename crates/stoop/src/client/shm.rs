@@ -7,6 +7,7 @@ mod connect;
 mod lane;
 mod session;
 mod watch;
+mod watcher;
 
 use super::counters::CallCounters;
 use super::lanes::{self, Counted, Lanes};
@@ -145,7 +146,7 @@ impl Counted for ShmLane {
     #[inline]
     fn counters(&self) -> CallCounters {
         let mut counters = CallCounters { calls: self.calls, fast: self.fast, ..CallCounters::default() };
-        counters.add_waits(self.wait.counts());
+        counters.add_waits(self.watcher.counts());
         counters
     }
 }

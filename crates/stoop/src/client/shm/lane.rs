@@ -1,15 +1,16 @@
 //! One call on a lane: publishing it, and waiting for its answer.
 
 use super::session::{Lane, Session};
+use super::watcher::{Vain, Watcher};
 use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode, SendError};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use stoop_marshal::{Pieces, Reader};
-use stoop_net::waiting::{Company, Crowd, MachineCosts, Member, Wait, Waiting};
+use stoop_net::waiting::Waiting;
 use stoop_net::{clock, host};
 use stoop_shm::layout::{CHUNK, SLOT};
-use stoop_shm::{Answer, AnswerKind, Answers, Emptying, Filling, Request, RequestKind, Requests, Way};
+use stoop_shm::{Answer, AnswerKind, Answers, Emptying, Filling, Request, RequestKind, Way};
 use stoop_wire::MAX_DATAGRAM;
 
 /// A lane with all that a call needs.
@@ -23,9 +24,7 @@ pub(crate) struct ShmLane {
     landed: Option<usize>,
     /// A chunk on its way to where it lands.
     chunk: Vec<u8>,
-    pub(super) wait: Wait,
-    together: bool,
-    crowd: Member<'static>,
+    pub(super) watcher: Watcher,
     pub(super) calls: u64,
     /// Calls that took one line there and one back.
     pub(super) fast: u64,
@@ -44,15 +43,6 @@ pub(super) enum Ended {
     },
 }
 
-/// Why a wait ended in vain.
-#[derive(Clone, Copy)]
-enum Vain {
-    Late,
-    Lost,
-}
-
-/// Looks before a look at the clock.
-const LOOKS: u32 = 32;
 /// A buffer beyond this is given back when it has become far too large.
 const KEPT_MAX: usize = 4 << 20;
 /// Where a payload that lands is taken up again: its first bytes are in the caller's memory, and those after them keep
@@ -64,15 +54,13 @@ impl ShmLane {
     pub(super) fn new(session: Arc<Session>, waiting: Waiting) -> Option<Self> {
         Some(Self {
             lane: session.lane()?,
-            wait: Wait::new(waiting, MachineCosts::of_this_machine(), session.company),
-            together: session.company.together,
+            watcher: Watcher::new(waiting, session.company),
             session,
             call: vec![0; MAX_DATAGRAM],
             call_len: 0,
             result: Vec::new(),
             landed: None,
             chunk: Vec::new(),
-            crowd: Crowd::of_this_process().member(),
             calls: 0,
             fast: 0,
         })
@@ -81,8 +69,7 @@ impl ShmLane {
     /// Goes over to another session. `false`: all its lanes have calls outstanding.
     pub(super) fn adopt(&mut self, session: &Arc<Session>) -> bool {
         let Some(lane) = session.lane() else { return false };
-        self.wait.set_company(session.company);
-        self.together = session.company.together;
+        self.watcher.set_company(session.company);
         (self.lane, self.session) = (lane, Arc::clone(session));
         true
     }
@@ -192,7 +179,7 @@ impl ShmLane {
     #[cold]
     fn in_vain(&mut self, vain: Vain, ticket: u64) -> Ended {
         match vain {
-            Vain::Lost => Ended::Lost { taken: !Requests::was_left(&self.session.segment, ticket) },
+            Vain::Lost => Ended::Lost { taken: !self.session.was_left(ticket) },
             Vain::Late => {
                 self.retire(None);
                 Ended::Late
@@ -213,70 +200,12 @@ impl ShmLane {
     #[inline]
     fn await_answer(&mut self, deadline_ns: u64) -> Result<(), Vain> {
         let (lane, number) = (self.lane.number, self.lane.last);
-        self.wait_until(
+        self.watcher.wait_until(
+            &self.session,
             deadline_ns,
             |session| Answers::is_there(&session.segment, lane, number),
             |session, limit_ns| Answers::sleep(&session.segment, lane, number, limit_ns),
         )
-    }
-
-    /// Waits until something is so, spinning or asleep.
-    #[inline]
-    fn wait_until(
-        &mut self,
-        deadline_ns: u64,
-        is_so: impl Fn(&Session) -> bool,
-        sleep: impl Fn(&Session, u64),
-    ) -> Result<(), Vain> {
-        // It must not be kept waiting by a thread that spins on the server's processor.
-        let together = self.session.company.together
-            && self.session.server_cpu.load(Ordering::Relaxed) != host::current_cpu() as u16;
-        if together != self.together {
-            self.together = together;
-            self.wait.set_company(Company { together, ..self.session.company });
-        }
-        let _present = self.crowd.wait();
-        let mut clock_ns = clock::now_ns();
-        let spins = self.wait.begin(clock_ns, self.crowd.waiting()) > 0;
-        if spins {
-            loop {
-                for _ in 0..LOOKS {
-                    if is_so(&self.session) {
-                        self.wait.arrived(clock_ns);
-                        return Ok(());
-                    }
-                }
-                clock_ns = clock::now_ns();
-                if self.session.is_lost() {
-                    return self.last_look(is_so, Vain::Lost);
-                }
-                if clock_ns >= deadline_ns {
-                    return self.last_look(is_so, Vain::Late);
-                }
-                if !self.wait.keeps_spinning(clock_ns, self.crowd.waiting()) {
-                    break;
-                }
-            }
-        }
-        self.wait.sleeps(clock_ns);
-        while !is_so(&self.session) {
-            if self.session.is_lost() {
-                return self.last_look(is_so, Vain::Lost);
-            }
-            if clock_ns >= deadline_ns {
-                return self.last_look(is_so, Vain::Late);
-            }
-            sleep(&self.session, deadline_ns - clock_ns);
-            clock_ns = clock::now_ns();
-        }
-        self.wait.arrived(clock_ns);
-        Ok(())
-    }
-
-    /// It may have come at the last moment.
-    #[cold]
-    fn last_look(&mut self, is_so: impl Fn(&Session) -> bool, vain: Vain) -> Result<(), Vain> {
-        if is_so(&self.session) { Ok(()) } else { Err(vain) }
     }
 
     /// Gives back memory that a far larger call than the last one has left.
@@ -368,7 +297,7 @@ impl ShmLane {
             let goes_on = |session: &Session| {
                 is_over(session) || !filling.is_done() && filling.has_room(&session.segment)
             };
-            self.wait_until(deadline_ns, goes_on, |session, limit_ns| {
+            self.watcher.wait_until(&self.session, deadline_ns, goes_on, |session, limit_ns| {
                 filling.sleep_unless(&session.segment, limit_ns, || goes_on(session));
             })?;
         }
@@ -402,7 +331,8 @@ impl ShmLane {
         self.result.resize(landing - elsewhere, 0);
         self.landed = (landing > 0).then_some(landing - elsewhere);
         while !emptying.is_done() {
-            let there = self.wait_until(
+            let there = self.watcher.wait_until(
+                &self.session,
                 deadline_ns,
                 |session| emptying.has_more(&session.segment) != Ok(false),
                 |session, limit_ns| emptying.sleep(&session.segment, limit_ns),

@@ -1,6 +1,6 @@
 //! The memory of a binding, shared by all its lanes.
 
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stoop_exchange::binder::Bound;
@@ -27,7 +27,8 @@ pub(super) struct Session {
     channels: Mutex<Channels>,
     /// A channel has come free.
     freed: Condvar,
-    lost: AtomicBool,
+    /// Whether it is lost, and to whom.
+    loss: AtomicU8,
     /// Bytes of the longest result that is taken.
     pub(super) longest_result: usize,
 }
@@ -64,6 +65,12 @@ struct Channels {
     bases: [u32; CHANNELS],
 }
 
+const PRESENT: u8 = 0;
+/// This end has given it up.
+const GIVEN_UP: u8 = 1;
+/// The server has ended it, or has died: it takes nothing more.
+const ENDED: u8 = 2;
+
 /// Stands for a processor that is not known.
 const NOWHERE: u16 = u16::MAX;
 
@@ -93,19 +100,34 @@ impl Session {
             lanes: Mutex::default(),
             channels: Mutex::default(),
             freed: Condvar::new(),
-            lost: AtomicBool::new(false),
+            loss: AtomicU8::new(PRESENT),
             longest_result,
         }
     }
 
     #[inline]
     pub(super) fn is_lost(&self) -> bool {
-        self.lost.load(Ordering::Acquire)
+        self.loss.load(Ordering::Acquire) != PRESENT
+    }
+
+    /// Of a lost binding: whether the server has certainly not taken a request, and never will. One that this end has given up may
+    /// still be served, until its server learns of it.
+    pub(super) fn was_left(&self, ticket: u64) -> bool {
+        self.loss.load(Ordering::Acquire) == ENDED && Requests::was_left(&self.segment, ticket)
     }
 
     /// The binding is of no more use: everybody who waits learns it.
     pub(super) fn lose(&self) {
-        if self.lost.swap(true, Ordering::SeqCst) {
+        self.lose_to(GIVEN_UP);
+    }
+
+    /// The same, for the server has ended it, or has died. If this end has given it up before, nothing is learnt by that.
+    pub(super) fn end(&self) {
+        self.lose_to(ENDED);
+    }
+
+    fn lose_to(&self, loss: u8) {
+        if self.loss.compare_exchange(PRESENT, loss, Ordering::SeqCst, Ordering::SeqCst).is_err() {
             return;
         }
         // That it is broken already is no error.

@@ -50,7 +50,7 @@ impl Watch {
                 // After the handshake a server says nothing more by its socket but its end.
                 if let Some(session) = session.and_then(|session| session.upgrade()) {
                     let _ = self.poller.remove(&session.stream);
-                    session.lose();
+                    session.end();
                 }
             }
         }
