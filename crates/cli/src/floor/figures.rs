@@ -35,7 +35,7 @@ pub(crate) fn reference_ns(cell: &Cell, private: bool) -> Option<f64> {
         (Tcp, true, Two, Spin) => 6_590.0,
         (Tcp, true, Two, Block) => 81_000.0,
         (Tcp, true, One, Block) => 6_245.0,
-        (Shm, _, Two, Spin) => 322.0,
+        (Shm, _, Two, Spin) => 335.0,
         (Shm, _, Two, Block) => 75_000.0,
         (Shm, _, One, Block) => 2_350.0,
         (Tcp, false, ..) | (_, _, One, Spin) => return None,

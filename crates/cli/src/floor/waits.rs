@@ -21,6 +21,8 @@ pub(crate) struct Waits {
 impl Waits {
     const SPIN: Waits = Waits { caller: Wait::Spin, server: Wait::Spin };
     pub(super) const BLOCK: Waits = Waits { caller: Wait::Block, server: Wait::Block };
+    /// The server has slept since the last call, and is woken; its caller looks for the answer.
+    const CALLER_SPINS: Waits = Waits { caller: Wait::Spin, server: Wait::Block };
     /// One thread of the server spins for all callers, which share the other processor.
     const SERVER_SPINS: Waits = Waits { caller: Wait::Block, server: Wait::Spin };
 
@@ -31,6 +33,7 @@ impl Waits {
     pub(crate) fn of(cell: &Cell) -> Self {
         let together = cell.shape() == Shape::Rates && cell.callers > 1;
         match (cell.waiting, cell.processors, cell.callers) {
+            (Waiting::Adaptive, Processors::Two, 1) if cell.silence.is_some() => Waits::CALLER_SPINS,
             // Many bytes are received by a thread for each caller. And who spins while a slow link is busy keeps the kernel's
             // own thread, which feeds the link, from running. Nor does anybody spin through silence.
             (Waiting::Adaptive, ..) if together || cell.link_rate.is_some() || cell.silence.is_some() => {
@@ -105,8 +108,9 @@ mod tests {
     }
 
     #[test]
-    fn beside_the_adaptive_wait_nobody_spins_through_silence() {
+    fn beside_the_adaptive_wait_no_server_spins_through_silence() {
         let silent = Cell { silence: Some(Silence { ms: 10 }), ..cell(Procedure::Null) };
-        assert_eq!(Waits::of(&silent), Waits::BLOCK);
+        assert_eq!(Waits::of(&silent), Waits::CALLER_SPINS);
+        assert_eq!(Waits::of(&Cell { processors: Processors::One, ..silent }), Waits::BLOCK);
     }
 }
