@@ -57,6 +57,8 @@ pub struct Bound {
     pub window: u32,
     /// About the server's machine.
     pub host: HostFacts,
+    /// Where the server can be reached otherwise, if it is on this machine and has said so.
+    pub offers: String,
 }
 
 impl Bound {
@@ -281,6 +283,7 @@ impl Binder {
             max_message: reply.max_message,
             window: reply.window,
             host: reply.host,
+            offers: reply.text,
         })
     }
 }

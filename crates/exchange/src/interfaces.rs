@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::hash::Hasher;
 use siphasher::sip::SipHasher13;
-use stoop_wire::bind::{BindStatus, Describe, NO_PROCEDURE};
+use stoop_wire::bind::{BindStatus, Describe, HostFacts, NO_PROCEDURE};
 
 /// What travels of a signature: enough to tell two apart. It guards against mistakes, not against forgers.
 pub fn fingerprint(signature: &str) -> u64 {
@@ -35,6 +35,8 @@ pub struct Interface {
 #[derive(Clone, Debug, Default)]
 pub struct Interfaces {
     all: Vec<(Interface, Vec<u64>)>,
+    /// Where the server can be reached otherwise.
+    offers: String,
 }
 
 impl Interfaces {
@@ -51,7 +53,25 @@ impl Interfaces {
             let fingerprints = interface.procedures.iter().map(|p| fingerprint(&p.signature)).collect();
             (interface, fingerprints)
         };
-        Self { all: interfaces.into_iter().map(with_fingerprints).collect() }
+        Self { all: interfaces.into_iter().map(with_fingerprints).collect(), offers: String::new() }
+    }
+
+    /// The server can be reached otherwise, by callers on its machine. The text is for whoever drives the callers.
+    #[must_use]
+    pub fn with_offers(self, offers: String) -> Self {
+        Self { offers, ..self }
+    }
+
+    /// The text of a reply to a caller there: which interfaces there are, if it asked for another; where the server can be
+    /// reached otherwise, if it is on the same machine.
+    pub fn reply_text(&self, status: BindStatus, here: &HostFacts, there: &HostFacts) -> String {
+        match status {
+            BindStatus::NoSuchInterface => self.names(),
+            BindStatus::Bound | BindStatus::NotAllowed if here.shares_kernel_with(there) => {
+                self.offers.clone()
+            }
+            _ => String::new(),
+        }
     }
 
     /// Number of the interface called `name`.
@@ -129,6 +149,17 @@ mod tests {
         assert_eq!(server().compare("A", &theirs), Err((BindStatus::Mismatch, vec![0, NO_PROCEDURE])));
         let asked = Describe { nonce: 0, interface: "A".into(), procedure: "y".into() };
         assert_eq!(server().signature(&asked), "y()");
+    }
+
+    #[test]
+    fn what_is_offered_on_one_machine_is_told_there_only() {
+        let on = |boot_id| HostFacts { boot_id: [boot_id; 16], ..HostFacts::default() };
+        let server = server().with_offers("shm:x".into());
+        assert_eq!(server.reply_text(BindStatus::Bound, &on(1), &on(1)), "shm:x");
+        assert_eq!(server.reply_text(BindStatus::Bound, &on(1), &on(2)), "");
+        assert_eq!(server.reply_text(BindStatus::Bound, &on(0), &on(0)), "");
+        assert_eq!(server.reply_text(BindStatus::NoSuchInterface, &on(1), &on(2)), "A, B");
+        assert_eq!(server.reply_text(BindStatus::Full, &on(1), &on(1)), "");
     }
 
     #[test]

@@ -17,6 +17,9 @@ pub struct BindOptions {
     pub(crate) silence_limit: Duration,
     pub(crate) bind_timeout: Duration,
     pub(crate) max_message: usize,
+    pub(crate) upgrade: bool,
+    /// Why this transport was chosen.
+    pub(crate) reason: String,
 }
 
 impl Default for BindOptions {
@@ -27,6 +30,8 @@ impl Default for BindOptions {
             silence_limit: stoop_exchange::caller::SILENCE_LIMIT,
             bind_timeout: Duration::from_secs(5),
             max_message: crate::MAX_MESSAGE,
+            upgrade: false,
+            reason: "because the address says so".into(),
         }
     }
 }
@@ -49,6 +54,17 @@ impl BindOptions {
     pub fn waiting(mut self, waiting: Waiting) -> Self {
         self.waiting = waiting;
         self
+    }
+
+    /// If the server at a `udp:`, `tcp:` or `unix:` address turns out to be on this machine and offers shared memory, that is used
+    /// instead. Only the client's `binding().describe()` tells, and the time that calls take.
+    pub fn upgrade(mut self) -> Self {
+        self.upgrade = true;
+        self
+    }
+
+    pub(crate) fn because(&self, reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), ..self.clone() }
     }
 
     /// After a server has acknowledged a long call, how long it may be silent before the call is given up, whatever

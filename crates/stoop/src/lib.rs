@@ -44,6 +44,7 @@ mod client;
 mod context;
 pub mod error;
 mod local;
+mod offers;
 mod pending;
 mod server;
 #[doc(hidden)]
@@ -126,7 +127,8 @@ fn not_bound(step: BindStep, interface: &'static stub::Interface, uri: &str) -> 
         }
         BindStep::Refused(BindStatus::NotAllowed, _) => NotBound::Refused {
             server,
-            why: "it does not serve this user; its Server::allow says which users it serves",
+            why: "it shares memory with processes of its own user only, and root's, unless Server::allow_user or \
+                  Server::allow_everybody lets in others",
         },
         BindStep::Refused(..) | BindStep::Continue | BindStep::Bound(_) => NotBound::Protocol {
             server,

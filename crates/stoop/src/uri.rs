@@ -15,15 +15,22 @@ pub(crate) enum Uri {
     Shm(String),
     /// `local:name`: a server in this process.
     Local(String),
+    /// `name`: a server on this machine, by whatever is best.
+    Name(String),
 }
 
-const FORMS: &str =
-    "write udp://HOST:PORT, tcp://HOST:PORT, unix:PATH, unix:@NAME, shm:NAME, shm:/PATH or local:NAME";
+const FORMS: &str = "write udp://HOST:PORT, tcp://HOST:PORT, unix:PATH, unix:@NAME, shm:NAME, shm:/PATH or local:NAME; or a NAME alone, of a server on \
+     this machine";
 
 impl Uri {
     pub(crate) fn parse(uri: &str) -> Result<Self, UriError> {
         let wrong = |why| Err(UriError { uri: uri.into(), why });
-        let Some((scheme, rest)) = uri.split_once(':') else { return wrong(FORMS) };
+        let Some((scheme, rest)) = uri.split_once(':') else {
+            return match uri.is_empty() || uri.contains(|c: char| c == '/' || c == '@' || c.is_whitespace()) {
+                true => wrong(FORMS),
+                false => Ok(Self::Name(uri.into())),
+            };
+        };
         match scheme {
             "udp" | "tcp" => {
                 let Some(authority) = rest.strip_prefix("//") else {
@@ -72,13 +79,14 @@ mod tests {
         assert_eq!(Uri::parse("unix:/run/x"), Ok(Uri::Unix("/run/x".into())));
         assert_eq!(Uri::parse("unix:@x"), Ok(Uri::Unix("@x".into())));
         assert_eq!(Uri::parse("shm:greeter"), Ok(Uri::Shm("greeter".into())));
+        assert_eq!(Uri::parse("greeter"), Ok(Uri::Name("greeter".into())));
         assert_eq!(Uri::parse("local:greeter"), Ok(Uri::Local("greeter".into())));
     }
 
     #[test]
     fn a_wrong_address_is_told_how_to_be_right() {
         let why = |uri: &str| Uri::parse(uri).unwrap_err().to_string();
-        assert!(why("greeter").contains("udp://HOST:PORT"), "{}", why("greeter"));
+        assert!(why("/run/greeter").contains("udp://HOST:PORT"), "{}", why("/run/greeter"));
         assert!(why("http://x:1").contains("udp://HOST:PORT"));
         assert!(why("udp:x:1").contains("two slashes"));
         assert!(why("udp://x").contains("port is missing"));

@@ -42,11 +42,15 @@ impl HostFacts {
 
     const LEN: usize = 20;
 
+    /// Whether both run on one kernel, as far as that is known.
+    pub fn shares_kernel_with(&self, other: &Self) -> bool {
+        self.boot_id == other.boot_id && self.boot_id != [0; 16]
+    }
+
     /// Whether two processes can run at the same instant: not if both are held to one processor of one machine. Where
     /// they cannot, waiting by spinning keeps the other from running.
     pub fn can_run_together(&self, other: &Self) -> bool {
-        let same_machine = self.boot_id == other.boot_id && self.boot_id != [0; 16];
-        !(same_machine && self.only_cpu == other.only_cpu && self.only_cpu != Self::SEVERAL)
+        !(self.shares_kernel_with(other) && self.only_cpu == other.only_cpu && self.only_cpu != Self::SEVERAL)
     }
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -180,7 +184,8 @@ pub struct BindReply {
     pub first: u16,
     /// The server's numbers of the procedures asked for; [`NO_PROCEDURE`] where no fingerprint agrees.
     pub procedures: Vec<u16>,
-    /// [`BindStatus::NoSuchInterface`]: what there is.
+    /// [`BindStatus::NoSuchInterface`]: what there is. [`BindStatus::Bound`] and [`BindStatus::NotAllowed`], on the server's own machine:
+    /// where else it can be reached.
     pub text: String,
 }
 

@@ -154,6 +154,7 @@ fn a_call_has_not_run_only_if_the_same_server_must_have_heard_it_and_never_said_
         max_message: 0,
         window: 0,
         host: HostFacts::default(),
+        offers: String::new(),
     };
     let at = |seconds: u64| Instant::from_nanos(seconds * 1_000_000_000);
     let shown = |new: Bound, now, acknowledged| new.shows_not_run(&bound(1), at(100), at(now), acknowledged);

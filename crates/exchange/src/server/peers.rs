@@ -141,11 +141,7 @@ impl<P: Peer> Server<P> {
             host: self.host,
             first: request.first,
             procedures,
-            text: if status == BindStatus::NoSuchInterface {
-                self.interfaces.names()
-            } else {
-                Default::default()
-            },
+            text: self.interfaces.reply_text(status, &self.host, &request.host),
         };
         Some((id, reply.encode()))
     }

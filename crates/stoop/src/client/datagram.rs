@@ -87,9 +87,10 @@ impl DatagramBinding {
     pub(super) fn describe(&self) -> String {
         let session = self.present();
         format!(
-            "packet exchange over UDP with {}, because the address says so; one packet each way up to {PACKET_DATA} bytes, \
+            "packet exchange over UDP with {}, {}; one packet each way up to {PACKET_DATA} bytes, \
              and at most {} bytes of arguments and {} of result; waiting {:?}, and both ends {} run at the same time",
             self.server,
+            self.options.reason,
             session.longest_call,
             self.options.max_message,
             self.options.waiting,
@@ -99,6 +100,11 @@ impl DatagramBinding {
 
     pub(super) fn counters(&self) -> CallCounters {
         self.lanes.counters()
+    }
+
+    /// Where else the server can be reached.
+    pub(super) fn offers(&self) -> String {
+        self.present().bound.offers.clone()
     }
 
     /// The number of the present session.

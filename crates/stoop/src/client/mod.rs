@@ -4,6 +4,7 @@
 //! and waits for the result, *end* gives the lane back. Which transport they reach is decided when the client binds.
 
 mod binding;
+mod choice;
 mod counters;
 mod datagram;
 mod flight;
@@ -90,23 +91,18 @@ impl Transport {
 }
 
 impl<L: ?Sized + Send + Sync + 'static> Client<L> {
-    /// Binds to the server at `uri`.
+    /// Binds to the server at `uri`, by the transport that it names; to a name alone, of a server on this machine, by the best that
+    /// both can use.
     ///
     /// # Errors
     /// Why there is no binding; see [`BindError`].
     pub fn bind(interface: &'static Interface, uri: &str, options: &BindOptions) -> Result<Self, BindError> {
         let (local, transport) = match Uri::parse(uri).map_err(BindError::Uri)? {
             Uri::Local(name) => (Some(bind_local(interface, uri, &name)?), Transport::Local),
-            Uri::Udp(host) => {
-                let binding = DatagramBinding::bind(interface, uri, &host, options)?;
-                (None, Transport::Datagram(Arc::new(binding)))
+            Uri::Name(name) if local::is_taken(&name) => {
+                (Some(bind_local(interface, uri, &name)?), Transport::Local)
             }
-            Uri::Shm(name) => {
-                (None, Transport::Shm(Arc::new(ShmBinding::bind(interface, uri, &name, options)?)))
-            }
-            to @ (Uri::Tcp(_) | Uri::Unix(_)) => {
-                (None, Transport::Stream(Arc::new(StreamBinding::bind(interface, uri, to, options)?)))
-            }
+            to => (None, choice::remote(interface, uri, to, options)?),
         };
         let binding = Binding { uri: uri.into(), transport, carrier: OnceLock::new() };
         let shared = Shared { local, binding, interface };

@@ -16,6 +16,7 @@ use crate::bind::BindOptions;
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, SendError, UnknownCause};
 use crate::stub::Interface;
+pub(super) use connect::NotBound;
 use connect::{Plan, connect};
 use lane::{Ended, ShmLane};
 use session::Session;
@@ -57,7 +58,7 @@ impl ShmBinding {
         uri: &str,
         name: &str,
         options: &BindOptions,
-    ) -> Result<Self, BindError> {
+    ) -> Result<Self, NotBound> {
         let server = crate::shm_address(name);
         let deadline = Instant::from_nanos(clock::now_ns()) + options.bind_timeout;
         let plan = Plan { interface, uri, address: &server, max_message: options.max_message };
@@ -73,6 +74,11 @@ impl ShmBinding {
         })
     }
 
+    /// Tells this start of the server from others.
+    pub(super) fn incarnation(&self) -> u64 {
+        self.present().bound.incarnation
+    }
+
     pub(super) fn describe(&self) -> String {
         let session = self.present();
         let server = match session.server {
@@ -80,8 +86,9 @@ impl ShmBinding {
             None => "a server".into(),
         };
         format!(
-            "shared memory with {server}, because the address says so; at most {} bytes of arguments or result; waiting {:?}, \
+            "shared memory with {server}, {}; at most {} bytes of arguments or result; waiting {:?}, \
              and both ends {} run at the same time",
+            self.options.reason,
             self.options.max_message,
             self.options.waiting,
             if session.company.together { "can" } else { "cannot" },
@@ -129,14 +136,14 @@ impl ShmBinding {
             max_message: self.options.max_message,
         };
         let deadline = deadline.min(now() + self.options.bind_timeout);
-        let session = bound(&plan, deadline, lost.generation + 1)?;
+        let session = bound(&plan, deadline, lost.generation + 1).map_err(|not_bound| not_bound.error)?;
         *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&session);
         Ok(session)
     }
 }
 
 /// A new session, watched over.
-fn bound(plan: &Plan<'_>, deadline: Instant, generation: u64) -> Result<Arc<Session>, BindError> {
+fn bound(plan: &Plan<'_>, deadline: Instant, generation: u64) -> Result<Arc<Session>, NotBound> {
     let session = Arc::new(connect(plan, deadline, generation)?);
     watch::over(&session).map_err(|cause| BindError::Unreachable { server: plan.uri.into(), cause })?;
     Ok(session)

@@ -71,7 +71,7 @@ impl StreamBinding {
                 resolve(&host_and_port).map_err(unreachable)?.into_iter().map(StreamAddress::Tcp).collect()
             }
             Uri::Unix(name) => vec![StreamAddress::unix(&name)],
-            Uri::Udp(_) | Uri::Shm(_) | Uri::Local(_) => unreachable!("only byte streams come here"),
+            _ => unreachable!("only byte streams come here"),
         };
         let deadline = Instant::from_nanos(clock::now_ns()) + options.bind_timeout;
         let mut last = None;
@@ -104,9 +104,10 @@ impl StreamBinding {
             StreamAddress::UnixPath(_) | StreamAddress::UnixAbstract(_) => "a Unix socket",
         };
         format!(
-            "a byte stream over {kind} with {}, because the address says so; one connection for all threads, at most {} \
+            "a byte stream over {kind} with {}, {}; one connection for all threads, at most {} \
              bytes of arguments or result; waiting {:?}, and both ends {} run at the same time",
             self.server,
+            self.options.reason,
             self.options.max_message,
             self.options.waiting,
             if self.present().company.together { "can" } else { "cannot" },
@@ -117,6 +118,11 @@ impl StreamBinding {
         let mut sum = self.lanes.counters();
         sum.ignored += self.ignored_before.load(Ordering::Relaxed) + self.present().ignored();
         sum
+    }
+
+    /// Where else the server can be reached.
+    pub(super) fn offers(&self) -> String {
+        self.present().bound.offers.clone()
     }
 
     fn present(&self) -> Arc<Session> {

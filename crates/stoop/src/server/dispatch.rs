@@ -14,6 +14,8 @@ use stoop_wire::{FailureCode, HEADER_LEN, RefusalCode};
 /// The interfaces of a server and how long their procedures take.
 pub(crate) struct Exports {
     pub(crate) all: Vec<Arc<dyn Exported>>,
+    /// Where else the server can be reached, see [`offers`](crate::offers).
+    offers: String,
     /// For each procedure how long it took of late, in nanoseconds; see [`took`](Self::took).
     times: Vec<Vec<AtomicU32>>,
 }
@@ -54,18 +56,17 @@ pub(crate) struct Terms {
 }
 
 impl Exports {
-    pub(crate) fn new(all: Vec<Arc<dyn Exported>>) -> Self {
+    pub(crate) fn new(all: Vec<Arc<dyn Exported>>, offers: String) -> Self {
         let times = |export: &Arc<dyn Exported>| {
             export.interface().procedures.iter().map(|_| AtomicU32::new(0)).collect()
         };
-        Self { times: all.iter().map(times).collect(), all }
+        Self { times: all.iter().map(times).collect(), all, offers }
     }
 
     /// As the exchange compares them.
     pub(crate) fn interfaces(&self) -> stoop_exchange::Interfaces {
-        stoop_exchange::Interfaces::new(
-            self.all.iter().map(|export| crate::bound_interface(export.interface())),
-        )
+        let all = self.all.iter().map(|export| crate::bound_interface(export.interface()));
+        stoop_exchange::Interfaces::new(all).with_offers(self.offers.clone())
     }
 
     #[inline]

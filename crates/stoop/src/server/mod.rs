@@ -10,6 +10,7 @@ mod stream;
 use crate::bind::Waiting;
 use crate::error::ListenError;
 use crate::local;
+use crate::offers::{self, Offer};
 use crate::stub::Exported;
 use crate::uri::Uri;
 use crew::{Bounds, Crew};
@@ -21,6 +22,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 use stoop_exchange::server::Limits;
+use stoop_net::host;
 use stoop_net::udp::{self, ServerSocket};
 use stream::{StreamEndpoint, StreamListener};
 
@@ -53,8 +55,20 @@ pub struct Server {
 enum Door {
     Udp(String, ServerSocket),
     Stream(String, StreamListener),
-    Shm(String, StreamListener),
+    /// With what tells it from others that have listened there.
+    Shm(String, StreamListener, u64),
     Local(String, String),
+}
+
+impl Door {
+    /// As callers on this machine are told of it.
+    fn offer(&self) -> Option<Offer> {
+        match self {
+            Self::Udp(uri, _) | Self::Stream(uri, _) => Some(Offer::to(uri)),
+            Self::Shm(uri, _, incarnation) => Some(Offer { incarnation: *incarnation, ..Offer::to(uri) }),
+            Self::Local(..) => None,
+        }
+    }
 }
 
 impl Default for Server {
@@ -104,6 +118,9 @@ impl Server {
     /// process). The address is taken at once, and served from [`start`](Self::start) on. Port 0
     /// takes any free one; [`RunningServer::uris`] tells which.
     ///
+    /// A name alone, without a transport, stands for `shm:NAME` and `local:NAME` together: callers on this machine bind to the
+    /// name, and get the best that they can use of all the places at which the server listens.
+    ///
     /// On a wildcard address (`0.0.0.0`) a server answers from the address that was called, which costs each call about
     /// 0.3 µs; listening at one address is faster.
     ///
@@ -126,7 +143,10 @@ impl Server {
             }
             Uri::Shm(name) => {
                 let listener = StreamListener::bind(&crate::shm_address(&name)).map_err(failed)?;
-                Door::Shm(uri.into(), listener)
+                Door::Shm(uri.into(), listener, u64::from_le_bytes(host::random_bytes()))
+            }
+            Uri::Name(name) => {
+                return self.listen(&format!("shm:{name}"))?.listen(&format!("local:{name}"));
             }
             Uri::Local(name) if local::is_taken(&name) => {
                 return Err(failed(io::ErrorKind::AddrInUse.into()));
@@ -211,7 +231,8 @@ impl Server {
         if self.doors.is_empty() {
             return Err(ListenError::Incomplete("the server listens nowhere; call Server::listen first"));
         }
-        let exports = Arc::new(Exports::new(self.exports));
+        let exports =
+            Arc::new(Exports::new(self.exports, offers::text(self.doors.iter().filter_map(Door::offer))));
         let mut running = Running::default();
         let mut uris = Vec::new();
         for door in self.doors {
@@ -233,7 +254,7 @@ impl Server {
                     let started = endpoint.and_then(|endpoint| Crew::start(endpoint, self.bounds));
                     (uri, started.map(|crew| running.stream.push(crew)))
                 }
-                Door::Shm(uri, listener) => {
+                Door::Shm(uri, listener, incarnation) => {
                     let allowed = self.allowed.clone();
                     let endpoint = ShmEndpoint::new(
                         listener,
@@ -241,6 +262,7 @@ impl Server {
                         self.waiting,
                         self.max_message,
                         allowed,
+                        incarnation,
                     );
                     let started = endpoint.and_then(|endpoint| Crew::start(endpoint, self.bounds));
                     (uri, started.map(|crew| running.shm.push(crew)))

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stoop_exchange::Interfaces;
-use stoop_net::host::{self, HostFacts};
+use stoop_net::host::HostFacts;
 use stoop_net::poller::{Interest, Poller, Waker};
 use stoop_net::stream::StreamListener;
 use stoop_net::waiting::Company;
@@ -84,6 +84,7 @@ impl ShmEndpoint {
         waiting: Waiting,
         message_max: usize,
         allowed: Allowed,
+        incarnation: u64,
     ) -> io::Result<Self> {
         let own = HostFacts::gather();
         let poller = Poller::new()?;
@@ -98,7 +99,7 @@ impl ShmEndpoint {
             exports,
             spinners_max: Company::of(&own, &own).waiting_max,
             own,
-            incarnation: u64::from_le_bytes(host::random_bytes()),
+            incarnation,
             message_max,
             waiting,
             active: AtomicUsize::new(0),

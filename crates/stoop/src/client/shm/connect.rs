@@ -13,6 +13,7 @@ use stoop_net::poller::Waker;
 use stoop_net::stream::{Stream, StreamAddress, StreamArrival};
 use stoop_net::waiting::Company;
 use stoop_shm::{Segment, descriptors, layout};
+use stoop_wire::bind::BindStatus;
 use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, LaneId};
 
 /// What a binding is made of.
@@ -23,14 +24,29 @@ pub(super) struct Plan<'a> {
     pub(super) max_message: usize,
 }
 
+/// Why there is no binding over shared memory.
+#[derive(Debug)]
+pub(in crate::client) struct NotBound {
+    pub(in crate::client) error: BindError,
+    /// Where else the server can be reached, if it has said so.
+    pub(in crate::client) offers: String,
+}
+
+impl From<BindError> for NotBound {
+    fn from(error: BindError) -> Self {
+        Self { error, offers: String::new() }
+    }
+}
+
 /// Connects, gets a binding from the server, and the memory to share with it.
-pub(super) fn connect(plan: &Plan<'_>, deadline: Instant, generation: u64) -> Result<Session, BindError> {
+pub(super) fn connect(plan: &Plan<'_>, deadline: Instant, generation: u64) -> Result<Session, NotBound> {
     let begun = now();
     let unreachable = |cause: io::Error| plan.unreachable(cause);
     let stream = Stream::connect(plan.address, deadline.since(begun)).map_err(unreachable)?;
     let own = HostFacts::gather();
     let bound = plan.bind(&stream, &own, begun, deadline)?;
-    let (segment, bell) = plan.attach(&stream, &bound, begun, deadline)?;
+    let attached = plan.attach(&stream, &bound, begun, deadline);
+    let (segment, bell) = attached.map_err(|error| NotBound { error, offers: bound.offers.clone() })?;
     let company = Company::of(&own, &crate::from_wire(&bound.host));
     let server = stream.peer_credentials().ok().flatten();
     let shared = Shared { stream, segment, bell, server };
@@ -65,7 +81,7 @@ impl Plan<'_> {
         own: &HostFacts,
         begun: Instant,
         deadline: Instant,
-    ) -> Result<Bound, BindError> {
+    ) -> Result<Bound, NotBound> {
         let nonce = u64::from_le_bytes(host::random_bytes());
         let interface = crate::bound_interface(self.interface);
         let mut binder = Binder::new(begun, deadline, interface, crate::to_wire(own), nonce);
@@ -80,13 +96,18 @@ impl Plan<'_> {
                 stream.send_all(&question, &[]).map_err(|cause| self.unreachable(cause))?;
             }
             if now() >= deadline {
-                return Err(self.no_answer(begun));
+                return Err(self.no_answer(begun).into());
             }
             let Some(len) = self.receive(stream, &mut intake, &mut packet, deadline)? else { continue };
             match binder.handle_packet(now(), &packet[..len]) {
                 BindStep::Continue => {}
                 BindStep::Bound(bound) => return Ok(bound),
-                step => return Err(crate::not_bound(step, self.interface, self.uri)),
+                BindStep::Refused(status, text) => {
+                    let offers = if status == BindStatus::NotAllowed { text.clone() } else { String::new() };
+                    let error = crate::not_bound(BindStep::Refused(status, text), self.interface, self.uri);
+                    return Err(NotBound { error, offers });
+                }
+                step => return Err(crate::not_bound(step, self.interface, self.uri).into()),
             }
         }
     }

@@ -171,10 +171,8 @@ impl Handshake {
                 together: host::can_run_together(&endpoint.own, &peer),
             });
         }
-        let text = match status {
-            BindStatus::NoSuchInterface => endpoint.interfaces.names(),
-            _ => String::new(),
-        };
+        let host = crate::to_wire(&endpoint.own);
+        let text = endpoint.interfaces.reply_text(status, &host, &request.host);
         let reply = BindReply {
             status,
             nonce: request.nonce,
@@ -183,7 +181,7 @@ impl Handshake {
             silence_ms: u32::MAX,
             max_message: u32::try_from(endpoint.message_max).unwrap_or(u32::MAX),
             window: 0,
-            host: crate::to_wire(&endpoint.own),
+            host,
             first: request.first,
             procedures,
             text,

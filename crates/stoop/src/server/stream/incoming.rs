@@ -248,10 +248,8 @@ impl StreamEndpoint {
         if status == BindStatus::Bound && bound.is_none() {
             *bound = Some(self.make_binding(connection, interface, &crate::from_wire(&request.host)));
         }
-        let text = match status {
-            BindStatus::NoSuchInterface => self.interfaces.names(),
-            _ => String::new(),
-        };
+        let host = crate::to_wire(&self.own);
+        let text = self.interfaces.reply_text(status, &host, &request.host);
         let reply = BindReply {
             status,
             nonce: request.nonce,
@@ -260,7 +258,7 @@ impl StreamEndpoint {
             silence_ms: u32::MAX,
             max_message: u32::try_from(self.message_max).unwrap_or(u32::MAX),
             window: 0,
-            host: crate::to_wire(&self.own),
+            host,
             first: request.first,
             procedures,
             text,

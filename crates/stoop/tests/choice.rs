@@ -1,0 +1,121 @@
+//! Which transport a binding gets, and what it says of that.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use stoop::{BindOptions, RunningServer, Server};
+
+#[stoop::interface]
+trait Adder {
+    /// Adds one.
+    fn next(&self, number: u32) -> u32;
+}
+
+struct One;
+
+impl Adder for One {
+    fn next(&self, number: u32) -> u32 {
+        number + 1
+    }
+}
+
+/// A name that no other test uses.
+fn name() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("choice-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn serve(uris: &[&str]) -> RunningServer {
+    let server = Server::new().export(AdderServer::new(One));
+    uris.iter().try_fold(server, |server, uri| server.listen(uri)).unwrap().start().unwrap()
+}
+
+/// Calls, and tells what the binding says of itself.
+fn described(client: &AdderClient) -> String {
+    assert_eq!(client.next(41).unwrap(), 42);
+    client.binding().describe()
+}
+
+#[test]
+fn a_name_means_the_server_of_this_process_if_it_is_here() {
+    let name = name();
+    let server = serve(&[&name]);
+    assert_eq!(server.uris(), [format!("shm:{name}"), format!("local:{name}")]);
+    let described = described(&AdderClient::bind(&name).unwrap());
+    assert!(described.contains("through the trait"), "{described}");
+}
+
+#[test]
+fn a_name_means_shared_memory_with_another_process() {
+    let name = name();
+    let _server = serve(&["udp://127.0.0.1:0", &format!("shm:{name}")]);
+    let described = described(&AdderClient::bind(&name).unwrap());
+    assert!(described.contains("shared memory with process"), "{described}");
+    assert!(described.contains("because it is the best"), "{described}");
+}
+
+#[test]
+fn an_address_forces_its_transport() {
+    let name = name();
+    let server = serve(&["udp://127.0.0.1:0", "tcp://127.0.0.1:0", &name]);
+    for (uri, says) in server.uris().iter().zip(["UDP", "TCP", "shared memory", "through the trait"]) {
+        let described = described(&AdderClient::bind(uri).unwrap());
+        assert!(described.contains(says), "{described}");
+    }
+}
+
+#[test]
+fn a_binding_over_a_network_is_upgraded_if_it_may_be_and_the_server_offers_it() {
+    let server = serve(&["udp://127.0.0.1:0", "tcp://127.0.0.1:0", &format!("shm:{}", name())]);
+    for uri in &server.uris()[..2] {
+        let client = AdderClient::bind_with(uri, &BindOptions::new().upgrade()).unwrap();
+        let described = described(&client);
+        assert!(described.contains("shared memory with process"), "{described}");
+        assert!(
+            described.contains(&format!("because the server at {uri} is on this machine")),
+            "{described}"
+        );
+    }
+    let server = serve(&["udp://127.0.0.1:0"]);
+    let client = AdderClient::bind_with(&server.uris()[0], &BindOptions::new().upgrade()).unwrap();
+    let described = described(&client);
+    assert!(described.contains("UDP"), "{described}");
+}
+
+#[test]
+fn a_name_that_nobody_has_is_explained() {
+    let error = AdderClient::bind(&name()).unwrap_err().to_string();
+    assert!(error.contains("no server of that name") && error.contains("udp://HOST:PORT"), "{error}");
+}
+
+/// Set in the environment of a process that is to call a server of this name.
+const CALL: &str = "STOOP_TEST_CALL";
+
+/// No test of its own: the caller's process, when it is started as such.
+#[test]
+fn calling_process() {
+    let Ok(name) = std::env::var(CALL) else { return };
+    println!("\nDESCRIBED {}", described(&AdderClient::bind(&name).unwrap()));
+}
+
+#[test]
+fn who_may_not_share_memory_gets_the_next_best_and_is_told_why() {
+    let is_root = std::fs::metadata("/proc/self").map(|own| std::os::unix::fs::MetadataExt::uid(&own));
+    if is_root.unwrap() != 0 {
+        return println!("SKIPPED: only root can call as somebody else");
+    }
+    let name = name();
+    let _server = serve(&["tcp://127.0.0.1:0", "udp://127.0.0.1:0", &name]);
+    let called = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "calling_process", "--nocapture"])
+        .env(CALL, &name)
+        .uid(65534)
+        .output();
+    // Where nobody else may run what root has built, there is nothing to see.
+    let Ok(called) = called else { return println!("SKIPPED: others may not run this program") };
+    let said = String::from_utf8_lossy(&called.stdout).into_owned();
+    let described = said.lines().find(|line| line.starts_with("DESCRIBED")).expect(&said);
+    assert!(described.contains("packet exchange over UDP"), "{described}");
+    assert!(described.contains("because shared memory could not be used"), "{described}");
+    assert!(described.contains("Server::allow"), "{described}");
+}
