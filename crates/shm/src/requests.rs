@@ -19,6 +19,7 @@
 //! so when a line's turn comes again, calls behind it have been answered, and the server takes requests in the order of their tickets.
 
 use crate::Segment;
+use crate::count;
 use crate::layout::{self, LANES, SLOT, TAKEN};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -143,13 +144,15 @@ impl Requests {
             2 => RequestKind::Cancel,
             _ => return Took::Disorder,
         };
-        if usize::from(lane) >= LANES {
+        let number = word3 as u32;
+        // A number of more bits would name the same call in some places, and another one elsewhere.
+        if usize::from(lane) >= LANES || number > count::MASK {
             return Took::Disorder;
         }
         Took::Request(Request {
             kind,
             lane,
-            number: word3 as u32,
+            number,
             procedure: (word1 >> 32) as u16,
             cpu: (word0 >> 48) as u16,
             len: word1 as u32,
@@ -279,6 +282,8 @@ mod tests {
         assert_eq!(Requests::take(&segment, ticket), Took::Disorder);
         let ticket = requests.publish(&segment, &call(0, 0), &[]);
         segment.word(layout::request(ticket) + 8).store(u64::MAX, Ordering::Relaxed);
+        assert_eq!(Requests::take(&segment, ticket), Took::Disorder);
+        let ticket = requests.publish(&segment, &Request { number: count::MASK + 1, ..call(0, 0) }, &[]);
         assert_eq!(Requests::take(&segment, ticket), Took::Disorder);
     }
 }
