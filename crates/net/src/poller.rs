@@ -173,11 +173,6 @@ impl Waker {
         Ok(Self { eventfd: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
     }
 
-    /// The waker behind a descriptor that another process has handed over.
-    pub fn from_descriptor(eventfd: OwnedFd) -> Self {
-        Self { eventfd }
-    }
-
     /// Becomes readable, until [`drain`](Self::drain). Wakes that nobody has seen yet are one.
     pub fn wake(&self) {
         // The only failure is a counter that is full, and that is readable too.
@@ -192,6 +187,55 @@ impl Waker {
 }
 
 impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.eventfd.as_fd()
+    }
+}
+
+/// Rings in the [`Poller`] of another process, to which the descriptor is handed over. Whoever waits for it looks for its
+/// [edge](Interest::edge): it is always readable, and nothing is ever read.
+///
+/// Neither side can keep the other waiting, whatever it does with the descriptor that both have: ringing adds nothing to a count
+/// that is not zero, and for that there is always room (eventfd(2)). A counter that is full, on a descriptor that the peer has made
+/// blocking, would hold whoever adds one.
+#[derive(Debug)]
+pub struct Bell {
+    eventfd: OwnedFd,
+}
+
+impl Bell {
+    /// A bell that has not been rung.
+    ///
+    /// # Errors
+    ///
+    /// No descriptor is left.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { eventfd: eventfd(1, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
+    }
+
+    /// The bell behind a descriptor that another process has handed over.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidData` when it is none: to write to what the peer has chosen (a pipe, a file of its own file system) could take for
+    /// ever. Otherwise, no descriptor is left.
+    pub fn from_descriptor(eventfd: OwnedFd) -> io::Result<Self> {
+        // All that have no file behind them share one inode, and of these only an eventfd takes eight bytes.
+        let (ours, theirs) = (rustix::fs::fstat(Self::new()?.eventfd)?, rustix::fs::fstat(&eventfd)?);
+        if (ours.st_dev, ours.st_ino) != (theirs.st_dev, theirs.st_ino) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "what should be a bell is none"));
+        }
+        Ok(Self { eventfd })
+    }
+
+    /// Whoever waits for it is told.
+    pub fn ring(&self) {
+        // Fails only for a peer that has made it something else, to which this makes no difference.
+        let _ = retry_on_intr(|| rustix::io::write(&self.eventfd, &0_u64.to_ne_bytes()));
+    }
+}
+
+impl AsFd for Bell {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.eventfd.as_fd()
     }
@@ -270,5 +314,39 @@ mod tests {
         poller.modify(&ours, 1, Interest::WRITE.edge()).unwrap();
         assert_eq!(told(&poller, NOW).len(), 1);
         assert!(told(&poller, NOW).is_empty());
+    }
+
+    #[test]
+    fn a_bell_is_heard_each_time_it_rings() {
+        let (poller, bell) = (Poller::new().unwrap(), Bell::new().unwrap());
+        poller.add(&bell, 7, Interest::READ.edge()).unwrap();
+        told(&poller, NOW);
+        for _ in 0..3 {
+            assert!(told(&poller, NOW).is_empty());
+            bell.ring();
+            bell.ring();
+            assert_eq!(told(&poller, NOW).len(), 1);
+        }
+    }
+
+    #[test]
+    fn a_bell_that_the_peer_has_filled_and_made_blocking_holds_nobody() {
+        let bell = Bell::new().unwrap();
+        let theirs = bell.as_fd().try_clone_to_owned().unwrap();
+        rustix::io::write(&theirs, &(u64::MAX - 2).to_ne_bytes()).unwrap();
+        rustix::fs::fcntl_setfl(&theirs, rustix::fs::OFlags::empty()).unwrap();
+        let poller = Poller::new().unwrap();
+        poller.add(&bell, 7, Interest::READ.edge()).unwrap();
+        told(&poller, NOW);
+        bell.ring();
+        assert_eq!(told(&poller, NOW).len(), 1);
+    }
+
+    #[test]
+    fn only_an_eventfd_is_a_bell() {
+        let theirs = Bell::new().unwrap().eventfd;
+        Bell::from_descriptor(theirs).unwrap();
+        let (_reader, writer) = io::pipe().unwrap();
+        assert_eq!(Bell::from_descriptor(writer.into()).unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 }

@@ -9,7 +9,7 @@ use stoop_exchange::binder::{BindStep, Binder, Bound};
 use stoop_exchange::stream::{Arrival, Bounds, Intake};
 use stoop_net::clock;
 use stoop_net::host::{self, HostFacts};
-use stoop_net::poller::Waker;
+use stoop_net::poller::Bell;
 use stoop_net::stream::{Stream, StreamAddress, StreamArrival};
 use stoop_net::waiting::Company;
 use stoop_shm::{Segment, descriptors, layout};
@@ -145,7 +145,7 @@ impl Plan<'_> {
         bound: &Bound,
         begun: Instant,
         deadline: Instant,
-    ) -> Result<(Segment, Waker), BindError> {
+    ) -> Result<(Segment, Bell), BindError> {
         let question = Header::bare(Kind::Attach, bound.binding, LaneId(0), CallNumber(0)).to_bytes();
         stream.send_all(&question, &[]).map_err(|cause| self.unreachable(cause))?;
         let mut packet = [0; HEADER_LEN];
@@ -173,7 +173,11 @@ impl Plan<'_> {
         let (Some(file), Some(bell)) = (received.next(), received.next()) else {
             return Err(self.protocol("it gives no memory"));
         };
-        let segment = Segment::attach(file).map_err(|why| self.protocol(&why.to_string()))?;
-        Ok((segment, Waker::from_descriptor(bell)))
+        let unusable = |why: io::Error| match why.kind() {
+            io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => self.protocol(&why.to_string()),
+            _ => self.unreachable(why),
+        };
+        let segment = Segment::attach(file).map_err(unusable)?;
+        Ok((segment, Bell::from_descriptor(bell).map_err(unusable)?))
     }
 }

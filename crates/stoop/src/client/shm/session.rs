@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stoop_exchange::binder::Bound;
-use stoop_net::poller::Waker;
+use stoop_net::poller::Bell;
 use stoop_net::stream::{Credentials, Stream};
 use stoop_net::waiting::Company;
 use stoop_shm::layout::{CHANNELS, LANES};
@@ -18,7 +18,7 @@ pub(super) struct Session {
     pub(super) stream: Stream,
     pub(super) segment: Segment,
     pub(super) requests: Requests,
-    bell: Waker,
+    bell: Bell,
     /// Who made the server's end.
     pub(super) server: Option<Credentials>,
     /// The processor on which the server was last seen.
@@ -37,7 +37,7 @@ pub(super) struct Session {
 pub(super) struct Shared {
     pub(super) stream: Stream,
     pub(super) segment: Segment,
-    pub(super) bell: Waker,
+    pub(super) bell: Bell,
     pub(super) server: Option<Credentials>,
 }
 
@@ -204,7 +204,7 @@ impl Session {
     #[inline]
     pub(super) fn ring(&self) {
         if attention::is_asleep(&self.segment) {
-            self.bell.wake();
+            self.bell.ring();
         }
     }
 

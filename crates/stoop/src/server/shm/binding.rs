@@ -5,7 +5,7 @@ use crate::context::Caller;
 use crate::context::cancelled::{self, CallId};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use stoop_net::poller::Waker;
+use stoop_net::poller::Bell;
 use stoop_net::stream::Stream;
 use stoop_shm::layout::LANES;
 use stoop_shm::{Answer, Answers, Requests, Segment, Took};
@@ -17,7 +17,7 @@ pub(super) struct Binding {
     pub(super) token: u64,
     /// Over which it was bound, and whose end tells of the caller's death.
     pub(super) stream: Stream,
-    pub(super) bell: Waker,
+    pub(super) bell: Bell,
     pub(super) segment: Segment,
     pub(super) caller: Caller,
     pub(super) id: BindingId,
@@ -46,7 +46,7 @@ impl Binding {
     pub(super) fn new(
         token: u64,
         stream: Stream,
-        bell: Waker,
+        bell: Bell,
         segment: Segment,
         caller: Caller,
         bound: super::handshake::Bound,

@@ -22,8 +22,8 @@ pub(in crate::server) struct Desk {
     pub(super) asked_ns: u64,
     /// The processor on which it runs, as of its last call.
     pub(super) cpu: u16,
-    /// Chunks of long messages are moving: no time to sleep.
-    pub(super) moved: bool,
+    /// When a chunk of a long message was last moved.
+    pub(super) moved_ns: u64,
 }
 
 impl Desk {
@@ -40,7 +40,7 @@ impl Desk {
             clock_ns: clock::now_ns(),
             asked_ns: 0,
             cpu: 0,
-            moved: false,
+            moved_ns: 0,
         }
     }
 

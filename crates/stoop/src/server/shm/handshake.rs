@@ -7,7 +7,7 @@ use std::io::{self, IoSlice};
 use std::sync::atomic::Ordering;
 use stoop_net::Patience;
 use stoop_net::host;
-use stoop_net::poller::Waker;
+use stoop_net::poller::Bell;
 use stoop_net::stream::{Stream, StreamArrival};
 use stoop_shm::{Segment, descriptors, layout};
 use stoop_wire::bind::{BindReply, BindRequest, BindStatus, Describe, Description};
@@ -37,7 +37,7 @@ pub(super) enum Step {
     /// More is to come.
     Continue,
     /// The caller has the memory.
-    Attached(Bound, Segment, Waker),
+    Attached(Bound, Segment, Bell),
     /// It is over.
     Close,
     /// It is over, for the peer broke the protocol.
@@ -76,25 +76,24 @@ impl Handshake {
         Ok(Self { stream, caller, allowed, bound: None, received: Vec::new() })
     }
 
-    /// Receives what there is and answers it.
+    /// Receives some of what there is and answers it. The poller tells again if there is more: who asks without end keeps nobody
+    /// waiting.
     pub(super) fn advance(&mut self, endpoint: &ShmEndpoint) -> Step {
         let mut buffer = [0; 2 * MAX_DATAGRAM];
+        match self.stream.recv(&mut buffer, Patience::DontWait) {
+            Ok(StreamArrival::Bytes(len)) => self.received.extend_from_slice(&buffer[..len]),
+            Ok(StreamArrival::Nothing) => return Step::Continue,
+            Ok(StreamArrival::Closed) | Err(_) => return Step::Close,
+        }
         loop {
-            match self.stream.recv(&mut buffer, Patience::DontWait) {
-                Ok(StreamArrival::Bytes(len)) => self.received.extend_from_slice(&buffer[..len]),
-                Ok(StreamArrival::Nothing) => return Step::Continue,
-                Ok(StreamArrival::Closed) | Err(_) => return Step::Close,
-            }
-            loop {
-                let packet = match self.next_packet() {
-                    Ok(Some(packet)) => packet,
-                    Ok(None) => break,
-                    Err(step) => return step,
-                };
-                match self.answer(endpoint, &packet) {
-                    Step::Continue => {}
-                    step => return step,
-                }
+            let packet = match self.next_packet() {
+                Ok(Some(packet)) => packet,
+                Ok(None) => return Step::Continue,
+                Err(step) => return step,
+            };
+            match self.answer(endpoint, &packet) {
+                Step::Continue => {}
+                step => return step,
             }
         }
     }
@@ -204,7 +203,7 @@ impl Handshake {
     /// Makes the memory and hands it over.
     fn attach(&self, question: &Header, bound: Bound) -> Step {
         // Fails when the system has no descriptor or memory left: the caller is told by the end of the connection.
-        let (Ok((segment, file)), Ok(bell)) = (Segment::create(), Waker::new()) else { return Step::Close };
+        let (Ok((segment, file)), Ok(bell)) = (Segment::create(), Bell::new()) else { return Step::Close };
         let mut header = Header::bare(Kind::Attach, bound.id, question.lane, question.number);
         header.time = layout::VERSION;
         match descriptors::send(&self.stream, &header.to_bytes(), &file, &bell) {

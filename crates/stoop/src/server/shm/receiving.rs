@@ -21,6 +21,10 @@ use stoop_shm::{Disorder, Emptying, Request, RequestKind, Requests, Took, Way, a
 const LOOKS: u32 = 16;
 /// Nanoseconds after which a receiver that spins asks the poller, which takes a tenth of a microsecond.
 const ASKS_EVERY_NS: u64 = 20_000;
+/// As long as it asks at least when there is always another call: others want to bind, and ring.
+const ASKS_BETWEEN_CALLS_NS: u64 = 200_000;
+/// For so long, there is no time to sleep after a chunk of a long message: the next is about to come.
+const NEXT_CHUNK_NS: u64 = 100_000;
 /// Calls taken from one binding before the others have their turn.
 const IN_A_ROW_MAX: u32 = 16;
 /// Descriptors told at once.
@@ -43,6 +47,9 @@ impl ShmEndpoint {
         desk: &mut Desk,
         stopping: &AtomicBool,
     ) -> Option<ShmCall> {
+        if desk.clock_ns.saturating_sub(desk.asked_ns) > ASKS_BETWEEN_CALLS_NS {
+            self.look_around(reception, desk);
+        }
         let crowd = Crowd::of_this_process();
         let mut spinner = desk.begin_waiting(crowd);
         loop {
@@ -68,11 +75,23 @@ impl ShmEndpoint {
                 self.ask(reception, desk, Some(Duration::ZERO));
                 reception.cool(desk.clock_ns);
             }
-            if !std::mem::take(&mut desk.moved) && !desk.wait.keeps_spinning(desk.clock_ns, crowd.waiting()) {
+            // Not for whoever has stopped in the midst of a message.
+            let is_moving = desk.clock_ns.saturating_sub(desk.moved_ns) < NEXT_CHUNK_NS;
+            if !is_moving && !desk.wait.keeps_spinning(desk.clock_ns, crowd.waiting()) {
                 spinner = None;
                 desk.wait.sleeps(desk.clock_ns);
             }
         }
+    }
+
+    /// There is always something to do for some, and others must not wait for its end.
+    #[cold]
+    fn look_around(&self, reception: &mut Reception, desk: &mut Desk) {
+        self.ask(reception, desk, Some(Duration::ZERO));
+        if self.is_stirred() {
+            self.be_stirred(reception, desk);
+        }
+        reception.cool(desk.clock_ns);
     }
 
     /// Looks once at all hot bindings, from the one that called last on.
@@ -106,10 +125,7 @@ impl ShmEndpoint {
             (Took::Nothing, _) if !binding.has_transfers() => Look::Nothing,
             (Took::Nothing, _) => match self.advance(desk, binding) {
                 Ok(Some(call)) => Look::Call(call),
-                Ok(None) => {
-                    desk.moved = true;
-                    Look::Nothing
-                }
+                Ok(None) => Look::Nothing,
                 Err(Disorder) => Look::Disorder,
             },
             (Took::Request(request), ticket) if request.kind == RequestKind::Call => {
@@ -185,10 +201,13 @@ impl ShmEndpoint {
         self.asleep.store(true, Ordering::SeqCst);
         reception.hot.iter().for_each(|binding| attention::look_away(&binding.segment));
         // Whoever came before this was said has not rung.
-        let is_needed = |binding: &Arc<Binding>| binding.has_request() || self.can_move(binding);
+        let is_needed = |binding: &Arc<Binding>| binding.has_request() || binding.can_move();
         let came = reception.hot.iter().any(is_needed) || self.is_stirred();
         if came {
             reception.hot.iter().for_each(|binding| attention::look(&binding.segment));
+            if desk.clock_ns.saturating_sub(desk.asked_ns) > ASKS_BETWEEN_CALLS_NS {
+                self.look_around(reception, desk);
+            }
         } else {
             reception.hot.clear();
             reception.first = 0;

@@ -124,7 +124,7 @@ impl Reception {
             return;
         }
         if self.hot.len() >= HOT_MAX {
-            self.cool_longest_silent();
+            self.cool_longest_silent(now_ns);
         }
         binding.heard_ns.store(now_ns, std::sync::atomic::Ordering::Relaxed);
         attention::look(&binding.segment);
@@ -141,26 +141,30 @@ impl Reception {
             now_ns.saturating_sub(heard_ns) > SILENCE.as_nanos() as u64 && !binding.has_transfers()
         };
         while let Some(place) = self.hot.iter().position(silent) {
-            self.cool_one(place);
+            self.cool_one(place, now_ns);
         }
     }
 
-    fn cool_longest_silent(&mut self) {
+    fn cool_longest_silent(&mut self, now_ns: u64) {
         let heard_ns = |binding: &Arc<Binding>| binding.heard_ns.load(std::sync::atomic::Ordering::Relaxed);
         let longest = (0..self.hot.len()).min_by_key(|&place| heard_ns(&self.hot[place]));
         if let Some(place) = longest {
-            self.cool_one(place);
+            self.cool_one(place, now_ns);
         }
     }
 
-    fn cool_one(&mut self, place: usize) {
-        let binding = self.hot.swap_remove(place);
+    /// Lets a binding ring again, unless there is something to do for it.
+    fn cool_one(&mut self, place: usize, now_ns: u64) {
+        let binding = &self.hot[place];
         attention::look_away(&binding.segment);
-        if binding.has_request() {
+        if binding.has_request() || binding.can_move() {
             // It came at this moment, and may not have rung.
-            binding.bell.wake();
+            attention::look(&binding.segment);
+            binding.heard_ns.store(now_ns, std::sync::atomic::Ordering::Relaxed);
+        } else {
+            self.hot.swap_remove(place);
+            self.first = 0;
         }
-        self.first = 0;
     }
 
     /// A binding is closed.

@@ -6,6 +6,7 @@ use super::ShmEndpoint;
 use super::binding::Binding;
 use super::call::ShmCall;
 use super::desk::Desk;
+use crate::context::cancelled;
 use crate::error::RefusalCode;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -77,8 +78,12 @@ impl Incoming {
         true
     }
 
-    /// Takes what is there. Returns a call of which everything is.
-    fn advance(&mut self, binding: &Binding) -> Result<Option<(Request, Vec<u8>)>, Disorder> {
+    /// Takes what is there, and sets `moved` if there is something. Returns a call of which everything is.
+    fn advance(
+        &mut self,
+        binding: &Binding,
+        moved: &mut bool,
+    ) -> Result<Option<(Request, Vec<u8>)>, Disorder> {
         for place in &mut self.channels {
             let Some(arriving) = place else { continue };
             for _ in 0..ROUNDS {
@@ -86,6 +91,7 @@ impl Incoming {
                     break;
                 }
                 arriving.emptying.take(&binding.segment, &mut arriving.message);
+                *moved = true;
             }
             if arriving.emptying.is_done() {
                 return Ok(place.take().map(|arrived| (arrived.request, arrived.message)));
@@ -144,12 +150,12 @@ impl Outgoing {
         }
     }
 
-    /// Sends what there is room for. Returns how many results have left.
-    fn advance(&mut self, binding: &Binding) -> usize {
+    /// Sends what there is room for, and sets `moved` if there is some. Returns how many results have left.
+    fn advance(&mut self, binding: &Binding, moved: &mut bool) -> usize {
         let mut left = 0;
         for channel in 0..CHANNELS {
             let Some(leaving) = &mut self.channels[channel] else { continue };
-            leaving.advance(binding);
+            *moved |= leaving.advance(binding);
             if leaving.filling.is_done() {
                 self.end(channel);
                 left += 1;
@@ -200,10 +206,11 @@ impl Outgoing {
 }
 
 impl Leaving {
-    fn advance(&mut self, binding: &Binding) {
-        for _ in 0..ROUNDS {
+    /// Sends what there is room for. Returns whether there was some.
+    fn advance(&mut self, binding: &Binding) -> bool {
+        for round in 0..ROUNDS {
             if self.filling.is_done() || !self.filling.has_room(&binding.segment) {
-                return;
+                return round > 0;
             }
             let sent = HEADER_LEN + self.filling.sent();
             let next = &self.packet[sent..sent + self.filling.next_len()];
@@ -211,6 +218,14 @@ impl Leaving {
             chunk.put(next);
             chunk.finish();
         }
+        true
+    }
+}
+
+impl Binding {
+    /// Whether a long message can go on at this moment.
+    pub(super) fn can_move(&self) -> bool {
+        self.has_transfers() && (self.incoming().can_advance(self) || self.outgoing().can_advance(self))
     }
 }
 
@@ -225,22 +240,21 @@ impl ShmEndpoint {
         desk: &mut Desk,
         binding: &Arc<Binding>,
     ) -> Result<Option<ShmCall>, Disorder> {
+        let mut moved = false;
         let left = {
             let mut outgoing = binding.outgoing();
-            let left = outgoing.advance(binding);
+            let left = outgoing.advance(binding, &mut moved);
             outgoing.begin_waiting(binding, desk.cpu);
             left
         };
         self.moved(binding, left);
-        let Some((request, message)) = binding.incoming().advance(binding)? else { return Ok(None) };
+        let arrived = binding.incoming().advance(binding, &mut moved)?;
+        if moved {
+            desk.moved_ns = desk.clock_ns;
+        }
+        let Some((request, message)) = arrived else { return Ok(None) };
         self.moved(binding, 1);
         Ok(self.admit(desk, binding, &request).then(|| ShmCall::new(binding, &request, message)))
-    }
-
-    /// Whether a long message of a binding can go on at this moment.
-    pub(super) fn can_move(&self, binding: &Binding) -> bool {
-        binding.has_transfers()
-            && (binding.incoming().can_advance(binding) || binding.outgoing().can_advance(binding))
     }
 
     /// A call whose message comes in chunks. `false`: the peer has said something impossible.
@@ -266,16 +280,18 @@ impl ShmEndpoint {
     #[cold]
     pub(super) fn send_long(&self, desk: &mut Desk, call: &ShmCall, word: u32, len: usize) {
         let binding = &call.binding;
+        let id = binding.call_id(call.request.lane, call.request.number);
         let packet = std::mem::take(&mut desk.result);
         let mut outgoing = binding.outgoing();
         if outgoing.is_full(packet.len(), self.message_max) {
             drop(outgoing);
             // The procedure ran, and a caller that takes none of its results would not take this one.
-            return self.doom(binding);
+            self.doom(binding);
+            return cancelled::ended(id);
         }
         // Looked at under the lock: who closes it empties this under it afterwards.
         if binding.is_closed() {
-            return;
+            return cancelled::ended(id);
         }
         binding.transfers.fetch_add(1, Ordering::SeqCst);
         self.moving.fetch_add(1, Ordering::SeqCst);
@@ -283,7 +299,7 @@ impl ShmEndpoint {
         let (lane, number) = (call.request.lane, call.request.number);
         outgoing.waiting.push_back(Waiting { lane, number, word, len, packet });
         outgoing.begin_waiting(binding, desk.cpu);
-        let left = outgoing.advance(binding);
+        let left = outgoing.advance(binding, &mut false);
         drop(outgoing);
         self.moved(binding, left);
         if binding.has_transfers() {
@@ -315,6 +331,9 @@ impl ShmEndpoint {
     pub(super) fn drop_transfers(&self, binding: &Binding) {
         let incoming = std::mem::take(&mut *binding.incoming());
         let outgoing = std::mem::take(&mut *binding.outgoing());
+        // Those that are under way have been answered, and those that are arriving have not begun.
+        let waiting = outgoing.waiting.iter().map(|waiting| binding.call_id(waiting.lane, waiting.number));
+        waiting.for_each(cancelled::ended);
         let calls = incoming.channels.iter().flatten().count();
         let results = outgoing.channels.iter().flatten().count() + outgoing.waiting.len();
         self.moved(binding, calls + results);

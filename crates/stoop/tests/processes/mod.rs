@@ -1,0 +1,243 @@
+//! Tests of shared memory between real processes: a server, and a client that checks every answer.
+//!
+//! A test binary starts itself as another process: its test `process` calls [`play`], which does nothing when no role is given.
+
+#![allow(dead_code, reason = "each test uses its part")]
+
+use rustix::process::{Pid, Signal};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+use stoop::{BindOptions, Caller, RunningServer, Server};
+
+#[stoop::interface]
+pub(crate) trait Target {
+    /// Adds one.
+    fn next(&self, number: u32) -> u32;
+    /// Gives back what it is given.
+    fn echo(&self, bytes: &[u8]) -> Vec<u8>;
+    /// As many bytes, each with that value.
+    fn bytes(&self, count: u32, value: u8) -> Vec<u8>;
+    /// Says so in the server's output, and returns when nobody waits for it any more.
+    fn hang(&self);
+    /// How many have broken the protocol.
+    fn malformed(&self) -> u64;
+    /// How many are bound.
+    fn bindings(&self) -> u64;
+    /// The user and the process that call.
+    fn caller(&self) -> String;
+}
+
+struct Honest;
+
+static RUNNING: OnceLock<RunningServer> = OnceLock::new();
+
+fn running() -> &'static RunningServer {
+    RUNNING.get().expect("it runs")
+}
+
+impl Target for Honest {
+    fn next(&self, number: u32) -> u32 {
+        number.wrapping_add(1)
+    }
+    fn echo(&self, bytes: &[u8]) -> Vec<u8> {
+        bytes.into()
+    }
+    fn bytes(&self, count: u32, value: u8) -> Vec<u8> {
+        vec![value; count as usize]
+    }
+    fn hang(&self) {
+        println!("hanging");
+        eventually(|| stoop::current_call().unwrap().is_cancelled());
+    }
+    fn malformed(&self) -> u64 {
+        running().counters().malformed
+    }
+    fn bindings(&self) -> u64 {
+        running().counters().bindings
+    }
+    fn caller(&self) -> String {
+        match stoop::current_call().unwrap().caller() {
+            Caller::Process(process) => format!("process {} of {}", process.pid, process.uid),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+pub(crate) fn interface() -> &'static stoop::stub::Interface {
+    use stoop::stub::Exported;
+    static EXPORT: OnceLock<TargetServer<Honest>> = OnceLock::new();
+    EXPORT.get_or_init(|| TargetServer::new(Honest)).interface()
+}
+
+/// A name that no other test uses.
+pub(crate) fn name() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("shm:test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Waits for what another thread or process is about to bring about.
+pub(crate) fn eventually(condition: impl Fn() -> bool) {
+    while !condition() {
+        thread::yield_now();
+    }
+}
+
+/// Patient beyond all that a busy machine can do: nothing is measured by it.
+pub(crate) fn patient() -> BindOptions {
+    BindOptions::new().timeout(Duration::from_secs(60)).bind_timeout(Duration::from_secs(60))
+}
+
+pub(crate) fn client(uri: &str) -> TargetClient {
+    TargetClient::bind_with(uri, &patient()).unwrap()
+}
+
+/// Set in the environment of a process that is to play a role.
+const ROLE: &str = "STOOP_TEST_ROLE";
+
+/// The role of this process, if it has one: to be the server at an address (or the one whom anybody may call), or a client that
+/// calls until its input ends. `other` knows further roles.
+pub(crate) fn play(other: impl FnOnce(&str, &str)) {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let (role, uri) = role.split_once(' ').unwrap();
+    // With one processor the line has been begun: "test process ... ".
+    println!();
+    match role {
+        "serve" => serve(Server::new(), uri),
+        "serve-all" => serve(Server::new().allow_everybody(), uri),
+        "call" => call(uri),
+        role => other(role, uri),
+    }
+}
+
+pub(crate) fn serve(server: Server, uri: &str) {
+    let server = server.export(TargetServer::new(Honest)).listen(uri).unwrap().start().unwrap();
+    RUNNING.set(server).unwrap_or_else(|_| panic!("it runs once"));
+    println!("ready");
+    running().wait();
+}
+
+/// Calls without end, of all lengths, tells how often, and ends with the process that started it.
+fn call(uri: &str) {
+    let client = client(uri);
+    let (small, large): (Vec<u8>, Vec<u8>) = ((0..3000).map(|n| n as u8).collect(), vec![7; 300_000]);
+    for number in 0.. {
+        assert_eq!(client.next(number).unwrap(), number + 1);
+        if number % 8 == 0 {
+            assert_eq!(client.echo(&small).unwrap(), small);
+        }
+        if number % 64 == 0 {
+            assert_eq!(client.echo(&large).unwrap(), large);
+            println!("lap");
+        }
+    }
+}
+
+/// A process in a role, which is killed when this is dropped.
+pub(crate) struct Process {
+    child: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    pub(crate) fn start(role: &str, uri: &str) -> Self {
+        Self::spawn(&mut Self::command(role, uri))
+    }
+
+    /// A server at an address, which serves when this returns.
+    pub(crate) fn server(uri: &str) -> Self {
+        let mut server = Self::start("serve", uri);
+        server.await_line("ready");
+        server
+    }
+
+    /// What starts a process in a role, for changes.
+    pub(crate) fn command(role: &str, uri: &str) -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "process", "--nocapture"]).env(ROLE, format!("{role} {uri}"));
+        command
+    }
+
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    pub(crate) fn await_line(&mut self, wanted: &str) {
+        let found = self.lines.by_ref().map_while(Result::ok).any(|line| line == wanted);
+        assert!(found, "the process has ended without {wanted:?}: {:?}", self.child.wait());
+    }
+
+    pub(crate) fn next_line(&mut self) -> String {
+        self.lines.next().expect("the process has ended").unwrap()
+    }
+
+    pub(crate) fn tell(&mut self, line: &str) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Returns when all its threads have stopped.
+    pub(crate) fn stop(&self) {
+        self.signal(Signal::STOP);
+        let tasks = format!("/proc/{}/task", self.pid());
+        let is_stopped = |task: std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+        };
+        eventually(|| std::fs::read_dir(&tasks).unwrap().flatten().all(is_stopped));
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits for its end, which is a good one.
+    pub(crate) fn ends_well(mut self) {
+        for line in self.lines.by_ref() {
+            drop(line);
+        }
+        assert!(self.child.wait().unwrap().success());
+    }
+
+    /// Its open descriptors, and the segments that it has mapped.
+    pub(crate) fn holds(&self) -> (usize, usize) {
+        holds(&format!("/proc/{}", self.pid()))
+    }
+
+    /// Processor time that it has used, in ticks of the kernel's.
+    pub(crate) fn ticks(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+        // After the name: state is the third field, user and system time are the fourteenth and fifteenth (proc(5)).
+        let fields: Vec<_> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Open descriptors of a process, and segments that it has mapped.
+pub(crate) fn holds(process: &str) -> (usize, usize) {
+    let descriptors = std::fs::read_dir(Path::new(process).join("fd")).unwrap().count();
+    let maps = std::fs::read_to_string(Path::new(process).join("maps")).unwrap();
+    (descriptors, maps.lines().filter(|line| line.contains("memfd:stoop")).count())
+}
