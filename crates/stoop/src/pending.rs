@@ -154,19 +154,19 @@ impl<R> Pending<R> {
     /// The result of the call, if it has ended.
     #[inline]
     fn take(&mut self) -> Option<R> {
-        match &mut self.state {
-            State::InFlight { carrier, call, decode } => {
+        // Whatever happens in `decode`, which may be the user's: what was taken is given back once.
+        match std::mem::replace(&mut self.state, State::Taken) {
+            State::InFlight { carrier, call, mut decode } => {
+                if let Some(short) = carrier.take_short(call) {
+                    return Some(decode.apply(Ok(Reader::new(short.bytes()))));
+                }
                 let mut value = None;
-                let taken = carrier.take(*call, &mut |outcome| value = Some(decode.apply(outcome)));
-                if taken {
-                    self.state = State::Taken;
+                if !carrier.take(call, &mut |outcome| value = Some(decode.apply(outcome))) {
+                    self.state = State::InFlight { carrier, call, decode };
                 }
                 value
             }
-            State::Ready(_) => match std::mem::replace(&mut self.state, State::Taken) {
-                State::Ready(value) => Some(value),
-                _ => None,
-            },
+            State::Ready(value) => Some(value),
             State::Taken => panic!("the result of this call has been taken already"),
         }
     }

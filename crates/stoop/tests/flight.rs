@@ -5,6 +5,8 @@ mod gate;
 use gate::Gate;
 use std::collections::HashSet;
 use std::future::Future;
+use std::net::UdpSocket;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +14,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 use stoop::error::{SendError, UnknownCause};
-use stoop::{BindOptions, CallError, Error, FailureCode, Pending, Ran, RunningServer, Server, Waiting};
+use stoop::{BindOptions, CallError, Data, Error, FailureCode, Pending, Ran, RunningServer, Server, Waiting};
+use stoop_marshal::{DecodeError, Description, Layout, Reader, Writer};
+use stoop_wire::{Header, Kind, RefusalCode};
 
 #[stoop::interface]
 trait Lab {
@@ -36,9 +40,30 @@ trait Lab {
     fn echo(&self, bytes: &[u8]) -> Vec<u8>;
     /// Takes anything.
     fn take(&self, bytes: &[u8]) -> u32;
+    /// As many bytes, which nobody can read.
+    fn fragile(&self, count: u32) -> Fragile;
     /// Nobody waits for it.
     #[one_way]
     fn told(&self, number: u32);
+}
+
+/// Bytes, by somebody who has not read what is asked of `Data::decode`.
+struct Fragile(Vec<u8>);
+
+impl Data for Fragile {
+    const LAYOUT: Layout = Vec::<u8>::LAYOUT;
+
+    fn encode(&self, writer: &mut Writer<'_>) {
+        self.0.encode(writer);
+    }
+
+    fn decode(_: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        panic!("expected");
+    }
+
+    fn describe(description: &mut Description) {
+        Vec::<u8>::describe(description);
+    }
 }
 
 #[derive(Clone, Default)]
@@ -81,6 +106,9 @@ impl Lab for Bench {
     }
     fn take(&self, bytes: &[u8]) -> u32 {
         bytes.len() as u32
+    }
+    fn fragile(&self, count: u32) -> Fragile {
+        Fragile(vec![5; count as usize])
     }
     fn told(&self, _number: u32) {
         self.counted.fetch_add(1, Ordering::SeqCst);
@@ -485,6 +513,50 @@ fn a_restarted_server_is_bound_to_again() {
     }
     check(stoop::wait_all(begin_many(&client, 100)));
     drop(again);
+}
+
+#[test]
+fn a_result_whose_reader_panics_gives_its_place_back_once() {
+    let (_server, _, client) = lab();
+    for count in [0, 40, 500, 5000] {
+        let calls = client.begin();
+        let pending: Vec<_> = (0..20).map(|_| calls.fragile(count)).collect();
+        drop(calls);
+        for pending in pending {
+            assert!(catch_unwind(AssertUnwindSafe(|| pending.wait().is_ok())).is_err());
+        }
+        // Two that had been given the same place would have the same result.
+        check(stoop::wait_all(begin_many(&client, 100)));
+    }
+}
+
+#[test]
+fn each_call_ends_by_its_own_deadline_while_there_is_no_server_to_bind_to() {
+    let options = BindOptions::new().bind_timeout(Duration::from_secs(3600));
+    let (server, _, client) = lab_with(&options, Server::new());
+    check(stoop::wait_all(begin_many(&client, 10)));
+    let address = server.uris()[0].strip_prefix("udp://").unwrap().to_owned();
+    drop(server);
+    let forgetful = UdpSocket::bind(address).unwrap();
+    thread::spawn(move || {
+        let mut packet = [0; 1500];
+        while let Ok((len, caller)) = forgetful.recv_from(&mut packet) {
+            let (call, _) = Header::parse(&packet[..len]).unwrap();
+            if call.kind == Kind::Call {
+                let mut refusal = Header::bare(Kind::Refusal, call.binding, call.lane, call.number);
+                refusal.time = RefusalCode::UnknownBinding.code();
+                forgetful.send_to(&refusal.to_bytes(), caller).unwrap();
+            }
+        }
+    });
+    let hurried = client.with_timeout(Duration::from_millis(200));
+    let long = client.begin().next(1);
+    for number in 0..3 {
+        let short = hurried.begin().next(number);
+        let error = block_on(short).unwrap_err();
+        assert!(matches!(error, CallError::Unknown { cause: UnknownCause::ServerRestarted, .. }), "{error}");
+        assert!(!long.is_ready());
+    }
 }
 
 #[test]

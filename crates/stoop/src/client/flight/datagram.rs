@@ -1,18 +1,20 @@
 //! Calls in flight over UDP: thousands of lanes behind one socket, many packets to a system call.
 
 mod batch;
+mod board;
 mod calls;
 mod keeper;
 mod large;
 mod reception;
 mod slot;
 
-use super::{Carrier, Departure};
+use super::{Carrier, Departure, Short};
 use crate::client::counters::CallCounters;
 use crate::client::datagram::DatagramBinding;
 use crate::error::{CallError, SendError};
 use crate::pending::Outcome;
 use batch::Batch;
+use board::Board;
 use calls::Calls;
 use keeper::Keeper;
 use std::io;
@@ -35,6 +37,8 @@ pub(super) struct Flight {
     /// Whether packets can be sent together here.
     segments: AtomicBool,
     calls: Mutex<Calls>,
+    /// What of the calls can be seen without the lock.
+    board: Arc<Board>,
     keeper: Keeper,
 }
 
@@ -58,9 +62,10 @@ impl Flight {
         let mut calls = Calls::new(&binding);
         // What the kernel charges for a packet that comes by itself is less than twice its bytes.
         calls.large.room = u32::try_from(granted / 2).unwrap_or(u32::MAX);
-        let calls = Mutex::new(calls);
-        let keeper = Keeper::default();
-        let flight = Arc::new(Self { binding, socket, segments: AtomicBool::new(true), calls, keeper });
+        let board = Arc::clone(&calls.board);
+        let (calls, keeper) = (Mutex::new(calls), Keeper::default());
+        let flight =
+            Arc::new(Self { binding, socket, segments: AtomicBool::new(true), calls, board, keeper });
         keeper::start(&flight)?;
         Ok(flight)
     }
@@ -79,7 +84,7 @@ impl Flight {
     }
 
     /// Sends what a batch held.
-    fn send_batch(&self, batch: Batch) {
+    fn send_batch(&self, batch: Box<Batch>) {
         if let Err(failed) = self.transmit(&batch) {
             self.not_sent(&batch, failed);
         }
@@ -156,6 +161,19 @@ impl Drop for Flight {
     }
 }
 
+/// A result that is read outside the lock. Its slot is given back when it has been, even if its reader panics.
+struct Taken<'a> {
+    flight: &'a Flight,
+    call: u32,
+    result: Vec<u8>,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.flight.calls().give_back(self.call, std::mem::take(&mut self.result));
+    }
+}
+
 impl Carrier for Flight {
     fn depart(&self, timeout_ns: u64) -> Departure {
         let mut calls = self.calls();
@@ -193,8 +211,9 @@ impl Carrier for Flight {
         }
     }
 
+    #[inline]
     fn is_ready(&self, call: u32) -> bool {
-        self.wait_any(&[call], Instant::default()).is_some()
+        self.board.has_ended(call) || self.wait(&[call], Instant::default()).is_some()
     }
 
     fn poll(&self, call: u32, waker: &Waker) -> bool {
@@ -219,16 +238,27 @@ impl Carrier for Flight {
         self.wait(wanted, until)
     }
 
+    #[inline]
+    fn take_short(&self, call: u32) -> Option<Short> {
+        self.board.take(call)
+    }
+
     fn take(&self, call: u32, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
         let mut calls = self.calls();
-        let slot = &mut calls.slots[call as usize];
-        if !slot.has_ended() {
+        if !calls.slots[call as usize].has_ended() {
             return false;
         }
+        // Under the lock: it may have ended just now.
+        if let Some(short) = self.take_short(call) {
+            drop(calls);
+            with(Ok(Reader::new(short.bytes())));
+            return true;
+        }
+        let slot = &mut calls.slots[call as usize];
         if let Some(error) = slot.error.take() {
             calls.free(call);
             drop(calls);
-            with(Err(error));
+            with(Err(*error));
         } else if slot.result.len() <= SMALL {
             let (mut small, len) = ([0; SMALL], slot.result.len());
             small[..len].copy_from_slice(&slot.result);
@@ -238,8 +268,8 @@ impl Carrier for Flight {
         } else {
             let result = std::mem::take(&mut slot.result);
             drop(calls);
-            with(Ok(Reader::new(&result)));
-            self.calls().give_back(call, result);
+            let taken = Taken { flight: self, call, result };
+            with(Ok(Reader::new(&taken.result)));
         }
         true
     }

@@ -6,6 +6,7 @@
 mod begin;
 mod datagram;
 mod grounded;
+mod short;
 
 use super::stream::StreamCarrier;
 use super::{CallCounters, Transport};
@@ -16,6 +17,7 @@ use crate::pending::Outcome;
 use crate::stub::Interface;
 pub use begin::{Begin, Beginning};
 pub(super) use grounded::grounded;
+pub(crate) use short::Short;
 use std::io;
 use std::sync::Arc;
 use std::task::Waker;
@@ -64,6 +66,14 @@ pub(crate) trait Carrier: Send + Sync {
     /// If a call has ended, gives its outcome to `with`, once, and the number back. The payload is that of the result
     /// message. Otherwise tells so, and does nothing.
     fn take(&self, call: u32, with: &mut dyn FnMut(Outcome<'_>)) -> bool;
+
+    /// As [`take`](Self::take), of a call that has ended with a result of a few bytes, if those can be had without waiting
+    /// for anybody. `None`: `take` knows.
+    #[inline]
+    fn take_short(&self, call: u32) -> Option<Short> {
+        let _ = call;
+        None
+    }
 
     /// Nobody is interested in a call any more, ended or not; the server is told, so that the procedure can find out.
     fn cancel(&self, call: u32);

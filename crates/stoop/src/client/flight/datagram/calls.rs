@@ -6,6 +6,7 @@ mod sessions;
 mod timeouts;
 
 use super::batch::Batch;
+use super::board::Board;
 use super::keeper;
 use super::large::Large;
 use super::reception::{News, Reception};
@@ -13,12 +14,14 @@ use super::slot::{Owner, Slot, Stage};
 use crate::client::counters::CallCounters;
 use crate::client::datagram::DatagramBinding;
 use crate::error::CallError;
+use std::sync::Arc;
 use std::task::Waker;
 use std::thread::{Thread, ThreadId};
 use stoop_exchange::Instant;
 use stoop_wire::{CallNumber, HEADER_LEN};
 
 /// What the lock of a [`Flight`](super::Flight) is around.
+#[allow(clippy::vec_box, reason = "batches are handed from one to the other, and stay where they are")]
 pub(super) struct Calls {
     pub(super) slots: Vec<Slot>,
     /// When something is to be done for each, beside them, because they are looked through: nanoseconds.
@@ -28,11 +31,13 @@ pub(super) struct Calls {
     by_lane: Vec<u32>,
     /// When the timeouts are looked through next.
     pub(super) next_look: Instant,
-    batches: Vec<Batch>,
+    /// What can be seen without the lock: which have ended, and short results.
+    pub(super) board: Arc<Board>,
+    batches: Vec<Box<Batch>>,
     free_batches: Vec<u32>,
-    spare_batches: Vec<Batch>,
+    spare_batches: Vec<Box<Batch>>,
     /// What is to be sent again, together.
-    again: Vec<Batch>,
+    again: Vec<Box<Batch>>,
     spare_packets: Vec<Vec<u8>>,
     /// Calls begun that have not ended.
     pub(super) outstanding: usize,
@@ -42,6 +47,8 @@ pub(super) struct Calls {
     pub(super) wakers: usize,
     /// Of these, those that wait for another binding.
     pub(super) unbound: usize,
+    /// A thread is about to bind again.
+    pub(super) is_binding: bool,
     /// Threads that wait while another receives.
     pub(super) followers: Vec<Thread>,
     /// There while nobody has the receive role.
@@ -62,7 +69,7 @@ pub(super) struct Calls {
 /// A call that has been begun, and the batch that has to leave because of it.
 pub(super) struct Begun {
     pub(super) call: u32,
-    pub(super) full: Option<Batch>,
+    pub(super) full: Option<Box<Batch>>,
     /// It does not go with a batch, for it has many packets.
     pub(super) is_large: bool,
 }
@@ -87,6 +94,7 @@ impl Calls {
             free: Vec::new(),
             by_lane: Vec::new(),
             next_look: Instant::NEVER,
+            board: Arc::default(),
             batches: Vec::new(),
             free_batches: Vec::new(),
             spare_batches: Vec::new(),
@@ -96,6 +104,7 @@ impl Calls {
             out: 0,
             wakers: 0,
             unbound: 0,
+            is_binding: false,
             followers: Vec::new(),
             reception: Some(Box::new(Reception::new(binding))),
             receptions: 0,
@@ -106,6 +115,12 @@ impl Calls {
             generation: binding.generation(),
             past: CallCounters::default(),
         }
+    }
+
+    /// Whether calls wait for another binding, and nobody has begun to get one.
+    #[inline]
+    pub(super) fn needs_binding(&self) -> bool {
+        self.unbound > 0 && !self.is_binding
     }
 
     /// Which of these calls has ended, by its place among them.
@@ -120,8 +135,28 @@ impl Calls {
         wanted.iter().map(|call| self.slots[*call as usize].batch()).find(|batch| *batch != Batch::NONE)
     }
 
-    /// A call has ended: with the result that is in its slot, or for this reason.
+    /// A call has ended with that result.
     #[inline]
+    pub(super) fn end_with(&mut self, call: u32, result: &[u8], news: &mut News) {
+        let slot = &mut self.slots[call as usize];
+        if !slot.is_plain() {
+            slot.result.clear();
+            slot.result.extend_from_slice(result);
+            return self.end(call, None, news);
+        }
+        // As `end` does, but for what such a call does not have.
+        slot.stage = Stage::Ended;
+        self.timeouts[call as usize] = u64::MAX;
+        self.out -= 1;
+        self.outstanding -= 1;
+        if !self.board.end_short(call, result) {
+            slot.result.clear();
+            slot.result.extend_from_slice(result);
+            self.board.end(call);
+        }
+    }
+
+    /// A call has ended: with the result that is in its slot, or for this reason.
     pub(super) fn end(&mut self, call: u32, error: Option<CallError>, news: &mut News) {
         let slot = &mut self.slots[call as usize];
         match slot.stage {
@@ -140,7 +175,8 @@ impl Calls {
         }
         let slot = &mut self.slots[call as usize];
         slot.stage = Stage::Ended;
-        slot.error = error;
+        slot.error = error.map(Box::new);
+        self.board.end(call);
         self.timeouts[call as usize] = u64::MAX;
         self.outstanding -= 1;
         if let Some(thread) = slot.thread.take() {

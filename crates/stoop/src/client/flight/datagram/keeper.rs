@@ -25,7 +25,7 @@ pub(super) enum State {
     Asleep,
     /// It looks now and then whether anybody receives.
     Watching,
-    /// It receives, or binds again.
+    /// It receives.
     Attending,
 }
 
@@ -51,7 +51,7 @@ impl State {
 
     /// The receive role is given back: whether it has to take it at once.
     pub(super) fn is_missed(self, calls: &Calls) -> bool {
-        self != Self::Attending && (calls.wakers > 0 || calls.unbound > 0)
+        self != Self::Attending && (calls.wakers > 0 || calls.needs_binding())
     }
 }
 
@@ -85,13 +85,13 @@ struct Watch {
 
 impl Flight {
     /// Does what is to be done, and tells when to look again.
-    fn keep_house(&self, watch: &mut Watch) -> Option<Duration> {
+    fn keep_house(self: &Arc<Self>, watch: &mut Watch) -> Option<Duration> {
         loop {
             let mut calls = self.calls();
-            if calls.unbound > 0 {
-                calls.keeper = State::Attending;
+            if calls.needs_binding() {
+                calls.is_binding = true;
                 drop(calls);
-                self.bind_again();
+                self.start_binding();
                 continue;
             }
             calls.keeper = State::Watching;
@@ -121,12 +121,32 @@ impl Flight {
         }
     }
 
+    /// Has a thread bind again: it may take as long as any call that waits for it, and others end before.
+    #[cold]
+    fn start_binding(self: &Arc<Self>) {
+        let flight = Arc::clone(self);
+        let binder = move || {
+            flight.bind_again();
+            // More calls may have been refused since, or wait for somebody to receive.
+            flight.keeper.wake();
+        };
+        if thread::Builder::new().name("stoop-bind".into()).spawn(binder).is_err() {
+            // Late is better than not at all.
+            self.bind_again();
+        }
+    }
+
     /// Binds again for the calls that the server has refused because it does not know the binding.
     fn bind_again(&self) {
-        let Some((lost, deadline)) = self.calls().lost() else { return };
-        let session = self.binding.rebind(&lost, deadline).ok();
         let mut news = News::default();
-        self.calls().rebound(&self.binding, &lost, session.as_ref(), &self.socket, &mut news);
+        let lost = self.calls().lost();
+        let bound = lost.map(|(lost, deadline)| (self.binding.rebind(&lost, deadline).ok(), lost, deadline));
+        let mut calls = self.calls();
+        calls.is_binding = false;
+        if let Some((session, lost, deadline)) = bound {
+            calls.rebound(&self.binding, (&lost, deadline), session.as_ref(), &self.socket, &mut news);
+        }
+        drop(calls);
         news.tell();
     }
 }

@@ -191,7 +191,7 @@ impl Flight {
             let mut calls = self.calls();
             let quiet = !self.take_in(&mut calls, arrival, buffer, clock, news);
             let leaves = !calls.followers.is_empty()
-                || calls.unbound > 0
+                || calls.needs_binding()
                 || (quiet && !limit.is_zero() && calls.outstanding == 0);
             limit = Duration::from_nanos(nap_ns(calls.next_look.since(clock)));
             if calls.large.is_owing() {
@@ -292,7 +292,7 @@ impl Role<'_> {
                 return self.leave(calls, ended);
             }
             let sends = calls.has_more_to_send();
-            if calls.unbound > 0 {
+            if calls.needs_binding() {
                 flight.keeper.wake();
             }
             drop(calls);

@@ -31,7 +31,7 @@ pub(super) struct Slot {
     /// The result without its header, when it has.
     pub(super) result: Vec<u8>,
     /// Or why there is none.
-    pub(super) error: Option<CallError>,
+    pub(super) error: Option<Box<CallError>>,
     /// A thread that sleeps until it ends.
     pub(super) thread: Option<Thread>,
     /// A task that does.
@@ -88,6 +88,18 @@ impl Slot {
     #[inline]
     pub(super) fn has_ended(&self) -> bool {
         self.stage == Stage::Ended
+    }
+
+    /// Whether it is on its way, with nothing more to its end than its result: nobody sleeps until then, and neither call
+    /// nor result has many packets.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.stage == Stage::Sent
+            && self.owner == Owner::Handle
+            && !self.is_large
+            && !self.is_receiving
+            && self.thread.is_none()
+            && self.waker.is_none()
     }
 
     /// The batch in which it is held back.

@@ -22,11 +22,7 @@ impl Calls {
         let Some(call) = self.call_of(packet) else { return self.past.ignored += 1 };
         let slot = &mut self.slots[call as usize];
         match slot.lane.handle_packet(clock, packet) {
-            Heard::Result { len, .. } => {
-                slot.result.clear();
-                slot.result.extend_from_slice(&packet[HEADER_LEN..HEADER_LEN + len]);
-                self.end(call, None, news);
-            }
+            Heard::Result { len, .. } => self.end_with(call, &packet[HEADER_LEN..HEADER_LEN + len], news),
             other => self.heard(call, other, clock, packet, socket, news),
         }
     }

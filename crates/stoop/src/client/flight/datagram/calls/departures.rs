@@ -29,7 +29,9 @@ impl Calls {
         if departure.deadline <= departure.begun {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         }
-        self.note_session(binding);
+        if self.generation != binding.generation() {
+            self.note_session(binding);
+        }
         if len > MAX_DATAGRAM && len - HEADER_LEN > self.longest_call {
             // Written for a server that has been replaced by one that takes less.
             let why = EncodeError::TooLarge { needed_at_least: len - HEADER_LEN, limit: self.longest_call };
@@ -37,8 +39,9 @@ impl Calls {
         }
         let call = match self.free.pop() {
             Some(call) => call,
-            None => self.add_slot(binding)?,
+            None => self.find_slot(binding)?,
         };
+        self.board.open(call);
         if self.slots[call as usize].session.generation != self.generation {
             self.renew(call, binding);
         }
@@ -52,12 +55,27 @@ impl Calls {
         if len > MAX_DATAGRAM {
             return Ok(self.begin_large(call, departure, number, len));
         }
-        slot.call.clear();
-        slot.call.extend_from_slice(&departure.packet[..len]);
+        if slot.call.len() != len {
+            slot.call.resize(len, 0);
+        }
+        if len > HEADER_LEN {
+            slot.call[HEADER_LEN..].copy_from_slice(&departure.packet[HEADER_LEN..len]);
+        }
         slot.lane.start(departure.begun, departure.deadline, number, &mut slot.call);
         self.arm(call);
         let full = self.hold_back(call, departure);
         Ok(Begun { call, full, is_large: false })
+    }
+
+    /// A slot for a call, when none has been given back.
+    #[inline(never)]
+    fn find_slot(&mut self, binding: &DatagramBinding) -> Result<u32, CallError> {
+        // Those whose results have been taken without the lock.
+        self.board.reclaim(&mut self.free);
+        match self.free.pop() {
+            Some(call) => Ok(call),
+            None => self.add_slot(binding),
+        }
     }
 
     /// Begins a call of many packets. Its arguments stay where they have been written.
@@ -82,7 +100,7 @@ impl Calls {
 
     /// Puts a call into the departure's batch. Gives the batch that has to leave now.
     #[inline]
-    pub(super) fn hold_back(&mut self, call: u32, departure: &mut Departure) -> Option<Batch> {
+    pub(super) fn hold_back(&mut self, call: u32, departure: &mut Departure) -> Option<Box<Batch>> {
         if departure.batch == Batch::NONE {
             departure.batch = self.open_batch();
         }
@@ -110,7 +128,7 @@ impl Calls {
     }
 
     /// What a batch holds; it is to be sent now.
-    pub(in super::super) fn take_batch(&mut self, batch: u32) -> Option<Batch> {
+    pub(in super::super) fn take_batch(&mut self, batch: u32) -> Option<Box<Batch>> {
         let held = self.batches.get_mut(batch as usize).filter(|held| held.count() > 0)?;
         let taken = std::mem::replace(held, self.spare_batches.pop().unwrap_or_default());
         for (call, number) in taken.calls() {
@@ -138,7 +156,7 @@ impl Calls {
     }
 
     /// What is to be sent again now.
-    pub(in super::super) fn take_again(&mut self) -> Option<Batch> {
+    pub(in super::super) fn take_again(&mut self) -> Option<Box<Batch>> {
         self.again.pop()
     }
 
@@ -148,8 +166,9 @@ impl Calls {
     }
 
     /// The memory of a batch that has been sent.
-    pub(in super::super) fn reuse(&mut self, batch: Batch) {
-        self.spare_batches.push(batch.cleared());
+    pub(in super::super) fn reuse(&mut self, mut batch: Box<Batch>) {
+        batch.clear();
+        self.spare_batches.push(batch);
     }
 
     pub(in super::super) fn spare_packet(&mut self) -> Option<Vec<u8>> {

@@ -19,6 +19,9 @@ impl Calls {
             .another_lane(&binding.options)
             .ok_or(CallError::NotSent(SendError::TooManyCalls { in_flight: self.outstanding }))?;
         let call = self.slots.len() as u32;
+        if !self.board.make(call) {
+            return Err(CallError::NotSent(SendError::TooManyCalls { in_flight: self.outstanding }));
+        }
         self.slots.push(Slot::new(lane, session));
         self.timeouts.push(u64::MAX);
         self.map_lane(call);
@@ -93,11 +96,12 @@ impl Calls {
         unbound().next().map(|slot| (Arc::clone(&slot.session), deadline))
     }
 
-    /// The server has been bound to again, or could not be: the calls that were refused on `lost` are sent again, or end.
+    /// The server has been bound to again, or could not be: the calls that were refused on `lost` are sent again, or end. If
+    /// it could not be because `deadline` has passed, those that have come since go on until their own.
     pub(in super::super) fn rebound(
         &mut self,
         binding: &DatagramBinding,
-        lost: &Arc<Session>,
+        (lost, deadline): (&Arc<Session>, Instant),
         session: Option<&Arc<Session>>,
         socket: &CallerSocket,
         news: &mut News,
@@ -109,6 +113,9 @@ impl Calls {
         for call in 0..self.slots.len() as u32 {
             let slot = &self.slots[call as usize];
             if slot.stage != Stage::Unbound || slot.session.generation != lost.generation {
+                continue;
+            }
+            if session.is_none() && clock >= deadline && clock < slot.deadline {
                 continue;
             }
             let again = session.and_then(|session| {
