@@ -103,16 +103,33 @@ impl CurrentCall {
 /// Runs `procedure` as the serving of a call, and restores afterwards what the thread served before.
 #[inline]
 pub(crate) fn serving<R>(deadline_ns: u64, caller: Caller, procedure: impl FnOnce() -> R) -> R {
-    struct Restore(u64, Caller);
+    struct Restore(u64);
     impl Drop for Restore {
         #[inline]
         fn drop(&mut self) {
             DEADLINE_NS.set(self.0);
-            CALLER.set(self.1);
         }
     }
     // A deadline in 584 years is one that can be told from none.
-    let _restore = Restore(DEADLINE_NS.replace(deadline_ns.min(NONE - 1)), CALLER.replace(caller));
+    let before = DEADLINE_NS.replace(deadline_ns.min(NONE - 1));
+    let _restore = Restore(before);
+    if before == NONE {
+        // Outside a call nobody asks for the caller.
+        CALLER.set(caller);
+        return procedure();
+    }
+    in_between_callers(caller, procedure)
+}
+
+/// Has another caller while `procedure` runs, in the midst of a call that this thread serves.
+fn in_between_callers<R>(caller: Caller, procedure: impl FnOnce() -> R) -> R {
+    struct Restore(Caller);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            CALLER.set(self.0);
+        }
+    }
+    let _restore = Restore(CALLER.replace(caller));
     procedure()
 }
 

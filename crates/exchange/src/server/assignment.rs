@@ -89,6 +89,12 @@ impl<P> Assignment<P> {
         &self.0.packet[..self.0.len]
     }
 
+    /// Bytes of the answer, made or only [noted](Self::note).
+    #[inline]
+    pub fn answer_len(&self) -> usize {
+        self.0.len
+    }
+
     /// Bytes that it takes.
     pub(super) fn bytes_held(&self) -> usize {
         size_of::<Work<P>>() + self.0.packet.capacity()
@@ -153,6 +159,22 @@ impl<P: Peer> Assignment<P> {
     pub fn complete(&mut self, now: Instant, len: usize) -> &[u8] {
         let at_server = u32::try_from(now.nanos_since(self.arrived)).unwrap_or(u32::MAX);
         self.stamp(Kind::Result, len, at_server)
+    }
+
+    /// Takes note of a result of `len` bytes, for [`complete_noted`](Self::complete_noted).
+    #[inline]
+    pub fn note(&mut self, len: usize) {
+        self.0.len = HEADER_LEN + len;
+    }
+
+    /// As [`complete`](Self::complete), with the length that was [noted](Self::note) when the result had been written: for
+    /// results that wait for others and leave together with them.
+    ///
+    /// # Panics
+    /// As [`complete`](Self::complete).
+    #[inline]
+    pub fn complete_noted(&mut self, now: Instant) -> &[u8] {
+        self.complete(now, self.0.len - HEADER_LEN)
     }
 
     /// Whether the answer is longer than one packet.

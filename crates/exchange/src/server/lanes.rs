@@ -52,15 +52,18 @@ impl<P> Lanes<P> {
         if usize::from(lane.0) < GROUP {
             return Some(&mut self.first.get_or_insert_with(group)[usize::from(lane.0)]);
         }
-        if self.get_mut(lane).is_none() {
-            self.make(lane);
+        let number = usize::from(lane.0) / GROUP;
+        let has_group = matches!(self.rows.get(number / ROW), Some(Some(row)) if row[number % ROW].is_some());
+        if !has_group {
+            self.make(number);
         }
-        self.get_mut(lane)
+        let row = self.rows[number / ROW].as_mut()?;
+        Some(&mut row[number % ROW].as_mut()?[usize::from(lane.0) % GROUP])
     }
 
+    /// Makes the lanes of that group.
     #[cold]
-    fn make(&mut self, LaneId(lane): LaneId) {
-        let number = usize::from(lane) / GROUP;
+    fn make(&mut self, number: usize) {
         if number / ROW >= self.rows.len() {
             self.rows.resize_with(number / ROW + 1, || None);
         }

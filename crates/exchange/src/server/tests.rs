@@ -107,6 +107,18 @@ fn finish(server: &mut Server<Host>, mut assignment: Assignment<Host>) -> Next<H
 }
 
 #[test]
+fn a_result_that_waited_for_others_says_how_long_it_was_here_when_it_leaves() {
+    let (mut server, binding) = bound();
+    let mut assignment = run(&mut server, &packet(Kind::Call, binding, 1));
+    let arrived = assignment.arrived;
+    assignment.note(3);
+    assert_eq!(assignment.answer_len(), HEADER_LEN + 3);
+    let sent = assignment.complete_noted(arrived + Duration::from_micros(70)).to_vec();
+    let (header, _) = Header::parse(&sent).unwrap();
+    assert_eq!((header.kind, header.message_len, header.time), (Kind::Result, 3, 70_000));
+}
+
+#[test]
 fn a_duplicate_of_an_answered_call_gets_the_same_answer_and_is_not_run() {
     let (mut server, binding) = bound();
     let call = packet(Kind::Call, binding, 1);

@@ -8,9 +8,10 @@
 
 use super::answers::Answers;
 use super::call::{ANSWER_MAX, CallPacket, DatagramCall, complete};
-use super::desk::Desk;
+use super::desk::{BatchDesk, Desk};
 use super::{DatagramEndpoint, From, tell_procedure};
 use crate::server::crew::Endpoint;
+use crate::server::dispatch::Outcome;
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stoop_exchange::Instant;
 use stoop_exchange::server::{Arrival, Assignment};
 use stoop_net::clock;
-use stoop_net::udp::{Peer, Segments};
+use stoop_net::udp::{MAX_SEGMENTS, MAX_SEGMENTS_LEN, Peer, Segments};
+use stoop_wire::MAX_DATAGRAM;
 
 /// Answers wait for others at most this long, or as long as one procedure takes.
 const ANSWERS_WAIT_NANOS: u64 = 50_000;
@@ -36,12 +38,28 @@ pub(super) struct Shared {
     calls: VecDeque<DatagramCall>,
     /// The datagrams that brought them.
     datagrams: Option<Arc<[u8]>>,
-    answers: Answers,
-    /// The calls of those answers, to be given back to the exchange when the answers have gone.
-    finished: Vec<Assignment<From>>,
+    /// Those that have ended. Their answers leave together, and then they are given back to the exchange.
+    finished: Vec<Finished>,
+    /// Bytes of their answers.
+    answers_len: usize,
+}
+
+/// A call that has ended.
+pub(super) struct Finished {
+    pub(super) assignment: Assignment<From>,
+    /// Its answer is a result that has only been noted: how long it was here is known when it leaves.
+    is_noted: bool,
 }
 
 impl Shared {
+    /// A call has ended with an answer of so many bytes. Tells whether so much is here that it should leave.
+    #[inline]
+    fn push(&mut self, finished: Finished, len: usize) -> bool {
+        self.finished.push(finished);
+        self.answers_len += len;
+        self.finished.len() >= MAX_SEGMENTS || self.answers_len + MAX_DATAGRAM > MAX_SEGMENTS_LEN
+    }
+
     /// Takes the first of the calls, and what it came in: another worker may have received others while this one was in a
     /// procedure.
     #[inline]
@@ -86,7 +104,7 @@ impl DatagramEndpoint {
             match exchange.handle_packet(now, &from, datagram, &mut desk.reply) {
                 Arrival::Run(assignment) => {
                     let packet = CallPacket::InBatch(start as u32);
-                    batch.calls.push(DatagramCall { assignment, packet, deferred: false });
+                    batch.calls.push_back(DatagramCall { assignment, packet, deferred: false });
                 }
                 Arrival::Reply => replies.push(&peer, &desk.reply),
                 Arrival::Cancelled(binding, lane, number) => {
@@ -114,19 +132,23 @@ impl DatagramEndpoint {
 
     /// Puts the desk's calls, which came in these datagrams, into the batch, but for the first.
     fn share(&self, desk: &mut Desk, datagrams: Arc<[u8]>) -> Option<DatagramCall> {
-        if desk.batch.calls.len() > 1 {
+        let first = desk.batch.calls.pop_front();
+        if !desk.batch.calls.is_empty() {
             let mut shared = self.batch.shared();
             let shared = &mut *shared;
-            if let Some(others) = &shared.datagrams {
+            if shared.calls.is_empty() {
+                mem::swap(&mut shared.calls, &mut desk.batch.calls);
+            } else {
                 // Whoever has the role has taken those calls before it received others; but nothing here depends on that.
-                shared.calls.iter_mut().for_each(|call| call.keep_packet_of(others));
+                let others = shared.datagrams.take().unwrap_or_default();
+                shared.calls.iter_mut().for_each(|call| call.keep_packet_of(&others));
+                shared.calls.append(&mut desk.batch.calls);
             }
-            shared.calls.extend(desk.batch.calls.drain(1..));
             shared.datagrams = Some(Arc::clone(&datagrams));
             self.batch.pending.store(true, Ordering::Relaxed);
         }
         desk.batch.of_calls = Some(datagrams);
-        desk.batch.calls.pop()
+        first
     }
 
     /// For whoever has just got the receive role: sends what answers are there, and takes the next call of the batch.
@@ -151,19 +173,16 @@ impl DatagramEndpoint {
     /// Runs a call of the batch and those behind it. Returns one that has waited for one of them to return, if there is
     /// one.
     pub(super) fn run_batch(&self, desk: &mut Desk, call: DatagramCall) -> Option<DatagramCall> {
-        let mut call = call;
         if call.deferred {
             desk.clock_ns = clock::now_ns();
         }
-        loop {
-            let (next, full) = self.run_one_of_batch(desk, call);
+        let mut next = Some(call);
+        while let Some(call) = next {
+            let full;
+            (next, full) = self.run_one_of_batch(desk, call);
             let due = next.is_none() || full;
             if due || desk.clock_ns - desk.batch.flushed_ns > ANSWERS_WAIT_NANOS {
                 self.flush(desk);
-            }
-            match next {
-                Some(next) => call = next,
-                None => break,
             }
         }
         if desk.batch.parked.is_empty() { None } else { self.run_parked(desk) }
@@ -186,7 +205,6 @@ impl DatagramEndpoint {
     /// answer.
     #[inline]
     fn run_one_of_batch(&self, desk: &mut Desk, mut call: DatagramCall) -> (Option<DatagramCall>, bool) {
-        let peer = call.assignment.peer.0;
         let outcome = self.perform(&mut call.assignment, desk.packet_of(&call.packet), desk.clock_ns);
         if desk.batch.pace.is_due() {
             let now_ns = clock::now_ns();
@@ -196,21 +214,24 @@ impl DatagramEndpoint {
                 self.exports.took(call.assignment.interface, call.assignment.procedure, took);
             }
         }
-        complete(&mut call.assignment, outcome, desk.clock_ns);
-        let (next, full) = {
-            let mut shared = self.batch.shared();
-            let shared = &mut *shared;
-            let answer = call.assignment.answer();
-            // A longer one is sent by the exchange.
-            if answer.len() <= ANSWER_MAX {
-                shared.answers.push(&peer, answer);
+        let mut assignment = call.assignment;
+        let is_noted = match outcome {
+            Outcome::Result(len) => {
+                assignment.note(len);
+                true
             }
-            shared.finished.push(call.assignment);
-            // Calls that are known to take long are left to the crew.
-            let is_short = shared.calls.front().is_some_and(|next| !self.takes_long(next));
-            let next = if is_short { shared.take_first(&mut desk.batch.of_calls) } else { None };
-            (next, shared.answers.is_full())
+            outcome => {
+                complete(&mut assignment, outcome, desk.clock_ns);
+                false
+            }
         };
+        let mut shared = self.batch.shared();
+        let len = assignment.answer_len();
+        let full = shared.push(Finished { assignment, is_noted }, len);
+        // Calls that are known to take long are left to the crew.
+        let is_short = shared.calls.front().is_some_and(|next| !self.takes_long(next));
+        let next = if is_short { shared.take_first(&mut desk.batch.of_calls) } else { None };
+        drop(shared);
         (next, full)
     }
 
@@ -219,14 +240,30 @@ impl DatagramEndpoint {
     fn flush(&self, desk: &mut Desk) {
         {
             let mut shared = self.batch.shared();
-            mem::swap(&mut shared.answers, &mut desk.batch.answers);
+            shared.answers_len = 0;
             mem::swap(&mut shared.finished, &mut desk.batch.finished);
             self.batch.pending.store(!shared.calls.is_empty(), Ordering::Relaxed);
             if shared.calls.is_empty() {
                 shared.datagrams = None;
             }
         }
+        if desk.batch.finished.is_empty() {
+            return;
+        }
+        desk.clock_ns = clock::now_ns();
         desk.batch.flushed_ns = desk.clock_ns;
+        let now = Instant::from_nanos(desk.clock_ns);
+        let BatchDesk { finished, answers, .. } = &mut desk.batch;
+        for Finished { assignment, is_noted } in finished {
+            if *is_noted {
+                assignment.complete_noted(now);
+            }
+            // A longer one is sent by the exchange.
+            let answer = assignment.answer();
+            if answer.len() <= ANSWER_MAX {
+                answers.push(&assignment.peer.0, answer);
+            }
+        }
         for (peer, datagrams, segment) in desk.batch.answers.groups() {
             self.send_together(desk, datagrams, segment, peer);
         }

@@ -1,5 +1,6 @@
 //! A call that arrived over UDP: run, answered, given back to the exchange.
 
+use super::batch::Finished;
 use super::desk::Desk;
 use super::{DatagramEndpoint, From};
 use crate::context::Caller;
@@ -181,13 +182,10 @@ impl DatagramEndpoint {
 
     /// Gives answered calls back to the exchange. Those that have waited for them are then parked at the desk.
     pub(super) fn finish_all(&self, desk: &mut Desk) {
-        if desk.batch.finished.is_empty() {
-            return;
-        }
         let now = Instant::from_nanos(clock::now_ns());
         let mut replies = Vec::new();
         let mut exchange = self.exchange();
-        for assignment in desk.batch.finished.drain(..) {
+        for Finished { assignment, .. } in desk.batch.finished.drain(..) {
             cancelled::ended(call_id(&assignment));
             match exchange.finish(now, assignment) {
                 Next::Nothing => {}

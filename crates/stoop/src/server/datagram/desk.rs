@@ -2,11 +2,12 @@
 
 use super::From;
 use super::answers::Answers;
+use super::batch::Finished;
 use super::call::{CallPacket, DatagramCall};
 use crate::server::dedicated::Dedicated;
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use stoop_exchange::server::Assignment;
 use stoop_net::clock;
 use stoop_net::waiting::{Company, MachineCosts, Member, Wait, Waiting};
 use stoop_wire::{LaneId, MAX_DATAGRAM};
@@ -60,12 +61,12 @@ pub(super) struct BatchDesk {
     /// Those of the batch from which this worker takes calls.
     pub(super) of_calls: Option<Arc<[u8]>>,
     /// Calls that have just come, on their way to where all can take from them.
-    pub(super) calls: Vec<DatagramCall>,
+    pub(super) calls: VecDeque<DatagramCall>,
     /// Calls that had to wait for others of their lanes to return.
     pub(super) parked: Vec<DatagramCall>,
     /// Answers on their way out.
     pub(super) answers: Answers,
-    pub(super) finished: Vec<Assignment<From>>,
+    pub(super) finished: Vec<Finished>,
     /// What the exchange sends.
     pub(super) out: Vec<u8>,
     pub(super) pace: Pace,
