@@ -30,6 +30,8 @@ struct Calls {
     slots: Mutex<Slots<LocalCall>>,
     /// Ends calls at their deadlines for those that are woken; there from the first on.
     watch: OnceLock<Watch>,
+    /// Held by whoever starts it.
+    starting_watch: Mutex<()>,
 }
 
 /// A call that has not ended.
@@ -60,7 +62,13 @@ static LAST_ID: AtomicU64 = AtomicU64::new(0);
 
 impl LocalCarrier {
     pub(crate) fn new(door: Arc<Door>, interface: u16) -> Self {
-        Self(Arc::new(Calls { door, interface, slots: Mutex::default(), watch: OnceLock::new() }))
+        Self(Arc::new(Calls {
+            door,
+            interface,
+            slots: Mutex::default(),
+            watch: OnceLock::new(),
+            starting_watch: Mutex::default(),
+        }))
     }
 }
 
@@ -239,26 +247,32 @@ impl Calls {
     /// Lets the watch look by that time.
     fn watch(self: &Arc<Self>, deadline_ns: u64) {
         if self.watch.get().is_none() {
-            let calls = Arc::downgrade(self);
-            let keep_watch = move || {
-                while let Some(looks_ns) = calls.upgrade().map(|calls| calls.keep_watch()) {
-                    let limit_ns = looks_ns.saturating_sub(clock::now_ns());
-                    thread::park_timeout(Duration::from_nanos(limit_ns));
-                }
-            };
-            let watch = thread::Builder::new().name("stoop-watch".into()).spawn(keep_watch);
-            // Without it, whoever is woken is woken when the call has run.
-            let Ok(watch) = watch else { return };
-            let watch = Watch { thread: watch.thread().clone(), looks_ns: AtomicU64::new(u64::MAX) };
-            if let Err(another) = self.watch.set(watch) {
-                // It finds nobody to watch for.
-                another.thread.unpark();
-            }
+            self.start_watch();
         }
         let Some(watch) = self.watch.get() else { return };
         if watch.looks_ns.load(Ordering::SeqCst) > deadline_ns {
             watch.thread.unpark();
         }
+    }
+
+    #[cold]
+    fn start_watch(self: &Arc<Self>) {
+        let _starting = self.starting_watch.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.watch.get().is_some() {
+            // Another thread has done so meanwhile.
+            return;
+        }
+        let calls = Arc::downgrade(self);
+        let keep_watch = move || {
+            while let Some(looks_ns) = calls.upgrade().map(|calls| calls.keep_watch()) {
+                let limit_ns = looks_ns.saturating_sub(clock::now_ns());
+                thread::park_timeout(Duration::from_nanos(limit_ns));
+            }
+        };
+        let watch = thread::Builder::new().name("stoop-watch".into()).spawn(keep_watch);
+        // Without it, whoever is woken is woken when the call has run.
+        let Ok(watch) = watch else { return };
+        let _ = self.watch.set(Watch { thread: watch.thread().clone(), looks_ns: AtomicU64::new(u64::MAX) });
     }
 
     /// Looks at the deadlines. Returns when to look again.

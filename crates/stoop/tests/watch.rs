@@ -1,0 +1,65 @@
+//! How many threads watch over the deadlines of calls in one process: alone in its process, for it counts them.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Barrier;
+use std::task::{Context, Waker};
+use std::thread;
+use stoop::{Pending, Server};
+
+mod gate;
+use gate::Gate;
+
+#[stoop::interface]
+trait Waits {
+    /// Returns when the gate is opened.
+    fn wait(&self);
+}
+
+struct Waiter(Gate);
+
+impl Waits for Waiter {
+    fn wait(&self) {
+        self.0.pass();
+    }
+}
+
+const CLIENTS: usize = 50;
+const THREADS: usize = 4;
+
+#[test]
+fn threads_that_poll_first_at_the_same_time_start_one_watch() {
+    let gate = Gate::default();
+    let server =
+        Server::new().export(WaitsServer::new(Waiter(gate.clone()))).listen("local:watched").unwrap();
+    let _server = server.start().unwrap();
+    let clients: Vec<_> = (0..CLIENTS).map(|_| WaitsClient::bind("local:watched").unwrap()).collect();
+    for client in &clients {
+        let together = Barrier::new(THREADS);
+        let handles: Vec<_> = (0..THREADS).map(|_| client.begin().wait()).collect();
+        thread::scope(|scope| {
+            for mut handle in handles {
+                let together = &together;
+                scope.spawn(move || {
+                    together.wait();
+                    poll(&mut handle);
+                });
+            }
+        });
+    }
+    assert_eq!(watches(), CLIENTS);
+    gate.open();
+}
+
+fn poll<R>(handle: &mut Pending<R>) {
+    let _ = Pin::new(handle).poll(&mut Context::from_waker(Waker::noop()));
+}
+
+/// Threads of this process that are watches.
+fn watches() -> usize {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap();
+    let name = |thread: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read_to_string(thread.unwrap().path().join("comm")).unwrap_or_default()
+    };
+    threads.map(name).filter(|name| name.trim_end() == "stoop-watch").count()
+}
