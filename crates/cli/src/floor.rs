@@ -84,7 +84,10 @@ impl Terms {
 
     /// Whether a packet goes there and one comes back.
     fn one_by_one(&self) -> bool {
-        !self.bulk && self.in_flight == 1
+        let (argument, result) = self.data_lens;
+        // Through memory, what is no longer than a packet needs no ring.
+        let short = self.transport == Transport::Shm && argument.max(result) <= DATA_LEN;
+        (short || !self.bulk) && self.in_flight == 1
     }
 
     /// Bytes of a whole call packet and of a whole result packet, where there is one of each.

@@ -38,9 +38,10 @@ struct Lane {
     data: usize,
 }
 
-/// The header is in the line of the word that says it is there.
+/// The header is in the line of the word that says it is there, and so are a few bytes of data.
 const HEADER: usize = TURN_LEN;
-const _: () = assert!(HEADER + HEADER_LEN <= 64);
+const FEW: usize = HEADER + HEADER_LEN;
+const FEW_LEN: usize = 64 - FEW;
 
 const LINES: u32 = 16;
 /// From line to line: one page and one line, so that they are not all in one set of a cache.
@@ -56,6 +57,12 @@ impl Lane {
     /// Where it ends with packets of `len` bytes.
     fn end(self, len: usize) -> usize {
         (self.data + len).next_multiple_of(LANE_ALIGN)
+    }
+
+    /// Where `len` bytes of data lie that belong to `line`.
+    #[inline(always)]
+    fn data(self, line: usize, len: usize) -> usize {
+        if len <= FEW_LEN { line + FEW } else { self.data }
     }
 
     /// The line of a turn.
@@ -91,10 +98,11 @@ impl Line {
     /// What has come in that turn, into private memory.
     #[inline(always)]
     fn copy_out(&mut self, turn: u32) {
+        let line = self.inward.line(turn);
         let (header, data) = self.received.split_at_mut(HEADER_LEN);
-        self.segment.copy_out(self.inward.line(turn) + HEADER, header);
+        self.segment.copy_out(line + HEADER, header);
         if !data.is_empty() {
-            self.segment.copy_out(self.inward.data, data);
+            self.segment.copy_out(self.inward.data(line, data.len()), data);
         }
         black_box(&self.received);
         self.taken = turn;
@@ -116,7 +124,7 @@ impl End for Line {
         let (header, data) = self.to_send.split_at(HEADER_LEN);
         self.segment.copy_in(line + HEADER, header);
         if !data.is_empty() {
-            self.segment.copy_in(self.out.data, data);
+            self.segment.copy_in(self.out.data(line, data.len()), data);
         }
         self.sent = turn;
         self.turns.give(&self.segment, line, turn)
@@ -151,7 +159,7 @@ mod tests {
     #[test]
     fn a_packet_comes_for_a_packet_however_both_ends_wait() {
         let mixed = Waits { caller: Wait::Block, server: Wait::Spin };
-        for (waits, data_lens) in [(Waits::BLOCK, (1440, 0)), (mixed, (0, 1440))] {
+        for (waits, data_lens) in [(Waits::BLOCK, (1440, 0)), (mixed, (0, 1440)), (mixed, (24, 25))] {
             let transport = Transport::Shm;
             let terms = Terms { transport, data_lens, bulk: false, in_flight: 1, waits, window: 0 };
             let memory = segment::memory().expect("a memfd");
