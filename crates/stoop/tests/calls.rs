@@ -451,7 +451,7 @@ fn where_something_else_listens_a_bind_ends_in_time() {
 #[test]
 fn wrong_addresses_are_explained() {
     for (uri, advice) in
-        [("lab", "udp://HOST:PORT"), ("udp://127.0.0.1", "port is missing"), ("local:", "name")]
+        [("a lab", "udp://HOST:PORT"), ("udp://127.0.0.1", "port is missing"), ("local:", "name")]
     {
         let error = LabClient::bind(uri).unwrap_err().to_string();
         assert!(error.contains(advice), "{error}");
