@@ -192,6 +192,26 @@ impl<'p, 'a> Pieces<'p, 'a> {
         None
     }
 
+    /// Gives `each` the bytes of a result's payload from `offset` to `end`, one stretch after the other: where they belong in the
+    /// caller's memory, or, where none of it does, how many bytes that is.
+    pub fn places(&mut self, mut offset: usize, end: usize, mut each: impl FnMut(Result<&mut [u8], usize>)) {
+        for piece in self.pieces.iter_mut() {
+            let (Some(at), Memory::Written(bytes)) = (piece.in_result, &mut piece.memory) else { continue };
+            let (from, to) = (at.max(offset), end.min(at + bytes.len()));
+            if from < to {
+                if offset < from {
+                    each(Err(from - offset));
+                }
+                self.are_overwritten |= piece.in_call.is_some();
+                each(Ok(&mut bytes[from - at..to - at]));
+                offset = to;
+            }
+        }
+        if offset < end {
+            each(Err(end - offset));
+        }
+    }
+
     /// Copies into their places what of `chunk`, which begins at `offset` of a result's payload, belongs there. What is
     /// beyond [`landing_end`](Self::landing_end) belongs elsewhere.
     pub fn scatter(&mut self, offset: usize, chunk: &[u8]) {
@@ -278,6 +298,28 @@ mod tests {
         assert_eq!(odd, result[..3]);
         assert_eq!(words.as_bytes(), &result[8..3208]);
         assert_eq!(halves.as_bytes(), &result[3208..7208]);
+    }
+
+    #[test]
+    fn places_are_given_in_order_with_what_lies_between() {
+        let (mut odd, mut words) = ([0u8; 3], [0u64; 4]);
+        let mut pieces = [Piece::landing(&mut odd), Piece::landing(&mut words)];
+        let mut pieces = Pieces::new(&mut pieces, true);
+        pieces.place::<u8>(0);
+        pieces.place::<u64>(1);
+        let mut told = Vec::new();
+        for (start, end) in [(0, 2), (2, 20), (20, 50)] {
+            pieces.places(start, end, |place| match place {
+                Ok(place) => {
+                    place.fill(7);
+                    told.push((true, place.len()));
+                }
+                Err(len) => told.push((false, len)),
+            });
+        }
+        let expected = [(true, 2), (true, 1), (false, 5), (true, 12), (true, 20), (false, 10)];
+        assert_eq!(told, expected);
+        assert_eq!((odd, words), ([7; 3], [0x0707_0707_0707_0707; 4]));
     }
 
     #[test]

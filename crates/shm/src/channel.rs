@@ -217,6 +217,61 @@ impl Chunk<'_> {
     }
 }
 
+/// A chunk being emptied.
+#[derive(Debug)]
+#[must_use = "a chunk is empty when it is finished"]
+pub struct Arrived<'a> {
+    emptying: &'a mut Emptying,
+    segment: &'a Segment,
+    at: usize,
+    end: usize,
+}
+
+impl Arrived<'_> {
+    /// Takes the next bytes.
+    ///
+    /// # Panics
+    /// When there are fewer.
+    #[inline]
+    pub fn take(&mut self, bytes: &mut [u8]) {
+        assert!(bytes.len() <= self.end - self.at, "a chunk holds no more");
+        self.segment.get(self.at, bytes);
+        self.at += bytes.len();
+    }
+
+    /// Takes the next bytes, so many, to the end of `bytes`.
+    ///
+    /// # Panics
+    /// When there are fewer.
+    #[inline]
+    pub fn append(&mut self, len: usize, bytes: &mut Vec<u8>) {
+        assert!(len <= self.end - self.at, "a chunk holds no more");
+        self.segment.append(self.at, len, bytes);
+        self.at += len;
+    }
+
+    /// Passes over the next bytes.
+    ///
+    /// # Panics
+    /// When there are fewer.
+    #[inline]
+    pub fn skip(&mut self, len: usize) {
+        assert!(len <= self.end - self.at, "a chunk holds no more");
+        self.at += len;
+    }
+
+    /// Its room can be filled again.
+    ///
+    /// # Panics
+    /// When something is left in it.
+    #[inline]
+    pub fn finish(self) {
+        assert_eq!(self.at, self.end, "a chunk is taken whole");
+        let len = self.emptying.next_len();
+        self.emptying.took(self.segment, len);
+    }
+}
+
 /// A message being received through a channel.
 #[derive(Clone, Copy, Debug)]
 pub struct Emptying {
@@ -271,20 +326,21 @@ impl Emptying {
         self.took(segment, len);
     }
 
+    /// The next chunk, which [is there](Self::has_more), to be taken piece by piece.
+    pub fn chunk<'a>(&'a mut self, segment: &'a Segment) -> Arrived<'a> {
+        let at = self.next_chunk();
+        let end = at + self.next_len();
+        Arrived { emptying: self, segment, at, end }
+    }
+
     /// Takes the next chunk, which [is there](Self::has_more), into pieces of altogether [`next_len`](Self::next_len) bytes.
     ///
     /// # Panics
     /// When they are more or fewer.
     pub fn take_into<'a>(&mut self, segment: &Segment, pieces: impl IntoIterator<Item = &'a mut [u8]>) {
-        let (start, len) = (self.next_chunk(), self.next_len());
-        let mut at = 0;
-        for piece in pieces {
-            assert!(piece.len() <= len - at, "a chunk holds no more");
-            segment.get(start + at, piece);
-            at += piece.len();
-        }
-        assert_eq!(at, len, "a chunk is taken whole");
-        self.took(segment, len);
+        let mut chunk = self.chunk(segment);
+        pieces.into_iter().for_each(|piece| chunk.take(piece));
+        chunk.finish();
     }
 
     /// The count of the next chunk.

@@ -27,6 +27,6 @@ mod requests;
 mod segment;
 
 pub use answers::{Answer, AnswerKind, Answers};
-pub use channel::{Chunk, Disorder, Emptying, Filling, Way};
+pub use channel::{Arrived, Chunk, Disorder, Emptying, Filling, Way};
 pub use requests::{Request, RequestKind, Requests, Took};
 pub use segment::Segment;

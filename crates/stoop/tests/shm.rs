@@ -29,6 +29,8 @@ trait Lab {
     fn echo(&self, bytes: &[u8]) -> Vec<u8>;
     /// Fills the buffer.
     fn fill(&self, value: u8, #[out] buffer: &mut [u8]);
+    /// Fills both with their places, and tells how many there are.
+    fn both(&self, #[out] first: &mut [u8], #[out] second: &mut [u64]) -> String;
     /// Adds one to each byte.
     fn increment(&self, buffer: &mut [u8]);
     /// Where the call came from.
@@ -69,6 +71,11 @@ impl Lab for Bench {
     }
     fn fill(&self, value: u8, buffer: &mut [u8]) {
         buffer.fill(value);
+    }
+    fn both(&self, first: &mut [u8], second: &mut [u64]) -> String {
+        first.iter_mut().enumerate().for_each(|(place, byte)| *byte = place as u8);
+        second.iter_mut().enumerate().for_each(|(place, word)| *word = place as u64);
+        format!("{} and {}", first.len(), second.len())
     }
     fn increment(&self, buffer: &mut [u8]) {
         buffer.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
@@ -394,4 +401,16 @@ fn a_socket_with_a_file_works_and_a_stale_file_is_replaced() {
     assert!(taken.to_string().contains("another server"), "{taken}");
     drop(server);
     assert!(!path.exists());
+}
+
+#[test]
+fn results_land_where_they_belong_with_what_comes_beside() {
+    let (_server, _, client) = lab();
+    for len in [3, 5_001, 200_003] {
+        let (mut first, mut second) = (vec![0_u8; len], vec![0_u64; len / 2]);
+        let rest = client.both(&mut first, &mut second).unwrap();
+        assert!(first.iter().enumerate().all(|(place, byte)| *byte == place as u8), "{len}");
+        assert!(second.iter().enumerate().all(|(place, word)| *word == place as u64), "{len}");
+        assert_eq!(rest, format!("{len} and {}", len / 2));
+    }
 }

@@ -66,7 +66,8 @@ pub(super) struct ShmEndpoint {
 
 #[derive(Default)]
 struct Counts {
-    calls: AtomicU64,
+    /// Of each worker; first those of workers that have left.
+    calls: Mutex<Vec<Arc<AtomicU64>>>,
     refused: AtomicU64,
     malformed: AtomicU64,
     bindings: AtomicU64,
@@ -112,7 +113,7 @@ impl ShmEndpoint {
             stirred_count: AtomicUsize::new(0),
             stirrer,
             end,
-            counts: Counts::default(),
+            counts: Counts { calls: Mutex::new(vec![Arc::default()]), ..Counts::default() },
         })
     }
 
@@ -150,13 +151,23 @@ impl ShmEndpoint {
 
     pub(super) fn counters(&self) -> ServerCounters {
         ServerCounters {
-            calls: self.counts.calls.load(Ordering::Relaxed),
+            calls: self.calls().iter().map(|calls| calls.load(Ordering::Relaxed)).sum(),
             duplicates: 0,
             refused: self.counts.refused.load(Ordering::Relaxed),
             malformed: self.counts.malformed.load(Ordering::Relaxed),
             bindings: self.counts.bindings.load(Ordering::Relaxed),
             dedicated: 0,
         }
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Vec<Arc<AtomicU64>>> {
+        let mut all = self.counts.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        // Of workers that have left, one number is enough.
+        if let Some(place) = all.iter().skip(1).position(|calls| Arc::strong_count(calls) == 1) {
+            let left = all.swap_remove(place + 1);
+            all[0].fetch_add(left.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        all
     }
 
     fn stirred(&self) -> MutexGuard<'_, Vec<Arc<Binding>>> {
@@ -204,7 +215,9 @@ impl Endpoint for ShmEndpoint {
     type Desk = Desk;
 
     fn desk(&self) -> Desk {
-        Desk::new(self.waiting, self.spinners_max)
+        let calls = Arc::default();
+        self.calls().push(Arc::clone(&calls));
+        Desk::new(self.waiting, self.spinners_max, calls)
     }
 
     #[inline]
@@ -232,6 +245,9 @@ impl Endpoint for ShmEndpoint {
             desk.arguments = arguments;
         } else {
             call.binding.incoming().give_spare(arguments);
+        }
+        if desk.was_brief {
+            desk.keep(call.binding);
         }
         self.one_less();
         None

@@ -9,7 +9,7 @@ use std::time::Duration;
 use stoop_marshal::{Pieces, Reader};
 use stoop_net::waiting::Waiting;
 use stoop_net::{clock, host};
-use stoop_shm::layout::{CHUNK, SLOT};
+use stoop_shm::layout::SLOT;
 use stoop_shm::{Answer, AnswerKind, Answers, Emptying, Filling, Request, RequestKind, Way};
 use stoop_wire::MAX_DATAGRAM;
 
@@ -22,8 +22,6 @@ pub(crate) struct ShmLane {
     result: Vec<u8>,
     /// Of a result that has landed in the caller's memory as far as it belongs there: where the rest begins in `result`.
     landed: Option<usize>,
-    /// A chunk on its way to where it lands.
-    chunk: Vec<u8>,
     pub(super) watcher: Watcher,
     pub(super) calls: u64,
     /// Calls that took one line there and one back.
@@ -60,7 +58,6 @@ impl ShmLane {
             call_len: 0,
             result: Vec::new(),
             landed: None,
-            chunk: Vec::new(),
             calls: 0,
             fast: 0,
         })
@@ -358,12 +355,21 @@ impl ShmLane {
         if start >= landing {
             return emptying.take(segment, &mut self.result);
         }
-        self.chunk.clear();
-        self.chunk.reserve_exact(CHUNK);
-        emptying.take(segment, &mut self.chunk);
-        pieces.scatter(start, &self.chunk);
-        if end > landing {
-            self.result.extend_from_slice(&self.chunk[landing - start..]);
-        }
+        let result = &mut self.result;
+        let mut chunk = emptying.chunk(segment);
+        let mut at = start;
+        pieces.places(start, end, |place| match place {
+            Ok(place) => {
+                chunk.take(place);
+                at += place.len();
+            }
+            // Between two places is what aligns the second; behind the last is the rest.
+            Err(len) if at < landing => {
+                chunk.skip(len);
+                at += len;
+            }
+            Err(len) => chunk.append(len, result),
+        });
+        chunk.finish();
     }
 }

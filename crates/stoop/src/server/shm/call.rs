@@ -24,13 +24,15 @@ pub(in crate::server) struct ShmCall {
 
 /// Bytes of explanation that a refusal or failure carries at most.
 const MAX_DETAIL: usize = 512;
+/// A worker that was away for less has the receive role still.
+const BRIEF_NS: u64 = 100_000;
 /// Bytes of a result buffer that a worker keeps.
 const KEPT_MAX: usize = 64 * 1024;
 
 impl ShmCall {
     #[inline]
-    pub(super) fn new(binding: &Arc<Binding>, request: &Request, arguments: Vec<u8>) -> Self {
-        Self { binding: Arc::clone(binding), request: *request, arguments, deferred: false }
+    pub(super) fn new(binding: Arc<Binding>, request: &Request, arguments: Vec<u8>) -> Self {
+        Self { binding, request: *request, arguments, deferred: false }
     }
 }
 
@@ -52,7 +54,7 @@ impl ShmEndpoint {
         if binding.is_closed() {
             return cancelled::ended(id);
         }
-        self.counts.calls.fetch_add(1, Ordering::Relaxed);
+        desk.count_call();
         let terms = Terms {
             deadline_ns: request.deadline_ns,
             caller: binding.caller,
@@ -92,7 +94,9 @@ impl ShmEndpoint {
         }
         // Behind the answer, so that it does not wait for the clock.
         desk.clock_ns = clock::now_ns();
-        self.exports.took(binding.interface, request.procedure, desk.clock_ns.saturating_sub(begun_ns));
+        let took_ns = desk.clock_ns.saturating_sub(begun_ns);
+        self.exports.took(binding.interface, request.procedure, took_ns);
+        desk.was_brief = took_ns < BRIEF_NS;
         if desk.result.len() > KEPT_MAX {
             desk.result = Vec::new();
         }

@@ -1,6 +1,9 @@
 //! What a worker keeps from one call to the next.
 
+use super::binding::Binding;
 use crate::bind::Waiting;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use stoop_net::clock;
 use stoop_net::poller::Events;
 use stoop_net::waiting::{Company, Crowd, MachineCosts, Member, Present, Wait};
@@ -24,10 +27,16 @@ pub(in crate::server) struct Desk {
     pub(super) cpu: u16,
     /// When a chunk of a long message was last moved.
     pub(super) moved_ns: u64,
+    /// The binding of the last call, if that was brief: the next is most likely of the same, and need not count itself in.
+    kept: Option<Arc<Binding>>,
+    /// The last call took so little time that nobody has taken the receive role from this worker meanwhile.
+    pub(super) was_brief: bool,
+    /// Calls begun by this worker, who alone writes it.
+    calls: Arc<AtomicU64>,
 }
 
 impl Desk {
-    pub(super) fn new(waiting: Waiting, waiting_max: u32) -> Self {
+    pub(super) fn new(waiting: Waiting, waiting_max: u32, calls: Arc<AtomicU64>) -> Self {
         let company = Company { together: true, waiting_max };
         Self {
             arguments: Vec::new(),
@@ -41,7 +50,36 @@ impl Desk {
             asked_ns: 0,
             cpu: 0,
             moved_ns: 0,
+            kept: None,
+            was_brief: false,
+            calls,
         }
+    }
+
+    /// One call more has been begun.
+    #[inline]
+    pub(super) fn count_call(&self) {
+        self.calls.store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// A binding for a call of it.
+    #[inline]
+    pub(super) fn hold(&mut self, binding: &Arc<Binding>) -> Arc<Binding> {
+        match self.kept.take() {
+            Some(kept) if Arc::ptr_eq(&kept, binding) => kept,
+            _ => Arc::clone(binding),
+        }
+    }
+
+    /// The binding of a call that has been answered.
+    #[inline]
+    pub(super) fn keep(&mut self, binding: Arc<Binding>) {
+        self.kept = Some(binding);
+    }
+
+    /// Who sleeps keeps nothing that others may want to see gone.
+    pub(super) fn let_go(&mut self) {
+        self.kept = None;
     }
 
     /// A wait for the next call begins. Returns the presence of one that spins, nothing of one that sleeps.

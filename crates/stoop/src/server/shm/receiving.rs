@@ -62,7 +62,6 @@ impl ShmEndpoint {
             if stopping.load(Ordering::Relaxed) {
                 return None;
             }
-            desk.clock_ns = clock::now_ns();
             if self.is_stirred() {
                 self.be_stirred(reception, desk);
                 continue;
@@ -71,6 +70,7 @@ impl ShmEndpoint {
                 self.sleep(reception, desk);
                 continue;
             }
+            desk.clock_ns = clock::now_ns();
             if desk.clock_ns.saturating_sub(desk.asked_ns) > ASKS_EVERY_NS {
                 self.ask(reception, desk, Some(Duration::ZERO));
                 reception.cool(desk.clock_ns);
@@ -111,6 +111,7 @@ impl ShmEndpoint {
                 Look::Disorder => {
                     let token = reception.hot[reception.first].token;
                     self.counts.malformed.fetch_add(1, Ordering::Relaxed);
+                    desk.let_go();
                     self.close(reception, token);
                     return None;
                 }
@@ -163,7 +164,7 @@ impl ShmEndpoint {
         let mut arguments = std::mem::take(&mut desk.arguments);
         arguments.clear();
         Requests::message(&binding.segment, ticket, request, &mut arguments);
-        Look::Call(ShmCall::new(binding, request, arguments))
+        Look::Call(ShmCall::new(desk.hold(binding), request, arguments))
     }
 
     #[cold]
@@ -198,6 +199,7 @@ impl ShmEndpoint {
     /// Sleeps until something happens.
     #[cold]
     fn sleep(&self, reception: &mut Reception, desk: &mut Desk) {
+        desk.let_go();
         self.asleep.store(true, Ordering::SeqCst);
         reception.hot.iter().for_each(|binding| attention::look_away(&binding.segment));
         // Whoever came before this was said has not rung.
@@ -238,7 +240,10 @@ impl ShmEndpoint {
                     }
                 }
                 // Of a binding nothing comes by its socket but its end.
-                token if reception.bindings.contains_key(&token) => self.close(reception, token),
+                token if reception.bindings.contains_key(&token) => {
+                    desk.let_go();
+                    self.close(reception, token);
+                }
                 token => self.shake_hands(reception, token),
             }
         }
@@ -250,7 +255,10 @@ impl ShmEndpoint {
     fn be_stirred(&self, reception: &mut Reception, desk: &mut Desk) {
         for binding in self.take_stirred() {
             match binding.is_doomed() {
-                true => self.close(reception, binding.token),
+                true => {
+                    desk.let_go();
+                    self.close(reception, binding.token);
+                }
                 false if reception.bindings.contains_key(&binding.token) => {
                     reception.warm(binding, desk.clock_ns);
                 }

@@ -254,7 +254,7 @@ impl ShmEndpoint {
         }
         let Some((request, message)) = arrived else { return Ok(None) };
         self.moved(binding, 1);
-        Ok(self.admit(desk, binding, &request).then(|| ShmCall::new(binding, &request, message)))
+        Ok(self.admit(desk, binding, &request).then(|| ShmCall::new(Arc::clone(binding), &request, message)))
     }
 
     /// A call whose message comes in chunks. `false`: the peer has said something impossible.
