@@ -351,3 +351,17 @@ fn sixteen_mebibytes_go_and_come_back() {
     client.raise(&mut bytes).unwrap();
     assert!(bytes.iter().zip(&before).all(|(after, before)| *after == before.wrapping_add(1)));
 }
+
+/// The loopback carries 64 KiB in one packet, and that is soon found out. One packet can then be all of a message.
+#[test]
+fn a_message_that_is_one_packet_of_the_largest_size_leaves() {
+    let server = server();
+    let client = client(&server);
+    for round in 0..40 {
+        let bytes = pattern(round, 300_000);
+        assert_eq!(client.weigh(&bytes).unwrap(), weight(&bytes));
+        for len in [24 << 10, 30_000, 50_000, 65_400] {
+            assert_eq!(client.weigh(&bytes[..len]).unwrap(), weight(&bytes[..len]));
+        }
+    }
+}

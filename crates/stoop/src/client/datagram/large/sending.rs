@@ -48,7 +48,7 @@ impl LargeCall<'_, '_, '_, '_> {
         let mut most = (MAX_SEGMENTS * packet).min(MAX_SEGMENTS_LEN);
         if self.unsent && (OVERLAPPED_MIN..most).contains(&self.len) {
             // Peregrine §4.3: the next packets are copied while the last ones are on their way.
-            most = self.len / packet * 2 / 3 * packet;
+            most = first_of_two(self.len, packet);
         }
         let Some(run) = self.lane.exchange.next_run(clock, &mut path, most) else { return Ok(false) };
         let is_probe = run.fragment > path.fragment();
@@ -128,6 +128,11 @@ impl LargeCall<'_, '_, '_, '_> {
     }
 }
 
+/// Bytes of the first of two sends of a message of `len` bytes: about two thirds of its packets, and one at least.
+fn first_of_two(len: usize, packet: usize) -> usize {
+    (len / packet * 2 / 3).max(1) * packet
+}
+
 /// Gives `send` the packets of a run as the pieces of memory that they consist of.
 fn gathered<T>(
     run: &Run,
@@ -172,4 +177,19 @@ fn frame(
         }
     }
     run.len as usize + run.len.div_ceil(fragment) as usize * HEADER_LEN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn something_of_a_message_leaves_however_large_its_packets_are() {
+        assert_eq!(first_of_two(48_000, 1472), 21 * 1472);
+        for packet in [1472, 8952, 20_000, 40_000, MAX_SEGMENTS_LEN] {
+            for len in (OVERLAPPED_MIN..MAX_SEGMENTS_LEN).step_by(999) {
+                assert!((packet..=len.max(packet)).contains(&first_of_two(len, packet)), "{len} by {packet}");
+            }
+        }
+    }
 }
