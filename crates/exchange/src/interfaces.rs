@@ -37,7 +37,12 @@ pub struct Interfaces {
     all: Vec<(Interface, Vec<u64>)>,
     /// Where the server can be reached otherwise.
     offers: String,
+    /// For each procedure of each, see [`returning_in_place`](Self::returning_in_place).
+    in_place: Vec<Vec<Option<u8>>>,
 }
+
+/// Bytes of a call's payload before an argument that comes back in place, at most.
+pub(crate) const LEADING_MAX: usize = 16;
 
 impl Interfaces {
     /// Takes interfaces in the order of their numbers.
@@ -50,10 +55,31 @@ impl Interfaces {
                 interface.procedures.len() < usize::from(NO_PROCEDURE),
                 "procedures are numbered by 16 bits"
             );
-            let fingerprints = interface.procedures.iter().map(|p| fingerprint(&p.signature)).collect();
+            let fingerprints: Vec<u64> =
+                interface.procedures.iter().map(|p| fingerprint(&p.signature)).collect();
             (interface, fingerprints)
         };
-        Self { all: interfaces.into_iter().map(with_fingerprints).collect(), offers: String::new() }
+        let all: Vec<_> = interfaces.into_iter().map(with_fingerprints).collect();
+        let in_place = all.iter().map(|(_, fingerprints)| alloc::vec![None; fingerprints.len()]).collect();
+        Self { all, in_place, offers: String::new() }
+    }
+
+    /// Tells of a procedure that its only argument comes back and is the beginning of its result, and how many bytes of a
+    /// call's payload come before it. The memory into which a long call of it was received can then be that of its result:
+    /// [`Assignment::argument_as_result`](crate::server::Assignment::argument_as_result).
+    ///
+    /// # Panics
+    /// When there is no such procedure, or `leading` is more than 16.
+    #[must_use]
+    pub fn returning_in_place(mut self, interface: usize, procedure: usize, leading: u8) -> Self {
+        assert!(usize::from(leading) <= LEADING_MAX, "a count, and padding to the largest alignment");
+        self.in_place[interface][procedure] = Some(leading);
+        self
+    }
+
+    /// How many bytes of a call come before the argument that comes back in place, if one does.
+    pub(crate) fn in_place(&self, interface: u16, procedure: u16) -> Option<u8> {
+        *self.in_place.get(usize::from(interface))?.get(usize::from(procedure))?
     }
 
     /// The server can be reached otherwise, by callers on its machine. The text is for whoever drives the callers.

@@ -294,7 +294,9 @@ impl<P: Peer> Server<P> {
         self.leave_large(header);
         match self.start(now, arrived, peer, header, reply) {
             Arrival::Run(mut assignment) => {
-                assignment.0.message = Some(message);
+                let work = &mut *assignment.0;
+                work.in_place = self.interfaces.in_place(work.interface, work.procedure);
+                (work.counted, work.message) = (message.len(), Some(message));
                 Arrival::Run(assignment)
             }
             refused => {
@@ -443,14 +445,14 @@ impl<P: Peer> Server<P> {
         self.running -= 1;
         // The binding may have been given up meanwhile, and the answer with it.
         let Some(binding) = self.bindings.get_mut(assignment.binding) else {
-            self.memory.give_back(assignment.0.message.take());
+            self.memory.give_back_other(assignment.0.message.take(), assignment.0.counted);
             return Next::Nothing;
         };
         let state = binding.lanes.get_mut(assignment.lane).expect("a lane that runs is there");
         debug_assert_eq!(state.number, assignment.number);
         if assignment.is_or_was_large() {
             state.large.get_or_insert_default();
-            self.memory.give_back(assignment.0.message.take());
+            self.memory.give_back_other(assignment.0.message.take(), assignment.0.counted);
             return self.finish_large(now, assignment);
         }
         if self.packets < self.limits.packets {

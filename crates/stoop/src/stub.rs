@@ -24,6 +24,9 @@ pub struct Procedure {
     pub idempotent: bool,
     /// Whether callers do not wait for it.
     pub one_way: bool,
+    /// Bytes of a call's payload before its only argument, if that is an IN-OUT one of scalars: a server can have it written
+    /// where it was received, and send it from there.
+    pub in_place: Option<u8>,
 }
 
 /// The server half of an interface: what the emitted `…Server` implements.
@@ -41,6 +44,22 @@ pub trait Exported: Send + Sync + 'static {
     /// # Errors
     /// Only when the procedure has *not* run.
     fn dispatch(&self, procedure: u16, call: Reader<'_>, result: &mut Writer<'_>) -> Result<(), Unserved>;
+
+    /// [`dispatch`](Self::dispatch) of a procedure that is [in place](Procedure::in_place): `leading` is what the call has
+    /// before the argument, which has `len` bytes and is in the packet of `result` already, where the result begins.
+    ///
+    /// # Errors
+    /// Only when the procedure has *not* run.
+    fn dispatch_in_place(
+        &self,
+        procedure: u16,
+        leading: &[u8],
+        len: usize,
+        result: &mut Writer<'_>,
+    ) -> Result<(), Unserved> {
+        let _ = (procedure, leading, len, result);
+        Err(Unserved::UnknownProcedure)
+    }
 
     /// The implementation as the `local:` stub wants it: an `Arc<dyn Trait + Send + Sync>` in a box.
     fn local(&self) -> Box<dyn Any + Send + Sync>;

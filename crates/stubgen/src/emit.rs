@@ -5,6 +5,7 @@
 
 mod begin;
 mod client;
+mod in_place;
 mod pieces;
 mod server;
 mod signature;

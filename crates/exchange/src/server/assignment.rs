@@ -2,6 +2,7 @@
 
 use super::Peer;
 use crate::Instant;
+use crate::interfaces::LEADING_MAX;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -45,12 +46,23 @@ pub struct Work<P> {
     pub(super) binding: BindingId,
     pub(super) lane: LaneId,
     pub(super) number: CallNumber,
-    /// A call of many packets: room for a header, then its arguments, and perhaps more than there are.
+    /// A call of many packets: its arguments begin so many bytes before where they would behind a header as `in_place`
+    /// says, and perhaps there is more room than there are arguments.
     pub(super) message: Option<Vec<u8>>,
+    /// Bytes of memory that the message was counted as.
+    pub(super) counted: usize,
+    /// Bytes of arguments before the only one, if that comes back where it lies.
+    pub(super) in_place: Option<u8>,
     /// Of the result.
     pub(super) packet: Vec<u8>,
     /// Bytes of the packet that are the answer.
     pub(super) len: usize,
+}
+
+/// Where in a message its arguments begin, if so many bytes come before one that comes back in place: such that this one is
+/// where a result begins.
+pub(super) fn arguments_at(in_place: Option<u8>) -> usize {
+    HEADER_LEN - usize::from(in_place.unwrap_or(0))
 }
 
 impl<P> Deref for Assignment<P> {
@@ -75,6 +87,8 @@ impl<P> Assignment<P> {
             arguments_len: 0,
             result_max: stoop_wire::PACKET_DATA,
             message: None,
+            counted: 0,
+            in_place: None,
             binding: BindingId::NONE,
             lane: LaneId(0),
             number: CallNumber::ZERO,
@@ -137,9 +151,37 @@ impl<P: Peer> Assignment<P> {
     /// The arguments, for which `packet` is the call packet if it was one, and the result packet.
     #[inline]
     pub fn arguments_and_result<'a>(&'a mut self, packet: &'a [u8]) -> (&'a [u8], &'a mut Vec<u8>) {
-        let Work { message, arguments_len, packet: result, .. } = &mut *self.0;
-        let call = message.as_deref().unwrap_or(packet);
-        (&call[HEADER_LEN..HEADER_LEN + *arguments_len], result)
+        let Work { message, arguments_len, in_place, packet: result, .. } = &mut *self.0;
+        let (call, start) = match message {
+            Some(message) => (&message[..], arguments_at(*in_place)),
+            None => (packet, HEADER_LEN),
+        };
+        (&call[start..start + *arguments_len], result)
+    }
+
+    /// Whether its arguments have many packets.
+    #[inline]
+    pub fn is_long(&self) -> bool {
+        self.0.message.is_some()
+    }
+
+    /// Of a long call whose only argument [comes back in place](crate::Interfaces::returning_in_place): the bytes before
+    /// that argument, how many bytes it has, and the result packet, in which it lies already, where the result begins. To be
+    /// called once, and then not [`arguments_and_result`](Self::arguments_and_result). `None` for any other call.
+    pub fn argument_as_result(&mut self) -> Option<([u8; LEADING_MAX], usize, &mut Vec<u8>)> {
+        let work = &mut *self.0;
+        let message = work.message.as_mut()?;
+        let (at, leading) = (arguments_at(work.in_place), usize::from(work.in_place?));
+        let len = work.arguments_len - leading;
+        let mut before = [0; LEADING_MAX];
+        before[..leading].copy_from_slice(&message[at..HEADER_LEN]);
+        // The result packet of the calls before goes where the message was, and from there to the spare ones.
+        core::mem::swap(message, &mut work.packet);
+        // What is behind the argument may be another binding's.
+        work.packet.truncate(HEADER_LEN + len);
+        let room = work.packet.len().max(MAX_DATAGRAM);
+        work.packet.resize(room, 0);
+        Some((before, len, &mut work.packet))
     }
 
     /// The result packet. The result belongs at [`HEADER_LEN`]; the bytes there are what an earlier call of the same

@@ -3,7 +3,7 @@
 use super::table::Binding;
 use alloc::vec;
 use alloc::vec::Vec;
-use stoop_wire::HEADER_LEN;
+use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 
 /// Bytes of messages in use, and spare ones: memory that was used before costs no page faults and no clearing.
 #[derive(Debug, Default)]
@@ -53,11 +53,19 @@ impl Memory {
         held > 0 && held.saturating_add(needed) > share
     }
 
-    /// The call has ended, or will not run.
+    /// The call will not run.
     pub(super) fn give_back(&mut self, message: Option<Vec<u8>>) {
+        let counted = message.as_ref().map_or(0, Vec::len);
+        self.give_back_other(message, counted);
+    }
+
+    /// The call has ended, whose message was counted as `counted` bytes. What it has left may be another message, when its
+    /// own has become its result.
+    pub(super) fn give_back_other(&mut self, message: Option<Vec<u8>>, counted: usize) {
         let Some(message) = message else { return };
-        self.incomplete -= message.len();
-        if self.spare.len() < SPARE && self.spare_bytes() + message.len() <= SPARE_BYTES {
+        self.incomplete -= counted;
+        let is_long = message.len() > MAX_DATAGRAM;
+        if is_long && self.spare.len() < SPARE && self.spare_bytes() + message.len() <= SPARE_BYTES {
             self.spare.push(message);
         }
     }

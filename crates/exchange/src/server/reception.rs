@@ -1,5 +1,6 @@
 //! Calls of many packets while they arrive.
 
+use super::assignment::arguments_at;
 use super::lane::{Age, Answer, Large, Parked};
 use super::{Arrival, Peer, Server, refusal};
 use crate::Instant;
@@ -19,8 +20,9 @@ pub(super) struct Reception<P> {
     pub(super) peer: P,
     procedure: u16,
     incoming: Incoming,
-    /// Room for a header, then for the arguments, and perhaps more.
+    /// Room for the arguments from `start` on, and perhaps more.
     pub(super) message: Vec<u8>,
+    start: usize,
     /// When the first part arrived.
     begun: Instant,
     /// When the part with the deadline arrived, and the microseconds that were left then.
@@ -92,7 +94,9 @@ impl<P: Peer> Server<P> {
         if !begun {
             // It supersedes whatever came before it.
             self.memory.give_back(large.reception.take().map(|reception| reception.message));
-            let (len, limit) = (header.message_len as usize, self.limits.incomplete);
+            let in_place = self.interfaces.in_place(binding.interface, header.procedure);
+            let start = arguments_at(in_place);
+            let (len, limit) = (header.message_len as usize - (HEADER_LEN - start), self.limits.incomplete);
             let message = match self.memory.is_unfair(len, limit, || binding.incomplete()) {
                 true => None,
                 false => self.memory.take(len, limit),
@@ -109,6 +113,7 @@ impl<P: Peer> Server<P> {
                 procedure: header.procedure,
                 incoming: Incoming::new(header.message_len),
                 message,
+                start,
                 begun: now,
                 deadline: (now, u32::MAX),
                 heard: now,
@@ -137,7 +142,7 @@ impl<P: Peer> Server<P> {
             return 0;
         }
         let Some(stretch) = reception.incoming.take_stretch(now, datagrams, segment) else { return 0 };
-        stretch.copy_to(&mut reception.message[HEADER_LEN + stretch.offset..], datagrams);
+        stretch.copy_to(&mut reception.message[reception.start + stretch.offset..], datagrams);
         (reception.heard, reception.peer, binding.heard) = (now, peer, now);
         binding.longest = binding.longest.max((segment - HEADER_LEN) as u32);
         if reception.incoming.receipt_is_urgent() {
@@ -174,7 +179,7 @@ impl<P: Peer> Server<P> {
         let transmission = (header.offset != 0).then_some(header.time);
         match reception.incoming.take(now, header.offset, payload.len() as u32, transmission) {
             Taken::New => {
-                let start = HEADER_LEN + header.offset as usize;
+                let start = reception.start + header.offset as usize;
                 reception.message[start..start + payload.len()].copy_from_slice(payload);
                 (reception.heard, reception.peer) = (now, peer);
                 if header.offset == 0 {

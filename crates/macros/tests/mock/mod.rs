@@ -76,12 +76,22 @@ pub mod stub {
         pub signature: fn() -> String,
         pub idempotent: bool,
         pub one_way: bool,
+        pub in_place: Option<u8>,
     }
 
     pub trait Exported: Send + Sync + 'static {
         fn interface(&self) -> &'static Interface;
         fn dispatch(&self, procedure: u16, call: Reader<'_>, result: &mut Writer<'_>)
         -> Result<(), Unserved>;
+        fn dispatch_in_place(
+            &self,
+            _procedure: u16,
+            _leading: &[u8],
+            _len: usize,
+            _result: &mut Writer<'_>,
+        ) -> Result<(), Unserved> {
+            Err(Unserved::UnknownProcedure)
+        }
         fn local(&self) -> Box<dyn Any + Send + Sync>;
     }
 

@@ -65,8 +65,16 @@ impl Exports {
 
     /// As the exchange compares them.
     pub(crate) fn interfaces(&self) -> stoop_exchange::Interfaces {
-        let all = self.all.iter().map(|export| crate::bound_interface(export.interface()));
-        stoop_exchange::Interfaces::new(all).with_offers(self.offers.clone())
+        let interfaces = self.all.iter().map(|export| export.interface());
+        let all = stoop_exchange::Interfaces::new(interfaces.clone().map(crate::bound_interface))
+            .with_offers(self.offers.clone());
+        let numbered = interfaces.map(|interface| interface.procedures.iter().enumerate()).enumerate();
+        let in_place = numbered.flat_map(|(interface, procedures)| {
+            procedures.filter_map(move |(number, procedure)| Some((interface, number, procedure.in_place?)))
+        });
+        in_place.fold(all, |all, (interface, procedure, leading)| {
+            all.returning_in_place(interface, procedure, leading)
+        })
     }
 
     #[inline]
@@ -107,10 +115,32 @@ impl Exports {
         terms: Terms,
     ) -> Outcome {
         let export = &*self.all[usize::from(interface)];
+        Self::run_with(packet, terms, |result| export.dispatch(procedure, Reader::new(arguments), result))
+    }
+
+    /// [`run`](Self::run), of a procedure whose argument lies in `packet` already, where its result begins, and is `len` bytes
+    /// long; `leading` is what comes before it in the call.
+    #[cold]
+    pub(crate) fn run_in_place(
+        &self,
+        (interface, procedure): (u16, u16),
+        (leading, len): (&[u8], usize),
+        packet: &mut Vec<u8>,
+        terms: Terms,
+    ) -> Outcome {
+        let export = &*self.all[usize::from(interface)];
+        Self::run_with(packet, terms, |result| export.dispatch_in_place(procedure, leading, len, result))
+    }
+
+    #[inline(always)]
+    fn run_with(
+        packet: &mut Vec<u8>,
+        terms: Terms,
+        dispatch: impl FnOnce(&mut Writer<'_>) -> Result<(), Unserved>,
+    ) -> Outcome {
         let mut result = Writer::new(packet, HEADER_LEN, terms.result_max).lending_at_most(terms.lendable);
         let ran = serving_call(terms.call, terms.deadline_ns, terms.caller, || {
-            let call = Reader::new(arguments);
-            catch_unwind(AssertUnwindSafe(|| export.dispatch(procedure, call, &mut result)))
+            catch_unwind(AssertUnwindSafe(|| dispatch(&mut result)))
         });
         match ran {
             Ok(Ok(())) => match result.finish() {

@@ -5,7 +5,7 @@ use quote::{format_ident, quote};
 use syn::Ident;
 use syn::ext::IdentExt;
 
-use super::{Names, coming_back, data, default, implementation, leading_of_call, local, whole};
+use super::{Names, coming_back, data, default, implementation, in_place, leading_of_call, local, whole};
 use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
 
 pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
@@ -15,6 +15,8 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
     let (implementation, numbers) = (implementation(), 0u16..);
     let stubs: Vec<Ident> = interface.procedures.iter().map(stub_name).collect();
     let arms = numbers.zip(&stubs).map(|(number, stub)| quote!(#number => self.#stub(call, result),));
+    let (in_place, dispatch_in_place) =
+        (in_place::server_stubs(interface, names), in_place::dispatch(interface, names));
     let bodies = interface.procedures.iter().map(|each| server_stub(each, names));
     quote! {
         #[doc = #doc]
@@ -33,6 +35,7 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
         #[allow(deprecated)]
         impl<#implementation: #name> #server<#implementation> {
             #(#bodies)*
+            #in_place
         }
 
         impl<#implementation: #name> #stub::Exported for #server<#implementation> {
@@ -54,6 +57,8 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
                     _ => ::core::result::Result::Err(#stub::Unserved::UnknownProcedure),
                 }
             }
+
+            #dispatch_in_place
 
             fn local(&self) -> ::std::boxed::Box<dyn ::core::any::Any + ::core::marker::Send + ::core::marker::Sync> {
                 let implementation: ::std::sync::Arc<dyn #name> = ::core::clone::Clone::clone(&self.implementation) as _;
@@ -256,7 +261,7 @@ fn lend(argument: &Argument) -> TokenStream {
 
 /// Writes everything that goes back: what was written in place is there already, then the other arguments, then the
 /// value returned.
-fn put_all(procedure: &Procedure, names: &Names) -> TokenStream {
+pub(super) fn put_all(procedure: &Procedure, names: &Names) -> TokenStream {
     let (result, writer, returned) = (local("result"), local("writer"), local("returned"));
     let put = coming_back(procedure).map(|argument| put(argument, names));
     let value = match &procedure.returns {

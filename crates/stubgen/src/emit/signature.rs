@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::ext::IdentExt;
 
-use super::{Names, data, local, whole};
+use super::{Names, data, in_place, local, whole};
 use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
 
 /// A function that gives the description of the interface.
@@ -28,6 +28,7 @@ fn procedure(procedure: &Procedure, names: &Names) -> TokenStream {
     let stub = &names.stub;
     let name = procedure.name.unraw().to_string();
     let (idempotent, one_way) = (procedure.idempotent, procedure.one_way);
+    let in_place = in_place::leading(procedure, names);
     let description = local("description");
     // A caller that waits and one that does not are at odds about the procedure.
     let begin = format!("{}{name}(", if one_way { "one_way " } else { "" });
@@ -54,6 +55,7 @@ fn procedure(procedure: &Procedure, names: &Names) -> TokenStream {
             },
             idempotent: #idempotent,
             one_way: #one_way,
+            in_place: #in_place,
         }
     }
 }

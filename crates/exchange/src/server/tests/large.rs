@@ -4,6 +4,7 @@ use crate::bulk::Path;
 use crate::caller::{Due, Heard, Lane};
 use world::{World, bytes};
 
+mod in_place;
 mod world;
 
 const KIB: usize = 1024;

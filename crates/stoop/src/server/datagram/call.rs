@@ -83,12 +83,26 @@ impl DatagramEndpoint {
             result_max: assignment.result_max,
             lendable: assignment.result_max.min(LENT_FREELY),
         };
+        if assignment.is_long()
+            && let Some(outcome) = self.run_in_place(assignment, terms)
+        {
+            return outcome;
+        }
         let (interface, procedure) = (assignment.interface, assignment.procedure);
         let (arguments, result) = assignment.arguments_and_result(packet);
         match self.exports.run(interface, procedure, arguments, result, terms) {
             Outcome::NoRoom(needed) => self.run_with_loan(assignment, packet, terms, needed),
             outcome => outcome,
         }
+    }
+
+    /// Runs a long call whose argument comes back where it was received; `None` if it is none.
+    #[cold]
+    #[inline(never)]
+    fn run_in_place(&self, assignment: &mut Assignment<From>, terms: Terms) -> Option<Outcome> {
+        let procedure = (assignment.interface, assignment.procedure);
+        let (leading, len, result) = assignment.argument_as_result()?;
+        Some(self.exports.run_in_place(procedure, (&leading, len), result, terms))
     }
 
     /// Runs a call once more: its OUT arguments take so many bytes, which have to be counted.
