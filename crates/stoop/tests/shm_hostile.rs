@@ -30,7 +30,7 @@ fn process() {
 const NEXT: usize = 0;
 const ECHO: usize = 1;
 const BYTES: usize = 2;
-const HANG: usize = 3;
+const HANG: usize = 4;
 
 /// The first number of a lane's calls.
 const FIRST: u32 = 1;

@@ -22,6 +22,8 @@ pub(crate) trait Target {
     fn echo(&self, bytes: &[u8]) -> Vec<u8>;
     /// As many bytes, each with that value.
     fn bytes(&self, count: u32, value: u8) -> Vec<u8>;
+    /// Leaves a mark that outlives the server: whoever finds two has been told a lie.
+    fn mark(&self, number: u64, bytes: &[u8]) -> Vec<u8>;
     /// Says so in the server's output, and returns when nobody waits for it any more.
     fn hang(&self);
     /// How many have broken the protocol.
@@ -49,6 +51,11 @@ impl Target for Honest {
     }
     fn bytes(&self, count: u32, value: u8) -> Vec<u8> {
         vec![value; count as usize]
+    }
+    fn mark(&self, number: u64, bytes: &[u8]) -> Vec<u8> {
+        let mut marks = std::fs::OpenOptions::new().append(true).open(std::env::var(MARKS).unwrap()).unwrap();
+        marks.write_all(&number.to_ne_bytes()).unwrap();
+        bytes.into()
     }
     fn hang(&self) {
         println!("hanging");
@@ -96,6 +103,8 @@ pub(crate) fn client(uri: &str) -> TargetClient {
     TargetClient::bind_with(uri, &patient()).unwrap()
 }
 
+/// Where a server leaves its marks.
+pub(crate) const MARKS: &str = "STOOP_TEST_MARKS";
 /// Set in the environment of a process that is to play a role.
 const ROLE: &str = "STOOP_TEST_ROLE";
 
@@ -110,12 +119,18 @@ pub(crate) fn play(other: impl FnOnce(&str, &str)) {
         "serve" => serve(Server::new(), uri),
         "serve-all" => serve(Server::new().allow_everybody(), uri),
         "call" => call(uri),
+        "fetch" => fetch(uri),
         role => other(role, uri),
     }
 }
 
+/// A server of this process.
+pub(crate) fn started(server: Server, uri: &str) -> RunningServer {
+    server.export(TargetServer::new(Honest)).listen(uri).unwrap().start().unwrap()
+}
+
 pub(crate) fn serve(server: Server, uri: &str) {
-    let server = server.export(TargetServer::new(Honest)).listen(uri).unwrap().start().unwrap();
+    let server = started(server, uri);
     RUNNING.set(server).unwrap_or_else(|_| panic!("it runs once"));
     println!("ready");
     running().wait();
@@ -134,6 +149,15 @@ fn call(uri: &str) {
             assert_eq!(client.echo(&large).unwrap(), large);
             println!("lap");
         }
+    }
+}
+
+/// Fetches long results without end.
+fn fetch(uri: &str) {
+    let client = client(uri);
+    loop {
+        assert_eq!(client.bytes(2 << 20, 1).unwrap().len(), 2 << 20);
+        println!("fetched");
     }
 }
 

@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+mod dice;
+
+pub(crate) use dice::Dice;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
@@ -168,32 +171,3 @@ pub(crate) const ANSWERS: u64 = REQUESTS + (RING * LINE) as u64;
 pub(crate) const SLOTS: u64 = ANSWERS + (LANES * LINE) as u64;
 pub(crate) const CHUNKS_AT: u64 = SLOTS + (2 * LANES * SLOT) as u64;
 pub(crate) const END: u64 = CHUNKS_AT + (2 * CHANNELS * CHUNKS * CHUNK) as u64;
-
-/// Numbers that a seed gives.
-pub(crate) struct Dice(pub(crate) u64);
-
-impl Dice {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut word = self.0;
-        word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        word ^ word >> 31
-    }
-
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    /// A word that the protocol may have somewhere, or nearly.
-    pub(crate) fn word(&mut self) -> u64 {
-        match self.below(6) {
-            0 => self.next(),
-            1 => self.below(40),
-            2 => self.below(40).wrapping_neg(),
-            3 => 1 << self.below(64),
-            4 => self.below(1 << 20) | self.below(8) << 32 | self.below(4) << 48 | self.below(8) << 56,
-            _ => self.below(64) << 1 | self.below(2),
-        }
-    }
-}

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stoop_exchange::binder::Bound;
 use stoop_net::poller::Bell;
 use stoop_net::stream::{Credentials, Stream};
@@ -63,6 +63,18 @@ struct Channels {
     taken: [bool; CHANNELS],
     /// The count at which the next message of each begins.
     bases: [u32; CHANNELS],
+    /// How often a call was given up that held one.
+    abandoned: u64,
+    /// Lanes for whose answers somebody sleeps who wants a channel.
+    watched: Vec<u16>,
+}
+
+impl Channels {
+    fn take(&mut self) -> Option<(u8, u32)> {
+        let channel = self.taken.iter().position(|taken| !taken)?;
+        self.taken[channel] = true;
+        Some((channel as u8, self.bases[channel]))
+    }
 }
 
 const PRESENT: u8 = 0;
@@ -190,6 +202,10 @@ impl Session {
         };
         self.publish(&request, &[]);
         locked(&self.lanes).owed.push((lane, channel));
+        if channel.is_some() {
+            locked(&self.channels).abandoned += 1;
+            self.freed.notify_all();
+        }
     }
 
     /// Publishes a request, and wakes the server if it sleeps. Returns the ticket.
@@ -210,13 +226,49 @@ impl Session {
 
     /// A channel for a long call, and its base; waits for one, at most so long.
     pub(super) fn take_channel(&self, limit: Duration) -> Option<(u8, u32)> {
-        self.collect(&mut locked(&self.lanes));
-        let is_none_free = |channels: &mut Channels| !channels.taken.contains(&false) && !self.is_lost();
-        let waited = self.freed.wait_timeout_while(locked(&self.channels), limit, is_none_free);
-        let (mut channels, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let channel = channels.taken.iter().position(|taken| !taken)?;
-        channels.taken[channel] = true;
-        Some((channel as u8, channels.bases[channel]))
+        let deadline = Instant::now() + limit;
+        loop {
+            let (owed, abandoned) = {
+                let mut lanes = locked(&self.lanes);
+                self.collect(&mut lanes);
+                let mut channels = locked(&self.channels);
+                if let Some(taken) = channels.take() {
+                    return Some(taken);
+                }
+                let owed = lanes.owed.iter().find(|(_, channel)| channel.is_some()).map(|&(lane, _)| lane);
+                if let Some(lane) = owed {
+                    channels.watched.push(lane.number);
+                }
+                (owed, channels.abandoned)
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            match owed {
+                Some(lane) => self.watch(lane, left),
+                None => {
+                    let is_vain = |channels: &mut Channels| {
+                        !channels.taken.contains(&false) && channels.abandoned == abandoned && !self.is_lost()
+                    };
+                    let channels = locked(&self.channels);
+                    drop(self.freed.wait_timeout_while(channels, left, is_vain));
+                }
+            }
+            if left.is_zero() || self.is_lost() {
+                return locked(&self.channels).take();
+            }
+        }
+    }
+
+    /// Sleeps until the server answers a call that was given up, or until a channel comes free otherwise: nobody else looks for
+    /// such an answer. May return for no reason.
+    fn watch(&self, lane: Lane, limit: Duration) {
+        let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        Answers::sleep_unless(&self.segment, lane.number, lane.last, limit_ns, || {
+            locked(&self.channels).taken.contains(&false)
+        });
+        let watched = &mut locked(&self.channels).watched;
+        if let Some(place) = watched.iter().position(|watched| *watched == lane.number) {
+            watched.swap_remove(place);
+        }
     }
 
     /// A channel is free: the server looks no more at what was sent there last.
@@ -226,6 +278,7 @@ impl Session {
         let mut channels = locked(&self.channels);
         channels.taken[usize::from(channel)] = false;
         channels.bases[usize::from(channel)] = base;
+        channels.watched.iter().for_each(|lane| Answers::poke(&self.segment, *lane));
         drop(channels);
         self.freed.notify_one();
     }
