@@ -402,6 +402,8 @@ pub enum ListenError {
     },
     /// There is nothing to serve, or nowhere to do it.
     Incomplete(&'static str),
+    /// The machine cannot be kept awake, as [`Server::low_latency`](crate::Server::low_latency) asks for.
+    LowLatency(io::Error),
 }
 
 impl fmt::Display for ListenError {
@@ -423,6 +425,11 @@ impl fmt::Display for ListenError {
                     _ => Ok(()),
                 }
             }
+            Self::LowLatency(cause) => write!(
+                f,
+                "the machine cannot be kept awake (/dev/cpu_dma_latency: {cause}); let this user write there, or leave \
+                 Server::low_latency out"
+            ),
             Self::Incomplete(what) => f.write_str(what),
         }
     }
@@ -432,7 +439,7 @@ impl std::error::Error for ListenError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Uri(why) => Some(why),
-            Self::Io { cause, .. } => Some(cause),
+            Self::Io { cause, .. } | Self::LowLatency(cause) => Some(cause),
             Self::Incomplete(_) => None,
         }
     }

@@ -120,3 +120,15 @@ fn whoever_waits_for_the_end_waits_until_what_runs_is_answered() {
         });
     }
 }
+
+#[test]
+fn a_server_that_keeps_the_machine_awake_starts_or_says_why_not() {
+    let server = Server::new().export(OfficeServer::new(Clerk::default())).low_latency();
+    match server.listen("udp://127.0.0.1:0").unwrap().start() {
+        Ok(server) => server.shut_down(),
+        Err(error) => {
+            let error = error.to_string();
+            assert!(error.contains("/dev/cpu_dma_latency") && error.contains("low_latency"), "{error}");
+        }
+    }
+}

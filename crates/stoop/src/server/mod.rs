@@ -1,5 +1,6 @@
 //! The server's side: what is exported, where it listens, and how it ends.
 
+mod awake;
 mod crew;
 mod datagram;
 mod dedicated;
@@ -13,6 +14,7 @@ use crate::local;
 use crate::offers::{self, Offer};
 use crate::stub::Exported;
 use crate::uri::Uri;
+use awake::StayAwake;
 use crew::{Bounds, Crew};
 use datagram::DatagramEndpoint;
 pub(crate) use dispatch::{Exports, Outcome, Terms};
@@ -49,6 +51,7 @@ pub struct Server {
     limits: Limits,
     max_message: usize,
     allowed: Allowed,
+    low_latency: bool,
 }
 
 /// A place to listen at, already taken.
@@ -98,6 +101,7 @@ impl Server {
             limits: Limits::default(),
             max_message: crate::MAX_MESSAGE,
             allowed: Allowed::default(),
+            low_latency: false,
         }
     }
 
@@ -201,6 +205,14 @@ impl Server {
         self
     }
 
+    /// Keeps the machine's processors out of deep sleep while the server runs (`/dev/cpu_dma_latency`, held at 0), so that a call
+    /// that comes after a silence is served at once: on a virtual machine in microseconds where it takes tens of them. Costs power,
+    /// on the whole machine. Not unless this is said; then [`start`](Self::start) fails where it is not permitted.
+    pub fn low_latency(mut self) -> Self {
+        self.low_latency = true;
+        self
+    }
+
     /// Serves processes of this user over shared memory, too. Unless this is said, a `shm:` address serves those of the user as
     /// whom the server runs, and root's. May be said again for others.
     pub fn allow_user(mut self, user: u32) -> Self {
@@ -233,7 +245,8 @@ impl Server {
         }
         let exports =
             Arc::new(Exports::new(self.exports, offers::text(self.doors.iter().filter_map(Door::offer))));
-        let mut running = Running::default();
+        let mut running =
+            Running { awake: self.low_latency.then(StayAwake::begin).transpose()?, ..Running::default() };
         let mut uris = Vec::new();
         for door in self.doors {
             let (uri, started) = match door {
@@ -321,6 +334,8 @@ enum State {
 
 #[derive(Default)]
 struct Running {
+    /// Keeps the processors awake as long as it is there.
+    awake: Option<StayAwake>,
     datagram: Vec<Arc<Crew<DatagramEndpoint>>>,
     stream: Vec<Arc<Crew<StreamEndpoint>>>,
     shm: Vec<Arc<Crew<ShmEndpoint>>>,
