@@ -127,7 +127,7 @@ impl Segment {
         assert!(at <= LEN && bytes.len() <= LEN - at);
         // SAFETY: `bytes` is readable, and the mapping writable from `at` on for as many bytes, as has just been checked. They do
         // not overlap: nothing in the mapping is ever borrowed as a slice.
-        unsafe { bytes::copy(bytes.as_ptr(), self.start.as_ptr().add(at), bytes.len()) }
+        unsafe { bytes::copy_in(bytes.as_ptr(), self.start.as_ptr().add(at), bytes.len()) }
     }
 
     /// Copies out of the segment into `bytes`.
@@ -138,7 +138,7 @@ impl Segment {
     pub(crate) fn get(&self, at: usize, bytes: &mut [u8]) {
         assert!(at <= LEN && bytes.len() <= LEN - at);
         // SAFETY: as for `put`, the other way.
-        unsafe { bytes::copy(self.start.as_ptr().add(at), bytes.as_mut_ptr(), bytes.len()) }
+        unsafe { bytes::copy_out(self.start.as_ptr().add(at), bytes.as_mut_ptr(), bytes.len()) }
     }
 
     /// Copies `len` bytes out of the segment to the end of `bytes`.
@@ -152,7 +152,7 @@ impl Segment {
         let spare = bytes.spare_capacity_mut();
         // SAFETY: there is room for `len` bytes more, which has just been reserved and is nobody else's, and the mapping is readable
         // from `at` on for as many, as has just been checked; the two are different allocations.
-        unsafe { bytes::copy(self.start.as_ptr().add(at), spare.as_mut_ptr().cast(), len) };
+        unsafe { bytes::copy_out(self.start.as_ptr().add(at), spare.as_mut_ptr().cast(), len) };
         // SAFETY: the room was reserved, and the `len` bytes have just been written.
         unsafe { bytes.set_len(bytes.len() + len) };
     }
