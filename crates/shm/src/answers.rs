@@ -15,7 +15,6 @@ use crate::Segment;
 use crate::count::{self, Count};
 use crate::layout::{self, SLOT};
 use crate::requests::{get_words, put_words};
-use std::sync::atomic::Ordering;
 
 const INLINE: usize = 40;
 const INLINE_AT: usize = 24;
@@ -78,9 +77,9 @@ impl Answers {
             | kind << 32
             | u64::from(answer.channel) << 40
             | u64::from(answer.cpu) << 48;
-        segment.word(at + 8).store(word1, Ordering::Relaxed);
+        segment.put_word(at + 8, word1);
         let word2 = u64::from(answer.word) | u64::from(answer.base) << 32;
-        segment.word(at + 16).store(word2, Ordering::Relaxed);
+        segment.put_word(at + 16, word2);
         Count::new(segment, at).set(number);
     }
 
@@ -94,8 +93,8 @@ impl Answers {
     #[inline]
     pub fn read(segment: &Segment, lane: u16) -> Option<Answer> {
         let at = layout::answer(lane);
-        let word1 = segment.word(at + 8).load(Ordering::Relaxed);
-        let word2 = segment.word(at + 16).load(Ordering::Relaxed);
+        let word1 = segment.get_word(at + 8);
+        let word2 = segment.get_word(at + 16);
         let kind = match (word1 >> 32) as u8 {
             1 => AnswerKind::Result,
             2 => AnswerKind::Refusal,
@@ -166,9 +165,10 @@ impl Answers {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::sync::Ordering;
     use std::sync::Arc;
     use std::thread;
 

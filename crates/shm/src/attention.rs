@@ -5,8 +5,7 @@
 
 use crate::Segment;
 use crate::layout::ATTENTION;
-use std::sync::atomic::Ordering;
-use std::sync::atomic::fence;
+use crate::sync::{Ordering, fence};
 
 /// New memory says so: the first request rings, whenever the server begins to look.
 const ASLEEP: u32 = 0;

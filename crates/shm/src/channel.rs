@@ -14,6 +14,7 @@
 use crate::Segment;
 use crate::count::{self, Count};
 use crate::layout::{self, CHANNELS, CHUNK, CHUNKS};
+use crate::sync::fence_after_exchange;
 
 /// Which way a channel leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,10 +54,8 @@ fn emptied(segment: &Segment, number: usize) -> Count<'_> {
 /// Moves a count on. Ends with the fence that [`attention`](crate::attention) needs.
 #[inline]
 fn advance(count: Count<'_>, to: u32) {
-    // The exchange in it is a full fence on the machines where that is cheaper than any other.
     count.set(to);
-    #[cfg(not(target_arch = "x86_64"))]
-    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+    fence_after_exchange();
 }
 
 /// A message being sent through a channel.
@@ -154,8 +153,8 @@ impl Filling {
         chunk.finish();
     }
 
-    /// As [`sleep`](Self::sleep), but not if `is_over` once it is known that this side sleeps: whoever brings that about pokes
-    /// afterwards ([`Emptying::decline`]).
+    /// As [`sleep`](Self::sleep), but not if `is_over` once it is known that this side sleeps: whoever brings that about says so
+    /// afterwards ([`Emptying::decline`]). It is also for `is_over` to look whether there is room.
     pub fn sleep_unless(&self, segment: &Segment, limit_ns: u64, is_over: impl FnOnce() -> bool) {
         emptied(segment, self.number).sleep_unless(emptied(segment, self.number).get(), limit_ns, is_over);
     }
@@ -370,5 +369,5 @@ impl Emptying {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;

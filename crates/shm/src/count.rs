@@ -10,7 +10,7 @@
 //! there before the thread sleeps. The peer may write anything: then a sleeper sleeps until its limit, as if the peer were silent.
 
 use crate::Segment;
-use std::sync::atomic::{Ordering, fence};
+use crate::sync::Ordering;
 
 /// Counts have 31 bits, and begin again at 0.
 pub(crate) const MASK: u32 = u32::MAX >> 1;
@@ -38,7 +38,7 @@ impl<'a> Count<'a> {
     /// Moves it on, and wakes whoever sleeps. Publishes what was written before.
     #[inline]
     pub(crate) fn set(self, count: u32) {
-        // Release for what is published; acquire, for the sleeper's mark says that it has seen the count before.
+        // SeqCst, for a full fence may have to follow (`fence_after_exchange`). Release for what is published; acquire, for the sleeper's mark says that it has seen the count before.
         if self.segment.half(self.at).swap(count << 1, Ordering::SeqCst) & SLEEPS != 0 {
             self.segment.wake(self.at);
         }
@@ -55,9 +55,8 @@ impl<'a> Count<'a> {
     pub(crate) fn sleep_unless(self, seen: u32, limit_ns: u64, is_over: impl FnOnce() -> bool) {
         let (unmarked, marked) = (seen << 1, seen << 1 | SLEEPS);
         let word = self.segment.half(self.at);
-        let found = word.compare_exchange(unmarked, marked, Ordering::SeqCst, Ordering::Acquire);
-        // Marked first and looked then; who pokes has written first.
-        fence(Ordering::SeqCst);
+        // Acquire: who has poked or given up before the mark is known to have done so, who does it after finds the mark.
+        let found = word.compare_exchange(unmarked, marked, Ordering::AcqRel, Ordering::Acquire);
         // It may have been marked before a sleep that ended for no reason.
         let is_marked = found.is_ok() || found == Err(marked);
         if is_marked && !self.segment.is_given_up() && !is_over() {
@@ -67,8 +66,7 @@ impl<'a> Count<'a> {
 
     /// Wakes whoever sleeps. The count stays as it is: what the sleeper waits for besides has come.
     pub(crate) fn poke(self) {
-        fence(Ordering::SeqCst);
-        if self.segment.half(self.at).fetch_and(!SLEEPS, Ordering::SeqCst) & SLEEPS != 0 {
+        if self.segment.half(self.at).fetch_and(!SLEEPS, Ordering::AcqRel) & SLEEPS != 0 {
             self.segment.wake(self.at);
         }
     }

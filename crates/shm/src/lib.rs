@@ -17,16 +17,25 @@
 
 mod answers;
 pub mod attention;
+#[cfg(not(all(test, loom)))]
 mod bytes;
 mod channel;
 mod count;
 pub mod descriptors;
+#[cfg(not(all(test, loom)))]
 mod futex;
 pub mod layout;
+#[cfg(all(test, loom))]
+mod model;
 mod requests;
+#[cfg(not(all(test, loom)))]
 mod segment;
+mod sync;
 
 pub use answers::{Answer, AnswerKind, Answers};
 pub use channel::{Arrived, Chunk, Disorder, Emptying, Filling, Way};
+#[cfg(all(test, loom))]
+pub use model::Segment;
 pub use requests::{Request, RequestKind, Requests, Took};
+#[cfg(not(all(test, loom)))]
 pub use segment::Segment;

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::layout::LEN;
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::{bytes, futex};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -10,7 +11,6 @@ use rustix::mm::{MapFlags, ProtFlags};
 use std::ffi::c_void;
 use std::io;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Memory shared with another process, [`LEN`] bytes of it. It goes when both have let go of it; nothing of it is ever in the file
 /// system.
@@ -67,7 +67,7 @@ impl Segment {
         Ok(Self { start, given_up: AtomicBool::new(false) })
     }
 
-    /// The word at byte `at`.
+    /// The word at byte `at`, by which others are published.
     ///
     /// # Panics
     /// When it is not inside the segment or not aligned: a mistake of this crate's, which no peer can cause.
@@ -81,7 +81,7 @@ impl Segment {
         unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(at).cast()) }
     }
 
-    /// The half of a word at byte `at`.
+    /// The half of a word at byte `at`, by which others are published.
     ///
     /// # Panics
     /// As [`word`](Self::word).
@@ -90,6 +90,24 @@ impl Segment {
         assert!(at.is_multiple_of(size_of::<u32>()) && at <= LEN - size_of::<u32>());
         // SAFETY: as for `word`.
         unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(at).cast()) }
+    }
+
+    /// Stores a word that is published by another.
+    ///
+    /// # Panics
+    /// As [`word`](Self::word).
+    #[inline]
+    pub(crate) fn put_word(&self, at: usize, value: u64) {
+        self.word(at).store(value, Ordering::Relaxed);
+    }
+
+    /// Loads a word that has been published by another.
+    ///
+    /// # Panics
+    /// As [`word`](Self::word).
+    #[inline]
+    pub(crate) fn get_word(&self, at: usize) -> u64 {
+        self.word(at).load(Ordering::Relaxed)
     }
 
     /// Sleeps while the half of a word at byte `at` is `value`, at most `limit_ns`, and perhaps less for no reason.
@@ -108,14 +126,14 @@ impl Segment {
         futex::wake(self.half(at));
     }
 
-    /// Nobody at this end is to sleep any more. Seen by whoever sees what this thread writes after it.
+    /// Nobody at this end is to sleep any more.
     pub(crate) fn set_given_up(&self) {
-        self.given_up.store(true, Ordering::Relaxed);
+        self.given_up.store(true, Ordering::Release);
     }
 
-    /// Whether that has been said.
+    /// Whether that has been said. If so, what this process knew before it was said can be read from now on.
     pub(crate) fn is_given_up(&self) -> bool {
-        self.given_up.load(Ordering::Relaxed)
+        self.given_up.load(Ordering::Acquire)
     }
 
     /// Copies `bytes` into the segment.
