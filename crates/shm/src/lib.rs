@@ -24,6 +24,8 @@ mod count;
 pub mod descriptors;
 #[cfg(not(all(test, loom)))]
 mod futex;
+#[cfg(all(test, not(loom)))]
+mod garbage;
 pub mod layout;
 #[cfg(all(test, loom))]
 mod model;
