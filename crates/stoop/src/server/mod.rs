@@ -246,7 +246,7 @@ impl Server {
         let exports =
             Arc::new(Exports::new(self.exports, offers::text(self.doors.iter().filter_map(Door::offer))));
         let mut running =
-            Running { awake: self.low_latency.then(StayAwake::begin).transpose()?, ..Running::default() };
+            Running { _awake: self.low_latency.then(StayAwake::begin).transpose()?, ..Running::default() };
         let mut uris = Vec::new();
         for door in self.doors {
             let (uri, started) = match door {
@@ -335,7 +335,7 @@ enum State {
 #[derive(Default)]
 struct Running {
     /// Keeps the processors awake as long as it is there.
-    awake: Option<StayAwake>,
+    _awake: Option<StayAwake>,
     datagram: Vec<Arc<Crew<DatagramEndpoint>>>,
     stream: Vec<Arc<Crew<StreamEndpoint>>>,
     shm: Vec<Arc<Crew<ShmEndpoint>>>,
