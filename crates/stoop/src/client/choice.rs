@@ -2,7 +2,8 @@
 
 use super::Transport;
 use super::datagram::DatagramBinding;
-use super::shm::{NotBound, ShmBinding};
+use super::handshake::NotBound;
+use super::shm::ShmBinding;
 use super::stream::StreamBinding;
 use crate::bind::BindOptions;
 use crate::error::BindError;

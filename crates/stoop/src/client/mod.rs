@@ -8,6 +8,7 @@ mod choice;
 mod counters;
 mod datagram;
 mod flight;
+mod handshake;
 mod lanes;
 mod shm;
 pub(crate) mod slots;

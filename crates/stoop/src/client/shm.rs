@@ -10,14 +10,14 @@ mod watch;
 mod watcher;
 
 use super::counters::CallCounters;
+use super::handshake::{NotBound, Plan};
 use super::lanes::{self, Counted, Lanes};
 use super::turns::Turns;
 use crate::bind::BindOptions;
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, SendError, UnknownCause};
 use crate::stub::Interface;
-pub(super) use connect::NotBound;
-use connect::{Plan, connect};
+use connect::connect;
 use lane::{Ended, ShmLane};
 use session::Session;
 use std::io;

@@ -12,6 +12,7 @@ mod outgoing;
 mod session;
 
 use super::counters::CallCounters;
+use super::handshake::Plan;
 use super::lanes::{self, Counted, Lanes};
 use super::turns::Turns;
 use crate::bind::BindOptions;
@@ -19,7 +20,7 @@ use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, SendError, UnknownCause};
 use crate::stub::Interface;
 use crate::uri::Uri;
-use connect::{Plan, connect};
+use connect::connect;
 pub(super) use flight::StreamCarrier;
 use lane::{Ended, StreamLane};
 use session::Session;

@@ -1,0 +1,133 @@
+//! Binding over a connection: the questions and answers that all transports have for it, over a byte stream.
+
+use crate::error::BindError;
+use crate::stub::Interface;
+use std::fmt::Display;
+use std::io;
+use stoop_exchange::Instant;
+use stoop_exchange::binder::{BindStep, Binder, Bound};
+use stoop_exchange::stream::{Arrival, Intake};
+use stoop_net::clock;
+use stoop_net::host::{self, HostFacts};
+use stoop_net::stream::{Stream, StreamAddress, StreamArrival};
+use stoop_wire::HEADER_LEN;
+use stoop_wire::bind::BindStatus;
+
+/// What a binding is made of.
+pub(super) struct Plan<'a> {
+    pub(super) interface: &'static Interface,
+    pub(super) uri: &'a str,
+    pub(super) address: &'a StreamAddress,
+    pub(super) max_message: usize,
+}
+
+/// Why there is no binding.
+#[derive(Debug)]
+pub(super) struct NotBound {
+    pub(super) error: BindError,
+    /// Where else the server can be reached, if it has said so.
+    pub(super) offers: String,
+}
+
+impl From<BindError> for NotBound {
+    fn from(error: BindError) -> Self {
+        Self { error, offers: String::new() }
+    }
+}
+
+/// A connection on which a binding is being made.
+pub(super) struct Handshake<'a> {
+    plan: &'a Plan<'a>,
+    pub(super) stream: Stream,
+    pub(super) own: HostFacts,
+    begun: Instant,
+    deadline: Instant,
+}
+
+fn now() -> Instant {
+    Instant::from_nanos(clock::now_ns())
+}
+
+impl<'a> Handshake<'a> {
+    /// Connects.
+    pub(super) fn connect(plan: &'a Plan<'a>, deadline: Instant) -> Result<Self, BindError> {
+        let begun = now();
+        let unreachable = |cause| BindError::Unreachable { server: plan.uri.into(), cause };
+        let stream = Stream::connect(plan.address, deadline.since(begun)).map_err(unreachable)?;
+        Ok(Self { plan, stream, own: HostFacts::gather(), begun, deadline })
+    }
+
+    /// Gets a binding from the server. What arrives is taken by `intake`, which may go on with what follows.
+    pub(super) fn bind(&self, intake: &mut Intake) -> Result<Bound, NotBound> {
+        let nonce = u64::from_le_bytes(host::random_bytes());
+        let interface = crate::bound_interface(self.plan.interface);
+        let mut binder = Binder::new(self.begun, self.deadline, interface, crate::to_wire(&self.own), nonce);
+        let mut packet = vec![0; Intake::BUFFER_LEN];
+        loop {
+            // Once each: nothing is lost on a stream.
+            if binder.transmissions() == 0
+                && let Some(question) = binder.transmit(now())
+            {
+                self.stream.send_all(&question, &[]).map_err(|cause| self.unreachable(cause))?;
+            }
+            if now() >= self.deadline {
+                return Err(self.no_answer().into());
+            }
+            let Some(len) = self.receive(intake, &mut packet)? else { continue };
+            match binder.handle_packet(now(), &packet[..len]) {
+                BindStep::Continue => {}
+                BindStep::Bound(bound) => return Ok(bound),
+                BindStep::Refused(status, text) => {
+                    let offers = if status == BindStatus::NotAllowed { text.clone() } else { String::new() };
+                    return Err(NotBound { error: self.not_bound(BindStep::Refused(status, text)), offers });
+                }
+                step => return Err(self.not_bound(step).into()),
+            }
+        }
+    }
+
+    /// Waits for a packet and puts it into `packet`; `None` when there is none yet.
+    fn receive(&self, intake: &mut Intake, packet: &mut Vec<u8>) -> Result<Option<usize>, BindError> {
+        match self.stream.recv_within(intake.space(), self.limit_ns()) {
+            Ok(StreamArrival::Bytes(len)) => intake.received(len),
+            Ok(StreamArrival::Nothing) => return Ok(None),
+            Ok(StreamArrival::Closed) => return Err(self.closed()),
+            Err(cause) => return Err(self.unreachable(cause)),
+        }
+        match intake.poll().map_err(|why| self.protocol(why))? {
+            None => Ok(None),
+            Some(Arrival::Message(message)) => {
+                let len = HEADER_LEN + message.header.message_len as usize;
+                message.take(packet);
+                Ok(Some(len))
+            }
+            Some(Arrival::NotTaken(..)) => Err(self.protocol("it sends a result before any call")),
+        }
+    }
+
+    /// Nanoseconds that are left, at least one.
+    pub(super) fn limit_ns(&self) -> u64 {
+        (self.deadline.since(now()).as_nanos() as u64).max(1)
+    }
+
+    fn not_bound(&self, step: BindStep) -> BindError {
+        crate::not_bound(step, self.plan.interface, self.plan.uri)
+    }
+
+    pub(super) fn unreachable(&self, cause: io::Error) -> BindError {
+        BindError::Unreachable { server: self.plan.uri.into(), cause }
+    }
+
+    pub(super) fn protocol(&self, why: impl Display) -> BindError {
+        BindError::Protocol { server: self.plan.uri.into(), why: why.to_string() }
+    }
+
+    pub(super) fn no_answer(&self) -> BindError {
+        BindError::NoAnswer { server: self.plan.uri.into(), waited: now().since(self.begun) }
+    }
+
+    pub(super) fn closed(&self) -> BindError {
+        let why = "it closed the connection instead of binding";
+        self.unreachable(io::Error::new(io::ErrorKind::ConnectionAborted, why))
+    }
+}
