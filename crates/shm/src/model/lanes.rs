@@ -37,8 +37,8 @@ fn two_calls_of_a_lane_use_its_slots_in_turn() {
 fn calls_of_a_lane_use_lines_in_turn() {
     explore(|| {
         let world = World::new();
-        let server = echoing(&world, 3);
-        call_times(&world, 0, 3, 24);
+        let server = echoing(&world, 2);
+        call_times(&world, 0, 2, 24);
         server.join().unwrap();
     });
 }
