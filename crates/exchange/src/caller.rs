@@ -91,8 +91,8 @@ pub enum Heard {
     Result {
         /// Bytes of the result.
         len: usize,
-        /// How long the server had it; saturates at 4.29 s.
-        at_server: Duration,
+        /// How long the server had it, in nanoseconds; saturates at 4.29 s.
+        at_server_ns: u32,
     },
     /// The call has ended: the procedure did not run for it.
     Refused(RefusalCode),
@@ -285,7 +285,6 @@ impl Lane {
 
     #[inline]
     fn finish(&mut self, now: Instant, header: &Header) -> Heard {
-        let at_server = Duration::from_nanos(u64::from(header.time));
         if let Some(call) = self.outstanding.take()
             && self.transmissions == 1
         {
@@ -295,7 +294,7 @@ impl Lane {
             }
             self.counters.fast += u64::from(call.state == CallState::Sent);
         }
-        Heard::Result { len: header.message_len as usize, at_server }
+        Heard::Result { len: header.message_len as usize, at_server_ns: header.time }
     }
 
     #[cold]

@@ -150,7 +150,7 @@ impl BatchDesk {
     #[inline]
     pub(super) fn room(&mut self) -> &mut [u8] {
         self.of_calls = None;
-        if self.datagrams.is_empty() || Arc::get_mut(&mut self.datagrams).is_none() {
+        if self.datagrams.is_empty() || Arc::strong_count(&self.datagrams) > 1 {
             // The first time; or another worker is in a procedure whose arguments are there.
             self.datagrams = vec![0; DATAGRAMS_MAX].into();
         }

@@ -9,6 +9,8 @@ pub(super) struct Batch {
     packets: Vec<u8>,
     /// Bytes from one packet to the next. The last packet may be shorter.
     segment: usize,
+    /// How many more packets of that length it has room for, when it has one.
+    room: usize,
     calls: Vec<(u32, CallNumber)>,
 }
 
@@ -22,19 +24,28 @@ impl Batch {
     /// Whether a packet of `len` bytes can go with the others.
     #[inline]
     pub(super) fn takes(&self, len: usize) -> bool {
-        let count = self.calls.len();
         let fits = len <= self.segment && (self.segment <= FILLED_UP || len >= self.segment / 4);
-        count == 0 || fits && count < MAX_SEGMENTS && (count + 1) * self.segment <= MAX_SEGMENTS_LEN
+        self.calls.is_empty() || fits && self.room > 0
+    }
+
+    /// Whether it has packets, and room for no more.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.room == 0 && !self.calls.is_empty()
     }
 
     /// Puts a packet behind the others. Those before it are filled up to the same length.
     #[inline]
     pub(super) fn push(&mut self, call: u32, number: CallNumber, packet: &[u8]) {
         debug_assert!(self.takes(packet.len()), "a packet that can go with the others");
+        let mut start = 0;
         if self.calls.is_empty() {
             self.segment = packet.len().next_multiple_of(8);
+            self.room = MAX_SEGMENTS.min(MAX_SEGMENTS_LEN / self.segment);
+        } else {
+            start = self.calls.len() * self.segment;
         }
-        let start = self.calls.len() * self.segment;
+        self.room -= 1;
         if self.packets.len() != start {
             self.packets.resize(start, 0);
         }

@@ -45,14 +45,23 @@ impl Calls {
         if self.slots[call as usize].session.generation != self.generation {
             self.renew(call, binding);
         }
+        self.outstanding += 1;
+        let is_large = len > MAX_DATAGRAM;
+        let mut full = None;
+        if departure.batch == Batch::NONE && !is_large {
+            departure.batch = self.open_batch();
+        }
+        let held_in = departure.batch;
+        if !is_large && !self.batches[held_in as usize].takes(len) {
+            full = self.take_batch(held_in);
+        }
         let slot = &mut self.slots[call as usize];
         slot.owner = Owner::Handle;
         slot.procedure = procedure;
         slot.may_have_run = false;
         (slot.begun, slot.sent, slot.deadline) = (departure.begun, departure.begun, departure.deadline);
         let number = slot.session.bound.procedures[usize::from(procedure)];
-        self.outstanding += 1;
-        if len > MAX_DATAGRAM {
+        if is_large {
             return Ok(self.begin_large(call, departure, number, len));
         }
         if slot.call.len() != len {
@@ -62,8 +71,16 @@ impl Calls {
             slot.call[HEADER_LEN..].copy_from_slice(&departure.packet[HEADER_LEN..len]);
         }
         slot.lane.start(departure.begun, departure.deadline, number, &mut slot.call);
-        self.arm(call);
-        let full = self.hold_back(call, departure);
+        let next = slot.lane.next_timeout();
+        self.timeouts[call as usize] = next.as_nanos();
+        self.next_look = self.next_look.min(next);
+        // Held back for others.
+        slot.stage = Stage::HeldBack(held_in);
+        let batch = &mut self.batches[held_in as usize];
+        batch.push(call, slot.lane.number(), &slot.call);
+        if batch.is_full() || self.out == 0 && batch.count() == HEAD_START {
+            full = full.or_else(|| self.take_batch(held_in));
+        }
         Ok(Begun { call, full, is_large: false })
     }
 
@@ -98,23 +115,6 @@ impl Calls {
         Begun { call, full: None, is_large: true }
     }
 
-    /// Puts a call into the departure's batch. Gives the batch that has to leave now.
-    #[inline]
-    pub(super) fn hold_back(&mut self, call: u32, departure: &mut Departure) -> Option<Box<Batch>> {
-        if departure.batch == Batch::NONE {
-            departure.batch = self.open_batch();
-        }
-        let index = departure.batch;
-        let len = self.slots[call as usize].call.len();
-        let full = if self.batches[index as usize].takes(len) { None } else { self.take_batch(index) };
-        let slot = &mut self.slots[call as usize];
-        slot.stage = Stage::HeldBack(index);
-        let batch = &mut self.batches[index as usize];
-        batch.push(call, slot.lane.number(), &slot.call);
-        let is_full = !batch.takes(batch.segment()) || self.out == 0 && batch.count() == HEAD_START;
-        if full.is_none() && is_full { self.take_batch(index) } else { full }
-    }
-
     pub(super) fn open_batch(&mut self) -> u32 {
         self.free_batches.pop().unwrap_or_else(|| {
             self.batches.push(self.spare_batches.pop().unwrap_or_default());
@@ -131,15 +131,20 @@ impl Calls {
     pub(in super::super) fn take_batch(&mut self, batch: u32) -> Option<Box<Batch>> {
         let held = self.batches.get_mut(batch as usize).filter(|held| held.count() > 0)?;
         let taken = std::mem::replace(held, self.spare_batches.pop().unwrap_or_default());
-        for (call, number) in taken.calls() {
-            let slot = &mut self.slots[*call as usize];
-            if slot.stage != Stage::HeldBack(batch) || slot.lane.number() != *number {
+        for &(call, number) in taken.calls() {
+            let slot = &mut self.slots[call as usize];
+            if slot.stage != Stage::HeldBack(batch) || slot.lane.number() != number {
                 continue;
             }
             slot.stage = Stage::Sent;
             self.out += 1;
-            let is_lost = slot.session.generation != self.generation;
-            if is_lost { self.strand(*call) } else { self.arm(*call) }
+            if slot.session.generation != self.generation {
+                self.strand(call);
+                continue;
+            }
+            let next = slot.lane.next_timeout();
+            self.timeouts[call as usize] = next.as_nanos();
+            self.next_look = self.next_look.min(next);
         }
         Some(taken)
     }
