@@ -3,8 +3,8 @@
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -36,7 +36,8 @@ pub fn send(socket: impl AsFd, bytes: &[u8], memory: impl AsFd, bell: impl AsFd)
 /// peer has closed the connection.
 ///
 /// # Errors
-/// The connection is broken, or nothing came in time (`WouldBlock`).
+/// The connection is broken, or nothing came in time (`WouldBlock`), or this process has no descriptor left for those that came
+/// (EMFILE).
 pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(COUNT))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -49,6 +50,10 @@ pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Vec<Ow
         if let RecvAncillaryMessage::ScmRights(received) = message {
             descriptors.extend(received);
         }
+    }
+    // So does the kernel say that it had more than it could hand over; a peer that sends more than it should is told the same.
+    if received.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(Errno::MFILE.into());
     }
     Ok((received.bytes, descriptors))
 }

@@ -317,6 +317,9 @@ impl fmt::Display for BindError {
             Self::Unreachable { server, cause } if is_refusal(cause) => {
                 write!(f, "nobody listens at {server} ({cause}); is the server running, and at that address?")
             }
+            Self::Unreachable { server, cause } if cause.raw_os_error() == Some(NO_DESCRIPTOR) => {
+                write!(f, "{server} cannot be reached: {cause}; raise the limit of this process (ulimit -n)")
+            }
             Self::Unreachable { server, cause } => write!(f, "{server} cannot be reached: {cause}"),
             Self::NoAnswer { server, waited } => write!(
                 f,
@@ -371,6 +374,9 @@ impl BindError {
         }
     }
 }
+
+/// EMFILE.
+const NO_DESCRIPTOR: i32 = 24;
 
 fn is_refusal(cause: &io::Error) -> bool {
     matches!(cause.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)

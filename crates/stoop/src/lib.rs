@@ -119,6 +119,12 @@ fn not_bound(step: BindStep, interface: &'static stub::Interface, uri: &str) -> 
         BindStep::Refused(BindStatus::NoSuchInterface, exported) => {
             NotBound::NoSuchInterface { server, interface: interface.name, exported }
         }
+        // Only over shared memory is there something to say about it.
+        BindStep::Refused(BindStatus::Full, why) if !why.is_empty() => NotBound::Refused {
+            server,
+            why: "it has as many bindings as it takes: each needs two descriptors, and its process has none left; raise its \
+                  limit (ulimit -n)",
+        },
         BindStep::Refused(BindStatus::Full, _) => {
             NotBound::Refused { server, why: "it has as many bindings as it takes" }
         }

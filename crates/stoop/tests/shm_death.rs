@@ -9,8 +9,8 @@ use processes::{MARKS, Process, TargetClient, client, eventually, holds, name};
 use rustix::process::Signal;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, RwLock};
 use std::thread;
 use std::time::Duration;
 use stoop::error::UnknownCause;
@@ -50,12 +50,12 @@ impl Drop for Scratch {
     }
 }
 
-/// One test at a time counts what this process holds.
-static OWN: Mutex<()> = Mutex::new(());
+/// Held to write by the test that counts what this process holds, and to read by those that would be counted.
+static OWN: RwLock<()> = RwLock::new(());
 
 #[test]
 fn whatever_was_under_way_when_a_server_was_killed_ran_once_or_not_as_its_caller_is_told() {
-    let _own = OWN.lock();
+    let _own = OWN.write();
     let marks = Scratch::new("marks");
     std::fs::write(&marks.0, "").unwrap();
     let uri = name();
@@ -126,6 +126,7 @@ fn whatever_was_under_way_when_a_server_was_killed_ran_once_or_not_as_its_caller
 
 #[test]
 fn a_client_that_is_killed_leaves_nothing_at_the_server_and_others_go_on() {
+    let _own = OWN.read();
     let uri = name();
     let server = Process::server(&uri);
     let mut honest = Process::start("call", &uri);
@@ -152,6 +153,7 @@ fn a_client_that_is_killed_leaves_nothing_at_the_server_and_others_go_on() {
 
 #[test]
 fn the_file_of_a_server_that_was_killed_is_the_next_ones() {
+    let _own = OWN.read();
     let path = Scratch::new("socket");
     let uri = format!("shm:{}", path.0.display());
     let mut server = Process::server(&uri);
@@ -167,6 +169,7 @@ fn the_file_of_a_server_that_was_killed_is_the_next_ones() {
 
 #[test]
 fn a_server_that_is_stopped_is_not_taken_for_dead() {
+    let _own = OWN.read();
     let uri = name();
     let server = Process::server(&uri);
     let client = client(&uri);
@@ -202,6 +205,7 @@ fn a_server_that_is_stopped_is_not_taken_for_dead() {
 
 #[test]
 fn a_client_that_is_stopped_in_the_midst_of_a_result_holds_up_nobody() {
+    let _own = OWN.read();
     let uri = name();
     let server = Process::server(&uri);
     let mut victim = Process::start("fetch", &uri);
@@ -226,7 +230,7 @@ fn a_client_that_is_stopped_in_the_midst_of_a_result_holds_up_nobody() {
 
 #[test]
 fn a_server_shuts_down_though_a_client_has_stopped_in_the_midst_of_a_result() {
-    let _own = OWN.lock();
+    let _own = OWN.read();
     let uri = name();
     let server = processes::started(Server::new(), &uri);
     let mut victim = Process::start("fetch", &uri);

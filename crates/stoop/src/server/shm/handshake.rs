@@ -4,6 +4,7 @@
 use super::ShmEndpoint;
 use crate::context::{Caller, Credentials};
 use std::io::{self, IoSlice};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use stoop_net::Patience;
 use stoop_net::host;
@@ -20,8 +21,24 @@ pub(super) struct Handshake {
     /// The server serves its user.
     allowed: bool,
     bound: Option<Bound>,
+    /// The memory that it will be asked for.
+    made: Option<Made>,
     /// What has arrived and is not a whole packet yet.
     received: Vec<u8>,
+}
+
+/// What a binding needs of the system.
+struct Made {
+    segment: Segment,
+    memory: OwnedFd,
+    bell: Bell,
+}
+
+impl Made {
+    fn new() -> io::Result<Self> {
+        let (segment, memory) = Segment::create()?;
+        Ok(Self { segment, memory, bell: Bell::new()? })
+    }
 }
 
 /// What it is bound to.
@@ -73,7 +90,7 @@ impl Handshake {
         let pid = peer.pid.map_or(0, |pid| pid as i32);
         let caller = Caller::Process(Credentials { uid: peer.uid, gid: peer.gid, pid });
         let allowed = allowed.contains(peer.uid);
-        Ok(Self { stream, caller, allowed, bound: None, received: Vec::new() })
+        Ok(Self { stream, caller, allowed, bound: None, made: None, received: Vec::new() })
     }
 
     /// Receives some of what there is and answers it. The poller tells again if there is more: who asks without end keeps nobody
@@ -162,6 +179,13 @@ impl Handshake {
             (status, procedures) = (BindStatus::NotAllowed, Vec::new());
         }
         if status == BindStatus::Bound && self.bound.is_none() {
+            // At once, for it can be told by the answer that the system has no descriptor or memory left.
+            match Made::new() {
+                Ok(made) => self.made = Some(made),
+                Err(_) => (status, procedures) = (BindStatus::Full, Vec::new()),
+            }
+        }
+        if status == BindStatus::Bound && self.bound.is_none() {
             let peer = crate::from_wire(&request.host);
             self.bound = Some(Bound {
                 // Never zero, which stands for none.
@@ -171,7 +195,10 @@ impl Handshake {
             });
         }
         let host = crate::to_wire(&endpoint.own);
-        let text = endpoint.interfaces.reply_text(status, &host, &request.host);
+        let text = match status {
+            BindStatus::Full => "descriptors".into(),
+            _ => endpoint.interfaces.reply_text(status, &host, &request.host),
+        };
         let reply = BindReply {
             status,
             nonce: request.nonce,
@@ -200,13 +227,12 @@ impl Handshake {
         }
     }
 
-    /// Makes the memory and hands it over.
-    fn attach(&self, question: &Header, bound: Bound) -> Step {
-        // Fails when the system has no descriptor or memory left: the caller is told by the end of the connection.
-        let (Ok((segment, file)), Ok(bell)) = (Segment::create(), Bell::new()) else { return Step::Close };
+    /// Hands the memory over.
+    fn attach(&mut self, question: &Header, bound: Bound) -> Step {
+        let Some(Made { segment, memory, bell }) = self.made.take() else { return Step::Malformed };
         let mut header = Header::bare(Kind::Attach, bound.id, question.lane, question.number);
         header.time = layout::VERSION;
-        match descriptors::send(&self.stream, &header.to_bytes(), &file, &bell) {
+        match descriptors::send(&self.stream, &header.to_bytes(), &memory, &bell) {
             Ok(true) => Step::Attached(bound, segment, bell),
             Ok(false) | Err(_) => Step::Close,
         }

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use stoop_net::clock;
-use stoop_net::poller::{Interest, Poller};
+use stoop_net::poller::{Bell, Interest, Poller};
 use stoop_net::stream::{Accepted, StreamListener};
 use stoop_shm::attention;
 
@@ -27,6 +27,8 @@ pub(super) struct Reception {
     /// When accepting goes on after the system had no descriptor left; 0 while it goes on.
     paused_until_ns: u64,
     allowed: Allowed,
+    /// A descriptor to do without when the system gives no other: whoever comes then can be told.
+    spare: Option<Bell>,
 }
 
 /// What the poller calls the listener.
@@ -62,13 +64,22 @@ impl Reception {
             next_token: FIRST_TOKEN,
             paused_until_ns: 0,
             allowed,
+            spare: Bell::new().ok(),
         })
     }
 
     /// Accepts who waits at the listener.
     pub(super) fn accept(&mut self, poller: &Poller) {
+        if self.spare.is_none() {
+            self.spare = Bell::new().ok();
+        }
         for _ in 0..ACCEPTED_AT_ONCE {
-            match self.listener.accept() {
+            let mut accepted = self.listener.accept();
+            if accepted.is_err() && self.spare.take().is_some() {
+                // It will not be bound, for want of descriptors, and learns that by the answer.
+                accepted = self.listener.accept();
+            }
+            match accepted {
                 // One that broke meanwhile is passed over.
                 Ok(Accepted::Stream(stream)) => {
                     let token = self.next_token;
