@@ -59,12 +59,20 @@ impl Estimate {
     fn follow(&mut self) {
         // §6.2.1: the receiver delays no receipt on purpose, so there is no max_ack_delay. The lower bound is that of
         // single-packet calls: a thread that has to wait for its processor looks like a loss otherwise.
-        self.wait = self.base().max(SHORTEST.as_nanos() as u64);
+        self.wait = self.base().clamp(SHORTEST.as_nanos() as u64, self.longest(2));
     }
 
     /// §6.2.1: the probe timeout, without bounds.
     fn base(&self) -> u64 {
         self.smoothed.saturating_add(self.variation.saturating_mul(4).max(GRANULARITY))
+    }
+
+    /// So many round trips, but not less than what single-packet calls wait at most. A bound that RFC 9002 does not have: one
+    /// straggler of a second makes the variation, which §6.2.1 multiplies by four, a thousand round trips of a LAN, and for
+    /// seconds a loss would be waited for that nothing else tells of. To wait less than the clause says does no harm to the
+    /// network: a wait in vain lets a packet or two go (§6.2.4) and concludes neither loss nor congestion (§6.2).
+    fn longest(&self, round_trips: u64) -> u64 {
+        self.smoothed.saturating_mul(round_trips).max(LONGEST.as_nanos() as u64)
     }
 
     /// Smoothed; 0 before there is a sample.
@@ -74,10 +82,10 @@ impl Estimate {
     }
 
     /// §6.2.1: the wait for a receipt, after `times` waits in vain doubled as often, within a bound that RFC 9002 does not
-    /// have: a path that comes back after seconds is used again within half of one.
+    /// have, either: a path that comes back after seconds is used again within half of one, or within four round trips.
     #[inline]
     pub(super) fn wait_after(&self, times: u32) -> u64 {
-        let most = self.wait.saturating_mul(4).max(LONGEST.as_nanos() as u64);
+        let most = self.longest(4).max(self.wait);
         self.wait.saturating_mul(1 << times.min(16)).min(most)
     }
 
@@ -89,7 +97,7 @@ impl Estimate {
 
     /// §7.6.1: when all is lost that was sent in so long a time, congestion is persistent.
     pub(super) fn persistent(&self) -> u64 {
-        self.wait.saturating_mul(PERSISTENT)
+        self.base().max(SHORTEST.as_nanos() as u64).saturating_mul(PERSISTENT)
     }
 }
 
@@ -127,6 +135,18 @@ mod tests {
         assert_eq!(path.wait_after(0), 4 * MILLI);
         assert_eq!(path.wait_after(3), 32 * MILLI);
         assert_eq!(path.wait_after(u32::MAX), 400 * MILLI);
+    }
+
+    #[test]
+    fn a_straggler_of_a_second_is_not_waited_for_by_all_that_follow() {
+        let mut path = measured(1);
+        path.sample(1_000 * MILLI, 0);
+        assert!(path.variation * 4 > 900 * MILLI, "the clause alone would wait a second, and then four");
+        assert_eq!(path.wait_after(0), 400 * MILLI);
+        assert!(path.wait_after(9) <= 510 * MILLI, "{}", path.wait_after(9));
+        // A path that is slow is waited for: it is no straggler.
+        (0..20).for_each(|_| path.sample(1_000 * MILLI, 0));
+        assert!(path.wait_after(0) > 1_000 * MILLI && path.wait_after(9) > 3_000 * MILLI, "{path:?}");
     }
 
     #[test]
