@@ -312,7 +312,7 @@ impl<P: Peer> Server<P> {
     fn leave_large(&mut self, header: &Header) {
         let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
         let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
-        self.memory.retained -= lane.large_retained();
+        self.memory.release(&mut binding.retained, lane.large_retained());
         let Some(large) = &mut lane.large else { return };
         sending::end(large, &mut binding.path);
         let outdated = large.reception.take_if(|reception| !reception.number.is_after(header.number));
@@ -520,7 +520,7 @@ impl<P: Peer> Server<P> {
                     sending::end(large, path);
                 }
                 *packets -= 1;
-                memory.retained -= answered.large_bytes();
+                memory.release(&mut binding.retained, answered.large_bytes());
                 keep_spare(spare, answered);
             }
             let stays = binding.is_running() || now.since(binding.heard) < silence;
@@ -564,7 +564,7 @@ impl<P: Peer> Server<P> {
     pub fn bytes_held(&self) -> usize {
         debug_assert_eq!(self.packets, self.bindings.packets(), "packets are counted right");
         debug_assert_eq!(
-            self.memory.retained,
+            Some(self.memory.retained),
             self.bindings.large_retained(),
             "retained bytes are counted right"
         );

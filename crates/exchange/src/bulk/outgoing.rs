@@ -209,6 +209,11 @@ impl Outgoing {
         self.waits
     }
 
+    /// Whether its receiver would take more of it now, if there were room on the way.
+    pub fn has_more(&self) -> bool {
+        self.ask || self.next_bytes().is_some()
+    }
+
     /// When [`on_timeout`](Self::on_timeout) is due.
     pub fn next_timeout(&self, path: &Path) -> Instant {
         if self.is_acknowledged() {

@@ -54,6 +54,11 @@ impl Path {
         self.congestion.in_flight()
     }
 
+    /// Packets that may be sent now.
+    pub fn room(&self) -> usize {
+        usize::try_from(self.congestion.room() / self.packet()).unwrap_or(usize::MAX)
+    }
+
     /// The interface carries payloads of at most `largest` bytes now, or a larger one was refused by it.
     pub fn set_largest(&mut self, largest: u32) {
         self.size.set_largest(largest);

@@ -45,7 +45,7 @@ impl<P: Peer> Server<P> {
                 }
                 if let Some(refused) = lane.deliver() {
                     self.packets -= 1;
-                    self.memory.retained -= refused.large_bytes();
+                    self.memory.release(&mut binding.retained, refused.large_bytes());
                     keep_spare(&mut self.spare, refused);
                 }
                 let answer = lane.on_probe(Age::Same);
@@ -76,7 +76,7 @@ impl<P: Peer> Server<P> {
         }
         if let Some(retained) = lane.forbid(header.number, code) {
             self.packets -= 1;
-            self.memory.retained -= retained.large_bytes();
+            self.memory.release(&mut binding.retained, retained.large_bytes());
             keep_spare(&mut self.spare, retained);
         }
     }

@@ -31,6 +31,8 @@ pub(super) struct Large<P> {
     pub(super) timer: Instant,
     /// The lane is among those that may have something to send.
     pub(super) queued: bool,
+    /// The lane is among those of its binding that wait for room on the way.
+    pub(super) waits: bool,
     /// The lane is among those that owe a receipt.
     pub(super) owes: bool,
     /// The lane is among those whose callers have asked about their answers.
@@ -44,6 +46,7 @@ impl<P> Default for Large<P> {
             sending: None,
             timer: Instant::NEVER,
             queued: false,
+            waits: false,
             owes: false,
             asks: false,
         }

@@ -73,7 +73,17 @@ impl Memory {
     /// A binding goes, with all that it holds.
     pub(super) fn let_go<P>(&mut self, binding: &Binding<P>) {
         self.incomplete -= binding.incomplete();
-        self.retained -= binding.large_retained();
+        self.retained -= binding.retained;
+    }
+
+    /// So many bytes of results are retained for a binding, beside `held`.
+    pub(super) fn retain(&mut self, held: &mut usize, bytes: usize) {
+        (self.retained, *held) = (self.retained + bytes, *held + bytes);
+    }
+
+    /// So many of `held` no longer are.
+    pub(super) fn release(&mut self, held: &mut usize, bytes: usize) {
+        (self.retained, *held) = (self.retained - bytes, *held - bytes);
     }
 
     pub(super) fn spare_bytes(&self) -> usize {

@@ -4,6 +4,7 @@ use super::lanes::Lanes;
 use super::table::Binding;
 use super::{Arrival, Peer, Server, put};
 use crate::Instant;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use stoop_wire::bind::{BindRequest, BindStatus, Describe, Description};
 use stoop_wire::{BindingId, CallNumber, Header, Kind, LaneId};
@@ -157,7 +158,8 @@ impl<P: Peer> Server<P> {
             window: request.window.max(stoop_wire::PACKET_DATA as u32),
             longest: 0,
             path: None,
-            senders: Vec::new(),
+            waiting: VecDeque::new(),
+            retained: 0,
             lanes: Lanes::default(),
         };
         let admission = &mut self.admission;

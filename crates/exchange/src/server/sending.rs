@@ -43,7 +43,7 @@ const WAITS: u32 = 8;
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
     /// Lanes that may have something to send; each takes its turn.
-    ready: VecDeque<Place>,
+    pub(super) ready: VecDeque<Place>,
     /// Lanes that owe a receipt, to be sent when nothing more has arrived.
     pub(super) owing: Vec<Place>,
     /// Lanes whose receipts are to be sent now.
@@ -92,7 +92,7 @@ impl<P: Peer> Server<P> {
     #[inline(never)]
     pub(super) fn finish_large(&mut self, now: Instant, mut assignment: Assignment<P>) -> Next<P> {
         let binding = self.bindings.get_mut(assignment.binding).expect("the caller has looked it up");
-        let held = binding.large_retained();
+        let held = binding.retained;
         let place = (assignment.binding, assignment.lane);
         let lane = binding.lanes.get_mut(assignment.lane).expect("the caller has looked it up");
         let bytes = assignment.large_bytes();
@@ -110,7 +110,7 @@ impl<P: Peer> Server<P> {
         let is_large = assignment.is_large();
         if self.packets < self.limits.packets {
             self.packets += 1;
-            self.memory.retained += assignment.large_bytes();
+            self.memory.retain(&mut binding.retained, assignment.large_bytes());
             lane.end(assignment);
         } else {
             self.counters.dropped += 1;
@@ -146,9 +146,6 @@ impl<P: Peer> Server<P> {
         path.set_largest(largest);
         large.sending =
             Some(Sending { outgoing: Outgoing::new(len, binding.window), taken: 0, resting: false });
-        if !binding.senders.contains(&place.1) {
-            binding.senders.push(place.1);
-        }
         self.agenda.enqueue(large, place);
     }
 
@@ -227,15 +224,19 @@ impl<P: Peer> Server<P> {
         let run = outgoing.next_run(now, path, most);
         let timer = outgoing.next_timeout(path);
         self.agenda.look_at(&mut large.timer, timer, place);
-        let run = run?;
+        let Some(run) = run else {
+            if outgoing.has_more() {
+                // There is no room on the way, for none of the others either: they have their turn before this one.
+                if !core::mem::replace(&mut large.waits, true) {
+                    binding.waiting.push_back(place.1);
+                }
+            } else {
+                // What room there is, is for another.
+                self.enqueue_waiting(place.0, 1);
+            }
+            return None;
+        };
         self.agenda.enqueue(large, place);
-        // Where there is room for few packets, the others have their turn when it is next asked who may send.
-        if let [others @ .., last] = &mut *binding.senders
-            && *last != place.1
-            && let Some(at) = others.iter().position(|lane| *lane == place.1)
-        {
-            binding.senders[at..].rotate_left(1);
-        }
         let (_, answer) = lane.retained_for()?;
         frame(&framing, &run, answer, out);
         Some(Transmission { peer, segment: HEADER_LEN + run.fragment as usize })
@@ -310,24 +311,51 @@ impl<P: Peer> Server<P> {
             end(large, &mut binding.path);
             let refused = lane.deliver();
             debug_assert!(refused.is_none(), "refusals are not large");
+            self.enqueue_senders(header.binding);
+        } else {
+            self.enqueue_senders(header.binding);
+            // After those that have waited.
+            self.enqueue_sender((header.binding, header.lane));
         }
-        self.enqueue_senders(header.binding);
         if self.may_transmit() { Arrival::Transmit } else { Arrival::Nothing }
     }
 
-    /// There may be more room on the way to a caller: whatever has something to send to it is to try.
+    /// There may be more room on the way to a caller: those that have waited longest for it are to try, as many as it is
+    /// packets for. Whoever of them has nothing more to send lets another try, and who finds no room waits again: so the work
+    /// is that of what is sent, however many lanes wait.
     fn enqueue_senders(&mut self, id: BindingId) {
+        let room =
+            self.bindings.get_mut(id).and_then(|binding| binding.path.as_ref()).map(|path| path.room());
+        if let Some(packets) = room {
+            self.enqueue_waiting(id, packets.max(1));
+        }
+    }
+
+    /// A lane that is sending an answer is to try.
+    fn enqueue_sender(&mut self, place: Place) {
+        let lane = self.bindings.get_mut(place.0).and_then(|binding| binding.lanes.get_mut(place.1));
+        let Some(large) = lane.and_then(|lane| lane.large.as_mut()) else { return };
+        if large.sending.as_ref().is_some_and(|sending| !sending.resting) {
+            self.agenda.enqueue(large, place);
+        }
+    }
+
+    /// Lets so many of those try that wait for room.
+    fn enqueue_waiting(&mut self, id: BindingId, most: usize) {
         let Some(binding) = self.bindings.get_mut(id) else { return };
-        let (lanes, agenda) = (&mut binding.lanes, &mut self.agenda);
-        binding.senders.retain(|lane| {
-            let large = lanes.get_mut(*lane).and_then(|state| state.large.as_mut());
-            let Some(large) = large else { return false };
-            let Some(resting) = large.sending.as_ref().map(|sending| sending.resting) else { return false };
-            if !resting {
-                agenda.enqueue(large, (id, *lane));
+        let mut tried = 0;
+        while tried < most
+            && let Some(lane) = binding.waiting.pop_front()
+        {
+            let Some(large) = binding.lanes.get_mut(lane).and_then(|state| state.large.as_mut()) else {
+                continue;
+            };
+            large.waits = false;
+            if large.sending.as_ref().is_some_and(|sending| !sending.resting) {
+                self.agenda.enqueue(large, (id, lane));
+                tried += 1;
             }
-            true
-        });
+        }
     }
 
     /// A caller asks about a call of which the answer is on its way.
@@ -338,7 +366,7 @@ impl<P: Peer> Server<P> {
         }
         // The answer has timers of its own. What the caller need not do is to send its call again.
         self.begin_sending((header.binding, header.lane));
-        self.enqueue_senders(header.binding);
+        self.enqueue_sender((header.binding, header.lane));
         acknowledgement(header, reply)
     }
 

@@ -9,6 +9,7 @@ use super::lanes::Lanes;
 use crate::Instant;
 use crate::bulk::Path;
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use stoop_wire::{BindingId, LaneId};
 
@@ -29,8 +30,11 @@ pub(super) struct Binding<P> {
     pub(super) longest: u32,
     /// The way to the caller, once a result of many packets has taken it.
     pub(super) path: Option<Box<Path>>,
-    /// Lanes that were sending results of many packets of late.
-    pub(super) senders: Vec<LaneId>,
+    /// Lanes with results of many packets of which no more could be sent when that was tried last: there was no room on the
+    /// way. The one that has waited longest is the first.
+    pub(super) waiting: VecDeque<LaneId>,
+    /// Bytes of results of many packets that are retained.
+    pub(super) retained: usize,
     pub(super) lanes: Lanes<P>,
 }
 
@@ -42,11 +46,6 @@ impl<P> Binding<P> {
     /// Answers retained and calls that wait.
     pub(super) fn packets(&self) -> usize {
         self.lanes.iter().map(LaneState::packets).sum()
-    }
-
-    /// Bytes of results of many packets that are retained.
-    pub(super) fn large_retained(&self) -> usize {
-        self.lanes.iter().map(LaneState::large_retained).sum()
     }
 
     /// Bytes of calls of many packets that are arriving or wait.
@@ -142,16 +141,20 @@ impl<P> Table<P> {
         self.places.iter().flatten().map(|(_, binding)| binding.packets()).sum()
     }
 
-    /// Bytes of results of many packets that are retained, of all bindings.
-    pub(super) fn large_retained(&self) -> usize {
-        self.places.iter().flatten().map(|(_, binding)| binding.large_retained()).sum()
+    /// Bytes of results of many packets that are retained, of all bindings; `None` if one has counted its own wrong.
+    pub(super) fn large_retained(&self) -> Option<usize> {
+        let of_binding = |binding: &Binding<P>| -> Option<usize> {
+            let retained = binding.lanes.iter().map(LaneState::large_retained).sum();
+            (retained == binding.retained).then_some(retained)
+        };
+        self.places.iter().flatten().map(|(_, binding)| of_binding(binding)).sum()
     }
 
     /// Whether an answer of many packets is on its way to any of them.
     pub(super) fn is_sending(&self) -> bool {
         let is_sending = |large: &super::lane::Large<P>| large.sending.is_some();
         self.places.iter().flatten().any(|(_, binding)| {
-            !binding.senders.is_empty()
+            binding.path.is_some()
                 && binding.lanes.iter().any(|lane| lane.large.as_deref().is_some_and(is_sending))
         })
     }
@@ -177,7 +180,8 @@ mod tests {
             window: 0,
             longest: 0,
             path: None,
-            senders: Vec::new(),
+            waiting: VecDeque::new(),
+            retained: 0,
             lanes: Lanes::default(),
         }
     }

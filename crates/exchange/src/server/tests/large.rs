@@ -5,6 +5,7 @@ use crate::caller::{Due, Heard, Lane};
 use world::{World, bytes};
 
 mod in_place;
+mod many_lanes;
 mod world;
 
 const KIB: usize = 1024;
