@@ -496,6 +496,23 @@ fn calls_whose_connection_is_lost_end_at_once_and_those_after_them_get_another()
 }
 
 #[test]
+fn a_long_call_that_the_server_does_not_take_keeps_no_other_from_its_deadline() {
+    let (_place, proxy, client) = cuttable();
+    assert_eq!(client.add(1, 1).unwrap(), 2);
+    // The binding, and the beginning of a call; no socket's buffers have room for the rest of it.
+    proxy.let_pass(Some(200_000));
+    proxy.cut();
+    let bytes = vec![5; 48 << 20];
+    // The connection is lost, so that it is the keeper who gets another and sends it there.
+    let long = client.begin().echo(&bytes);
+    let hurried = client.with_timeout(Duration::from_millis(50));
+    let error = block_on(hurried.begin().add(1, 1)).unwrap_err();
+    assert!(matches!(error, CallError::Unknown { .. } | CallError::NotSent(_)), "{error}");
+    proxy.let_pass(None);
+    assert!(long.wait().unwrap() == bytes, "it was still leaving");
+}
+
+#[test]
 fn an_idempotent_call_in_flight_is_sent_again_over_another_connection() {
     let (place, proxy, client) = cuttable();
     let calls = client.begin();

@@ -175,7 +175,8 @@ impl Carrier for StreamCarrier {
 
     fn poll(&self, call: u32, waker: &Waker) -> bool {
         let Self(flights) = self;
-        flights.launch(true);
+        // Nobody polls to wait until a long call has left: the keeper sees to that.
+        flights.launch(false);
         let state = flights.state();
         if state.slots.has_ended(call) {
             return true;

@@ -42,6 +42,15 @@ pub(super) enum Unsent {
     LateButOnItsWay,
 }
 
+/// How long a thread waits for room in the stream, and what else it does meanwhile.
+struct Waiting<'m> {
+    deadline_ns: u64,
+    meanwhile: Option<&'m mut dyn FnMut()>,
+}
+
+/// How long that can wait.
+const MEANWHILE_NS: u64 = 1_000_000;
+
 /// Yields to other senders between two fragments at most.
 const YIELDS: u32 = 200;
 
@@ -60,7 +69,22 @@ impl Outgoing {
         if rest.bytes.is_empty() && begin_fragment(stream, packet, &mut departure)? && departure.is_done() {
             return Ok(true);
         }
-        self.send_by_and_by(rest, stream, packet, departure, deadline_ns).map(|()| false)
+        let waiting = Waiting { deadline_ns, meanwhile: None };
+        self.send_by_and_by(rest, stream, packet, departure, waiting).map(|()| false)
+    }
+
+    /// The same, for a thread that has more to see to: while the stream takes nothing, it does `meanwhile` every millisecond.
+    #[cold]
+    pub(super) fn send_beside(
+        &self,
+        stream: &Stream,
+        packet: &[u8],
+        departure: Departure,
+        deadline_ns: u64,
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<(), Unsent> {
+        let waiting = Waiting { deadline_ns, meanwhile: Some(meanwhile) };
+        self.send_by_and_by(self.turn(), stream, packet, departure, waiting)
     }
 
     /// Sends whole fragments, all of them together, without ever waiting: what the stream does not take goes before
@@ -90,7 +114,7 @@ impl Outgoing {
         stream: &Stream,
         packet: &[u8],
         mut departure: Departure,
-        deadline_ns: u64,
+        mut waiting: Waiting<'_>,
     ) -> Result<(), Unsent> {
         loop {
             if departure.is_done() {
@@ -99,11 +123,11 @@ impl Outgoing {
             if !departure.is_between_fragments() {
                 let own = rest.keep(packet, &mut departure);
                 if departure.is_done() {
-                    return self.see_off(rest, own, stream, deadline_ns);
+                    return self.see_off(rest, own, stream, waiting);
                 }
             }
             let has_room = rest.flush(stream)? && {
-                departure.set_time(time_left_us(deadline_ns));
+                departure.set_time(time_left_us(waiting.deadline_ns));
                 begin_fragment(stream, packet, &mut departure)?
             };
             if has_room || !departure.is_between_fragments() {
@@ -116,7 +140,7 @@ impl Outgoing {
                 continue;
             }
             drop(rest);
-            self.wait_for_room(stream, deadline_ns, Unsent::Late)?;
+            self.wait_for_room(stream, &mut waiting, Unsent::Late)?;
             rest = self.turn();
         }
     }
@@ -127,7 +151,7 @@ impl Outgoing {
         mut rest: MutexGuard<'a, Rest>,
         own: u64,
         stream: &Stream,
-        deadline_ns: u64,
+        mut waiting: Waiting<'_>,
     ) -> Result<(), Unsent> {
         loop {
             let flushed = rest.flush(stream);
@@ -136,7 +160,7 @@ impl Outgoing {
             }
             flushed?;
             drop(rest);
-            self.wait_for_room(stream, deadline_ns, Unsent::LateButOnItsWay)?;
+            self.wait_for_room(stream, &mut waiting, Unsent::LateButOnItsWay)?;
             rest = self.turn();
         }
     }
@@ -167,14 +191,19 @@ impl Outgoing {
         }
     }
 
-    fn wait_for_room(&self, stream: &Stream, deadline_ns: u64, late: Unsent) -> Result<(), Unsent> {
-        let left_ns = deadline_ns.saturating_sub(clock::now_ns());
+    /// Waits until there is room, or it is time to do something else; and does that. The caller holds no lock.
+    fn wait_for_room(&self, stream: &Stream, waiting: &mut Waiting<'_>, late: Unsent) -> Result<(), Unsent> {
+        let left_ns = waiting.deadline_ns.saturating_sub(clock::now_ns());
         if left_ns == 0 {
             return Err(late);
         }
+        let limit_ns = if waiting.meanwhile.is_some() { left_ns.min(MEANWHILE_NS) } else { left_ns };
         let wait = self.poller(stream).and_then(|poller| {
-            poller.wait(&mut Events::with_capacity(1), Some(Duration::from_nanos(left_ns)))
+            poller.wait(&mut Events::with_capacity(1), Some(Duration::from_nanos(limit_ns)))
         });
+        if let Some(meanwhile) = &mut waiting.meanwhile {
+            meanwhile();
+        }
         wait.map_err(|_| Unsent::Lost)
     }
 

@@ -115,16 +115,23 @@ impl Flights {
         self.binding.interface.procedures[usize::from(procedure)].idempotent
     }
 
-    fn send_long(&self, session: &Arc<Session>, long: LongCall) {
+    fn send_long(self: &Arc<Self>, session: &Arc<Session>, long: LongCall) {
         let LongCall { call, mailbox, header, mut packet, deadline_ns } = long;
         let departure = Departure::new(header, &mut packet);
-        let sent = session.outgoing.send(&session.stream, &packet, departure, deadline_ns);
+        // As long as the server takes nothing, others end at their deadlines, and what has come for them is received.
+        let mut meanwhile = || {
+            self.look_at_stream();
+            self.expire(clock::now_ns());
+            self.wake_all();
+        };
+        let stream = &session.stream;
+        let sent = session.outgoing.send_beside(stream, &packet, departure, deadline_ns, &mut meanwhile);
         let mut state = self.state();
         // It may have expired while it left, and then nobody could end it.
         state.slots.remind(deadline_ns);
         let flight = state.slots.get_mut(call.0).filter(|flight| flight.id == call.1);
         match sent {
-            Ok(_) | Err(Unsent::LateButOnItsWay) => {
+            Ok(()) | Err(Unsent::LateButOnItsWay) => {
                 let Some(flight) = flight else {
                     // Nobody waited any more while it left.
                     drop(state);
