@@ -1,0 +1,203 @@
+//! Who is slow, and who must not wait for that.
+
+use super::*;
+
+#[test]
+fn a_slow_procedure_does_not_hold_up_other_calls_of_its_connection() {
+    let (_server, gate, client) = lab();
+    thread::scope(|scope| {
+        let slow: Vec<_> = (0..8).map(|_| scope.spawn(|| client.wait().unwrap())).collect();
+        gate.await_inside(8);
+        for number in 0..50 {
+            assert_eq!(client.next(number).unwrap(), number + 1);
+        }
+        gate.open();
+        slow.into_iter().for_each(|slow| assert_eq!(slow.join().unwrap(), 7));
+    });
+}
+
+#[test]
+fn calls_that_arrive_in_one_read_do_not_wait_for_each_other() {
+    let (server, gate) = serve_at("tcp://127.0.0.1:0", Server::new());
+    let mut raw = Raw::bound(&server);
+    let mut both = raw.call(1, 1, 0).to_bytes().to_vec();
+    both.extend(Header { lane: LaneId(1), ..raw.call(NEXT, 1, 4) }.to_bytes());
+    both.extend(41_u32.to_le_bytes());
+    raw.stream.write_all(&both).unwrap();
+    let (header, payload) = raw.receive().unwrap();
+    assert_eq!((header.lane, payload), (LaneId(1), 42_u32.to_le_bytes().to_vec()));
+    gate.open();
+    assert_eq!(raw.receive().unwrap().0.lane, LaneId(0));
+}
+
+#[test]
+fn a_call_that_takes_too_long_ends_at_its_deadline_and_the_connection_lives_on() {
+    let (server, gate, client) = lab();
+    let hurried = client.with_timeout(Duration::from_millis(20));
+    for _ in 0..3 {
+        let error = hurried.wait().unwrap_err();
+        assert!(matches!(error, CallError::Unknown { cause: UnknownCause::DeadlinePassed, .. }), "{error}");
+        assert_eq!(error.ran(), Ran::Perhaps);
+        assert_eq!(client.next(1).unwrap(), 2);
+    }
+    gate.open();
+    eventually(|| client.next(1).unwrap() == 2 && client.binding().counters().ignored >= 3);
+    assert_eq!(server.counters().bindings, 1);
+}
+
+#[test]
+fn among_many_callers_those_whose_deadline_passes_do_not_disturb_the_others() {
+    let (_server, gate, client) = lab();
+    let hurried = client.with_timeout(Duration::from_millis(5));
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..5).for_each(|_| drop(hurried.wait().unwrap_err())));
+            scope.spawn(|| (0..200).for_each(|number| assert_eq!(client.next(number).unwrap(), number + 1)));
+        }
+    });
+    gate.open();
+}
+
+#[test]
+fn the_deadline_travels() {
+    let (_server, _, client) = lab();
+    let left = client.with_timeout(Duration::from_secs(20)).left().unwrap();
+    assert!((15_000..=20_000).contains(&left), "{left}");
+}
+
+#[test]
+fn a_slow_reader_holds_up_nobody_and_gets_all_its_results() {
+    let (server, _, client) = lab();
+    let mut raw = Raw::bound(&server);
+    let payload = [&(4_u32 << 20).to_le_bytes()[..], &[6]].concat();
+    for number in 1..=8 {
+        let header = Header { lane: LaneId(number as u16), ..raw.call(BYTES, number, 5) };
+        raw.send(&header, &payload);
+    }
+    eventually(|| server.counters().calls == 8);
+    for number in 0..100 {
+        assert_eq!(client.next(number).unwrap(), number + 1);
+    }
+    let mut lens = [0; 9];
+    while lens[1..].iter().any(|len| *len < 4 + (4 << 20)) {
+        let (header, payload) = raw.receive().unwrap();
+        assert_eq!(header.offset as usize, lens[usize::from(header.lane.0)]);
+        lens[usize::from(header.lane.0)] += payload.len();
+    }
+}
+
+#[test]
+fn a_reader_that_never_reads_is_dropped() {
+    let (server, _) = serve_at("tcp://127.0.0.1:0", Server::new().max_message(1 << 20));
+    let client = LabClient::bind(&server.uris()[0]).unwrap();
+    let mut raw = Raw::bound(&server);
+    let payload = [&1_000_000_u32.to_le_bytes()[..], &[6]].concat();
+    for number in 1.. {
+        let header = raw.call(BYTES, number, 5);
+        if raw.stream.write_all(&[&header.to_bytes()[..], &payload].concat()).is_err() {
+            break;
+        }
+        if server.counters().bindings == 1 {
+            break;
+        }
+    }
+    eventually(|| server.counters().bindings == 1);
+    assert_eq!(client.next(1).unwrap(), 2);
+}
+
+#[test]
+fn a_call_whose_deadline_has_passed_is_not_run() {
+    let (server, _, _client) = lab();
+    let mut raw = Raw::bound(&server);
+    let header = Header { time: 0, ..raw.call(NEXT, 1, 4) };
+    raw.send(&header, &[0; 4]);
+    let (answer, _) = raw.receive().unwrap();
+    assert_eq!((answer.kind, answer.time), (Kind::Refusal, RefusalCode::DeadlinePassed.code()));
+    assert_eq!(server.counters().calls, 0);
+}
+
+#[test]
+fn a_server_that_takes_nothing_more_lets_calls_end_at_their_deadlines() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let uri = format!("tcp://{}", listener.local_addr().unwrap());
+    let (done, ended) = std::sync::mpsc::channel::<()>();
+    let server = thread::spawn(move || {
+        let mut raw = Raw { stream: listener.accept().unwrap().0, binding: BindingId(5) };
+        let (asked, payload) = raw.receive().unwrap();
+        let request = BindRequest::decode(&payload).unwrap();
+        let reply = BindReply {
+            status: BindStatus::Bound,
+            nonce: request.nonce,
+            incarnation: 1,
+            silence_ms: u32::MAX,
+            max_message: 1 << 30,
+            window: 1440,
+            host: HostFacts::default(),
+            first: 0,
+            procedures: (0..request.fingerprints.len() as u16).collect(),
+            text: String::new(),
+        };
+        let payload = reply.encode();
+        let mut header = Header { kind: Kind::BindReply, binding: BindingId(5), ..asked };
+        header.message_len = payload.len() as u32;
+        raw.send(&header, &payload);
+        // Reads nothing until the end of the test.
+        let _ = ended.recv();
+    });
+    let client = LabClient::bind(&uri).unwrap();
+    let hurried = client.with_timeout(Duration::from_millis(50));
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let error = hurried.sum(&vec![0; 32 << 20]).unwrap_err();
+                assert!(matches!(error, CallError::NotSent(SendError::Io(_))), "{error}");
+                assert_eq!(error.ran(), Ran::No);
+            });
+        }
+    });
+    drop(done);
+    server.join().unwrap();
+}
+
+#[test]
+fn many_calls_in_one_write_are_all_answered() {
+    let (server, _) = serve_at("tcp://127.0.0.1:0", Server::new());
+    let mut raw = Raw::bound(&server);
+    for round in 1..20_u32 {
+        let calls = (0..1000_u16).flat_map(|lane| {
+            let call = Header { lane: LaneId(lane), ..raw.call(NEXT, round, 4) };
+            [&call.to_bytes()[..], &u32::from(lane).to_le_bytes()].concat()
+        });
+        let calls: Vec<u8> = calls.collect();
+        raw.stream.write_all(&calls).unwrap();
+        let mut answers: Vec<_> = (0..1000).map(|_| raw.receive().unwrap()).collect();
+        answers.sort_by_key(|(header, _)| header.lane);
+        for (lane, (header, payload)) in (0..).zip(answers) {
+            assert_eq!((header.kind, header.lane.0, header.number.0), (Kind::Result, lane, round));
+            assert_eq!(payload, (u32::from(lane) + 1).to_le_bytes());
+        }
+    }
+}
+
+#[test]
+fn an_answer_does_not_wait_for_one_that_takes_longer_than_before() {
+    let (server, gate) = serve_at("tcp://127.0.0.1:0", Server::new());
+    let mut raw = Raw::bound(&server);
+    gate.open();
+    for number in 1..50 {
+        let call = raw.call(WAIT, number, 0);
+        raw.send(&call, &[]);
+        assert_eq!(raw.receive().unwrap().0.kind, Kind::Result);
+    }
+    gate.shut();
+    let brief = Header { lane: LaneId(1), ..raw.call(NEXT, 1, 4) };
+    let (slow, other) = (raw.call(WAIT, 50, 0), Header { lane: LaneId(2), ..brief });
+    let calls =
+        [&brief.to_bytes()[..], &[1, 0, 0, 0], &slow.to_bytes(), &other.to_bytes(), &[2, 0, 0, 0]].concat();
+    raw.stream.write_all(&calls).unwrap();
+    let mut answered = [raw.receive().unwrap().0.lane.0, raw.receive().unwrap().0.lane.0];
+    answered.sort_unstable();
+    assert_eq!(answered, [1, 2]);
+    gate.open();
+    assert_eq!(raw.receive().unwrap().0.lane.0, 0);
+}

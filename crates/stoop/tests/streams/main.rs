@@ -1,0 +1,147 @@
+//! Calls over byte streams: real TCP connections on the loopback, and Unix sockets.
+
+mod binding;
+mod calls;
+mod cancels;
+mod delays;
+mod endings;
+#[path = "../gate/mod.rs"]
+mod gate;
+mod lengths;
+mod peers;
+#[path = "../proxy/mod.rs"]
+mod proxy;
+mod raw;
+
+use gate::Gate;
+use proxy::Proxy;
+use raw::{Raw, false_server};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+use stoop::error::{SendError, UnknownCause};
+use stoop::{
+    BindError, BindOptions, CallError, Caller, FailureCode, Ran, RefusalCode, RunningServer, Server, Waiting,
+};
+use stoop_wire::bind::{BindReply, BindRequest, BindStatus, HostFacts};
+use stoop_wire::{
+    BindingId, CallNumber, Challenge, FailureCode as WireFailure, HEADER_LEN, Header, Kind, LaneId,
+    STREAM_FRAGMENT,
+};
+
+#[stoop::interface]
+trait Lab {
+    /// Adds one.
+    fn next(&self, number: u32) -> u32;
+    /// Returns when the gate is opened.
+    fn wait(&self) -> u32;
+    /// Panics with that text.
+    fn panic(&self, text: &str);
+    /// Milliseconds that are left.
+    fn left(&self) -> u64;
+    /// As many bytes, each with that value.
+    fn bytes(&self, count: u32, value: u8) -> Vec<u8>;
+    /// Sums what it is given.
+    fn sum(&self, bytes: &[u8]) -> u64;
+    /// Gives back what it is given.
+    fn echo(&self, bytes: &[u8]) -> Vec<u8>;
+    /// Fills the buffer.
+    fn fill(&self, value: u8, #[out] buffer: &mut [u8]);
+    /// Adds one to each byte.
+    fn increment(&self, buffer: &mut [u8]);
+    /// Where the call came from.
+    fn caller(&self) -> String;
+    /// Returns when the gate is opened; may be run again.
+    #[idempotent]
+    fn read(&self) -> u32;
+    /// Passes the gate, and returns when nobody waits for it any more.
+    fn until_cancelled(&self) -> u32;
+}
+
+#[derive(Clone, Default)]
+struct Bench(Gate);
+
+impl Lab for Bench {
+    fn next(&self, number: u32) -> u32 {
+        number + 1
+    }
+    fn wait(&self) -> u32 {
+        self.0.pass();
+        7
+    }
+    fn panic(&self, text: &str) {
+        panic!("{text}");
+    }
+    fn left(&self) -> u64 {
+        stoop::current_call().unwrap().time_left().as_millis() as u64
+    }
+    fn bytes(&self, count: u32, value: u8) -> Vec<u8> {
+        vec![value; count as usize]
+    }
+    fn sum(&self, bytes: &[u8]) -> u64 {
+        bytes.iter().map(|byte| u64::from(*byte)).sum()
+    }
+    fn echo(&self, bytes: &[u8]) -> Vec<u8> {
+        bytes.into()
+    }
+    fn fill(&self, value: u8, buffer: &mut [u8]) {
+        buffer.fill(value);
+    }
+    fn increment(&self, buffer: &mut [u8]) {
+        buffer.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
+    }
+    fn caller(&self) -> String {
+        match stoop::current_call().unwrap().caller() {
+            Caller::Network(address) => format!("network {address}"),
+            Caller::Process(process) => format!("process {} of {}", process.pid, process.uid),
+            other => format!("{other:?}"),
+        }
+    }
+    fn read(&self) -> u32 {
+        self.0.pass();
+        8
+    }
+    fn until_cancelled(&self) -> u32 {
+        self.0.pass();
+        eventually(|| stoop::current_call().unwrap().is_cancelled());
+        9
+    }
+}
+
+/// Number of a procedure in `Lab`.
+const BYTES: u16 = 4;
+const NEXT: u16 = 0;
+const WAIT: u16 = 1;
+const UNTIL_CANCELLED: u16 = 11;
+
+fn serve_at(uri: &str, server: Server) -> (RunningServer, Gate) {
+    let bench = Bench::default();
+    let gate = bench.0.clone();
+    let server = server.export(LabServer::new(bench)).listen(uri).unwrap().start().unwrap();
+    (server, gate)
+}
+
+fn lab() -> (RunningServer, Gate, LabClient) {
+    let (server, gate) = serve_at("tcp://127.0.0.1:0", Server::new());
+    let client = LabClient::bind(&server.uris()[0]).unwrap();
+    (server, gate, client)
+}
+
+fn address_of(server: &RunningServer) -> SocketAddr {
+    server.uris()[0].strip_prefix("tcp://").unwrap().parse().unwrap()
+}
+
+/// A name in the abstract namespace that no other test uses.
+fn unix_name() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("unix:@stoop-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Waits for what another thread is about to bring about.
+fn eventually(condition: impl Fn() -> bool) {
+    while !condition() {
+        thread::yield_now();
+    }
+}
