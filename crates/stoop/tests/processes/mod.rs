@@ -265,3 +265,8 @@ pub(crate) fn holds(process: &str) -> (usize, usize) {
     let maps = std::fs::read_to_string(Path::new(process).join("maps")).unwrap();
     (descriptors, maps.lines().filter(|line| line.contains("memfd:stoop")).count())
 }
+
+/// Whether a process holds no more than it did: something of its own may have been open for a moment then.
+pub(crate) fn is_no_more(now: (usize, usize), then: (usize, usize)) -> bool {
+    now.0 <= then.0 && now.1 <= then.1
+}
