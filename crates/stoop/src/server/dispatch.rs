@@ -98,10 +98,8 @@ impl Exports {
     #[inline]
     pub(crate) fn took(&self, interface: u16, procedure: u16, nanos: u64) {
         let time = self.time(interface, procedure);
-        let newest = nanos.min(4 * LONG_NANOS) as u32;
-        let mean = time.load(Ordering::Relaxed);
         // A lost update loses one sample of many.
-        time.store(if newest < mean { newest } else { mean + (newest - mean) / 4 }, Ordering::Relaxed);
+        time.store(mean_with(time.load(Ordering::Relaxed), nanos), Ordering::Relaxed);
     }
 
     /// Runs a procedure on `arguments`; its result is left in `packet`, behind the header.
@@ -153,6 +151,13 @@ impl Exports {
     }
 }
 
+/// The mean with another time in it. A single one, however long, does not make a short mean long.
+#[inline]
+fn mean_with(mean: u32, nanos: u64) -> u32 {
+    let newest = nanos.min(3 * LONG_NANOS) as u32;
+    if newest < mean { newest } else { mean + (newest - mean) / 4 }
+}
+
 impl Outcome {
     #[cold]
     pub(crate) fn refused(code: RefusalCode, detail: String) -> Self {
@@ -201,4 +206,19 @@ fn not_served(why: Unserved, result: Writer<'_>) -> Outcome {
 #[cold]
 fn too_large(why: EncodeError) -> Outcome {
     Outcome::failed(FailureCode::ResultTooLarge, why.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_procedure_is_long_after_two_long_times_in_a_row_and_not_after_one() {
+        for mean in [0, 600, 60_000] {
+            let once = mean_with(mean, u64::MAX);
+            assert!(u64::from(once) <= LONG_NANOS, "{mean} becomes {once}");
+            assert!(u64::from(mean_with(once, u64::MAX)) > LONG_NANOS);
+            assert_eq!(mean_with(once, 500), 500, "and short as soon as it was");
+        }
+    }
 }
