@@ -81,6 +81,9 @@ impl Answers {
         let word2 = u64::from(answer.word) | u64::from(answer.base) << 32;
         segment.put_word(at + 16, word2);
         Count::new(segment, at).set(number);
+        // In the models nobody listens.
+        #[cfg(not(all(test, loom)))]
+        crate::listening::tell_of_answer(segment, answer.len as usize > SLOT);
     }
 
     /// The caller's side: whether the call `number` has been answered.
@@ -124,6 +127,23 @@ impl Answers {
         } else {
             segment.append(layout::result_slot(lane), len, message);
         }
+    }
+
+    /// The caller's side: the message of an answer that is so short that it is in the line, with something behind it; `None` of a
+    /// longer one.
+    #[inline]
+    pub fn short_message(segment: &Segment, lane: u16, answer: &Answer) -> Option<[u8; INLINE]> {
+        let len = answer.len as usize;
+        if len > INLINE {
+            return None;
+        }
+        let mut message = [0; INLINE];
+        let (words, _) = message.as_chunks_mut::<8>();
+        for (place, word) in words.iter_mut().enumerate().take(len.div_ceil(8)) {
+            let at = layout::answer(lane) + INLINE_AT + 8 * place;
+            *word = segment.word(at).load(Ordering::Relaxed).to_le_bytes();
+        }
+        Some(message)
     }
 
     /// The caller's side: sleeps until the call `number` is answered, at most `limit_ns`, and perhaps less for no reason; not at all
@@ -191,6 +211,9 @@ mod tests {
             let mut message = vec![0; 32];
             Answers::message(&segment, 3, &answer, &mut message);
             assert_eq!(message[32..], bytes[..len]);
+            let short = Answers::short_message(&segment, 3, &answer);
+            assert_eq!(short.is_some(), len <= INLINE);
+            assert!(short.is_none_or(|short| short[..len] == bytes[..len]));
         }
     }
 

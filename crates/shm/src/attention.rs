@@ -28,3 +28,10 @@ pub fn look_away(segment: &Segment) {
 pub fn is_asleep(segment: &Segment) -> bool {
     segment.half(ATTENTION).load(Ordering::Relaxed) != LOOKS
 }
+
+/// The same, for what this thread or one that it has heard of has [posted](crate::Requests::post).
+#[inline]
+pub fn is_asleep_after_all(segment: &Segment) -> bool {
+    fence(Ordering::SeqCst);
+    is_asleep(segment)
+}

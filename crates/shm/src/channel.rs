@@ -102,6 +102,11 @@ impl Filling {
         self.sent == self.len
     }
 
+    /// Whether a chunk of it has been filled.
+    pub fn has_begun(&self) -> bool {
+        self.chunks > 0
+    }
+
     /// Bytes that the next [`fill`](Self::fill) takes.
     pub fn next_len(&self) -> usize {
         CHUNK.min(self.len - self.sent)
@@ -129,7 +134,8 @@ impl Filling {
     /// The other side has said that it takes no more of this message: what lies there is in nobody's way. (A server says so by its
     /// answer, a caller by its cancel.)
     pub fn forget(&self, segment: &Segment) {
-        if !self.is_emptied(segment) {
+        // Before its first chunk there may still be those of the message before it, which are being taken.
+        if self.has_begun() && !self.is_emptied(segment) {
             emptied(segment, self.number).set(self.end());
         }
     }

@@ -5,13 +5,15 @@
 //! | 0          | attention: whether the server looks for requests | server |
 //! | 128        | taken: how many requests it has taken | server |
 //! | 256        | for each channel a line with how many chunks are filled, and one with how many are emptied | its two ends |
+//! | 3968       | listening: whether threads of the caller sleep until anything happens | both |
+//! | 3976       | cancels: how many of the requests have been cancels | callers |
 //! | 4096       | requests: a ring of lines | callers |
 //! | …          | answers: a line for each lane | server, but for the bit that says that the caller sleeps |
 //! | …          | slots: for each lane one for its call and one for its result | caller, server |
 //! | …          | channels: for calls and for results, each a ring of chunks | caller, server |
 
 /// Tells this layout from others.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Bytes that processors hand over together.
 pub const LINE: usize = 64;
@@ -36,6 +38,9 @@ pub const CHUNKS: usize = or_in_models(16, 2);
 pub(crate) const ATTENTION: usize = 0;
 pub(crate) const TAKEN: usize = APART;
 const COUNTS: usize = 2 * APART;
+pub(crate) const LISTENING: usize = REQUESTS - APART;
+/// Beside it: a server that looks at either has both.
+pub(crate) const CANCELS: usize = LISTENING + 8;
 const REQUESTS: usize = 4096;
 const ANSWERS: usize = REQUESTS + RING * LINE;
 const SLOTS: usize = ANSWERS + LANES * LINE;
@@ -48,7 +53,8 @@ const _: () = assert!(
     RING.is_power_of_two() && CHUNKS.is_power_of_two(),
     "places follow one another when a count begins again"
 );
-const _: () = assert!(COUNTS + 2 * CHANNELS * 2 * APART <= REQUESTS, "the counts lie before the requests");
+const _: () =
+    assert!(COUNTS + 2 * CHANNELS * 2 * APART <= LISTENING, "the counts lie before what follows them");
 
 /// Models are of segments so small that all orders in which their threads can run are tried.
 const fn or_in_models(size: usize, in_models: usize) -> usize {

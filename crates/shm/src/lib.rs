@@ -9,6 +9,7 @@
 //! - [`Answers`] has a line for each lane, in which its answer appears, and on which its caller sleeps.
 //! - [`Filling`] and [`Emptying`] are the two ends of a message that is longer than a slot: a ring of chunks.
 //! - [`attention`] tells whether the server looks, so that nobody wakes it in vain.
+//! - [`listening`] tells whether threads of the caller sleep until there is any answer.
 //! - [`descriptors`] hands the memory over when two processes bind.
 //!
 //! Who waits, for how long, and what a call means is not known here.
@@ -27,6 +28,8 @@ mod futex;
 #[cfg(all(test, not(loom)))]
 mod garbage;
 pub mod layout;
+#[cfg(not(all(test, loom)))]
+pub mod listening;
 #[cfg(all(test, loom))]
 mod model;
 mod requests;

@@ -20,12 +20,15 @@
 
 use crate::Segment;
 use crate::count;
-use crate::layout::{self, LANES, SLOT, TAKEN};
+use crate::layout::{self, CANCELS, LANES, SLOT, TAKEN};
 use crate::sync::{AtomicU64, Ordering, fence_after_exchange};
 
 /// Bytes of a message that fit into the line.
 const INLINE: usize = 32;
 const INLINE_AT: usize = 32;
+
+/// Requests among which a server looks for the cancel of a call: what a hostile peer can make it do for one.
+const LOOKS_AHEAD_MAX: u64 = 256;
 
 /// What a caller wants of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +87,28 @@ impl Requests {
     /// Ends with the fence that [`attention::is_asleep`](crate::attention::is_asleep) needs.
     #[inline]
     pub fn publish(&self, segment: &Segment, request: &Request, message: &[u8]) -> u64 {
+        let (ticket, word0) = self.prepare(segment, request, message);
+        // Release for the line; an exchange for the fence.
+        segment.word(layout::request(ticket)).swap(word0, Ordering::SeqCst);
+        fence_after_exchange();
+        if request.kind == RequestKind::Cancel {
+            segment.half(CANCELS).fetch_add(1, Ordering::Release);
+        }
+        ticket
+    }
+
+    /// As [`publish`](Self::publish), without the fence: for several requests in a row, after which
+    /// [`attention::is_asleep_after_all`](crate::attention::is_asleep_after_all) is asked once.
+    #[inline]
+    pub fn post(&self, segment: &Segment, request: &Request, message: &[u8]) -> u64 {
+        let (ticket, word0) = self.prepare(segment, request, message);
+        segment.word(layout::request(ticket)).store(word0, Ordering::Release);
+        ticket
+    }
+
+    /// Draws a ticket, and writes all of its line but the word by which it is published, which is returned.
+    #[inline]
+    fn prepare(&self, segment: &Segment, request: &Request, message: &[u8]) -> (u64, u64) {
         let inline = message.len() <= INLINE;
         if !inline && message.len() <= SLOT {
             segment.put(layout::call_slot(request.lane), message);
@@ -97,7 +122,7 @@ impl Requests {
             | kind << 48
             | u64::from(request.channel) << 56;
         let word3 = u64::from(request.number) | u64::from(request.base) << 32;
-        // From here to the last store no other caller's request gets through: nothing may take long.
+        // From here until it is published no other caller's request gets through: nothing may take long.
         // Acquire, for the line was last read before the answer to some lane, and that lane has drawn a ticket since: its release.
         let ticket = self.next.fetch_add(1, Ordering::AcqRel);
         let at = layout::request(ticket);
@@ -108,10 +133,7 @@ impl Requests {
             put_words(segment, at + INLINE_AT, message);
         }
         let word0 = u64::from(tag(ticket)) | u64::from(request.lane) << 32 | u64::from(request.cpu) << 48;
-        // Release for the line; an exchange for the fence.
-        segment.word(at).swap(word0, Ordering::SeqCst);
-        fence_after_exchange();
-        ticket
+        (ticket, word0)
     }
 
     /// Whether the server has certainly not taken the request with that ticket, and never will: asked after it has died.
@@ -123,6 +145,27 @@ impl Requests {
     #[inline]
     pub fn is_there(segment: &Segment, ticket: u64) -> bool {
         segment.word(layout::request(ticket)).load(Ordering::Acquire) as u32 == tag(ticket)
+    }
+
+    /// The server's side: how many cancels have been published, from 0 on. (Another number than have been taken: there are some among
+    /// the requests that are there.)
+    #[inline]
+    pub fn cancels(segment: &Segment) -> u32 {
+        segment.half(CANCELS).load(Ordering::Relaxed)
+    }
+
+    /// The server's side: whether the cancel of a call is among the requests from that ticket on, as far as it looks.
+    #[cold]
+    pub fn is_cancelled_after(segment: &Segment, ticket: u64, lane: u16, number: u32) -> bool {
+        let requests =
+            (ticket..ticket + LOOKS_AHEAD_MAX).take_while(|&ticket| Self::is_there(segment, ticket));
+        let mut cancels = requests.filter_map(|ticket| {
+            let at = layout::request(ticket);
+            let [word0, word1, word3] =
+                [0, 8, 24].map(|word| segment.word(at + word).load(Ordering::Relaxed));
+            ((word1 >> 48) as u8 == 2).then_some(((word0 >> 32) as u16, word3 as u32))
+        });
+        cancels.any(|cancel| cancel == (lane, number))
     }
 
     /// The server's side: takes the request with that ticket, the next one. Counted as taken before anything is done about it.
@@ -271,6 +314,21 @@ mod tests {
         segment.word(TAKEN).store((1 << 32) + first, Ordering::Relaxed);
         assert!(!Requests::was_left(&segment, first));
         assert!(Requests::was_left(&segment, (1 << 32) + first));
+    }
+
+    #[test]
+    fn a_cancel_is_seen_before_its_turn_has_come() {
+        let (segment, _file) = Segment::create().unwrap();
+        let requests = Requests::default();
+        (0..3).for_each(|lane| _ = requests.post(&segment, &call(lane, 4), b"four"));
+        let cancel = Request { kind: RequestKind::Cancel, ..call(1, 0) };
+        assert_eq!(Requests::cancels(&segment), 0);
+        requests.publish(&segment, &cancel, &[]);
+        assert_eq!(Requests::cancels(&segment), 1);
+        assert!(matches!(Requests::take(&segment, 0), Took::Request(_)));
+        let is_cancelled = |lane, number| Requests::is_cancelled_after(&segment, 1, lane, number);
+        assert!(is_cancelled(1, 7) && !is_cancelled(1, 6) && !is_cancelled(2, 7));
+        assert!(!Requests::is_cancelled_after(&segment, 4, 1, 7));
     }
 
     #[test]

@@ -130,3 +130,16 @@ fn a_sender_that_claims_more_than_there_is_room_for_is_found_out() {
     assert_eq!(emptying.has_more(&segment), Err(Disorder));
     assert!(Emptying::new(Way::Call, CHANNELS as u8, 0, 1).is_none());
 }
+
+#[test]
+fn forgetting_what_was_not_begun_leaves_the_message_before_it_alone() {
+    let (segment, _file) = Segment::create().unwrap();
+    let mut first = Filling::new(Way::Result, 0, 0, CHUNK);
+    first.fill(&segment, [&[7; CHUNK][..]]);
+    let second = Filling::new(Way::Result, 0, first.end(), CHUNK);
+    assert!(!second.has_room(&segment) && !second.has_begun());
+    second.forget(&segment);
+    assert!(!first.is_emptied(&segment));
+    first.forget(&segment);
+    assert!(first.is_emptied(&segment) && second.has_room(&segment));
+}

@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code)]
 
-use crate::layout::{self, ATTENTION, CHANNELS, CHUNK, CHUNKS, LANES, LINE, RING, SLOT, TAKEN};
+use crate::layout::{self, ATTENTION, CANCELS, CHANNELS, CHUNK, CHUNKS, LANES, LINE, RING, SLOT, TAKEN};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use loom::cell::UnsafeCell;
 use loom::sync::{Condvar, Mutex};
@@ -44,6 +44,7 @@ impl Segment {
             given_up: AtomicBool::new(false),
         };
         segment.add_half(ATTENTION);
+        segment.add_half(CANCELS);
         segment.add_word(TAKEN);
         for ticket in 0..RING as u64 {
             let line = layout::request(ticket);

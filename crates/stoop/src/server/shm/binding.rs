@@ -26,6 +26,8 @@ pub(super) struct Binding {
     pub(super) together: bool,
     /// The ticket of the next request. Used by whoever receives.
     ticket: AtomicU64,
+    /// How many of the requests that were taken were cancels.
+    cancels: AtomicU32,
     /// When a request was last taken.
     pub(super) heard_ns: AtomicU64,
     /// Of each lane the number of its last call, doubled; plus one while that is not answered. Private: the peer can only
@@ -61,6 +63,7 @@ impl Binding {
             interface: bound.interface,
             together: bound.together,
             ticket: AtomicU64::new(0),
+            cancels: AtomicU32::new(0),
             heard_ns: AtomicU64::new(0),
             lanes: (0..LANES).map(|_| AtomicU32::new(0)).collect(),
             closed: AtomicBool::new(false),
@@ -109,6 +112,24 @@ impl Binding {
         #[cfg(not(target_arch = "x86_64"))]
         fence(Ordering::SeqCst);
         cancelled::ended(self.call_id(lane, number));
+    }
+
+    /// One more cancel has been taken.
+    pub(super) fn count_cancel(&self) {
+        self.cancels.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether a call has been cancelled: by what was taken, or by what lies in the ring.
+    #[inline]
+    pub(super) fn is_cancelled(&self, call: CallId, lane: u16, number: u32) -> bool {
+        cancelled::is_cancelled(call)
+            || Requests::cancels(&self.segment) != self.cancels.load(Ordering::Relaxed)
+                && Requests::is_cancelled_after(
+                    &self.segment,
+                    self.ticket.load(Ordering::Relaxed),
+                    lane,
+                    number,
+                )
     }
 
     /// Nobody waits for a call any more. Nothing happens if it has been answered.

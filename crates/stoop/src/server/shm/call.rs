@@ -48,7 +48,7 @@ impl ShmEndpoint {
             return self.refuse_request(binding, request, RefusalCode::DeadlinePassed, "", desk.cpu);
         }
         let id = binding.call_id(request.lane, request.number);
-        if cancelled::is_cancelled(id) {
+        if binding.is_cancelled(id, request.lane, request.number) {
             return self.refuse_request(binding, request, RefusalCode::Cancelled, "", desk.cpu);
         }
         if binding.is_closed() {

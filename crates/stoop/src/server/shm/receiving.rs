@@ -133,6 +133,7 @@ impl ShmEndpoint {
                 self.take_call(binding, desk, &request, ticket)
             }
             (Took::Request(request), _) => {
+                binding.count_cancel();
                 self.take_cancel(desk, binding, &request);
                 Look::Nothing
             }

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoop_shm::layout::CHANNELS;
-use stoop_shm::{Answer, AnswerKind, Disorder, Emptying, Filling, Request, Way};
+use stoop_shm::{Answer, AnswerKind, Disorder, Emptying, Filling, Request, Way, listening};
 use stoop_wire::HEADER_LEN;
 
 /// Calls that arrive in chunks.
@@ -34,6 +34,8 @@ struct Arriving {
 #[derive(Default)]
 pub(super) struct Outgoing {
     channels: [Option<Leaving>; CHANNELS],
+    /// What has left through each channel last: its caller may not have taken it, and never will if it cancels the call.
+    left: [Option<(u16, u32, Filling)>; CHANNELS],
     /// The count at which the next message of each channel begins.
     bases: [u32; CHANNELS],
     /// Results that wait for a channel.
@@ -92,6 +94,7 @@ impl Incoming {
                 }
                 arriving.emptying.take(&binding.segment, &mut arriving.message);
                 *moved = true;
+                listening::tell_of_chunks(&binding.segment);
             }
             if arriving.emptying.is_done() {
                 return Ok(place.take().map(|arrived| (arrived.request, arrived.message)));
@@ -174,9 +177,22 @@ impl Outgoing {
     fn end(&mut self, channel: usize) {
         let Some(leaving) = self.channels[channel].take() else { return };
         self.bases[channel] = leaving.filling.end();
+        if leaving.filling.has_begun() {
+            self.left[channel] = Some((leaving.lane, leaving.number, leaving.filling));
+        }
         self.bytes -= leaving.packet.len();
         if leaving.packet.capacity() > self.spare.capacity() {
             self.spare = leaving.packet;
+        }
+    }
+
+    /// If the result of a call has left, its caller takes no more of it: it makes room for the next.
+    fn forget_left(&mut self, binding: &Binding, lane: u16, number: u32) {
+        let is_it = |left: &&mut Option<(u16, u32, Filling)>| {
+            left.as_ref().is_some_and(|left| (left.0, left.1) == (lane, number))
+        };
+        if let Some((_, _, filling)) = self.left.iter_mut().find(is_it).and_then(Option::take) {
+            filling.forget(&binding.segment);
         }
     }
 
@@ -192,17 +208,23 @@ impl Outgoing {
             return true;
         }
         let waits = |waiting: &Waiting| (waiting.lane, waiting.number) == (lane, number);
-        let Some(place) = self.waiting.iter().position(waits) else { return false };
+        let Some(place) = self.waiting.iter().position(waits) else {
+            self.forget_left(binding, lane, number);
+            return false;
+        };
         if let Some(waiting) = self.waiting.remove(place) {
             self.bytes -= waiting.packet.len();
-            let code = RefusalCode::Cancelled.code();
-            // Nobody reads it: it makes the lane free.
-            let answer =
-                Answer { kind: AnswerKind::Failure, len: 0, word: code, cpu: 0, channel: 0, base: 0 };
-            binding.answer(lane, number, &answer, &[]);
+            answer_cancelled(binding, lane, number);
         }
         true
     }
+}
+
+/// Answers a call whose result nobody wants. Nobody reads it: it makes the lane free.
+fn answer_cancelled(binding: &Binding, lane: u16, number: u32) {
+    let code = RefusalCode::Cancelled.code();
+    let answer = Answer { kind: AnswerKind::Failure, len: 0, word: code, cpu: 0, channel: 0, base: 0 };
+    binding.answer(lane, number, &answer, &[]);
 }
 
 impl Leaving {
@@ -217,6 +239,7 @@ impl Leaving {
             let mut chunk = self.filling.chunk(&binding.segment);
             chunk.put(next);
             chunk.finish();
+            listening::tell_of_chunks(&binding.segment);
         }
         true
     }
@@ -289,9 +312,14 @@ impl ShmEndpoint {
             self.doom(binding);
             return cancelled::ended(id);
         }
-        // Looked at under the lock: who closes it empties this under it afterwards.
+        // Looked at under the lock: who closes it empties this under it afterwards, and who cancels a call looks for it here.
         if binding.is_closed() {
             return cancelled::ended(id);
+        }
+        if cancelled::is_cancelled(binding.call_id(call.request.lane, call.request.number)) {
+            drop(outgoing);
+            desk.result = packet;
+            return answer_cancelled(binding, call.request.lane, call.request.number);
         }
         binding.transfers.fetch_add(1, Ordering::SeqCst);
         self.moving.fetch_add(1, Ordering::SeqCst);
@@ -315,15 +343,14 @@ impl ShmEndpoint {
             self.refuse_request(binding, request, RefusalCode::Cancelled, "", desk.cpu);
             return self.moved(binding, 1);
         }
-        let was_leaving = {
-            let mut outgoing = binding.outgoing();
-            let was_leaving = outgoing.cancel(binding, lane, number);
-            outgoing.begin_waiting(binding, desk.cpu);
-            was_leaving
-        };
-        match was_leaving {
-            true => self.moved(binding, 1),
-            false => binding.cancel(lane, number),
+        // First: a result that begins to leave at this moment is found there, or it is seen that nobody wants it.
+        binding.cancel(lane, number);
+        let mut outgoing = binding.outgoing();
+        let was_leaving = outgoing.cancel(binding, lane, number);
+        outgoing.begin_waiting(binding, desk.cpu);
+        drop(outgoing);
+        if was_leaving {
+            self.moved(binding, 1);
         }
     }
 

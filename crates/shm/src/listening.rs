@@ -1,0 +1,149 @@
+//! Whether threads of the caller sleep until anything at all happens: those that wait for many calls at once.
+//!
+//! | bits of the first half | meaning |
+//! |------|---------|
+//! | 0    | somebody sleeps until there is an answer |
+//! | 1    | somebody sleeps until a long message moves on |
+//! | 2–31 | how often sleepers have been woken |
+//!
+//! The second half counts the long results that have been announced.
+//!
+//! Who goes to sleep marks the word first and looks then; who makes something happen does that first, and looks at the marks then.
+//! So at least one sees the other. Who wakes takes all marks away and counts on: a sleeper that is not asleep yet finds another word
+//! than it has marked. The peer may write anything: then a sleeper sleeps until its limit.
+
+use crate::Segment;
+use crate::layout::LISTENING;
+use crate::sync::{Ordering, fence, fence_after_exchange};
+
+/// What a thread sleeps for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// An answer to any call, or whatever the other one tells.
+    Answer,
+    /// A long result has been announced, or a chunk of a long message has been filled or emptied.
+    LongMessage,
+}
+
+const ANSWER: u32 = 1;
+const LONG_MESSAGE: u32 = 2;
+const ANY: u32 = ANSWER | LONG_MESSAGE;
+const ONE_WAKING: u32 = 4;
+
+const LONG_RESULTS: usize = LISTENING + size_of::<u32>();
+
+/// Sleeps until there is such an event, at most `limit_ns`, and perhaps less for no reason; not at all if `is_over`, once it is known
+/// that this thread sleeps, nor from [`give_up`] on.
+pub fn sleep(segment: &Segment, event: Event, limit_ns: u64, is_over: impl FnOnce() -> bool) {
+    let mark = match event {
+        Event::Answer => ANY,
+        Event::LongMessage => LONG_MESSAGE,
+    };
+    let marked = segment.half(LISTENING).fetch_or(mark, Ordering::SeqCst) | mark;
+    fence(Ordering::SeqCst);
+    if !segment.is_given_up() && !is_over() {
+        segment.wait(LISTENING, marked, limit_ns);
+    }
+}
+
+/// An answer has been published, by an exchange.
+#[inline]
+pub(crate) fn tell_of_answer(segment: &Segment, is_long: bool) {
+    if is_long {
+        segment.half(LONG_RESULTS).fetch_add(1, Ordering::SeqCst);
+    }
+    fence_after_exchange();
+    tell(segment, if is_long { ANY } else { ANSWER });
+}
+
+/// Chunks have been filled or emptied.
+pub fn tell_of_chunks(segment: &Segment) {
+    fence(Ordering::SeqCst);
+    tell(segment, LONG_MESSAGE);
+}
+
+/// Wakes whoever sleeps here, for something has happened at this end that it may want to know.
+pub fn wake(segment: &Segment) {
+    fence(Ordering::SeqCst);
+    tell(segment, ANY);
+}
+
+/// Wakes whoever sleeps here, for good.
+pub fn give_up(segment: &Segment) {
+    segment.set_given_up();
+    wake_all(segment);
+}
+
+/// How many long results the server has announced, from any number on.
+pub fn long_results(segment: &Segment) -> u32 {
+    segment.half(LONG_RESULTS).load(Ordering::Acquire)
+}
+
+#[inline]
+fn tell(segment: &Segment, events: u32) {
+    if segment.half(LISTENING).load(Ordering::Relaxed) & events != 0 {
+        wake_all(segment);
+    }
+}
+
+#[cold]
+fn wake_all(segment: &Segment) {
+    let next = |word: u32| Some((word & !ANY).wrapping_add(ONE_WAKING));
+    let _ = segment.half(LISTENING).fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
+    segment.wake(LISTENING);
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{Answer, AnswerKind, Answers};
+    use std::thread;
+
+    fn answer(len: u32) -> Answer {
+        Answer { kind: AnswerKind::Result, len, word: 0, cpu: 0, channel: 0, base: 0 }
+    }
+
+    #[test]
+    fn whoever_sleeps_for_any_answer_is_woken_by_each() {
+        let (segment, _file) = Segment::create().unwrap();
+        for number in 1..200 {
+            thread::scope(|scope| {
+                for lane in [0, 1, 2] {
+                    let is_there = move |segment: &Segment| Answers::is_there(segment, lane, number);
+                    let segment = &segment;
+                    scope.spawn(move || {
+                        while !is_there(segment) {
+                            sleep(segment, Event::Answer, u64::MAX, || is_there(segment));
+                        }
+                    });
+                }
+                [2, 0, 1].iter().for_each(|&lane| Answers::publish(&segment, lane, number, &answer(0), &[]));
+            });
+        }
+    }
+
+    #[test]
+    fn whoever_sleeps_for_long_messages_is_not_woken_by_short_answers() {
+        let (segment, _file) = Segment::create().unwrap();
+        sleep(&segment, Event::LongMessage, 0, || false);
+        let marked = segment.half(LISTENING).load(Ordering::Relaxed);
+        Answers::publish(&segment, 0, 1, &answer(0), &[]);
+        assert_eq!(segment.half(LISTENING).load(Ordering::Relaxed), marked);
+        Answers::publish(&segment, 0, 2, &answer(u32::MAX), &[]);
+        assert_ne!(segment.half(LISTENING).load(Ordering::Relaxed) & ANY, marked);
+        assert_eq!(long_results(&segment), 1);
+        sleep(&segment, Event::LongMessage, 0, || false);
+        tell_of_chunks(&segment);
+        assert_eq!(segment.half(LISTENING).load(Ordering::Relaxed) & ANY, 0);
+    }
+
+    #[test]
+    fn nobody_sleeps_on_memory_that_was_given_up() {
+        let (segment, _file) = Segment::create().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| sleep(&segment, Event::Answer, u64::MAX, || false));
+            give_up(&segment);
+        });
+        sleep(&segment, Event::Answer, u64::MAX, || false);
+    }
+}
