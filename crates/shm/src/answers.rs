@@ -15,6 +15,7 @@ use crate::Segment;
 use crate::count::{self, Count};
 use crate::layout::{self, SLOT};
 use crate::requests::{get_words, put_words};
+use crate::sync::Ordering;
 
 const INLINE: usize = 40;
 const INLINE_AT: usize = 24;

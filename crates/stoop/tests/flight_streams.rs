@@ -1,4 +1,4 @@
-//! Calls in flight over byte streams and to servers of this process.
+//! Calls in flight over byte streams and shared memory, and to servers of this process.
 
 mod gate;
 mod proxy;
@@ -111,10 +111,11 @@ struct Place {
 }
 
 /// An address that no other test uses.
-fn addresses() -> [String; 3] {
+fn addresses() -> [String; 4] {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let name = format!("stoop-flight-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    [format!("local:{name}"), "tcp://127.0.0.1:0".into(), format!("unix:@{name}")]
+    let (local, unix, shm) = (format!("local:{name}"), format!("unix:@{name}"), format!("shm:{name}"));
+    [local, "tcp://127.0.0.1:0".into(), unix, shm]
 }
 
 fn place_at(address: &str, server: Server, options: &BindOptions) -> Place {

@@ -1,16 +1,17 @@
 //! What a client can tell of its binding.
 
+use super::Transport;
 use super::counters::CallCounters;
-use super::{Carrier, Transport};
+use super::flight::Carriers;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 /// A client's binding to a server.
 pub struct Binding {
     pub(super) uri: String,
     pub(super) transport: Transport,
-    /// What carries begun calls, from the first on.
-    pub(super) carrier: OnceLock<Arc<dyn Carrier>>,
+    /// Who carries begun calls, from the first on.
+    pub(super) carriers: OnceLock<Carriers>,
 }
 
 impl Binding {
@@ -28,8 +29,8 @@ impl Binding {
     /// binding counts nothing: it would cost more than the call.
     pub fn counters(&self) -> CallCounters {
         let mut counters = self.transport.counters();
-        if let Some(carrier) = self.carrier.get() {
-            counters.add(carrier.counters());
+        if let Some(carriers) = self.carriers.get() {
+            counters.add(carriers.counters());
         }
         counters
     }

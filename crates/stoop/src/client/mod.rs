@@ -25,6 +25,7 @@ use crate::uri::Uri;
 pub use binding::Binding;
 pub use counters::CallCounters;
 use datagram::DatagramBinding;
+use flight::Carriers;
 pub use flight::{Begin, Beginning};
 pub(crate) use flight::{Carrier, Departure};
 use shm::ShmBinding;
@@ -105,7 +106,7 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
             }
             to => (None, choice::remote(interface, uri, to, options)?),
         };
-        let binding = Binding { uri: uri.into(), transport, carrier: OnceLock::new() };
+        let binding = Binding { uri: uri.into(), transport, carriers: OnceLock::new() };
         let shared = Shared { local, binding, interface };
         Ok(Self { shared: Arc::new(shared), timeout_ns: nanos(options.timeout) })
     }
@@ -126,8 +127,8 @@ impl<L: ?Sized> Client<L> {
     /// Begins calls that nobody waits for yet.
     #[inline]
     pub fn begin(&self) -> Begin<'_> {
-        let carrier =
-            self.shared.binding.carrier.get().map_or_else(|| self.shared.make_carrier(), Arc::clone);
+        let carriers = self.shared.binding.carriers.get();
+        let carrier = carriers.map_or_else(|| self.shared.make_carriers(), Carriers::present);
         Begin::new(carrier, self.timeout_ns)
     }
 
@@ -145,12 +146,12 @@ impl<L: ?Sized> Client<L> {
 }
 
 impl<L: ?Sized> Shared<L> {
-    /// What carries begun calls; if it cannot be made, one that says why, for now.
+    /// Who carries begun calls; if nobody can, one that says why, for now.
     #[cold]
-    fn make_carrier(&self) -> Arc<dyn Carrier> {
+    fn make_carriers(&self) -> Arc<dyn Carrier> {
         let door = self.local.as_ref().map(|(_, door)| door);
-        match flight::carrier(&self.binding.transport, door, self.interface) {
-            Ok(carrier) => Arc::clone(self.binding.carrier.get_or_init(|| carrier)),
+        match Carriers::new(&self.binding.transport, door, self.interface) {
+            Ok(carriers) => self.binding.carriers.get_or_init(|| carriers).present(),
             Err(why) => flight::grounded(why),
         }
     }

@@ -3,7 +3,9 @@
 //! A call is a line of a ring, its answer another line, on which the calling thread waits: spinning while the server can run at
 //! the same time, asleep otherwise.
 
+mod answer;
 mod connect;
+mod flight;
 mod lane;
 mod session;
 mod watch;
@@ -18,6 +20,7 @@ use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, SendError, UnknownCause};
 use crate::stub::Interface;
 use connect::connect;
+pub(crate) use flight::ShmFlights;
 use lane::{Ended, ShmLane};
 use session::Session;
 use std::io;

@@ -14,6 +14,8 @@ pub(crate) struct Slots<T> {
     open: usize,
     /// Of the open ones, those for which a waker waits.
     polled: usize,
+    /// Of the open ones, those whose handles are gone.
+    detached: usize,
     /// No open call has an earlier deadline.
     earliest_ns: u64,
 }
@@ -86,7 +88,7 @@ impl Notice {
 
 impl<T> Default for Slots<T> {
     fn default() -> Self {
-        Self { all: Vec::new(), free: Vec::new(), open: 0, polled: 0, earliest_ns: u64::MAX }
+        Self { all: Vec::new(), free: Vec::new(), open: 0, polled: 0, detached: 0, earliest_ns: u64::MAX }
     }
 }
 
@@ -110,6 +112,11 @@ impl<T> Slots<T> {
     /// How many have not ended.
     pub(crate) fn open_count(&self) -> usize {
         self.open
+    }
+
+    /// How many of these have handles.
+    pub(crate) fn attended(&self) -> usize {
+        self.open - self.detached
     }
 
     /// Whether a waker waits for one of them.
@@ -156,6 +163,7 @@ impl<T> Slots<T> {
         debug_assert!(matches!(slot.state, State::Open(_)), "a call ends once");
         self.open -= 1;
         self.polled -= usize::from(slot.waker.is_some());
+        self.detached -= usize::from(slot.detached);
         Notice { thread: slot.thread.take(), waker: slot.waker.take() }
     }
 
@@ -200,6 +208,7 @@ impl<T> Slots<T> {
         }
         let slot = &mut self.all[call as usize];
         slot.detached = true;
+        self.detached += 1;
         self.polled -= usize::from(slot.waker.is_some());
         slot.waker.take()
     }
@@ -299,10 +308,13 @@ mod tests {
     fn a_detached_call_gives_its_number_back_when_it_ends() {
         let mut slots = Slots::default();
         let call = slots.open(10, ());
+        assert_eq!(slots.attended(), 1);
         assert!(slots.detach(call).is_none());
+        assert_eq!((slots.attended(), slots.open_count()), (0, 1));
         assert_ne!(slots.open(10, ()), call);
         slots.end(call, Err(CallError::NotSent(SendError::Closed))).give();
         assert_eq!(slots.open(10, ()), call);
+        assert_eq!((slots.attended(), slots.open_count()), (2, 2));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod datagram;
 mod grounded;
 mod short;
 
+use super::shm::ShmFlights;
 use super::stream::StreamCarrier;
 use super::{CallCounters, Transport};
 use crate::context::bounded_deadline;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use stoop_exchange::Instant;
 use stoop_marshal::Writer;
+use stoop_net::clock;
 
 /// Carries the begun calls of a binding to its server, and their results back.
 ///
@@ -87,21 +89,46 @@ pub(crate) trait Carrier: Send + Sync {
     }
 }
 
-/// What carries the begun calls of a binding; `door` is the server of a `local:` one.
-pub(super) fn carrier(
-    transport: &Transport,
-    door: Option<&Arc<Door>>,
-    interface: &'static Interface,
-) -> io::Result<Arc<dyn Carrier>> {
-    match transport {
-        Transport::Local => {
-            let door = door.expect("a local binding has a door");
-            Ok(Arc::new(door.carrier(interface)))
+/// Who carries the begun calls of a binding.
+pub(super) enum Carriers {
+    /// The same all the time.
+    One(Arc<dyn Carrier>),
+    /// One for each session.
+    Shm(ShmFlights),
+}
+
+impl Carriers {
+    /// Those of a binding; `door` is the server of a `local:` one.
+    pub(super) fn new(
+        transport: &Transport,
+        door: Option<&Arc<Door>>,
+        interface: &'static Interface,
+    ) -> io::Result<Self> {
+        Ok(match transport {
+            Transport::Local => {
+                let door = door.expect("a local binding has a door");
+                Self::One(Arc::new(door.carrier(interface)))
+            }
+            Transport::Datagram(binding) => Self::One(datagram::Flight::new(Arc::clone(binding))?),
+            Transport::Stream(binding) => Self::One(Arc::new(StreamCarrier::new(binding)?)),
+            Transport::Shm(binding) => Self::Shm(ShmFlights::new(binding)?),
+        })
+    }
+
+    /// The one for calls that are begun now.
+    #[inline]
+    pub(super) fn present(&self) -> Arc<dyn Carrier> {
+        match self {
+            Self::One(carrier) => Arc::clone(carrier),
+            Self::Shm(flights) => flights.present(),
         }
-        Transport::Datagram(binding) => Ok(datagram::Flight::new(Arc::clone(binding))?),
-        Transport::Stream(binding) => Ok(Arc::new(StreamCarrier::new(binding)?)),
-        Transport::Shm(_) => {
-            Err(io::Error::new(io::ErrorKind::Unsupported, "calls cannot be begun over shared memory yet"))
+    }
+
+    /// What the begun calls have seen so far.
+    pub(super) fn counters(&self) -> CallCounters {
+        match self {
+            Self::One(carrier) => carrier.counters(),
+            Self::Shm(flights) => flights.counters(),
         }
     }
 }
@@ -123,21 +150,38 @@ pub(crate) struct Departure {
     /// For the carrier's own use: a batch that is held back, and whether the clock has been read for another.
     pub(crate) batch: u32,
     pub(crate) is_used: bool,
+    /// Likewise: a set of places for calls.
+    pub(crate) reserved: u64,
 }
+
+/// Below this, the tick of the coarse clock would be felt in a deadline.
+const COARSE_ENOUGH_NS: u64 = 1_000_000_000;
 
 impl Departure {
     /// A departure now, with an empty batch.
     pub(crate) fn new(packet: Vec<u8>, start: usize, limit: usize, timeout_ns: u64) -> Self {
         let (begun, deadline) = (Instant::default(), Instant::default());
+        let (batch, is_used, reserved) = (u32::MAX, false, 0);
         let mut departure =
-            Self { packet, start, limit, timeout_ns, begun, deadline, batch: u32::MAX, is_used: false };
+            Self { packet, start, limit, timeout_ns, begun, deadline, batch, is_used, reserved };
         departure.read_clock();
         departure
     }
 
     /// Calls begun from now on are begun now.
     pub(crate) fn read_clock(&mut self) {
-        let now = stoop_net::clock::now_ns();
+        self.begin_at(clock::now_ns());
+    }
+
+    /// A call is begun now: reads the clock that is precise enough for it.
+    #[inline]
+    pub(crate) fn read_cheap_clock(&mut self) {
+        let is_coarse = self.timeout_ns >= COARSE_ENOUGH_NS;
+        self.begin_at(if is_coarse { clock::coarse_now_ns() } else { clock::now_ns() });
+    }
+
+    #[inline]
+    fn begin_at(&mut self, now: u64) {
         self.begun = Instant::from_nanos(now);
         self.deadline = Instant::from_nanos(bounded_deadline(now, self.timeout_ns));
     }

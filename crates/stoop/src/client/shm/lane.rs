@@ -1,8 +1,9 @@
 //! One call on a lane: publishing it, and waiting for its answer.
 
+use super::answer;
 use super::session::{Lane, Session};
 use super::watcher::{Vain, Watcher};
-use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode, SendError};
+use crate::error::{CallError, Failure, FailureCode, SendError};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -157,13 +158,8 @@ impl ShmLane {
             return self.disorder();
         }
         Answers::message(&self.session.segment, self.lane.number, answer, &mut self.result);
-        let detail = String::from_utf8_lossy(&self.result).into_owned();
-        Ended::With(match answer.kind {
-            AnswerKind::Refusal => {
-                CallError::Refused(Refusal { code: RefusalCode::from_code(answer.word), detail })
-            }
-            _ => CallError::Failed(Failure { code: FailureCode::from_code(answer.word), detail }),
-        })
+        let why = answer::why_no_result(answer, &self.result);
+        Ended::With(why.expect("whoever asks has seen that there is none"))
     }
 
     /// The server has said something impossible: nothing that it says is believed any more.
@@ -317,10 +313,7 @@ impl ShmLane {
         let elsewhere = landing - landing % ALIGNED;
         if len - elsewhere > self.session.longest_result {
             self.retire(None);
-            let detail = format!(
-                "it has {len} bytes, and `BindOptions::max_message` allows {}",
-                self.session.longest_result
-            );
+            let detail = answer::too_long(&self.session, len);
             let code = FailureCode::ResultTooLarge;
             return Err(Ended::With(CallError::Failed(Failure { code, detail })));
         }

@@ -8,7 +8,7 @@ use stoop_net::poller::Bell;
 use stoop_net::stream::{Credentials, Stream};
 use stoop_net::waiting::Company;
 use stoop_shm::layout::{CHANNELS, LANES};
-use stoop_shm::{Answers, Filling, Request, RequestKind, Requests, Segment, Way, attention};
+use stoop_shm::{Answers, Filling, Request, RequestKind, Requests, Segment, Way, attention, listening};
 
 /// A binding and its memory. Once lost it stays lost; the next call makes another.
 pub(super) struct Session {
@@ -148,6 +148,7 @@ impl Session {
         (0..made).for_each(|lane| Answers::give_up(&self.segment, lane));
         Filling::give_up(&self.segment, Way::Call);
         Filling::give_up(&self.segment, Way::Result);
+        listening::give_up(&self.segment);
         drop(locked(&self.channels));
         self.freed.notify_all();
     }
@@ -168,6 +169,11 @@ impl Session {
         }
         lanes.made += 1;
         Some(Lane { number, last: 0 })
+    }
+
+    /// Lanes that nobody uses, and whose calls have been answered.
+    pub(super) fn give_back(&self, lanes: impl IntoIterator<Item = Lane>) {
+        locked(&self.lanes).free.extend(lanes);
     }
 
     /// What the server has answered meanwhile of what it owed is free.
@@ -224,6 +230,14 @@ impl Session {
         }
     }
 
+    /// As [`ring`](Self::ring), for what has been posted.
+    #[inline]
+    pub(super) fn ring_after_all(&self) {
+        if attention::is_asleep_after_all(&self.segment) {
+            self.bell.ring();
+        }
+    }
+
     /// A channel for a long call, and its base; waits for one, at most so long.
     pub(super) fn take_channel(&self, limit: Duration) -> Option<(u8, u32)> {
         let deadline = Instant::now() + limit;
@@ -271,15 +285,32 @@ impl Session {
         }
     }
 
+    /// A channel, if there is one.
+    pub(super) fn try_take_channel(&self) -> Option<(u8, u32)> {
+        self.collect(&mut locked(&self.lanes));
+        locked(&self.channels).take()
+    }
+
+    /// Whether there is one.
+    pub(super) fn has_free_channel(&self) -> bool {
+        self.collect(&mut locked(&self.lanes));
+        locked(&self.channels).taken.contains(&false)
+    }
+
     /// A channel is free: the server looks no more at what was sent there last.
     pub(super) fn give_channel_back(&self, channel: u8, sent: &Filling) {
         sent.forget(&self.segment);
-        let base = sent.end();
+        self.give_unused_channel_back(channel, sent.end());
+    }
+
+    /// A channel is free: nothing has been sent there since it was taken.
+    pub(super) fn give_unused_channel_back(&self, channel: u8, base: u32) {
         let mut channels = locked(&self.channels);
         channels.taken[usize::from(channel)] = false;
         channels.bases[usize::from(channel)] = base;
         channels.watched.iter().for_each(|lane| Answers::poke(&self.segment, *lane));
         drop(channels);
         self.freed.notify_one();
+        listening::wake(&self.segment);
     }
 }

@@ -1,0 +1,428 @@
+//! The begun calls of one session.
+
+use super::place::{Begun, Place, Seen, Stage};
+use super::places::{Places, Reservation};
+use super::{Flights, locked};
+use crate::client::shm::answer;
+use crate::client::shm::session::{Lane, Session};
+use crate::client::shm::watcher::Watcher;
+use crate::client::{Carrier, Departure};
+use crate::error::{CallError, SendError};
+use crate::pending::Outcome;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+use stoop_exchange::Instant;
+use stoop_marshal::Reader;
+use stoop_net::{clock, host};
+use stoop_shm::layout::SLOT;
+use stoop_shm::{AnswerKind, Answers, Request, RequestKind};
+use stoop_wire::MAX_DATAGRAM;
+
+/// Carries the calls that are begun over one session.
+///
+/// The number of a call is that of its place; with [`KEPT`] it is what the keeper calls it, for one that never had a place.
+pub(super) struct ShmCarrier {
+    pub(super) flights: Arc<Flights>,
+    pub(super) session: Arc<Session>,
+    places: Places,
+    /// Calls have been posted for which nobody has looked whether the server sleeps.
+    unrung: AtomicBool,
+    /// For arguments and results.
+    packets: Mutex<Vec<Vec<u8>>>,
+    /// Ways of waiting that no thread uses.
+    pub(super) watchers: Mutex<Vec<Watcher>>,
+}
+
+/// Marks calls that have no place.
+pub(super) const KEPT: u32 = 1 << 31;
+/// Packets kept, and bytes of the longest.
+const PACKETS: usize = 64;
+const PACKET_MAX: usize = 64 * 1024;
+
+/// Where a call is.
+pub(super) enum Whereabouts<'a> {
+    Place(&'a Place, Seen),
+    /// The keeper has it, by that number; perhaps it was moved there from a place, which is still its handle's.
+    Keeper(u32, Option<&'a Place>),
+}
+
+/// What is left of the places that were reserved for a departure.
+#[inline]
+fn reserved_for(departure: &Departure) -> Reservation {
+    match departure.reserved {
+        0 => Reservation::NONE,
+        places => Reservation { row: departure.batch, places },
+    }
+}
+
+impl ShmCarrier {
+    pub(super) fn new(flights: &Arc<Flights>, session: Arc<Session>) -> Self {
+        Self {
+            flights: Arc::clone(flights),
+            session,
+            places: Places::default(),
+            unrung: AtomicBool::new(false),
+            packets: Mutex::default(),
+            watchers: Mutex::default(),
+        }
+    }
+
+    /// Whether there are places that are not free.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.places.iter().any(|place| place.look().stage() != Stage::Free)
+    }
+
+    /// Calls whose answers were taken from their lanes.
+    pub(super) fn counted(&self) -> u64 {
+        self.places.iter().map(Place::counted).sum()
+    }
+
+    #[inline]
+    pub(super) fn find(&self, call: u32) -> Whereabouts<'_> {
+        if call & KEPT != 0 {
+            return Whereabouts::Keeper(call & !KEPT, None);
+        }
+        let place = self.places.get(call);
+        let seen = place.look();
+        match seen.stage() {
+            Stage::Moved => Whereabouts::Keeper(place.moved_to(), Some(place)),
+            _ => Whereabouts::Place(place, seen),
+        }
+    }
+
+    /// Looks whether the server sleeps, and rings if it does, if nobody has since the last call was posted.
+    #[inline]
+    pub(super) fn ring(&self) {
+        if self.unrung.load(Ordering::Relaxed) {
+            self.ring_now();
+        }
+    }
+
+    fn ring_now(&self) {
+        // What was posted before it was noted is seen by whoever takes the note away.
+        if self.unrung.swap(false, Ordering::AcqRel) {
+            self.session.ring_after_all();
+        }
+    }
+
+    /// Reserves places for the calls of a departure. `None`: none is free.
+    #[cold]
+    fn reserve(&self) -> Option<Reservation> {
+        let reservation = self.places.reserve()?;
+        if self.flights.keeper.is_asleep() {
+            self.flights.call_keeper();
+        }
+        Some(reservation)
+    }
+
+    /// Publishes a call, if there is a place with a lane for it.
+    #[inline]
+    fn post(&self, departure: &mut Departure, procedure: u16, len: usize) -> Option<u32> {
+        let mut reserved = reserved_for(departure);
+        if reserved.next().is_none() {
+            reserved = self.reserve()?;
+            (departure.batch, departure.reserved) = (reserved.row, reserved.places);
+        }
+        let number = reserved.next()?;
+        let place = self.places.get(number);
+        let mut lane = match place.lane() {
+            Some(lane) => lane,
+            None => self.furnish(place)?,
+        };
+        departure.reserved = reserved.rest().places;
+        lane.last = Answers::next_number(lane.last);
+        let arguments = &departure.packet[departure.start..departure.start + len];
+        let deadline_ns = departure.deadline.as_nanos();
+        let request = Request {
+            kind: RequestKind::Call,
+            lane: lane.number,
+            number: lane.last,
+            procedure: self.session.bound.procedures[usize::from(procedure)],
+            cpu: host::current_cpu() as u16,
+            len: len as u32,
+            deadline_ns,
+            channel: 0,
+            base: 0,
+        };
+        let ticket = self.session.requests.post(&self.session.segment, &request, arguments);
+        let begun_ns = departure.begun.as_nanos();
+        place.open(&Begun { lane, ticket, begun_ns, deadline_ns, procedure }, arguments);
+        self.unrung.store(true, Ordering::Release);
+        Some(number)
+    }
+
+    #[cold]
+    fn furnish(&self, place: &Place) -> Option<Lane> {
+        let lane = self.session.lane();
+        place.set_lane(lane);
+        lane
+    }
+
+    /// Whether a call has ended, at a glance.
+    #[inline]
+    pub(super) fn has_ended(&self, call: u32) -> bool {
+        match self.find(call) {
+            Whereabouts::Place(place, seen) => {
+                place.is_answered(&self.session) && !self.comes_long(place, seen)
+            }
+            Whereabouts::Keeper(call, _) => self.flights.has_ended(call),
+        }
+    }
+
+    /// Whether the answer to a call, which is there, is that the keeper is to take a long result.
+    #[inline]
+    fn comes_long(&self, place: &Place, seen: Seen) -> bool {
+        let is_short = place.answer(&self.session).is_some_and(|(_, answer)| answer.len as usize <= SLOT);
+        if !is_short {
+            self.keep(place, seen);
+            self.flights.call_keeper();
+        }
+        !is_short
+    }
+
+    /// Hands a call over to the keeper, unless that has been done.
+    #[cold]
+    pub(super) fn keep(&self, place: &Place, seen: Seen) {
+        let id = self.flights.new_id();
+        let mut state = self.flights.state();
+        // Moved by nobody else while the lock is held.
+        if seen.stage() != Stage::Open || place.look() != seen {
+            return;
+        }
+        let (kept, deadline_ns) = place.to_keep(&self.session, id);
+        let call = state.calls.open(deadline_ns, kept);
+        if place.move_to(seen, call) {
+            state.sent.push((call, id));
+        } else {
+            // Its handle has taken the answer at this moment.
+            let _ = state.calls.give_up(call);
+        }
+    }
+
+    /// Hands over to the keeper what it has to see to: long results, and, when the session is lost, calls without an answer.
+    pub(super) fn hand_over(&self) {
+        let is_lost = self.session.is_lost();
+        for place in self.places.iter() {
+            let seen = place.look();
+            if seen.stage() != Stage::Open {
+                continue;
+            }
+            let is_long = || {
+                let answer = place.answer(&self.session);
+                answer.is_none_or(|(_, answer)| answer.len as usize > SLOT)
+            };
+            let is_to_be_kept = match place.is_answered(&self.session) {
+                true => is_long(),
+                false => is_lost,
+            };
+            if is_to_be_kept {
+                self.keep(place, seen);
+            }
+        }
+    }
+
+    /// Looks at a call that has not been answered: whether its server is lost or its deadline has passed, at that time.
+    pub(super) fn look_after(&self, call: u32, now_ns: u64) {
+        if let Whereabouts::Place(place, seen) = self.find(call)
+            && (self.session.is_lost() || place.deadline_ns() <= now_ns)
+            && !place.is_answered(&self.session)
+        {
+            self.keep(place, seen);
+            self.flights.call_keeper();
+            self.flights.advance();
+        }
+    }
+
+    /// The handle of a call that the keeper had is gone, or about to go.
+    fn let_go(&self, place: Option<&Place>) {
+        if let Some(place) = place {
+            // The keeper has its lane.
+            place.set_lane(None);
+            place.free();
+        }
+    }
+
+    /// Takes the outcome of a call from its lane. `false`: it is not there, or no more.
+    #[inline]
+    fn take_from(&self, place: &Place, seen: Seen, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
+        let session = &*self.session;
+        if !place.is_answered(session) || self.comes_long(place, seen) {
+            return false;
+        }
+        let Some((lane, answer)) = place.answer(session) else { return false };
+        if session.server_cpu.load(Ordering::Relaxed) != answer.cpu {
+            session.server_cpu.store(answer.cpu, Ordering::Relaxed);
+        }
+        let len = answer.len as usize;
+        if let Some(message) = Answers::short_message(&session.segment, lane, &answer)
+            && answer.kind == AnswerKind::Result
+        {
+            place.count();
+            if !place.close_and_free(seen) {
+                return false;
+            }
+            with(Ok(Reader::new(&message[..len])));
+            return true;
+        }
+        let mut message = self.packet();
+        message.clear();
+        Answers::message(&session.segment, lane, &answer, &mut message);
+        place.count();
+        let closed = place.close_and_free(seen);
+        if closed {
+            with(match answer::why_no_result(&answer, &message) {
+                None => Ok(Reader::new(&message)),
+                Some(why) => Err(why),
+            });
+        }
+        self.spare(message);
+        closed
+    }
+
+    fn packet(&self) -> Vec<u8> {
+        locked(&self.packets).pop().unwrap_or_default()
+    }
+
+    fn spare(&self, packet: Vec<u8>) {
+        let mut packets = locked(&self.packets);
+        if packets.len() < PACKETS && packet.capacity() <= PACKET_MAX {
+            packets.push(packet);
+        }
+    }
+}
+
+impl Drop for ShmCarrier {
+    fn drop(&mut self) {
+        self.flights.answered.fetch_add(self.counted(), Ordering::Relaxed);
+        self.session.give_back(self.places.iter().filter_map(Place::lane));
+        self.flights.call_keeper();
+    }
+}
+
+impl Carrier for ShmCarrier {
+    fn depart(&self, timeout_ns: u64) -> Departure {
+        let limit = self.flights.binding.options.max_message.min(u32::MAX as usize);
+        let mut packet = self.packet();
+        if packet.len() < MAX_DATAGRAM {
+            packet.resize(MAX_DATAGRAM, 0);
+        }
+        Departure::new(packet, 0, limit, timeout_ns)
+    }
+
+    #[inline]
+    fn begin(&self, departure: &mut Departure, procedure: u16, len: usize) -> Result<u32, CallError> {
+        departure.read_cheap_clock();
+        if departure.deadline <= departure.begun {
+            return Err(CallError::NotSent(SendError::DeadlinePassed));
+        }
+        if len <= SLOT
+            && !self.session.is_lost()
+            && let Some(call) = self.post(departure, procedure, len)
+        {
+            return Ok(call);
+        }
+        Ok(self.flights.enqueue(departure, procedure, len) | KEPT)
+    }
+
+    fn send(&self, departure: Departure) {
+        self.ring();
+        reserved_for(&departure).give_back(&self.places);
+        self.spare(departure.packet);
+    }
+
+    #[inline]
+    fn is_ready(&self, call: u32) -> bool {
+        if self.has_ended(call) {
+            return true;
+        }
+        self.ring();
+        self.look_after(call, clock::now_ns());
+        self.has_ended(call)
+    }
+
+    fn poll(&self, call: u32, waker: &Waker) -> bool {
+        if self.is_ready(call) {
+            return true;
+        }
+        if let Whereabouts::Place(place, seen) = self.find(call) {
+            self.keep(place, seen);
+        }
+        match self.find(call) {
+            Whereabouts::Keeper(call, _) => self.flights.poll(call, waker),
+            Whereabouts::Place(..) => self.is_ready(call),
+        }
+    }
+
+    fn wait_any(&self, calls: &[u32], until: Instant) -> Option<usize> {
+        self.wait(calls, until.as_nanos())
+    }
+
+    #[inline]
+    fn take(&self, call: u32, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
+        loop {
+            match self.find(call) {
+                Whereabouts::Place(place, seen) => {
+                    if self.take_from(place, seen, with) {
+                        return true;
+                    }
+                    if place.look() == seen {
+                        return false;
+                    }
+                }
+                Whereabouts::Keeper(kept, place) => {
+                    let taken = self.flights.take(kept, with);
+                    if taken {
+                        self.let_go(place);
+                    }
+                    return taken;
+                }
+            }
+        }
+    }
+
+    fn cancel(&self, call: u32) {
+        loop {
+            match self.find(call) {
+                Whereabouts::Place(place, seen) => {
+                    let is_answered = place.is_answered(&self.session) && !self.comes_long(place, seen);
+                    if !place.close(seen) {
+                        continue;
+                    }
+                    if !is_answered && let Some(lane) = place.lane() {
+                        place.set_lane(None);
+                        self.session.abandon(lane, None);
+                    }
+                    return place.free();
+                }
+                Whereabouts::Keeper(kept, place) => {
+                    self.flights.cancel(kept);
+                    return self.let_go(place);
+                }
+            }
+        }
+    }
+
+    fn detach(&self, call: u32) {
+        loop {
+            match self.find(call) {
+                Whereabouts::Place(place, seen) => {
+                    if place.is_answered(&self.session) && !self.comes_long(place, seen) {
+                        if place.close_and_free(seen) {
+                            return;
+                        }
+                        continue;
+                    }
+                    self.keep(place, seen);
+                }
+                Whereabouts::Keeper(kept, place) => {
+                    self.flights.detach(kept);
+                    if self.session.is_lost() {
+                        self.flights.call_keeper();
+                    }
+                    return self.let_go(place);
+                }
+            }
+        }
+    }
+}

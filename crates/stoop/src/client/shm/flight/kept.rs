@@ -1,0 +1,318 @@
+//! A call that the keeper sees to: one that waits for a lane, is long, is not waited for by a thread alone, or has lost its server.
+
+use crate::client::shm::answer;
+use crate::client::shm::session::{Lane, Session};
+use crate::client::slots::{Outcome, Payload};
+use crate::error::{CallError, Failure, FailureCode, SendError, UnknownCause};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use stoop_net::{clock, host};
+use stoop_shm::layout::SLOT;
+use stoop_shm::{Answer, AnswerKind, Answers, Emptying, Filling, Request, RequestKind, Way, listening};
+
+/// A call that has not ended.
+pub(super) struct Kept {
+    /// Told apart from all others of the binding, whose numbers are used again.
+    pub(super) id: u64,
+    pub(super) procedure: u16,
+    begun_ns: u64,
+    /// Times that it was published; less those of which its server has certainly taken nothing.
+    transmissions: u32,
+    arguments: Vec<u8>,
+    sent: Option<Sent>,
+}
+
+/// A call that has been published.
+struct Sent {
+    session: Arc<Session>,
+    lane: Lane,
+    ticket: u64,
+    /// Its arguments are on their way through that channel.
+    filling: Option<(u8, Filling)>,
+    /// Its result is.
+    emptying: Option<Emptying>,
+    result: Vec<u8>,
+}
+
+/// What has become of a call at a look.
+pub(super) enum Step {
+    /// Nothing yet.
+    Open,
+    Ended(Outcome),
+    /// Its server is lost, and it may be published to another.
+    Again,
+}
+
+/// Bindings over which one call is sent.
+const ATTEMPTS: u32 = 3;
+
+impl Kept {
+    /// A call that has not been published.
+    pub(super) fn queued(id: u64, procedure: u16, begun_ns: u64, arguments: Vec<u8>) -> Self {
+        Self { id, procedure, begun_ns, transmissions: 0, arguments, sent: None }
+    }
+
+    /// One that has.
+    pub(super) fn sent(
+        id: u64,
+        (procedure, begun_ns): (u16, u64),
+        arguments: Vec<u8>,
+        (session, lane, ticket): (&Arc<Session>, Lane, u64),
+    ) -> Self {
+        let session = Arc::clone(session);
+        let sent = Sent { session, lane, ticket, filling: None, emptying: None, result: Vec::new() };
+        Self { id, procedure, begun_ns, transmissions: 1, arguments, sent: Some(sent) }
+    }
+
+    /// Whether it goes through a channel.
+    pub(super) fn is_long(&self) -> bool {
+        self.arguments.len() > SLOT
+    }
+
+    pub(super) fn unknown(&self, cause: UnknownCause) -> CallError {
+        let waited = Duration::from_nanos(clock::now_ns().saturating_sub(self.begun_ns));
+        CallError::Unknown { transmissions: self.transmissions, waited, cause }
+    }
+
+    /// It is not published again. May it have run?
+    pub(super) fn not_sent(&self, why: SendError) -> CallError {
+        match self.transmissions {
+            0 => CallError::NotSent(why),
+            _ => self.unknown(UnknownCause::ConnectionLost),
+        }
+    }
+
+    /// Publishes it on `lane`, and through `channel` if it is long.
+    pub(super) fn publish(
+        &mut self,
+        session: &Arc<Session>,
+        mut lane: Lane,
+        channel: Option<(u8, u32)>,
+        deadline_ns: u64,
+    ) {
+        lane.last = Answers::next_number(lane.last);
+        let len = self.arguments.len();
+        let filling = channel.map(|(channel, base)| (channel, Filling::new(Way::Call, channel, base, len)));
+        let request = Request {
+            kind: RequestKind::Call,
+            lane: lane.number,
+            number: lane.last,
+            procedure: session.bound.procedures[usize::from(self.procedure)],
+            cpu: host::current_cpu() as u16,
+            len: len as u32,
+            deadline_ns,
+            channel: channel.map_or(0, |(channel, _)| channel),
+            base: filling.map_or(0, |(_, filling)| filling.base()),
+        };
+        let mut sent = Sent {
+            session: Arc::clone(session),
+            lane,
+            ticket: 0,
+            filling,
+            emptying: None,
+            result: Vec::new(),
+        };
+        // The first chunks are there when the server is told.
+        sent.fill(&self.arguments);
+        let message = if filling.is_some() { &[][..] } else { &self.arguments };
+        sent.ticket = session.publish(&request, message);
+        self.transmissions += 1;
+        self.sent = Some(sent);
+    }
+
+    /// Whether [`advance`](Self::advance) would do something.
+    pub(super) fn can_advance(&self) -> bool {
+        let Some(sent) = &self.sent else { return false };
+        if sent.session.is_lost() {
+            return true;
+        }
+        let segment = &sent.session.segment;
+        if let Some(emptying) = &sent.emptying {
+            return emptying.has_more(segment) != Ok(false);
+        }
+        let can_fill = |(_, filling): &(u8, Filling)| match filling.is_done() {
+            true => filling.is_emptied(segment),
+            false => filling.has_room(segment),
+        };
+        sent.is_answered() || sent.filling.as_ref().is_some_and(can_fill)
+    }
+
+    /// Goes on with it as far as that is possible without waiting.
+    pub(super) fn advance(&mut self, may_run_again: bool) -> Step {
+        let Some(sent) = &mut self.sent else { return Step::Open };
+        sent.fill(&self.arguments);
+        if !sent.is_answered() {
+            return if sent.session.is_lost() { self.lost(may_run_again) } else { Step::Open };
+        }
+        sent.end_filling();
+        if sent.emptying.is_none() {
+            let answer = Answers::read(&sent.session.segment, sent.lane.number);
+            match answer {
+                Some(answer) if answer.kind == AnswerKind::Result && answer.len as usize > SLOT => {
+                    if let Some(step) = self.begin_to_empty(&answer, may_run_again) {
+                        return step;
+                    }
+                }
+                Some(answer) if answer.len as usize <= SLOT => return self.answered(&answer),
+                _ => return self.disorder(may_run_again),
+            }
+        }
+        self.empty(may_run_again)
+    }
+
+    fn answered(&mut self, answer: &Answer) -> Step {
+        let sent = self.sent.take().expect("it has been published");
+        let mut message = Vec::with_capacity(answer.len as usize);
+        Answers::message(&sent.session.segment, sent.lane.number, answer, &mut message);
+        sent.session.give_back([sent.lane]);
+        Step::Ended(match answer::why_no_result(answer, &message) {
+            None => Ok(Payload::new(message, 0, answer.len as usize)),
+            // It has not run this time.
+            Some(CallError::Refused(_)) if self.transmissions > 1 => {
+                Err(self.unknown(UnknownCause::ConnectionLost))
+            }
+            Some(why) => Err(why),
+        })
+    }
+
+    /// A long result begins. Returns what it ends with if it is not to be taken.
+    fn begin_to_empty(&mut self, answer: &Answer, may_run_again: bool) -> Option<Step> {
+        let sent = self.sent.as_mut().expect("it has been published");
+        let len = answer.len as usize;
+        if len > sent.session.longest_result {
+            let (code, detail) = (FailureCode::ResultTooLarge, answer::too_long(&sent.session, len));
+            self.abandon();
+            return Some(Step::Ended(Err(CallError::Failed(Failure { code, detail }))));
+        }
+        sent.emptying = Emptying::new(Way::Result, answer.channel, answer.base, len);
+        if sent.emptying.is_none() {
+            return Some(self.disorder(may_run_again));
+        }
+        sent.result.reserve_exact(len);
+        None
+    }
+
+    /// Takes what has come of a long result.
+    fn empty(&mut self, may_run_again: bool) -> Step {
+        let sent = self.sent.as_mut().expect("it has been published");
+        let Some(emptying) = &mut sent.emptying else { return Step::Open };
+        let mut taken = false;
+        let more = loop {
+            match emptying.has_more(&sent.session.segment) {
+                Ok(true) => emptying.take(&sent.session.segment, &mut sent.result),
+                more => break more,
+            }
+            taken = true;
+        };
+        if taken {
+            sent.session.ring();
+        }
+        if emptying.is_done() {
+            let sent = self.sent.take().expect("it has been published");
+            sent.session.give_back([sent.lane]);
+            let len = sent.result.len();
+            return Step::Ended(Ok(Payload::new(sent.result, 0, len)));
+        }
+        match more {
+            Err(_) => self.disorder(may_run_again),
+            Ok(_) if sent.session.is_lost() => self.lost(may_run_again),
+            Ok(_) => Step::Open,
+        }
+    }
+
+    /// The server has said something impossible: nothing that it says is believed any more.
+    #[cold]
+    fn disorder(&mut self, may_run_again: bool) -> Step {
+        if let Some(sent) = &self.sent {
+            sent.session.lose();
+        }
+        self.lost(may_run_again)
+    }
+
+    /// Its server is lost.
+    #[cold]
+    fn lost(&mut self, may_run_again: bool) -> Step {
+        if let Some(sent) = self.sent.take()
+            && !sent.is_answered()
+            && sent.session.was_left(sent.ticket)
+        {
+            self.transmissions -= 1;
+            return Step::Again;
+        }
+        if may_run_again && self.transmissions < ATTEMPTS {
+            return Step::Again;
+        }
+        Step::Ended(Err(self.unknown(UnknownCause::ConnectionLost)))
+    }
+
+    /// Its deadline has passed.
+    pub(super) fn expire(&mut self) -> CallError {
+        let is_sent = self.sent.is_some();
+        self.abandon();
+        match self.transmissions {
+            0 => {
+                let why =
+                    "no lane of the binding was free, or there was no server, until the call's deadline";
+                CallError::NotSent(SendError::Io(io::Error::new(io::ErrorKind::TimedOut, why)))
+            }
+            1 if is_sent => self.unknown(UnknownCause::DeadlinePassed),
+            _ => self.unknown(UnknownCause::ConnectionLost),
+        }
+    }
+
+    /// Nobody waits for it any more: its server is told.
+    pub(super) fn abandon(&mut self) {
+        let Some(mut sent) = self.sent.take() else { return };
+        let is_answered = sent.is_answered();
+        if is_answered {
+            sent.end_filling();
+        }
+        match is_answered && sent.is_over() {
+            true => sent.session.give_back([sent.lane]),
+            false => sent.session.abandon(sent.lane, sent.filling),
+        }
+    }
+}
+
+impl Sent {
+    fn is_answered(&self) -> bool {
+        Answers::is_there(&self.session.segment, self.lane.number, self.lane.last)
+    }
+
+    /// Of a call that has been answered: whether nothing more comes.
+    fn is_over(&self) -> bool {
+        let answer = Answers::read(&self.session.segment, self.lane.number);
+        answer.is_none_or(|answer| answer.len as usize <= SLOT)
+    }
+
+    /// Fills chunks as long as there is room.
+    fn fill(&mut self, arguments: &[u8]) {
+        let Some((_, filling)) = &mut self.filling else { return };
+        let segment = &self.session.segment;
+        let mut has_filled = false;
+        while !filling.is_done() && filling.has_room(segment) {
+            let (start, end) = (filling.sent(), filling.sent() + filling.next_len());
+            filling.fill(segment, [&arguments[start..end]]);
+            has_filled = true;
+        }
+        if has_filled {
+            self.session.ring();
+        }
+        if filling.is_done() && filling.is_emptied(segment) {
+            self.end_filling();
+        }
+    }
+
+    /// The server has emptied the channel, or has answered without: in both cases it will look there no more.
+    fn end_filling(&mut self) {
+        if let Some((channel, filling)) = self.filling.take() {
+            self.session.give_channel_back(channel, &filling);
+        }
+    }
+}
+
+/// How many long results a server has announced.
+pub(super) fn long_results(session: &Session) -> u32 {
+    listening::long_results(&session.segment)
+}
