@@ -1,6 +1,7 @@
 //! The server's side: what is exported, where it listens, and how it ends.
 
 mod awake;
+mod binder;
 mod crew;
 mod datagram;
 mod dedicated;

@@ -3,6 +3,7 @@
 use super::transfers::{Incoming, Outgoing};
 use crate::context::Caller;
 use crate::context::cancelled::{self, CallId};
+use crate::server::binder::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use stoop_net::poller::Bell;
@@ -51,7 +52,7 @@ impl Binding {
         bell: Bell,
         segment: Segment,
         caller: Caller,
-        bound: super::handshake::Bound,
+        bound: Bound,
     ) -> Self {
         Self {
             token,
@@ -59,7 +60,7 @@ impl Binding {
             bell,
             segment,
             caller,
-            id: bound.id,
+            id: bound.binding,
             interface: bound.interface,
             together: bound.together,
             ticket: AtomicU64::new(0),

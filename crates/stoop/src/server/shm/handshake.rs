@@ -3,6 +3,7 @@
 
 use super::ShmEndpoint;
 use crate::context::{Caller, Credentials};
+use crate::server::binder::{Binder, Bound};
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
@@ -11,7 +12,7 @@ use stoop_net::host;
 use stoop_net::poller::Bell;
 use stoop_net::stream::{Stream, StreamArrival};
 use stoop_shm::{Segment, descriptors, layout};
-use stoop_wire::bind::{BindReply, BindRequest, BindStatus, Describe, Description};
+use stoop_wire::bind::{BindRequest, Describe, Description};
 use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, MAX_DATAGRAM, PACKET_DATA};
 
 /// A connection that is not a binding yet.
@@ -39,14 +40,6 @@ impl Made {
         let (segment, memory) = Segment::create()?;
         Ok(Self { segment, memory, bell: Bell::new()? })
     }
-}
-
-/// What it is bound to.
-#[derive(Clone, Copy)]
-pub(super) struct Bound {
-    pub(super) id: BindingId,
-    pub(super) interface: u16,
-    pub(super) together: bool,
 }
 
 /// How a handshake goes on.
@@ -147,7 +140,7 @@ impl Handshake {
                 _ => Step::Malformed,
             },
             Kind::Attach => match self.bound {
-                Some(bound) if bound.id == header.binding => self.attach(&header, bound),
+                Some(bound) if bound.binding == header.binding => self.attach(&header, bound),
                 _ => Step::Malformed,
             },
             Kind::Unbind => Step::Close,
@@ -155,64 +148,22 @@ impl Handshake {
         }
     }
 
-    /// Answers a bind request. A connection has one binding, made by the first page of fingerprints.
+    /// Answers a bind request.
     fn bind(&mut self, endpoint: &ShmEndpoint, header: &Header, request: &BindRequest) -> Step {
-        let continues = self.bound.is_some_and(|bound| bound.id == header.binding);
-        if (request.first > 0) != continues || (self.bound.is_some() && !continues) {
-            return Step::Malformed;
-        }
-        let (mut status, mut procedures, interface) =
-            match endpoint.interfaces.compare(&request.interface, &request.fingerprints) {
-                Ok((number, procedures)) => (BindStatus::Bound, procedures, number as u16),
-                Err((status, procedures)) => (status, procedures, 0),
-            };
-        if status == BindStatus::Bound && self.bound.is_some_and(|bound| bound.interface != interface) {
-            return Step::Malformed;
-        }
-        if request.flags != 0 {
-            status = BindStatus::UnknownFlags;
-        }
-        if endpoint.shutting_down.load(Ordering::SeqCst) {
-            status = BindStatus::ShuttingDown;
-        }
-        if !self.allowed {
-            (status, procedures) = (BindStatus::NotAllowed, Vec::new());
-        }
-        if status == BindStatus::Bound && self.bound.is_none() {
-            // At once, for it can be told by the answer that the system has no descriptor or memory left.
-            match Made::new() {
-                Ok(made) => self.made = Some(made),
-                Err(_) => (status, procedures) = (BindStatus::Full, Vec::new()),
-            }
-        }
-        if status == BindStatus::Bound && self.bound.is_none() {
-            let peer = crate::from_wire(&request.host);
-            self.bound = Some(Bound {
-                // Never zero, which stands for none.
-                id: BindingId(u64::from_le_bytes(host::random_bytes()).max(1)),
-                interface,
-                together: host::can_run_together(&endpoint.own, &peer),
-            });
-        }
-        let host = crate::to_wire(&endpoint.own);
-        let text = match status {
-            BindStatus::Full => "descriptors".into(),
-            _ => endpoint.interfaces.reply_text(status, &host, &request.host),
-        };
-        let reply = BindReply {
-            status,
-            nonce: request.nonce,
+        let binder = Binder {
+            interfaces: &endpoint.interfaces,
+            own: &endpoint.own,
             incarnation: endpoint.incarnation,
-            // As long as the connection lives.
-            silence_ms: u32::MAX,
-            max_message: u32::try_from(endpoint.message_max).unwrap_or(u32::MAX),
-            window: 0,
-            host,
-            first: request.first,
-            procedures,
-            text,
+            message_max: endpoint.message_max,
+            shutting_down: endpoint.shutting_down.load(Ordering::SeqCst),
         };
-        let id = self.bound.map_or(BindingId::NONE, |bound| bound.id);
+        let made = &mut self.made;
+        // At once, for it can be told by the answer that the system has no descriptor or memory left.
+        let make = || Made::new().is_ok_and(|new| made.replace(new).is_none());
+        let Ok(reply) = binder.answer(&mut self.bound, self.allowed, header, request, make) else {
+            return Step::Malformed;
+        };
+        let id = self.bound.map_or(BindingId::NONE, |bound| bound.binding);
         self.reply(Kind::BindReply, header, id, &reply.encode())
     }
 
@@ -230,7 +181,7 @@ impl Handshake {
     /// Hands the memory over.
     fn attach(&mut self, question: &Header, bound: Bound) -> Step {
         let Some(Made { segment, memory, bell }) = self.made.take() else { return Step::Malformed };
-        let mut header = Header::bare(Kind::Attach, bound.id, question.lane, question.number);
+        let mut header = Header::bare(Kind::Attach, bound.binding, question.lane, question.number);
         header.time = layout::VERSION;
         match descriptors::send(&self.stream, &header.to_bytes(), &memory, &bell) {
             Ok(true) => Step::Attached(bound, segment, bell),

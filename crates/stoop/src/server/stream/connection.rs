@@ -4,13 +4,14 @@ use super::numbers::Numbers;
 use super::outgoing::{Outgoing, send_fragment};
 use crate::context::cancelled::{self, CallId};
 use crate::context::{Caller, Credentials};
+use crate::server::binder::Bound;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use stoop_exchange::stream::{Bounds, Departure, Intake};
 use stoop_net::poller::{Interest, Poller};
 use stoop_net::stream::Stream;
-use stoop_wire::{BindingId, HEADER_LEN, Header, Kind};
+use stoop_wire::{HEADER_LEN, Header, Kind};
 
 /// A connection to a caller.
 pub(super) struct Connection {
@@ -34,15 +35,6 @@ pub(super) struct Incoming {
     pub(super) bound: Option<Bound>,
     /// Calls that have arrived, whole or not.
     pub(super) arrived: Numbers,
-}
-
-/// What a connection is bound to.
-#[derive(Clone, Copy)]
-pub(super) struct Bound {
-    pub(super) binding: BindingId,
-    pub(super) interface: u16,
-    /// Caller and server can run at the same time.
-    pub(super) together: bool,
 }
 
 /// Lanes of one connection: as many as a caller's threads and begun calls use at once.

@@ -2,22 +2,19 @@
 
 use super::StreamEndpoint;
 use super::call::StreamCall;
-use super::connection::{Bound, Connection, Incoming};
+use super::connection::{Connection, Incoming};
 use super::desk::Desk;
 use super::numbers::Numbers;
+use crate::server::binder::{Binder, Bound, Malformed};
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoop_exchange::stream::{Arrival, Intake, Message};
 use stoop_net::Patience;
 use stoop_net::clock;
-use stoop_net::host::{self, HostFacts};
 use stoop_net::stream::StreamArrival;
-use stoop_wire::bind::{BindReply, BindRequest, BindStatus, Describe, Description};
+use stoop_wire::bind::{BindRequest, Describe, Description};
 use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, RefusalCode};
-
-/// The peer broke the protocol.
-struct Malformed;
 
 /// What a message was.
 enum Brought {
@@ -218,7 +215,7 @@ impl StreamEndpoint {
         }
     }
 
-    /// Answers a bind request. A connection has one binding, made by the first page of fingerprints.
+    /// Answers a bind request.
     fn bind(
         &self,
         connection: &Connection,
@@ -226,57 +223,22 @@ impl StreamEndpoint {
         header: &Header,
         request: &BindRequest,
     ) -> Result<(), Malformed> {
-        let continues = bound.is_some_and(|bound| bound.binding == header.binding);
-        if (request.first > 0) != continues || (bound.is_some() && !continues) {
-            return Err(Malformed);
-        }
-        let (mut status, procedures, interface) =
-            match self.interfaces.compare(&request.interface, &request.fingerprints) {
-                Ok((number, procedures)) => (BindStatus::Bound, procedures, number as u16),
-                Err((status, procedures)) => (status, procedures, 0),
-            };
-        let other = bound.is_some_and(|bound| bound.interface != interface);
-        if other && status == BindStatus::Bound {
-            return Err(Malformed);
-        }
-        if request.flags != 0 {
-            status = BindStatus::UnknownFlags;
-        }
-        if self.shutting_down.load(Ordering::SeqCst) {
-            status = BindStatus::ShuttingDown;
-        }
-        if status == BindStatus::Bound && bound.is_none() {
-            *bound = Some(self.make_binding(connection, interface, &crate::from_wire(&request.host)));
-        }
-        let host = crate::to_wire(&self.own);
-        let text = self.interfaces.reply_text(status, &host, &request.host);
-        let reply = BindReply {
-            status,
-            nonce: request.nonce,
+        let was_bound = bound.is_some();
+        let binder = Binder {
+            interfaces: &self.interfaces,
+            own: &self.own,
             incarnation: self.incarnation,
-            // As long as the connection lives.
-            silence_ms: u32::MAX,
-            max_message: u32::try_from(self.message_max).unwrap_or(u32::MAX),
-            window: 0,
-            host,
-            first: request.first,
-            procedures,
-            text,
+            message_max: self.message_max,
+            shutting_down: self.shutting_down.load(Ordering::SeqCst),
         };
+        let reply = binder.answer(bound, true, header, request, || true)?;
+        if bound.is_some() && !was_bound {
+            connection.set_bound();
+            self.counts.bindings.fetch_add(1, Ordering::Relaxed);
+        }
         let id = bound.map_or(BindingId::NONE, |bound| bound.binding);
         self.reply(connection, Kind::BindReply, header, id, &reply.encode());
         Ok(())
-    }
-
-    fn make_binding(&self, connection: &Connection, interface: u16, peer: &HostFacts) -> Bound {
-        connection.set_bound();
-        self.counts.bindings.fetch_add(1, Ordering::Relaxed);
-        Bound {
-            // Never zero, which stands for none.
-            binding: BindingId(u64::from_le_bytes(host::random_bytes()).max(1)),
-            interface,
-            together: host::can_run_together(&self.own, peer),
-        }
     }
 
     fn reply(

@@ -1,0 +1,93 @@
+//! How a connection becomes a binding: what a bind request on it is answered.
+
+use stoop_exchange::Interfaces;
+use stoop_net::host::{self, HostFacts};
+use stoop_wire::bind::{BindReply, BindRequest, BindStatus};
+use stoop_wire::{BindingId, Header};
+
+/// What a connection is bound to.
+#[derive(Clone, Copy)]
+pub(super) struct Bound {
+    pub(super) binding: BindingId,
+    pub(super) interface: u16,
+    /// Caller and server can run at the same time.
+    pub(super) together: bool,
+}
+
+/// The peer broke the protocol.
+pub(super) struct Malformed;
+
+/// What an endpoint has to say to those who bind.
+pub(super) struct Binder<'a> {
+    pub(super) interfaces: &'a Interfaces,
+    pub(super) own: &'a HostFacts,
+    /// Tells this start of the server from others.
+    pub(super) incarnation: u64,
+    pub(super) message_max: usize,
+    pub(super) shutting_down: bool,
+}
+
+impl Binder<'_> {
+    /// Answers a bind request. A connection has one binding, made by the first page of fingerprints; none if its peer is not
+    /// `allowed`, nor if `prepare`, called once for a new binding, does not find what that needs.
+    pub(super) fn answer(
+        &self,
+        bound: &mut Option<Bound>,
+        allowed: bool,
+        header: &Header,
+        request: &BindRequest,
+        prepare: impl FnOnce() -> bool,
+    ) -> Result<BindReply, Malformed> {
+        let continues = bound.is_some_and(|bound| bound.binding == header.binding);
+        if (request.first > 0) != continues || (bound.is_some() && !continues) {
+            return Err(Malformed);
+        }
+        let (mut status, mut procedures, interface) =
+            match self.interfaces.compare(&request.interface, &request.fingerprints) {
+                Ok((number, procedures)) => (BindStatus::Bound, procedures, number as u16),
+                Err((status, procedures)) => (status, procedures, 0),
+            };
+        let other = bound.is_some_and(|bound| bound.interface != interface);
+        if other && status == BindStatus::Bound {
+            return Err(Malformed);
+        }
+        if request.flags != 0 {
+            status = BindStatus::UnknownFlags;
+        }
+        if self.shutting_down {
+            status = BindStatus::ShuttingDown;
+        }
+        if !allowed {
+            (status, procedures) = (BindStatus::NotAllowed, Vec::new());
+        }
+        if status == BindStatus::Bound && bound.is_none() && !prepare() {
+            (status, procedures) = (BindStatus::Full, Vec::new());
+        }
+        if status == BindStatus::Bound && bound.is_none() {
+            *bound = Some(Bound {
+                // Never zero, which stands for none.
+                binding: BindingId(u64::from_le_bytes(host::random_bytes()).max(1)),
+                interface,
+                together: host::can_run_together(self.own, &crate::from_wire(&request.host)),
+            });
+        }
+        let host = crate::to_wire(self.own);
+        Ok(BindReply {
+            status,
+            nonce: request.nonce,
+            incarnation: self.incarnation,
+            // As long as the connection lives.
+            silence_ms: u32::MAX,
+            max_message: u32::try_from(self.message_max).unwrap_or(u32::MAX),
+            window: 0,
+            host,
+            first: request.first,
+            procedures,
+            text: match status {
+                // Of the server's process, or memory.
+                BindStatus::Full => "descriptors".into(),
+                _ => self.interfaces.reply_text(status, &host, &request.host),
+            },
+        })
+    }
+}
