@@ -13,7 +13,7 @@
 //! | …          | channels: for calls and for results, each a ring of chunks | caller, server |
 
 /// Tells this layout from others.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Bytes that processors hand over together.
 pub const LINE: usize = 64;
@@ -31,7 +31,7 @@ pub const SLOT: usize = or_in_models(4096, 64);
 /// Channels each way: long messages that travel at the same time.
 pub const CHANNELS: usize = or_in_models(4, 1);
 /// Bytes of a chunk.
-pub const CHUNK: usize = or_in_models(32 * 1024, 8);
+pub const CHUNK: usize = or_in_models(16 * 1024, 8);
 /// Chunks of a channel.
 pub const CHUNKS: usize = or_in_models(16, 2);
 
