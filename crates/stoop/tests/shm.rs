@@ -417,3 +417,26 @@ fn results_land_where_they_belong_with_what_comes_beside() {
         assert_eq!(rest, format!("{len} and {}", len / 2));
     }
 }
+
+#[test]
+fn more_results_than_a_binding_may_leave_lying_cost_it_none_but_those() {
+    let (server, _) = serve_at(&name(), Server::new().max_message(1_000_000));
+    let client = LabClient::bind(&server.uris()[0]).unwrap();
+    thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    match client.bytes(990_000, 5) {
+                        Ok(bytes) => assert_eq!(bytes.len(), 990_000),
+                        Err(CallError::Failed(failure)) => {
+                            assert_eq!(failure.code, FailureCode::ResultTooLarge);
+                            assert!(failure.detail.contains("4000000"), "{failure}");
+                        }
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!((client.next(1).unwrap(), server.counters().bindings), (2, 1));
+}

@@ -200,14 +200,6 @@ impl ShmEndpoint {
             self.stirrer.wake();
         }
     }
-
-    /// Whoever receives is to close a binding.
-    #[cold]
-    fn doom(&self, binding: &Arc<Binding>) {
-        binding.doom();
-        self.push_stirred(binding);
-        self.stirrer.wake();
-    }
 }
 
 impl Endpoint for ShmEndpoint {

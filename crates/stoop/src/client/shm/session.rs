@@ -1,5 +1,6 @@
 //! The memory of a binding, shared by all its lanes.
 
+use super::watch;
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -312,5 +313,11 @@ impl Session {
         drop(channels);
         self.freed.notify_one();
         listening::wake(&self.segment);
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        watch::over_no_more(&self.stream);
     }
 }

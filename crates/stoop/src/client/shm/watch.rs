@@ -8,6 +8,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use stoop_net::poller::{Events, Interest, Poller};
+use stoop_net::stream::Stream;
 
 struct Watch {
     poller: Poller,
@@ -72,6 +73,13 @@ pub(super) fn over(session: &Arc<Session>) -> io::Result<()> {
     sessions.next += 1;
     sessions.all.retain(|_, session| session.strong_count() > 0);
     sessions.all.insert(token, Arc::downgrade(session));
-    // It leaves the poller when it is closed.
     watch.poller.add(&session.stream, token, Interest::READ)
+}
+
+/// A session goes. Its socket leaves the poller, in which it would be as long as a forked child has it open.
+pub(super) fn over_no_more(stream: &Stream) {
+    if let Some(watch) = WATCH.get() {
+        // It is not there if its end was seen.
+        let _ = watch.poller.remove(stream);
+    }
 }

@@ -35,8 +35,6 @@ pub(super) struct Binding {
     /// say what does not fit.
     lanes: Box<[AtomicU32]>,
     closed: AtomicBool,
-    /// It is to be closed by whoever receives.
-    doomed: AtomicBool,
     /// Long messages under way, either way.
     pub(super) transfers: AtomicUsize,
     incoming: Mutex<Incoming>,
@@ -68,7 +66,6 @@ impl Binding {
             heard_ns: AtomicU64::new(0),
             lanes: (0..LANES).map(|_| AtomicU32::new(0)).collect(),
             closed: AtomicBool::new(false),
-            doomed: AtomicBool::new(false),
             transfers: AtomicUsize::new(0),
             incoming: Mutex::default(),
             outgoing: Mutex::default(),
@@ -161,15 +158,6 @@ impl Binding {
     /// Whether there is a request that has not been taken.
     pub(super) fn has_request(&self) -> bool {
         Requests::is_there(&self.segment, self.ticket.load(Ordering::Relaxed))
-    }
-
-    /// Asks whoever receives to close it.
-    pub(super) fn doom(&self) {
-        self.doomed.store(true, Ordering::SeqCst);
-    }
-
-    pub(super) fn is_doomed(&self) -> bool {
-        self.doomed.load(Ordering::SeqCst)
     }
 
     pub(super) fn is_closed(&self) -> bool {

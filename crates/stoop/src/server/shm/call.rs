@@ -118,7 +118,7 @@ impl ShmEndpoint {
 
     /// Answers that the procedure ran, but there is no result.
     #[cold]
-    fn send_failure(&self, desk: &Desk, call: &ShmCall, code: FailureCode, detail: &str) {
+    pub(super) fn send_failure(&self, desk: &Desk, call: &ShmCall, code: FailureCode, detail: &str) {
         send_without_result(&call.binding, &call.request, AnswerKind::Failure, code.code(), detail, desk.cpu);
     }
 }

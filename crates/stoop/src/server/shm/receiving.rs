@@ -255,15 +255,8 @@ impl ShmEndpoint {
     #[cold]
     fn be_stirred(&self, reception: &mut Reception, desk: &mut Desk) {
         for binding in self.take_stirred() {
-            match binding.is_doomed() {
-                true => {
-                    desk.let_go();
-                    self.close(reception, binding.token);
-                }
-                false if reception.bindings.contains_key(&binding.token) => {
-                    reception.warm(binding, desk.clock_ns);
-                }
-                false => {}
+            if reception.bindings.contains_key(&binding.token) {
+                reception.warm(binding, desk.clock_ns);
             }
         }
         if self.shutting_down.load(Ordering::SeqCst) {

@@ -7,7 +7,7 @@ use super::binding::Binding;
 use super::call::ShmCall;
 use super::desk::Desk;
 use crate::context::cancelled;
-use crate::error::RefusalCode;
+use crate::error::{FailureCode, RefusalCode};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -307,10 +307,14 @@ impl ShmEndpoint {
         let packet = std::mem::take(&mut desk.result);
         let mut outgoing = binding.outgoing();
         if outgoing.is_full(packet.len(), self.message_max) {
+            let detail = format!(
+                "{} bytes of earlier results of this binding have not been taken yet, of at most {}; ask for less at a time, or \
+                 raise Server::max_message",
+                outgoing.bytes,
+                self.message_max.saturating_mul(LONG_MESSAGES),
+            );
             drop(outgoing);
-            // The procedure ran, and a caller that takes none of its results would not take this one.
-            self.doom(binding);
-            return cancelled::ended(id);
+            return self.send_failure(desk, call, FailureCode::ResultTooLarge, &detail);
         }
         // Looked at under the lock: who closes it empties this under it afterwards, and who cancels a call looks for it here.
         if binding.is_closed() {
