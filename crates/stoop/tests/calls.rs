@@ -1,16 +1,13 @@
-//! Calls over UDP and within a process, between threads of this process and through real sockets.
+//! What calls over UDP, and calls within a process, promise beyond what all transports do (see `conformance`).
 
 mod gate;
 
 use gate::Gate;
 use std::net::UdpSocket;
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 use stoop::error::{SendError, UnknownCause};
-use stoop::{
-    BindError, BindOptions, CallError, Caller, FailureCode, Ran, RefusalCode, RunningServer, Server, Waiting,
-};
+use stoop::{BindError, BindOptions, CallError, Caller, Ran, RunningServer, Server, Waiting};
 
 #[stoop::interface]
 trait Lab {
@@ -22,8 +19,6 @@ trait Lab {
     fn panic(&self, text: &str);
     /// Milliseconds that are left.
     fn left(&self) -> u64;
-    /// As `left`, asked from a server on the way, which allows it `millis`.
-    fn left_through(&self, uri: &str, millis: u64) -> u64;
     /// As many bytes.
     fn bytes(&self, count: u32) -> Vec<u8>;
     /// Where the call came from.
@@ -51,10 +46,6 @@ impl Lab for Bench {
     }
     fn left(&self) -> u64 {
         stoop::current_call().unwrap().time_left().as_millis() as u64
-    }
-    fn left_through(&self, uri: &str, millis: u64) -> u64 {
-        let client = LabClient::bind(uri).unwrap();
-        client.with_timeout(Duration::from_millis(millis)).left().unwrap()
     }
     fn bytes(&self, count: u32) -> Vec<u8> {
         vec![5; count as usize]
@@ -100,76 +91,6 @@ fn a_call_returns_its_result() {
 }
 
 #[test]
-fn every_way_of_waiting_works() {
-    for waiting in [Waiting::Adaptive, Waiting::Spin, Waiting::Block] {
-        let (server, _gate) = serve_at("udp://127.0.0.1:0", Server::new().waiting(waiting));
-        let client = LabClient::bind_with(&server.uris()[0], &BindOptions::new().waiting(waiting)).unwrap();
-        for number in 0..100 {
-            assert_eq!(client.next(number).unwrap(), number + 1);
-        }
-    }
-}
-
-#[test]
-fn a_client_is_called_from_many_threads_at_once() {
-    let (server, _gate, client) = lab();
-    thread::scope(|scope| {
-        for thread in 0..16 {
-            let client = &client;
-            scope.spawn(move || {
-                for number in 0..200 {
-                    assert_eq!(client.next(thread * 1000 + number).unwrap(), thread * 1000 + number + 1);
-                }
-            });
-        }
-    });
-    assert_eq!(server.counters().calls, 16 * 200);
-}
-
-#[test]
-fn slow_procedures_run_at_the_same_time_and_do_not_hold_up_fast_ones() {
-    let (_server, gate, client) = lab();
-    thread::scope(|scope| {
-        let slow: Vec<_> = (0..20).map(|_| scope.spawn(|| client.wait().unwrap())).collect();
-        gate.await_inside(20);
-        assert_eq!(client.next(1).unwrap(), 2);
-        gate.open();
-        assert!(slow.into_iter().all(|call| call.join().unwrap() == 7));
-    });
-}
-
-#[test]
-fn a_call_that_takes_too_long_ends_at_its_deadline_with_an_unknown_outcome() {
-    let (_server, gate, client) = lab();
-    let error = client.with_timeout(Duration::from_millis(30)).wait().unwrap_err();
-    assert!(matches!(error, CallError::Unknown { cause: UnknownCause::DeadlinePassed, .. }), "{error}");
-    assert_eq!(error.ran(), Ran::Perhaps);
-    // The procedure still runs, and the next call of this thread does not wait for it.
-    assert_eq!(client.next(1).unwrap(), 2);
-    gate.open();
-}
-
-#[test]
-fn the_deadline_travels_and_bounds_nested_calls() {
-    let (server, _gate, client) = lab();
-    let left = client.with_timeout(Duration::from_secs(10)).left().unwrap();
-    assert!((1..=10_000).contains(&left), "{left}");
-    let uri = &server.uris()[0];
-    let left = client.with_timeout(Duration::from_secs(10)).left_through(uri, 60_000).unwrap();
-    assert!((1..=10_000).contains(&left), "the inner call asked for a minute and got {left} ms");
-    let left = client.with_timeout(Duration::from_secs(60)).left_through(uri, 10_000).unwrap();
-    assert!((1..=10_000).contains(&left), "the inner call asked for ten seconds and got {left} ms");
-}
-
-#[test]
-fn a_panic_is_an_error_to_its_caller_and_nothing_to_others() {
-    let (_server, _gate, client) = lab();
-    let CallError::Failed(failure) = client.panic("as a test").unwrap_err() else { panic!("not failed") };
-    assert_eq!((failure.code, failure.detail.as_str()), (FailureCode::Panicked, "as a test"));
-    assert_eq!(client.next(1).unwrap(), 2);
-}
-
-#[test]
 fn arguments_too_large_for_the_server_are_not_sent() {
     let (server, _gate) = serve_at("udp://127.0.0.1:0", Server::new().max_message(2000));
     let client = LabClient::bind(&server.uris()[0]).unwrap();
@@ -208,72 +129,6 @@ fn a_long_call_is_acknowledged_and_then_probed() {
     let counters = client.binding().counters();
     assert!(counters.probes >= 1, "{counters:?}");
     assert!(counters.retransmissions <= 3, "{counters:?}: an acknowledged call is not sent again");
-}
-
-#[test]
-fn calls_beyond_workers_and_queue_are_refused() {
-    let (server, gate) = serve_at("udp://127.0.0.1:0", Server::new().workers(2).queue(3));
-    let client = LabClient::bind(&server.uris()[0]).unwrap();
-    thread::scope(|scope| {
-        let (ends, ended) = mpsc::channel();
-        for _ in 0..8 {
-            let (client, ends) = (&client, ends.clone());
-            scope.spawn(move || ends.send(client.wait()).unwrap());
-        }
-        for _ in 0..3 {
-            let refused = ended.recv().unwrap().unwrap_err();
-            assert!(
-                matches!(&refused, CallError::Refused(refusal) if refusal.code == RefusalCode::Overloaded),
-                "{refused}"
-            );
-            assert_eq!(refused.ran(), Ran::No);
-        }
-        gate.open();
-        assert!((0..5).all(|_| ended.recv().unwrap().unwrap() == 7));
-    });
-    assert_eq!(client.next(1).unwrap(), 2);
-}
-
-#[test]
-fn a_queued_call_whose_deadline_passes_is_not_run() {
-    let (server, gate) = serve_at("udp://127.0.0.1:0", Server::new().workers(1));
-    let client = LabClient::bind(&server.uris()[0]).unwrap();
-    thread::scope(|scope| {
-        let running = scope.spawn(|| client.wait().unwrap());
-        gate.await_inside(1);
-        let late = client.with_timeout(Duration::from_millis(20)).next(1).unwrap_err();
-        assert!(matches!(late, CallError::Unknown { .. }), "{late}");
-        gate.open();
-        assert_eq!(running.join().unwrap(), 7);
-    });
-    client.next(1).unwrap();
-    assert_eq!(server.counters().refused + server.counters().calls, 3, "{:?}", server.counters());
-}
-
-#[test]
-fn shutting_down_finishes_what_runs_and_refuses_what_is_new() {
-    let (server, gate, client) = lab();
-    thread::scope(|scope| {
-        let running = scope.spawn(|| client.wait());
-        gate.await_inside(1);
-        let other = LabClient::bind(client.binding().uri()).unwrap();
-        let stopper = scope.spawn(|| server.shut_down());
-        let refused = loop {
-            match other.next(1) {
-                Ok(_) => thread::yield_now(),
-                Err(error) => break error,
-            }
-        };
-        assert!(
-            matches!(&refused, CallError::Refused(refusal) if refusal.code == RefusalCode::ShuttingDown),
-            "{refused}"
-        );
-        assert!(matches!(LabClient::bind(client.binding().uri()), Err(BindError::Refused { .. })));
-        gate.open();
-        assert_eq!(running.join().unwrap().unwrap(), 7);
-        stopper.join().unwrap();
-    });
-    server.wait();
 }
 
 #[test]
@@ -434,13 +289,6 @@ fn garbage_is_counted_and_disturbs_nobody() {
 }
 
 #[test]
-fn where_nobody_listens_a_bind_says_so() {
-    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let error = LabClient::bind(&format!("udp://{free}")).unwrap_err();
-    assert!(error.to_string().contains("is the server running"), "{error}");
-}
-
-#[test]
 fn where_something_else_listens_a_bind_ends_in_time() {
     let mute = UdpSocket::bind("127.0.0.1:0").unwrap();
     let options = BindOptions::new().bind_timeout(Duration::from_millis(50));
@@ -461,85 +309,10 @@ fn wrong_addresses_are_explained() {
 }
 
 #[test]
-fn an_address_in_use_is_explained() {
-    let (server, _gate, _client) = lab();
-    let error = Server::new().listen(&server.uris()[0]).unwrap_err().to_string();
-    assert!(error.contains("another server runs there"), "{error}");
-}
-
-#[test]
 fn a_server_without_exports_or_address_does_not_start() {
     assert!(Server::new().start().unwrap_err().to_string().contains("export"));
     let lab = LabServer::new(Bench::default());
     assert!(Server::new().export(lab).start().unwrap_err().to_string().contains("listen"));
-}
-
-mod newer {
-    /// The same interface some time later: one procedure more, and one changed.
-    #[stoop::interface]
-    pub(crate) trait Lab {
-        fn added(&self);
-        fn next(&self, number: u32) -> u32;
-        fn take(&self, bytes: &[u8]) -> u32;
-    }
-    pub(crate) struct Other;
-    impl Lab for Other {
-        fn added(&self) {}
-        fn next(&self, number: u32) -> u32 {
-            number + 100
-        }
-        fn take(&self, _bytes: &[u8]) -> u32 {
-            0
-        }
-    }
-    pub(crate) mod bound {
-        /// What an older caller knows of it.
-        #[stoop::interface]
-        pub(crate) trait Lab {
-            fn next(&self, number: u32) -> u32;
-        }
-    }
-}
-
-#[test]
-fn a_server_may_have_more_procedures_than_its_caller_knows() {
-    let unix = format!("unix:@stoop-newer-{}", std::process::id());
-    for uri in ["udp://127.0.0.1:0", "tcp://127.0.0.1:0", &unix] {
-        let server =
-            Server::new().export(newer::LabServer::new(newer::Other)).listen(uri).unwrap().start().unwrap();
-        let client = newer::bound::LabClient::bind(&server.uris()[0]).unwrap();
-        assert_eq!(client.next(1).unwrap(), 101);
-    }
-}
-
-#[test]
-fn a_procedure_declared_differently_is_named_with_both_signatures() {
-    let server = Server::new()
-        .export(newer::LabServer::new(newer::Other))
-        .listen("udp://127.0.0.1:0")
-        .unwrap()
-        .start()
-        .unwrap();
-    let error = LabClient::bind(&server.uris()[0]).unwrap_err();
-    assert!(
-        matches!(&error, BindError::Mismatch { procedure: "wait", theirs, .. } if theirs.is_empty()),
-        "{error}"
-    );
-
-    let (server, _gate, _client) = lab();
-    let error = newer::LabClient::bind(&server.uris()[0]).unwrap_err();
-    assert!(matches!(&error, BindError::Mismatch { procedure: "added", .. }), "{error}");
-}
-
-#[test]
-fn an_interface_that_is_not_exported_is_answered_by_those_that_are() {
-    #[stoop::interface]
-    trait Other {
-        fn nothing(&self);
-    }
-    let (server, _gate, _client) = lab();
-    let error = OtherClient::bind(&server.uris()[0]).unwrap_err().to_string();
-    assert!(error.contains("it exports Lab"), "{error}");
 }
 
 #[test]

@@ -3,20 +3,6 @@
 use super::*;
 
 #[test]
-fn a_slow_procedure_does_not_hold_up_other_calls_of_its_connection() {
-    let (_server, gate, client) = lab();
-    thread::scope(|scope| {
-        let slow: Vec<_> = (0..8).map(|_| scope.spawn(|| client.wait().unwrap())).collect();
-        gate.await_inside(8);
-        for number in 0..50 {
-            assert_eq!(client.next(number).unwrap(), number + 1);
-        }
-        gate.open();
-        slow.into_iter().for_each(|slow| assert_eq!(slow.join().unwrap(), 7));
-    });
-}
-
-#[test]
 fn calls_that_arrive_in_one_read_do_not_wait_for_each_other() {
     let (server, gate) = serve_at("tcp://127.0.0.1:0", Server::new());
     let mut raw = Raw::bound(&server);
@@ -43,26 +29,6 @@ fn a_call_that_takes_too_long_ends_at_its_deadline_and_the_connection_lives_on()
     gate.open();
     eventually(|| client.next(1).unwrap() == 2 && client.binding().counters().ignored >= 3);
     assert_eq!(server.counters().bindings, 1);
-}
-
-#[test]
-fn among_many_callers_those_whose_deadline_passes_do_not_disturb_the_others() {
-    let (_server, gate, client) = lab();
-    let hurried = client.with_timeout(Duration::from_millis(5));
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| (0..5).for_each(|_| drop(hurried.wait().unwrap_err())));
-            scope.spawn(|| (0..200).for_each(|number| assert_eq!(client.next(number).unwrap(), number + 1)));
-        }
-    });
-    gate.open();
-}
-
-#[test]
-fn the_deadline_travels() {
-    let (_server, _, client) = lab();
-    let left = client.with_timeout(Duration::from_secs(20)).left().unwrap();
-    assert!((15_000..=20_000).contains(&left), "{left}");
 }
 
 #[test]

@@ -51,28 +51,6 @@ fn after_a_restart_of_the_server_the_next_call_works() {
 }
 
 #[test]
-fn shutting_down_finishes_what_runs_and_refuses_what_is_new() {
-    let (server, gate, client) = lab();
-    let late = LabClient::bind(&server.uris()[0]).unwrap();
-    thread::scope(|scope| {
-        let running = scope.spawn(|| client.wait());
-        gate.await_inside(1);
-        let closing = server.clone();
-        let stopped = scope.spawn(move || closing.shut_down());
-        eventually(|| match late.next(1) {
-            Ok(_) => false,
-            Err(CallError::Refused(refusal)) => refusal.code == RefusalCode::ShuttingDown,
-            Err(other) => panic!("{other}"),
-        });
-        assert!(LabClient::bind(&server.uris()[0]).is_err());
-        gate.open();
-        assert_eq!(running.join().unwrap().unwrap(), 7);
-        stopped.join().unwrap();
-    });
-    assert!(late.next(1).is_err());
-}
-
-#[test]
 fn shutting_down_waits_until_large_results_have_been_taken() {
     let (server, gate, client) = lab();
     let mut raw = Raw::bound(&server);

@@ -7,7 +7,6 @@ mod delays;
 mod endings;
 #[path = "../gate/mod.rs"]
 mod gate;
-mod lengths;
 mod peers;
 #[path = "../proxy/mod.rs"]
 mod proxy;
@@ -18,13 +17,11 @@ use proxy::Proxy;
 use raw::{Raw, false_server};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 use stoop::error::{SendError, UnknownCause};
-use stoop::{
-    BindError, BindOptions, CallError, Caller, FailureCode, Ran, RefusalCode, RunningServer, Server, Waiting,
-};
+use stoop::{BindError, BindOptions, CallError, Caller, Ran, RefusalCode, RunningServer, Server};
 use stoop_wire::bind::{BindReply, BindRequest, BindStatus, HostFacts};
 use stoop_wire::{
     BindingId, CallNumber, Challenge, FailureCode as WireFailure, HEADER_LEN, Header, Kind, LaneId,
@@ -37,20 +34,12 @@ trait Lab {
     fn next(&self, number: u32) -> u32;
     /// Returns when the gate is opened.
     fn wait(&self) -> u32;
-    /// Panics with that text.
-    fn panic(&self, text: &str);
-    /// Milliseconds that are left.
-    fn left(&self) -> u64;
     /// As many bytes, each with that value.
     fn bytes(&self, count: u32, value: u8) -> Vec<u8>;
     /// Sums what it is given.
     fn sum(&self, bytes: &[u8]) -> u64;
     /// Gives back what it is given.
     fn echo(&self, bytes: &[u8]) -> Vec<u8>;
-    /// Fills the buffer.
-    fn fill(&self, value: u8, #[out] buffer: &mut [u8]);
-    /// Adds one to each byte.
-    fn increment(&self, buffer: &mut [u8]);
     /// Where the call came from.
     fn caller(&self) -> String;
     /// Returns when the gate is opened; may be run again.
@@ -71,12 +60,6 @@ impl Lab for Bench {
         self.0.pass();
         7
     }
-    fn panic(&self, text: &str) {
-        panic!("{text}");
-    }
-    fn left(&self) -> u64 {
-        stoop::current_call().unwrap().time_left().as_millis() as u64
-    }
     fn bytes(&self, count: u32, value: u8) -> Vec<u8> {
         vec![value; count as usize]
     }
@@ -85,12 +68,6 @@ impl Lab for Bench {
     }
     fn echo(&self, bytes: &[u8]) -> Vec<u8> {
         bytes.into()
-    }
-    fn fill(&self, value: u8, buffer: &mut [u8]) {
-        buffer.fill(value);
-    }
-    fn increment(&self, buffer: &mut [u8]) {
-        buffer.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
     }
     fn caller(&self) -> String {
         match stoop::current_call().unwrap().caller() {
@@ -111,10 +88,10 @@ impl Lab for Bench {
 }
 
 /// Number of a procedure in `Lab`.
-const BYTES: u16 = 4;
+const BYTES: u16 = 2;
 const NEXT: u16 = 0;
 const WAIT: u16 = 1;
-const UNTIL_CANCELLED: u16 = 11;
+const UNTIL_CANCELLED: u16 = 7;
 
 fn serve_at(uri: &str, server: Server) -> (RunningServer, Gate) {
     let bench = Bench::default();

@@ -1,0 +1,79 @@
+//! Calls and their results.
+
+use super::*;
+
+claims! { local udp tcp unix shm: [
+    results_belong_to_their_calls
+    every_way_of_waiting_works
+    many_threads_call_over_one_binding
+    buffers_are_filled_and_changed_over_there
+    results_land_where_they_belong_with_what_comes_beside
+    a_panic_is_an_error_to_its_caller_and_nothing_to_others
+] }
+
+fn results_belong_to_their_calls(transport: &str) {
+    let (_server, _, client) = lab(transport);
+    client.null().unwrap();
+    assert_eq!(client.next(41).unwrap(), 42);
+    // And after a result so long that its buffer was not kept.
+    assert_eq!(client.bytes(1 << 20, 3).unwrap(), vec![3; 1 << 20]);
+    client.null().unwrap();
+    assert_eq!(client.next(1).unwrap(), 2);
+}
+
+fn every_way_of_waiting_works(transport: &str) {
+    for waiting in [Waiting::Adaptive, Waiting::Spin, Waiting::Block] {
+        let options = BindOptions::new().waiting(waiting);
+        let (server, _, client) = lab_with(transport, Server::new().waiting(waiting), &options);
+        for number in 0..100 {
+            assert_eq!(client.next(number).unwrap(), number + 1);
+        }
+        let other = LabClient::bind_with(&server.uris()[0], &options).unwrap();
+        assert_eq!((other.next(1).unwrap(), client.next(2).unwrap()), (2, 3));
+    }
+}
+
+fn many_threads_call_over_one_binding(transport: &str) {
+    let (_server, _, client) = lab(transport);
+    thread::scope(|scope| {
+        for thread in 0..16 {
+            let client = &client;
+            scope.spawn(move || {
+                for number in 0..200 {
+                    assert_eq!(client.next(thread * 1000 + number).unwrap(), thread * 1000 + number + 1);
+                }
+            });
+        }
+    });
+}
+
+fn buffers_are_filled_and_changed_over_there(transport: &str) {
+    let (_server, _, client) = lab(transport);
+    for len in [0, 10, 5000, 300_000] {
+        let mut buffer = vec![0; len];
+        client.fill(9, &mut buffer).unwrap();
+        assert_eq!(buffer, vec![9; len]);
+        client.increment(&mut buffer).unwrap();
+        assert_eq!(buffer, vec![10; len]);
+    }
+}
+
+fn results_land_where_they_belong_with_what_comes_beside(transport: &str) {
+    let (_server, _, client) = lab(transport);
+    for len in [3, 5_001, 200_003] {
+        let (mut first, mut second) = (vec![0_u8; len], vec![0_u64; len / 2]);
+        let rest = client.both(&mut first, &mut second).unwrap();
+        assert!(first.iter().enumerate().all(|(place, byte)| *byte == place as u8), "{len}");
+        assert!(second.iter().enumerate().all(|(place, word)| *word == place as u64), "{len}");
+        assert_eq!(rest, format!("{len} and {}", len / 2));
+    }
+}
+
+fn a_panic_is_an_error_to_its_caller_and_nothing_to_others(transport: &str) {
+    let (_server, _, client) = lab(transport);
+    let error = client.panic("out of luck").unwrap_err();
+    let CallError::Failed(failure) = &error else { panic!("{error}") };
+    assert_eq!((failure.code, &*failure.detail), (FailureCode::Panicked, "out of luck"));
+    assert_eq!(error.ran(), Ran::Yes);
+    assert_eq!(client.next(1).unwrap(), 2);
+}

@@ -1,0 +1,160 @@
+//! What every transport promises: one suite, run over each of them.
+//!
+//! A claim is a function of the transport; `claims!` makes a test of it for each. What is true of one transport alone is tested
+//! in a file of its own (`calls`, `streams`, `shm`).
+
+#[path = "../gate/mod.rs"]
+mod gate;
+
+mod binding;
+mod calls;
+mod connections;
+mod delays;
+mod endings;
+mod lengths;
+mod processes;
+
+use gate::Gate;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+use stoop::error::{SendError, UnknownCause};
+use stoop::{
+    BindError, BindOptions, CallError, Caller, FailureCode, Ran, RefusalCode, RunningServer, Server, Waiting,
+};
+
+/// Makes a test of each claim for each transport: `claims! { udp tcp: [one another] }` makes `udp::one` to `tcp::another`.
+macro_rules! claims {
+    (@ $transport:ident [$($claim:ident)*]) => {
+        mod $transport {
+            $(
+                #[test]
+                fn $claim() {
+                    super::$claim(stringify!($transport));
+                }
+            )*
+        }
+    };
+    ($($transport:ident)*: $claims:tt) => {
+        $(claims! { @ $transport $claims })*
+    };
+}
+use claims;
+
+#[stoop::interface]
+trait Lab {
+    /// Does nothing.
+    fn null(&self);
+    /// Adds one.
+    fn next(&self, number: u32) -> u32;
+    /// Returns when the gate is opened.
+    fn wait(&self) -> u32;
+    /// Panics with that text.
+    fn panic(&self, text: &str);
+    /// Milliseconds that are left.
+    fn left(&self) -> u64;
+    /// As `left`, asked from a server on the way, which allows it `millis`.
+    fn left_through(&self, uri: &str, millis: u64) -> u64;
+    /// As many bytes, each with that value.
+    fn bytes(&self, count: u32, value: u8) -> Vec<u8>;
+    /// Sums what it is given.
+    fn sum(&self, bytes: &[u8]) -> u64;
+    /// Gives back what it is given.
+    fn echo(&self, bytes: &[u8]) -> Vec<u8>;
+    /// Fills the buffer.
+    fn fill(&self, value: u8, #[out] buffer: &mut [u8]);
+    /// Fills both with their places, and tells how many there are.
+    fn both(&self, #[out] first: &mut [u8], #[out] second: &mut [u64]) -> String;
+    /// Adds one to each byte.
+    fn increment(&self, buffer: &mut [u8]);
+    /// Where the call came from.
+    fn caller(&self) -> String;
+}
+
+#[derive(Clone, Default)]
+struct Bench(Gate);
+
+impl Lab for Bench {
+    fn null(&self) {}
+    fn next(&self, number: u32) -> u32 {
+        number + 1
+    }
+    fn wait(&self) -> u32 {
+        self.0.pass();
+        7
+    }
+    fn panic(&self, text: &str) {
+        panic!("{text}");
+    }
+    fn left(&self) -> u64 {
+        stoop::current_call().unwrap().time_left().as_millis() as u64
+    }
+    fn left_through(&self, uri: &str, millis: u64) -> u64 {
+        let client = LabClient::bind(uri).unwrap();
+        client.with_timeout(Duration::from_millis(millis)).left().unwrap()
+    }
+    fn bytes(&self, count: u32, value: u8) -> Vec<u8> {
+        vec![value; count as usize]
+    }
+    fn sum(&self, bytes: &[u8]) -> u64 {
+        bytes.iter().map(|byte| u64::from(*byte)).sum()
+    }
+    fn echo(&self, bytes: &[u8]) -> Vec<u8> {
+        bytes.into()
+    }
+    fn fill(&self, value: u8, buffer: &mut [u8]) {
+        buffer.fill(value);
+    }
+    fn both(&self, first: &mut [u8], second: &mut [u64]) -> String {
+        first.iter_mut().enumerate().for_each(|(place, byte)| *byte = place as u8);
+        second.iter_mut().enumerate().for_each(|(place, word)| *word = place as u64);
+        format!("{} and {}", first.len(), second.len())
+    }
+    fn increment(&self, buffer: &mut [u8]) {
+        buffer.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
+    }
+    fn caller(&self) -> String {
+        match stoop::current_call().unwrap().caller() {
+            Caller::Network(address) => format!("network {address}"),
+            Caller::Process(process) => format!("process {} of {}", process.pid, process.uid),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+/// An address on that transport at which nobody else listens.
+fn address(transport: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("conformance-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    match transport {
+        "local" => format!("local:{name}"),
+        "udp" | "tcp" => format!("{transport}://127.0.0.1:0"),
+        "unix" => format!("unix:@{name}"),
+        "shm" => format!("shm:{name}"),
+        other => panic!("{other} is no transport"),
+    }
+}
+
+fn serve_at(uri: &str, server: Server) -> (RunningServer, Gate) {
+    let gate = Gate::default();
+    let server = server.export(LabServer::new(Bench(gate.clone()))).listen(uri).unwrap().start().unwrap();
+    (server, gate)
+}
+
+/// A server on that transport, its gate, and a client bound to it.
+fn lab(transport: &str) -> (RunningServer, Gate, LabClient) {
+    lab_with(transport, Server::new(), &BindOptions::new())
+}
+
+fn lab_with(transport: &str, server: Server, options: &BindOptions) -> (RunningServer, Gate, LabClient) {
+    let (server, gate) = serve_at(&address(transport), server);
+    let client = LabClient::bind_with(&server.uris()[0], options).unwrap();
+    (server, gate, client)
+}
+
+/// Waits for what another thread is about to bring about.
+fn eventually(condition: impl Fn() -> bool) {
+    while !condition() {
+        thread::yield_now();
+    }
+}
