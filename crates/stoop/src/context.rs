@@ -32,11 +32,12 @@ pub enum Caller {
 /// What the kernel says of a process at the other end of a Unix socket, at the time when it connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Credentials {
-    /// Effective user.
+    /// Effective user, as the server's user namespace knows it: all that it does not know look alike there (65534).
     pub uid: u32,
-    /// Effective group.
+    /// Effective group, likewise.
     pub gid: u32,
-    /// Process; it may have ended since, and its number have been given to another.
+    /// Process; it may have ended since, and its number have been given to another. 0 if it is in a process namespace that the
+    /// server's does not see.
     pub pid: i32,
 }
 

@@ -315,8 +315,17 @@ impl fmt::Display for BindError {
         match self {
             Self::Uri(why) => write!(f, "{why}"),
             Self::Unreachable { server, cause } if is_refusal(cause) => {
-                write!(f, "nobody listens at {server} ({cause}); is the server running, and at that address?")
+                write!(
+                    f,
+                    "nobody listens at {server} ({cause}); is the server running, and at that address?"
+                )?;
+                f.write_str(if is_abstract(server) { ELSEWHERE } else { "" })
             }
+            Self::Unreachable { server, cause } if is_forbidden(server, cause) => write!(
+                f,
+                "{server} cannot be reached: {cause}; the permissions of the socket's file and of its directory say who may \
+                 connect: whoever may write to the file (chmod, chown)"
+            ),
             Self::Unreachable { server, cause } if cause.raw_os_error() == Some(NO_DESCRIPTOR) => {
                 write!(f, "{server} cannot be reached: {cause}; raise the limit of this process (ulimit -n)")
             }
@@ -378,8 +387,22 @@ impl BindError {
 /// EMFILE.
 const NO_DESCRIPTOR: i32 = 24;
 
+/// What whoever finds nobody at an abstract name may not think of.
+const ELSEWHERE: &str = " Such a name is seen in one network namespace (container) only; for others, let the server listen at \
+                         shm:/PATH or unix:PATH, and mount that directory";
+
 fn is_refusal(cause: &io::Error) -> bool {
     matches!(cause.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
+}
+
+/// Whether an address is a name that the kernel keeps for each network namespace.
+fn is_abstract(server: &str) -> bool {
+    server.starts_with("unix:@") || server.strip_prefix("shm:").is_some_and(|name| !name.contains('/'))
+}
+
+fn is_forbidden(server: &str, cause: &io::Error) -> bool {
+    cause.kind() == io::ErrorKind::PermissionDenied
+        && (server.starts_with("unix:") || server.starts_with("shm:"))
 }
 
 impl std::error::Error for BindError {

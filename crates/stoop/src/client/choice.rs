@@ -69,8 +69,8 @@ fn by_name(interface: &'static Interface, name: &str, options: &BindOptions) -> 
     }
     Err(match error {
         BindError::Unreachable { cause, .. } if cause.kind() == io::ErrorKind::ConnectionRefused => {
-            let why = "no server of that name listens on this machine; a server elsewhere needs an address with its transport, such \
-                       as udp://HOST:PORT";
+            let why = "no server of that name listens on this machine, in this network namespace (container); a server elsewhere \
+                       needs an address with its transport, such as udp://HOST:PORT, or shm:/PATH in another namespace";
             BindError::Unreachable { server: name.into(), cause: io::Error::new(cause.kind(), why) }
         }
         error => error,

@@ -29,7 +29,7 @@ use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_marshal::{Pieces, Writer};
 use stoop_net::clock;
-use stoop_net::stream::StreamAddress;
+use stoop_net::stream::{Credentials, StreamAddress};
 
 /// A binding over shared memory.
 pub(crate) struct ShmBinding {
@@ -85,7 +85,10 @@ impl ShmBinding {
     pub(super) fn describe(&self) -> String {
         let session = self.present();
         let server = match session.server {
-            Some(server) => format!("process {} of user {}", server.pid.unwrap_or(0), server.uid),
+            Some(Credentials { pid: Some(pid), uid, .. }) => format!("process {pid} of user {uid}"),
+            Some(Credentials { uid, .. }) => {
+                format!("a process of user {uid} (in a process namespace that is not seen here)")
+            }
             None => "a server".into(),
         };
         format!(

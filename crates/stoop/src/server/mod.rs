@@ -216,6 +216,9 @@ impl Server {
 
     /// Serves processes of this user over shared memory, too. Unless this is said, a `shm:` address serves those of the user as
     /// whom the server runs, and root's. May be said again for others.
+    ///
+    /// It is the effective user of the process that binds, as the kernel tells the server. In a user namespace (a container
+    /// without root) all users that are not mapped there look like 65534: to allow that one is to allow all of them.
     pub fn allow_user(mut self, user: u32) -> Self {
         match &mut self.allowed {
             Allowed::Users(users) => users.push(user),

@@ -6,6 +6,7 @@
 
 use rustix::process::{Pid, Signal};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
@@ -30,7 +31,7 @@ pub(crate) trait Target {
     fn malformed(&self) -> u64;
     /// How many are bound.
     fn bindings(&self) -> u64;
-    /// The user and the process that call.
+    /// The process that calls, its user and group.
     fn caller(&self) -> String;
 }
 
@@ -69,7 +70,7 @@ impl Target for Honest {
     }
     fn caller(&self) -> String {
         match stoop::current_call().unwrap().caller() {
-            Caller::Process(process) => format!("process {} of {}", process.pid, process.uid),
+            Caller::Process(process) => format!("process {} of {}:{}", process.pid, process.uid, process.gid),
             other => format!("{other:?}"),
         }
     }
@@ -103,6 +104,9 @@ pub(crate) fn client(uri: &str) -> TargetClient {
     TargetClient::bind_with(uri, &patient()).unwrap()
 }
 
+/// A user who is neither root nor whoever runs the tests.
+pub(crate) const NOBODY: u32 = 65534;
+
 /// Where a server leaves its marks.
 pub(crate) const MARKS: &str = "STOOP_TEST_MARKS";
 /// Set in the environment of a process that is to play a role.
@@ -118,6 +122,7 @@ pub(crate) fn play(other: impl FnOnce(&str, &str)) {
     match role {
         "serve" => serve(Server::new(), uri),
         "serve-all" => serve(Server::new().allow_everybody(), uri),
+        "serve-nobody" => serve(Server::new().allow_user(NOBODY), uri),
         "call" => call(uri),
         "fetch" => fetch(uri),
         role => other(role, uri),
@@ -184,6 +189,19 @@ impl Process {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "process", "--nocapture"]).env(ROLE, format!("{role} {uri}"));
         command
+    }
+
+    /// What starts a process in a role by another program, which runs what follows its own arguments.
+    pub(crate) fn command_by(program: &str, arguments: &[&str], role: &str, uri: &str) -> Command {
+        let mut command = Command::new(program);
+        command.args(arguments).arg(std::env::current_exe().unwrap());
+        command.args(["--exact", "process", "--nocapture"]).env(ROLE, format!("{role} {uri}"));
+        command
+    }
+
+    /// Has a command run as another user. By root only.
+    pub(crate) fn as_user(command: &mut Command, user: u32, group: u32) -> &mut Command {
+        command.uid(user).gid(group)
     }
 
     pub(crate) fn spawn(command: &mut Command) -> Self {
