@@ -65,7 +65,7 @@ fn the_deadline_travels_and_bounds_nested_calls(transport: &str) {
 }
 
 fn calls_beyond_workers_and_queue_are_refused(transport: &str) {
-    let (_server, gate, client) = lab_with(transport, Server::new().workers(2).queue(3), &BindOptions::new());
+    let (_server, gate, client) = lab_with(transport, Server::new().workers(2).queue(3), &patient());
     thread::scope(|scope| {
         let (ends, ended) = std::sync::mpsc::channel();
         for _ in 0..8 {
@@ -87,7 +87,7 @@ fn calls_beyond_workers_and_queue_are_refused(transport: &str) {
 }
 
 fn a_queued_call_whose_deadline_passes_is_refused_or_had_time_left(transport: &str) {
-    let (server, gate, client) = lab_with(transport, Server::new().workers(1), &BindOptions::new());
+    let (server, gate, client) = lab_with(transport, Server::new().workers(1), &patient());
     thread::scope(|scope| {
         let running = scope.spawn(|| client.wait().unwrap());
         gate.await_inside(1);

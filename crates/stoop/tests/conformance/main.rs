@@ -5,12 +5,15 @@
 
 #[path = "../gate/mod.rs"]
 mod gate;
+#[path = "../runtime/mod.rs"]
+mod runtime;
 
 mod binding;
 mod calls;
 mod connections;
 mod delays;
 mod endings;
+mod flight;
 mod lengths;
 mod processes;
 
@@ -143,13 +146,18 @@ fn serve_at(uri: &str, server: Server) -> (RunningServer, Gate) {
 
 /// A server on that transport, its gate, and a client bound to it.
 fn lab(transport: &str) -> (RunningServer, Gate, LabClient) {
-    lab_with(transport, Server::new(), &BindOptions::new())
+    lab_with(transport, Server::new(), &patient())
 }
 
 fn lab_with(transport: &str, server: Server, options: &BindOptions) -> (RunningServer, Gate, LabClient) {
     let (server, gate) = serve_at(&address(transport), server);
     let client = LabClient::bind_with(&server.uris()[0], options).unwrap();
     (server, gate, client)
+}
+
+/// A busy machine may keep a server from answering for long, which is not what a claim is about.
+fn patient() -> BindOptions {
+    BindOptions::new().silence_limit(Duration::from_secs(25))
 }
 
 /// Waits for what another thread is about to bring about.
