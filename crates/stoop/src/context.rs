@@ -72,7 +72,8 @@ impl CurrentCall {
     ///
     /// A call that has begun is never ended from outside. A procedure that takes long can look here now and then, and
     /// return early: whatever it returns then, nobody sees it. It costs a look at the clock, and may be asked by any
-    /// thread that was handed this. A caller that has died is not noticed before its deadline.
+    /// thread that was handed this. Over shared memory, a caller that has died waits no more; otherwise its death is not noticed
+    /// before the deadline.
     ///
     /// In a `local:` call that a procedure makes and waits for, it also tells that nobody waits for that procedure.
     ///

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 use stoop_marshal::{DecodeError, EncodeError};
-pub use stoop_wire::{FailureCode, RefusalCode};
+pub use stoop_wire::{FailureCode, RefusalCode, UnbindReason};
 
 /// Why a call gave no result.
 ///
@@ -206,11 +206,17 @@ pub enum UnknownCause {
     ServerRestarted,
     /// The connection was closed or broke.
     ConnectionLost,
+    /// Over shared memory: the server ended the binding, and said why.
+    EndedByServer(UnbindReason),
+    /// Over shared memory: this end gave the binding up.
+    GivenUp(UnbindReason),
 }
 
 impl fmt::Display for UnknownCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::EndedByServer(why) => return write!(f, "the server ended the binding: {why}"),
+            Self::GivenUp(why) => return write!(f, "this end gave the binding up: {why}"),
             Self::DeadlinePassed => "its deadline passed",
             Self::ServerSilent => "the server had taken it and then fell silent",
             Self::PortClosed => "the server is gone: nobody listens at its port any more",

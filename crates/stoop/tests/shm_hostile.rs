@@ -6,7 +6,7 @@ mod shm_peer;
 
 use processes::{Process, TargetClient, client, eventually, interface, is_no_more, name};
 use rustix::fs::OFlags;
-use shm_peer::{ANSWERS, COUNTS, Dice, END, Peer, REQUESTS, SLOTS, connect};
+use shm_peer::{ANSWERS, Between, COUNTS, Dice, END, Peer, REQUESTS, SLOTS, connect};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use stoop::BindOptions;
 use stoop_shm::layout::{CHUNK, LANES, RING, SLOT};
 use stoop_shm::{AnswerKind, Answers, Filling, Request, RequestKind, Way, descriptors};
 use stoop_wire::bind::Describe;
-use stoop_wire::{BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId};
+use stoop_wire::{BindingId, CallNumber, Header, Kind, LaneId, UnbindReason};
 
 /// No test of its own: another process, when it is started as such.
 #[test]
@@ -221,7 +221,7 @@ fn what_is_impossible_ends_the_binding_and_is_counted() {
         println!("{what}");
         let mut peer = scene.peer();
         deed(&peer);
-        peer.is_dropped();
+        assert_eq!(peer.is_dropped(), Some(UnbindReason::Disorder), "{what}");
         assert_eq!(scene.own.malformed().unwrap(), before + count, "{what}");
     }
     scene.is_unharmed();
@@ -431,7 +431,7 @@ fn a_server_that_scribbles_does_not_hold_its_client() {
                 }
                 let between = Between::hand_on(socket, &behind);
                 if let Some(between) = between {
-                    scope.spawn(move || between.scribble(&mut Dice(seed)));
+                    scope.spawn(move || scribble_between(between, &mut Dice(seed)));
                 }
             }
         });
@@ -441,51 +441,26 @@ fn a_server_that_scribbles_does_not_hold_its_client() {
     });
 }
 
-/// Who stands between a client and a server.
-struct Between {
-    client: std::os::unix::net::UnixStream,
-    server: Peer,
-}
-
-impl Between {
-    fn hand_on(mut client: std::os::unix::net::UnixStream, behind: &str) -> Option<Self> {
-        let mut server = connect(behind);
-        loop {
-            let question = shm_peer::receive(&mut client)?;
-            server.write_all(&question).unwrap();
-            if Header::parse(&question).unwrap().0.kind == Kind::Attach {
-                break;
-            }
-            client.write_all(&shm_peer::receive(&mut server)?).unwrap();
-        }
-        let mut packet = [0; HEADER_LEN];
-        let (len, received) = descriptors::receive(&server, &mut packet).unwrap();
-        let mut received = received.into_iter();
-        let (memory, bell) = (received.next()?, received.next()?);
-        descriptors::send(&client, &packet[..len], &memory, &bell).unwrap();
-        Some(Self { client, server: Peer::between(server, memory, bell) })
+/// Writes anywhere between a client and a server, until the client has gone.
+fn scribble_between(between: Between, dice: &mut Dice) {
+    if dice.below(2) == 0 {
+        rustix::fs::fcntl_setfl(between.server.bell(), OFlags::empty()).unwrap();
+        between.server.ring(u64::MAX - 2);
     }
-
-    fn scribble(self, dice: &mut Dice) {
-        if dice.below(2) == 0 {
-            rustix::fs::fcntl_setfl(self.server.bell(), OFlags::empty()).unwrap();
-            self.server.ring(u64::MAX - 2);
+    between.client.set_nonblocking(true).unwrap();
+    let patience = dice.below(200);
+    for n in 0.. {
+        // Its client has gone.
+        if matches!((&between.client).read(&mut [0; 64]), Ok(0)) {
+            return;
         }
-        self.client.set_nonblocking(true).unwrap();
-        let patience = dice.below(200);
-        for n in 0.. {
-            // Its client has gone.
-            if matches!((&self.client).read(&mut [0; 64]), Ok(0)) {
-                return;
-            }
-            if dice.below(4000) == 0 && n > patience {
-                let _ = self.client.shutdown(std::net::Shutdown::Both);
-            }
-            if n > patience {
-                scribble(&self.server, dice);
-            } else {
-                thread::yield_now();
-            }
+        if dice.below(4000) == 0 && n > patience {
+            let _ = between.client.shutdown(std::net::Shutdown::Both);
+        }
+        if n > patience {
+            scribble(&between.server, dice);
+        } else {
+            thread::yield_now();
         }
     }
 }

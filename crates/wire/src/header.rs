@@ -13,7 +13,7 @@
 //! | 20–23 | message length  | bytes of the whole message                                        |
 //! | 24–27 | fragment offset | 0 in the single-packet calls that matter most                     |
 //! | 28–31 | time            | call: µs left to the deadline; result: ns at the server;          |
-//! |       |                 | refusal, failure: the reason; call or result with an offset:      |
+//! |       |                 | refusal, failure, unbind: the reason; call or result with an offset:      |
 //! |       |                 | number of the transmission; receipt: number of the receipt        |
 //!
 //! In a challenge and its proof, which have no payload, bytes 20–27 hold the cookie.
@@ -68,7 +68,7 @@ pub enum Kind {
     Challenge = 9,
     /// Caller returns the cookie of a challenge.
     Proof = 10,
-    /// Caller gives up its binding.
+    /// Caller gives up its binding; over shared memory, either end ends it and says why.
     Unbind = 11,
     /// Caller asks for the signature of a procedure.
     Describe = 12,

@@ -17,5 +17,5 @@ pub use header::{
     BindingId, CallNumber, Challenge, HEADER_LEN, Header, HeaderError, Kind, LaneId, MAGIC, MAX_DATAGRAM,
     PACKET_DATA, STREAM_FRAGMENT, Template, VERSION,
 };
-pub use reason::{FailureCode, RefusalCode};
+pub use reason::{FailureCode, RefusalCode, UnbindReason};
 pub use receipt::Receipt;

@@ -1,4 +1,4 @@
-//! Why a server did not run a procedure, or has no result of one that it ran.
+//! Why a server did not run a procedure, or has no result of one that it ran; why a binding ends.
 
 use core::fmt;
 
@@ -67,6 +67,22 @@ codes! {
         Cancelled = 10: "the call was cancelled before it began",
         /// Not all packets of the call arrived, and no more came.
         Incomplete = 11: "only parts of the call arrived, and then no more",
+    }
+}
+
+codes! {
+    /// Why one end of a binding ends it, over shared memory.
+    UnbindReason {
+        /// What it received cannot be.
+        Disorder = 1: "what it received made no sense",
+        /// The server is shutting down.
+        ShuttingDown = 2: "it is shutting down",
+        /// The system gave no descriptor or no memory for it.
+        NoResources = 3: "its process has no descriptor or no memory left",
+        /// Too many connections are not bound yet, and this one was the oldest.
+        Crowded = 4: "too many connections to it were not bound yet",
+        /// No lane is left: the server owes answers on all.
+        Owing = 5: "answers were owed on all of its lanes",
     }
 }
 

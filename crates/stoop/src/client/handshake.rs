@@ -1,6 +1,7 @@
 //! Binding over a connection: the questions and answers that all transports have for it, over a byte stream.
 
-use crate::error::BindError;
+use crate::error::{BindError, UnbindReason};
+use crate::parting;
 use crate::stub::Interface;
 use std::fmt::Display;
 use std::io;
@@ -74,6 +75,9 @@ impl<'a> Handshake<'a> {
                 return Err(self.no_answer().into());
             }
             let Some(len) = self.receive(intake, &mut packet)? else { continue };
+            if let Some(why) = parting::heard(&packet[..len]) {
+                return Err(self.ended(why).into());
+            }
             match binder.handle_packet(now(), &packet[..len]) {
                 BindStep::Continue => {}
                 BindStep::Bound(bound) => return Ok(bound),
@@ -124,6 +128,23 @@ impl<'a> Handshake<'a> {
 
     pub(super) fn no_answer(&self) -> BindError {
         BindError::NoAnswer { server: self.plan.uri.into(), waited: now().since(self.begun) }
+    }
+
+    /// The server has ended it, and said why.
+    pub(super) fn ended(&self, why: UnbindReason) -> BindError {
+        let server = self.plan.uri.into();
+        match why {
+            UnbindReason::ShuttingDown => BindError::Refused { server, why: "it is shutting down" },
+            UnbindReason::NoResources => BindError::Refused {
+                server,
+                why: "its process has no descriptor or no memory left; raise its limit (ulimit -n)",
+            },
+            UnbindReason::Crowded => BindError::Refused {
+                server,
+                why: "too many connections to it were not bound yet, and this one was given up for another; bind again",
+            },
+            why => self.protocol(format!("it ended the connection: {why}; build both ends from one version")),
+        }
     }
 
     pub(super) fn closed(&self) -> BindError {

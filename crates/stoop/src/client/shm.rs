@@ -165,9 +165,9 @@ impl Counted for ShmLane {
 }
 
 /// The call may have run before its server was lost.
-fn unknown(transmissions: u32, begun_ns: u64) -> CallError {
+fn unknown(transmissions: u32, begun_ns: u64, cause: UnknownCause) -> CallError {
     let waited = Duration::from_nanos(clock::now_ns().saturating_sub(begun_ns));
-    CallError::Unknown { transmissions, waited, cause: UnknownCause::ConnectionLost }
+    CallError::Unknown { transmissions, waited, cause }
 }
 
 fn no_lane() -> CallError {
@@ -235,11 +235,12 @@ impl Held<'_> {
     ) -> Result<(), CallError> {
         let idempotent = self.binding.interface.procedures[usize::from(procedure)].idempotent;
         let mut transmissions = 0;
+        let mut cause = UnknownCause::ConnectionLost;
         for attempt in 1.. {
             match ended {
                 // Not this time; but it is idempotent, and may have run with a binding that was lost.
                 Ended::With(CallError::NotSent(_) | CallError::Refused(_)) if transmissions > 0 => {
-                    return Err(unknown(transmissions, begun_ns));
+                    return Err(unknown(transmissions, begun_ns, cause));
                 }
                 Ended::With(error) => return Err(error),
                 Ended::Late if transmissions == 0 => {
@@ -249,10 +250,14 @@ impl Held<'_> {
                         cause: UnknownCause::DeadlinePassed,
                     });
                 }
-                Ended::Late => return Err(unknown(transmissions, begun_ns)),
-                Ended::Lost { taken } => transmissions += u32::from(taken),
+                Ended::Late => return Err(unknown(transmissions, begun_ns, cause)),
+                Ended::Lost { taken: false } => {}
+                Ended::Lost { taken: true } => {
+                    transmissions += 1;
+                    cause = self.lane().session.cause_of_loss();
+                }
             }
-            let unknown = unknown(transmissions, begun_ns);
+            let unknown = unknown(transmissions, begun_ns, cause);
             if transmissions > 0 && (!idempotent || attempt == ATTEMPTS || pieces.are_overwritten()) {
                 return Err(unknown);
             }

@@ -219,6 +219,7 @@ impl DatagramEndpoint {
             duplicates: counters.duplicates,
             refused: counters.refused,
             malformed: counters.malformed + self.too_large.load(Ordering::Relaxed),
+            given_up: 0,
             bindings: exchange.bindings() as u64,
             dedicated: self.dedication.count(),
         }

@@ -476,6 +476,8 @@ pub struct ServerCounters {
     pub refused: u64,
     /// Packets that made no sense, and connections closed for what they sent.
     pub malformed: u64,
+    /// Bindings over shared memory that their callers gave up: what was written there made no sense to them.
+    pub given_up: u64,
     /// Bindings at this moment.
     pub bindings: u64,
     /// Times that a caller which had a UDP address to itself was given a socket of its own there.
@@ -488,6 +490,7 @@ impl ServerCounters {
         self.duplicates += other.duplicates;
         self.refused += other.refused;
         self.malformed += other.malformed;
+        self.given_up += other.given_up;
         self.bindings += other.bindings;
         self.dedicated += other.dedicated;
     }

@@ -70,6 +70,7 @@ struct Counts {
     calls: Mutex<Vec<Arc<AtomicU64>>>,
     refused: AtomicU64,
     malformed: AtomicU64,
+    given_up: AtomicU64,
     bindings: AtomicU64,
 }
 
@@ -155,6 +156,7 @@ impl ShmEndpoint {
             duplicates: 0,
             refused: self.counts.refused.load(Ordering::Relaxed),
             malformed: self.counts.malformed.load(Ordering::Relaxed),
+            given_up: self.counts.given_up.load(Ordering::Relaxed),
             bindings: self.counts.bindings.load(Ordering::Relaxed),
             dedicated: 0,
         }

@@ -29,6 +29,8 @@ pub(crate) trait Target {
     fn hang(&self);
     /// How many have broken the protocol.
     fn malformed(&self) -> u64;
+    /// How many bindings callers have given up.
+    fn given_up(&self) -> u64;
     /// How many are bound.
     fn bindings(&self) -> u64;
     /// The process that calls, its user and group.
@@ -64,6 +66,9 @@ impl Target for Honest {
     }
     fn malformed(&self) -> u64 {
         running().counters().malformed
+    }
+    fn given_up(&self) -> u64 {
+        running().counters().given_up
     }
     fn bindings(&self) -> u64 {
         running().counters().bindings

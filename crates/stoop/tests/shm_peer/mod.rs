@@ -1,9 +1,11 @@
 //! A peer of a server over shared memory that is made by hand, and does what no client of ours would do.
 
-#![allow(dead_code, reason = "each test uses its part")]
+#![allow(dead_code, unused_imports, reason = "each test uses its part")]
 
+mod between;
 mod dice;
 
+pub(crate) use between::Between;
 pub(crate) use dice::Dice;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -17,7 +19,7 @@ use stoop_exchange::{Interface, Procedure};
 use stoop_shm::layout::{CHANNELS, CHUNK, CHUNKS, LANES, LINE, RING, SLOT};
 use stoop_shm::{Answers, Request, RequestKind, Requests, Segment, descriptors};
 use stoop_wire::bind::HostFacts;
-use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, LaneId};
+use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, LaneId, UnbindReason};
 
 /// Its end of a binding.
 pub(crate) struct Peer {
@@ -154,13 +156,18 @@ impl Peer {
         self.memory.write_all_at(bytes, at).unwrap();
     }
 
-    /// Waits until the server has ended the connection.
-    pub(crate) fn is_dropped(&mut self) {
+    /// Waits until the server has ended the connection. Returns why, if it says so.
+    pub(crate) fn is_dropped(&mut self) -> Option<UnbindReason> {
+        let said = receive(&mut self.socket).map(|packet| Header::parse(&packet).unwrap().0);
         match self.socket.read(&mut [0; 64]) {
             Ok(0) => {}
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
             other => panic!("{other:?}"),
         }
+        said.map(|said| {
+            assert_eq!(said.kind, Kind::Unbind);
+            UnbindReason::from_code(said.time)
+        })
     }
 }
 

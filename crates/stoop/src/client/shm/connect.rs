@@ -3,6 +3,7 @@
 use super::session::{Session, Shared};
 use crate::client::handshake::{Handshake, NotBound, Plan};
 use crate::error::BindError;
+use crate::parting;
 use std::io;
 use stoop_exchange::Instant;
 use stoop_exchange::binder::Bound;
@@ -42,6 +43,9 @@ impl Handshake<'_> {
             Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => return Err(self.no_answer()),
             Err(cause) => return Err(self.unreachable(cause)),
         };
+        if let Some(why) = parting::heard(&packet[..len]) {
+            return Err(self.ended(why));
+        }
         let header = Header::from_bytes(&packet).ok().filter(|header| {
             len == HEADER_LEN && (header.kind, header.binding) == (Kind::Attach, bound.binding)
         });

@@ -3,7 +3,7 @@
 use super::answer;
 use super::session::{Lane, Session};
 use super::watcher::{Vain, Watcher};
-use crate::error::{CallError, Failure, FailureCode, SendError};
+use crate::error::{CallError, Failure, FailureCode, SendError, UnbindReason};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -165,7 +165,7 @@ impl ShmLane {
     /// The server has said something impossible: nothing that it says is believed any more.
     #[cold]
     fn disorder(&mut self) -> Ended {
-        self.session.lose();
+        self.session.lose(UnbindReason::Disorder);
         Ended::Lost { taken: true }
     }
 
@@ -185,7 +185,7 @@ impl ShmLane {
         match self.session.lane() {
             Some(fresh) => self.session.abandon(std::mem::replace(&mut self.lane, fresh), channel),
             // A server that owes so many answers will not be waited for.
-            None => self.session.lose(),
+            None => self.session.lose(UnbindReason::Owing),
         }
     }
 

@@ -1,7 +1,9 @@
 //! The memory of a binding, shared by all its lanes.
 
 use super::watch;
-use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
+use crate::error::{UnbindReason, UnknownCause};
+use crate::parting;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use stoop_exchange::binder::Bound;
@@ -30,6 +32,8 @@ pub(super) struct Session {
     freed: Condvar,
     /// Whether it is lost, and to whom.
     loss: AtomicU8,
+    /// Why, in the number of an [`UnbindReason`]; 0 if nobody has said. Written before `loss`.
+    why: [AtomicU32; 2],
     /// Bytes of the longest result that is taken.
     pub(super) longest_result: usize,
 }
@@ -114,6 +118,7 @@ impl Session {
             channels: Mutex::default(),
             freed: Condvar::new(),
             loss: AtomicU8::new(PRESENT),
+            why: Default::default(),
             longest_result,
         }
     }
@@ -129,20 +134,50 @@ impl Session {
         self.loss.load(Ordering::Acquire) == ENDED && Requests::was_left(&self.segment, ticket)
     }
 
-    /// The binding is of no more use: everybody who waits learns it.
-    pub(super) fn lose(&self) {
-        self.lose_to(GIVEN_UP);
+    /// The binding is of no more use: everybody who waits learns it, and the server why.
+    pub(super) fn lose(&self, why: UnbindReason) {
+        if self.lose_to(GIVEN_UP, Some(why)) {
+            parting::say(&self.stream, self.bound.binding, why);
+            self.part();
+        }
     }
 
     /// The same, for the server has ended it, or has died. If this end has given it up before, nothing is learnt by that.
-    pub(super) fn end(&self) {
-        self.lose_to(ENDED);
+    pub(super) fn end(&self, why: Option<UnbindReason>) {
+        if self.lose_to(ENDED, why) {
+            self.part();
+        }
     }
 
-    fn lose_to(&self, loss: u8) {
-        if self.loss.compare_exchange(PRESENT, loss, Ordering::SeqCst, Ordering::SeqCst).is_err() {
-            return;
+    /// As whoever's call may have run is told of a loss.
+    pub(super) fn cause_of_loss(&self) -> UnknownCause {
+        let loss = self.loss.load(Ordering::Acquire);
+        let why = |loss: u8| match self.why[usize::from(loss - GIVEN_UP)].load(Ordering::Relaxed) {
+            0 => None,
+            code => Some(UnbindReason::from_code(code)),
+        };
+        match loss {
+            GIVEN_UP => why(loss).map_or(UnknownCause::ConnectionLost, UnknownCause::GivenUp),
+            ENDED => why(loss).map_or(UnknownCause::ConnectionLost, UnknownCause::EndedByServer),
+            _ => UnknownCause::ConnectionLost,
         }
+    }
+
+    /// Returns whether it is this that it is lost to.
+    fn lose_to(&self, loss: u8, why: Option<UnbindReason>) -> bool {
+        // Each of the two has its place: who is first is not known yet.
+        let place = &self.why[usize::from(loss - GIVEN_UP)];
+        let _ = place.compare_exchange(
+            0,
+            why.map_or(0, UnbindReason::code),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+        self.loss.compare_exchange(PRESENT, loss, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// Lets everybody know that it is lost.
+    fn part(&self) {
         // That it is broken already is no error.
         let _ = self.stream.shutdown();
         let made = locked(&self.lanes).made;

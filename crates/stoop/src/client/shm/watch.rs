@@ -3,6 +3,7 @@
 //! A caller sleeps on a word of shared memory, where nobody tells it of an end.
 
 use super::session::Session;
+use crate::parting;
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -48,10 +49,10 @@ impl Watch {
             let _ = self.poller.wait(&mut events, None);
             for ready in events.iter() {
                 let session = self.sessions().all.remove(&ready.token);
-                // After the handshake a server says nothing more by its socket but its end.
+                // After the handshake a server says nothing more by its socket but its end, and why.
                 if let Some(session) = session.and_then(|session| session.upgrade()) {
                     let _ = self.poller.remove(&session.stream);
-                    session.end();
+                    session.end(parting::hear(&session.stream));
                 }
             }
         }

@@ -3,6 +3,7 @@
 use super::transfers::{Incoming, Outgoing};
 use crate::context::Caller;
 use crate::context::cancelled::{self, CallId};
+use crate::parting;
 use crate::server::binder::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +11,7 @@ use stoop_net::poller::Bell;
 use stoop_net::stream::Stream;
 use stoop_shm::layout::LANES;
 use stoop_shm::{Answer, Answers, Requests, Segment, Took};
-use stoop_wire::{BindingId, CallNumber, LaneId};
+use stoop_wire::{BindingId, CallNumber, LaneId, UnbindReason};
 
 /// A binding of one caller's process.
 pub(super) struct Binding {
@@ -143,6 +144,25 @@ impl Binding {
         }
     }
 
+    /// A call of a binding that is closed has ended, or will not begin.
+    #[cold]
+    pub(super) fn forget(&self, lane: u16, number: u32) {
+        self.lanes[usize::from(lane)].store(number << 1, Ordering::Relaxed);
+        // As in `answer`.
+        fence(Ordering::SeqCst);
+        cancelled::ended(self.call_id(lane, number));
+    }
+
+    /// It is closed: whoever runs a call of it learns that nobody waits for it.
+    pub(super) fn cancel_all(&self) {
+        for lane in 0..LANES as u16 {
+            let state = self.lanes[usize::from(lane)].load(Ordering::Relaxed);
+            if state & BUSY != 0 {
+                self.cancel(lane, state >> 1);
+            }
+        }
+    }
+
     pub(super) fn incoming(&self) -> MutexGuard<'_, Incoming> {
         self.incoming.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -164,14 +184,24 @@ impl Binding {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Ends it, by whoever receives: nothing of it is taken after its caller has seen the end. Returns whether it was this that
-    /// ended it.
-    pub(super) fn close(&self) -> bool {
+    /// Ends it, by whoever receives: nothing of it is taken after its caller has seen the end, and learnt why if there is
+    /// something to say. Returns whether it was this that ended it.
+    pub(super) fn close(&self, why: Option<UnbindReason>) -> bool {
         let first = !self.closed.swap(true, Ordering::SeqCst);
         if first {
+            if let Some(why) = why {
+                parting::say(&self.stream, self.id, why);
+            }
             // Only the peer could have been faster. It learns by this that nothing more will be taken.
             let _ = self.stream.shutdown();
         }
         first
+    }
+}
+
+impl Drop for Binding {
+    /// Those that are there when the server has shut down.
+    fn drop(&mut self) {
+        self.close(Some(UnbindReason::ShuttingDown));
     }
 }

@@ -3,7 +3,6 @@
 use super::ShmEndpoint;
 use super::binding::Binding;
 use super::desk::Desk;
-use crate::context::cancelled;
 use crate::error::{FailureCode, RefusalCode};
 use crate::server::dispatch::{Outcome, Terms};
 use std::sync::Arc;
@@ -47,12 +46,12 @@ impl ShmEndpoint {
             desk.clock_ns = clock::now_ns();
             return self.refuse_request(binding, request, RefusalCode::DeadlinePassed, "", desk.cpu);
         }
+        if binding.is_closed() {
+            return binding.forget(request.lane, request.number);
+        }
         let id = binding.call_id(request.lane, request.number);
         if binding.is_cancelled(id, request.lane, request.number) {
             return self.refuse_request(binding, request, RefusalCode::Cancelled, "", desk.cpu);
-        }
-        if binding.is_closed() {
-            return cancelled::ended(id);
         }
         desk.count_call();
         let terms = Terms {
@@ -67,6 +66,10 @@ impl ShmEndpoint {
         }
         let outcome =
             self.exports.run(binding.interface, request.procedure, &call.arguments, &mut desk.result, terms);
+        if binding.is_closed() {
+            // It may have been told so and have returned early, and its caller may not be dead, and look.
+            return binding.forget(request.lane, request.number);
+        }
         match outcome {
             Outcome::Result(len) if len <= SLOT => {
                 let answer = Answer {

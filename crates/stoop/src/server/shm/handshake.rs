@@ -3,6 +3,7 @@
 
 use super::ShmEndpoint;
 use crate::context::{Caller, Credentials};
+use crate::parting;
 use crate::server::binder::{Binder, Bound};
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
@@ -13,7 +14,7 @@ use stoop_net::poller::Bell;
 use stoop_net::stream::{Stream, StreamArrival};
 use stoop_shm::{Segment, descriptors, layout};
 use stoop_wire::bind::{BindRequest, Describe, Description};
-use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, MAX_DATAGRAM, PACKET_DATA};
+use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, MAX_DATAGRAM, PACKET_DATA, UnbindReason};
 
 /// A connection that is not a binding yet.
 pub(super) struct Handshake {
@@ -165,6 +166,11 @@ impl Handshake {
         };
         let id = self.bound.map_or(BindingId::NONE, |bound| bound.binding);
         self.reply(Kind::BindReply, header, id, &reply.encode())
+    }
+
+    /// It comes to nothing: its peer is told why.
+    pub(super) fn end(self, why: UnbindReason) {
+        parting::say(&self.stream, self.bound.map_or(BindingId::NONE, |bound| bound.binding), why);
     }
 
     fn reply(&self, kind: Kind, question: &Header, binding: BindingId, payload: &[u8]) -> Step {

@@ -7,6 +7,7 @@ use super::desk::Desk;
 use super::handshake::Step;
 use super::reception::{END, LISTENER, Reception, STIR};
 use crate::error::RefusalCode;
+use crate::parting;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use stoop_net::poller::Events;
 use stoop_net::waiting::Crowd;
 use stoop_shm::layout::SLOT;
 use stoop_shm::{Disorder, Emptying, Request, RequestKind, Requests, Took, Way, attention};
+use stoop_wire::UnbindReason;
 
 /// Looks at the hot bindings before a look at the clock.
 const LOOKS: u32 = 16;
@@ -112,7 +114,7 @@ impl ShmEndpoint {
                     let token = reception.hot[reception.first].token;
                     self.counts.malformed.fetch_add(1, Ordering::Relaxed);
                     desk.let_go();
-                    self.close(reception, token);
+                    self.close(reception, token, Some(UnbindReason::Disorder));
                     return None;
                 }
             }
@@ -240,12 +242,18 @@ impl ShmEndpoint {
                         reception.warm(binding, desk.clock_ns);
                     }
                 }
-                // Of a binding nothing comes by its socket but its end.
-                token if reception.bindings.contains_key(&token) => {
+                token => {
+                    let Some(binding) = reception.bindings.get(&token) else {
+                        self.shake_hands(reception, token);
+                        continue;
+                    };
+                    // Of a binding nothing comes by its socket but its end, and why.
+                    if parting::hear(&binding.stream).is_some() {
+                        self.counts.given_up.fetch_add(1, Ordering::Relaxed);
+                    }
                     desk.let_go();
-                    self.close(reception, token);
+                    self.close(reception, token, None);
                 }
-                token => self.shake_hands(reception, token),
             }
         }
         desk.events = Some(events);
@@ -281,19 +289,21 @@ impl ShmEndpoint {
             }
             Step::Malformed => {
                 self.counts.malformed.fetch_add(1, Ordering::Relaxed);
+                handshake.end(UnbindReason::Disorder);
             }
             Step::Continue | Step::Close => {}
         }
     }
 
-    /// Ends a binding. Its calls that run are finished; nobody sees their results.
+    /// Ends a binding, and tells its caller why. Its calls that run are cancelled, and finished; those that wait for a worker will not run.
     #[cold]
-    pub(super) fn close(&self, reception: &mut Reception, token: u64) {
+    pub(super) fn close(&self, reception: &mut Reception, token: u64, why: Option<UnbindReason>) {
         let Some(binding) = reception.remove(&self.poller, token) else { return };
-        if binding.close() {
+        if binding.close(why) {
             self.counts.bindings.fetch_sub(1, Ordering::Relaxed);
         }
         self.drop_transfers(&binding);
+        binding.cancel_all();
         self.announce_end();
     }
 }

@@ -10,6 +10,7 @@ use stoop_net::clock;
 use stoop_net::poller::{Bell, Interest, Poller};
 use stoop_net::stream::{Accepted, StreamListener};
 use stoop_shm::attention;
+use stoop_wire::UnbindReason;
 
 /// A listener, the handshakes and bindings that came of it, and the bindings that are hot: those that call often are looked at,
 /// the others ring their bells. Used by whoever receives.
@@ -91,7 +92,9 @@ impl Reception {
                     }
                     if self.handshakes.len() > HANDSHAKES_MAX {
                         // It leaves the poller as it is closed.
-                        self.handshakes.pop_first();
+                        if let Some((_, oldest)) = self.handshakes.pop_first() {
+                            oldest.end(UnbindReason::Crowded);
+                        }
                     }
                 }
                 Ok(Accepted::Nothing | Accepted::WokenUp) => return,
@@ -122,7 +125,10 @@ impl Reception {
     /// A handshake has become a binding.
     pub(super) fn add(&mut self, poller: &Poller, binding: Binding) -> io::Result<()> {
         // Edge: each ring is told once, and need not be taken back.
-        poller.add(&binding.bell, binding.token + 1, Interest::READ.edge())?;
+        if let Err(error) = poller.add(&binding.bell, binding.token + 1, Interest::READ.edge()) {
+            binding.close(Some(UnbindReason::NoResources));
+            return Err(error);
+        }
         let binding = Arc::new(binding);
         attention::look_away(&binding.segment);
         self.bindings.insert(binding.token, binding);
@@ -194,7 +200,8 @@ impl Reception {
         let _ = poller.remove(&self.listener);
         // A listening socket can always be shut down.
         let _ = self.listener.wake_acceptors();
-        self.handshakes.clear();
+        let handshakes = std::mem::take(&mut self.handshakes).into_values();
+        handshakes.for_each(|handshake| handshake.end(UnbindReason::ShuttingDown));
     }
 }
 

@@ -318,9 +318,9 @@ impl ShmEndpoint {
         }
         // Looked at under the lock: who closes it empties this under it afterwards, and who cancels a call looks for it here.
         if binding.is_closed() {
-            return cancelled::ended(id);
+            return binding.forget(call.request.lane, call.request.number);
         }
-        if cancelled::is_cancelled(binding.call_id(call.request.lane, call.request.number)) {
+        if cancelled::is_cancelled(id) {
             drop(outgoing);
             desk.result = packet;
             return answer_cancelled(binding, call.request.lane, call.request.number);
@@ -362,9 +362,10 @@ impl ShmEndpoint {
     pub(super) fn drop_transfers(&self, binding: &Binding) {
         let incoming = std::mem::take(&mut *binding.incoming());
         let outgoing = std::mem::take(&mut *binding.outgoing());
-        // Those that are under way have been answered, and those that are arriving have not begun.
-        let waiting = outgoing.waiting.iter().map(|waiting| binding.call_id(waiting.lane, waiting.number));
-        waiting.for_each(cancelled::ended);
+        // Those that are under way have been answered; those that are arriving have not begun.
+        outgoing.waiting.iter().for_each(|waiting| binding.forget(waiting.lane, waiting.number));
+        let arriving = incoming.channels.iter().flatten().map(|arriving| &arriving.request);
+        arriving.for_each(|request| binding.forget(request.lane, request.number));
         let calls = incoming.channels.iter().flatten().count();
         let results = outgoing.channels.iter().flatten().count() + outgoing.waiting.len();
         self.moved(binding, calls + results);

@@ -3,7 +3,7 @@
 use crate::client::shm::answer;
 use crate::client::shm::session::{Lane, Session};
 use crate::client::slots::{Outcome, Payload};
-use crate::error::{CallError, Failure, FailureCode, SendError, UnknownCause};
+use crate::error::{CallError, Failure, FailureCode, SendError, UnbindReason, UnknownCause};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -225,7 +225,7 @@ impl Kept {
     #[cold]
     fn disorder(&mut self, may_run_again: bool) -> Step {
         if let Some(sent) = &self.sent {
-            sent.session.lose();
+            sent.session.lose(UnbindReason::Disorder);
         }
         self.lost(may_run_again)
     }
@@ -233,17 +233,18 @@ impl Kept {
     /// Its server is lost.
     #[cold]
     fn lost(&mut self, may_run_again: bool) -> Step {
-        if let Some(sent) = self.sent.take()
-            && !sent.is_answered()
-            && sent.session.was_left(sent.ticket)
-        {
-            self.transmissions -= 1;
-            return Step::Again;
+        let mut cause = UnknownCause::ConnectionLost;
+        if let Some(sent) = self.sent.take() {
+            if !sent.is_answered() && sent.session.was_left(sent.ticket) {
+                self.transmissions -= 1;
+                return Step::Again;
+            }
+            cause = sent.session.cause_of_loss();
         }
         if may_run_again && self.transmissions < ATTEMPTS {
             return Step::Again;
         }
-        Step::Ended(Err(self.unknown(UnknownCause::ConnectionLost)))
+        Step::Ended(Err(self.unknown(cause)))
     }
 
     /// Its deadline has passed.
