@@ -8,6 +8,7 @@
 //! | [`host`] | what two ends tell each other about where they run |
 //! | [`waiting`] | how long to spin before sleeping |
 //! | [`clock`] | the monotonic clock as one number |
+//! | [`fence`] | a fence of which one side costs nothing |
 //!
 //! System calls are made by `rustix`, which on Linux makes them directly, without libc's errno and
 //! cancellation points. The only `unsafe` of this crate is in `udp::message`, for control messages
@@ -19,6 +20,7 @@
 #![deny(unsafe_code)]
 
 pub mod clock;
+pub mod fence;
 pub mod host;
 pub mod poller;
 pub mod stream;

@@ -59,6 +59,12 @@ impl Answers {
         number.wrapping_add(1) & count::MASK
     }
 
+    /// The server's side: the call on `lane` is about to be answered. Its line is on its way here while the procedure runs.
+    #[inline]
+    pub fn prepare(segment: &Segment, lane: u16) {
+        segment.will_write(layout::answer(lane));
+    }
+
     /// The server's side: answers the call `number` on `lane`; `message` unless that comes through a channel. Wakes the caller if
     /// it sleeps.
     #[inline]

@@ -28,8 +28,27 @@ pub(crate) unsafe fn copy_out(shared: *mut u8, private: *mut u8, len: usize) {
     unsafe { imp::copy_out(shared, private, len) }
 }
 
+/// The processor may fetch the line at `shared`, to write it. Nothing else happens, whatever is there.
+#[inline]
+pub(crate) fn will_write(shared: *mut u8) {
+    imp::will_write(shared);
+}
+
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod imp {
+    #[inline]
+    pub(super) fn will_write(shared: *mut u8) {
+        // SAFETY: a prefetch never faults and changes neither memory nor registers, whatever the address; a processor that does
+        // not have this one does nothing (it has been reserved for this from the first ones of 64 bits on).
+        unsafe {
+            core::arch::asm!(
+                "prefetchw [{shared}]",
+                shared = in(reg) shared,
+                options(nostack, preserves_flags, readonly)
+            );
+        }
+    }
+
     /// # Safety
     /// `from` is readable and `to` writable for `len` bytes, and they do not overlap.
     #[inline]
@@ -67,6 +86,9 @@ mod imp {
     use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
     const WORD: usize = size_of::<u64>();
+
+    #[inline]
+    pub(super) fn will_write(_shared: *mut u8) {}
 
     /// Goes through shared memory, word by word where there are whole ones.
     ///

@@ -172,6 +172,13 @@ impl Wait {
         }
     }
 
+    /// What would have been waited for was there at once, or so soon that no wait was [begun](Self::begin).
+    #[inline]
+    pub fn came_at_once(&mut self) {
+        self.counts.spun += 1;
+        self.follow(0);
+    }
+
     #[inline]
     fn arrived_while_spinning(&mut self, waited_ns: u64) {
         self.counts.spun += 1;

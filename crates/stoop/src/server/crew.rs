@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
-use stoop_net::clock;
+use stoop_net::{clock, fence};
 use stoop_wire::RefusalCode;
 
 /// Where packets come from and calls go to. Several threads may be in any of these at once.
@@ -38,6 +38,11 @@ pub(super) trait Endpoint: Send + Sync + 'static {
 
     /// Answers a call without running it. Returns what [`run`](Self::run) does.
     fn refuse(&self, desk: &mut Self::Desk, call: Self::Call, code: RefusalCode) -> Option<Self::Call>;
+
+    /// The worker has lost the role, or leaves: it gives back what it has kept for the next call.
+    fn give_back(&self, desk: &mut Self::Desk) {
+        let _ = desk;
+    }
 
     /// Marks a call that will not run at once.
     fn defer(&self, call: &mut Self::Call);
@@ -143,8 +148,10 @@ impl Role {
     fn leave(&self) -> u64 {
         let word = self.0.load(Ordering::Relaxed).wrapping_add(ONE_ABSENCE);
         let claim = word & !STATE | AWAY;
-        // Pairs with the check in `Crew::fall_asleep`: an exchange, for the housekeeper's sleep is looked at next.
-        self.0.swap(claim, Ordering::SeqCst);
+        // A store is enough: while the role is held, nobody but its holder changes the word.
+        self.0.store(claim, Ordering::Release);
+        // Pairs with that in `Crew::fall_asleep`: the housekeeper's sleep is looked at next.
+        fence::light();
         claim
     }
 
@@ -210,6 +217,7 @@ impl<E: Endpoint> Crew<E> {
             housekeeper: Arc::default(),
             keeping: Mutex::new(()),
         });
+        fence::prepare();
         crew.endpoint.introduce(&crew.housekeeper);
         let keeper = Arc::clone(&crew);
         let thread = thread::Builder::new().name("stoop-keeper".into()).spawn(move || keeper.keep_house())?;
@@ -303,15 +311,14 @@ impl<E: Endpoint> Crew<E> {
                 place.holds_role = self.serve(&mut desk, call);
             }
         }
+        self.endpoint.give_back(&mut desk);
     }
 
     /// Runs a call and what waits for it. Returns whether the worker still holds the role, or holds it again.
     #[inline]
     fn serve(self: &Arc<Self>, desk: &mut E::Desk, call: E::Call) -> bool {
         if self.endpoint.takes_long(&call) && self.pass_on() {
-            self.housekeeper.rouse();
-            self.run_with_next(desk, call);
-            return self.help_out(desk);
+            return self.serve_without_role(desk, call);
         }
         let claim = self.role.leave();
         self.housekeeper.rouse();
@@ -319,9 +326,24 @@ impl<E: Endpoint> Crew<E> {
         self.role.turn(claim, HELD) || self.help_out(desk)
     }
 
-    #[inline]
+    /// Runs a call that is known to take long, and what waits for it, after the role has been passed on.
+    #[cold]
+    fn serve_without_role(&self, desk: &mut E::Desk, call: E::Call) -> bool {
+        self.housekeeper.rouse();
+        self.run_with_next(desk, call);
+        self.help_out(desk)
+    }
+
+    #[inline(always)]
     fn run_with_next(&self, desk: &mut E::Desk, call: E::Call) {
-        let mut next = self.endpoint.run(desk, call);
+        if let Some(next) = self.endpoint.run(desk, call) {
+            self.run_waiting(desk, next);
+        }
+    }
+
+    /// Runs a call that has waited for another to return, and what waits for it in turn.
+    fn run_waiting(&self, desk: &mut E::Desk, call: E::Call) {
+        let mut next = Some(call);
         while let Some(call) = next {
             next = self.endpoint.run(desk, call);
         }
@@ -330,6 +352,7 @@ impl<E: Endpoint> Crew<E> {
     /// A worker without the role runs what is queued, and takes the role if only the housekeeper has it.
     #[cold]
     fn help_out(&self, desk: &mut E::Desk) -> bool {
+        self.endpoint.give_back(desk);
         while let Some(call) = self.next_queued() {
             self.run_with_next(desk, call);
         }
@@ -492,9 +515,12 @@ impl<E: Endpoint> Crew<E> {
     /// Sleeps until it is roused or a timeout is due.
     fn fall_asleep(&self) {
         self.housekeeper.asleep.store(true, Ordering::SeqCst);
-        // Pairs with the swap in `Role::leave` and with what endpoints store before they rouse.
-        let nothing_to_do =
-            self.role.word() & STATE == HELD && !self.is_stopping() && !self.endpoint.needs_looks();
+        // Pairs with that in `Role::leave`, and with what endpoints store before they rouse.
+        let sees_all = fence::heavy();
+        let nothing_to_do = sees_all
+            && self.role.word() & STATE == HELD
+            && !self.is_stopping()
+            && !self.endpoint.needs_looks();
         if nothing_to_do {
             let due = self.endpoint.next_timeout_ns().saturating_sub(clock::now_ns());
             if due > 0 {

@@ -45,7 +45,7 @@ pub(super) struct ShmEndpoint {
     message_max: usize,
     waiting: Waiting,
     spinners_max: u32,
-    /// Calls that have arrived and are not answered.
+    /// Calls that have arrived and are not answered, and workers that keep the place of one for their next.
     active: AtomicUsize,
     /// Long messages under way.
     moving: AtomicUsize,
@@ -150,6 +150,13 @@ impl ShmEndpoint {
         }
     }
 
+    /// A worker does not keep a place among the [active](Self::active) calls any more.
+    fn give_place_back(&self, desk: &mut Desk) {
+        if mem::take(&mut desk.has_place) {
+            self.one_less();
+        }
+    }
+
     pub(super) fn counters(&self) -> ServerCounters {
         ServerCounters {
             calls: self.calls().iter().map(|calls| calls.load(Ordering::Relaxed)).sum(),
@@ -170,6 +177,10 @@ impl ShmEndpoint {
             all[0].fetch_add(left.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         all
+    }
+
+    fn reception(&self) -> MutexGuard<'_, Reception> {
+        self.reception.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn stirred(&self) -> MutexGuard<'_, Vec<Arc<Binding>>> {
@@ -214,7 +225,7 @@ impl Endpoint for ShmEndpoint {
         Desk::new(self.waiting, self.spinners_max, calls)
     }
 
-    #[inline]
+    #[inline(always)]
     fn receive(&self, desk: &mut Desk, patient: bool, stopping: &AtomicBool) -> Option<ShmCall> {
         if !patient {
             // Whoever had the role may still be about to leave.
@@ -222,8 +233,10 @@ impl Endpoint for ShmEndpoint {
             self.ask(&mut reception, desk, Some(Duration::ZERO));
             return self.look(&mut reception, desk);
         }
-        let mut reception = self.reception.lock().unwrap_or_else(PoisonError::into_inner);
-        self.wait_for_call(&mut reception, desk, stopping)
+        if let Some(call) = self.take_another(desk) {
+            return Some(call);
+        }
+        self.wait_for_call(&mut self.reception(), desk, stopping)
     }
 
     #[inline]
@@ -231,7 +244,7 @@ impl Endpoint for ShmEndpoint {
         self.exports.takes_long(call.binding.interface, call.request.procedure)
     }
 
-    #[inline]
+    #[inline(always)]
     fn run(&self, desk: &mut Desk, mut call: ShmCall) -> Option<ShmCall> {
         self.answer(desk, &call);
         let arguments = mem::take(&mut call.arguments);
@@ -243,7 +256,10 @@ impl Endpoint for ShmEndpoint {
         if desk.was_brief {
             desk.keep(call.binding);
         }
-        self.one_less();
+        if desk.has_place {
+            self.one_less();
+        }
+        desk.has_place = true;
         None
     }
 
@@ -251,6 +267,12 @@ impl Endpoint for ShmEndpoint {
         self.refuse_request(&call.binding, &call.request, code, "", desk.cpu);
         self.one_less();
         None
+    }
+
+    fn give_back(&self, desk: &mut Desk) {
+        desk.let_go();
+        desk.read_clock();
+        self.give_place_back(desk);
     }
 
     fn defer(&self, call: &mut ShmCall) {

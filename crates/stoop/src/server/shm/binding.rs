@@ -74,7 +74,7 @@ impl Binding {
     }
 
     /// Takes the next request. Only one thread at a time receives.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&self) -> (Took, u64) {
         let ticket = self.ticket.load(Ordering::Relaxed);
         let took = Requests::take(&self.segment, ticket);

@@ -8,6 +8,9 @@ use stoop_net::clock;
 use stoop_net::poller::Events;
 use stoop_net::waiting::{Company, Crowd, MachineCosts, Member, Present, Wait};
 
+/// Calls of brief procedures that are answered in a row without a look at the clock.
+const UNCLOCKED_MAX: u32 = 7;
+
 /// A worker's buffers and way of waiting.
 pub(in crate::server) struct Desk {
     /// Where the arguments of the next call go.
@@ -23,12 +26,21 @@ pub(in crate::server) struct Desk {
     /// When this worker last looked at the clock, and when it last asked the poller.
     pub(super) clock_ns: u64,
     pub(super) asked_ns: u64,
+    /// Calls that have been answered since, without another look.
+    unclocked: u32,
     /// The processor on which it runs, as of its last call.
     pub(super) cpu: u16,
     /// When a chunk of a long message was last moved.
     pub(super) moved_ns: u64,
     /// The binding of the last call, if that was brief: the next is most likely of the same, and need not count itself in.
     kept: Option<Arc<Binding>>,
+    /// Calls taken in a row from one binding before others have their turn.
+    pub(super) in_a_row: u32,
+    /// How often to look at the kept binding before the others have their turn.
+    pub(super) looks_at_kept: u32,
+    /// A call that has been answered has its place among the active ones still, for the next: to count one out and another in takes
+    /// longer than many a procedure.
+    pub(super) has_place: bool,
     /// The last call took so little time that nobody has taken the receive role from this worker meanwhile.
     pub(super) was_brief: bool,
     /// Calls begun by this worker, who alone writes it.
@@ -48,12 +60,41 @@ impl Desk {
             together: true,
             clock_ns: clock::now_ns(),
             asked_ns: 0,
+            unclocked: 0,
             cpu: 0,
             moved_ns: 0,
             kept: None,
+            in_a_row: 0,
+            looks_at_kept: 0,
+            has_place: false,
             was_brief: false,
             calls,
         }
+    }
+
+    /// Looks at the clock.
+    #[inline]
+    pub(super) fn read_clock(&mut self) {
+        self.clock_ns = clock::now_ns();
+        self.unclocked = 0;
+    }
+
+    /// A call has been answered, of a procedure that is known to be brief, and the next is there: whether that may go without a look
+    /// at the clock, which takes longer than many a procedure.
+    #[inline]
+    pub(super) fn skips_clock(&mut self) -> bool {
+        let skips = self.unclocked < UNCLOCKED_MAX;
+        self.unclocked += u32::from(skips);
+        skips
+    }
+
+    /// A call has been answered that began at `begun_ns`: looks at the clock. Returns how long it took, or calls like it on an
+    /// average since the last look.
+    #[inline]
+    pub(super) fn time_since(&mut self, begun_ns: u64) -> u64 {
+        let calls = u64::from(self.unclocked + 1);
+        self.read_clock();
+        self.clock_ns.saturating_sub(begun_ns) / calls
     }
 
     /// One call more has been begun.
@@ -69,6 +110,12 @@ impl Desk {
             Some(kept) if Arc::ptr_eq(&kept, binding) => kept,
             _ => Arc::clone(binding),
         }
+    }
+
+    /// The binding of the last call, if that was brief.
+    #[inline]
+    pub(super) fn take_kept(&mut self) -> Option<Arc<Binding>> {
+        self.kept.take()
     }
 
     /// The binding of a call that has been answered.

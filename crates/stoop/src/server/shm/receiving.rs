@@ -8,15 +8,15 @@ use super::handshake::Step;
 use super::reception::{END, LISTENER, Reception, STIR};
 use crate::error::RefusalCode;
 use crate::parting;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use stoop_net::clock;
 use stoop_net::host;
 use stoop_net::poller::Events;
 use stoop_net::waiting::Crowd;
 use stoop_shm::layout::SLOT;
-use stoop_shm::{Disorder, Emptying, Request, RequestKind, Requests, Took, Way, attention};
+use stoop_shm::{Answers, Emptying, Request, RequestKind, Requests, Took, Way, attention};
 use stoop_wire::UnbindReason;
 
 /// Looks at the hot bindings before a look at the clock.
@@ -32,17 +32,53 @@ const IN_A_ROW_MAX: u32 = 16;
 /// Descriptors told at once.
 const EVENTS: usize = 64;
 
-/// What a look at a binding brought.
+/// Looks at the binding of the last call for the next, where nobody else calls: about as long as an answer travels there and a request
+/// back.
+const LOOKS_AT_KEPT: u32 = 256;
+
+/// What a look at a binding brought: a call with its arguments.
 enum Look {
-    Call(ShmCall),
+    Call(Request, Vec<u8>),
     Nothing,
     /// The peer has said something impossible.
     Disorder,
 }
 
 impl ShmEndpoint {
+    /// Looks whether whoever called last calls again. Like all taking of requests this needs the receive role; the reception is for
+    /// everything else.
+    #[inline(always)]
+    pub(super) fn take_another(&self, desk: &mut Desk) -> Option<ShmCall> {
+        let others_wait = desk.in_a_row >= IN_A_ROW_MAX
+            || desk.clock_ns.saturating_sub(desk.asked_ns) > ASKS_BETWEEN_CALLS_NS;
+        if others_wait {
+            return None;
+        }
+        let binding = desk.take_kept()?;
+        // By whoever had the role meanwhile.
+        if binding.is_closed() {
+            return None;
+        }
+        for _ in 0..desk.looks_at_kept {
+            match self.take_from(&binding, desk) {
+                Look::Call(request, arguments) => {
+                    desk.in_a_row += 1;
+                    desk.wait.came_at_once();
+                    return Some(ShmCall::new(binding, &request, arguments));
+                }
+                Look::Nothing => {}
+                Look::Disorder => {
+                    self.close_disorderly(&mut self.reception(), desk, binding.token);
+                    return None;
+                }
+            }
+        }
+        desk.keep(binding);
+        None
+    }
+
     /// Waits until there is a call, or until `stopping` is set.
-    #[inline]
+    #[inline(never)]
     pub(super) fn wait_for_call(
         &self,
         reception: &mut Reception,
@@ -58,8 +94,13 @@ impl ShmEndpoint {
             for _ in 0..if spinner.is_some() { LOOKS } else { 1 } {
                 if let Some(call) = self.look(reception, desk) {
                     desk.wait.arrived(desk.clock_ns);
+                    let is_alone = spinner.is_some() && reception.hot.len() == 1;
+                    desk.looks_at_kept = if is_alone { LOOKS_AT_KEPT } else { 1 };
                     return Some(call);
                 }
+            }
+            if desk.has_place && self.shutting_down.load(Ordering::SeqCst) {
+                self.give_place_back(desk);
             }
             if stopping.load(Ordering::Relaxed) {
                 return None;
@@ -72,7 +113,7 @@ impl ShmEndpoint {
                 self.sleep(reception, desk);
                 continue;
             }
-            desk.clock_ns = clock::now_ns();
+            desk.read_clock();
             if desk.clock_ns.saturating_sub(desk.asked_ns) > ASKS_EVERY_NS {
                 self.ask(reception, desk, Some(Duration::ZERO));
                 reception.cool(desk.clock_ns);
@@ -100,21 +141,31 @@ impl ShmEndpoint {
     #[inline]
     pub(super) fn look(&self, reception: &mut Reception, desk: &mut Desk) -> Option<ShmCall> {
         let hot = reception.hot.len();
+        if desk.in_a_row >= IN_A_ROW_MAX {
+            desk.in_a_row = 0;
+            reception.next();
+        }
         for _ in 0..hot {
-            match self.look_at(&reception.hot[reception.first], desk) {
-                Look::Call(call) => {
-                    reception.in_a_row += 1;
-                    if reception.in_a_row >= IN_A_ROW_MAX {
-                        reception.next(hot);
-                    }
-                    return Some(call);
+            let binding = &reception.hot[reception.first];
+            let mut look = self.take_from(binding, desk);
+            if matches!(look, Look::Nothing) && binding.has_transfers() {
+                look = self.advance(desk, binding).map_or(Look::Disorder, |arrived| match arrived {
+                    Some((request, message)) => Look::Call(request, message),
+                    None => Look::Nothing,
+                });
+            }
+            match look {
+                Look::Call(request, arguments) => {
+                    desk.in_a_row += 1;
+                    return Some(ShmCall::new(desk.hold(binding), &request, arguments));
                 }
-                Look::Nothing => reception.next(hot),
+                Look::Nothing => {
+                    desk.in_a_row = 0;
+                    reception.next();
+                }
                 Look::Disorder => {
-                    let token = reception.hot[reception.first].token;
-                    self.counts.malformed.fetch_add(1, Ordering::Relaxed);
-                    desk.let_go();
-                    self.close(reception, token, Some(UnbindReason::Disorder));
+                    let token = binding.token;
+                    self.close_disorderly(reception, desk, token);
                     return None;
                 }
             }
@@ -122,15 +173,19 @@ impl ShmEndpoint {
         None
     }
 
-    #[inline]
-    fn look_at(&self, binding: &Arc<Binding>, desk: &mut Desk) -> Look {
+    /// The peer at the other end of a binding has said something impossible.
+    #[cold]
+    fn close_disorderly(&self, reception: &mut Reception, desk: &mut Desk, token: u64) {
+        self.counts.malformed.fetch_add(1, Ordering::Relaxed);
+        desk.let_go();
+        self.close(reception, token, Some(UnbindReason::Disorder));
+    }
+
+    /// Takes the next request of a binding, if there is one.
+    #[inline(always)]
+    fn take_from(&self, binding: &Binding, desk: &mut Desk) -> Look {
         match binding.take() {
-            (Took::Nothing, _) if !binding.has_transfers() => Look::Nothing,
-            (Took::Nothing, _) => match self.advance(desk, binding) {
-                Ok(Some(call)) => Look::Call(call),
-                Ok(None) => Look::Nothing,
-                Err(Disorder) => Look::Disorder,
-            },
+            (Took::Nothing, _) => Look::Nothing,
             (Took::Request(request), ticket) if request.kind == RequestKind::Call => {
                 self.take_call(binding, desk, &request, ticket)
             }
@@ -143,8 +198,9 @@ impl ShmEndpoint {
         }
     }
 
-    #[inline]
-    fn take_call(&self, binding: &Arc<Binding>, desk: &mut Desk, request: &Request, ticket: u64) -> Look {
+    #[inline(always)]
+    fn take_call(&self, binding: &Binding, desk: &mut Desk, request: &Request, ticket: u64) -> Look {
+        Answers::prepare(&binding.segment, request.lane);
         if !binding.begin(request.lane, request.number) {
             return Look::Disorder;
         }
@@ -167,7 +223,7 @@ impl ShmEndpoint {
         let mut arguments = std::mem::take(&mut desk.arguments);
         arguments.clear();
         Requests::message(&binding.segment, ticket, request, &mut arguments);
-        Look::Call(ShmCall::new(desk.hold(binding), request, arguments))
+        Look::Call(*request, arguments)
     }
 
     #[cold]
@@ -188,9 +244,11 @@ impl ShmEndpoint {
 
     /// A whole call is there: counts it, unless the server shuts down.
     #[inline]
-    pub(super) fn admit(&self, desk: &Desk, binding: &Binding, request: &Request) -> bool {
+    pub(super) fn admit(&self, desk: &mut Desk, binding: &Binding, request: &Request) -> bool {
         // Counted first: whoever shuts down waits for it, or it sees that the server shuts down.
-        self.active.fetch_add(1, Ordering::SeqCst);
+        if !mem::take(&mut desk.has_place) {
+            self.active.fetch_add(1, Ordering::SeqCst);
+        }
         let admitted = !self.shutting_down.load(Ordering::SeqCst);
         if !admitted {
             self.refuse_request(binding, request, RefusalCode::ShuttingDown, "", desk.cpu);
@@ -203,6 +261,7 @@ impl ShmEndpoint {
     #[cold]
     fn sleep(&self, reception: &mut Reception, desk: &mut Desk) {
         desk.let_go();
+        self.give_place_back(desk);
         self.asleep.store(true, Ordering::SeqCst);
         reception.hot.iter().for_each(|binding| attention::look_away(&binding.segment));
         // Whoever came before this was said has not rung.
@@ -227,7 +286,7 @@ impl ShmEndpoint {
         let mut events = desk.events.take().unwrap_or_else(|| Events::with_capacity(EVENTS));
         // Fails for no reason that waiting again would not show.
         let _ = self.poller.wait(&mut events, limit);
-        desk.clock_ns = clock::now_ns();
+        desk.read_clock();
         desk.asked_ns = desk.clock_ns;
         for ready in events.iter() {
             match ready.token {

@@ -22,8 +22,6 @@ pub(super) struct Reception {
     pub(super) hot: Vec<Arc<Binding>>,
     /// The hot one that is looked at first.
     pub(super) first: usize,
-    /// Calls taken from that one in a row.
-    pub(super) in_a_row: u32,
     next_token: u64,
     /// When accepting goes on after the system had no descriptor left; 0 while it goes on.
     paused_until_ns: u64,
@@ -61,7 +59,6 @@ impl Reception {
             bindings: HashMap::new(),
             hot: Vec::new(),
             first: 0,
-            in_a_row: 0,
             next_token: FIRST_TOKEN,
             paused_until_ns: 0,
             allowed,
@@ -208,8 +205,7 @@ impl Reception {
 impl Reception {
     /// The next hot binding is looked at.
     #[inline]
-    pub(super) fn next(&mut self, hot: usize) {
-        self.in_a_row = 0;
-        self.first = if self.first + 1 < hot { self.first + 1 } else { 0 };
+    pub(super) fn next(&mut self) {
+        self.first = if self.first + 1 < self.hot.len() { self.first + 1 } else { 0 };
     }
 }

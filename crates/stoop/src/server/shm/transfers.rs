@@ -9,7 +9,6 @@ use super::desk::Desk;
 use crate::context::cancelled;
 use crate::error::{FailureCode, RefusalCode};
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoop_shm::layout::CHANNELS;
 use stoop_shm::{Answer, AnswerKind, Disorder, Emptying, Filling, Request, Way, listening};
@@ -261,8 +260,8 @@ impl ShmEndpoint {
     pub(super) fn advance(
         &self,
         desk: &mut Desk,
-        binding: &Arc<Binding>,
-    ) -> Result<Option<ShmCall>, Disorder> {
+        binding: &Binding,
+    ) -> Result<Option<(Request, Vec<u8>)>, Disorder> {
         let mut moved = false;
         let left = {
             let mut outgoing = binding.outgoing();
@@ -277,7 +276,7 @@ impl ShmEndpoint {
         }
         let Some((request, message)) = arrived else { return Ok(None) };
         self.moved(binding, 1);
-        Ok(self.admit(desk, binding, &request).then(|| ShmCall::new(Arc::clone(binding), &request, message)))
+        Ok(self.admit(desk, binding, &request).then_some((request, message)))
     }
 
     /// A call whose message comes in chunks. `false`: the peer has said something impossible.
