@@ -12,7 +12,7 @@
 //!
 //! System calls are made by `rustix`, which on Linux makes them directly, without libc's errno and
 //! cancellation points. The only `unsafe` of this crate is in `udp::message`, for control messages
-//! that `rustix` does not know, and in `stream::credentials`, for one that it misreads.
+//! that `rustix` does not know, in `stream::credentials`, for one that it misreads, and in `prefetch`.
 //!
 //! All times are nanoseconds of the monotonic clock or lengths of time in nanoseconds, as `u64`,
 //! and are named `…_ns`.
@@ -23,10 +23,13 @@ pub mod clock;
 pub mod fence;
 pub mod host;
 pub mod poller;
+mod prefetch;
 pub mod stream;
 mod time_limit;
 pub mod udp;
 pub mod waiting;
+
+pub use prefetch::prefetch;
 
 /// What to do when nothing has arrived yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,6 +15,9 @@ pub struct Stretch {
     pub(crate) transmission: u32,
 }
 
+/// Bytes from what is written to what is asked for: four packets of an Ethernet.
+const AHEAD: usize = 6 * 1024;
+
 /// Bytes of a header that all parts of a message share: what follows is their place and the time.
 const SAME: usize = 24;
 
@@ -48,15 +51,21 @@ impl Stretch {
     }
 
     /// Copies the bytes of the parts, with which `datagrams` begin, to where they belong: `memory` is what the message has
-    /// there, [`len`](Self::len) bytes.
+    /// there and behind it, [`len`](Self::len) bytes at least.
+    ///
+    /// `ahead` is told of memory a little before it is written, in which it may change nothing: a processor that is asked for the
+    /// lines of cold memory in time copies three times as fast (`stoop-net`'s `prefetch`).
     ///
     /// # Panics
-    /// When one of them is shorter than that.
+    /// When `memory` or `datagrams` is shorter than that.
     #[inline]
-    pub fn copy_to(&self, memory: &mut [u8], datagrams: &[u8]) {
+    pub fn copy_to(&self, memory: &mut [u8], datagrams: &[u8], ahead: impl Fn(&[u8])) {
         let payload = self.segment - HEADER_LEN;
-        for (chunk, (_, part)) in memory[..self.len].chunks_exact_mut(payload).zip(self.parts(datagrams)) {
-            chunk.copy_from_slice(part);
+        ahead(&memory[..AHEAD.min(memory.len())]);
+        for (at, (_, part)) in (0..).step_by(payload).zip(self.parts(datagrams)) {
+            let later = (at + AHEAD).min(memory.len());
+            ahead(&memory[later..(later + payload).min(memory.len())]);
+            memory[at..at + payload].copy_from_slice(part);
         }
     }
 
@@ -98,7 +107,7 @@ mod tests {
         let datagrams: Vec<u8> = parts.iter().flat_map(|&(n, o, t)| part(n, o, t)).collect();
         let found = Stretch::at_beginning(&datagrams, HEADER_LEN + 10, end)?;
         let mut memory = alloc::vec![0; found.len];
-        found.copy_to(&mut memory, &datagrams);
+        found.copy_to(&mut memory, &datagrams, |_| {});
         let expected = (found.offset..found.offset + found.len).map(|at| at as u8);
         assert!(memory.iter().copied().eq(expected));
         Some((found.offset, found.len, found.transmission))

@@ -127,8 +127,15 @@ impl<P: Peer> Server<P> {
     /// Takes the parts of a long call with which `datagrams` begin, each of them `segment` bytes long, as far as they need
     /// no decision: of a call of which parts have arrived before, from the host that it comes from, each where the one
     /// before it ends, and without the part that completes it. Returns how many bytes of `datagrams` these are; what follows is for
-    /// [`handle_packet`](Self::handle_packet).
-    pub fn take_parts(&mut self, now: Instant, peer: P, datagrams: &[u8], segment: usize) -> usize {
+    /// [`handle_packet`](Self::handle_packet). `ahead` is told of the memory as in [`Stretch::copy_to`](crate::bulk::Stretch::copy_to).
+    pub fn take_parts(
+        &mut self,
+        now: Instant,
+        peer: P,
+        datagrams: &[u8],
+        segment: usize,
+        ahead: impl Fn(&[u8]),
+    ) -> usize {
         let Some(Ok((first, _))) = datagrams.get(..segment).map(Header::parse) else { return 0 };
         if first.kind != Kind::Call || first.message_len as usize <= PACKET_DATA {
             return 0;
@@ -142,7 +149,7 @@ impl<P: Peer> Server<P> {
             return 0;
         }
         let Some(stretch) = reception.incoming.take_stretch(now, datagrams, segment) else { return 0 };
-        stretch.copy_to(&mut reception.message[reception.start + stretch.offset..], datagrams);
+        stretch.copy_to(&mut reception.message[reception.start + stretch.offset..], datagrams, ahead);
         (reception.heard, reception.peer, binding.heard) = (now, peer, now);
         binding.longest = binding.longest.max((segment - HEADER_LEN) as u32);
         if reception.incoming.receipt_is_urgent() {

@@ -216,14 +216,22 @@ fn parts_that_need_no_decision_are_taken_together() {
     let [first, rest @ ..] = &parts[..] else { panic!("ten parts") };
     let together = rest.concat();
     let segment = HEADER_LEN + 1440;
-    assert_eq!(world.server.take_parts(at(1), CALLER, &together, segment), 0, "nothing is known of it");
+    assert_eq!(
+        world.server.take_parts(at(1), CALLER, &together, segment, |_| {}),
+        0,
+        "nothing is known of it"
+    );
     assert!(matches!(give(&mut world.server, first), Made::Nothing));
-    assert_eq!(world.server.take_parts(at(1), Host(2), &together, segment), 0, "another host");
+    assert_eq!(world.server.take_parts(at(1), Host(2), &together, segment, |_| {}), 0, "another host");
     let mut foreign = together.clone();
     foreign[2 * segment + 16] ^= 1;
-    assert_eq!(world.server.take_parts(at(1), CALLER, &foreign, segment), 2 * segment, "another call's part");
     assert_eq!(
-        world.server.take_parts(at(1), CALLER, &together[2 * segment..], segment),
+        world.server.take_parts(at(1), CALLER, &foreign, segment, |_| {}),
+        2 * segment,
+        "another call's part"
+    );
+    assert_eq!(
+        world.server.take_parts(at(1), CALLER, &together[2 * segment..], segment, |_| {}),
         6 * segment,
         "all but the last"
     );

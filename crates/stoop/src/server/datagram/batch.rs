@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stoop_exchange::Instant;
 use stoop_exchange::server::{Arrival, Assignment};
-use stoop_net::clock;
 use stoop_net::udp::{MAX_SEGMENTS, MAX_SEGMENTS_LEN, Peer, Segments};
+use stoop_net::{clock, prefetch};
 use stoop_wire::MAX_DATAGRAM;
 
 /// Answers wait for others at most this long, or as long as one procedure takes.
@@ -114,7 +114,7 @@ impl DatagramEndpoint {
                 Arrival::Transmit | Arrival::Nothing => {
                     attention = true;
                     // The next ones of a long call.
-                    rest = &rest[exchange.take_parts(now, from, rest, segments.segment)..];
+                    rest = &rest[exchange.take_parts(now, from, rest, segments.segment, prefetch)..];
                 }
             }
         }

@@ -58,7 +58,7 @@ impl World {
         let arrived = arrived.concat();
         let mut rest = &arrived[..];
         while !rest.is_empty() {
-            rest = &rest[self.server.take_parts(self.now, CALLER, rest, segment)..];
+            rest = &rest[self.server.take_parts(self.now, CALLER, rest, segment, |_| {})..];
             let (packet, behind) = rest.split_at(segment.min(rest.len()));
             rest = behind;
             if !packet.is_empty() {
@@ -73,7 +73,7 @@ impl World {
         let mut rest = &arrived[..];
         while !rest.is_empty() {
             if let Some(stretch) = self.lane.take_parts(self.now, rest, segment) {
-                stretch.copy_to(&mut self.result[stretch.offset..], rest);
+                stretch.copy_to(&mut self.result[stretch.offset..], rest, |_| {});
                 rest = &rest[stretch.datagrams_len()..];
                 continue;
             }

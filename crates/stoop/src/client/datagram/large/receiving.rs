@@ -7,6 +7,7 @@ use stoop_exchange::Instant;
 use stoop_exchange::bulk::Stretch;
 use stoop_exchange::caller::{Heard, Part};
 use stoop_marshal::Pieces;
+use stoop_net::prefetch;
 use stoop_net::udp::Segments;
 use stoop_wire::{HEADER_LEN, PACKET_DATA};
 
@@ -124,10 +125,10 @@ fn place_together(
     let (from, to) = (stretch.offset, stretch.offset + stretch.len);
     if from >= landing {
         let at = HEADER_LEN + from - (landing - landing % ALIGNED);
-        return stretch.copy_to(&mut lane.result[at..], datagrams);
+        return stretch.copy_to(&mut lane.result[at..], datagrams, prefetch);
     }
     if let Some(memory) = pieces.memory_at(from, to) {
-        return stretch.copy_to(memory, datagrams);
+        return stretch.copy_to(memory, datagrams, prefetch);
     }
     // Over the edge of what lands in one place.
     for (offset, payload) in stretch.parts(datagrams) {

@@ -9,12 +9,16 @@ use stoop_exchange::Instant;
 use stoop_exchange::bulk::Run;
 use stoop_exchange::caller::Framing;
 use stoop_marshal::Pieces;
+use stoop_net::prefetch;
 use stoop_net::udp::{MAX_SEGMENTS, MAX_SEGMENTS_LEN, SegmentsSending, Sending};
 use stoop_wire::{HEADER_LEN, PACKET_DATA};
 
 /// From this many bytes of a fragment on the kernel takes the bytes of a packet from where they are, without their being
 /// copied to stand behind the header. Below, the lists that say where they are cost more (`stoop-net`'s example `gather`).
 const GATHERED_MIN: u32 = 8 * 1024;
+
+/// Bytes from what is copied to what is asked for: arguments of this size are not in a cache any more.
+const AHEAD: usize = 6 * 1024;
 
 /// A message of at least so many bytes leaves by two sends, though one could take it, so that both sides copy at once.
 const OVERLAPPED_MIN: usize = 24 * 1024;
@@ -165,11 +169,14 @@ fn frame(
     datagrams: &mut [u8],
 ) -> usize {
     let (fragment, end) = (run.fragment, run.offset + run.len);
+    let message_len = inline.len() + pieces.lent_len();
     let (mut offset, mut transmission) = (run.offset, run.transmission);
     for packet in datagrams.chunks_mut(HEADER_LEN + fragment as usize) {
         let (header, payload) = packet.split_first_chunk_mut().expect("a packet has a header");
         let len = fragment.min(end - offset);
         framing.stamp(header, offset, transmission);
+        let ahead = (offset as usize + AHEAD).min(message_len);
+        pieces.stretches(inline, ahead, (ahead + len as usize).min(message_len), prefetch);
         pieces.gather(inline, offset as usize, &mut payload[..len as usize]);
         (offset, transmission) = (offset + len, transmission.wrapping_add(1));
         if offset == end {
