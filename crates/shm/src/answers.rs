@@ -65,6 +65,12 @@ impl Answers {
         segment.will_write(layout::answer(lane));
     }
 
+    /// The number before `number`.
+    #[inline]
+    pub fn number_before(number: u32) -> u32 {
+        number.wrapping_sub(1) & count::MASK
+    }
+
     /// The server's side: answers the call `number` on `lane`; `message` unless that comes through a channel. Wakes the caller if
     /// it sleeps.
     #[inline]

@@ -87,7 +87,9 @@ impl Requests {
     /// Ends with the fence that [`attention::is_asleep`](crate::attention::is_asleep) needs.
     #[inline]
     pub fn publish(&self, segment: &Segment, request: &Request, message: &[u8]) -> u64 {
-        let (ticket, word0) = self.prepare(segment, request, message);
+        Self::lay(segment, request.lane, message);
+        let ticket = self.draw(1);
+        let word0 = Self::prepare(segment, ticket, request, message);
         // Release for the line; an exchange for the fence.
         segment.word(layout::request(ticket)).swap(word0, Ordering::SeqCst);
         fence_after_exchange();
@@ -97,22 +99,35 @@ impl Requests {
         ticket
     }
 
-    /// As [`publish`](Self::publish), without the fence: for several requests in a row, after which
-    /// [`attention::is_asleep_after_all`](crate::attention::is_asleep_after_all) is asked once.
+    /// Draws so many tickets in a row, for requests that are [posted](Self::post) at once: from here until that is done no other
+    /// caller's request gets through.
     #[inline]
-    pub fn post(&self, segment: &Segment, request: &Request, message: &[u8]) -> u64 {
-        let (ticket, word0) = self.prepare(segment, request, message);
-        segment.word(layout::request(ticket)).store(word0, Ordering::Release);
-        ticket
+    pub fn draw(&self, count: usize) -> u64 {
+        // Acquire, for a line was last read before the answer to some lane, and that lane has drawn a ticket since: its release.
+        self.next.fetch_add(count as u64, Ordering::AcqRel)
     }
 
-    /// Draws a ticket, and writes all of its line but the word by which it is published, which is returned.
+    /// As [`publish`](Self::publish), with a ticket that has been [drawn](Self::draw), and without the fence: for several requests in
+    /// a row, after which [`attention::is_asleep_after_all`](crate::attention::is_asleep_after_all) is asked once. A message that is
+    /// longer than a line has been [laid](Self::lay) into its slot.
     #[inline]
-    fn prepare(&self, segment: &Segment, request: &Request, message: &[u8]) -> (u64, u64) {
-        let inline = message.len() <= INLINE;
-        if !inline && message.len() <= SLOT {
-            segment.put(layout::call_slot(request.lane), message);
+    pub fn post(segment: &Segment, ticket: u64, request: &Request, message: &[u8]) {
+        let word0 = Self::prepare(segment, ticket, request, message);
+        segment.word(layout::request(ticket)).store(word0, Ordering::Release);
+    }
+
+    /// Lays the message of a call that is to be published on `lane` into the lane's slot, if it is not so short that it will be in the
+    /// line.
+    #[inline]
+    pub fn lay(segment: &Segment, lane: u16, message: &[u8]) {
+        if message.len() > INLINE && message.len() <= SLOT {
+            segment.put(layout::call_slot(lane), message);
         }
+    }
+
+    /// Writes all of a ticket's line but the word by which it is published, which is returned.
+    #[inline]
+    fn prepare(segment: &Segment, ticket: u64, request: &Request, message: &[u8]) -> u64 {
         let kind = match request.kind {
             RequestKind::Call => 1,
             RequestKind::Cancel => 2,
@@ -122,18 +137,14 @@ impl Requests {
             | kind << 48
             | u64::from(request.channel) << 56;
         let word3 = u64::from(request.number) | u64::from(request.base) << 32;
-        // From here until it is published no other caller's request gets through: nothing may take long.
-        // Acquire, for the line was last read before the answer to some lane, and that lane has drawn a ticket since: its release.
-        let ticket = self.next.fetch_add(1, Ordering::AcqRel);
         let at = layout::request(ticket);
         segment.put_word(at + 8, word1);
         segment.put_word(at + 16, request.deadline_ns);
         segment.put_word(at + 24, word3);
-        if inline {
+        if message.len() <= INLINE {
             put_words(segment, at + INLINE_AT, message);
         }
-        let word0 = u64::from(tag(ticket)) | u64::from(request.lane) << 32 | u64::from(request.cpu) << 48;
-        (ticket, word0)
+        u64::from(tag(ticket)) | u64::from(request.lane) << 32 | u64::from(request.cpu) << 48
     }
 
     /// Whether the server has certainly not taken the request with that ticket, and never will: asked after it has died.
@@ -320,7 +331,8 @@ mod tests {
     fn a_cancel_is_seen_before_its_turn_has_come() {
         let (segment, _file) = Segment::create().unwrap();
         let requests = Requests::default();
-        (0..3).for_each(|lane| _ = requests.post(&segment, &call(lane, 4), b"four"));
+        let first = requests.draw(3);
+        (0..3).for_each(|lane| Requests::post(&segment, first + u64::from(lane), &call(lane, 4), b"four"));
         let cancel = Request { kind: RequestKind::Cancel, ..call(1, 0) };
         assert_eq!(Requests::cancels(&segment), 0);
         requests.publish(&segment, &cancel, &[]);

@@ -150,8 +150,9 @@ pub(crate) struct Departure {
     /// For the carrier's own use: a batch that is held back, and whether the clock has been read for another.
     pub(crate) batch: u32,
     pub(crate) is_used: bool,
-    /// Likewise: a set of places for calls.
+    /// Likewise: a set of places for calls, and those of calls that are held back.
     pub(crate) reserved: u64,
+    pub(crate) held: u64,
 }
 
 /// Below this, the tick of the coarse clock would be felt in a deadline.
@@ -160,12 +161,16 @@ const COARSE_ENOUGH_NS: u64 = 1_000_000_000;
 impl Departure {
     /// A departure now, with an empty batch.
     pub(crate) fn new(packet: Vec<u8>, start: usize, limit: usize, timeout_ns: u64) -> Self {
-        let (begun, deadline) = (Instant::default(), Instant::default());
-        let (batch, is_used, reserved) = (u32::MAX, false, 0);
-        let mut departure =
-            Self { packet, start, limit, timeout_ns, begun, deadline, batch, is_used, reserved };
+        let mut departure = Self::unclocked(packet, start, limit, timeout_ns);
         departure.read_clock();
         departure
+    }
+
+    /// The same, for a carrier that reads a clock for each call.
+    pub(crate) fn unclocked(packet: Vec<u8>, start: usize, limit: usize, timeout_ns: u64) -> Self {
+        let (begun, deadline) = (Instant::default(), Instant::default());
+        let (batch, is_used, reserved, held) = (u32::MAX, false, 0, 0);
+        Self { packet, start, limit, timeout_ns, begun, deadline, batch, is_used, reserved, held }
     }
 
     /// Calls begun from now on are begun now.

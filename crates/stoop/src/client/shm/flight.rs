@@ -1,11 +1,12 @@
 //! Calls in flight over shared memory.
 //!
-//! A call that is begun takes a [place](place), which has a lane, and is published at once; the bell is rung for many. Its
-//! answer stays where the server has written it until the handle takes it: while all goes well, that is all, and there is no lock
-//! and no other thread in it. What cannot go this way the [keeper](keeper) sees to: calls for which there is no lane, long
+//! A call that is begun takes a [place](place), which has a lane, and is published with those that are begun together; the bell is
+//! rung for all of them. Its answer stays where the server has written it until the handle takes it: while all goes well, that is
+//! all, and there is no lock for a single call and no other thread in it. What cannot go this way the [keeper](keeper) sees to: calls for which there is no lane, long
 //! arguments and results, wakers, handles that are gone, and servers that are lost.
 
 mod carrier;
+mod departing;
 mod keeper;
 mod kept;
 mod place;

@@ -1,22 +1,24 @@
 //! The begun calls of one session.
 
-use super::place::{Begun, Place, Seen, Stage};
-use super::places::{Places, Reservation};
+use super::departing::{held_by, reserved_for};
+use super::place::{Place, Seen, Stage};
+use super::places::Places;
 use super::{Flights, locked};
+use crate::client::flight::Short;
 use crate::client::shm::answer;
-use crate::client::shm::session::{Lane, Session};
+use crate::client::shm::session::Session;
 use crate::client::shm::watcher::Watcher;
 use crate::client::{Carrier, Departure};
 use crate::error::{CallError, SendError};
 use crate::pending::Outcome;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use stoop_exchange::Instant;
 use stoop_marshal::Reader;
-use stoop_net::{clock, host};
+use stoop_net::clock;
 use stoop_shm::layout::SLOT;
-use stoop_shm::{AnswerKind, Answers, Request, RequestKind};
+use stoop_shm::{AnswerKind, Answers};
 use stoop_wire::MAX_DATAGRAM;
 
 /// Carries the calls that are begun over one session.
@@ -25,9 +27,9 @@ use stoop_wire::MAX_DATAGRAM;
 pub(super) struct ShmCarrier {
     pub(super) flights: Arc<Flights>,
     pub(super) session: Arc<Session>,
-    places: Places,
-    /// Calls have been posted for which nobody has looked whether the server sleeps.
-    unrung: AtomicBool,
+    pub(super) places: Places,
+    /// Held by whoever publishes calls that were held back, or gives one of them up.
+    pub(super) posting: Mutex<()>,
     /// For arguments and results.
     packets: Mutex<Vec<Vec<u8>>>,
     /// Ways of waiting that no thread uses.
@@ -47,22 +49,13 @@ pub(super) enum Whereabouts<'a> {
     Keeper(u32, Option<&'a Place>),
 }
 
-/// What is left of the places that were reserved for a departure.
-#[inline]
-fn reserved_for(departure: &Departure) -> Reservation {
-    match departure.reserved {
-        0 => Reservation::NONE,
-        places => Reservation { row: departure.batch, places },
-    }
-}
-
 impl ShmCarrier {
     pub(super) fn new(flights: &Arc<Flights>, session: Arc<Session>) -> Self {
         Self {
             flights: Arc::clone(flights),
             session,
             places: Places::default(),
-            unrung: AtomicBool::new(false),
+            posting: Mutex::default(),
             packets: Mutex::default(),
             watchers: Mutex::default(),
         }
@@ -91,80 +84,12 @@ impl ShmCarrier {
         }
     }
 
-    /// Looks whether the server sleeps, and rings if it does, if nobody has since the last call was posted.
-    #[inline]
-    pub(super) fn ring(&self) {
-        if self.unrung.load(Ordering::Relaxed) {
-            self.ring_now();
-        }
-    }
-
-    fn ring_now(&self) {
-        // What was posted before it was noted is seen by whoever takes the note away.
-        if self.unrung.swap(false, Ordering::AcqRel) {
-            self.session.ring_after_all();
-        }
-    }
-
-    /// Reserves places for the calls of a departure. `None`: none is free.
-    #[cold]
-    fn reserve(&self) -> Option<Reservation> {
-        let reservation = self.places.reserve()?;
-        if self.flights.keeper.is_asleep() {
-            self.flights.call_keeper();
-        }
-        Some(reservation)
-    }
-
-    /// Publishes a call, if there is a place with a lane for it.
-    #[inline]
-    fn post(&self, departure: &mut Departure, procedure: u16, len: usize) -> Option<u32> {
-        let mut reserved = reserved_for(departure);
-        if reserved.next().is_none() {
-            reserved = self.reserve()?;
-            (departure.batch, departure.reserved) = (reserved.row, reserved.places);
-        }
-        let number = reserved.next()?;
-        let place = self.places.get(number);
-        let mut lane = match place.lane() {
-            Some(lane) => lane,
-            None => self.furnish(place)?,
-        };
-        departure.reserved = reserved.rest().places;
-        lane.last = Answers::next_number(lane.last);
-        let arguments = &departure.packet[departure.start..departure.start + len];
-        let deadline_ns = departure.deadline.as_nanos();
-        let request = Request {
-            kind: RequestKind::Call,
-            lane: lane.number,
-            number: lane.last,
-            procedure: self.session.bound.procedures[usize::from(procedure)],
-            cpu: host::current_cpu() as u16,
-            len: len as u32,
-            deadline_ns,
-            channel: 0,
-            base: 0,
-        };
-        let ticket = self.session.requests.post(&self.session.segment, &request, arguments);
-        let begun_ns = departure.begun.as_nanos();
-        place.open(&Begun { lane, ticket, begun_ns, deadline_ns, procedure }, arguments);
-        self.unrung.store(true, Ordering::Release);
-        Some(number)
-    }
-
-    #[cold]
-    fn furnish(&self, place: &Place) -> Option<Lane> {
-        let lane = self.session.lane();
-        place.set_lane(lane);
-        lane
-    }
-
     /// Whether a call has ended, at a glance.
     #[inline]
     pub(super) fn has_ended(&self, call: u32) -> bool {
         match self.find(call) {
             Whereabouts::Place(place, seen) => {
-                place.is_answered(&self.session) && !self.comes_long(place, seen)
+                place.is_answered(seen, &self.session) && !self.comes_long(place, seen)
             }
             Whereabouts::Keeper(call, _) => self.flights.has_ended(call),
         }
@@ -212,7 +137,7 @@ impl ShmCarrier {
                 let answer = place.answer(&self.session);
                 answer.is_none_or(|(_, answer)| answer.len as usize > SLOT)
             };
-            let is_to_be_kept = match place.is_answered(&self.session) {
+            let is_to_be_kept = match place.is_answered(seen, &self.session) {
                 true => is_long(),
                 false => is_lost,
             };
@@ -226,7 +151,7 @@ impl ShmCarrier {
     pub(super) fn look_after(&self, call: u32, now_ns: u64) {
         if let Whereabouts::Place(place, seen) = self.find(call)
             && (self.session.is_lost() || place.deadline_ns() <= now_ns)
-            && !place.is_answered(&self.session)
+            && !place.is_answered(seen, &self.session)
         {
             self.keep(place, seen);
             self.flights.call_keeper();
@@ -243,17 +168,23 @@ impl ShmCarrier {
         }
     }
 
-    /// Takes the outcome of a call from its lane. `false`: it is not there, or no more.
+    /// The answer to a call told on which processor the server runs.
     #[inline]
+    fn saw_server_on(&self, cpu: u16) {
+        // Written only when it has changed: others read it in each of their calls.
+        if self.session.server_cpu.load(Ordering::Relaxed) != cpu {
+            self.session.server_cpu.store(cpu, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes the outcome of a call from its lane. `false`: it is not there, or no more.
     fn take_from(&self, place: &Place, seen: Seen, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
         let session = &*self.session;
-        if !place.is_answered(session) || self.comes_long(place, seen) {
+        if !place.is_answered(seen, session) || self.comes_long(place, seen) {
             return false;
         }
         let Some((lane, answer)) = place.answer(session) else { return false };
-        if session.server_cpu.load(Ordering::Relaxed) != answer.cpu {
-            session.server_cpu.store(answer.cpu, Ordering::Relaxed);
-        }
+        self.saw_server_on(answer.cpu);
         let len = answer.len as usize;
         if let Some(message) = Answers::short_message(&session.segment, lane, &answer)
             && answer.kind == AnswerKind::Result
@@ -307,7 +238,7 @@ impl Carrier for ShmCarrier {
         if packet.len() < MAX_DATAGRAM {
             packet.resize(MAX_DATAGRAM, 0);
         }
-        Departure::new(packet, 0, limit, timeout_ns)
+        Departure::unclocked(packet, 0, limit, timeout_ns)
     }
 
     #[inline]
@@ -318,7 +249,7 @@ impl Carrier for ShmCarrier {
         }
         if len <= SLOT
             && !self.session.is_lost()
-            && let Some(call) = self.post(departure, procedure, len)
+            && let Some(call) = self.hold(departure, procedure, len)
         {
             return Ok(call);
         }
@@ -326,7 +257,7 @@ impl Carrier for ShmCarrier {
     }
 
     fn send(&self, departure: Departure) {
-        self.ring();
+        self.post(held_by(&departure));
         reserved_for(&departure).give_back(&self.places);
         self.spare(departure.packet);
     }
@@ -336,8 +267,9 @@ impl Carrier for ShmCarrier {
         if self.has_ended(call) {
             return true;
         }
-        self.ring();
-        self.look_after(call, clock::now_ns());
+        self.let_leave(call);
+        // A tick more or less is nothing to a deadline.
+        self.look_after(call, clock::coarse_now_ns());
         self.has_ended(call)
     }
 
@@ -359,6 +291,23 @@ impl Carrier for ShmCarrier {
     }
 
     #[inline]
+    fn take_short(&self, call: u32) -> Option<Short> {
+        let Whereabouts::Place(place, seen) = self.find(call) else { return None };
+        let session = &*self.session;
+        if !place.is_answered(seen, session) {
+            return None;
+        }
+        let (lane, answer) = place.answer(session)?;
+        if answer.kind != AnswerKind::Result {
+            return None;
+        }
+        let message = Answers::short_message(&session.segment, lane, &answer)?;
+        let short = Short::of(&message[..answer.len as usize])?;
+        self.saw_server_on(answer.cpu);
+        place.count();
+        place.close_and_free(seen).then_some(short)
+    }
+
     fn take(&self, call: u32, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
         loop {
             match self.find(call) {
@@ -384,8 +333,14 @@ impl Carrier for ShmCarrier {
     fn cancel(&self, call: u32) {
         loop {
             match self.find(call) {
+                Whereabouts::Place(place, seen) if seen.stage() == Stage::Held => {
+                    let _posting = locked(&self.posting);
+                    if place.look() == seen {
+                        return place.forget();
+                    }
+                }
                 Whereabouts::Place(place, seen) => {
-                    let is_answered = place.is_answered(&self.session) && !self.comes_long(place, seen);
+                    let is_answered = place.is_answered(seen, &self.session) && !self.comes_long(place, seen);
                     if !place.close(seen) {
                         continue;
                     }
@@ -404,10 +359,11 @@ impl Carrier for ShmCarrier {
     }
 
     fn detach(&self, call: u32) {
+        self.let_leave(call);
         loop {
             match self.find(call) {
                 Whereabouts::Place(place, seen) => {
-                    if place.is_answered(&self.session) && !self.comes_long(place, seen) {
+                    if place.is_answered(seen, &self.session) && !self.comes_long(place, seen) {
                         if place.close_and_free(seen) {
                             return;
                         }

@@ -1,15 +1,16 @@
 //! Where a begun call is while all goes well: a lane, and what would be needed if it did not.
 //!
-//! A place is used without a lock. Whoever has reserved it, or has the handle of its call, owns it; the keeper and whoever looks
-//! after all calls may only turn a call that is [open](Stage::Open) into one that has been [moved](Stage::Moved), and what they
-//! read before they have done so counts only then.
+//! A place is used without a lock but for one step. Whoever has reserved it, or has the handle of its call, owns it; the keeper and
+//! whoever looks after all calls may only turn a call that is [open](Stage::Open) into one that has been [moved](Stage::Moved), and
+//! what they read before they have done so counts only then. A call that is [held back](Stage::Held) is published, or given up, under
+//! the carrier's lock for that: by whoever began it, with others, or by whoever cannot wait until then.
 
 use super::kept::Kept;
 use crate::client::shm::session::{Lane, Session};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Mutex, PoisonError};
-use stoop_shm::{Answer, Answers};
+use stoop_shm::{Answer, Answers, Request, RequestKind, Requests};
 
 /// A place for a call, a line or two by itself.
 #[repr(align(128))]
@@ -38,7 +39,7 @@ struct Arguments {
     long: Mutex<Vec<u8>>,
 }
 
-/// Bytes of arguments that are kept in words.
+/// Bytes of arguments that are kept in words: no more are in the line of a request.
 const SHORT: usize = 32;
 
 /// How far the call of a place is.
@@ -47,6 +48,8 @@ pub(super) enum Stage {
     Free,
     /// For a call to be begun.
     Reserved,
+    /// Begun, and to be published together with others.
+    Held,
     /// Published, and its answer is to be taken from its lane.
     Open,
     /// The keeper has it. Its handle finds it there.
@@ -57,7 +60,7 @@ pub(super) enum Stage {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seen(u64);
 
-const STAGES: u64 = 4;
+const STAGES: u64 = 8;
 const NO_LANE: u32 = u32::MAX;
 
 impl Seen {
@@ -66,7 +69,8 @@ impl Seen {
         match self.0 % STAGES {
             0 => Stage::Free,
             1 => Stage::Reserved,
-            2 => Stage::Open,
+            2 => Stage::Held,
+            3 => Stage::Open,
             _ => Stage::Moved,
         }
     }
@@ -79,7 +83,6 @@ impl Seen {
 /// What is to be known of a call that is begun.
 pub(super) struct Begun {
     pub(super) lane: Lane,
-    pub(super) ticket: u64,
     pub(super) begun_ns: u64,
     pub(super) deadline_ns: u64,
     pub(super) procedure: u16,
@@ -109,14 +112,10 @@ impl Place {
         Seen(self.word.load(Acquire))
     }
 
-    /// Reserves it if it is free. By one thread at a time.
-    pub(super) fn reserve(&self) -> bool {
-        let seen = self.look();
-        let is_free = seen.stage() == Stage::Free;
-        if is_free {
-            self.word.store(seen.with(Stage::Reserved), Release);
-        }
-        is_free
+    /// Reserves it. By one thread at a time, which has seen that it is free.
+    #[inline]
+    pub(super) fn reserve(&self) {
+        self.word.store(Seen(self.word.load(Relaxed)).with(Stage::Reserved), Release);
     }
 
     /// Its owner needs it no more.
@@ -125,17 +124,44 @@ impl Place {
         self.word.store(Seen(self.word.load(Relaxed)).with(Stage::Free), Release);
     }
 
-    /// Its owner's call has been published.
+    /// Its owner begins a call.
     #[inline]
-    pub(super) fn open(&self, begun: &Begun, arguments: &[u8]) {
+    pub(super) fn hold(&self, begun: &Begun, arguments: &[u8]) {
         self.number.store(begun.lane.last, Relaxed);
-        self.ticket.store(begun.ticket, Relaxed);
         self.begun_ns.store(begun.begun_ns, Relaxed);
         self.deadline_ns.store(begun.deadline_ns, Relaxed);
         self.procedure.store(begun.procedure.into(), Relaxed);
         self.arguments.keep(arguments);
         let next = (self.word.load(Relaxed) / STAGES + 1) * STAGES;
-        self.word.store(next + Stage::Open as u64, Release);
+        self.word.store(next + Stage::Held as u64, Release);
+    }
+
+    /// Its owner gives up the call that is held back.
+    pub(super) fn forget(&self) {
+        self.number.store(Answers::number_before(self.number.load(Relaxed)), Relaxed);
+        self.free();
+    }
+
+    /// The call that is held back is published with that ticket.
+    #[inline]
+    pub(super) fn post(&self, session: &Session, ticket: u64, cpu: u16) {
+        let mut short = [0; SHORT];
+        let arguments = self.arguments.short(&mut short);
+        let request = Request {
+            kind: RequestKind::Call,
+            lane: self.lane.load(Relaxed) as u16,
+            number: self.number.load(Relaxed),
+            procedure: session.bound.procedures[self.procedure.load(Relaxed) as usize],
+            cpu,
+            len: self.arguments.len.load(Relaxed),
+            deadline_ns: self.deadline_ns(),
+            channel: 0,
+            base: 0,
+        };
+        self.ticket.store(ticket, Relaxed);
+        // From here on it can be answered, and the place used for another.
+        self.word.store(Seen(self.word.load(Relaxed)).with(Stage::Open), Release);
+        Requests::post(&session.segment, ticket, &request, arguments);
     }
 
     /// The lane, as of its last call; `None` if it has none yet, or none any more.
@@ -151,6 +177,7 @@ impl Place {
         self.number.store(lane.map_or(0, |lane| lane.last), Relaxed);
     }
 
+    #[inline]
     pub(super) fn deadline_ns(&self) -> u64 {
         self.deadline_ns.load(Relaxed)
     }
@@ -160,9 +187,12 @@ impl Place {
         self.moved_to.load(Relaxed)
     }
 
-    /// Whether the call that is open has been answered.
+    /// Whether the call that was seen is open, and has been answered.
     #[inline]
-    pub(super) fn is_answered(&self, session: &Session) -> bool {
+    pub(super) fn is_answered(&self, seen: Seen, session: &Session) -> bool {
+        if seen.stage() != Stage::Open {
+            return false;
+        }
         let (lane, number) = (self.lane.load(Relaxed) as u16, self.number.load(Relaxed));
         Answers::is_there(&session.segment, lane, number)
     }
@@ -226,21 +256,35 @@ impl Arguments {
             long.extend_from_slice(arguments);
             return;
         }
-        for (word, bytes) in self.short.iter().zip(arguments.chunks(8)) {
+        let (whole, rest) = arguments.as_chunks::<8>();
+        for (word, bytes) in self.short.iter().zip(whole) {
+            word.store(u64::from_le_bytes(*bytes), Relaxed);
+        }
+        if !rest.is_empty() {
             let mut padded = [0; 8];
-            padded[..bytes.len()].copy_from_slice(bytes);
-            word.store(u64::from_le_bytes(padded), Relaxed);
+            padded[..rest.len()].copy_from_slice(rest);
+            self.short[whole.len()].store(u64::from_le_bytes(padded), Relaxed);
         }
     }
 
-    fn get(&self) -> Vec<u8> {
+    /// Those that are so few that they are in words; nothing of others.
+    #[inline]
+    fn short<'a>(&self, bytes: &'a mut [u8; SHORT]) -> &'a [u8] {
         let len = self.len.load(Relaxed) as usize;
         if len > SHORT {
-            return self.long.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            return &[];
         }
-        let mut arguments: Vec<u8> =
-            self.short.iter().flat_map(|word| word.load(Relaxed).to_le_bytes()).collect();
-        arguments.truncate(len);
-        arguments
+        let (places, _) = bytes.as_chunks_mut::<8>();
+        for (place, word) in places.iter_mut().zip(&self.short).take(len.div_ceil(8)) {
+            *place = word.load(Relaxed).to_le_bytes();
+        }
+        &bytes[..len]
+    }
+
+    fn get(&self) -> Vec<u8> {
+        match self.len.load(Relaxed) as usize > SHORT {
+            true => self.long.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            false => self.short(&mut [0; SHORT]).to_vec(),
+        }
     }
 }

@@ -14,7 +14,7 @@ pub(super) struct Places {
 
 type Row = [Place; ROW];
 
-/// Places of one row that are reserved for calls to come.
+/// Some places of one row: those that are reserved for calls to come, or those of calls that are held back.
 #[derive(Clone, Copy)]
 pub(super) struct Reservation {
     pub(super) row: u32,
@@ -27,9 +27,9 @@ const ROW: usize = 64;
 /// Rows. Their lanes leave some to threads that call, and to the keeper.
 const ROWS: usize = 10;
 /// Places reserved at once.
-const RESERVED: u32 = 16;
+const RESERVED: usize = 16;
 /// Of so few places in a row that are free, none is reserved in advance.
-const SCARCE: u32 = 8;
+const SCARCE: usize = 8;
 
 impl Places {
     /// All that there are.
@@ -54,17 +54,16 @@ impl Places {
         let first = *reserving;
         for row in (0..ROWS).map(|row| (first + row) % ROWS) {
             let places = self.row(row);
-            let free = places.iter().filter(|place| place.look().stage() == Stage::Free).count() as u32;
-            let wanted = if free > SCARCE { RESERVED.min(free - SCARCE) } else { free.min(1) };
-            let mut reserved = 0_u64;
-            for (number, place) in places.iter().enumerate() {
-                if reserved.count_ones() < wanted && place.reserve() {
-                    reserved |= 1 << number;
-                }
-            }
-            if reserved != 0 {
+            let is_free = |number: &usize| places[*number].look().stage() == Stage::Free;
+            // Of more, no more would be reserved.
+            let free = (0..ROW).filter(is_free).take(RESERVED + SCARCE);
+            let (free, count) = free.fold((0, 0), |(free, count), number| (free | 1 << number, count + 1));
+            let wanted = if count > SCARCE { count - SCARCE } else { count.min(1) };
+            let reservation = Reservation { row: row as u32, places: free }.first(wanted);
+            if reservation.places != 0 {
+                reservation.numbers().for_each(|number| self.get(number).reserve());
                 *reserving = row;
-                return Some(Reservation { row: row as u32, places: reserved });
+                return Some(reservation);
             }
         }
         None
@@ -72,8 +71,10 @@ impl Places {
 }
 
 impl Reservation {
-    /// None.
-    pub(super) const NONE: Self = Self { row: 0, places: 0 };
+    /// One place.
+    pub(super) fn of(number: u32) -> Self {
+        Self { row: number / ROW as u32, places: 1 << (number % ROW as u32) }
+    }
 
     /// The number of the next place.
     #[inline]
@@ -87,12 +88,36 @@ impl Reservation {
         Self { places: self.places & self.places.wrapping_sub(1), ..self }
     }
 
-    /// Gives all back.
-    pub(super) fn give_back(mut self, places: &Places) {
-        while let Some(number) = self.next() {
-            places.get(number).free();
+    /// The numbers of all, in their order.
+    pub(super) fn numbers(mut self) -> impl Iterator<Item = u32> {
+        std::iter::from_fn(move || {
+            let next = self.next()?;
             self = self.rest();
-        }
+            Some(next)
+        })
+    }
+
+    /// Those of which that is so.
+    pub(super) fn filter(self, is_so: impl Fn(u32) -> bool) -> Self {
+        let others = self.numbers().filter(|number| !is_so(*number));
+        let places = others.fold(self.places, |places, number| places & !Self::of(number).places);
+        Self { places, ..self }
+    }
+
+    /// How many.
+    pub(super) fn count(self) -> usize {
+        self.places.count_ones() as usize
+    }
+
+    /// So many of them.
+    fn first(self, wanted: usize) -> Self {
+        let others = (0..wanted).fold(self, |others, _| others.rest());
+        Self { places: self.places & !others.places, ..self }
+    }
+
+    /// Gives all back.
+    pub(super) fn give_back(self, places: &Places) {
+        self.numbers().for_each(|number| places.get(number).free());
     }
 }
 
@@ -107,15 +132,7 @@ mod tests {
         while let Some(reservation) = places.reserve() {
             reservations.push(reservation);
         }
-        let numbers = |mut reservation: Reservation| {
-            let mut numbers = Vec::new();
-            while let Some(number) = reservation.next() {
-                numbers.push(number);
-                reservation = reservation.rest();
-            }
-            numbers
-        };
-        let mut all: Vec<u32> = reservations.iter().copied().flat_map(numbers).collect();
+        let mut all: Vec<u32> = reservations.iter().copied().flat_map(Reservation::numbers).collect();
         all.sort_unstable();
         assert_eq!(all, (0..(ROW * ROWS) as u32).collect::<Vec<_>>());
         reservations.pop().unwrap().give_back(&places);

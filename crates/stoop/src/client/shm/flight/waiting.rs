@@ -24,7 +24,7 @@ impl ShmCarrier {
         if place.is_some() {
             return place;
         }
-        self.ring();
+        calls.iter().for_each(|&call| self.let_leave(call));
         let mut watcher = locked(&self.watchers).pop().unwrap_or_else(|| self.watcher());
         let place = loop {
             if let Some(place) = self.ended_among(calls) {
@@ -92,7 +92,7 @@ impl ShmCarrier {
     #[inline]
     fn is_over(&self, calls: &[u32]) -> bool {
         calls.iter().any(|&call| match self.find(call) {
-            Whereabouts::Place(place, _) => place.is_answered(&self.session),
+            Whereabouts::Place(place, seen) => place.is_answered(seen, &self.session),
             Whereabouts::Keeper(..) => true,
         })
     }
