@@ -99,6 +99,14 @@ impl Requests {
         ticket
     }
 
+    /// A request is about to be published by this thread, behind so many others that are: its line is fetched for that. (Nothing goes
+    /// wrong if it becomes another line's turn, or if it is never published.)
+    #[inline]
+    pub fn expect(&self, segment: &Segment, behind: u32) {
+        // The server's processor, which has looked there, lets go of the line while this thread writes down its arguments.
+        segment.will_write(layout::request(self.next.load(Ordering::Relaxed) + u64::from(behind)));
+    }
+
     /// Draws so many tickets in a row, for requests that are [posted](Self::post) at once: from here until that is done no other
     /// caller's request gets through.
     #[inline]

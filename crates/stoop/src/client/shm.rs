@@ -113,8 +113,9 @@ impl ShmBinding {
     #[inline]
     pub(super) fn hold(&self) -> Result<Held<'_>, CallError> {
         let mut place = self.lanes.hold();
-        if place.is_none() {
-            *place = Some(self.lane()?);
+        match &*place {
+            Some(lane) => lane.session.requests.expect(&lane.session.segment, 0),
+            None => *place = Some(self.lane()?),
         }
         Ok(Held { binding: self, place })
     }

@@ -52,6 +52,7 @@ impl ShmCarrier {
             None => self.furnish(place)?,
         };
         departure.reserved = reserved.rest().places;
+        self.session.requests.expect(&self.session.segment, departure.held.count_ones());
         departure.held |= reserved.places & !departure.reserved;
         lane.last = Answers::next_number(lane.last);
         let arguments = &departure.packet[departure.start..departure.start + len];
