@@ -9,10 +9,12 @@
 //! | [`waiting`] | how long to spin before sleeping |
 //! | [`clock`] | the monotonic clock as one number |
 //! | [`fence`] | a fence of which one side costs nothing |
+//! | [`fork`] | whether this process is still the one that made something |
 //!
 //! System calls are made by `rustix`, which on Linux makes them directly, without libc's errno and
 //! cancellation points. The only `unsafe` of this crate is in `udp::message`, for control messages
-//! that `rustix` does not know, in `stream::credentials`, for one that it misreads, and in `prefetch`.
+//! that `rustix` does not know, in `stream::credentials`, for one that it misreads, in `prefetch`, and in `fork`, to be
+//! told of forks.
 //!
 //! All times are nanoseconds of the monotonic clock or lengths of time in nanoseconds, as `u64`,
 //! and are named `…_ns`.
@@ -21,6 +23,7 @@
 
 pub mod clock;
 pub mod fence;
+pub mod fork;
 pub mod host;
 pub mod poller;
 mod prefetch;

@@ -206,6 +206,8 @@ pub enum UnknownCause {
     ServerRestarted,
     /// The connection was closed or broke.
     ConnectionLost,
+    /// It was begun by the process from which this one was forked, and ends there.
+    Forked,
     /// Over shared memory: the server ended the binding, and said why.
     EndedByServer(UnbindReason),
     /// Over shared memory: this end gave the binding up.
@@ -217,6 +219,7 @@ impl fmt::Display for UnknownCause {
         f.write_str(match self {
             Self::EndedByServer(why) => return write!(f, "the server ended the binding: {why}"),
             Self::GivenUp(why) => return write!(f, "this end gave the binding up: {why}"),
+            Self::Forked => "this process was forked after the call was begun; its parent gets the result",
             Self::DeadlinePassed => "its deadline passed",
             Self::ServerSilent => "the server had taken it and then fell silent",
             Self::PortClosed => "the server is gone: nobody listens at its port any more",

@@ -35,7 +35,8 @@
 //!
 //! [Many calls](Pending) can be in flight from one thread: `client.begin()` begins them without waiting.
 //!
-//! Clients are shared by all threads of a process, and belong to it: a process that forks binds anew in the child.
+//! Clients are shared by all threads of a process. In a child that it forks they bind anew, each at its first call there; calls that
+//! were begun before are the parent's.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,10 @@
 //! Handles of calls in flight.
 
 use crate::client::Carrier;
-use crate::error::CallError;
+use crate::error::{CallError, UnknownCause};
 use std::fmt;
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -11,6 +12,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_marshal::Reader;
+use stoop_net::fork;
 
 /// A call in flight: begun by `client.begin()`, and ended when its result is taken here.
 ///
@@ -51,6 +53,8 @@ enum State<R> {
     InFlight {
         carrier: Arc<dyn Carrier>,
         call: u32,
+        /// The process that has begun it, see [`fork::generation`].
+        generation: u32,
         decode: Decode<R>,
     },
     Ready(R),
@@ -94,8 +98,13 @@ impl<R> fmt::Debug for Pending<R> {
 
 impl<R> Pending<R> {
     #[inline]
-    pub(crate) fn in_flight(carrier: Arc<dyn Carrier>, call: u32, decode: Decode<R>) -> Self {
-        Self { state: State::InFlight { carrier, call, decode } }
+    pub(crate) fn in_flight(
+        carrier: Arc<dyn Carrier>,
+        call: u32,
+        generation: u32,
+        decode: Decode<R>,
+    ) -> Self {
+        Self { state: State::InFlight { carrier, call, generation, decode } }
     }
 
     /// Of a call that has ended before it was begun.
@@ -127,7 +136,9 @@ impl<R> Pending<R> {
     /// # Panics
     /// As [`wait`](Self::wait).
     pub fn wait_timeout(mut self, limit: Duration) -> Result<R, Self> {
-        if let State::InFlight { carrier, call, .. } = &self.state {
+        if let State::InFlight { carrier, call, generation, .. } = &self.state
+            && *generation == fork::generation()
+        {
             let until = Instant::from_nanos(stoop_net::clock::now_ns()) + limit;
             carrier.wait_any(&[*call], until);
         }
@@ -138,7 +149,9 @@ impl<R> Pending<R> {
     #[inline]
     pub fn is_ready(&self) -> bool {
         match &self.state {
-            State::InFlight { carrier, call, .. } => carrier.is_ready(*call),
+            State::InFlight { carrier, call, generation, .. } => {
+                *generation != fork::generation() || carrier.is_ready(*call)
+            }
             State::Ready(_) | State::Taken => true,
         }
     }
@@ -146,8 +159,13 @@ impl<R> Pending<R> {
     /// Lets the call go on without anybody waiting for it. What it returns is not kept, and nobody will know whether it
     /// ran.
     pub fn detach(mut self) {
-        if let State::InFlight { carrier, call, .. } = std::mem::replace(&mut self.state, State::Taken) {
-            carrier.detach(call);
+        match std::mem::replace(&mut self.state, State::Taken) {
+            State::InFlight { carrier, call, generation, .. } if generation == fork::generation() => {
+                carrier.detach(call);
+            }
+            // It is the parent's, where it goes on anyway.
+            State::InFlight { carrier, .. } => mem::forget(carrier),
+            State::Ready(_) | State::Taken => {}
         }
     }
 
@@ -156,13 +174,17 @@ impl<R> Pending<R> {
     fn take(&mut self) -> Option<R> {
         // Whatever happens in `decode`, which may be the user's: what was taken is given back once.
         match std::mem::replace(&mut self.state, State::Taken) {
-            State::InFlight { carrier, call, mut decode } => {
+            State::InFlight { carrier, generation, mut decode, .. } if generation != fork::generation() => {
+                mem::forget(carrier);
+                Some(decode.apply(Err(forked())))
+            }
+            State::InFlight { carrier, call, generation, mut decode } => {
                 if let Some(short) = carrier.take_short(call) {
                     return Some(decode.apply(Ok(Reader::new(short.bytes()))));
                 }
                 let mut value = None;
                 if !carrier.take(call, &mut |outcome| value = Some(decode.apply(outcome))) {
-                    self.state = State::InFlight { carrier, call, decode };
+                    self.state = State::InFlight { carrier, call, generation, decode };
                 }
                 value
             }
@@ -177,7 +199,11 @@ impl<R> Future for Pending<R> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
         match &self.state {
-            State::InFlight { carrier, call, .. } if !carrier.poll(*call, context.waker()) => Poll::Pending,
+            State::InFlight { carrier, call, generation, .. }
+                if *generation == fork::generation() && !carrier.poll(*call, context.waker()) =>
+            {
+                Poll::Pending
+            }
             _ => self.take().map_or(Poll::Pending, Poll::Ready),
         }
     }
@@ -186,10 +212,29 @@ impl<R> Future for Pending<R> {
 impl<R> Drop for Pending<R> {
     #[inline]
     fn drop(&mut self) {
-        if let State::InFlight { carrier, call, .. } = &self.state {
-            carrier.cancel(*call);
+        match &self.state {
+            State::InFlight { carrier, call, generation, .. } if *generation == fork::generation() => {
+                carrier.cancel(*call);
+            }
+            State::InFlight { .. } => self.leave(),
+            State::Ready(_) | State::Taken => {}
         }
     }
+}
+
+impl<R> Pending<R> {
+    /// It is that of the process from which this one was forked, and goes on there.
+    #[cold]
+    fn leave(&mut self) {
+        if let State::InFlight { carrier, .. } = std::mem::replace(&mut self.state, State::Taken) {
+            mem::forget(carrier);
+        }
+    }
+}
+
+#[cold]
+fn forked() -> CallError {
+    CallError::Unknown { transmissions: 1, waited: Duration::ZERO, cause: UnknownCause::Forked }
 }
 
 /// Waits for all of these, and gives their results in the same order.
@@ -228,6 +273,7 @@ pub fn wait_any<R>(pending: &mut [Pending<R>]) -> Option<usize> {
     let mut first: Option<&Arc<dyn Carrier>> = None;
     for (place, each) in pending.iter().enumerate() {
         match &each.state {
+            State::InFlight { generation, .. } if *generation != fork::generation() => return Some(place),
             State::InFlight { carrier, call, .. } => {
                 if !Arc::ptr_eq(first.get_or_insert(carrier), carrier) {
                     return Some(wait_for_wakers(pending));
@@ -258,6 +304,7 @@ impl Wake for Unpark {
 fn wait_for_wakers<R>(pending: &[Pending<R>]) -> usize {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let has_ended = |each: &Pending<R>| match &each.state {
+        State::InFlight { generation, .. } if *generation != fork::generation() => true,
         State::InFlight { carrier, call, .. } => carrier.poll(*call, &waker),
         State::Ready(_) | State::Taken => true,
     };

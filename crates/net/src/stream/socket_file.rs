@@ -1,5 +1,6 @@
 //! The file of a Unix socket: takes the place of a dead server's, and goes with its own server.
 
+use crate::fork;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -14,10 +15,15 @@ use std::path::{Path, PathBuf};
 pub(super) struct SocketFile {
     path: PathBuf,
     identity: (u64, u64),
+    /// In which it was made: a forked child leaves it to its parent.
+    generation: u32,
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
+        if self.generation != fork::generation() {
+            return;
+        }
         // Not while another server looks whether the file is stale: it might make its own in between.
         let _turn = Turn::at(&self.path);
         if fs::symlink_metadata(&self.path).is_ok_and(|file| identity(&file) == self.identity) {
@@ -41,7 +47,12 @@ pub(super) fn bind(
         }
         bound => bound?,
     }
-    let file = SocketFile { path: absolute(path), identity: identity(&fs::symlink_metadata(path)?) };
+    let file = SocketFile {
+        path: absolute(path),
+        identity: identity(&fs::symlink_metadata(path)?),
+        generation: fork::generation(),
+    };
+    fork::notice();
     rustix::net::listen(socket, backlog)?;
     Ok(file)
 }

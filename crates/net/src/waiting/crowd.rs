@@ -21,6 +21,12 @@ impl Crowd {
         &PROCESS
     }
 
+    /// Whoever was counted is not in this process, which has been forked off.
+    pub(crate) fn is_left_by_all(&self) {
+        self.members.store(0, Relaxed);
+        self.waiting.store(0, Relaxed);
+    }
+
     /// Announces a lane or an endpoint, on which one thread at a time will wait.
     pub fn member(&self) -> Member<'_> {
         self.members.fetch_add(1, Relaxed);

@@ -1,20 +1,75 @@
-//! What a client can tell of its binding.
+//! What a client can tell of its binding, and which it is in this process.
 
-use super::Transport;
 use super::counters::CallCounters;
-use super::flight::Carriers;
+use super::flight::{self, Carrier, Carriers};
+use super::{Transport, choice};
+use crate::bind::BindOptions;
+use crate::error::{BindError, CallError, SendError};
+use crate::local::Door;
+use crate::stub::Interface;
+use crate::uri::Uri;
 use std::fmt;
-use std::sync::OnceLock;
+use std::io;
+use std::mem;
+use std::sync::{Arc, OnceLock};
+use stoop_net::fork::{self, PerProcess};
 
 /// A client's binding to a server.
 pub struct Binding {
-    pub(super) uri: String,
+    uri: String,
+    interface: &'static Interface,
+    options: BindOptions,
+    /// That of the process that bound it.
+    first: Bound,
+    /// Those of processes that it has forked, which bind anew.
+    of_children: PerProcess<Bound>,
+}
+
+/// A binding of one process.
+pub(super) struct Bound {
+    /// The process, see [`fork::generation`].
+    generation: u32,
     pub(super) transport: Transport,
     /// Who carries begun calls, from the first on.
-    pub(super) carriers: OnceLock<Carriers>,
+    carriers: OnceLock<Carriers>,
+}
+
+impl Bound {
+    fn new(transport: Transport) -> Self {
+        Self { generation: fork::generation(), transport, carriers: OnceLock::new() }
+    }
+}
+
+impl Drop for Bound {
+    /// What is another process's is left alone: to end it would end it there.
+    fn drop(&mut self) {
+        if self.generation != fork::generation() {
+            mem::forget(mem::replace(&mut self.transport, Transport::Local));
+            mem::forget(self.carriers.take());
+        }
+    }
 }
 
 impl Binding {
+    /// By `make`.
+    pub(super) fn new(
+        interface: &'static Interface,
+        uri: &str,
+        options: &BindOptions,
+        make: impl FnOnce() -> Result<Transport, BindError>,
+    ) -> Result<Self, BindError> {
+        // Before anything is made that could be inherited.
+        fork::notice();
+        let first = Bound::new(make()?);
+        Ok(Self {
+            uri: uri.into(),
+            interface,
+            options: options.clone(),
+            first,
+            of_children: PerProcess::new(),
+        })
+    }
+
     /// The address that was bound to.
     pub fn uri(&self) -> &str {
         &self.uri
@@ -22,17 +77,86 @@ impl Binding {
 
     /// In words: which transport, why, and how it waits.
     pub fn describe(&self) -> String {
-        format!("{}: {}", self.uri, self.transport.describe())
+        match self.bound() {
+            Ok(bound) => format!("{}: {}", self.uri, bound.transport.describe()),
+            Err(why) => format!("{}: not bound in this process, which has been forked: {why}", self.uri),
+        }
     }
 
     /// What this binding's calls have seen so far, those that have ended; it does not wait for the others. A `local:`
     /// binding counts nothing: it would cost more than the call.
     pub fn counters(&self) -> CallCounters {
-        let mut counters = self.transport.counters();
-        if let Some(carriers) = self.carriers.get() {
+        let Ok(bound) = self.bound() else { return CallCounters::default() };
+        let mut counters = bound.transport.counters();
+        if let Some(carriers) = bound.carriers.get() {
             counters.add(carriers.counters());
         }
         counters
+    }
+
+    /// The transport that this process uses.
+    ///
+    /// # Errors
+    /// The process has been forked since its parent bound, and cannot bind.
+    #[inline]
+    pub(super) fn transport(&self) -> Result<&Transport, CallError> {
+        match self.bound() {
+            Ok(bound) => Ok(&bound.transport),
+            Err(why) => Err(CallError::NotSent(SendError::Bind(Box::new(why)))),
+        }
+    }
+
+    #[inline]
+    fn bound(&self) -> Result<&Bound, BindError> {
+        if self.first.generation == fork::generation() { Ok(&self.first) } else { self.bound_anew() }
+    }
+
+    /// In a process that was forked since: its parent's calls, sockets and memory are not its own.
+    #[cold]
+    fn bound_anew(&self) -> Result<&Bound, BindError> {
+        self.of_children.get_or_try_make(|| {
+            let transport = match &self.first.transport {
+                // Its objects have been copied with all memory.
+                Transport::Local => Transport::Local,
+                _ => {
+                    let to = Uri::parse(&self.uri).map_err(BindError::Uri)?;
+                    choice::remote(self.interface, &self.uri, to, &self.options)?
+                }
+            };
+            Ok(Bound::new(transport))
+        })
+    }
+
+    /// Who carries calls that are begun now; if nobody can, one that says why, for now. `door` is the server of a `local:` one.
+    #[inline]
+    pub(super) fn carrier(&self, door: Option<&Arc<Door>>) -> Arc<dyn Carrier> {
+        if self.first.generation == fork::generation()
+            && let Some(carriers) = self.first.carriers.get()
+        {
+            return carriers.present();
+        }
+        self.make_carrier(door)
+    }
+
+    #[cold]
+    fn make_carrier(&self, door: Option<&Arc<Door>>) -> Arc<dyn Carrier> {
+        let bound = match self.bound() {
+            Ok(bound) => bound,
+            Err(why) => return flight::grounded(io::Error::other(why.to_string())),
+        };
+        if let Transport::Local = bound.transport
+            && bound.generation != self.first.generation
+        {
+            let why = "the threads of the local: server are in the process from which this one was forked";
+            return flight::grounded(io::Error::other(why));
+        }
+        if let Some(carriers) = bound.carriers.get() {
+            return carriers.present();
+        }
+        match Carriers::new(&bound.transport, door, self.interface) {
+            Ok(carriers) => bound.carriers.get_or_init(|| carriers).present(),
+            Err(why) => flight::grounded(why),
+        }
     }
 }
 

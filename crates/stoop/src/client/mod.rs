@@ -25,13 +25,12 @@ use crate::uri::Uri;
 pub use binding::Binding;
 pub use counters::CallCounters;
 use datagram::DatagramBinding;
-use flight::Carriers;
 pub use flight::{Begin, Beginning};
 pub(crate) use flight::{Carrier, Departure};
 use shm::ShmBinding;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 use stoop_marshal::{DecodeError, EncodeError, Pieces, Reader, Writer};
 use stoop_net::clock;
@@ -46,7 +45,6 @@ pub struct Client<L: ?Sized> {
 struct Shared<L: ?Sized> {
     local: Option<(Arc<L>, Arc<Door>)>,
     binding: Binding,
-    interface: &'static Interface,
 }
 
 impl<L: ?Sized> Clone for Client<L> {
@@ -99,15 +97,21 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
     /// # Errors
     /// Why there is no binding; see [`BindError`].
     pub fn bind(interface: &'static Interface, uri: &str, options: &BindOptions) -> Result<Self, BindError> {
-        let (local, transport) = match Uri::parse(uri).map_err(BindError::Uri)? {
-            Uri::Local(name) => (Some(bind_local(interface, uri, &name)?), Transport::Local),
-            Uri::Name(name) if local::is_taken(&name) => {
-                (Some(bind_local(interface, uri, &name)?), Transport::Local)
-            }
-            to => (None, choice::remote(interface, uri, to, options)?),
-        };
-        let binding = Binding { uri: uri.into(), transport, carriers: OnceLock::new() };
-        let shared = Shared { local, binding, interface };
+        let mut local = None;
+        let binding = Binding::new(interface, uri, options, || {
+            Ok(match Uri::parse(uri).map_err(BindError::Uri)? {
+                Uri::Local(name) => {
+                    local = Some(bind_local(interface, uri, &name)?);
+                    Transport::Local
+                }
+                Uri::Name(name) if local::is_taken(&name) => {
+                    local = Some(bind_local(interface, uri, &name)?);
+                    Transport::Local
+                }
+                to => choice::remote(interface, uri, to, options)?,
+            })
+        })?;
+        let shared = Shared { local, binding };
         Ok(Self { shared: Arc::new(shared), timeout_ns: nanos(options.timeout) })
     }
 }
@@ -127,9 +131,8 @@ impl<L: ?Sized> Client<L> {
     /// Begins calls that nobody waits for yet.
     #[inline]
     pub fn begin(&self) -> Begin<'_> {
-        let carriers = self.shared.binding.carriers.get();
-        let carrier = carriers.map_or_else(|| self.shared.make_carriers(), Carriers::present);
-        Begin::new(carrier, self.timeout_ns)
+        let door = self.shared.local.as_ref().map(|(_, door)| door);
+        Begin::new(self.shared.binding.carrier(door), self.timeout_ns)
     }
 
     /// The way that a call takes.
@@ -137,22 +140,7 @@ impl<L: ?Sized> Client<L> {
     pub fn route(&self) -> Route<'_, L> {
         match &self.shared.local {
             Some((server, door)) => Route::Local(Local { server, door, timeout_ns: self.timeout_ns }),
-            None => Route::Remote(Remote {
-                transport: &self.shared.binding.transport,
-                timeout_ns: self.timeout_ns,
-            }),
-        }
-    }
-}
-
-impl<L: ?Sized> Shared<L> {
-    /// Who carries begun calls; if nobody can, one that says why, for now.
-    #[cold]
-    fn make_carriers(&self) -> Arc<dyn Carrier> {
-        let door = self.local.as_ref().map(|(_, door)| door);
-        match Carriers::new(&self.binding.transport, door, self.interface) {
-            Ok(carriers) => self.binding.carriers.get_or_init(|| carriers).present(),
-            Err(why) => flight::grounded(why),
+            None => Route::Remote(Remote { binding: &self.shared.binding, timeout_ns: self.timeout_ns }),
         }
     }
 }
@@ -256,7 +244,7 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
 
 /// A call to another process.
 pub struct Remote<'a> {
-    transport: &'a Transport,
+    binding: &'a Binding,
     timeout_ns: u64,
 }
 
@@ -290,10 +278,10 @@ impl<'a> Remote<'a> {
     /// Starter: finds this thread's lane and its call packet.
     ///
     /// # Errors
-    /// [`CallError::NotSent`] when a new lane is needed and cannot be made.
+    /// [`CallError::NotSent`] when a new lane is needed and cannot be made; in a forked process, when that cannot bind.
     #[inline]
     pub fn start(self, procedure: u16) -> Result<Call<'a>, CallError> {
-        let lane = match self.transport {
+        let lane = match self.binding.transport()? {
             Transport::Datagram(binding) => Lane::Datagram(binding.hold()?),
             Transport::Stream(binding) => Lane::Stream(binding.hold()?),
             Transport::Shm(binding) => Lane::Shm(binding.hold()?),

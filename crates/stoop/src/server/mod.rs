@@ -25,6 +25,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 use stoop_exchange::server::Limits;
+use stoop_net::fork;
 use stoop_net::host;
 use stoop_net::udp::{self, ServerSocket};
 use stream::{StreamEndpoint, StreamListener};
@@ -247,6 +248,7 @@ impl Server {
         if self.doors.is_empty() {
             return Err(ListenError::Incomplete("the server listens nowhere; call Server::listen first"));
         }
+        fork::notice();
         let exports =
             Arc::new(Exports::new(self.exports, offers::text(self.doors.iter().filter_map(Door::offer))));
         let mut running =
@@ -299,7 +301,8 @@ impl Server {
             uris.push(uri);
         }
         let state = Mutex::new(State::Running(Arc::new(running)));
-        let shared = Shared { uris, state, stopped: Condvar::new() };
+        let generation = fork::generation();
+        let shared = Shared { generation, uris, state, stopped: Condvar::new() };
         Ok(RunningServer { shared: Arc::new(shared) })
     }
 
@@ -324,6 +327,8 @@ pub struct RunningServer {
 }
 
 struct Shared {
+    /// The process that serves, see [`fork::generation`].
+    generation: u32,
     uris: Vec<String>,
     state: Mutex<State>,
     stopped: Condvar,
@@ -394,9 +399,14 @@ impl RunningServer {
     /// wait for the other.) Calls through `local:` addresses run on their callers' threads, or, if they were begun, on
     /// some of the server's: new ones are refused, and those that run are not waited for.
     ///
+    /// In a process that was forked from the one that serves it does nothing.
+    ///
     /// # Panics
     /// When it is called in a procedure of this server and the system gives no thread. Then nothing is shut down.
     pub fn shut_down(&self) {
+        if self.shared.is_a_parents() {
+            return;
+        }
         let mut state = self.shared.state();
         let is_first = matches!(*state, State::Running(_));
         let (State::Running(running) | State::Stopping(running)) = &*state else { return };
@@ -423,6 +433,9 @@ impl RunningServer {
 
     /// Waits until the server has been shut down by another thread, and all that ran has been answered.
     pub fn wait(&self) {
+        if self.shared.is_a_parents() {
+            return;
+        }
         let is_up = |state: &mut State| !matches!(state, State::Stopped);
         drop(self.shared.stopped.wait_while(self.shared.state(), is_up));
     }
@@ -441,6 +454,11 @@ impl RunningServer {
 }
 
 impl Shared {
+    /// This process was forked from the one that serves.
+    fn is_a_parents(&self) -> bool {
+        self.generation != fork::generation()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -454,8 +472,13 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        let is_a_parents = self.is_a_parents();
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let State::Running(running) = std::mem::replace(state, State::Stopped) else { return };
+        if is_a_parents {
+            // It has none of the threads that would have to stop, and must not close what the parent listens at.
+            return std::mem::forget(running);
+        }
         if !running.is_own_thread() {
             return running.stop();
         }

@@ -1,19 +1,25 @@
 //! What begins calls: their arguments are written here, and leave together.
 
-use super::{Carrier, Departure};
+use super::{Carrier, Departure, grounded};
 use crate::error::{CallError, SendError};
 use crate::pending::{Decode, Outcome, Pending};
 use std::cell::{RefCell, RefMut};
 use std::fmt;
+use std::io;
 use std::marker::PhantomData;
+use std::mem;
 use std::sync::Arc;
 use stoop_marshal::{EncodeError, Writer};
+use stoop_net::fork;
+use stoop_wire::{HEADER_LEN, MAX_DATAGRAM, PACKET_DATA};
 
 /// Begins calls, which travel together: they leave when this is dropped, when they fill what one system call sends, or
 /// when one of them is waited for.
 pub struct Begin<'a> {
     carrier: Arc<dyn Carrier>,
     timeout_ns: u64,
+    /// The process that the carrier is in, see [`fork::generation`].
+    generation: u32,
     /// Made for the first call.
     departure: RefCell<Option<Departure>>,
     client: PhantomData<&'a ()>,
@@ -24,6 +30,7 @@ pub struct Beginning<'a> {
     carrier: &'a Arc<dyn Carrier>,
     departure: RefMut<'a, Departure>,
     procedure: u16,
+    generation: u32,
 }
 
 impl fmt::Debug for Begin<'_> {
@@ -34,7 +41,8 @@ impl fmt::Debug for Begin<'_> {
 
 impl Begin<'_> {
     pub(crate) fn new(carrier: Arc<dyn Carrier>, timeout_ns: u64) -> Self {
-        Self { carrier, timeout_ns, departure: RefCell::new(None), client: PhantomData }
+        let generation = fork::generation();
+        Self { carrier, timeout_ns, generation, departure: RefCell::new(None), client: PhantomData }
     }
 
     /// Starter: finds a packet for the arguments.
@@ -42,15 +50,28 @@ impl Begin<'_> {
     pub fn start(&self, procedure: u16) -> Beginning<'_> {
         let carrier = &self.carrier;
         let departure = RefMut::map(self.departure.borrow_mut(), |departure| {
-            departure.get_or_insert_with(|| carrier.depart(self.timeout_ns))
+            departure.get_or_insert_with(|| match self.generation == fork::generation() {
+                true => carrier.depart(self.timeout_ns),
+                // Nothing will leave with it.
+                false => Departure::new(vec![0; MAX_DATAGRAM], HEADER_LEN, PACKET_DATA, self.timeout_ns),
+            })
         });
-        Beginning { carrier, departure, procedure }
+        Beginning { carrier, departure, procedure, generation: self.generation }
     }
+}
+
+#[cold]
+fn forked() -> CallError {
+    let why = "this process has been forked since `begin` was called; call that again";
+    CallError::NotSent(SendError::Io(io::Error::other(why)))
 }
 
 impl Drop for Begin<'_> {
     fn drop(&mut self) {
-        if let Some(departure) = self.departure.take() {
+        if self.generation != fork::generation() {
+            // What is in it, the parent of this process sends.
+            mem::forget(mem::replace(&mut self.carrier, grounded(io::ErrorKind::Other.into())));
+        } else if let Some(departure) = self.departure.take() {
             self.carrier.send(departure);
         }
     }
@@ -89,9 +110,17 @@ impl Beginning<'_> {
     /// It could not be begun, and will not run.
     pub fn tell(mut self, arguments: Result<usize, EncodeError>) -> Result<(), CallError> {
         let len = arguments.map_err(|why| CallError::NotSent(SendError::Arguments(why)))?;
-        let call = self.carrier.begin(&mut self.departure, self.procedure, len)?;
+        let call = self.begin(len)?;
         self.carrier.detach(call);
         Ok(())
+    }
+
+    #[inline]
+    fn begin(&mut self, len: usize) -> Result<u32, CallError> {
+        if self.generation != fork::generation() {
+            return Err(forked());
+        }
+        self.carrier.begin(&mut self.departure, self.procedure, len)
     }
 
     #[inline]
@@ -101,11 +130,11 @@ impl Beginning<'_> {
         mut decode: Decode<R>,
     ) -> Pending<R> {
         let begun = match arguments {
-            Ok(len) => self.carrier.begin(&mut self.departure, self.procedure, len),
+            Ok(len) => self.begin(len),
             Err(why) => Err(CallError::NotSent(SendError::Arguments(why))),
         };
         match begun {
-            Ok(call) => Pending::in_flight(Arc::clone(self.carrier), call, decode),
+            Ok(call) => Pending::in_flight(Arc::clone(self.carrier), call, self.generation, decode),
             Err(error) => Pending::ready(decode.apply(Err(error))),
         }
     }

@@ -26,7 +26,8 @@ impl Carrier for Grounded {
 
     fn begin(&self, _: &mut Departure, _: u16, _: usize) -> Result<u32, CallError> {
         let Self(why) = self;
-        let again = why.raw_os_error().map_or_else(|| why.kind().into(), io::Error::from_raw_os_error);
+        let again = why.raw_os_error().map(io::Error::from_raw_os_error);
+        let again = again.unwrap_or_else(|| io::Error::new(why.kind(), why.to_string()));
         Err(CallError::NotSent(SendError::Io(again)))
     }
 

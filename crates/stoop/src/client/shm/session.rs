@@ -354,5 +354,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         watch::over_no_more(&self.stream);
+        // A forked child may have it open still.
+        let _ = self.stream.shutdown();
     }
 }

@@ -6,8 +6,9 @@ use super::session::Session;
 use crate::parting;
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
+use stoop_net::fork::PerProcess;
 use stoop_net::poller::{Events, Interest, Poller};
 use stoop_net::stream::Stream;
 
@@ -27,14 +28,10 @@ struct Sessions {
 /// Descriptors told at once.
 const EVENTS: usize = 16;
 
-static WATCH: OnceLock<Watch> = OnceLock::new();
+static WATCH: PerProcess<Watch> = PerProcess::new();
 
 fn watch() -> io::Result<&'static Watch> {
-    if let Some(watch) = WATCH.get() {
-        return Ok(watch);
-    }
-    let poller = Poller::new()?;
-    Ok(WATCH.get_or_init(|| Watch { poller, sessions: Mutex::default() }))
+    WATCH.get_or_try_make(|| Ok(Watch { poller: Poller::new()?, sessions: Mutex::default() }))
 }
 
 impl Watch {
