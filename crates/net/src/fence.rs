@@ -32,7 +32,44 @@ pub fn heavy() -> bool {
     !*BY_KERNEL || membarrier(MembarrierCommand::PrivateExpedited).is_ok()
 }
 
-#[cfg(test)]
+/// With a full fence on both sides, for which the kernel's stands in.
+#[cfg(all(test, loom))]
+mod model {
+    use loom::sync::Arc;
+    use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+    use loom::sync::atomic::{AtomicBool, AtomicU64, fence};
+    use loom::thread;
+
+    const HERE: u64 = 0;
+    const AWAY: u64 = 1;
+
+    /// As a server's housekeeper does, which looks after procedures while they run (`Role::leave` and `Crew::fall_asleep`).
+    #[test]
+    fn nobody_goes_away_while_who_looks_after_it_falls_asleep() {
+        loom::model(|| {
+            let (word, asleep) = (Arc::new(AtomicU64::new(HERE)), Arc::new(AtomicBool::new(false)));
+            let housekeeper = {
+                let (word, asleep) = (word.clone(), asleep.clone());
+                thread::spawn(move || {
+                    asleep.store(true, Relaxed);
+                    fence(SeqCst);
+                    // For ever, unless it is woken: loom finds who is not.
+                    while word.load(Acquire) == HERE {
+                        thread::park();
+                    }
+                })
+            };
+            word.store(AWAY, Release);
+            fence(SeqCst);
+            if asleep.load(Relaxed) {
+                housekeeper.thread().unpark();
+            }
+            housekeeper.join().unwrap();
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::Barrier;
