@@ -34,6 +34,12 @@ pub(crate) fn will_write(shared: *mut u8) {
     imp::will_write(shared);
 }
 
+/// As [`will_write`], to read it.
+#[inline]
+pub(crate) fn will_read(shared: *mut u8) {
+    imp::will_read(shared);
+}
+
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod imp {
     #[inline]
@@ -43,6 +49,18 @@ mod imp {
         unsafe {
             core::arch::asm!(
                 "prefetchw [{shared}]",
+                shared = in(reg) shared,
+                options(nostack, preserves_flags, readonly)
+            );
+        }
+    }
+
+    #[inline]
+    pub(super) fn will_read(shared: *mut u8) {
+        // SAFETY: as above; this one all processors of 64 bits have.
+        unsafe {
+            core::arch::asm!(
+                "prefetcht0 [{shared}]",
                 shared = in(reg) shared,
                 options(nostack, preserves_flags, readonly)
             );
@@ -89,6 +107,9 @@ mod imp {
 
     #[inline]
     pub(super) fn will_write(_shared: *mut u8) {}
+
+    #[inline]
+    pub(super) fn will_read(_shared: *mut u8) {}
 
     /// Goes through shared memory, word by word where there are whole ones.
     ///

@@ -30,6 +30,9 @@ const INLINE_AT: usize = 32;
 /// Requests among which a server looks for the cancel of a call: what a hostile peer can make it do for one.
 const LOOKS_AHEAD_MAX: u64 = 256;
 
+/// How far behind a request is that of which the line is fetched, by a server that [looks ahead](Requests::look_ahead).
+const FETCHED_AHEAD: u64 = 3;
+
 /// What a caller wants of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -164,6 +167,15 @@ impl Requests {
     #[inline]
     pub fn is_there(segment: &Segment, ticket: u64) -> bool {
         segment.word(layout::request(ticket)).load(Ordering::Acquire) as u32 == tag(ticket)
+    }
+
+    /// The server's side, when it takes one request after the other: the lane of the one with that ticket, if it has been published.
+    /// The line of a later one is on its way meanwhile.
+    #[inline]
+    pub fn look_ahead(segment: &Segment, ticket: u64) -> Option<u16> {
+        segment.will_read(layout::request(ticket + FETCHED_AHEAD));
+        let word0 = segment.word(layout::request(ticket)).load(Ordering::Acquire);
+        (word0 as u32 == tag(ticket)).then_some((word0 >> 32) as u16)
     }
 
     /// The server's side: how many cancels have been published, from 0 on. (Another number than have been taken: there are some among

@@ -120,6 +120,16 @@ impl Segment {
         bytes::will_write(self.start.as_ptr().wrapping_add(at));
     }
 
+    /// What is at byte `at` is about to be read: the processor may fetch its line meanwhile.
+    ///
+    /// # Panics
+    /// When it is not inside the segment: as [`word`](Self::word).
+    #[inline]
+    pub(crate) fn will_read(&self, at: usize) {
+        assert!(at < LEN);
+        bytes::will_read(self.start.as_ptr().wrapping_add(at));
+    }
+
     /// Sleeps while the half of a word at byte `at` is `value`, at most `limit_ns`, and perhaps less for no reason.
     ///
     /// # Panics

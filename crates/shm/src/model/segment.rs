@@ -95,6 +95,8 @@ impl Segment {
 
     pub(crate) fn will_write(&self, _at: usize) {}
 
+    pub(crate) fn will_read(&self, _at: usize) {}
+
     pub(crate) fn put_word(&self, at: usize, value: u64) {
         self.put(at, &value.to_le_bytes());
     }

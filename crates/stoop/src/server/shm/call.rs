@@ -99,8 +99,8 @@ impl ShmEndpoint {
             desk.result = Vec::new();
         }
         let (interface, procedure) = (binding.interface, request.procedure);
-        let is_one_of_many =
-            self.exports.is_brief(interface, procedure) && !call.deferred && binding.has_request();
+        desk.has_more = binding.has_request();
+        let is_one_of_many = desk.has_more && self.exports.is_brief(interface, procedure) && !call.deferred;
         if is_one_of_many && desk.skips_clock() {
             return;
         }

@@ -43,6 +43,8 @@ pub(in crate::server) struct Desk {
     pub(super) has_place: bool,
     /// The last call took so little time that nobody has taken the receive role from this worker meanwhile.
     pub(super) was_brief: bool,
+    /// When the last call of its binding had been answered, the next was there.
+    pub(super) has_more: bool,
     /// Calls begun by this worker, who alone writes it.
     calls: Arc<AtomicU64>,
 }
@@ -67,6 +69,7 @@ impl Desk {
             in_a_row: 0,
             looks_at_kept: 0,
             has_place: false,
+            has_more: false,
             was_brief: false,
             calls,
         }

@@ -201,6 +201,12 @@ impl ShmEndpoint {
     #[inline(always)]
     fn take_call(&self, binding: &Binding, desk: &mut Desk, request: &Request, ticket: u64) -> Look {
         Answers::prepare(&binding.segment, request.lane);
+        // One at a time it would take the line from under its caller's hands.
+        if desk.has_more
+            && let Some(lane) = Requests::look_ahead(&binding.segment, ticket + 1)
+        {
+            Answers::prepare(&binding.segment, lane);
+        }
         if !binding.begin(request.lane, request.number) {
             return Look::Disorder;
         }
