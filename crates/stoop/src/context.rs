@@ -103,7 +103,7 @@ impl CurrentCall {
 }
 
 /// Runs `procedure` as the serving of a call, and restores afterwards what the thread served before.
-#[inline]
+#[inline(always)]
 pub(crate) fn serving<R>(deadline_ns: u64, caller: Caller, procedure: impl FnOnce() -> R) -> R {
     struct Restore(u64);
     impl Drop for Restore {
@@ -124,6 +124,8 @@ pub(crate) fn serving<R>(deadline_ns: u64, caller: Caller, procedure: impl FnOnc
 }
 
 /// Has another caller while `procedure` runs, in the midst of a call that this thread serves.
+#[cold]
+#[inline(never)]
 fn in_between_callers<R>(caller: Caller, procedure: impl FnOnce() -> R) -> R {
     struct Restore(Caller);
     impl Drop for Restore {
@@ -136,7 +138,7 @@ fn in_between_callers<R>(caller: Caller, procedure: impl FnOnce() -> R) -> R {
 }
 
 /// As [`serving`], a call that can be cancelled. One that the procedure makes in this thread goes with it.
-#[inline]
+#[inline(always)]
 pub(crate) fn serving_call<R>(
     call: CallId,
     deadline_ns: u64,

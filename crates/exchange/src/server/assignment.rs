@@ -49,6 +49,8 @@ pub struct Work<P> {
     /// A call of many packets: its arguments begin so many bytes before where they would behind a header as `in_place`
     /// says, and perhaps there is more room than there are arguments.
     pub(super) message: Option<Vec<u8>>,
+    /// The packet of a call that had to wait, while it does.
+    pub(super) kept: Option<Box<[u8]>>,
     /// Bytes of memory that the message was counted as.
     pub(super) counted: usize,
     /// Bytes of arguments before the only one, if that comes back where it lies.
@@ -87,6 +89,7 @@ impl<P> Assignment<P> {
             arguments_len: 0,
             result_max: stoop_wire::PACKET_DATA,
             message: None,
+            kept: None,
             counted: 0,
             in_place: None,
             binding: BindingId::NONE,
@@ -139,6 +142,7 @@ impl<P> Assignment<P> {
     /// The packet changes hands between bindings and carries nothing of the old one: a VAR OUT argument is lent to the
     /// procedure as it lies.
     pub(super) fn wiped(mut self) -> Self {
+        self.0.kept = None;
         self.0.packet.truncate(MAX_DATAGRAM);
         self.0.packet.shrink_to_fit();
         self.0.packet.fill(0);
@@ -157,6 +161,16 @@ impl<P: Peer> Assignment<P> {
             None => (packet, HEADER_LEN),
         };
         (&call[start..start + *arguments_len], result)
+    }
+
+    /// Keeps the packet of a call that has to wait, where whoever runs it [takes](Self::take_packet) it.
+    pub fn keep_packet(&mut self, packet: Box<[u8]>) {
+        self.0.kept = Some(packet);
+    }
+
+    /// The packet that was [kept](Self::keep_packet) for this call; an empty one if none was.
+    pub fn take_packet(&mut self) -> Box<[u8]> {
+        self.0.kept.take().unwrap_or_default()
     }
 
     /// Whether its arguments have many packets.
@@ -227,6 +241,7 @@ impl<P: Peer> Assignment<P> {
 
     /// Completes the packet as a refusal: the procedure has not run and will not run for this call.
     pub fn refuse(&mut self, code: RefusalCode, detail: &str) -> &[u8] {
+        self.0.kept = None;
         let len = self.put_detail(detail);
         self.stamp(Kind::Refusal, len, code.code())
     }

@@ -13,7 +13,7 @@ use super::dedicated::{Dedication, Reason};
 use super::dispatch::Exports;
 use crate::context::cancelled::{self, CallId};
 use batch::Batch;
-use call::{CallPacket, DatagramCall, Loans};
+use call::{CallPacket, DatagramCall, Loans, Place};
 use desk::Desk;
 use sockets::Seen;
 use std::net::IpAddr;
@@ -138,11 +138,7 @@ impl DatagramEndpoint {
         match exchange.handle_packet(now, peer, &desk.packet[..len], &mut desk.reply) {
             Arrival::Run(assignment) => {
                 drop(exchange);
-                return Some(DatagramCall {
-                    assignment,
-                    packet: CallPacket::AtDesk(dedicated),
-                    deferred: false,
-                });
+                return Some(DatagramCall { assignment, packet: CallPacket::at_desk(dedicated) });
             }
             arrival => self.take_no_call(desk, exchange, arrival, len, dedicated),
         }
@@ -307,9 +303,9 @@ impl Endpoint for DatagramEndpoint {
 
     #[inline]
     fn run(&self, desk: &mut Desk, call: DatagramCall) -> Option<DatagramCall> {
-        match call.packet {
-            CallPacket::InBatch(_) => self.run_batch(desk, call),
-            CallPacket::AtDesk(_) | CallPacket::Kept(_) => self.run_alone(desk, call),
+        match call.packet.place() {
+            Place::InBatch(_) => self.run_batch(desk, call),
+            Place::AtDesk(_) | Place::Kept => self.run_alone(desk, call),
         }
     }
 
@@ -321,7 +317,7 @@ impl Endpoint for DatagramEndpoint {
     }
 
     fn defer(&self, call: &mut DatagramCall) {
-        call.deferred = true;
+        call.packet = call.packet.deferred();
     }
 
     fn next_timeout_ns(&self) -> u64 {

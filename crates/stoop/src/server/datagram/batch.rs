@@ -103,8 +103,7 @@ impl DatagramEndpoint {
             rest = behind;
             match exchange.handle_packet(now, &from, datagram, &mut desk.reply) {
                 Arrival::Run(assignment) => {
-                    let packet = CallPacket::InBatch(start as u32);
-                    batch.calls.push_back(DatagramCall { assignment, packet, deferred: false });
+                    batch.calls.push_back(DatagramCall { assignment, packet: CallPacket::in_batch(start) });
                 }
                 Arrival::Reply => replies.push(&peer, &desk.reply),
                 Arrival::Cancelled(binding, lane, number) => {
@@ -166,14 +165,14 @@ impl DatagramEndpoint {
             }
         };
         self.batch.pending.store(true, Ordering::Relaxed);
-        call.deferred = true;
+        call.packet = call.packet.deferred();
         Some(call)
     }
 
     /// Runs a call of the batch and those behind it. Returns one that has waited for one of them to return, if there is
     /// one.
     pub(super) fn run_batch(&self, desk: &mut Desk, call: DatagramCall) -> Option<DatagramCall> {
-        if call.deferred {
+        if call.packet.is_deferred() {
             desk.clock_ns = clock::now_ns();
         }
         let mut next = Some(call);
@@ -205,7 +204,7 @@ impl DatagramEndpoint {
     /// answer.
     #[inline]
     fn run_one_of_batch(&self, desk: &mut Desk, mut call: DatagramCall) -> (Option<DatagramCall>, bool) {
-        let outcome = self.perform(&mut call.assignment, desk.packet_of(&call.packet), desk.clock_ns);
+        let outcome = self.perform(&mut call, desk, desk.clock_ns);
         if desk.batch.pace.is_due() {
             let now_ns = clock::now_ns();
             let took = now_ns - desk.clock_ns;

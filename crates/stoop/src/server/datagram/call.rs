@@ -16,23 +16,66 @@ use stoop_wire::{HEADER_LEN, PACKET_DATA, RefusalCode};
 pub(in crate::server) struct DatagramCall {
     pub(super) assignment: Assignment<From>,
     pub(super) packet: CallPacket,
-    /// It did not run as soon as it arrived.
-    pub(super) deferred: bool,
 }
 
+// It is handed from one to the other several times: in two registers.
+const _: () = assert!(size_of::<Option<DatagramCall>>() <= 16);
+
+/// Where the packet of a call is, and whether the call ran as soon as it came: in one word.
+#[derive(Clone, Copy)]
+pub(super) struct CallPacket(u64);
+
 /// Where the packet of a call is.
-pub(super) enum CallPacket {
+pub(super) enum Place {
     /// At the desk of the worker that has received it last, and runs it. It came in by the dedicated socket of so many
     /// changes, and its answer can go out there as long as that is the one; 0: by the address's own.
     AtDesk(u64),
     /// It came together with others and is answered with them: where in the datagrams of its batch it begins.
-    InBatch(u32),
-    /// It waited for a worker, or for another call of its lane. Rare, and boxed twice, that the others stay short.
-    Kept(Box<Box<[u8]>>),
+    InBatch(usize),
+    /// With the assignment: the call waited for a worker, or for another call of its lane.
+    Kept,
 }
 
-// It is handed from one to the other several times.
-const _: () = assert!(size_of::<Option<DatagramCall>>() <= 32);
+impl CallPacket {
+    const DEFERRED: u64 = 1 << 63;
+    const IN_BATCH: u64 = 1 << 62;
+    /// With its assignment, of a call that has waited.
+    pub(super) const KEPT: Self = Self(Self::DEFERRED | 1 << 61);
+    /// Changes beyond are none that a dedicated socket sees.
+    const PLACE: u64 = (1 << 61) - 1;
+
+    /// At the desk, by the dedicated socket of so many changes.
+    #[inline]
+    pub(super) fn at_desk(changes: u64) -> Self {
+        Self(changes & Self::PLACE)
+    }
+
+    /// In a batch, from there on.
+    #[inline]
+    pub(super) fn in_batch(start: usize) -> Self {
+        Self(Self::IN_BATCH | start as u64)
+    }
+
+    /// The same, of a call that has waited.
+    pub(super) fn deferred(self) -> Self {
+        Self(self.0 | Self::DEFERRED)
+    }
+
+    /// Whether the call did not run as soon as it came.
+    #[inline]
+    pub(super) fn is_deferred(self) -> bool {
+        self.0 & Self::DEFERRED != 0
+    }
+
+    #[inline]
+    pub(super) fn place(self) -> Place {
+        match self.0 & !Self::DEFERRED {
+            place if place & Self::IN_BATCH != 0 => Place::InBatch((place & Self::PLACE) as usize),
+            place if place > Self::PLACE => Place::Kept,
+            changes => Place::AtDesk(changes),
+        }
+    }
+}
 
 /// Bytes of a result that OUT arguments may take without being counted.
 const LENT_FREELY: usize = 256 * 1024;
@@ -65,9 +108,29 @@ fn call_id(assignment: &Assignment<From>) -> CallId {
 }
 
 impl DatagramEndpoint {
+    /// Runs the procedure of a call.
+    #[inline(always)]
+    pub(super) fn perform(&self, call: &mut DatagramCall, desk: &Desk, begun_ns: u64) -> Outcome {
+        match call.packet.place() {
+            Place::AtDesk(_) => self.perform_with(&mut call.assignment, &desk.packet[..], begun_ns),
+            Place::InBatch(start) => {
+                let packet = &desk.batch.datagrams_of_calls()[start..];
+                self.perform_with(&mut call.assignment, packet, begun_ns)
+            }
+            Place::Kept => self.perform_kept(&mut call.assignment, begun_ns),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn perform_kept(&self, assignment: &mut Assignment<From>, begun_ns: u64) -> Outcome {
+        let packet = assignment.take_packet();
+        self.perform_with(assignment, &packet, begun_ns)
+    }
+
     /// Runs the procedure of the call that came in `packet`, or in more than one.
     #[inline(always)]
-    pub(super) fn perform(&self, assignment: &mut Assignment<From>, packet: &[u8], begun_ns: u64) -> Outcome {
+    fn perform_with(&self, assignment: &mut Assignment<From>, packet: &[u8], begun_ns: u64) -> Outcome {
         if assignment.deadline.as_nanos() <= begun_ns {
             return Outcome::refused(RefusalCode::DeadlinePassed, String::new());
         }
@@ -140,9 +203,9 @@ impl DatagramEndpoint {
     /// Runs a call's procedure and sends its answer.
     #[inline(always)]
     fn answer(&self, call: &mut DatagramCall, desk: &mut Desk) {
-        let DatagramCall { assignment, packet, deferred } = call;
-        let begun_ns = if *deferred { clock::now_ns() } else { desk.clock_ns };
-        let outcome = self.perform(assignment, desk.packet_of(packet), begun_ns);
+        let begun_ns = if call.packet.is_deferred() { clock::now_ns() } else { desk.clock_ns };
+        let outcome = self.perform(call, desk, begun_ns);
+        let DatagramCall { assignment, packet } = call;
         desk.clock_ns = clock::now_ns();
         if outcome.ran() {
             let took = desk.clock_ns - begun_ns;
@@ -153,9 +216,9 @@ impl DatagramEndpoint {
         if answer.len() > ANSWER_MAX {
             return;
         }
-        let changes = match packet {
-            CallPacket::AtDesk(changes) => *changes,
-            CallPacket::InBatch(_) | CallPacket::Kept(_) => 0,
+        let changes = match packet.place() {
+            Place::AtDesk(changes) => changes,
+            Place::InBatch(_) | Place::Kept => 0,
         };
         match &desk.dedicated {
             Some(own) if changes == desk.changes && changes == self.dedication.changes() => {
@@ -261,25 +324,51 @@ impl DatagramCall {
     /// Keeps its packet apart from the desk that has received it.
     #[cold]
     pub(super) fn keep_packet(&mut self, desk: &Desk) {
-        self.packet = CallPacket::Kept(self.bytes_of(desk.packet_of(&self.packet)));
+        match self.packet.place() {
+            Place::AtDesk(_) => self.keep(&desk.packet[..]),
+            Place::InBatch(start) => self.keep(&desk.batch.datagrams_of_calls()[start..]),
+            Place::Kept => {}
+        }
     }
 
     /// The same, of one that is in a batch whose datagrams are these.
     #[cold]
     pub(super) fn keep_packet_of(&mut self, datagrams: &[u8]) {
-        if let CallPacket::InBatch(start) = self.packet {
-            self.packet = CallPacket::Kept(self.bytes_of(&datagrams[start as usize..]));
+        if let Place::InBatch(start) = self.packet.place() {
+            self.keep(&datagrams[start..]);
         }
     }
 
-    /// The call packet, which `bytes` begin with; of a call of many packets, the header of one of them.
-    fn bytes_of(&self, bytes: &[u8]) -> Box<Box<[u8]>> {
-        Box::new(bytes[..bytes.len().min(HEADER_LEN + self.assignment.arguments_len)].into())
+    /// Keeps the call packet, which `bytes` begin with; of a call of many packets, the header of one of them.
+    fn keep(&mut self, bytes: &[u8]) {
+        let len = bytes.len().min(HEADER_LEN + self.assignment.arguments_len);
+        self.assignment.keep_packet(bytes[..len].into());
+        self.packet = CallPacket::KEPT;
     }
 
     /// One that has waited for another of its lane to return.
     #[cold]
-    fn waited(assignment: Assignment<From>, packet: Box<[u8]>) -> Self {
-        Self { assignment, packet: CallPacket::Kept(Box::new(packet)), deferred: true }
+    fn waited(mut assignment: Assignment<From>, packet: Box<[u8]>) -> Self {
+        assignment.keep_packet(packet);
+        Self { assignment, packet: CallPacket::KEPT }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_tells_where_a_packet_is_and_whether_its_call_has_waited() {
+        for packet in [CallPacket::at_desk(0), CallPacket::at_desk(7), CallPacket::in_batch(0)] {
+            assert!(!packet.is_deferred() && packet.deferred().is_deferred());
+        }
+        for (start, packet) in
+            [(0, CallPacket::in_batch(0)), (65_535, CallPacket::in_batch(65_535).deferred())]
+        {
+            assert!(matches!(packet.place(), Place::InBatch(at) if at == start));
+        }
+        assert!(matches!(CallPacket::at_desk(7).deferred().place(), Place::AtDesk(7)));
+        assert!(CallPacket::KEPT.is_deferred() && matches!(CallPacket::KEPT.place(), Place::Kept));
     }
 }

@@ -3,7 +3,7 @@
 use super::From;
 use super::answers::Answers;
 use super::batch::Finished;
-use super::call::{CallPacket, DatagramCall};
+use super::call::DatagramCall;
 use crate::server::dedicated::Dedicated;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -115,22 +115,6 @@ impl Desk {
     }
 }
 
-impl Desk {
-    /// The packet of a call that this worker runs.
-    #[inline]
-    pub(super) fn packet_of<'a>(&'a self, packet: &'a CallPacket) -> &'a [u8] {
-        match packet {
-            CallPacket::AtDesk(_) => &*self.packet,
-            CallPacket::Kept(packet) => packet,
-            CallPacket::InBatch(start) => {
-                let datagrams =
-                    self.batch.of_calls.as_deref().expect("whoever takes from a batch has its datagrams");
-                &datagrams[*start as usize..]
-            }
-        }
-    }
-}
-
 impl Bunching {
     /// Whether datagrams have come by themselves for so long that none should be expected together.
     #[inline]
@@ -155,6 +139,12 @@ impl BatchDesk {
             self.datagrams = vec![0; DATAGRAMS_MAX].into();
         }
         Arc::get_mut(&mut self.datagrams).expect("nobody else has it")
+    }
+
+    /// The datagrams of the calls that this worker takes from a batch.
+    #[inline]
+    pub(super) fn datagrams_of_calls(&self) -> &[u8] {
+        self.of_calls.as_deref().expect("whoever takes from a batch has its datagrams")
     }
 
     /// What has been received into the [room](Self::room).
