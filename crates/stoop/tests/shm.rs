@@ -30,7 +30,7 @@ fn more_results_than_a_binding_may_leave_lying_cost_it_none_but_those() {
     thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| {
-                for _ in 0..50 {
+                for _ in 0..12 {
                     match client.bytes(990_000, 5) {
                         Ok(bytes) => assert_eq!(bytes.len(), 990_000),
                         Err(CallError::Failed(failure)) => {
