@@ -1,7 +1,10 @@
 //! Calls that nobody waits for any more.
 
-use super::lane::{Age, Answer, Parked};
-use super::{Arrival, Peer, Server, acknowledgement, keep_spare, sending};
+use super::calls::keep_spare;
+use super::lane::{Age, Answer};
+use super::parked::Parked;
+use super::replies::{acknowledgement, refusal};
+use super::{Arrival, Peer, Server, sending};
 use crate::Instant;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -23,7 +26,7 @@ impl<P: Peer> Server<P> {
         let binding = self.bindings.get_mut(header.binding).expect("whoever has no binding is turned away");
         let Some(lane) = binding.lanes.get_or_make(header.lane, self.limits.lanes) else {
             self.counters.refused += 1;
-            return super::refusal(header, RefusalCode::TooManyLanes, reply);
+            return refusal(header, RefusalCode::TooManyLanes, reply);
         };
         let answer = lane.on_cancel(Age::of(header.number, lane.number));
         match answer {
@@ -99,7 +102,7 @@ impl<P: Peer> Server<P> {
         if let Some(waits) = lane.parked.as_mut().filter(|parked| parked.number == header.number) {
             waits.refused = Some(code);
             self.memory.give_back(waits.message.take());
-            return super::refusal(header, code, reply);
+            return refusal(header, code, reply);
         }
         let packet: Box<[u8]> = Header { message_len: 0, offset: 0, ..*header }.to_bytes().into();
         let number = header.number;

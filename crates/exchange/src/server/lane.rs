@@ -1,6 +1,7 @@
 //! What a server knows of one lane, and the server's half of the protocol as a table.
 
 use super::assignment::Assignment;
+use super::parked::Parked;
 use super::reception::Reception;
 use super::sending::Sending;
 use crate::Instant;
@@ -69,22 +70,6 @@ enum Phase<P> {
     Gone,
     /// The same, but what it was answered was that it did not run; and that stays true.
     Refused(RefusalCode),
-}
-
-/// A call that came before the one before it had returned.
-#[derive(Debug)]
-pub(super) struct Parked<P> {
-    pub(super) number: CallNumber,
-    pub(super) peer: P,
-    pub(super) arrived: Instant,
-    /// Its packet; of a call of many packets, a header alone.
-    pub(super) packet: Box<[u8]>,
-    /// A call of many packets, as [`Work::message`](super::Work).
-    pub(super) message: Option<Vec<u8>>,
-    /// Bytes of its arguments.
-    pub(super) message_len: u32,
-    /// It will not run, for this reason.
-    pub(super) refused: Option<RefusalCode>,
 }
 
 /// How a packet's call number stands to the newest call of its lane.

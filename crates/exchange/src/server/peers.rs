@@ -1,8 +1,9 @@
 //! Peers that come, move and go: bind requests, proofs of address, releases.
 
 use super::lanes::Lanes;
+use super::replies::put;
 use super::table::Binding;
-use super::{Arrival, Peer, Server, put};
+use super::{Arrival, Peer, Server};
 use crate::Instant;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

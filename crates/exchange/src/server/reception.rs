@@ -1,8 +1,10 @@
 //! Calls of many packets while they arrive.
 
 use super::assignment::arguments_at;
-use super::lane::{Age, Answer, Large, Parked};
-use super::{Arrival, Peer, Server, refusal};
+use super::lane::{Age, Answer, Large};
+use super::parked::Parked;
+use super::replies::{acknowledgement, refusal};
+use super::{Arrival, Peer, Server};
 use crate::Instant;
 use crate::bulk::{Incoming, Taken};
 use crate::caller::put_receipt;
@@ -78,7 +80,7 @@ impl<P: Peer> Server<P> {
             self.counters.duplicates += 1;
             return match parked.refused.filter(|_| parked.number == header.number) {
                 Some(code) => refusal(header, code, reply),
-                None if parked.number == header.number => super::acknowledgement(header, reply),
+                None if parked.number == header.number => acknowledgement(header, reply),
                 None => Arrival::Nothing,
             };
         }

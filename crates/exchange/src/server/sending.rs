@@ -2,8 +2,10 @@
 //! arrived.
 
 use super::assignment::Assignment;
+use super::calls::keep_spare;
 use super::lane::Large;
-use super::{Arrival, Next, Peer, Server, acknowledgement, keep_spare};
+use super::replies::acknowledgement;
+use super::{Arrival, Next, Peer, Server};
 use crate::bulk::{Outgoing, Path, Run};
 use crate::caller::{Framing, is_newer};
 use crate::{Instant, RoundTrip};

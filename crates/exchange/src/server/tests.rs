@@ -1,8 +1,10 @@
+use super::sweep::SHORTEST_SWEEP_INTERVAL;
 use super::*;
 use crate::{Interface, Procedure};
 use alloc::vec;
+use core::time::Duration;
 use stoop_wire::bind::{BindReply, BindRequest, BindStatus};
-use stoop_wire::{Challenge, MAX_DATAGRAM};
+use stoop_wire::{Challenge, FailureCode, HEADER_LEN, MAX_DATAGRAM, RefusalCode};
 
 mod cancels;
 mod large;

@@ -1,0 +1,235 @@
+//! Calls given out to run, and taken back when they have been answered.
+
+use super::assignment::Assignment;
+use super::lane::{Age, Answer};
+use super::parked::Parked;
+use super::{Arrival, Next, Peer, Server, sending};
+use crate::Instant;
+use alloc::vec::Vec;
+use stoop_wire::{HEADER_LEN, Header, RefusalCode};
+
+/// Assignments kept for reuse.
+const SPARE_ASSIGNMENTS: usize = 64;
+
+impl<P: Peer> Server<P> {
+    #[inline(always)]
+    pub(super) fn on_call(
+        &mut self,
+        now: Instant,
+        peer: &P,
+        header: &Header,
+        packet: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        let Some(binding) = self.bindings.get_mut(header.binding) else {
+            return self.unknown_binding(header, reply);
+        };
+        if !peer.is_at(&binding.host) {
+            return self.challenge(now, *peer, header, header.binding.0, reply);
+        }
+        binding.heard = now;
+        let Some(lane) = binding.lanes.get_or_make(header.lane, self.limits.lanes) else {
+            return self.no_such_lane(header, reply);
+        };
+        match lane.on_call(Age::of(header.number, lane.number)) {
+            Answer::Start if lane.large.is_none() => {
+                let terms = (binding.interface, binding.together, binding.result_max);
+                let assignment = match lane.begin(header.number) {
+                    Some(retained) => {
+                        self.packets -= 1;
+                        retained
+                    }
+                    None => spare_or_blank(&mut self.spare, peer),
+                };
+                self.give_out(now, now, assignment, peer, header, terms, reply)
+            }
+            answer => self.on_rare_call(now, *peer, answer, header, packet, reply),
+        }
+    }
+
+    /// A call of one packet to which something else leads than to begin it at once.
+    #[inline(never)]
+    fn on_rare_call(
+        &mut self,
+        now: Instant,
+        peer: P,
+        answer: Answer,
+        header: &Header,
+        packet: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        match answer {
+            Answer::Start => {
+                self.leave_large(header);
+                self.start(now, now, peer, header, reply)
+            }
+            Answer::Park => {
+                let parked = Parked {
+                    number: header.number,
+                    peer,
+                    arrived: now,
+                    // What follows the payload is padding: nobody keeps it.
+                    packet: packet[..HEADER_LEN + header.message_len as usize].into(),
+                    message: None,
+                    message_len: header.message_len,
+                    refused: None,
+                };
+                self.park(header, parked, reply)
+            }
+            answer => {
+                self.counters.duplicates += 1;
+                self.repeat(peer, answer, header, reply)
+            }
+        }
+    }
+
+    /// Begins a call of many packets that is newer than all of its lane.
+    pub(super) fn start_message(
+        &mut self,
+        now: Instant,
+        (arrived, peer, message): (Instant, P, Vec<u8>),
+        header: &Header,
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        self.leave_large(header);
+        match self.start(now, arrived, peer, header, reply) {
+            Arrival::Run(mut assignment) => {
+                let work = &mut *assignment.0;
+                work.in_place = self.interfaces.in_place(work.interface, work.procedure);
+                (work.counted, work.message) = (message.len(), Some(message));
+                Arrival::Run(assignment)
+            }
+            refused => {
+                self.memory.give_back(Some(message));
+                refused
+            }
+        }
+    }
+
+    /// Nothing more is to be sent, put together or kept for the calls of a lane before this one.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn leave_large(&mut self, header: &Header) {
+        let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
+        let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
+        self.memory.release(&mut binding.retained, lane.large_retained());
+        let Some(large) = &mut lane.large else { return };
+        sending::end(large, &mut binding.path);
+        let outdated = large.reception.take_if(|reception| !reception.number.is_after(header.number));
+        self.memory.give_back(outdated.map(|reception| reception.message));
+    }
+
+    /// Begins a call that is newer than all of its lane, which has [left](Self::leave_large) what was large before.
+    pub(super) fn start(
+        &mut self,
+        now: Instant,
+        arrived: Instant,
+        peer: P,
+        header: &Header,
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
+        let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
+        debug_assert!(lane.large_retained() == 0 || lane.large.is_some());
+        let terms = (binding.interface, binding.together, binding.result_max);
+        let retained = lane.begin(header.number);
+        self.packets -= usize::from(retained.is_some());
+        let assignment = retained.unwrap_or_else(|| spare_or_blank(&mut self.spare, &peer));
+        self.give_out(now, arrived, assignment, &peer, header, terms, reply)
+    }
+
+    /// Gives a call out to run, on a binding of that interface whose sides can run together or not, and which takes results
+    /// of so many bytes; or refuses it.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    fn give_out(
+        &mut self,
+        now: Instant,
+        arrived: Instant,
+        mut assignment: Assignment<P>,
+        peer: &P,
+        header: &Header,
+        (interface, together, result_max): (u16, bool, u32),
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        let work = &mut *assignment.0;
+        work.peer = *peer;
+        work.interface = interface;
+        work.procedure = header.procedure;
+        work.deadline = arrived.after_nanos(u64::from(header.time) * 1000);
+        work.arrived = arrived;
+        work.together = together;
+        work.arguments_len = header.message_len as usize;
+        work.result_max = result_max as usize;
+        work.binding = header.binding;
+        work.lane = header.lane;
+        work.number = header.number;
+        work.len = HEADER_LEN;
+        self.running += 1;
+        let known = usize::from(header.procedure) < self.interfaces.procedure_count(usize::from(interface));
+        if !known || self.shutting_down {
+            return self.refuse_new(now, assignment, reply);
+        }
+        self.counters.calls += 1;
+        Arrival::Run(assignment)
+    }
+
+    /// Refuses a call instead of giving it out: no new ones are begun, or there is no such procedure.
+    #[cold]
+    #[inline(never)]
+    fn refuse_new(&mut self, now: Instant, mut assignment: Assignment<P>, reply: &mut Vec<u8>) -> Arrival<P> {
+        let code = if self.shutting_down { RefusalCode::ShuttingDown } else { RefusalCode::UnknownProcedure };
+        self.counters.refused += 1;
+        reply.clear();
+        reply.extend_from_slice(assignment.refuse(code, ""));
+        // Nothing can be parked behind a call that has only just begun.
+        let next = self.finish(now, assignment);
+        debug_assert!(matches!(next, Next::Nothing));
+        Arrival::Reply
+    }
+
+    /// Takes back an assignment whose answer has been sent: it is retained, and the call that has waited for this one
+    /// to return, if any, may start. A [large](Assignment::is_large) answer is sent from now on by
+    /// [`next_transmission`](Self::next_transmission).
+    #[inline]
+    pub fn finish(&mut self, now: Instant, mut assignment: Assignment<P>) -> Next<P> {
+        self.running -= 1;
+        // The binding may have been given up meanwhile, and the answer with it.
+        let Some(binding) = self.bindings.get_mut(assignment.binding) else {
+            self.memory.give_back_other(assignment.0.message.take(), assignment.0.counted);
+            return Next::Nothing;
+        };
+        let state = binding.lanes.get_mut(assignment.lane).expect("a lane that runs is there");
+        debug_assert_eq!(state.number, assignment.number);
+        if assignment.is_or_was_large() {
+            state.large.get_or_insert_default();
+            self.memory.give_back_other(assignment.0.message.take(), assignment.0.counted);
+            return self.finish_large(now, assignment);
+        }
+        if self.packets < self.limits.packets {
+            self.packets += 1;
+            state.end(assignment);
+        } else {
+            self.counters.dropped += 1;
+            keep_spare(&mut self.spare, state.end_unretained(assignment));
+        }
+        match state.parked.take() {
+            None => Next::Nothing,
+            Some(parked) => self.start_parked(now, *parked),
+        }
+    }
+}
+
+/// An assignment for a call of a lane that has none.
+#[cold]
+#[inline(never)]
+fn spare_or_blank<P: Peer>(spare: &mut Vec<Assignment<P>>, peer: &P) -> Assignment<P> {
+    spare.pop().unwrap_or_else(|| Assignment::blank(*peer))
+}
+
+/// Keeps an assignment for another call, if there are not enough of them.
+pub(super) fn keep_spare<P>(spare: &mut Vec<Assignment<P>>, assignment: Assignment<P>) {
+    if spare.len() < SPARE_ASSIGNMENTS {
+        spare.push(assignment.wiped());
+    }
+}

@@ -1,0 +1,122 @@
+//! What is answered to packets that begin no call.
+
+use super::lane::{Age, Answer};
+use super::{Arrival, Peer, Server};
+use crate::Instant;
+use alloc::vec::Vec;
+use stoop_wire::{FailureCode, Header, Kind, RefusalCode};
+
+impl<P: Peer> Server<P> {
+    pub(super) fn on_probe(
+        &mut self,
+        now: Instant,
+        peer: P,
+        header: &Header,
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        if let Some(elsewhere) = self.turn_away(now, peer, header, reply) {
+            return elsewhere;
+        }
+        let binding = self.bindings.get_mut(header.binding).expect("whoever has no binding is turned away");
+        let Some(lane) = binding.lanes.get_mut(header.lane) else {
+            self.counters.stale += 1;
+            return Arrival::Nothing;
+        };
+        if let Some(parked) = lane.parked.as_ref().filter(|parked| parked.number == header.number) {
+            return match parked.refused {
+                Some(code) => refusal(header, code, reply),
+                None => acknowledgement(header, reply),
+            };
+        }
+        match lane.on_probe(Age::of(header.number, lane.number)) {
+            Answer::Drop => {
+                self.counters.stale += 1;
+                Arrival::Nothing
+            }
+            answer => self.repeat(peer, answer, header, reply),
+        }
+    }
+
+    /// Notes that a binding is in use, or answers a packet that is not for one of `peer`'s. For whatever is rarer than a
+    /// call of one packet, which looks its binding up once.
+    pub(super) fn turn_away(
+        &mut self,
+        now: Instant,
+        peer: P,
+        header: &Header,
+        reply: &mut Vec<u8>,
+    ) -> Option<Arrival<P>> {
+        let Some(binding) = self.bindings.get_mut(header.binding) else {
+            return Some(self.unknown_binding(header, reply));
+        };
+        if binding.host != peer.host() {
+            return Some(self.challenge(now, peer, header, header.binding.0, reply));
+        }
+        binding.heard = now;
+        None
+    }
+
+    #[cold]
+    pub(super) fn unknown_binding(&mut self, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+        self.counters.unknown_bindings += 1;
+        refusal(header, RefusalCode::UnknownBinding, reply)
+    }
+
+    #[cold]
+    pub(super) fn no_such_lane(&mut self, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+        self.counters.refused += 1;
+        refusal(header, RefusalCode::TooManyLanes, reply)
+    }
+
+    /// Answers a packet about a call that is not new.
+    pub(super) fn repeat(
+        &mut self,
+        peer: P,
+        answer: Answer,
+        header: &Header,
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
+        let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
+        match answer {
+            Answer::Acknowledge => acknowledgement(header, reply),
+            Answer::Resend => match lane.retained() {
+                Some(retained) if retained.len() <= stoop_wire::MAX_DATAGRAM => {
+                    reply.clear();
+                    reply.extend_from_slice(retained);
+                    Arrival::Reply
+                }
+                _ => self.resend_large(peer, header, reply),
+            },
+            Answer::SayGone => {
+                let mut gone = Header::bare(Kind::Failure, header.binding, header.lane, header.number);
+                gone.time = FailureCode::ResultGone.code();
+                put(reply, &gone, &[]);
+                Arrival::Reply
+            }
+            Answer::SayRefused(code) => refusal(header, code, reply),
+            Answer::Forbid | Answer::ForbidNext => refusal(header, RefusalCode::Cancelled, reply),
+            Answer::Drop | Answer::Start | Answer::Park | Answer::TellProcedure | Answer::Release => {
+                Arrival::Nothing
+            }
+        }
+    }
+}
+
+pub(super) fn acknowledgement<P>(header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+    put(reply, &Header::bare(Kind::Acknowledgement, header.binding, header.lane, header.number), &[]);
+    Arrival::Reply
+}
+
+pub(super) fn refusal<P>(header: &Header, code: RefusalCode, reply: &mut Vec<u8>) -> Arrival<P> {
+    let mut refused = Header::bare(Kind::Refusal, header.binding, header.lane, header.number);
+    refused.time = code.code();
+    put(reply, &refused, &[]);
+    Arrival::Reply
+}
+
+pub(super) fn put(reply: &mut Vec<u8>, header: &Header, payload: &[u8]) {
+    reply.clear();
+    reply.extend_from_slice(&header.to_bytes());
+    reply.extend_from_slice(payload);
+}

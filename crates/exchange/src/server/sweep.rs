@@ -1,0 +1,55 @@
+//! What is let go when time has passed: what silent peers hold, and results that nobody waits for any more.
+
+use super::calls::keep_spare;
+use super::{Peer, Server, sending};
+use crate::Instant;
+use core::time::Duration;
+
+/// Time between two looks for silent bindings and results that nobody waits for any more.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
+
+/// However short the silence that a server bears: its driver has other things to do.
+pub(super) const SHORTEST_SWEEP_INTERVAL: Duration = Duration::from_millis(1);
+
+impl<P: Peer> Server<P> {
+    /// When [`handle_timeout`](Self::handle_timeout) has something to do; [`Instant::NEVER`] without bindings.
+    pub fn next_timeout(&self) -> Instant {
+        self.next_sweep.min(self.agenda.next_timer())
+    }
+
+    pub(super) fn sweep_interval(&self) -> Duration {
+        (self.limits.silence / 4).clamp(SHORTEST_SWEEP_INTERVAL, SWEEP_INTERVAL)
+    }
+
+    /// Releases what silent peers hold, and sees to messages of many packets of which nothing is heard; afterwards
+    /// [`next_transmission`](Self::next_transmission) may have something to send.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.handle_timers(now);
+        if now < self.next_sweep {
+            return;
+        }
+        let (silence, spare, packets) = (self.limits.silence, &mut self.spare, &mut self.packets);
+        let memory = &mut self.memory;
+        let released = self.bindings.retain(|binding| {
+            let path = &mut binding.path;
+            for lane in binding.lanes.iter_mut() {
+                let Some(answered) = lane.release(now) else { continue };
+                if let Some(large) = &mut lane.large {
+                    sending::end(large, path);
+                }
+                *packets -= 1;
+                memory.release(&mut binding.retained, answered.large_bytes());
+                keep_spare(spare, answered);
+            }
+            let stays = binding.is_running() || now.since(binding.heard) < silence;
+            if !stays {
+                *packets -= binding.packets();
+                memory.let_go(binding);
+            }
+            stays
+        });
+        self.memory.age();
+        self.counters.silent += released as u64;
+        self.next_sweep = if self.bindings.len() == 0 { Instant::NEVER } else { now + self.sweep_interval() };
+    }
+}
