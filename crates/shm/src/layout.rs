@@ -11,9 +11,10 @@
 //! | …          | answers: a line for each lane | server, but for the bit that says that the caller sleeps |
 //! | …          | slots: for each lane one for its call and one for its result | caller, server |
 //! | …          | channels: for calls and for results, each a ring of chunks | caller, server |
+//! | …          | the arena: buffers of arguments in place, if the server gives any memory for them | caller, procedures |
 
 /// Tells this layout from others.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Bytes that processors hand over together.
 pub const LINE: usize = 64;
@@ -46,8 +47,10 @@ const ANSWERS: usize = REQUESTS + RING * LINE;
 const SLOTS: usize = ANSWERS + LANES * LINE;
 const CHANNELS_AT: usize = SLOTS + 2 * LANES * SLOT;
 
-/// Bytes of a segment. Most of them are never touched, and then there is no memory behind them.
+/// Bytes of a segment without its arena. Most of them are never touched, and then there is no memory behind them.
 pub const LEN: usize = CHANNELS_AT + 2 * CHANNELS * CHUNKS * CHUNK;
+/// Where the arena begins: at a page, of whatever size pages are.
+pub const ARENA: usize = LEN.next_multiple_of(64 * 1024);
 
 const _: () = assert!(
     RING.is_power_of_two() && CHUNKS.is_power_of_two(),

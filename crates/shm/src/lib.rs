@@ -8,6 +8,7 @@
 //! - [`Requests`] is the ring by which a process tells its server of calls: one cache line for a small call.
 //! - [`Answers`] has a line for each lane, in which its answer appears, and on which its caller sleeps.
 //! - [`Filling`] and [`Emptying`] are the two ends of a message that is longer than a slot: a ring of chunks.
+//! - [`Arena`] is memory behind all that, and [`InPlace`] a buffer in it that both processes use where it lies.
 //! - [`attention`] tells whether the server looks, so that nobody wakes it in vain.
 //! - [`listening`] tells whether threads of the caller sleep until there is any answer.
 //! - [`descriptors`] hands the memory over when two processes bind.
@@ -17,6 +18,8 @@
 #![deny(unsafe_code)]
 
 mod answers;
+#[cfg(not(all(test, loom)))]
+mod arena;
 pub mod attention;
 #[cfg(not(all(test, loom)))]
 mod bytes;
@@ -27,20 +30,30 @@ pub mod descriptors;
 mod futex;
 #[cfg(all(test, not(loom)))]
 mod garbage;
+#[cfg(not(all(test, loom)))]
+mod in_place;
 pub mod layout;
 #[cfg(not(all(test, loom)))]
 pub mod listening;
 #[cfg(all(test, loom))]
 mod model;
+#[cfg(not(all(test, loom)))]
+mod number;
 mod requests;
 #[cfg(not(all(test, loom)))]
 mod segment;
 mod sync;
 
 pub use answers::{Answer, AnswerKind, Answers};
+#[cfg(not(all(test, loom)))]
+pub use arena::{Arena, Full, Range};
 pub use channel::{Arrived, Chunk, Disorder, Emptying, Filling, Way};
+#[cfg(not(all(test, loom)))]
+pub use in_place::InPlace;
 #[cfg(all(test, loom))]
 pub use model::Segment;
+#[cfg(not(all(test, loom)))]
+pub use number::Number;
 pub use requests::{Request, RequestKind, Requests, Took};
 #[cfg(not(all(test, loom)))]
 pub use segment::Segment;

@@ -61,6 +61,8 @@ pub struct Request {
 pub enum RequestKind {
     /// The procedure is to be run.
     Call,
+    /// The same, and some of its arguments are buffers in the arena.
+    CallInPlace,
     /// Nobody waits for that call any more.
     Cancel,
 }
@@ -142,6 +144,7 @@ impl Requests {
         let kind = match request.kind {
             RequestKind::Call => 1,
             RequestKind::Cancel => 2,
+            RequestKind::CallInPlace => 3,
         };
         let word1 = u64::from(request.len)
             | u64::from(request.procedure) << 32
@@ -215,6 +218,7 @@ impl Requests {
         let kind = match (word1 >> 48) as u8 {
             1 => RequestKind::Call,
             2 => RequestKind::Cancel,
+            3 => RequestKind::CallInPlace,
             _ => return Took::Disorder,
         };
         let number = word3 as u32;

@@ -2,7 +2,8 @@
 
 #![allow(unsafe_code)]
 
-use crate::layout::LEN;
+use crate::Arena;
+use crate::layout::{ARENA, LEN};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::{bytes, futex};
 use rustix::fd::{AsFd, OwnedFd};
@@ -11,6 +12,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 use std::ffi::c_void;
 use std::io;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// Memory shared with another process, [`LEN`] bytes of it. It goes when both have let go of it; nothing of it is ever in the file
 /// system.
@@ -30,32 +32,54 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// New memory, all zero, with the descriptor by which the other process can map it.
+    /// New memory without an arena, all zero, with the descriptor by which the other process can map it.
     ///
     /// It can be neither shrunk nor grown (sealed), so that no access by either side ever faults for the other's doing.
     ///
     /// # Errors
     /// The system gives no descriptor, or no address space.
     pub fn create() -> io::Result<(Self, OwnedFd)> {
+        let (segment, _, file) = Self::create_with_arena(0)?;
+        Ok((segment, file))
+    }
+
+    /// As [`create`](Self::create), with an arena of `arena_len` bytes, or somewhat more; none if that is 0.
+    ///
+    /// # Errors
+    /// As `create`.
+    pub fn create_with_arena(arena_len: usize) -> io::Result<(Self, Option<Arc<Arena>>, OwnedFd)> {
         let file = rustix::fs::memfd_create(c"stoop", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        rustix::fs::ftruncate(&file, LEN as u64)?;
+        let too_long = || io::Error::from(io::ErrorKind::InvalidInput);
+        let arena_len = arena_len.checked_next_multiple_of(Arena::PAGE).ok_or_else(too_long)?;
+        let len = if arena_len > 0 { ARENA.checked_add(arena_len).ok_or_else(too_long)? } else { LEN };
+        rustix::fs::ftruncate(&file, len as u64)?;
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        Ok((Self::map(&file)?, file))
+        Ok((Self::map(&file)?, Arena::map(&file, arena_len)?, file))
     }
 
     /// Maps the memory that another process has made.
     ///
     /// # Errors
-    /// `InvalidData` when it is not sealed against shrinking or has another size: its maker could take it away while it is used.
-    /// Otherwise, the system gives no address space.
+    /// `InvalidData` when it is not sealed against shrinking or is smaller than a segment: its maker could take it away while it is
+    /// used. Otherwise, the system gives no address space.
     pub fn attach(file: impl AsFd) -> io::Result<Self> {
+        Ok(Self::attach_with_arena(file)?.0)
+    }
+
+    /// As [`attach`](Self::attach), with its arena, if it has one.
+    ///
+    /// # Errors
+    /// As `attach`.
+    pub fn attach_with_arena(file: impl AsFd) -> io::Result<(Self, Option<Arc<Arena>>)> {
         let seals = rustix::fs::fcntl_get_seals(&file)?;
-        let size = rustix::fs::fstat(&file)?.st_size;
-        if !seals.contains(SealFlags::SHRINK) || u64::try_from(size) != Ok(LEN as u64) {
+        // Read once it is known that it cannot become less.
+        let size = usize::try_from(rustix::fs::fstat(&file)?.st_size).unwrap_or(0);
+        if !seals.contains(SealFlags::SHRINK) || size < LEN {
             let why = "the shared memory is not sealed, or is of another size than this version uses";
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
-        Self::map(&file)
+        let arena_len = size.saturating_sub(ARENA);
+        Ok((Self::map(&file)?, Arena::map(&file, arena_len - arena_len % Arena::PAGE)?))
     }
 
     fn map(file: impl AsFd) -> io::Result<Self> {

@@ -1,0 +1,193 @@
+//! The arena: memory behind a segment for arguments that both processes use where they lie.
+//!
+//! The caller alone says what lies where, and keeps that to itself: a hostile server can spoil what is in the buffers, not where they
+//! are. The server is told a place with each call, checks it, and forgets it.
+
+#![allow(unsafe_code)]
+
+mod ranges;
+
+use crate::layout;
+use crate::{InPlace, Number};
+use ranges::Ranges;
+use rustix::fd::AsFd;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+use std::ffi::c_void;
+use std::fmt;
+use std::io;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The memory behind a segment, in one of the processes that share it. It lives as long as anybody here uses a part of it.
+#[derive(Debug)]
+pub struct Arena {
+    start: NonNull<u8>,
+    len: usize,
+    /// At the caller's end.
+    used: Mutex<Used>,
+}
+
+#[derive(Debug)]
+struct Used {
+    ranges: Ranges,
+    /// Bytes that were given back and may have memory behind them.
+    warm: usize,
+}
+
+/// A part of an arena that nobody else has; given back when it is dropped.
+#[derive(Debug)]
+pub struct Range {
+    arena: Arc<Arena>,
+    at: usize,
+    len: usize,
+}
+
+/// An arena has no part that is free and long enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full {
+    /// Bytes asked for.
+    pub wanted: usize,
+    /// Bytes that are free, in all.
+    pub free: usize,
+    /// Bytes of the longest part that is free.
+    pub longest: usize,
+    /// Bytes of the arena.
+    pub len: usize,
+}
+
+/// Bytes that may lie free with memory behind them, for whoever needs a buffer again and again.
+const WARM_MAX: usize = 4 << 20;
+
+// SAFETY: the mapping belongs to the value and is at the same place for all threads; nothing here reads or writes it.
+unsafe impl Send for Arena {}
+// SAFETY: as above; what changes is behind a lock.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    /// What the size of an arena is a multiple of; a multiple of the size of pages, where those are of at most 64 KiB.
+    pub const PAGE: usize = 64 * 1024;
+
+    /// Maps the arena at the end of a segment's file, which has `len` bytes more than [`layout::ARENA`] and is sealed against
+    /// shrinking; `None` for none.
+    pub(crate) fn map(file: impl AsFd, len: usize) -> io::Result<Option<Arc<Self>>> {
+        if len == 0 {
+            return Ok(None);
+        }
+        let (read_write, shared) =
+            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
+        let at = layout::ARENA as u64;
+        // SAFETY: with no address asked for, the kernel chooses one where nothing is mapped: no memory of anybody's changes.
+        let start = unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, read_write, shared, file, at)? };
+        let start = NonNull::new(start.cast()).expect("the kernel maps nothing at address zero unasked");
+        Ok(Some(Arc::new(Self { start, len, used: Mutex::new(Used { ranges: Ranges::new(len), warm: 0 }) })))
+    }
+
+    /// Bytes of it.
+    #[expect(clippy::len_without_is_empty, reason = "an empty one is none")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes of it that are free, as this end has given them out.
+    pub fn free(&self) -> usize {
+        self.used().ranges.free().map(|(_, len)| len).sum()
+    }
+
+    fn used(&self) -> MutexGuard<'_, Used> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The caller's end: a new buffer of `len` numbers, which are anything.
+    ///
+    /// # Errors
+    /// When no part that is free is long enough.
+    pub fn allocate<T: Number>(self: &Arc<Self>, len: usize) -> Result<InPlace<T>, Full> {
+        let wanted = len.saturating_mul(size_of::<T>());
+        let mut used = self.used();
+        let Some((at, taken)) = used.ranges.take(wanted) else {
+            let free = || used.ranges.free().map(|(_, len)| len);
+            let (free, longest) = (free().sum(), free().max().unwrap_or(0));
+            return Err(Full { wanted, free, longest, len: self.len });
+        };
+        drop(used);
+        let range = Arc::new(Range { arena: Arc::clone(self), at, len: taken });
+        let buffer = self.view(at as u64, len).expect("what is taken is within the arena, and aligned");
+        Ok(buffer.with_range(range))
+    }
+
+    /// The buffer of `len` numbers at byte `at`, as the other process says; `None` when that is not inside, or not aligned.
+    pub fn view<T: Number>(self: &Arc<Self>, at: u64, len: usize) -> Option<InPlace<T>> {
+        let at = usize::try_from(at).ok()?;
+        let end = at.checked_add(len.checked_mul(size_of::<T>())?)?;
+        if end > self.len || !at.is_multiple_of(align_of::<T>()) {
+            return None;
+        }
+        // SAFETY: `at` is at most the length of the mapping, and so within it or at its end.
+        let start = unsafe { self.start.add(at) };
+        // SAFETY: `len` numbers from there on are within the mapping, which `self` keeps; they are aligned, as the mapping begins at a
+        // page. No reference leads there that safe code has made.
+        Some(unsafe { InPlace::within(Arc::clone(self), start.cast(), len) })
+    }
+
+    /// Where in the arena a place of its is.
+    pub(crate) fn offset_of(&self, place: NonNull<u8>) -> usize {
+        place.addr().get() - self.start.addr().get()
+    }
+
+    fn give_back(&self, at: usize, len: usize) {
+        let mut used = self.used();
+        used.ranges.give_back(at, len);
+        used.warm += len;
+        if used.warm > WARM_MAX {
+            used.warm = 0;
+            // Nobody gets a part of them meanwhile: the lock is held.
+            used.ranges.free().for_each(|(at, len)| self.cool(at, len));
+        }
+    }
+
+    /// Gives the memory behind a part back to the system, as far as it is whole pages. Whoever reads there finds zeros.
+    fn cool(&self, at: usize, len: usize) {
+        let (begin, end) = (at.next_multiple_of(Self::PAGE), (at + len) / Self::PAGE * Self::PAGE);
+        if begin >= end {
+            return;
+        }
+        // SAFETY: the part is within the mapping, which begins at a page, as the part does; it stays mapped, and nobody here has a
+        // buffer in it. The pages go from the file, which is as if the peer wrote zeros.
+        let removed = unsafe {
+            let start = self.start.add(begin).as_ptr().cast::<c_void>();
+            rustix::mm::madvise(start, end - begin, Advice::LinuxRemove)
+        };
+        // Where the system cannot, it stays until the arena goes.
+        let _ = removed;
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `map` with this length and belongs to `self`; every buffer in it holds an `Arc` of it.
+        let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr().cast::<c_void>(), self.len) };
+        debug_assert!(unmapped.is_ok(), "a whole mapping can be given back");
+    }
+}
+
+impl Drop for Range {
+    fn drop(&mut self) {
+        self.arena.give_back(self.at, self.len);
+    }
+}
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { wanted, free, longest, len } = self;
+        write!(
+            f,
+            "{wanted} bytes are wanted, and of the {len} that are shared for buffers {free} are free, at most {longest} of them in one \
+             piece"
+        )
+    }
+}
+
+impl std::error::Error for Full {}
+
+#[cfg(test)]
+mod tests;
