@@ -424,6 +424,44 @@ impl std::error::Error for BindError {
     }
 }
 
+/// Why there is no buffer ([`InPlace`](crate::InPlace)).
+///
+/// `{:?}` shows the same sentence as `{}`.
+#[non_exhaustive]
+pub enum InPlaceError {
+    /// The memory that is shared with the server for buffers has no free part that is long enough.
+    Full(stoop_shm::Full),
+    /// The server is gone, and there is no binding to another.
+    Unbound(Box<BindError>),
+}
+
+impl fmt::Display for InPlaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full(full) => write!(
+                f,
+                "there is no room for the buffer: {full}; drop buffers that are not needed any more, or set `Server::in_place` higher"
+            ),
+            Self::Unbound(why) => write!(f, "there is no memory for the buffer: {why}"),
+        }
+    }
+}
+
+impl fmt::Debug for InPlaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for InPlaceError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Full(why) => Some(why),
+            Self::Unbound(why) => Some(why),
+        }
+    }
+}
+
 /// Why a server does not listen.
 ///
 /// `{:?}` shows the same sentence as `{}`.

@@ -35,12 +35,45 @@
 //!
 //! [Many calls](Pending) can be in flight from one thread: `client.begin()` begins them without waiting.
 //!
+//! Between processes that trust each other, [a buffer](InPlace) can stay where its caller has filled it:
+//!
+//! ```
+//! use stoop::{InPlace, Server};
+//!
+//! #[stoop::interface]
+//! pub trait Filter {
+//!     fn brighten(&self, frame: &mut InPlace<u16>, by: u16);
+//! }
+//!
+//! struct Plain;
+//!
+//! impl Filter for Plain {
+//!     fn brighten(&self, frame: &mut InPlace<u16>, by: u16) {
+//!         for index in 0..frame.len() {
+//!             frame.set(index, frame.get(index).saturating_add(by));
+//!         }
+//!     }
+//! }
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let _server = Server::new().export(FilterServer::new(Plain)).listen("shm:filter-doc")?.start()?;
+//!
+//!     let filter = FilterClient::bind("shm:filter-doc")?;
+//!     let mut frame = filter.in_place(640 * 480)?;
+//!     frame.write(0, &[100; 640 * 480]);
+//!     filter.brighten(&mut frame, 20)?;
+//!     assert_eq!(frame.get(7), 120);
+//!     Ok(())
+//! }
+//! ```
+//!
 //! Clients are shared by all threads of a process. In a child that it forks they bind anew, each at its first call there; calls that
 //! were begun before are the parent's.
 
 #![forbid(unsafe_code)]
 
 mod bind;
+mod buffers;
 mod client;
 mod context;
 pub mod error;
@@ -64,6 +97,8 @@ pub use stoop_macros::{Data, interface};
 /// What can travel as an argument or a result; derive it for your own types.
 #[doc(inline)]
 pub use stoop_marshal::Data;
+#[doc(inline)]
+pub use stoop_shm::{InPlace, Number};
 
 use error::BindError as NotBound;
 use stoop_exchange::binder::BindStep;

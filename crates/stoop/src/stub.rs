@@ -1,8 +1,10 @@
 //! What emitted stubs use. Not for programs: it changes with the emitter.
 
+pub use crate::buffers::{Buffer, Lending, Memory, put_contents};
 pub use crate::client::{Begin, Beginning, Call, CallResult, Client, Local, Remote, Route};
 use std::any::Any;
 pub use stoop_marshal::*;
+pub use stoop_shm::Number;
 
 /// An interface as the emitter describes it.
 #[derive(Debug)]
@@ -27,6 +29,15 @@ pub struct Procedure {
     /// Bytes of a call's payload before its only argument, if that is an IN-OUT one of scalars: a server can have it written
     /// where it was received, and send it from there.
     pub in_place: Option<u8>,
+    /// Whether some argument is an `InPlace` buffer.
+    pub buffers: bool,
+}
+
+impl Interface {
+    /// Whether some procedure has buffers.
+    pub(crate) fn has_buffers(&self) -> bool {
+        self.procedures.iter().any(|procedure| procedure.buffers)
+    }
 }
 
 /// The server half of an interface: what the emitted `…Server` implements.
@@ -44,6 +55,21 @@ pub trait Exported: Send + Sync + 'static {
     /// # Errors
     /// Only when the procedure has *not* run.
     fn dispatch(&self, procedure: u16, call: Reader<'_>, result: &mut Writer<'_>) -> Result<(), Unserved>;
+
+    /// [`dispatch`](Self::dispatch) of a call of which buffers may lie in `memory`.
+    ///
+    /// # Errors
+    /// Only when the procedure has *not* run.
+    fn dispatch_with_memory(
+        &self,
+        procedure: u16,
+        call: Reader<'_>,
+        memory: Memory<'_>,
+        result: &mut Writer<'_>,
+    ) -> Result<(), Unserved> {
+        let _ = memory;
+        self.dispatch(procedure, call, result)
+    }
 
     /// [`dispatch`](Self::dispatch) of a procedure that is [in place](Procedure::in_place): `leading` is what the call has
     /// before the argument, which has `len` bytes and is in the packet of `result` already, where the result begins.

@@ -5,10 +5,13 @@ use std::collections::HashMap;
 use quote::ToTokens;
 use syn::{Error, GenericArgument, Ident, PathArguments, PathSegment, Type};
 
-use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape, plain};
+use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape, in_place, plain, target};
 
 /// Methods that every client has beside its procedures.
 const CLIENT_METHODS: [&str; 6] = ["bind", "bind_with", "with_timeout", "begin", "binding", "interface"];
+
+/// One that it has if some procedure takes a buffer.
+const BUFFER_METHOD: &str = "in_place";
 
 /// Checks an interface.
 ///
@@ -16,7 +19,7 @@ const CLIENT_METHODS: [&str; 6] = ["bind", "bind_with", "with_timeout", "begin",
 /// All mistakes found, each at the offending token.
 pub fn interface(interface: &Interface) -> Result<(), Error> {
     let mut mistakes = Mistakes::default();
-    names(&interface.procedures, &mut mistakes);
+    names(interface, &mut mistakes);
     if u16::try_from(interface.procedures.len()).is_err() {
         mistakes.add(&interface.name, "an interface has at most 65535 procedures; split it");
     }
@@ -69,11 +72,11 @@ impl Mistakes {
     }
 }
 
-fn names(procedures: &[Procedure], mistakes: &mut Mistakes) {
+fn names(interface: &Interface, mistakes: &mut Mistakes) {
     let mut seen: HashMap<String, &Ident> = HashMap::new();
-    for Procedure { name, .. } in procedures {
+    for Procedure { name, .. } in &interface.procedures {
         let text = name.to_string();
-        if CLIENT_METHODS.contains(&text.as_str()) {
+        if CLIENT_METHODS.contains(&text.as_str()) || text == BUFFER_METHOD && interface.has_buffers() {
             mistakes.add(
                 name,
                 format!("every client has a method `{text}` of its own; give the procedure another name"),
@@ -94,10 +97,37 @@ fn argument(argument: &Argument, mistakes: &mut Mistakes) {
                 .add(&argument.declared, "a `str` cannot change its length in place; write `&mut String`");
         }
         (Shape::Text, _) => {}
+        (Shape::Buffer(_), Mode::OptionalIn) => mistakes.add(
+            &argument.declared,
+            "a buffer is always there; write `&InPlace<T>`, and pass one of no elements",
+        ),
+        (Shape::Buffer(element), Mode::Out) => mistakes.add(
+            &argument.declared,
+            format!(
+                "a buffer is there before it is filled; write `&mut InPlace<{}>`, without `#[out]`",
+                written(element)
+            ),
+        ),
+        (Shape::Buffer(element), _) if !may_be_number(element) => mistakes.add(
+            element,
+            "anything can be in a buffer at any time, so its elements are numbers of which any bytes are a value, and as large \
+             everywhere; write one of u8 … u128, i8 … i128, f32, f64",
+        ),
+        (Shape::Buffer(_), _) => {}
         (Shape::Slice(element) | Shape::Array(element, _), _) => {
             owned(&element.ty, Place::Argument, mistakes)
         }
         (Shape::Whole(ty), _) => owned(ty, Place::Argument, mistakes),
+    }
+}
+
+/// Whether a type may be a number for a buffer, or stand for one; the compiler knows.
+fn may_be_number(ty: &Type) -> bool {
+    const NONE: [&str; 6] = ["bool", "char", "usize", "isize", "str", "String"];
+    match plain(ty) {
+        Type::Path(path) => !NONE.iter().any(|name| path.path.is_ident(name)),
+        Type::Macro(_) => true,
+        _ => false,
     }
 }
 
@@ -135,14 +165,6 @@ fn one_way(procedure: &Procedure, mistakes: &mut Mistakes) {
             Mode::Out => "nobody waits for a `#[one_way]` procedure, so what it fills does not come back; remove the argument, or the attribute".into(),
         };
         mistakes.add(&argument.declared, advice);
-    }
-}
-
-/// What a reference refers to.
-fn target(ty: &Type) -> &Type {
-    match plain(ty) {
-        Type::Reference(reference) => &reference.elem,
-        ty => ty,
     }
 }
 
@@ -206,6 +228,20 @@ fn advice(ty: &Type, place: Place) -> Option<String> {
         Type::Slice(_) => "a slice has no size of its own; write `Vec<T>`, or `&[T]` as an argument",
         Type::Path(path) if path.path.is_ident("str") => {
             "a `str` has no size of its own; write `String`, or `&str` as an argument"
+        }
+        Type::Path(path) if in_place(path).is_some() => {
+            let element = in_place(path).map(written).unwrap_or_default();
+            return Some(match place {
+                Place::Argument => format!(
+                    "a buffer stays where its caller has it; as a whole argument, write `&InPlace<{element}>`, or `&mut InPlace<{element}>` \
+                     for the procedure to write to it"
+                ),
+                Place::Result => format!(
+                    "a buffer stays where its caller has it, and cannot be returned; return `Vec<{element}>`, or fill an argument \
+                     `&mut InPlace<{element}>`"
+                ),
+                Place::Field => format!("a value that travels owns its parts; write `Vec<{element}>`"),
+            });
         }
         Type::Path(path) if path.path.is_ident("Self") && place != Place::Field => {
             "`Self` is the server itself, which cannot travel; write the type of a value"

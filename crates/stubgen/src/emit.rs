@@ -4,6 +4,7 @@
 //! declares can get in its way.
 
 mod begin;
+mod buffers;
 mod client;
 mod in_place;
 mod pieces;
@@ -67,7 +68,9 @@ fn whole(shape: &Shape) -> TokenStream {
             let ty = &element.ty;
             quote_spanned!(ty.span()=> [#ty; #len])
         }
-        Shape::Text | Shape::Slice(_) => unreachable!("slices and texts have no type of their own"),
+        Shape::Text | Shape::Slice(_) | Shape::Buffer(_) => {
+            unreachable!("slices, texts and buffers have no type of their own")
+        }
     }
 }
 
@@ -202,7 +205,7 @@ fn layout_in_result(argument: &Argument, names: &Names) -> TokenStream {
 fn layout_of(shape: &Shape, names: &Names) -> TokenStream {
     let stub = &names.stub;
     match shape {
-        Shape::Text | Shape::Slice(_) => quote!(#stub::Layout::variable(0)),
+        Shape::Text | Shape::Slice(_) | Shape::Buffer(_) => quote!(#stub::Layout::variable(0)),
         shape => data(&whole(shape), "LAYOUT", names),
     }
 }

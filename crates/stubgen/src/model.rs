@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
-use syn::{Attribute, Block, Expr, Ident, Type, Visibility};
+use syn::{Attribute, Block, Expr, GenericArgument, Ident, PathArguments, Type, TypePath, Visibility};
 
 /// A set of procedures that are bound together.
 pub struct Interface {
@@ -71,6 +71,8 @@ pub enum Shape {
     Slice(Element),
     /// An array of so many of these.
     Array(Element, Expr),
+    /// An `InPlace` buffer of these.
+    Buffer(Type),
     /// A value of this type.
     Whole(Type),
 }
@@ -103,6 +105,20 @@ pub struct Fallible {
     pub error: Type,
 }
 
+impl Interface {
+    /// Whether some procedure has a buffer as an argument.
+    pub fn has_buffers(&self) -> bool {
+        self.procedures.iter().any(Procedure::has_buffers)
+    }
+}
+
+impl Procedure {
+    /// Whether some argument is a buffer.
+    pub fn has_buffers(&self) -> bool {
+        self.arguments.iter().any(Argument::is_buffer)
+    }
+}
+
 impl Returns {
     /// The type that travels.
     pub fn ty(&self) -> TokenStream {
@@ -121,6 +137,11 @@ impl Argument {
             && matches!(&self.shape, Shape::Slice(element) | Shape::Array(element, _) if element.is_scalar)
     }
 
+    /// Whether it is a buffer that can lie in shared memory.
+    pub fn is_buffer(&self) -> bool {
+        matches!(self.shape, Shape::Buffer(_))
+    }
+
     /// Whether it comes back with the result.
     pub fn is_result(&self) -> bool {
         matches!(self.mode, Mode::Out | Mode::InOut)
@@ -134,8 +155,22 @@ impl Shape {
             Type::Path(path) if path.path.is_ident("str") => Shape::Text,
             Type::Slice(slice) => Shape::Slice(Element::of(&slice.elem)),
             Type::Array(array) => Shape::Array(Element::of(&array.elem), array.len.clone()),
+            Type::Path(path) => match in_place(path) {
+                Some(element) => Shape::Buffer(element.clone()),
+                None => Shape::Whole(ty.clone()),
+            },
             ty => Shape::Whole(ty.clone()),
         }
+    }
+}
+
+/// The `T` of an `InPlace<T>`.
+pub fn in_place(path: &TypePath) -> Option<&Type> {
+    let last = path.path.segments.last().filter(|last| last.ident == "InPlace")?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    match arguments.args.iter().collect::<Vec<_>>()[..] {
+        [GenericArgument::Type(element)] => Some(element),
+        _ => None,
     }
 }
 
@@ -144,6 +179,14 @@ pub fn plain(ty: &Type) -> &Type {
     match ty {
         Type::Paren(inner) => plain(&inner.elem),
         Type::Group(inner) => plain(&inner.elem),
+        ty => ty,
+    }
+}
+
+/// What a reference refers to.
+pub fn target(ty: &Type) -> &Type {
+    match plain(ty) {
+        Type::Reference(reference) => &reference.elem,
         ty => ty,
     }
 }

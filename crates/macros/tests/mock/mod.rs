@@ -77,6 +77,7 @@ pub mod stub {
         pub idempotent: bool,
         pub one_way: bool,
         pub in_place: Option<u8>,
+        pub buffers: bool,
     }
 
     pub trait Exported: Send + Sync + 'static {

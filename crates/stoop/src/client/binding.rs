@@ -4,7 +4,7 @@ use super::counters::CallCounters;
 use super::flight::{self, Carrier, Carriers};
 use super::{Transport, choice};
 use crate::bind::BindOptions;
-use crate::error::{BindError, CallError, SendError};
+use crate::error::{BindError, CallError, InPlaceError, SendError};
 use crate::local::Door;
 use crate::stub::Interface;
 use crate::uri::Uri;
@@ -13,6 +13,7 @@ use std::io;
 use std::mem;
 use std::sync::{Arc, OnceLock};
 use stoop_net::fork::{self, PerProcess};
+use stoop_shm::{InPlace, Number};
 
 /// A client's binding to a server.
 pub struct Binding {
@@ -78,8 +79,30 @@ impl Binding {
     /// In words: which transport, why, and how it waits.
     pub fn describe(&self) -> String {
         match self.bound() {
-            Ok(bound) => format!("{}: {}", self.uri, bound.transport.describe()),
+            Ok(bound) => {
+                let transport = &bound.transport;
+                let buffers =
+                    if self.interface.has_buffers() { transport.describe_buffers() } else { String::new() };
+                format!("{}: {}{buffers}", self.uri, transport.describe())
+            }
             Err(why) => format!("{}: not bound in this process, which has been forked: {why}", self.uri),
+        }
+    }
+
+    /// A buffer of `len` numbers, which are anything, for procedures of this server to use where it lies ([`InPlace`]). It is
+    /// [shared](InPlace::is_shared) if the transport is shared memory, some procedure of the interface takes a buffer, and the server
+    /// gives memory for it (`Server::in_place`); otherwise its contents are copied with each call. [`describe`](Self::describe)
+    /// says which, and why. In a forked child, those that its parent made are copied.
+    ///
+    /// It is to be made once and used for many calls: the first use of fresh memory costs about as much as copying it.
+    ///
+    /// # Errors
+    /// When the memory that is shared for buffers has no room for it, or the server is gone and there is no other.
+    pub fn in_place<T: Number>(&self, len: usize) -> Result<InPlace<T>, InPlaceError> {
+        let bound = self.bound().map_err(|why| InPlaceError::Unbound(Box::new(why)))?;
+        match &bound.transport {
+            Transport::Shm(binding) if self.interface.has_buffers() => binding.in_place(len),
+            _ => Ok(InPlace::private(len)),
         }
     }
 

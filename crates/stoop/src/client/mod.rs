@@ -17,6 +17,7 @@ mod tally;
 mod turns;
 
 use crate::bind::BindOptions;
+use crate::buffers::{self, Lending, Lent};
 use crate::context::{Caller, bounded_deadline, nanos, serving};
 use crate::error::{BindError, CallError, Failure, FailureCode, SendError};
 use crate::local::{self, Door};
@@ -32,8 +33,9 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
-use stoop_marshal::{DecodeError, EncodeError, Pieces, Reader, Writer};
+use stoop_marshal::{DecodeError, EncodeError, Pieces, Reader, Scalar, Writer};
 use stoop_net::clock;
+use stoop_shm::{InPlace, Number};
 use stream::StreamBinding;
 
 /// A bound client of an interface whose trait object is `L`.
@@ -77,6 +79,17 @@ impl Transport {
             Self::Datagram(binding) => binding.describe(),
             Self::Stream(binding) => binding.describe(),
             Self::Shm(binding) => binding.describe(),
+        }
+    }
+
+    /// In words: whether buffers are copied, as the last part of a description.
+    fn describe_buffers(&self) -> String {
+        match self {
+            Self::Local => "; buffers are lent as they are".into(),
+            Self::Datagram(_) | Self::Stream(_) => {
+                "; buffers are copied, because only `shm:` shares memory with the server".into()
+            }
+            Self::Shm(binding) => binding.describe_buffers(),
         }
     }
 
@@ -291,6 +304,31 @@ impl<'a> Remote<'a> {
     }
 }
 
+impl<'a> Remote<'a> {
+    /// All of a call that has buffers: `write` writes its arguments, and once more if it goes to another server.
+    ///
+    /// # Errors
+    /// Why there is no result; see [`CallError`].
+    pub fn call_with_buffers(
+        self,
+        procedure: u16,
+        write: &mut dyn FnMut(&mut Writer<'_>, &mut Lending<'_>),
+    ) -> Result<CallResult<'a>, CallError> {
+        if let Transport::Shm(binding) = self.transport {
+            let mut lane = binding.hold()?;
+            lane.transport_in_place(procedure, self.timeout_ns, write)?;
+            return Ok(CallResult { lane: Lane::Shm(lane) });
+        }
+        let mut call = self.start(procedure)?;
+        let written = {
+            let mut arguments = call.arguments();
+            write(&mut arguments, &mut Lending::new(None, &mut Lent::default()));
+            arguments.finish()
+        };
+        call.transport(written)
+    }
+}
+
 impl<'a> Call<'a> {
     /// Where the arguments go.
     #[inline]
@@ -363,6 +401,21 @@ impl CallResult<'_> {
             Lane::Stream(lane) => lane.result(),
             Lane::Shm(lane) => lane.result(),
         })
+    }
+
+    /// Reads a buffer that the procedure may have changed, unless it lies where the procedure has written it.
+    ///
+    /// # Errors
+    /// When it is not all there.
+    pub fn take_buffer<T: Number + Scalar>(
+        &self,
+        reader: &mut Reader<'_>,
+        buffer: &mut InPlace<T>,
+    ) -> Result<(), DecodeError> {
+        match &self.lane {
+            Lane::Shm(lane) if lane.has_lent(buffer) => Ok(()),
+            _ => buffers::take_elements(reader, buffer),
+        }
     }
 
     /// Ender: gives the lane back.

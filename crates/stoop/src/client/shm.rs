@@ -6,6 +6,7 @@
 mod answer;
 mod connect;
 mod flight;
+mod in_place;
 mod lane;
 mod session;
 mod watch;
@@ -21,7 +22,7 @@ use crate::error::{BindError, CallError, SendError, UnknownCause};
 use crate::stub::Interface;
 use connect::connect;
 pub(crate) use flight::ShmFlights;
-use lane::{Ended, ShmLane};
+use lane::{Ended, ShmLane, WriteArguments};
 use session::Session;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -176,16 +177,69 @@ fn no_lane() -> CallError {
     CallError::NotSent(SendError::Io(io::Error::other(why)))
 }
 
+/// When a call begins, and its deadline.
+///
+/// # Errors
+/// The deadline that it inherits has passed.
+#[inline]
+fn begin(timeout_ns: u64) -> Result<(u64, u64), CallError> {
+    // The clock is read again when the call is on its way, and that takes no time of it.
+    let is_coarse = timeout_ns >= COARSE_ENOUGH_NS;
+    let begun_ns = if is_coarse { clock::coarse_now_ns() } else { clock::now_ns() };
+    let deadline_ns = bounded_deadline(begun_ns, timeout_ns);
+    if deadline_ns <= begun_ns {
+        return Err(CallError::NotSent(SendError::DeadlinePassed));
+    }
+    Ok((begun_ns, deadline_ns))
+}
+
+/// How a call is made once more.
+enum Again<'r, 'p, 'a> {
+    /// As it was sent: so many bytes, and these pieces.
+    Sent(usize, &'r mut Pieces<'p, 'a>),
+    /// Written anew: its buffers lie nowhere in the memory of another session.
+    Written(&'r mut WriteArguments<'a>),
+}
+
+impl Again<'_, '_, '_> {
+    fn exchange(
+        &mut self,
+        lane: &mut ShmLane,
+        deadline_ns: u64,
+        procedure: u16,
+        limit: usize,
+    ) -> Result<(), Ended> {
+        match self {
+            Self::Sent(len, pieces) => lane.exchange(deadline_ns, procedure, *len, pieces),
+            Self::Written(write) => lane.exchange_in_place(deadline_ns, procedure, limit, write),
+        }
+    }
+
+    /// Whether some of the arguments may be gone.
+    fn is_overwritten(&self, lane: &ShmLane) -> bool {
+        match self {
+            Self::Sent(_, pieces) => pieces.are_overwritten(),
+            Self::Written(_) => lane.lent.is_changed,
+        }
+    }
+}
+
 impl Held<'_> {
     #[inline]
     fn lane(&mut self) -> &mut ShmLane {
         self.place.as_mut().expect("a held place has a lane")
     }
 
+    /// Bytes of the longest arguments.
+    #[inline]
+    fn limit(&self) -> usize {
+        // What travels has 32 bits for its length.
+        self.binding.options.max_message.min(u32::MAX as usize)
+    }
+
     #[inline]
     pub(super) fn arguments(&mut self) -> Writer<'_> {
-        // What travels has 32 bits for its length.
-        let limit = self.binding.options.max_message.min(u32::MAX as usize);
+        let limit = self.limit();
         let lane = self.lane();
         lane.trim();
         Writer::new(&mut lane.call, 0, limit)
@@ -210,16 +264,13 @@ impl Held<'_> {
         timeout_ns: u64,
         pieces: &mut Pieces<'_, '_>,
     ) -> Result<(), CallError> {
-        // The clock is read again when the call is on its way, and that takes no time of it.
-        let is_coarse = timeout_ns >= COARSE_ENOUGH_NS;
-        let begun_ns = if is_coarse { clock::coarse_now_ns() } else { clock::now_ns() };
-        let deadline_ns = bounded_deadline(begun_ns, timeout_ns);
-        if deadline_ns <= begun_ns {
-            return Err(CallError::NotSent(SendError::DeadlinePassed));
-        }
+        let (begun_ns, deadline_ns) = begin(timeout_ns)?;
         match self.lane().exchange(deadline_ns, procedure, len, pieces) {
             Ok(()) => Ok(()),
-            Err(ended) => self.recover(ended, begun_ns, deadline_ns, procedure, len, pieces),
+            Err(ended) => {
+                let again = &mut Again::Sent(len, pieces);
+                self.recover(ended, begun_ns, deadline_ns, procedure, again)
+            }
         }
     }
 
@@ -231,8 +282,7 @@ impl Held<'_> {
         begun_ns: u64,
         deadline_ns: u64,
         procedure: u16,
-        len: usize,
-        pieces: &mut Pieces<'_, '_>,
+        again: &mut Again<'_, '_, '_>,
     ) -> Result<(), CallError> {
         let idempotent = self.binding.interface.procedures[usize::from(procedure)].idempotent;
         let mut transmissions = 0;
@@ -259,7 +309,8 @@ impl Held<'_> {
                 }
             }
             let unknown = unknown(transmissions, begun_ns, cause);
-            if transmissions > 0 && (!idempotent || attempt == ATTEMPTS || pieces.are_overwritten()) {
+            if transmissions > 0 && (!idempotent || attempt == ATTEMPTS || again.is_overwritten(self.lane()))
+            {
                 return Err(unknown);
             }
             if attempt == ATTEMPTS {
@@ -280,9 +331,10 @@ impl Held<'_> {
                     CallError::NotSent(SendError::DeadlinePassed)
                 });
             }
-            match self.lane().exchange(deadline_ns, procedure, len, pieces) {
+            let limit = self.limit();
+            match again.exchange(self.lane(), deadline_ns, procedure, limit) {
                 Ok(()) => return Ok(()),
-                Err(again) => ended = again,
+                Err(once_more) => ended = once_more,
             }
         }
         unreachable!("attempts are bounded")

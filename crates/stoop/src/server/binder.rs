@@ -29,14 +29,15 @@ pub(super) struct Binder<'a> {
 
 impl Binder<'_> {
     /// Answers a bind request. A connection has one binding, made by the first page of fingerprints; none if its peer is not
-    /// `allowed`, nor if `prepare`, called once for a new binding, does not find what that needs.
+    /// `allowed`, nor if `prepare`, called once for a new binding to an interface, does not find
+    /// what that needs.
     pub(super) fn answer(
         &self,
         bound: &mut Option<Bound>,
         allowed: bool,
         header: &Header,
         request: &BindRequest,
-        prepare: impl FnOnce() -> bool,
+        prepare: impl FnOnce(u16) -> bool,
     ) -> Result<BindReply, Malformed> {
         let continues = bound.is_some_and(|bound| bound.binding == header.binding);
         if (request.first > 0) != continues || (bound.is_some() && !continues) {
@@ -60,7 +61,7 @@ impl Binder<'_> {
         if !allowed {
             (status, procedures) = (BindStatus::NotAllowed, Vec::new());
         }
-        if status == BindStatus::Bound && bound.is_none() && !prepare() {
+        if status == BindStatus::Bound && bound.is_none() && !prepare(interface) {
             (status, procedures) = (BindStatus::Full, Vec::new());
         }
         if status == BindStatus::Bound && bound.is_none() {

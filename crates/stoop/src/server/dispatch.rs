@@ -1,5 +1,6 @@
 //! From the number of a procedure to its result: what every endpoint does with a call.
 
+use crate::buffers::Memory;
 use crate::client::panic_message;
 use crate::context::cancelled::CallId;
 use crate::context::{Caller, serving_call};
@@ -114,6 +115,22 @@ impl Exports {
     ) -> Outcome {
         let export = &*self.all[usize::from(interface)];
         Self::run_with(packet, terms, |result| export.dispatch(procedure, Reader::new(arguments), result))
+    }
+
+    /// [`run`](Self::run), of a call of which buffers lie in `memory`.
+    #[cold]
+    pub(crate) fn run_with_memory(
+        &self,
+        (interface, procedure): (u16, u16),
+        arguments: &[u8],
+        memory: Memory<'_>,
+        packet: &mut Vec<u8>,
+        terms: Terms,
+    ) -> Outcome {
+        let export = &*self.all[usize::from(interface)];
+        Self::run_with(packet, terms, |result| {
+            export.dispatch_with_memory(procedure, Reader::new(arguments), memory, result)
+        })
     }
 
     /// [`run`](Self::run), of a procedure whose argument lies in `packet` already, where its result begins, and is `len` bytes

@@ -52,6 +52,7 @@ pub struct Server {
     bounds: Bounds,
     limits: Limits,
     max_message: usize,
+    in_place: usize,
     allowed: Allowed,
     low_latency: bool,
 }
@@ -102,6 +103,7 @@ impl Server {
             bounds: Bounds { workers: 64, queue: 1024 },
             limits: Limits::default(),
             max_message: crate::MAX_MESSAGE,
+            in_place: IN_PLACE,
             allowed: Allowed::default(),
             low_latency: false,
         }
@@ -207,6 +209,16 @@ impl Server {
         self
     }
 
+    /// Bytes that are shared with each caller for its buffers ([`InPlace`](crate::InPlace)), over shared memory and if some procedure
+    /// of its interface takes one. 64 MiB unless set; 0 for none: then they are copied.
+    ///
+    /// It is address space at both ends. Memory is taken by what callers write there, which can be all of it, and is given back
+    /// as they drop their buffers.
+    pub fn in_place(mut self, bytes: usize) -> Self {
+        self.in_place = bytes;
+        self
+    }
+
     /// Keeps the machine's processors out of deep sleep while the server runs (`/dev/cpu_dma_latency`, held at 0), so that a call
     /// that comes after a silence is served at once: on a virtual machine in microseconds where it takes tens of them. Costs power,
     /// on the whole machine. Not unless this is said; then [`start`](Self::start) fails where it is not permitted.
@@ -282,6 +294,7 @@ impl Server {
                         self.max_message,
                         allowed,
                         incarnation,
+                        self.in_place,
                     );
                     let started = endpoint.and_then(|endpoint| Crew::start(endpoint, self.bounds));
                     (uri, started.map(|crew| running.shm.push(crew)))
@@ -316,6 +329,9 @@ impl Server {
         Ok(())
     }
 }
+
+/// Bytes shared with a caller for its buffers, unless the user says otherwise.
+const IN_PLACE: usize = 64 << 20;
 
 /// Bytes of waiting datagrams that a UDP address asks for.
 const RECEIVE_BUFFER: usize = 4 << 20;

@@ -43,6 +43,8 @@ pub(super) struct ShmEndpoint {
     own: HostFacts,
     incarnation: u64,
     message_max: usize,
+    /// Bytes of the arena of a binding whose interface has buffers.
+    arena_len: usize,
     waiting: Waiting,
     spinners_max: u32,
     /// Calls that have arrived and are not answered, and workers that keep the place of one for their next.
@@ -87,6 +89,7 @@ impl ShmEndpoint {
         message_max: usize,
         allowed: Allowed,
         incarnation: u64,
+        arena_len: usize,
     ) -> io::Result<Self> {
         let own = HostFacts::gather();
         let poller = Poller::new()?;
@@ -103,6 +106,7 @@ impl ShmEndpoint {
             own,
             incarnation,
             message_max,
+            arena_len,
             waiting,
             active: AtomicUsize::new(0),
             moving: AtomicUsize::new(0),

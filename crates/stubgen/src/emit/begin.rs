@@ -7,7 +7,7 @@ use syn::{Ident, Type};
 
 use super::client::send;
 use super::{Names, carried, coming_back, data, default, leading_of_call, leading_of_result, local, whole};
-use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape, plain};
+use crate::model::{Argument, Element, Interface, Mode, Procedure, Returns, Shape, plain, target};
 
 /// The method of the client that gives it.
 pub(super) fn method(names: &Names) -> TokenStream {
@@ -125,6 +125,10 @@ fn parameter(argument: &Argument) -> Option<TokenStream> {
             let ty = &element.ty;
             Some(quote!(#name: &[#ty]))
         }
+        (Mode::InOut, Shape::Buffer(_)) => {
+            let ty = target(declared);
+            Some(quote!(#name: &#ty))
+        }
         (Mode::InOut, shape) => {
             let ty = whole(shape);
             Some(quote!(#name: &#ty))
@@ -137,7 +141,7 @@ fn len(argument: &Argument) -> Option<TokenStream> {
     let (name, len) = (&argument.name, len_name(argument));
     match (argument.mode, &argument.shape) {
         (Mode::Out, Shape::Slice(_)) => Some(quote!(let #len: usize = #name;)),
-        (Mode::InOut, Shape::Slice(_)) => Some(quote!(let #len = #name.len();)),
+        (Mode::InOut, Shape::Slice(_) | Shape::Buffer(_)) => Some(quote!(let #len = #name.len();)),
         _ => None,
     }
 }
@@ -153,6 +157,7 @@ fn owned(argument: &Argument) -> TokenStream {
             let ty = &element.ty;
             quote!(::std::vec::Vec<#ty>)
         }
+        Shape::Buffer(ty) => quote!(::std::vec::Vec<#ty>),
         shape => whole(shape),
     }
 }
@@ -262,8 +267,8 @@ fn receive(argument: &Argument, names: &Names) -> TokenStream {
                 #reader.scalars(&mut #name[..])?;
             }
         }
-        Shape::Slice(element) if element.is_scalar => {
-            let (ty, default) = (&element.ty, default(&element.ty));
+        Shape::Slice(Element { ty, is_scalar: true }) | Shape::Buffer(ty) => {
+            let default = default(ty);
             quote! {
                 let mut #name: ::std::vec::Vec<#ty> = ::std::vec![#default(); #len];
                 #reader.scalars(&mut #name[..])?;

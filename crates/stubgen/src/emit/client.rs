@@ -3,6 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
+use super::buffers;
 use super::pieces::call_if_large;
 use super::{
     Names, begin, carried, coming_back, data, default, leading_of_call, leading_of_result, local, signature,
@@ -19,6 +20,7 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
     let description = signature::interface(interface, names);
     let methods = interface.procedures.iter().enumerate().map(|(index, each)| method(index, each, names));
     let begin = begin::method(names);
+    let in_place = buffers::client_method(interface, names);
     quote! {
         #[doc = #doc]
         #[derive(::core::clone::Clone, ::core::fmt::Debug)]
@@ -61,6 +63,8 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
 
             #begin
 
+            #in_place
+
             #description
 
             #(#methods)*
@@ -80,7 +84,10 @@ fn method(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
     let blank = arguments.iter().filter(|each| each.mode == Mode::Out).map(blank);
     let (returned, into_error, into_result) = outcome(&procedure.returns, names);
     let (server, route) = (local("server"), local("route"));
-    let remote = remote_call(index, procedure, names, &into_error);
+    let remote = match procedure.has_buffers() {
+        true => buffers::remote_call(index, procedure, names),
+        false => remote_call(index, procedure, names, &into_error),
+    };
     quote! {
         #(#attributes)*
         pub fn #name(&self, #(#parameters),*) -> #returned {
@@ -111,7 +118,7 @@ fn blank(argument: &Argument) -> TokenStream {
             let default = default(ty);
             quote!(*#name = #default();)
         }
-        Shape::Text => unreachable!("`&mut str` has been refused"),
+        Shape::Text | Shape::Buffer(_) => unreachable!("it has been refused"),
     }
 }
 
@@ -195,6 +202,10 @@ fn send_borrowed(argument: &Argument, shape: &Shape, names: &Names) -> TokenStre
                 #encode_all(&*#name, &mut #writer);
             }
         }
+        Shape::Buffer(_) => {
+            let stub = &names.stub;
+            quote!(#stub::put_contents(&*#name, &mut #writer);)
+        }
         shape => {
             let encode = data(&whole(shape), "encode", names);
             quote!(#encode(&*#name, &mut #writer);)
@@ -203,7 +214,7 @@ fn send_borrowed(argument: &Argument, shape: &Shape, names: &Names) -> TokenStre
 }
 
 /// Reads everything that came back: what was written in place, then the other arguments, then the value returned.
-fn receive_all(procedure: &Procedure, names: &Names) -> TokenStream {
+pub(super) fn receive_all(procedure: &Procedure, names: &Names) -> TokenStream {
     let (reader, result) = (local("results"), local("result"));
     let leading = leading_of_result(procedure, names);
     let rest = read_others(coming_back(procedure), procedure, names);
@@ -251,6 +262,10 @@ pub(super) fn receive(argument: &Argument, names: &Names) -> TokenStream {
                     *#name = #decode(&mut #reader)?;
                 }
             }
+        }
+        Shape::Buffer(_) => {
+            let result = local("result");
+            quote!(#result.take_buffer(&mut #reader, #name)?;)
         }
         shape => {
             let decode = data(&whole(shape), "decode", names);

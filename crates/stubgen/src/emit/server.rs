@@ -5,7 +5,9 @@ use quote::{format_ident, quote};
 use syn::Ident;
 use syn::ext::IdentExt;
 
-use super::{Names, coming_back, data, default, implementation, in_place, leading_of_call, local, whole};
+use super::{
+    Names, buffers, coming_back, data, default, implementation, in_place, leading_of_call, local, whole,
+};
 use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
 
 pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
@@ -13,8 +15,12 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
     let visibility = &interface.visibility;
     let doc = format!("Exports a [`{name}`], so that others can call its procedures.");
     let (implementation, numbers) = (implementation(), 0u16..);
-    let stubs: Vec<Ident> = interface.procedures.iter().map(stub_name).collect();
-    let arms = numbers.zip(&stubs).map(|(number, stub)| quote!(#number => self.#stub(call, result),));
+    let arms = numbers.zip(&interface.procedures).map(|(number, procedure)| {
+        let name = stub_name(procedure);
+        let memory = procedure.has_buffers().then(|| quote!(#stub::Memory::none(),));
+        quote!(#number => self.#name(call, #memory result),)
+    });
+    let dispatch_with_memory = buffers::dispatch(interface, names);
     let (in_place, dispatch_in_place) =
         (in_place::server_stubs(interface, names), in_place::dispatch(interface, names));
     let bodies = interface.procedures.iter().map(|each| server_stub(each, names));
@@ -60,6 +66,8 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
 
             #dispatch_in_place
 
+            #dispatch_with_memory
+
             fn local(&self) -> ::std::boxed::Box<dyn ::core::any::Any + ::core::marker::Send + ::core::marker::Sync> {
                 let implementation: ::std::sync::Arc<dyn #name> = ::core::clone::Clone::clone(&self.implementation) as _;
                 ::std::boxed::Box::new(implementation)
@@ -68,7 +76,7 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
     }
 }
 
-fn stub_name(procedure: &Procedure) -> Ident {
+pub(super) fn stub_name(procedure: &Procedure) -> Ident {
     format_ident!("serve_{}", procedure.name.unraw(), span = procedure.name.span())
 }
 
@@ -83,12 +91,14 @@ fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
     let lent = procedure.arguments.iter().map(lend);
     let put = put_all(procedure, names);
     let leading = leading_of_call(procedure, names);
+    let memory = buffers::memory_parameter(procedure, names);
     quote! {
         // Apart from the others, so that it saves only the registers that it needs itself.
         #[inline(never)]
         fn #stub_name(
             &self,
             #payload: &[u8],
+            #memory
             #result: &mut #stub::Writer<'_>,
         ) -> ::core::result::Result<(), #stub::Unserved> {
             let mut #call = #stub::Reader::new(#payload);
@@ -152,7 +162,7 @@ fn take(argument: &Argument, names: &Names) -> TokenStream {
             let read = read(shape, names);
             quote!(let #name = #read #or_refuse;)
         }
-        (Mode::Out, Shape::Text) => unreachable!("`&mut str` has been refused"),
+        (Mode::Out, Shape::Text | Shape::Buffer(_)) => unreachable!("it has been refused"),
     }
 }
 
@@ -182,6 +192,10 @@ fn read(shape: &Shape, names: &Names) -> TokenStream {
         Shape::Array(element, len) if element.is_scalar => {
             let ty = &element.ty;
             quote!(#call.array::<#ty, { #len }>())
+        }
+        Shape::Buffer(ty) => {
+            let (stub, memory) = (&names.stub, local("memory"));
+            quote!(#stub::Buffer::<#ty>::take(&mut #call, #memory))
         }
         shape => {
             let decode = data(&whole(shape), "decode", names);
@@ -214,12 +228,16 @@ fn reserve(procedure: &Procedure, names: &Names) -> TokenStream {
             #fill
         }
     });
+    let memory = procedure.has_buffers().then(|| {
+        let memory = local("memory");
+        quote!(#memory,)
+    });
     quote! {
         #restarted
         let #extent = #writer.extent()#(#extents)*;
         let ::core::option::Option::Some(mut #views) = #writer.reserve(#extent) else {
             return #result
-                .with_room(#extent, |#result| self.#stub_name(#payload, #result))
+                .with_room(#extent, |#result| self.#stub_name(#payload, #memory #result))
                 .unwrap_or(::core::result::Result::Err(#stub::Unserved::ResultTooLarge));
         };
         #(#given)*
@@ -254,7 +272,9 @@ fn lend(argument: &Argument) -> TokenStream {
         (Mode::OptionalIn, Shape::Slice(_)) => quote!(#name.as_deref()),
         (Mode::OptionalIn, Shape::Array(element, _)) if element.is_scalar => quote!(#name.as_deref()),
         (Mode::OptionalIn, _) => quote!(#name.as_ref()),
+        (Mode::In, Shape::Buffer(_)) => quote!(#name.lent()),
         (Mode::In, _) => quote!(&#name),
+        (Mode::InOut, Shape::Buffer(_)) => quote!(#name.lent_mut()),
         (Mode::InOut | Mode::Out, _) => quote!(&mut #name),
     }
 }
@@ -291,6 +311,7 @@ fn put(argument: &Argument, names: &Names) -> TokenStream {
             let encode_all = data(&element.ty, "encode_all", names);
             quote!(#encode_all(&#name, &mut #writer);)
         }
+        Shape::Buffer(_) => quote!(#name.finish(&mut #writer);),
         shape => {
             let encode = data(&whole(shape), "encode", names);
             quote!(#encode(&#name, &mut #writer);)

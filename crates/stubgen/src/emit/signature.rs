@@ -29,6 +29,7 @@ fn procedure(procedure: &Procedure, names: &Names) -> TokenStream {
     let name = procedure.name.unraw().to_string();
     let (idempotent, one_way) = (procedure.idempotent, procedure.one_way);
     let in_place = in_place::leading(procedure, names);
+    let buffers = procedure.has_buffers();
     let description = local("description");
     // A caller that waits and one that does not are at odds about the procedure.
     let begin = format!("{}{name}(", if one_way { "one_way " } else { "" });
@@ -56,6 +57,7 @@ fn procedure(procedure: &Procedure, names: &Names) -> TokenStream {
             idempotent: #idempotent,
             one_way: #one_way,
             in_place: #in_place,
+            buffers: #buffers,
         }
     }
 }
@@ -76,6 +78,14 @@ fn argument(index: usize, argument: &Argument, names: &Names) -> TokenStream {
             let describe = data(&element.ty, "describe", names);
             quote! {
                 #description.text("[");
+                #describe(&mut #description);
+                #description.text("]");
+            }
+        }
+        Shape::Buffer(element) => {
+            let describe = data(element, "describe", names);
+            quote! {
+                #description.text("in place [");
                 #describe(&mut #description);
                 #description.text("]");
             }

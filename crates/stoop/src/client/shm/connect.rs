@@ -5,12 +5,13 @@ use crate::client::handshake::{Handshake, NotBound, Plan};
 use crate::error::BindError;
 use crate::parting;
 use std::io;
+use std::sync::Arc;
 use stoop_exchange::Instant;
 use stoop_exchange::binder::Bound;
 use stoop_exchange::stream::{Bounds, Intake};
 use stoop_net::poller::Bell;
 use stoop_net::waiting::Company;
-use stoop_shm::{Segment, descriptors, layout};
+use stoop_shm::{Arena, Segment, descriptors, layout};
 use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, LaneId};
 
 /// Connects, gets a binding from the server, and the memory to share with it.
@@ -20,16 +21,17 @@ pub(super) fn connect(plan: &Plan<'_>, deadline: Instant, generation: u64) -> Re
     let bounds = Bounds { long: Kind::Result, message_max: 0, announced_max: 0, lanes: 1 };
     let bound = handshake.bind(&mut Intake::new(bounds))?;
     let attached = handshake.attach(&bound);
-    let (segment, bell) = attached.map_err(|error| NotBound { error, offers: bound.offers.clone() })?;
+    let (segment, arena, bell) =
+        attached.map_err(|error| NotBound { error, offers: bound.offers.clone() })?;
     let company = Company::of(&handshake.own, &crate::from_wire(&bound.host));
     let server = handshake.stream.peer_credentials().ok().flatten();
-    let shared = Shared { stream: handshake.stream, segment, bell, server };
+    let shared = Shared { stream: handshake.stream, segment, arena, bell, server };
     Ok(Session::new(generation, bound, company, shared, plan.max_message))
 }
 
 impl Handshake<'_> {
     /// Asks for the memory.
-    fn attach(&self, bound: &Bound) -> Result<(Segment, Bell), BindError> {
+    fn attach(&self, bound: &Bound) -> Result<(Segment, Option<Arc<Arena>>, Bell), BindError> {
         let question = Header::bare(Kind::Attach, bound.binding, LaneId(0), CallNumber(0)).to_bytes();
         self.stream.send_all(&question, &[]).map_err(|cause| self.unreachable(cause))?;
         let mut packet = [0; HEADER_LEN];
@@ -63,7 +65,7 @@ impl Handshake<'_> {
             io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => self.protocol(why),
             _ => self.unreachable(why),
         };
-        let segment = Segment::attach(file).map_err(unusable)?;
-        Ok((segment, Bell::from_descriptor(bell).map_err(unusable)?))
+        let (segment, arena) = Segment::attach_with_arena(file).map_err(unusable)?;
+        Ok((segment, arena, Bell::from_descriptor(bell).map_err(unusable)?))
     }
 }

@@ -3,11 +3,12 @@
 use super::answer;
 use super::session::{Lane, Session};
 use super::watcher::{Vain, Watcher};
+use crate::buffers::{Lending, Lent};
 use crate::error::{CallError, Failure, FailureCode, SendError, UnbindReason};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use stoop_marshal::{Pieces, Reader};
+use stoop_marshal::{Pieces, Reader, Writer};
 use stoop_net::waiting::Waiting;
 use stoop_net::{clock, host};
 use stoop_shm::layout::SLOT;
@@ -23,6 +24,8 @@ pub(crate) struct ShmLane {
     result: Vec<u8>,
     /// Of a result that has landed in the caller's memory as far as it belongs there: where the rest begins in `result`.
     landed: Option<usize>,
+    /// The buffers of the call that is being made, if it has any.
+    pub(super) lent: Lent,
     pub(super) watcher: Watcher,
     pub(super) calls: u64,
     /// Calls that took one line there and one back.
@@ -42,6 +45,9 @@ pub(super) enum Ended {
     },
 }
 
+/// Writes the arguments of a call that has buffers.
+pub(super) type WriteArguments<'a> = dyn FnMut(&mut Writer<'_>, &mut Lending<'_>) + 'a;
+
 /// A buffer beyond this is given back when it has become far too large.
 const KEPT_MAX: usize = 4 << 20;
 /// Where a payload that lands is taken up again: its first bytes are in the caller's memory, and those after them keep
@@ -59,6 +65,7 @@ impl ShmLane {
             call_len: 0,
             result: Vec::new(),
             landed: None,
+            lent: Lent::default(),
             calls: 0,
             fast: 0,
         })
@@ -90,18 +97,48 @@ impl ShmLane {
         len: usize,
         pieces: &mut Pieces<'_, '_>,
     ) -> Result<(), Ended> {
+        self.exchange_as(RequestKind::Call, deadline_ns, procedure, len, pieces)
+    }
+
+    /// One call with buffers, whose arguments `write` writes: where the buffers lie in the memory of the present session, or what is
+    /// in them.
+    pub(super) fn exchange_in_place(
+        &mut self,
+        deadline_ns: u64,
+        procedure: u16,
+        limit: usize,
+        write: &mut WriteArguments<'_>,
+    ) -> Result<(), Ended> {
+        let mut lending = Lending::new(self.session.arena.as_ref(), &mut self.lent);
+        let mut arguments = Writer::new(&mut self.call, 0, limit);
+        write(&mut arguments, &mut lending);
+        let written = arguments.finish();
+        let len = written.map_err(|why| Ended::With(CallError::NotSent(SendError::Arguments(why))))?;
+        let kind = if self.lent.ranges.is_empty() { RequestKind::Call } else { RequestKind::CallInPlace };
+        self.exchange_as(kind, deadline_ns, procedure, len, &mut Pieces::none())
+    }
+
+    #[inline(always)]
+    fn exchange_as(
+        &mut self,
+        kind: RequestKind,
+        deadline_ns: u64,
+        procedure: u16,
+        len: usize,
+        pieces: &mut Pieces<'_, '_>,
+    ) -> Result<(), Ended> {
         if self.session.is_lost() {
             return Err(Ended::Lost { taken: false });
         }
         self.call_len = len;
         self.landed = None;
         if len > SLOT {
-            return self.exchange_long(deadline_ns, procedure, len, pieces);
+            return self.exchange_long(kind, deadline_ns, procedure, len, pieces);
         }
         if pieces.lent_len() > 0 {
             self.put_together(len, pieces);
         }
-        let request = self.request(deadline_ns, procedure, len);
+        let request = self.request(kind, deadline_ns, procedure, len);
         let ticket = self.session.publish(&request, &self.call[..len]);
         self.calls += 1;
         self.await_answer(deadline_ns).map_err(|vain| self.in_vain(vain, ticket))?;
@@ -109,10 +146,10 @@ impl ShmLane {
     }
 
     #[inline]
-    fn request(&mut self, deadline_ns: u64, procedure: u16, len: usize) -> Request {
+    fn request(&mut self, kind: RequestKind, deadline_ns: u64, procedure: u16, len: usize) -> Request {
         self.lane.last = Answers::next_number(self.lane.last);
         Request {
-            kind: RequestKind::Call,
+            kind,
             lane: self.lane.number,
             number: self.lane.last,
             procedure: self.session.bound.procedures[usize::from(procedure)],
@@ -182,6 +219,9 @@ impl ShmLane {
 
     /// The lane's answer is still to come: the thread goes on with another lane.
     fn retire(&mut self, channel: Option<(u8, Filling)>) {
+        if !self.lent.ranges.is_empty() {
+            self.session.withhold(self.lane, std::mem::take(&mut self.lent.ranges));
+        }
         match self.session.lane() {
             Some(fresh) => self.session.abandon(std::mem::replace(&mut self.lane, fresh), channel),
             // A server that owes so many answers will not be waited for.
@@ -219,6 +259,7 @@ impl ShmLane {
     #[cold]
     fn exchange_long(
         &mut self,
+        kind: RequestKind,
         deadline_ns: u64,
         procedure: u16,
         len: usize,
@@ -232,7 +273,7 @@ impl ShmLane {
             });
         };
         let mut filling = Filling::new(Way::Call, channel, base, len);
-        let mut request = self.request(deadline_ns, procedure, len);
+        let mut request = self.request(kind, deadline_ns, procedure, len);
         (request.channel, request.base) = (channel, filling.base());
         // The first chunks are there when the server is told.
         let inline_len = len - pieces.lent_len();

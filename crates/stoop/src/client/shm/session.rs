@@ -4,14 +4,16 @@ use super::watch;
 use crate::error::{UnbindReason, UnknownCause};
 use crate::parting;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use stoop_exchange::binder::Bound;
 use stoop_net::poller::Bell;
 use stoop_net::stream::{Credentials, Stream};
 use stoop_net::waiting::Company;
 use stoop_shm::layout::{CHANNELS, LANES};
-use stoop_shm::{Answers, Filling, Request, RequestKind, Requests, Segment, Way, attention, listening};
+use stoop_shm::{
+    Answers, Arena, Filling, Range, Request, RequestKind, Requests, Segment, Way, attention, listening,
+};
 
 /// A binding and its memory. Once lost it stays lost; the next call makes another.
 pub(super) struct Session {
@@ -20,6 +22,8 @@ pub(super) struct Session {
     pub(super) company: Company,
     pub(super) stream: Stream,
     pub(super) segment: Segment,
+    /// For buffers, if the server gives memory for them.
+    pub(super) arena: Option<Arc<Arena>>,
     pub(super) requests: Requests,
     bell: Bell,
     /// Who made the server's end.
@@ -42,6 +46,7 @@ pub(super) struct Session {
 pub(super) struct Shared {
     pub(super) stream: Stream,
     pub(super) segment: Segment,
+    pub(super) arena: Option<Arc<Arena>>,
     pub(super) bell: Bell,
     pub(super) server: Option<Credentials>,
 }
@@ -61,6 +66,8 @@ struct Lanes {
     free: Vec<Lane>,
     /// Those that nobody uses, and whose calls have not; with channels that the server may still look at.
     owed: Vec<(Lane, Option<(u8, Filling)>)>,
+    /// What calls of these last lanes may still use in the arena.
+    withheld: Vec<(Lane, Vec<Arc<Range>>)>,
 }
 
 #[derive(Default)]
@@ -103,13 +110,14 @@ impl Session {
         shared: Shared,
         longest_result: usize,
     ) -> Self {
-        let Shared { stream, segment, bell, server } = shared;
+        let Shared { stream, segment, arena, bell, server } = shared;
         Self {
             generation,
             bound,
             company,
             stream,
             segment,
+            arena,
             requests: Requests::default(),
             bell,
             server,
@@ -214,11 +222,12 @@ impl Session {
 
     /// What the server has answered meanwhile of what it owed is free.
     fn collect(&self, lanes: &mut Lanes) {
-        let Lanes { free, owed, .. } = lanes;
+        let Lanes { free, owed, withheld, .. } = lanes;
         owed.retain(|&(lane, channel)| {
             let answered = Answers::is_there(&self.segment, lane.number, lane.last);
             if answered {
                 free.push(lane);
+                withheld.retain(|(of, _)| *of != lane);
                 if let Some((channel, filling)) = channel {
                     self.give_channel_back(channel, &filling);
                 }
@@ -247,6 +256,19 @@ impl Session {
         if channel.is_some() {
             locked(&self.channels).abandoned += 1;
             self.freed.notify_all();
+        }
+    }
+
+    /// The last call of a lane is about to be given up: what it has in the arena is not given to others before it is answered.
+    pub(super) fn withhold(&self, lane: Lane, ranges: Vec<Arc<Range>>) {
+        locked(&self.lanes).withheld.push((lane, ranges));
+    }
+
+    /// Lets go what calls had in the arena that were given up, and have been answered.
+    pub(super) fn release_withheld(&self) {
+        let lanes = &mut *locked(&self.lanes);
+        if !lanes.withheld.is_empty() {
+            self.collect(lanes);
         }
     }
 

@@ -6,11 +6,11 @@ use crate::context::cancelled::{self, CallId};
 use crate::parting;
 use crate::server::binder::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stoop_net::poller::Bell;
 use stoop_net::stream::Stream;
 use stoop_shm::layout::LANES;
-use stoop_shm::{Answer, Answers, Requests, Segment, Took};
+use stoop_shm::{Answer, Answers, Arena, Requests, Segment, Took};
 use stoop_wire::{BindingId, CallNumber, LaneId, UnbindReason};
 
 /// A binding of one caller's process.
@@ -21,6 +21,8 @@ pub(super) struct Binding {
     pub(super) stream: Stream,
     pub(super) bell: Bell,
     pub(super) segment: Segment,
+    /// For buffers, if the interface has any.
+    pub(super) arena: Option<Arc<Arena>>,
     pub(super) caller: Caller,
     pub(super) id: BindingId,
     pub(super) interface: u16,
@@ -49,7 +51,7 @@ impl Binding {
         token: u64,
         stream: Stream,
         bell: Bell,
-        segment: Segment,
+        (segment, arena): (Segment, Option<Arc<Arena>>),
         caller: Caller,
         bound: Bound,
     ) -> Self {
@@ -58,6 +60,7 @@ impl Binding {
             stream,
             bell,
             segment,
+            arena,
             caller,
             id: bound.binding,
             interface: bound.interface,

@@ -3,13 +3,14 @@
 use super::ShmEndpoint;
 use super::binding::Binding;
 use super::desk::Desk;
+use crate::buffers::Memory;
 use crate::error::{FailureCode, RefusalCode};
 use crate::server::dispatch::{Outcome, Terms};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoop_net::clock;
 use stoop_shm::layout::SLOT;
-use stoop_shm::{Answer, AnswerKind, Request};
+use stoop_shm::{Answer, AnswerKind, Request, RequestKind};
 use stoop_wire::HEADER_LEN;
 
 /// A call, with its arguments in private memory: nobody can change them any more (P12).
@@ -64,8 +65,14 @@ impl ShmEndpoint {
         if desk.result.is_empty() || desk.result_of != binding.token {
             wipe_result(desk, binding);
         }
-        let outcome =
-            self.exports.run(binding.interface, request.procedure, &call.arguments, &mut desk.result, terms);
+        let procedure = (binding.interface, request.procedure);
+        let outcome = match request.kind {
+            RequestKind::CallInPlace => {
+                let memory = Memory::of(binding.arena.as_ref());
+                self.exports.run_with_memory(procedure, &call.arguments, memory, &mut desk.result, terms)
+            }
+            _ => self.exports.run(procedure.0, procedure.1, &call.arguments, &mut desk.result, terms),
+        };
         if binding.is_closed() {
             // It may have been told so and have returned early, and its caller may not be dead, and look.
             return binding.forget(request.lane, request.number);

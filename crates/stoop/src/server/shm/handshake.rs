@@ -7,12 +7,13 @@ use crate::parting;
 use crate::server::binder::{Binder, Bound};
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoop_net::Patience;
 use stoop_net::host;
 use stoop_net::poller::Bell;
 use stoop_net::stream::{Stream, StreamArrival};
-use stoop_shm::{Segment, descriptors, layout};
+use stoop_shm::{Arena, Segment, descriptors, layout};
 use stoop_wire::bind::{BindRequest, Describe, Description};
 use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, MAX_DATAGRAM, PACKET_DATA, UnbindReason};
 
@@ -32,14 +33,15 @@ pub(super) struct Handshake {
 /// What a binding needs of the system.
 struct Made {
     segment: Segment,
+    arena: Option<Arc<Arena>>,
     memory: OwnedFd,
     bell: Bell,
 }
 
 impl Made {
-    fn new() -> io::Result<Self> {
-        let (segment, memory) = Segment::create()?;
-        Ok(Self { segment, memory, bell: Bell::new()? })
+    fn new(arena_len: usize) -> io::Result<Self> {
+        let (segment, arena, memory) = Segment::create_with_arena(arena_len)?;
+        Ok(Self { segment, arena, memory, bell: Bell::new()? })
     }
 }
 
@@ -48,7 +50,7 @@ pub(super) enum Step {
     /// More is to come.
     Continue,
     /// The caller has the memory.
-    Attached(Bound, Segment, Bell),
+    Attached(Bound, Segment, Option<Arc<Arena>>, Bell),
     /// It is over.
     Close,
     /// It is over, for the peer broke the protocol.
@@ -160,7 +162,11 @@ impl Handshake {
         };
         let made = &mut self.made;
         // At once, for it can be told by the answer that the system has no descriptor or memory left.
-        let make = || Made::new().is_ok_and(|new| made.replace(new).is_none());
+        let make = |interface: u16| {
+            let has_buffers = endpoint.exports.all[usize::from(interface)].interface().has_buffers();
+            let arena_len = if has_buffers { endpoint.arena_len } else { 0 };
+            Made::new(arena_len).is_ok_and(|new| made.replace(new).is_none())
+        };
         let Ok(reply) = binder.answer(&mut self.bound, self.allowed, header, request, make) else {
             return Step::Malformed;
         };
@@ -186,11 +192,11 @@ impl Handshake {
 
     /// Hands the memory over.
     fn attach(&mut self, question: &Header, bound: Bound) -> Step {
-        let Some(Made { segment, memory, bell }) = self.made.take() else { return Step::Malformed };
+        let Some(Made { segment, arena, memory, bell }) = self.made.take() else { return Step::Malformed };
         let mut header = Header::bare(Kind::Attach, bound.binding, question.lane, question.number);
         header.time = layout::VERSION;
         match descriptors::send(&self.stream, &header.to_bytes(), &memory, &bell) {
-            Ok(true) => Step::Attached(bound, segment, bell),
+            Ok(true) => Step::Attached(bound, segment, arena, bell),
             Ok(false) | Err(_) => Step::Close,
         }
     }

@@ -186,7 +186,7 @@ impl ShmEndpoint {
     fn take_from(&self, binding: &Binding, desk: &mut Desk) -> Look {
         match binding.take() {
             (Took::Nothing, _) => Look::Nothing,
-            (Took::Request(request), ticket) if request.kind == RequestKind::Call => {
+            (Took::Request(request), ticket) if request.kind != RequestKind::Cancel => {
                 self.take_call(binding, desk, &request, ticket)
             }
             (Took::Request(request), _) => {
@@ -346,8 +346,9 @@ impl ShmEndpoint {
         }
         let Some(handshake) = reception.handshakes.remove(&token) else { return };
         match step {
-            Step::Attached(bound, segment, bell) => {
-                let binding = Binding::new(token, handshake.stream, bell, segment, handshake.caller, bound);
+            Step::Attached(bound, segment, arena, bell) => {
+                let memory = (segment, arena);
+                let binding = Binding::new(token, handshake.stream, bell, memory, handshake.caller, bound);
                 if reception.add(&self.poller, binding).is_ok() {
                     self.counts.bindings.fetch_add(1, Ordering::Relaxed);
                 }

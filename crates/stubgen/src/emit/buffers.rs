@@ -1,0 +1,97 @@
+//! Procedures with buffers: over shared memory the call tells where these lie, over other transports it carries their contents.
+//!
+//! Their arguments are written by a closure, for they are written anew when a call goes to the next server: there they lie nowhere.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use super::client::{outcome, receive_all, send};
+use super::server::stub_name;
+use super::{Names, leading_of_call, local};
+use crate::model::{Argument, Interface, Mode, Procedure};
+
+/// The method of the client that makes buffers, if some procedure takes one.
+pub(super) fn client_method(interface: &Interface, names: &Names) -> Option<TokenStream> {
+    let Names { root, stub, .. } = names;
+    interface.has_buffers().then(|| {
+        quote! {
+            /// A buffer of `len` numbers, which are anything, for a procedure of this server to use where it lies, if the
+            /// transport is shared memory; otherwise it is copied with each call. To be made once and used for many calls.
+            ///
+            /// # Errors
+            /// When the memory that is shared for buffers is full, or the server is gone and there is no other.
+            #[allow(dead_code)]
+            pub fn in_place<T: #stub::Number>(
+                &self,
+                len: usize,
+            ) -> ::core::result::Result<#root::InPlace<T>, #root::error::InPlaceError> {
+                self.client.binding().in_place(len)
+            }
+        }
+    })
+}
+
+/// The call of `procedure`, where `route` leads to another process.
+pub(super) fn remote_call(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
+    let stub = &names.stub;
+    let number = u16::try_from(index).expect("the number of procedures has been checked");
+    let (route, writer, lending, result) =
+        (local("route"), local("arguments"), local("lending"), local("result"));
+    let (_, into_error, into_result) = outcome(&procedure.returns, names);
+    let sent = procedure.arguments.iter().map(|each| put(each, names));
+    let leading = leading_of_call(procedure, names);
+    let ty = procedure.returns.ty();
+    let received = receive_all(procedure, names);
+    quote! {
+        let #result = #route.call_with_buffers(#number, &mut |#[allow(unused_mut)] mut #writer, #lending| {
+            if #writer.begin(#leading) {
+                #(#sent)*
+            }
+        })#into_error?;
+        let decoded = (|| -> ::core::result::Result<#ty, #stub::DecodeError> { #received })();
+        #result.end(decoded) #into_result
+    }
+}
+
+/// Writes an argument, or where it lies.
+fn put(argument: &Argument, names: &Names) -> TokenStream {
+    if !argument.is_buffer() {
+        return send(argument, names);
+    }
+    let (name, writer, lending) = (&argument.name, local("arguments"), local("lending"));
+    let is_changed = argument.mode == Mode::InOut;
+    quote!(#lending.put(&*#name, #is_changed, #writer);)
+}
+
+/// What a stub of the server takes beside the call: where the memory is in which buffers lie.
+pub(super) fn memory_parameter(procedure: &Procedure, names: &Names) -> Option<TokenStream> {
+    let (stub, memory) = (&names.stub, local("memory"));
+    procedure.has_buffers().then(|| quote!(#memory: #stub::Memory<'_>,))
+}
+
+/// The way to these procedures when there is such memory; nothing if there are none.
+pub(super) fn dispatch(interface: &Interface, names: &Names) -> Option<TokenStream> {
+    let stub = &names.stub;
+    let (call, result, memory) = (local("call"), local("result"), local("memory"));
+    let numbered = (0u16..).zip(&interface.procedures).filter(|(_, procedure)| procedure.has_buffers());
+    let arms = numbered.map(|(number, procedure)| {
+        let name = stub_name(procedure);
+        quote!(#number => self.#name(#call.into_payload(), #memory, #result),)
+    });
+    interface.has_buffers().then(|| {
+        quote! {
+            fn dispatch_with_memory(
+                &self,
+                procedure: u16,
+                #call: #stub::Reader<'_>,
+                #memory: #stub::Memory<'_>,
+                #result: &mut #stub::Writer<'_>,
+            ) -> ::core::result::Result<(), #stub::Unserved> {
+                match procedure {
+                    #(#arms)*
+                    _ => #stub::Exported::dispatch(self, procedure, #call, #result),
+                }
+            }
+        }
+    })
+}
