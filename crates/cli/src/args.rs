@@ -164,6 +164,8 @@ pub(crate) enum Procedure {
     BulkIn,
     BulkOut,
     BulkInOut,
+    BulkInPlace,
+    BulkInPlaceRead,
 }
 
 /// How both ends wait.
@@ -205,8 +207,11 @@ impl Procedure {
     /// Those whose messages are as long as one likes.
     pub(crate) const BULK: [Procedure; 3] = [Procedure::BulkIn, Procedure::BulkOut, Procedure::BulkInOut];
 
+    /// Those with data in a buffer that the procedure uses where it lies.
+    pub(crate) const IN_PLACE: [Procedure; 2] = [Procedure::BulkInPlace, Procedure::BulkInPlaceRead];
+
     pub(crate) fn is_bulk(self) -> bool {
-        Procedure::BULK.contains(&self)
+        Procedure::BULK.contains(&self) || Procedure::IN_PLACE.contains(&self)
     }
 
     /// The same with as many bytes as are asked for: MaxArg(b) and MaxResult(b) are not bound to one packet.
@@ -224,7 +229,7 @@ impl Procedure {
             Procedure::Null => (0, 0),
             Procedure::MaxArg => (DATA_LEN, 0),
             Procedure::MaxResult => (0, DATA_LEN),
-            Procedure::BulkIn => (bytes, 0),
+            Procedure::BulkIn | Procedure::BulkInPlace | Procedure::BulkInPlaceRead => (bytes, 0),
             Procedure::BulkOut => (0, bytes),
             Procedure::BulkInOut => (bytes, bytes),
         }

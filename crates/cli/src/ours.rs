@@ -6,8 +6,9 @@ use crate::args::{DATA_LEN, Procedure, Transport, Waiting};
 use crate::callers::{Calls, LOCAL_BATCH, Tally, Window, call_repeatedly};
 use crate::plan::Cell;
 use flight::Flight;
+use std::hint::black_box;
 use std::time::Duration;
-use stoop::{BindOptions, CallError, RunningServer, Server};
+use stoop::{BindOptions, CallError, InPlace, RunningServer, Server};
 
 /// The interface that the paper measures with (Firefly §2).
 #[stoop::interface]
@@ -24,6 +25,10 @@ pub(crate) trait Test {
     fn bulk_out(&self, #[out] data: &mut [u8]);
     /// Data of any length that come back changed (IN-OUT).
     fn bulk_in_out(&self, data: &mut [u8]);
+    /// An argument of any length in a buffer that the procedure sees where the caller has filled it.
+    fn bulk_in_place(&self, data: &InPlace<u8>);
+    /// The same, and the procedure reads all of it.
+    fn bulk_in_place_read(&self, data: &InPlace<u8>);
 }
 
 /// Does nothing, as fast as possible.
@@ -38,7 +43,7 @@ impl Test for Exerciser {
 
     fn max_arg(&self, _buf: &[u8; DATA_LEN]) {}
 
-    // No procedure looks at all of its data: what it would do with them is no part of the call.
+    // No procedure but the last looks at all of its data: what it would do with them is no part of the call.
 
     fn bulk_in(&self, _data: &[u8]) {}
 
@@ -49,7 +54,23 @@ impl Test for Exerciser {
     fn bulk_in_out(&self, data: &mut [u8]) {
         mark(data);
     }
+
+    fn bulk_in_place(&self, _data: &InPlace<u8>) {}
+
+    fn bulk_in_place_read(&self, data: &InPlace<u8>) {
+        let mut part = [0; READ_AT_ONCE];
+        for at in (0..data.len()).step_by(READ_AT_ONCE) {
+            let part = &mut part[..READ_AT_ONCE.min(data.len() - at)];
+            data.read(at, part);
+            black_box(part);
+        }
+    }
 }
+
+/// Bytes that a procedure takes out of a buffer at a time: they stay in the nearest cache.
+const READ_AT_ONCE: usize = 16 << 10;
+/// Bytes of buffers that a client can have: address space.
+const BUFFERS_MAX: usize = 1 << 30;
 
 /// Writes the marks at both ends.
 fn mark(data: &mut [u8]) {
@@ -63,7 +84,8 @@ const MARKS: (u8, u8) = (0x57, 0x0b);
 
 /// Exports the Test interface at `uri`, as long as what this returns is held, on threads that inherit this one's processor.
 pub(crate) fn serve(uri: &str, waiting: Waiting) -> Result<RunningServer, String> {
-    let server = Server::new().waiting(wait(waiting)).export(TestServer::new(Exerciser));
+    let server =
+        Server::new().in_place(BUFFERS_MAX).waiting(wait(waiting)).export(TestServer::new(Exerciser));
     server.listen(uri).and_then(Server::start).map_err(|error| error.to_string())
 }
 
@@ -92,7 +114,10 @@ impl Binding {
             return Box::new(Flight { client, procedure, data: data_for(cell), in_flight: cell.in_flight });
         }
         let batch = if self.transport == Transport::Local { LOCAL_BATCH } else { 1 };
-        Box::new(Ours { client: self.client.clone(), procedure: cell.procedure, data: data_for(cell), batch })
+        let data = data_for(cell);
+        let len = if Procedure::IN_PLACE.contains(&cell.procedure) { data.len() } else { 0 };
+        let buffer = self.client.in_place(len).map_err(|error| error.to_string());
+        Box::new(Ours { client: self.client.clone(), procedure: cell.procedure, data, buffer, batch })
     }
 
     /// What this binding's calls have counted so far.
@@ -151,12 +176,14 @@ struct Ours {
     client: TestClient,
     procedure: Procedure,
     data: Vec<u8>,
+    buffer: Result<InPlace<u8>, String>,
     batch: u64,
 }
 
 impl Calls for Ours {
     fn run(&mut self, window: Window) -> Result<Tally, String> {
-        let Ours { client, procedure, data, batch } = self;
+        let Ours { client, procedure, data, buffer, batch } = self;
+        let buffer = buffer.as_mut().map_err(|error| error.clone())?;
         match procedure {
             Procedure::Null => each(window, *batch, || client.null()),
             Procedure::MaxArg => each(window, *batch, || client.max_arg(one_packet(data))),
@@ -164,6 +191,14 @@ impl Calls for Ours {
             Procedure::BulkIn => each(window, *batch, || client.bulk_in(data)),
             Procedure::BulkOut => each(window, *batch, || client.bulk_out(data)),
             Procedure::BulkInOut => each(window, *batch, || client.bulk_in_out(data)),
+            Procedure::BulkInPlace => each(window, *batch, || {
+                buffer.write(0, data);
+                client.bulk_in_place(buffer)
+            }),
+            Procedure::BulkInPlaceRead => each(window, *batch, || {
+                buffer.write(0, data);
+                client.bulk_in_place_read(buffer)
+            }),
         }
     }
 }

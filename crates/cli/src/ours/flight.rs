@@ -4,7 +4,7 @@ use super::{TestBegin, TestClient, in_words};
 use crate::args::{DATA_LEN, Procedure};
 use crate::callers::{Calls, InFlight, Tally, Window, keep_in_flight};
 use std::collections::VecDeque;
-use stoop::{CallError, Pending};
+use stoop::{CallError, InPlace, Pending};
 
 /// Calls of one procedure, `in_flight` at a time.
 pub(super) struct Flight {
@@ -28,6 +28,14 @@ impl Calls for Flight {
             Procedure::BulkIn => keep(window, in_flight, client, |begin| begin.bulk_in(data)),
             Procedure::BulkOut => keep(window, in_flight, client, |begin| begin.bulk_out(data.len())),
             Procedure::BulkInOut => keep(window, in_flight, client, |begin| begin.bulk_in_out(data)),
+            Procedure::BulkInPlace => {
+                let buffer = InPlace::from(data.clone());
+                keep(window, in_flight, client, |begin| begin.bulk_in_place(&buffer))
+            }
+            Procedure::BulkInPlaceRead => {
+                let buffer = InPlace::from(data.clone());
+                keep(window, in_flight, client, |begin| begin.bulk_in_place_read(&buffer))
+            }
         }
     }
 }
