@@ -23,6 +23,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Arena {
     start: NonNull<u8>,
     len: usize,
+    /// The process that has mapped it. A child that it forks has the mapping and a copy of what is below, and may change neither.
+    process: u32,
     /// At the caller's end.
     used: Mutex<Used>,
 }
@@ -79,7 +81,8 @@ impl Arena {
         // SAFETY: with no address asked for, the kernel chooses one where nothing is mapped: no memory of anybody's changes.
         let start = unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, read_write, shared, file, at)? };
         let start = NonNull::new(start.cast()).expect("the kernel maps nothing at address zero unasked");
-        Ok(Some(Arc::new(Self { start, len, used: Mutex::new(Used { ranges: Ranges::new(len), warm: 0 }) })))
+        let used = Mutex::new(Used { ranges: Ranges::new(len), warm: 0 });
+        Ok(Some(Arc::new(Self { start, len, process: std::process::id(), used })))
     }
 
     /// Bytes of it.
@@ -135,6 +138,10 @@ impl Arena {
     }
 
     fn give_back(&self, at: usize, len: usize) {
+        if std::process::id() != self.process {
+            // The parent has it still, and perhaps memory behind what is free here.
+            return;
+        }
         let mut used = self.used();
         used.ranges.give_back(at, len);
         used.warm += len;

@@ -1,7 +1,9 @@
 //! A process forks while it calls: its calls go on, and its child, which has all its clients, harms none and binds anew.
 
+mod child;
 mod processes;
 
+use child::Child;
 use processes::{Process, TargetClient, client, eventually, name};
 use std::io::BufRead;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,34 +28,6 @@ fn process() {
         }
         other => panic!("{other}"),
     });
-}
-
-/// A child, which does what it is given and ends.
-struct Child(libc::pid_t);
-
-impl Child {
-    fn fork(does: impl FnOnce()) -> Self {
-        // SAFETY: only the forking thread is in the child. No other of this process holds a lock of the allocator's or the
-        // standard library's that the child needs: those of the C library are seen to by `fork`, and the others wait for calls.
-        match unsafe { libc::fork() } {
-            0 => {
-                let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(does));
-                // SAFETY: it ends the process, without what the parent has left to do at its own end.
-                unsafe { libc::_exit(if ended.is_ok() { 0 } else { 1 }) }
-            }
-            pid => {
-                assert!(pid > 0);
-                Self(pid)
-            }
-        }
-    }
-
-    fn ends_well(self) {
-        let mut status = 0;
-        // SAFETY: `status` is live and writable, and the child is waited for once.
-        assert_eq!(unsafe { libc::waitpid(self.0, &raw mut status, 0) }, self.0);
-        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:#x}");
-    }
 }
 
 /// What a process does with a client of its own.

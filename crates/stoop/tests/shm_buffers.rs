@@ -1,10 +1,12 @@
 //! Buffers in memory that is shared with another process: a server that is killed, and a client that lies about where they are.
 
 mod cameras;
+mod child;
 mod processes;
 mod shm_peer;
 
 use cameras::{Camera, CameraClient, CameraServer, Lens};
+use child::Child;
 use processes::{Process, name, patient};
 use shm_peer::{Dice, Peer};
 use std::sync::OnceLock;
@@ -23,6 +25,7 @@ fn process() {
             println!("ready");
             server.wait();
         }
+        "fork" => fork_with_buffers(uri),
         other => panic!("{other}"),
     });
 }
@@ -44,6 +47,40 @@ fn filled(client: &CameraClient, len: usize) -> InPlace<f32> {
     let mut frame = client.in_place(len).unwrap();
     frame.write(0, &vec![0.5; len]);
     frame
+}
+
+/// Has a child that drops some of the buffers and calls with the others.
+fn fork_with_buffers(uri: &str) {
+    let client = client(uri);
+    // More than is kept for the next buffers, when it is dropped.
+    let len = (5 << 20) / size_of::<f32>();
+    let mut buffers = Some([filled(&client, len), filled(&client, 1000)]);
+    Child::fork(|| {
+        let [dropped, mut used] = buffers.take().unwrap();
+        drop(dropped);
+        assert_eq!(client.scale(&mut used, 2.0).unwrap(), 1000);
+        assert_eq!(used.get(999), 1.0);
+        let mut own = filled(&client, 500);
+        assert!(own.is_shared());
+        assert_eq!(client.scale(&mut own, 2.0).unwrap(), 500);
+        assert_eq!(own.get(499), 1.0);
+    })
+    .ends_well();
+    let [mut kept, used] = buffers.take().unwrap();
+    assert_eq!((kept.get(0), kept.get(len - 1)), (0.5, 0.5));
+    assert_eq!(client.scale(&mut kept, 4.0).unwrap(), len as u32);
+    assert_eq!((kept.get(len - 1), used.get(999)), (2.0, 1.0));
+    println!("forked");
+}
+
+#[test]
+fn what_a_forked_child_drops_is_still_its_parents() {
+    let uri = name();
+    let server = Server::new().in_place(16 << 20);
+    let server = cameras::started(server, &uri);
+    let mut forking = Process::start("fork", &uri);
+    forking.await_line("forked");
+    assert_eq!(server.counters().malformed, 0);
 }
 
 #[test]

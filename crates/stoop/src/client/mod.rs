@@ -302,9 +302,7 @@ impl<'a> Remote<'a> {
         };
         Ok(Call { lane, procedure, timeout_ns: self.timeout_ns })
     }
-}
 
-impl<'a> Remote<'a> {
     /// All of a call that has buffers: `write` writes its arguments, and once more if it goes to another server.
     ///
     /// # Errors
@@ -314,7 +312,7 @@ impl<'a> Remote<'a> {
         procedure: u16,
         write: &mut dyn FnMut(&mut Writer<'_>, &mut Lending<'_>),
     ) -> Result<CallResult<'a>, CallError> {
-        if let Transport::Shm(binding) = self.transport {
+        if let Transport::Shm(binding) = self.binding.transport()? {
             let mut lane = binding.hold()?;
             lane.transport_in_place(procedure, self.timeout_ns, write)?;
             return Ok(CallResult { lane: Lane::Shm(lane) });
