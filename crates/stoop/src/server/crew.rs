@@ -7,13 +7,19 @@
 //! and when the holder has been away too long it takes the role and gives it to another worker, up to a bound. Beyond
 //! that it keeps the role itself: it answers probes, queues calls, and refuses them when the queue is full.
 
+mod housekeeper;
+mod resting;
+mod role;
+
+pub(super) use housekeeper::Housekeeper;
+use resting::{HELP, LEAVE, RECEIVE, Rester};
+use role::{HELD, KEPT, Role, STATE};
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{self, JoinHandle, Thread};
-use std::time::Duration;
-use stoop_net::{clock, fence};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use stoop_net::fence;
 use stoop_wire::RefusalCode;
 
 /// Where packets come from and calls go to. Several threads may be in any of these at once.
@@ -80,13 +86,6 @@ pub(super) struct Bounds {
     pub(super) queue: usize,
 }
 
-/// How long a holder may be away before the role is taken from it, and between two looks of the housekeeper.
-const TICK: Duration = Duration::from_millis(1);
-/// Looks without a call before the housekeeper goes to sleep.
-const QUIET_TICKS: u32 = 20;
-/// A worker without work leaves after so long.
-const IDLE_LIMIT: Duration = Duration::from_secs(10);
-
 /// An endpoint and its threads.
 pub(super) struct Crew<E: Endpoint> {
     pub(super) endpoint: E,
@@ -102,91 +101,6 @@ pub(super) struct Crew<E: Endpoint> {
     housekeeper: Arc<Housekeeper>,
     /// Held by the housekeeper while it receives and queues what it has received.
     keeping: Mutex<()>,
-}
-
-/// Who looks after the endpoint while calls run, and sleeps meanwhile.
-#[derive(Debug, Default)]
-pub(super) struct Housekeeper {
-    thread: OnceLock<Thread>,
-    asleep: AtomicBool,
-}
-
-impl Housekeeper {
-    /// Wakes it, if it sleeps. Pairs with the check in `Crew::fall_asleep`: both sides write before they read, so one
-    /// of them sees the other.
-    #[inline]
-    pub(super) fn rouse(&self) {
-        if self.asleep.load(Ordering::SeqCst) {
-            self.wake();
-        }
-    }
-
-    #[cold]
-    fn wake(&self) {
-        self.asleep.store(false, Ordering::SeqCst);
-        if let Some(thread) = self.thread.get() {
-            thread.unpark();
-        }
-    }
-}
-
-/// Who receives: a state, and above it a number that tells one absence of a holder from another.
-struct Role(AtomicU64);
-
-/// A worker receives.
-const HELD: u64 = 0;
-/// The housekeeper has the role, because no worker was free.
-const KEPT: u64 = 1;
-/// The holder is in a procedure.
-const AWAY: u64 = 2;
-const STATE: u64 = 3;
-const ONE_ABSENCE: u64 = 4;
-
-impl Role {
-    /// The holder goes to run a procedure. The returned word is its claim to the role.
-    #[inline]
-    fn leave(&self) -> u64 {
-        let word = self.0.load(Ordering::Relaxed).wrapping_add(ONE_ABSENCE);
-        let claim = word & !STATE | AWAY;
-        // A store is enough: while the role is held, nobody but its holder changes the word.
-        self.0.store(claim, Ordering::Release);
-        // Pairs with that in `Crew::fall_asleep`: the housekeeper's sleep is looked at next.
-        fence::light();
-        claim
-    }
-
-    /// Goes from `word` to the same word with another state, unless it has changed meanwhile.
-    #[inline]
-    fn turn(&self, word: u64, state: u64) -> bool {
-        let turned = word & !STATE | state;
-        self.0.compare_exchange(word, turned, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    }
-
-    fn word(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
-    }
-
-    fn is_kept(&self) -> bool {
-        self.word() & STATE == KEPT
-    }
-}
-
-/// A worker without work.
-struct Rester {
-    orders: AtomicU8,
-    thread: Thread,
-}
-
-const REST: u8 = 0;
-const RECEIVE: u8 = 1;
-const HELP: u8 = 2;
-const LEAVE: u8 = 3;
-
-impl Rester {
-    fn order(&self, orders: u8) {
-        self.orders.store(orders, Ordering::Release);
-        self.thread.unpark();
-    }
 }
 
 thread_local! {
@@ -207,7 +121,7 @@ impl<E: Endpoint> Crew<E> {
         let crew = Arc::new(Self {
             endpoint,
             bounds,
-            role: Role(AtomicU64::new(HELD)),
+            role: Role::held(),
             resting: Mutex::default(),
             queue: Mutex::default(),
             queued: AtomicUsize::new(0),
@@ -381,43 +295,6 @@ impl<E: Endpoint> Crew<E> {
         Some(call)
     }
 
-    /// Waits for orders: to receive, to help out or to leave.
-    fn rest(&self) -> u8 {
-        let rester = Arc::new(Rester { orders: AtomicU8::new(REST), thread: thread::current() });
-        {
-            let mut resting = locked(&self.resting);
-            if self.is_stopping() {
-                return LEAVE;
-            }
-            resting.push(Arc::clone(&rester));
-        }
-        // Pairs with `keep_calls`, which first queues and then looks who rests.
-        if self.queued.load(Ordering::SeqCst) > 0 && self.withdraw(&rester) {
-            return HELP;
-        }
-        loop {
-            thread::park_timeout(IDLE_LIMIT);
-            match rester.orders.load(Ordering::Acquire) {
-                // Nothing to do for so long (or woken for no reason, and little is lost).
-                REST if self.withdraw(&rester) => return LEAVE,
-                REST => {}
-                orders => return orders,
-            }
-        }
-    }
-
-    /// Takes a worker off the list of those that rest. `false`: it has been chosen, and its orders come.
-    fn withdraw(&self, rester: &Arc<Rester>) -> bool {
-        let mut resting = locked(&self.resting);
-        let before = resting.len();
-        resting.retain(|other| !Arc::ptr_eq(other, rester));
-        resting.len() < before
-    }
-
-    fn choose(&self) -> Option<Arc<Rester>> {
-        locked(&self.resting).pop()
-    }
-
     /// The holder gives the role to another worker: a resting one, or a new one if there may be more.
     fn pass_on(self: &Arc<Self>) -> bool {
         match self.choose() {
@@ -431,103 +308,6 @@ impl<E: Endpoint> Crew<E> {
 
     fn may_hire(&self) -> bool {
         self.workers.load(Ordering::Relaxed) < self.bounds.workers && !self.is_stopping()
-    }
-
-    /// The housekeeper gives the role, if it has it, to a worker. Without one it keeps it.
-    fn give_away(self: &Arc<Self>) {
-        let word = self.role.word();
-        if word & STATE != KEPT {
-            return;
-        }
-        if let Some(rester) = self.choose() {
-            // If a worker has taken the role meanwhile, the chosen one sees to the queue and rests again.
-            rester.order(if self.role.turn(word, HELD) { RECEIVE } else { HELP });
-        } else if self.may_hire() && self.role.turn(word, HELD) && self.hire().is_err() {
-            self.role.turn(word & !STATE | HELD, KEPT);
-        }
-    }
-
-    /// The housekeeper's life.
-    fn keep_house(self: &Arc<Self>) {
-        let mut desk = self.endpoint.desk();
-        let mut seen = HELD;
-        let mut quiet = 0;
-        while !self.is_stopping() {
-            let now = clock::now_ns();
-            if now >= self.endpoint.next_timeout_ns() {
-                self.endpoint.handle_timeout(&mut desk, now);
-            }
-            let word = self.role.word();
-            quiet = if word == seen && word & STATE == HELD { quiet + 1 } else { 0 };
-            if word == seen && word & STATE == AWAY {
-                // Away since the last look. If the holder comes back at this moment, so much the better.
-                self.role.turn(word, KEPT);
-            }
-            self.give_away();
-            self.keep_calls(&mut desk);
-            self.endpoint.look_after(quiet >= QUIET_TICKS);
-            seen = word;
-            if quiet >= QUIET_TICKS {
-                self.fall_asleep();
-                quiet = 0;
-            } else {
-                thread::park_timeout(TICK);
-            }
-        }
-    }
-
-    /// Receives in place of the workers, which are all busy: what is a call waits for one of them or is refused.
-    fn keep_calls(&self, desk: &mut E::Desk) {
-        loop {
-            // Pairs with `help_out`: whoever takes the role waits until what was received is queued.
-            let keeping = locked(&self.keeping);
-            if !self.role.is_kept() {
-                return;
-            }
-            let Some(mut call) = self.endpoint.receive(desk, false, &self.stopping) else { return };
-            self.endpoint.defer(&mut call);
-            let refused = self.enqueue(call);
-            drop(keeping);
-            if refused.is_none()
-                && let Some(rester) = self.choose()
-            {
-                // It has come to rest just now.
-                rester.order(HELP);
-            }
-            let mut refused = refused;
-            while let Some(call) = refused {
-                refused = self.endpoint.refuse(desk, call, RefusalCode::Overloaded);
-            }
-        }
-    }
-
-    /// Lets a call wait for a worker. Returns it if too many wait already.
-    fn enqueue(&self, call: E::Call) -> Option<E::Call> {
-        let mut queue = locked(&self.queue);
-        if queue.len() >= self.bounds.queue {
-            return Some(call);
-        }
-        queue.push_back(call);
-        self.queued.fetch_add(1, Ordering::SeqCst);
-        None
-    }
-
-    /// Sleeps until it is roused or a timeout is due.
-    fn fall_asleep(&self) {
-        self.housekeeper.asleep.store(true, Ordering::SeqCst);
-        // Pairs with that in `Role::leave`, and with what endpoints store before they rouse.
-        let sees_all = fence::heavy();
-        let nothing_to_do = sees_all
-            && self.role.word() & STATE == HELD
-            && !self.is_stopping()
-            && !self.endpoint.needs_looks();
-        if nothing_to_do {
-            let due = self.endpoint.next_timeout_ns().saturating_sub(clock::now_ns());
-            if due > 0 {
-                thread::park_timeout(Duration::from_nanos(due));
-            }
-        }
-        self.housekeeper.asleep.store(false, Ordering::SeqCst);
     }
 }
 

@@ -3,6 +3,7 @@
 use super::*;
 use std::collections::BTreeMap;
 use std::sync::Condvar;
+use std::time::Duration;
 
 /// Calls come from a list, procedures do what `work` says.
 struct Desked {
