@@ -219,6 +219,17 @@ impl Lane {
         self.call.stamp(header, procedure, self.number, (message_len, 0), left);
     }
 
+    /// Writes the header of the outstanding call of one packet once more, to be sent again. `packet` is the call packet as
+    /// it was given to [`start`](Self::start), or at least its arguments.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub fn stamp_again(&self, now: Instant, packet: &mut [u8]) {
+        if let Some(call) = &self.outstanding {
+            self.stamp(now, call.deadline, call.procedure, call.message_len, packet);
+        }
+    }
+
     /// Takes a packet that arrived for this lane.
     #[inline]
     pub fn handle_packet(&mut self, now: Instant, packet: &[u8]) -> Heard {
@@ -309,7 +320,7 @@ impl Lane {
         self.outstanding.as_ref().map_or(Instant::NEVER, |call| call.next)
     }
 
-    /// Does what is due. `packet` is the call packet as it was given to [`start`](Self::start).
+    /// Does what is due. `packet` is the call packet as it was given to [`start`](Self::start), or at least its arguments.
     pub fn handle_timeout(&mut self, now: Instant, packet: &mut [u8]) -> Due {
         let Some(mut call) = self.outstanding else { return Due::Nothing };
         if now < call.next {

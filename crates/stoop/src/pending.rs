@@ -1,6 +1,6 @@
 //! Handles of calls in flight.
 
-use crate::client::Carrier;
+use crate::client::{Holder, Short};
 use crate::error::{CallError, UnknownCause};
 use std::fmt;
 use std::future::Future;
@@ -51,65 +51,87 @@ pub struct Pending<R> {
 
 enum State<R> {
     InFlight {
-        carrier: Arc<dyn Carrier>,
-        call: u32,
-        /// The process that has begun it, see [`fork::generation`].
-        generation: u32,
+        flight: Flight,
         decode: Decode<R>,
     },
+    /// Nothing, when the result has been given.
+    Rare(Option<Box<Rare<R>>>),
+}
+
+/// What few handles are.
+enum Rare<R> {
+    /// In flight, with a result whose length only the caller knows.
+    Decoding { flight: Flight, decode: DecodeWith<R> },
+    /// The call could not be begun.
     Ready(R),
-    /// The future has given its result.
-    Taken,
+}
+
+// Those of many calls are moved to and fro.
+const _: () = assert!(size_of::<Pending<Result<[u8; 1440], CallError>>>() == 32);
+
+/// A call that has been begun.
+pub(crate) struct Flight {
+    pub(crate) holder: Holder,
+    pub(crate) call: u32,
+    /// The process that has begun it, see [`fork::generation`].
+    pub(crate) generation: u32,
+}
+
+impl Flight {
+    #[inline]
+    fn is_of_this_process(&self) -> bool {
+        self.generation == fork::generation()
+    }
+
+    /// It is that of the process from which this one was forked, and goes on there.
+    #[cold]
+    fn leave(self) {
+        mem::forget(self.holder);
+    }
+
+    /// As [`Carrier::take`](crate::client::Carrier::take).
+    #[inline]
+    fn take(&self, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
+        self.holder.with(|carrier| carrier.take(self.call, with))
+    }
 }
 
 /// How a call ended: its result, or why there is none.
 pub(crate) type Outcome<'a> = Result<Reader<'a>, CallError>;
 
 /// What makes a handle's value of the outcome of its call.
-pub(crate) enum Decode<R> {
-    /// For nearly all procedures.
-    Plain(fn(Outcome<'_>) -> R),
-    /// For those whose results have lengths that only the caller knows.
-    With(Box<dyn FnMut(Outcome<'_>) -> R + Send>),
-}
+pub(crate) type Decode<R> = fn(Outcome<'_>) -> R;
 
-impl<R> Decode<R> {
-    #[inline]
-    pub(crate) fn apply(&mut self, outcome: Outcome<'_>) -> R {
-        match self {
-            Self::Plain(decode) => decode(outcome),
-            Self::With(decode) => decode(outcome),
-        }
-    }
-}
+/// The same, with what only the caller knows.
+pub(crate) type DecodeWith<R> = Box<dyn FnMut(Outcome<'_>) -> R + Send>;
 
 // Nothing in it is pinned: the result is moved out when it is there.
 impl<R> Unpin for Pending<R> {}
 
 impl<R> fmt::Debug for Pending<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.state {
-            State::InFlight { .. } => "Pending(in flight)",
-            State::Ready(_) => "Pending(ready)",
-            State::Taken => "Pending(taken)",
+        f.write_str(match &self.state {
+            State::Rare(None) => "Pending(taken)",
+            State::Rare(Some(rare)) if matches!(**rare, Rare::Ready(_)) => "Pending(ready)",
+            State::InFlight { .. } | State::Rare(_) => "Pending(in flight)",
         })
     }
 }
 
 impl<R> Pending<R> {
     #[inline]
-    pub(crate) fn in_flight(
-        carrier: Arc<dyn Carrier>,
-        call: u32,
-        generation: u32,
-        decode: Decode<R>,
-    ) -> Self {
-        Self { state: State::InFlight { carrier, call, generation, decode } }
+    pub(crate) fn in_flight(flight: Flight, decode: Decode<R>) -> Self {
+        Self { state: State::InFlight { flight, decode } }
+    }
+
+    /// Of a call of whose result `decode` knows the length.
+    pub(crate) fn decoding(flight: Flight, decode: DecodeWith<R>) -> Self {
+        Self { state: State::Rare(Some(Box::new(Rare::Decoding { flight, decode }))) }
     }
 
     /// Of a call that has ended before it was begun.
     pub(crate) fn ready(value: R) -> Self {
-        Self { state: State::Ready(value) }
+        Self { state: State::Rare(Some(Box::new(Rare::Ready(value)))) }
     }
 
     /// Waits for the end of the call, its deadline at the latest, and gives its result.
@@ -118,14 +140,46 @@ impl<R> Pending<R> {
     /// When it has been awaited as a future, which has given the result.
     #[inline]
     pub fn wait(mut self) -> R {
+        match self.take_short() {
+            Some((short, decode)) => decode(Ok(Reader::new(short.bytes()))),
+            None => self.wait_long(),
+        }
+    }
+
+    #[inline(never)]
+    fn wait_long(mut self) -> R {
         loop {
             if let Some(value) = self.take() {
                 return value;
             }
-            if let State::InFlight { carrier, call, .. } = &self.state {
-                carrier.wait_any(&[*call], Instant::NEVER);
-            }
+            self.wait_until(Instant::NEVER);
         }
+    }
+
+    #[inline(never)]
+    fn wait_until(&self, until: Instant) {
+        if let Some(flight) = self.flight() {
+            flight.holder.with(|carrier| carrier.wait_any(&[flight.call], until));
+        }
+    }
+
+    /// The call, until its result has been taken.
+    #[inline]
+    fn begun(&self) -> Option<&Flight> {
+        match &self.state {
+            State::InFlight { flight, .. } => Some(flight),
+            State::Rare(None) => None,
+            State::Rare(Some(rare)) => match &**rare {
+                Rare::Decoding { flight, .. } => Some(flight),
+                Rare::Ready(_) => None,
+            },
+        }
+    }
+
+    /// The same, while there is something to wait for. A call of the process from which this one was forked has ended here.
+    #[inline]
+    fn flight(&self) -> Option<&Flight> {
+        self.begun().filter(|flight| flight.is_of_this_process())
     }
 
     /// Waits for the end of the call, but at most so long.
@@ -136,61 +190,87 @@ impl<R> Pending<R> {
     /// # Panics
     /// As [`wait`](Self::wait).
     pub fn wait_timeout(mut self, limit: Duration) -> Result<R, Self> {
-        if let State::InFlight { carrier, call, generation, .. } = &self.state
-            && *generation == fork::generation()
-        {
-            let until = Instant::from_nanos(stoop_net::clock::now_ns()) + limit;
-            carrier.wait_any(&[*call], until);
-        }
+        self.wait_until(Instant::from_nanos(stoop_net::clock::now_ns()) + limit);
         self.take().ok_or(self)
     }
 
     /// Whether the call has ended, so that [`wait`](Self::wait) will not wait.
     #[inline]
     pub fn is_ready(&self) -> bool {
-        match &self.state {
-            State::InFlight { carrier, call, generation, .. } => {
-                *generation != fork::generation() || carrier.is_ready(*call)
-            }
-            State::Ready(_) | State::Taken => true,
-        }
+        self.flight().is_none_or(|flight| flight.holder.is_ready(flight.call))
     }
 
     /// Lets the call go on without anybody waiting for it. What it returns is not kept, and nobody will know whether it
     /// ran.
     pub fn detach(mut self) {
-        match std::mem::replace(&mut self.state, State::Taken) {
-            State::InFlight { carrier, call, generation, .. } if generation == fork::generation() => {
-                carrier.detach(call);
+        match self.part() {
+            Some(flight) if flight.is_of_this_process() => {
+                flight.holder.with(|carrier| carrier.detach(flight.call));
             }
-            // It is the parent's, where it goes on anyway.
-            State::InFlight { carrier, .. } => mem::forget(carrier),
-            State::Ready(_) | State::Taken => {}
+            // It goes on there anyway.
+            Some(flight) => flight.leave(),
+            None => {}
         }
+    }
+
+    /// A short result of the call, if it has ended with one that is there to be taken, and what makes a value of it.
+    #[inline]
+    fn take_short(&mut self) -> Option<(Short, Decode<R>)> {
+        let State::InFlight { flight, decode } = &self.state else { return None };
+        if !flight.is_of_this_process() {
+            return None;
+        }
+        let (short, decode) = (flight.holder.take_short(flight.call)?, *decode);
+        // Whatever happens in `decode`, which may be the user's: what was taken is given back once.
+        self.state = State::Rare(None);
+        Some((short, decode))
     }
 
     /// The result of the call, if it has ended.
     #[inline]
     fn take(&mut self) -> Option<R> {
-        // Whatever happens in `decode`, which may be the user's: what was taken is given back once.
-        match std::mem::replace(&mut self.state, State::Taken) {
-            State::InFlight { carrier, generation, mut decode, .. } if generation != fork::generation() => {
-                mem::forget(carrier);
-                Some(decode.apply(Err(forked())))
-            }
-            State::InFlight { carrier, call, generation, mut decode } => {
-                if let Some(short) = carrier.take_short(call) {
-                    return Some(decode.apply(Ok(Reader::new(short.bytes()))));
-                }
-                let mut value = None;
-                if !carrier.take(call, &mut |outcome| value = Some(decode.apply(outcome))) {
-                    self.state = State::InFlight { carrier, call, generation, decode };
-                }
-                value
-            }
-            State::Ready(value) => Some(value),
-            State::Taken => panic!("the result of this call has been taken already"),
+        match self.take_short() {
+            Some((short, decode)) => Some(decode(Ok(Reader::new(short.bytes())))),
+            None => self.take_any(),
         }
+    }
+
+    /// The same, of any result.
+    #[inline(never)]
+    fn take_any(&mut self) -> Option<R> {
+        let mut value = None;
+        match mem::replace(&mut self.state, State::Rare(None)) {
+            State::InFlight { flight, decode } if flight.is_of_this_process() => {
+                if !flight.take(&mut |outcome| value = Some(decode(outcome))) {
+                    self.state = State::InFlight { flight, decode };
+                }
+            }
+            State::InFlight { flight, decode } => {
+                flight.leave();
+                value = Some(decode(Err(forked())));
+            }
+            State::Rare(rare) => {
+                let mut rare = rare.expect("the result of this call has been taken already");
+                match &mut *rare {
+                    Rare::Decoding { flight, decode } if flight.is_of_this_process() => {
+                        if let Some(short) = flight.holder.take_short(flight.call) {
+                            return Some(decode(Ok(Reader::new(short.bytes()))));
+                        }
+                        if !flight.take(&mut |outcome| value = Some(decode(outcome))) {
+                            self.state = State::Rare(Some(rare));
+                        }
+                    }
+                    _ => match *rare {
+                        Rare::Decoding { flight, mut decode } => {
+                            flight.leave();
+                            value = Some(decode(Err(forked())));
+                        }
+                        Rare::Ready(result) => value = Some(result),
+                    },
+                }
+            }
+        }
+        value
     }
 }
 
@@ -198,10 +278,8 @@ impl<R> Future for Pending<R> {
     type Output = R;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
-        match &self.state {
-            State::InFlight { carrier, call, generation, .. }
-                if *generation == fork::generation() && !carrier.poll(*call, context.waker()) =>
-            {
+        match self.flight() {
+            Some(flight) if !flight.holder.with(|carrier| carrier.poll(flight.call, context.waker())) => {
                 Poll::Pending
             }
             _ => self.take().map_or(Poll::Pending, Poll::Ready),
@@ -212,22 +290,32 @@ impl<R> Future for Pending<R> {
 impl<R> Drop for Pending<R> {
     #[inline]
     fn drop(&mut self) {
-        match &self.state {
-            State::InFlight { carrier, call, generation, .. } if *generation == fork::generation() => {
-                carrier.cancel(*call);
+        match self.begun() {
+            Some(flight) if flight.is_of_this_process() => {
+                flight.holder.with(|carrier| carrier.cancel(flight.call));
             }
-            State::InFlight { .. } => self.leave(),
-            State::Ready(_) | State::Taken => {}
+            Some(_) => self.leave(),
+            None => {}
         }
     }
 }
 
 impl<R> Pending<R> {
-    /// It is that of the process from which this one was forked, and goes on there.
+    /// The call, which is not the handle's any more, until its result has been taken.
+    fn part(&mut self) -> Option<Flight> {
+        match mem::replace(&mut self.state, State::Rare(None)) {
+            State::InFlight { flight, .. } => Some(flight),
+            State::Rare(rare) => match *rare? {
+                Rare::Decoding { flight, .. } => Some(flight),
+                Rare::Ready(_) => None,
+            },
+        }
+    }
+
     #[cold]
     fn leave(&mut self) {
-        if let State::InFlight { carrier, .. } = std::mem::replace(&mut self.state, State::Taken) {
-            mem::forget(carrier);
+        if let Some(flight) = self.part() {
+            flight.leave();
         }
     }
 }
@@ -270,25 +358,21 @@ pub fn wait_all<R>(pending: impl IntoIterator<Item = Pending<R>>) -> Vec<R> {
 /// ```
 pub fn wait_any<R>(pending: &mut [Pending<R>]) -> Option<usize> {
     let mut calls = Vec::with_capacity(pending.len());
-    let mut first: Option<&Arc<dyn Carrier>> = None;
+    let mut first: Option<&Holder> = None;
     for (place, each) in pending.iter().enumerate() {
-        match &each.state {
-            State::InFlight { generation, .. } if *generation != fork::generation() => return Some(place),
-            State::InFlight { carrier, call, .. } => {
-                if !Arc::ptr_eq(first.get_or_insert(carrier), carrier) {
-                    return Some(wait_for_wakers(pending));
-                }
-                calls.push(*call);
+        let Some(flight) = each.flight() else { return Some(place) };
+        if !first.get_or_insert(&flight.holder).is_same(&flight.holder) {
+            return Some(wait_for_wakers(pending));
+        }
+        calls.push(flight.call);
+    }
+    first?.with(|carrier| {
+        loop {
+            if let Some(place) = carrier.wait_any(&calls, Instant::NEVER) {
+                return Some(place);
             }
-            State::Ready(_) | State::Taken => return Some(place),
         }
-    }
-    let carrier = first?;
-    loop {
-        if let Some(place) = carrier.wait_any(&calls, Instant::NEVER) {
-            return Some(place);
-        }
-    }
+    })
 }
 
 /// Wakes a thread that waits for calls of several bindings.
@@ -303,10 +387,8 @@ impl Wake for Unpark {
 /// Waits for calls of several bindings.
 fn wait_for_wakers<R>(pending: &[Pending<R>]) -> usize {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let has_ended = |each: &Pending<R>| match &each.state {
-        State::InFlight { generation, .. } if *generation != fork::generation() => true,
-        State::InFlight { carrier, call, .. } => carrier.poll(*call, &waker),
-        State::Ready(_) | State::Taken => true,
+    let has_ended = |each: &Pending<R>| {
+        each.flight().is_none_or(|flight| flight.holder.with(|carrier| carrier.poll(flight.call, &waker)))
     };
     loop {
         if let Some(place) = pending.iter().position(has_ended) {

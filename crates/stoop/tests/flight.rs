@@ -4,6 +4,7 @@ mod runtime;
 
 use runtime::block_on;
 use std::net::UdpSocket;
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 use stoop::error::{SendError, UnknownCause};
@@ -112,4 +113,57 @@ fn a_closed_port_is_noticed() {
         let error = result.unwrap_err();
         assert!(matches!(error, CallError::Unknown { cause: UnknownCause::PortClosed, .. }), "{error}");
     }
+}
+
+#[test]
+fn calls_that_are_begun_leave_whenever_another_thread_waits_for_one() {
+    let (_server, client) = lab();
+    let (sender, receiver) = mpsc::channel::<(u32, Pending<Result<u32, CallError>>)>();
+    let waiter = thread::spawn(move || {
+        receiver.iter().fold(0, |waited, (number, pending)| {
+            assert_eq!(pending.wait().unwrap(), number + 1);
+            waited + 1
+        })
+    });
+    let calls = client.begin();
+    for number in 0..5000 {
+        match number % 7 {
+            // Nobody waits for it before its batch leaves.
+            0 => calls.next(number).detach(),
+            1 => drop(calls.next(number)),
+            _ => sender.send((number, calls.next(number))).unwrap(),
+        }
+    }
+    // Those that were handed over do not depend on this.
+    drop(sender);
+    assert_eq!(waiter.join().unwrap(), (0..5000).filter(|number| number % 7 > 1).count());
+    drop(calls);
+}
+
+#[test]
+fn the_last_handle_ends_the_binding_of_a_client_that_is_gone() {
+    let (server, client) = lab();
+    let another = LabClient::bind(&server.uris()[0]).unwrap();
+    for waited in [0, 1, 50, 100] {
+        let client = LabClient::bind(&server.uris()[0]).unwrap();
+        let mut pending = begin_many(&client, 100);
+        let mut rest = pending.split_off(waited);
+        // Some have been taken before the client goes, some have ended, and some may be on their way.
+        check(stoop::wait_all(pending.drain(..waited / 2)));
+        drop(client);
+        assert_eq!(server.counters().bindings, 3);
+        for (number, handle) in (waited as u32 / 2..).zip(pending) {
+            assert_eq!(handle.wait().unwrap(), number + 1);
+        }
+        if let Some(detached) = rest.pop() {
+            detached.detach();
+        }
+        drop(rest);
+        while server.counters().bindings > 2 {
+            thread::yield_now();
+        }
+    }
+    // What others of this process have in flight is theirs.
+    check(stoop::wait_all(begin_many(&client, 100)));
+    check(stoop::wait_all(begin_many(&another, 100)));
 }

@@ -27,7 +27,7 @@ pub use binding::Binding;
 pub use counters::CallCounters;
 use datagram::DatagramBinding;
 pub use flight::{Begin, Beginning};
-pub(crate) use flight::{Carrier, Departure};
+pub(crate) use flight::{Carrier, Departure, Holder, Short};
 use shm::ShmBinding;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,8 +1,9 @@
 //! What begins calls: their arguments are written here, and leave together.
 
-use super::{Carrier, Departure, grounded};
+use super::datagram::Board;
+use super::{Carrier, Departure, Holder, grounded};
 use crate::error::{CallError, SendError};
-use crate::pending::{Decode, Outcome, Pending};
+use crate::pending::{Flight, Outcome, Pending};
 use std::cell::{RefCell, RefMut};
 use std::fmt;
 use std::io;
@@ -17,6 +18,7 @@ use stoop_wire::{HEADER_LEN, MAX_DATAGRAM, PACKET_DATA};
 /// when one of them is waited for.
 pub struct Begin<'a> {
     carrier: Arc<dyn Carrier>,
+    board: Option<&'static Board>,
     timeout_ns: u64,
     /// The process that the carrier is in, see [`fork::generation`].
     generation: u32,
@@ -28,6 +30,7 @@ pub struct Begin<'a> {
 /// A call being begun: its arguments so far.
 pub struct Beginning<'a> {
     carrier: &'a Arc<dyn Carrier>,
+    board: Option<&'static Board>,
     departure: RefMut<'a, Departure>,
     procedure: u16,
     generation: u32,
@@ -41,14 +44,14 @@ impl fmt::Debug for Begin<'_> {
 
 impl Begin<'_> {
     pub(crate) fn new(carrier: Arc<dyn Carrier>, timeout_ns: u64) -> Self {
-        let generation = fork::generation();
-        Self { carrier, timeout_ns, generation, departure: RefCell::new(None), client: PhantomData }
+        let (generation, board) = (fork::generation(), carrier.board());
+        Self { carrier, board, timeout_ns, generation, departure: RefCell::new(None), client: PhantomData }
     }
 
     /// Starter: finds a packet for the arguments.
     #[inline]
     pub fn start(&self, procedure: u16) -> Beginning<'_> {
-        let carrier = &self.carrier;
+        let Self { carrier, board, .. } = self;
         let departure = RefMut::map(self.departure.borrow_mut(), |departure| {
             departure.get_or_insert_with(|| match self.generation == fork::generation() {
                 true => carrier.depart(self.timeout_ns),
@@ -56,7 +59,7 @@ impl Begin<'_> {
                 false => Departure::new(vec![0; MAX_DATAGRAM], HEADER_LEN, PACKET_DATA, self.timeout_ns),
             })
         });
-        Beginning { carrier, departure, procedure, generation: self.generation }
+        Beginning { carrier, board: *board, departure, procedure, generation: self.generation }
     }
 }
 
@@ -87,21 +90,27 @@ impl Beginning<'_> {
     /// Transporter: lets the call go, and gives the handle of it. `decode` makes of its outcome what the handle gives.
     #[inline]
     pub fn launch<R>(
-        self,
+        mut self,
         arguments: Result<usize, EncodeError>,
         decode: fn(Outcome<'_>) -> R,
     ) -> Pending<R> {
-        self.launch_decoding(arguments, Decode::Plain(decode))
+        match self.begin(arguments) {
+            Ok(call) => Pending::in_flight(self.flight(call), decode),
+            Err(error) => Pending::ready(decode(Err(error))),
+        }
     }
 
     /// As [`launch`](Self::launch), for results that are no results without something that only the caller knows: the
     /// lengths of slices.
     pub fn launch_with<R>(
-        self,
+        mut self,
         arguments: Result<usize, EncodeError>,
-        decode: impl FnMut(Outcome<'_>) -> R + Send + 'static,
+        mut decode: impl FnMut(Outcome<'_>) -> R + Send + 'static,
     ) -> Pending<R> {
-        self.launch_decoding(arguments, Decode::With(Box::new(decode)))
+        match self.begin(arguments) {
+            Ok(call) => Pending::decoding(self.flight(call), Box::new(decode)),
+            Err(error) => Pending::ready(decode(Err(error))),
+        }
     }
 
     /// Lets the call go without a handle.
@@ -109,33 +118,24 @@ impl Beginning<'_> {
     /// # Errors
     /// It could not be begun, and will not run.
     pub fn tell(mut self, arguments: Result<usize, EncodeError>) -> Result<(), CallError> {
-        let len = arguments.map_err(|why| CallError::NotSent(SendError::Arguments(why)))?;
-        let call = self.begin(len)?;
+        let call = self.begin(arguments)?;
         self.carrier.detach(call);
         Ok(())
     }
 
     #[inline]
-    fn begin(&mut self, len: usize) -> Result<u32, CallError> {
+    fn begin(&mut self, arguments: Result<usize, EncodeError>) -> Result<u32, CallError> {
+        let len = arguments.map_err(|why| CallError::NotSent(SendError::Arguments(why)))?;
         if self.generation != fork::generation() {
             return Err(forked());
         }
         self.carrier.begin(&mut self.departure, self.procedure, len)
     }
 
+    /// That of a call that has been begun.
     #[inline]
-    fn launch_decoding<R>(
-        mut self,
-        arguments: Result<usize, EncodeError>,
-        mut decode: Decode<R>,
-    ) -> Pending<R> {
-        let begun = match arguments {
-            Ok(len) => self.begin(len),
-            Err(why) => Err(CallError::NotSent(SendError::Arguments(why))),
-        };
-        match begun {
-            Ok(call) => Pending::in_flight(Arc::clone(self.carrier), call, self.generation, decode),
-            Err(error) => Pending::ready(decode.apply(Err(error))),
-        }
+    fn flight(&self, call: u32) -> Flight {
+        let holder = Holder::of(self.carrier, self.board);
+        Flight { holder, call, generation: self.generation }
     }
 }

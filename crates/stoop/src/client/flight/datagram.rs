@@ -5,18 +5,20 @@ mod board;
 mod calls;
 mod keeper;
 mod large;
+mod manifest;
 mod reception;
 mod slot;
 
-use super::{Carrier, Departure, Short};
+use super::{Carrier, Departure};
 use crate::client::counters::CallCounters;
 use crate::client::datagram::DatagramBinding;
 use crate::error::{CallError, SendError};
 use crate::pending::Outcome;
 use batch::Batch;
-use board::Board;
+pub(crate) use board::Board;
 use calls::Calls;
 use keeper::Keeper;
+pub(super) use manifest::Boarding;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,7 +40,7 @@ pub(super) struct Flight {
     segments: AtomicBool,
     calls: Mutex<Calls>,
     /// What of the calls can be seen without the lock.
-    board: Arc<Board>,
+    board: &'static Board,
     keeper: Keeper,
 }
 
@@ -62,10 +64,11 @@ impl Flight {
         let mut calls = Calls::new(&binding);
         // What the kernel charges for a packet that comes by itself is less than twice its bytes.
         calls.large.room = u32::try_from(granted / 2).unwrap_or(u32::MAX);
-        let board = Arc::clone(&calls.board);
+        let board = calls.board;
         let (calls, keeper) = (Mutex::new(calls), Keeper::default());
         let flight =
             Arc::new(Self { binding, socket, segments: AtomicBool::new(true), calls, board, keeper });
+        board.belong_to(&flight);
         keeper::start(&flight)?;
         Ok(flight)
     }
@@ -135,6 +138,48 @@ impl Flight {
         news.tell();
     }
 
+    /// Begins a call that is not just put on the departure's list.
+    #[inline(never)]
+    fn begin_under_lock(
+        &self,
+        departure: &mut Departure,
+        procedure: u16,
+        len: usize,
+    ) -> Result<u32, CallError> {
+        let mut calls = self.calls();
+        let begun = calls.begin(&self.binding, departure, procedure, HEADER_LEN + len)?;
+        if begun.full.is_none() && !begun.is_large {
+            return Ok(begun.call);
+        }
+        self.set_out(calls, begun.full);
+        if begun.is_large {
+            self.pump();
+        }
+        Ok(begun.call)
+    }
+
+    /// The departure's list is full.
+    #[inline(never)]
+    fn end_boarding(&self, departure: &mut Departure) {
+        let mut calls = self.calls();
+        let full = calls.end_boarding(departure);
+        if full.is_some() {
+            self.set_out(calls, full);
+        }
+    }
+
+    /// Sends a batch, if there is one, and has the housekeeper look after what is out.
+    fn set_out(&self, mut calls: MutexGuard<'_, Calls>, batch: Option<Box<Batch>>) {
+        let wakes_keeper = calls.keeper.is_wanted();
+        drop(calls);
+        if wakes_keeper {
+            self.keeper.wake();
+        }
+        if let Some(batch) = batch {
+            self.send_batch(batch);
+        }
+    }
+
     /// Sends what is held back of the batch of a call.
     fn release(&self, calls: MutexGuard<'_, Calls>, call: u32) {
         let batch = calls.slots[call as usize].batch();
@@ -143,21 +188,20 @@ impl Flight {
 
     fn release_batch(&self, mut calls: MutexGuard<'_, Calls>, batch: u32) {
         let taken = calls.take_batch(batch);
-        let wakes_keeper = taken.is_some() && calls.keeper.is_wanted();
-        drop(calls);
-        if wakes_keeper {
-            self.keeper.wake();
-        }
-        if let Some(taken) = taken {
-            self.send_batch(taken);
+        if taken.is_some() {
+            self.set_out(calls, taken);
         }
     }
 }
 
 impl Drop for Flight {
     fn drop(&mut self) {
+        if self.board.is_a_parents() {
+            return;
+        }
         // It finds that there is nothing left to keep.
         self.keeper.wake();
+        self.board.give_back();
     }
 }
 
@@ -170,7 +214,11 @@ struct Taken<'a> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        self.flight.calls().give_back(self.call, std::mem::take(&mut self.result));
+        let mut calls = self.flight.calls();
+        calls.give_back(self.call, std::mem::take(&mut self.result));
+        let last = calls.hand_back();
+        drop(calls);
+        drop(last);
     }
 }
 
@@ -183,26 +231,22 @@ impl Carrier for Flight {
         Departure::new(packet, HEADER_LEN, limit, timeout_ns)
     }
 
+    #[inline]
     fn begin(&self, departure: &mut Departure, procedure: u16, len: usize) -> Result<u32, CallError> {
-        let mut calls = self.calls();
-        let begun = calls.begin(&self.binding, departure, procedure, HEADER_LEN + len)?;
-        if begun.full.is_none() && !begun.is_large {
-            return Ok(begun.call);
+        if let Some(boarding) = &mut departure.boarding
+            && let Some(call) = boarding.put(procedure, &departure.packet[HEADER_LEN..HEADER_LEN + len])
+        {
+            if boarding.is_full() {
+                self.end_boarding(departure);
+            }
+            return Ok(call);
         }
-        let wakes_keeper = calls.keeper.is_wanted();
-        drop(calls);
-        if wakes_keeper {
-            self.keeper.wake();
-        }
-        match begun.full {
-            Some(full) => self.send_batch(full),
-            None => self.pump(),
-        }
-        Ok(begun.call)
+        self.begin_under_lock(departure, procedure, len)
     }
 
-    fn send(&self, departure: Departure) {
+    fn send(&self, mut departure: Departure) {
         let mut calls = self.calls();
+        calls.disembark(&mut departure);
         calls.spare(departure.packet);
         let batch = departure.batch;
         if batch != Batch::NONE {
@@ -238,54 +282,74 @@ impl Carrier for Flight {
         self.wait(wanted, until)
     }
 
-    #[inline]
-    fn take_short(&self, call: u32) -> Option<Short> {
-        self.board.take(call)
-    }
-
     fn take(&self, call: u32, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
         let mut calls = self.calls();
-        if !calls.slots[call as usize].has_ended() {
+        let slot = &mut calls.slots[call as usize];
+        if !slot.has_ended() {
             return false;
         }
-        // Under the lock: it may have ended just now.
-        if let Some(short) = self.take_short(call) {
-            drop(calls);
-            with(Ok(Reader::new(short.bytes())));
-            return true;
-        }
-        let slot = &mut calls.slots[call as usize];
-        if let Some(error) = slot.error.take() {
-            calls.free(call);
-            drop(calls);
-            with(Err(*error));
-        } else if slot.result.len() <= SMALL {
-            let (mut small, len) = ([0; SMALL], slot.result.len());
+        // What is neither an error nor short, nor read from here, is read where it is.
+        let (mut small, mut len) = ([0; SMALL], slot.result.len());
+        let error = slot.error.take();
+        if error.is_some() {
+        } else if let Some(short) = self.board.result(call) {
+            len = short.bytes().len();
+            small[..len].copy_from_slice(short.bytes());
+        } else if len <= SMALL {
             small[..len].copy_from_slice(&slot.result);
-            calls.free(call);
-            drop(calls);
-            with(Ok(Reader::new(&small[..len])));
         } else {
             let result = std::mem::take(&mut slot.result);
             drop(calls);
             let taken = Taken { flight: self, call, result };
             with(Ok(Reader::new(&taken.result)));
+            return true;
         }
+        calls.free(call);
+        let last = calls.hand_back();
+        drop(calls);
+        drop(last);
+        with(match error {
+            Some(error) => Err(*error),
+            None => Ok(Reader::new(&small[..len])),
+        });
         true
     }
 
     fn cancel(&self, call: u32) {
         let now = now();
-        let leftovers = self.calls().cancel(call, now);
+        let mut calls = self.calls();
+        let leftovers = calls.cancel(call, now);
+        let last = calls.hand_back();
+        drop(calls);
         if let Some(packet) = leftovers.packet {
             // If it is lost, the lane tells again.
             let _ = self.socket.send(&packet);
         }
+        drop(last);
     }
 
     fn detach(&self, call: u32) {
-        let leftovers = self.calls().detach(call);
-        drop(leftovers);
+        let mut calls = self.calls();
+        let leftovers = calls.detach(call);
+        let last = calls.hand_back();
+        drop(calls);
+        drop((leftovers, last));
+    }
+
+    fn board(&self) -> Option<&'static Board> {
+        Some(self.board)
+    }
+
+    fn close(&self) {
+        if self.board.is_a_parents() {
+            return;
+        }
+        if let Some(flight) = self.board.present_flight() {
+            let mut calls = self.calls();
+            let unneeded = calls.close(flight);
+            drop(calls);
+            drop(unneeded);
+        }
     }
 
     fn counters(&self) -> CallCounters {

@@ -6,6 +6,7 @@
 mod begin;
 mod datagram;
 mod grounded;
+mod holder;
 mod short;
 
 use super::shm::ShmFlights;
@@ -17,7 +18,9 @@ use crate::local::Door;
 use crate::pending::Outcome;
 use crate::stub::Interface;
 pub use begin::{Begin, Beginning};
+use datagram::Board;
 pub(super) use grounded::grounded;
+pub(crate) use holder::Holder;
 pub(crate) use short::Short;
 use std::io;
 use std::sync::Arc;
@@ -39,7 +42,7 @@ use stoop_net::clock;
 /// - No lock is held while code of the user runs: in what `take` calls, and when a waker is woken, cloned or dropped.
 /// - All may be called by any thread at any time. What blocks is `wait_any` only, and of the others none for longer
 ///   than it takes to send.
-/// - Whoever has an `Arc` of a carrier keeps the binding; when the last is gone, so is the binding.
+/// - Whoever has an `Arc` of a carrier keeps the binding, and so does a handle; when the last is gone, so is the binding.
 pub(crate) trait Carrier: Send + Sync {
     /// Gives what one [`Begin`] needs. It comes back by [`send`](Self::send).
     fn depart(&self, timeout_ns: u64) -> Departure;
@@ -82,6 +85,17 @@ pub(crate) trait Carrier: Send + Sync {
 
     /// The call goes on, but nobody is interested in its result.
     fn detach(&self, call: u32);
+
+    /// The board of this carrier, if it has one: a handle can know that instead of an `Arc` of the carrier. It takes results
+    /// there, and asks the board for the carrier when it needs one. Such a carrier [is told](Self::close) when its client is
+    /// gone, and has to be there while there are handles.
+    #[inline]
+    fn board(&self) -> Option<&'static Board> {
+        None
+    }
+
+    /// The client is gone, and begins nothing any more.
+    fn close(&self) {}
 
     /// What the begun calls have seen so far; nothing where nothing is counted.
     fn counters(&self) -> CallCounters {
@@ -133,6 +147,14 @@ impl Carriers {
     }
 }
 
+impl Drop for Carriers {
+    fn drop(&mut self) {
+        if let Self::One(carrier) = self {
+            carrier.close();
+        }
+    }
+}
+
 /// What the calls of one [`Begin`] have in common.
 pub(crate) struct Departure {
     /// Where arguments are written.
@@ -153,6 +175,8 @@ pub(crate) struct Departure {
     /// Likewise: a set of places for calls, and those of calls that are held back.
     pub(crate) reserved: u64,
     pub(crate) held: u64,
+    /// Likewise: a list of calls.
+    boarding: Option<datagram::Boarding>,
 }
 
 /// Below this, the tick of the coarse clock would be felt in a deadline.
@@ -169,8 +193,8 @@ impl Departure {
     /// The same, for a carrier that reads a clock for each call.
     pub(crate) fn unclocked(packet: Vec<u8>, start: usize, limit: usize, timeout_ns: u64) -> Self {
         let (begun, deadline) = (Instant::default(), Instant::default());
-        let (batch, is_used, reserved, held) = (u32::MAX, false, 0, 0);
-        Self { packet, start, limit, timeout_ns, begun, deadline, batch, is_used, reserved, held }
+        let (batch, is_used, reserved, held, boarding) = (u32::MAX, false, 0, 0, None);
+        Self { packet, start, limit, timeout_ns, begun, deadline, batch, is_used, reserved, held, boarding }
     }
 
     /// Calls begun from now on are begun now.

@@ -6,7 +6,10 @@ use stoop_wire::{CallNumber, HEADER_LEN};
 /// Call packets that wait to be sent, and the calls that they are of.
 #[derive(Default)]
 pub(super) struct Batch {
+    /// Memory for packets; what is behind `len` is of earlier batches.
     packets: Vec<u8>,
+    /// Bytes of those that are here.
+    len: usize,
     /// Bytes from one packet to the next. The last packet may be shorter.
     segment: usize,
     /// How many more packets of that length it has room for, when it has one.
@@ -38,23 +41,46 @@ impl Batch {
     #[inline]
     pub(super) fn push(&mut self, call: u32, number: CallNumber, packet: &[u8]) {
         debug_assert!(self.takes(packet.len()), "a packet that can go with the others");
-        let mut start = 0;
+        self.place(packet.len(), Self::segment_for(packet.len())).copy_from_slice(packet);
+        self.enter(call, number);
+    }
+
+    /// From one packet to the next, where the first is so long.
+    #[inline]
+    pub(super) fn segment_for(len: usize) -> usize {
+        len.next_multiple_of(8)
+    }
+
+    /// Room for one more packet of `len` bytes, with anything in it, for a call that is [entered](Self::enter) next. When it
+    /// is the first, those behind it will be `segment` bytes apart.
+    // In full where the calls of a list are put here, one after the other.
+    #[inline(always)]
+    pub(super) fn place(&mut self, len: usize, segment: usize) -> &mut [u8] {
         if self.calls.is_empty() {
-            self.segment = packet.len().next_multiple_of(8);
-            self.room = MAX_SEGMENTS.min(MAX_SEGMENTS_LEN / self.segment);
-        } else {
-            start = self.calls.len() * self.segment;
+            self.segment = segment;
+            self.room = MAX_SEGMENTS.min(MAX_SEGMENTS_LEN / segment);
         }
+        let start = self.calls.len() * self.segment;
+        if self.packets.len() < start + len {
+            self.packets.resize(start + len.max(self.segment), 0);
+        }
+        if self.len < start {
+            self.packets[self.len..start].fill(0);
+        }
+        self.len = start + len;
+        &mut self.packets[start..start + len]
+    }
+
+    /// The packet that was placed last is of that call.
+    #[inline]
+    pub(super) fn enter(&mut self, call: u32, number: CallNumber) {
         self.room -= 1;
-        if self.packets.len() != start {
-            self.packets.resize(start, 0);
-        }
-        // By far the most have no arguments to speak of: by a few instructions and no call.
-        match <&[u8; HEADER_LEN]>::try_from(packet) {
-            Ok(packet) => self.packets.extend_from_slice(packet),
-            Err(_) => self.packets.extend_from_slice(packet),
-        }
         self.calls.push((call, number));
+    }
+
+    /// How many more packets it takes whose length is not beyond that of the first; `first` if it is empty.
+    pub(super) fn room_or(&self, first: usize) -> usize {
+        if self.calls.is_empty() { first } else { self.room }
     }
 
     /// Writes a packet of a header alone in place of that of `call`, of that number on its lane, which is here.
@@ -69,7 +95,7 @@ impl Batch {
     }
 
     pub(super) fn packets(&self) -> &[u8] {
-        &self.packets
+        &self.packets[..self.len]
     }
 
     pub(super) fn segment(&self) -> usize {
@@ -83,7 +109,7 @@ impl Batch {
 
     /// Keeps the memory alone.
     pub(super) fn clear(&mut self) {
-        self.packets.clear();
+        self.len = 0;
         self.calls.clear();
     }
 }

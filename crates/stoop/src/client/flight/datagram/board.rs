@@ -3,11 +3,16 @@
 //! Whoever ends a call puts it up here, under the lock. Whoever has its handle looks here first. A result that was taken
 //! here leaves its slot behind, which the next call to begin finds in a list: it only grows by one or goes away as a whole,
 //! so that nobody can mistake one state of it for another.
+//!
+//! A handle knows its board by address, for as long as it likes: boards are never freed, but used again by later bindings
+//! when nobody has a handle of an earlier one. So neither a call that begins nor one that ends counts who keeps what.
 
-use std::sync::OnceLock;
+use super::Flight;
+use crate::client::flight::{Carrier, Short};
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
-use crate::client::flight::Short;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use stoop_net::fork::{self, PerProcess};
 
 /// Places made together.
 const ROW: usize = 256;
@@ -15,7 +20,11 @@ const ROW: usize = 256;
 const ROWS: usize = (u16::MAX as usize + 1) / ROW;
 
 /// A place for each slot.
-pub(super) struct Board {
+pub(crate) struct Board {
+    /// The process that uses it, see [`fork::generation`].
+    generation: u32,
+    /// Whose calls these are.
+    flight: Mutex<Weak<Flight>>,
     rows: [OnceLock<Box<[Place; ROW]>>; ROWS],
     /// The last of the calls whose results were taken here and whose slots have not been reclaimed.
     taken: AtomicU32,
@@ -38,6 +47,11 @@ const SHORT: u32 = 2;
 
 /// The end of the list.
 const NONE: u32 = u32::MAX;
+/// Stands for a list to which nothing is added: all results are taken under the lock.
+const CLOSED: u32 = u32::MAX - 1;
+
+/// Boards of this process that no handle knows. Those that a forked child finds are its parent's.
+static SPARE: PerProcess<Mutex<Vec<&'static Board>>> = PerProcess::new();
 
 impl Place {
     const fn empty() -> Self {
@@ -47,11 +61,57 @@ impl Place {
 
 impl Default for Board {
     fn default() -> Self {
-        Self { rows: [const { OnceLock::new() }; ROWS], taken: AtomicU32::new(NONE) }
+        let flight = Mutex::new(Weak::new());
+        let (generation, rows) = (fork::generation(), [const { OnceLock::new() }; ROWS]);
+        Self { generation, flight, rows, taken: AtomicU32::new(NONE) }
     }
 }
 
+fn spare() -> MutexGuard<'static, Vec<&'static Board>> {
+    let Ok(spare) = SPARE.get_or_try_make(|| Ok::<_, Infallible>(Mutex::default()));
+    spare.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Board {
+    /// One that nobody uses. To be [given back](Self::give_back).
+    pub(super) fn get() -> &'static Self {
+        spare().pop().unwrap_or_else(|| Box::leak(Box::default()))
+    }
+
+    /// These are the calls of `flight` from now on.
+    pub(super) fn belong_to(&self, flight: &Arc<Flight>) {
+        *self.flight() = Arc::downgrade(flight);
+    }
+
+    /// Whether it is that of a process from which this one was forked, where it is used on.
+    pub(super) fn is_a_parents(&self) -> bool {
+        self.generation != fork::generation()
+    }
+
+    /// Nobody has a handle that knows it any more.
+    pub(super) fn give_back(&'static self) {
+        if self.is_a_parents() {
+            return;
+        }
+        *self.flight() = Weak::new();
+        self.taken.store(NONE, Ordering::Relaxed);
+        spare().push(self);
+    }
+
+    fn flight(&self) -> MutexGuard<'_, Weak<Flight>> {
+        self.flight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whoever carries these calls, for whoever has a handle.
+    pub(crate) fn carrier(&self) -> Arc<dyn Carrier> {
+        self.present_flight().expect("a handle keeps what carries its call")
+    }
+
+    /// The same, while it is there.
+    pub(super) fn present_flight(&self) -> Option<Arc<Flight>> {
+        self.flight().upgrade()
+    }
+
     #[inline]
     fn place(&self, call: u32) -> &Place {
         let row = self.rows[call as usize / ROW % ROWS].get().expect("every slot has a place");
@@ -92,19 +152,25 @@ impl Board {
 
     /// Whether it has ended.
     #[inline]
-    pub(super) fn has_ended(&self, call: u32) -> bool {
+    pub(crate) fn has_ended(&self, call: u32) -> bool {
         self.place(call).state.load(Ordering::Relaxed) != OPEN
     }
 
-    /// The result of a call that has ended with a short one, once, for its handle. The slot is left to
-    /// [`reclaim`](Self::reclaim).
+    /// The result of a call that has ended with a short one.
     #[inline]
-    pub(super) fn take(&self, call: u32) -> Option<Short> {
+    pub(super) fn result(&self, call: u32) -> Option<Short> {
         let place = self.place(call);
         let len = place.state.load(Ordering::Acquire).checked_sub(SHORT)?;
-        let short = Short::from_bits(place.bytes.load(Ordering::Relaxed), len);
+        Some(Short::from_bits(place.bytes.load(Ordering::Relaxed), len))
+    }
+
+    /// The same, once, for its handle, and unless the list is closed. The slot is left to [`reclaim`](Self::reclaim).
+    #[inline]
+    pub(crate) fn take(&self, call: u32) -> Option<Short> {
+        let short = self.result(call)?;
+        let place = self.place(call);
         let mut before = self.taken.load(Ordering::Relaxed);
-        loop {
+        while before != CLOSED {
             place.next.store(before, Ordering::Relaxed);
             // Publishes the link, and that the result has been read; pairs with the Acquire in `reclaim`.
             match self.taken.compare_exchange_weak(before, call, Ordering::Release, Ordering::Relaxed) {
@@ -112,13 +178,23 @@ impl Board {
                 Err(now) => before = now,
             }
         }
+        None
     }
 
     /// The slots that results have left since this was last asked, into `free`. Under the lock.
     pub(super) fn reclaim(&self, free: &mut Vec<u32>) {
+        self.reclaim_and(NONE, free);
+    }
+
+    /// The same, for the last time: from now on nothing is [taken](Self::take) here.
+    pub(super) fn close(&self, free: &mut Vec<u32>) {
+        self.reclaim_and(CLOSED, free);
+    }
+
+    fn reclaim_and(&self, then: u32, free: &mut Vec<u32>) {
         // Each of the links was published by a Release on this word, and all later ones continue it.
-        let mut call = self.taken.swap(NONE, Ordering::Acquire);
-        while call != NONE {
+        let mut call = self.taken.swap(then, Ordering::Acquire);
+        while call < CLOSED {
             free.push(call);
             call = self.place(call).next.load(Ordering::Relaxed);
         }
@@ -145,6 +221,18 @@ mod tests {
         assert_eq!(free, [0, 300]);
         board.reclaim(&mut free);
         assert_eq!(free.len(), 2);
+    }
+
+    #[test]
+    fn what_has_not_been_taken_when_it_is_closed_is_left_to_the_lock() {
+        let board = Board::default();
+        assert!(board.make(2) && board.end_short(1, &[1]) && board.end_short(2, &[2]));
+        assert!(board.take(1).is_some());
+        let mut free = Vec::new();
+        board.close(&mut free);
+        assert_eq!(free, [1]);
+        assert!(board.take(2).is_none());
+        assert_eq!(board.result(2).unwrap().bytes(), [2]);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! All calls in flight of one binding: where each is, what arrives for it, and when something is to be done for it.
 
 mod arrivals;
+mod boarding;
+mod closing;
 mod departures;
 mod sessions;
 mod timeouts;
@@ -14,7 +16,8 @@ use super::slot::{Owner, Slot, Stage};
 use crate::client::counters::CallCounters;
 use crate::client::datagram::DatagramBinding;
 use crate::error::CallError;
-use std::sync::Arc;
+use boarding::Held;
+use closing::Closed;
 use std::task::Waker;
 use std::thread::{Thread, ThreadId};
 use stoop_exchange::Instant;
@@ -32,8 +35,8 @@ pub(super) struct Calls {
     /// When the timeouts are looked through next.
     pub(super) next_look: Instant,
     /// What can be seen without the lock: which have ended, and short results.
-    pub(super) board: Arc<Board>,
-    batches: Vec<Box<Batch>>,
+    pub(super) board: &'static Board,
+    batches: Vec<Held>,
     free_batches: Vec<u32>,
     spare_batches: Vec<Box<Batch>>,
     /// What is to be sent again, together.
@@ -64,6 +67,8 @@ pub(super) struct Calls {
     /// The session whose lanes are in `by_lane`.
     generation: u64,
     past: CallCounters,
+    /// The client is gone.
+    closed: Option<Closed>,
 }
 
 /// A call that has been begun, and the batch that has to leave because of it.
@@ -94,7 +99,7 @@ impl Calls {
             free: Vec::new(),
             by_lane: Vec::new(),
             next_look: Instant::NEVER,
-            board: Arc::default(),
+            board: Board::get(),
             batches: Vec::new(),
             free_batches: Vec::new(),
             spare_batches: Vec::new(),
@@ -114,6 +119,7 @@ impl Calls {
             max_message: binding.options.max_message,
             generation: binding.generation(),
             past: CallCounters::default(),
+            closed: None,
         }
     }
 
@@ -162,7 +168,7 @@ impl Calls {
         match slot.stage {
             Stage::Sent => self.out -= 1,
             Stage::Unbound => self.unbound -= 1,
-            Stage::Free | Stage::HeldBack(_) | Stage::Ended => {}
+            Stage::Free | Stage::Reserved(_) | Stage::HeldBack(_) | Stage::Ended => {}
         }
         if slot.is_large {
             slot.settle();
@@ -236,9 +242,12 @@ impl Calls {
     /// Nobody wants the result of a call. Tells the server, or has it told with the batch.
     pub(super) fn cancel(&mut self, call: u32, now: Instant) -> Leftovers {
         let waker = self.disown(call, Owner::Cancelled);
+        if let Stage::Reserved(batch) = self.slots[call as usize].stage {
+            self.enroll(batch, Stage::HeldBack(batch));
+        }
         let slot = &mut self.slots[call as usize];
         let packet = match slot.stage {
-            Stage::Free | Stage::Ended => None,
+            Stage::Free | Stage::Reserved(_) | Stage::Ended => None,
             Stage::HeldBack(_) | Stage::Sent => slot.lane.cancel(now),
             Stage::Unbound => {
                 self.end(call, None, &mut News::default());
@@ -248,7 +257,7 @@ impl Calls {
         let slot = &self.slots[call as usize];
         let packet = match (slot.stage, packet) {
             (Stage::HeldBack(batch), Some(packet)) => {
-                self.batches[batch as usize].replace(call, slot.lane.number(), &packet);
+                self.batches[batch as usize].batch.replace(call, slot.lane.number(), &packet);
                 None
             }
             (_, packet) => packet,

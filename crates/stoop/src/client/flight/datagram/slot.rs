@@ -26,7 +26,7 @@ pub(super) struct Slot {
     pub(super) begun: Instant,
     pub(super) sent: Instant,
     pub(super) deadline: Instant,
-    /// The call packet, until the call has ended.
+    /// The call packet, until the call has ended; its header is written when it is sent again.
     pub(super) call: Vec<u8>,
     /// The result without its header, when it has.
     pub(super) result: Vec<u8>,
@@ -43,6 +43,8 @@ pub(super) struct Slot {
 pub(super) enum Stage {
     /// There is none.
     Free,
+    /// It is on the list of this batch, or will be.
+    Reserved(u32),
     /// It is in this batch.
     HeldBack(u32),
     /// It is out.
@@ -85,6 +87,30 @@ impl Slot {
         }
     }
 
+    /// It is for a call that goes with that batch, whose handle there will be.
+    #[inline]
+    pub(super) fn reserve(&mut self, held_in: u32) {
+        self.stage = Stage::Reserved(held_in);
+        self.owner = Owner::Handle;
+    }
+
+    /// A call of the procedure of that number in the interface begins, at a time and with a deadline. Gives its number on
+    /// the binding.
+    #[inline(always)]
+    pub(super) fn note(&mut self, procedure: u16, (begun, deadline): (Instant, Instant)) -> u16 {
+        self.procedure = procedure;
+        self.may_have_run = false;
+        (self.begun, self.sent, self.deadline) = (begun, begun, deadline);
+        self.session.bound.procedures[usize::from(procedure)]
+    }
+
+    /// As [`note`](Self::note), of a call of one packet, in which its arguments are.
+    #[inline(always)]
+    pub(super) fn begin(&mut self, procedure: u16, (begun, deadline): (Instant, Instant), packet: &mut [u8]) {
+        let number = self.note(procedure, (begun, deadline));
+        self.lane.start(begun, deadline, number, packet);
+    }
+
     #[inline]
     pub(super) fn has_ended(&self) -> bool {
         self.stage == Stage::Ended
@@ -102,11 +128,11 @@ impl Slot {
             && self.waker.is_none()
     }
 
-    /// The batch in which it is held back.
+    /// The batch with which it is held back.
     #[inline]
     pub(super) fn batch(&self) -> u32 {
         match self.stage {
-            Stage::HeldBack(batch) => batch,
+            Stage::Reserved(batch) | Stage::HeldBack(batch) => batch,
             _ => Batch::NONE,
         }
     }

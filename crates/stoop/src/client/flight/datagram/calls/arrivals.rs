@@ -59,6 +59,7 @@ impl Calls {
                 // Lost or not sent: the server asks again when the call is sent again.
                 let proven = socket.send(&proof);
                 if !slot.is_large {
+                    slot.lane.stamp_again(clock, &mut slot.call);
                     let _ = proven.and_then(|_| socket.send(&slot.call));
                 }
             }

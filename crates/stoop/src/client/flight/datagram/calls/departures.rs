@@ -1,20 +1,21 @@
 //! What leaves: calls that are begun and held back for each other, and those that are sent again.
 
+use super::boarding::Held;
 use super::{Begun, Calls, KEPT_CAPACITY};
 use crate::client::datagram::DatagramBinding;
 use crate::client::flight::Departure;
 use crate::client::flight::datagram::batch::Batch;
-use crate::client::flight::datagram::slot::{Owner, Stage};
+use crate::client::flight::datagram::manifest::SHORT_ARGUMENTS;
+use crate::client::flight::datagram::slot::Stage;
 use crate::error::{CallError, SendError};
 use stoop_marshal::EncodeError;
 use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 
 /// While nothing is on its way, so many packets leave at once, that the server begins while the rest is being written.
-const HEAD_START: usize = 16;
+pub(super) const HEAD_START: usize = 16;
 
 impl Calls {
-    /// Begins a call whose packet is the first `len` bytes of the departure's.
-    #[inline]
+    /// Begins a call whose packet is the first `len` bytes of the departure's, and which could not just be put on its list.
     pub(in super::super) fn begin(
         &mut self,
         binding: &DatagramBinding,
@@ -22,7 +23,9 @@ impl Calls {
         procedure: u16,
         len: usize,
     ) -> Result<Begun, CallError> {
-        let begins_batch = self.batches.get(departure.batch as usize).is_none_or(|batch| batch.count() == 0);
+        self.disembark(departure);
+        let begins_batch =
+            self.batches.get(departure.batch as usize).is_none_or(|held| held.batch.count() == 0);
         if begins_batch && std::mem::replace(&mut departure.is_used, true) {
             departure.read_clock();
         }
@@ -32,79 +35,74 @@ impl Calls {
         if self.generation != binding.generation() {
             self.note_session(binding);
         }
-        if len > MAX_DATAGRAM && len - HEADER_LEN > self.longest_call {
-            // Written for a server that has been replaced by one that takes less.
-            let why = EncodeError::TooLarge { needed_at_least: len - HEADER_LEN, limit: self.longest_call };
-            return Err(CallError::NotSent(SendError::Arguments(why)));
+        if len > MAX_DATAGRAM {
+            return self.begin_large(binding, departure, procedure, len);
         }
-        let call = match self.free.pop() {
-            Some(call) => call,
-            None => self.find_slot(binding)?,
-        };
-        self.board.open(call);
-        if self.slots[call as usize].session.generation != self.generation {
-            self.renew(call, binding);
-        }
-        self.outstanding += 1;
-        let is_large = len > MAX_DATAGRAM;
-        let mut full = None;
-        if departure.batch == Batch::NONE && !is_large {
+        if departure.batch == Batch::NONE {
             departure.batch = self.open_batch();
         }
         let held_in = departure.batch;
-        if !is_large && !self.batches[held_in as usize].takes(len) {
-            full = self.take_batch(held_in);
-        }
-        let slot = &mut self.slots[call as usize];
-        slot.owner = Owner::Handle;
-        slot.procedure = procedure;
-        slot.may_have_run = false;
-        (slot.begun, slot.sent, slot.deadline) = (departure.begun, departure.begun, departure.deadline);
-        let number = slot.session.bound.procedures[usize::from(procedure)];
-        if is_large {
-            return Ok(self.begin_large(call, departure, number, len));
-        }
-        if slot.call.len() != len {
-            slot.call.resize(len, 0);
-        }
-        if len > HEADER_LEN {
-            slot.call[HEADER_LEN..].copy_from_slice(&departure.packet[HEADER_LEN..len]);
-        }
-        slot.lane.start(departure.begun, departure.deadline, number, &mut slot.call);
-        let next = slot.lane.next_timeout();
-        self.timeouts[call as usize] = next.as_nanos();
-        self.next_look = self.next_look.min(next);
-        // Held back for others.
-        slot.stage = Stage::HeldBack(held_in);
-        let batch = &mut self.batches[held_in as usize];
-        batch.push(call, slot.lane.number(), &slot.call);
-        if batch.is_full() || self.out == 0 && batch.count() == HEAD_START {
-            full = full.or_else(|| self.take_batch(held_in));
-        }
+        let held = &self.batches[held_in as usize];
+        let goes_with = held.batch.count() == 0 || held.generation == self.generation;
+        let full = if held.batch.takes(len) && goes_with { None } else { self.take_batch(held_in) };
+        self.batches[held_in as usize].generation = self.generation;
+        let call = if len <= HEADER_LEN + SHORT_ARGUMENTS {
+            self.embark(binding, departure, len)?;
+            let boarding = departure.boarding.as_mut().expect("it was just made");
+            let call = boarding.put(procedure, &departure.packet[HEADER_LEN..len]);
+            if boarding.is_full() {
+                self.disembark(departure);
+            }
+            call.expect("there is a place for the first")
+        } else {
+            let call = self.reserve(binding, held_in)?;
+            self.put_in(held_in, call, procedure, departure, len);
+            call
+        };
+        let full = full.or_else(|| self.take_full(held_in));
         Ok(Begun { call, full, is_large: false })
     }
 
-    /// A slot for a call, when none has been given back.
-    #[inline(never)]
-    fn find_slot(&mut self, binding: &DatagramBinding) -> Result<u32, CallError> {
-        // Those whose results have been taken without the lock.
-        self.board.reclaim(&mut self.free);
-        match self.free.pop() {
-            Some(call) => Ok(call),
-            None => self.add_slot(binding),
-        }
+    /// What a batch holds, if it should not wait for more.
+    fn take_full(&mut self, held_in: u32) -> Option<Box<Batch>> {
+        let batch = &self.batches[held_in as usize].batch;
+        let leaves = batch.is_full() || self.out == 0 && batch.count() == HEAD_START;
+        if leaves { self.take_batch(held_in) } else { None }
+    }
+
+    /// Puts a call into a batch, from the departure's packet.
+    fn put_in(&mut self, held_in: u32, call: u32, procedure: u16, departure: &Departure, len: usize) {
+        let batch = &mut self.batches[held_in as usize].batch;
+        let slot = &mut self.slots[call as usize];
+        slot.call.resize(len, 0);
+        slot.call[HEADER_LEN..].copy_from_slice(&departure.packet[HEADER_LEN..len]);
+        let packet = batch.place(len, Batch::segment_for(len));
+        packet[HEADER_LEN..].copy_from_slice(&departure.packet[HEADER_LEN..len]);
+        slot.begin(procedure, (departure.begun, departure.deadline), packet);
+        slot.stage = Stage::HeldBack(held_in);
+        batch.enter(call, slot.lane.number());
+        self.outstanding += 1;
+        self.arm(call);
     }
 
     /// Begins a call of many packets. Its arguments stay where they have been written.
     #[cold]
-    pub(super) fn begin_large(
+    fn begin_large(
         &mut self,
-        call: u32,
+        binding: &DatagramBinding,
         departure: &mut Departure,
-        number: u16,
+        procedure: u16,
         len: usize,
-    ) -> Begun {
+    ) -> Result<Begun, CallError> {
+        if len - HEADER_LEN > self.longest_call {
+            // Written for a server that has been replaced by one that takes less.
+            let why = EncodeError::TooLarge { needed_at_least: len - HEADER_LEN, limit: self.longest_call };
+            return Err(CallError::NotSent(SendError::Arguments(why)));
+        }
+        let call = self.reserve(binding, Batch::NONE)?;
+        self.outstanding += 1;
         let slot = &mut self.slots[call as usize];
+        let number = slot.note(procedure, (departure.begun, departure.deadline));
         slot.call = std::mem::replace(&mut departure.packet, vec![0; MAX_DATAGRAM]);
         slot.call.truncate(len);
         slot.start_large(departure.begun, number);
@@ -112,12 +110,12 @@ impl Calls {
         self.out += 1;
         self.arm(call);
         self.large.sends(call);
-        Begun { call, full: None, is_large: true }
+        Ok(Begun { call, full: None, is_large: true })
     }
 
     pub(super) fn open_batch(&mut self) -> u32 {
         self.free_batches.pop().unwrap_or_else(|| {
-            self.batches.push(self.spare_batches.pop().unwrap_or_default());
+            self.batches.push(Held::default());
             (self.batches.len() - 1) as u32
         })
     }
@@ -129,24 +127,39 @@ impl Calls {
 
     /// What a batch holds; it is to be sent now.
     pub(in super::super) fn take_batch(&mut self, batch: u32) -> Option<Box<Batch>> {
-        let held = self.batches.get_mut(batch as usize).filter(|held| held.count() > 0)?;
-        let taken = std::mem::replace(held, self.spare_batches.pop().unwrap_or_default());
-        for &(call, number) in taken.calls() {
+        let held_back = self.batches.get(batch as usize)?.batch.count();
+        self.enroll(batch, Stage::Sent);
+        let held = &mut self.batches[batch as usize];
+        if held.batch.count() == 0 {
+            return None;
+        }
+        held.manifest.note_leaving();
+        let taken = std::mem::replace(&mut held.batch, self.spare_batches.pop().unwrap_or_default());
+        for &(call, number) in &taken.calls()[..held_back] {
             let slot = &mut self.slots[call as usize];
-            if slot.stage != Stage::HeldBack(batch) || slot.lane.number() != number {
-                continue;
+            // Others have ended, and may have been followed by calls elsewhere.
+            if slot.stage == Stage::HeldBack(batch) && slot.lane.number() == number {
+                slot.stage = Stage::Sent;
+                self.out += 1;
+                self.arm(call);
             }
-            slot.stage = Stage::Sent;
-            self.out += 1;
-            if slot.session.generation != self.generation {
-                self.strand(call);
-                continue;
-            }
-            let next = slot.lane.next_timeout();
-            self.timeouts[call as usize] = next.as_nanos();
-            self.next_look = self.next_look.min(next);
+        }
+        if self.batches[batch as usize].generation != self.generation {
+            self.strand_batch(&taken);
         }
         Some(taken)
+    }
+
+    /// Calls that leave on a session that is no longer the present one.
+    #[cold]
+    fn strand_batch(&mut self, batch: &Batch) {
+        for &(call, number) in batch.calls() {
+            let slot = &self.slots[call as usize];
+            let is_there = slot.stage == Stage::Sent && slot.lane.number() == number;
+            if is_there && slot.session.generation != self.generation {
+                self.strand(call);
+            }
+        }
     }
 
     /// The packet of a call is to be sent again.

@@ -42,6 +42,7 @@ impl Calls {
         news: &mut News,
     ) {
         let mut refused = false;
+        self.enroll_all();
         self.large.retry();
         let mut next = u64::MAX;
         for call in 0..self.timeouts.len() {
@@ -69,7 +70,7 @@ impl Calls {
         let slot = &mut self.slots[call as usize];
         let mut sending = None;
         match slot.stage {
-            Stage::Free | Stage::Ended => {
+            Stage::Free | Stage::Reserved(_) | Stage::Ended => {
                 self.timeouts[call as usize] = u64::MAX;
                 return false;
             }
@@ -81,7 +82,7 @@ impl Calls {
             Stage::HeldBack(batch) if clock >= slot.deadline => {
                 let packet = slot.lane.cancel(clock).expect("a call held back is outstanding");
                 slot.lane.abandon(clock);
-                self.batches[batch as usize].replace(call, slot.lane.number(), &packet);
+                self.batches[batch as usize].batch.replace(call, slot.lane.number(), &packet);
                 self.fail(call, CallError::NotSent(SendError::DeadlinePassed), clock, news);
                 return false;
             }
