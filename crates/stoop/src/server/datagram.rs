@@ -1,9 +1,11 @@
 //! Calls that arrive over UDP.
 
 mod answers;
+mod arrivals;
 mod batch;
 mod call;
 mod desk;
+mod peer;
 mod sockets;
 mod transmit;
 
@@ -11,22 +13,20 @@ use super::ServerCounters;
 use super::crew::{Endpoint, Housekeeper};
 use super::dedicated::{Dedication, Reason};
 use super::dispatch::Exports;
-use crate::context::cancelled::{self, CallId};
 use batch::Batch;
-use call::{CallPacket, DatagramCall, Loans, Place};
+use call::{DatagramCall, Loans, Place};
 use desk::Desk;
+use peer::From;
 use sockets::Seen;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use stoop_exchange::Instant;
-use stoop_exchange::server::{Arrival, Limits, Peer, Server};
+use stoop_exchange::server::{Limits, Server};
 use stoop_net::clock;
 use stoop_net::host::{self, HostFacts};
-use stoop_net::udp::{self, Patience, ServerSocket};
+use stoop_net::udp::{Patience, ServerSocket};
 use stoop_net::waiting::{Company, Crowd, Waiting};
-use stoop_wire::{BindingId, CallNumber, LaneId, MAX_DATAGRAM, RefusalCode};
+use stoop_wire::RefusalCode;
 
 /// A UDP socket and the server's half of the exchange.
 pub(super) struct DatagramEndpoint {
@@ -50,41 +50,6 @@ pub(super) struct DatagramEndpoint {
     housekeeper: OnceLock<Arc<Housekeeper>>,
     /// Datagrams longer than there is room for any.
     too_large: AtomicU64,
-}
-
-/// A peer as the exchange sees it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct From(udp::Peer);
-
-impl From {
-    /// Stands where there is none yet.
-    const NOBODY: Self = Self(udp::Peer::NOBODY);
-}
-
-impl Peer for From {
-    #[inline]
-    fn host(&self) -> [u8; 16] {
-        match self.0.addr().ip() {
-            IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
-            IpAddr::V6(ip) => ip.octets(),
-        }
-    }
-
-    fn port(&self) -> u16 {
-        self.0.addr().port()
-    }
-
-    #[inline]
-    fn is_at(&self, host: &[u8; 16]) -> bool {
-        match self.0.ip() {
-            // As two words, for it is asked of each call.
-            IpAddr::V4(ip) => {
-                let mapped = 0xffff_u64 << 32 | u64::from(u32::from(ip));
-                u128::from_be_bytes(*host) == u128::from(mapped)
-            }
-            IpAddr::V6(ip) => ip.octets() == *host,
-        }
-    }
 }
 
 impl DatagramEndpoint {
@@ -126,55 +91,6 @@ impl DatagramEndpoint {
     /// A packet that is not sent is like one that is lost: its receiver asks again.
     fn send(&self, packet: &[u8], peer: &From) {
         let _ = self.socket.send(packet, &peer.0);
-    }
-
-    /// Takes the datagram of so many bytes that is at the desk, and came in by the dedicated socket of so many changes (0: by
-    /// the address's own); returns the call that it brings.
-    #[inline(always)]
-    fn take(&self, desk: &mut Desk, len: usize, dedicated: u64) -> Option<DatagramCall> {
-        let now = Instant::from_nanos(desk.clock_ns);
-        let mut exchange = self.exchange();
-        let peer = if dedicated == 0 { &desk.own_peer } else { &desk.dedicated_peer };
-        match exchange.handle_packet(now, peer, &desk.packet[..len], &mut desk.reply) {
-            Arrival::Run(assignment) => {
-                drop(exchange);
-                return Some(DatagramCall { assignment, packet: CallPacket::at_desk(dedicated) });
-            }
-            arrival => self.take_no_call(desk, exchange, arrival, len, dedicated),
-        }
-        None
-    }
-
-    /// Sees to what has led to no call.
-    #[inline(never)]
-    fn take_no_call(
-        &self,
-        desk: &mut Desk,
-        exchange: MutexGuard<'_, Server<From>>,
-        arrival: Arrival<From>,
-        len: usize,
-        dedicated: u64,
-    ) {
-        let peer = if dedicated == 0 { desk.own_peer } else { desk.dedicated_peer };
-        match arrival {
-            Arrival::Run(_) => unreachable!("that is a call"),
-            Arrival::Reply => {
-                // It may be the first binding, which may never be used.
-                self.note_and_rouse(exchange);
-                self.send(&desk.reply, &peer);
-            }
-            Arrival::Cancelled(binding, lane, number) => {
-                tell_procedure(binding, lane, number);
-                drop(exchange);
-                self.send(&desk.reply, &peer);
-            }
-            Arrival::Transmit | Arrival::Nothing => {
-                self.attend_later(desk, exchange);
-                if len == MAX_DATAGRAM {
-                    self.receive_together(desk, dedicated != 0);
-                }
-            }
-        }
     }
 
     /// Remembers when the exchange has something to do. Returns whether that is sooner than it was.
@@ -363,37 +279,6 @@ impl DatagramEndpoint {
             housekeeper.rouse();
         }
     }
-
-    /// Takes a datagram, or several, where several might have come together.
-    fn take_segments(
-        &self,
-        desk: &mut Desk,
-        segments: udp::Segments,
-        peer: udp::Peer,
-        dedicated: u64,
-        patient: bool,
-    ) -> Option<DatagramCall> {
-        let count = segments.count() as u32;
-        if dedicated == 0 {
-            desk.own_peer = From(peer);
-            if patient {
-                self.count_in_a_row(desk, count);
-            }
-        }
-        if count > 1 || segments.len > MAX_DATAGRAM {
-            desk.bunching.singles = 0;
-            return self.take_many(desk, segments, peer);
-        }
-        desk.bunching.singles += 1;
-        desk.packet[..segments.len].copy_from_slice(&desk.batch.received()[..segments.len]);
-        self.take(desk, segments.len, dedicated)
-    }
-}
-
-/// Nobody waits any more for a call whose procedure runs. Under the exchange's lock, under which it ends.
-#[cold]
-fn tell_procedure(binding: BindingId, lane: LaneId, number: CallNumber) {
-    cancelled::cancel(CallId::new(binding, lane, number));
 }
 
 /// Bytes in the socket's buffer that a byte of a long call may take: the kernel counts what it allocates.

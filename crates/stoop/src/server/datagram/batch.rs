@@ -7,9 +7,10 @@
 //! it begins one.
 
 use super::answers::Answers;
+use super::arrivals::tell_procedure;
 use super::call::{ANSWER_MAX, CallPacket, DatagramCall, complete};
 use super::desk::{BatchDesk, Desk};
-use super::{DatagramEndpoint, From, tell_procedure};
+use super::{DatagramEndpoint, From};
 use crate::server::crew::Endpoint;
 use crate::server::dispatch::Outcome;
 use std::collections::VecDeque;
