@@ -275,6 +275,8 @@ impl ShmEndpoint {
         let came = reception.hot.iter().any(is_needed) || self.is_stirred();
         if came {
             reception.hot.iter().for_each(|binding| attention::look(&binding.segment));
+            // Requests that are no calls (cancels, without end) bring nobody else to look at it.
+            desk.read_clock();
             if desk.clock_ns.saturating_sub(desk.asked_ns) > ASKS_BETWEEN_CALLS_NS {
                 self.look_around(reception, desk);
             }
