@@ -35,6 +35,15 @@ const HANG: usize = 4;
 /// The first number of a lane's calls.
 const FIRST: u32 = 1;
 
+/// Tells threads that go on until they are told: also when a claim fails meanwhile, or they would keep the failure to themselves.
+struct Finish<'a>(&'a AtomicBool);
+
+impl Drop for Finish<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A server, an honest client that calls all the time, and one of the test's own that asks how the server is.
 struct Scene {
     // Killed before its server is, or it would complain.
@@ -306,6 +315,7 @@ fn whoever_floods_keeps_nobody_out() {
                     }
                 });
             }
+            let finish = Finish(&done);
             eventually(|| peers.iter().all(|peer| peer.taken() > 2 * RING as u64));
             // Some who are bound, others who come now; two at a time, so that one of them is let cool.
             for number in 0..20 {
@@ -313,7 +323,7 @@ fn whoever_floods_keeps_nobody_out() {
                 assert_eq!(late.next(number).unwrap(), number + 1);
                 assert_eq!(scene.own.next(number).unwrap(), number + 1);
             }
-            done.store(true, Ordering::Relaxed);
+            drop(finish);
         });
         assert_eq!(scene.own.malformed().unwrap(), 0);
     }
@@ -346,6 +356,7 @@ fn whoever_asks_without_end_keeps_nobody_out() {
             });
             scope.spawn(move || while answers.read(&mut [0; 1 << 16]).is_ok_and(|len| len > 0) {});
         }
+        let finish = Finish(&done);
         // Others connect and say nothing, or nonsense, or leave in the midst of a word, with descriptors that nobody asked for.
         let mut dice = Dice(1);
         let silent: Vec<_> = (0..100).map(|_| connect(&scene.uri)).collect();
@@ -358,7 +369,7 @@ fn whoever_asks_without_end_keeps_nobody_out() {
         for number in 0..20 {
             assert_eq!(client(&scene.uri).next(number).unwrap(), number + 1);
         }
-        done.store(true, Ordering::Relaxed);
+        drop(finish);
     });
     scene.is_unharmed();
 }
@@ -435,9 +446,10 @@ fn a_server_that_scribbles_does_not_hold_its_client() {
                 }
             }
         });
-        victim.ends_well();
+        let ended = scope.spawn(|| victim.ends_well()).join();
         done.store(true, Ordering::Relaxed);
         drop(connect(&front));
+        ended.unwrap();
     });
 }
 

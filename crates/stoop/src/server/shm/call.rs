@@ -91,7 +91,12 @@ impl ShmEndpoint {
                 let message = &desk.result[HEADER_LEN..HEADER_LEN + len];
                 binding.answer(request.lane, request.number, &answer, message);
             }
-            Outcome::Result(len) => self.send_long(desk, call, 0, len),
+            Outcome::Result(len) => {
+                // Before what it has returned is copied.
+                self.note_time(desk, call, begun_ns);
+                self.send_long(desk, call, 0, len);
+                return trim(desk);
+            }
             Outcome::Refused(why) => {
                 let (code, detail) = *why;
                 self.refuse_request(binding, request, code, &detail, desk.cpu);
@@ -102,18 +107,22 @@ impl ShmEndpoint {
             }
             Outcome::Failed(why) => self.send_failure(desk, call, why.0, &why.1),
         }
-        if desk.result.len() > KEPT_MAX {
-            desk.result = Vec::new();
-        }
-        let (interface, procedure) = (binding.interface, request.procedure);
+        trim(desk);
         desk.has_more = binding.has_request();
-        let is_one_of_many = desk.has_more && self.exports.is_brief(interface, procedure) && !call.deferred;
+        let is_one_of_many =
+            desk.has_more && self.exports.is_brief(procedure.0, procedure.1) && !call.deferred;
         if is_one_of_many && desk.skips_clock() {
             return;
         }
         // Behind the answer, so that it does not wait for the clock.
+        self.note_time(desk, call, begun_ns);
+    }
+
+    /// Remembers how long the procedure of a call took, which has returned at this moment.
+    #[inline]
+    fn note_time(&self, desk: &mut Desk, call: &ShmCall, begun_ns: u64) {
         let took_ns = desk.time_since(begun_ns);
-        self.exports.took(interface, procedure, took_ns);
+        self.exports.took(call.binding.interface, call.request.procedure, took_ns);
         desk.was_brief = took_ns < BRIEF_NS;
     }
 
@@ -135,6 +144,14 @@ impl ShmEndpoint {
     #[cold]
     pub(super) fn send_failure(&self, desk: &Desk, call: &ShmCall, code: FailureCode, detail: &str) {
         send_without_result(&call.binding, &call.request, AnswerKind::Failure, code.code(), detail, desk.cpu);
+    }
+}
+
+/// Gives back a result buffer that is longer than a worker keeps.
+#[inline]
+fn trim(desk: &mut Desk) {
+    if desk.result.len() > KEPT_MAX {
+        desk.result = Vec::new();
     }
 }
 

@@ -66,6 +66,8 @@ impl ShmEndpoint {
                     desk.wait.came_at_once();
                     return Some(ShmCall::new(binding, &request, arguments));
                 }
+                // Its chunks are taken where all others are.
+                Look::Nothing if binding.has_transfers() => break,
                 Look::Nothing => {}
                 Look::Disorder => {
                     self.close_disorderly(&mut self.reception(), desk, binding.token);
@@ -92,8 +94,10 @@ impl ShmEndpoint {
         let mut spinner = desk.begin_waiting(crowd);
         loop {
             for _ in 0..if spinner.is_some() { LOOKS } else { 1 } {
+                // Taking the chunks of a long call is no waiting for it.
+                let looked_ns = desk.clock_ns;
                 if let Some(call) = self.look(reception, desk) {
-                    desk.wait.arrived(desk.clock_ns);
+                    desk.wait.arrived(looked_ns);
                     let is_alone = spinner.is_some() && reception.hot.len() == 1;
                     desk.looks_at_kept = if is_alone { LOOKS_AT_KEPT } else { 1 };
                     return Some(call);
