@@ -148,6 +148,12 @@ impl Wait {
         2 * self.wake_up_ns
     }
 
+    /// Whether to try [`Yielding`](super::Yielding) before sleeping: the ends share a processor, and nobody else of this process waits.
+    #[inline]
+    pub fn may_yield(&self, waiting: u32) -> bool {
+        self.waiting == Waiting::Adaptive && !self.company.together && waiting <= self.company.waiting_max
+    }
+
     /// Whether to look once more before sleeping. `waiting` as in [`begin`](Self::begin): a crowd that
     /// gathers ends the spin.
     #[inline]

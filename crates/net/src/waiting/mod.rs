@@ -1,4 +1,4 @@
-//! How to wait for what comes soon: spin for it, or sleep in the kernel.
+//! How to wait for what comes soon: spin for it, let others run and look again, or sleep in the kernel.
 //!
 //! A wake-up between processors is the largest cost of a call: tens of microseconds, where a spinning
 //! hand-over takes a fraction of one. But spinning uses a processor, and when the other end needs that
@@ -9,6 +9,8 @@
 //! - whether both ends can run at once, exchanged at bind: [`Company`];
 //! - how many threads of this process are waiting now: [`Crowd`];
 //! - how long this lane's waits were lately.
+//!
+//! Where both ends share a processor, what is looked for in memory can be waited for by [`Yielding`].
 //!
 //! A lane keeps a `Wait` and its membership in the crowd, and waits for a result like this:
 //!
@@ -62,10 +64,12 @@
 mod adaptive;
 mod costs;
 mod crowd;
+mod yielding;
 
 pub use adaptive::{Company, Wait, WaitCounts};
 pub use costs::MachineCosts;
 pub use crowd::{Crowd, Member, Present};
+pub use yielding::Yielding;
 
 /// How an end of a binding waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -3,12 +3,13 @@
 
 use super::session::Session;
 use std::sync::atomic::Ordering;
-use stoop_net::waiting::{Company, Crowd, MachineCosts, Member, Wait, WaitCounts, Waiting};
+use stoop_net::waiting::{Company, Crowd, MachineCosts, Member, Wait, WaitCounts, Waiting, Yielding};
 use stoop_net::{clock, host};
 
 /// A way of waiting, which learns how long waits are.
 pub(super) struct Watcher {
     wait: Wait,
+    yielding: Yielding,
     together: bool,
     crowd: Member<'static>,
 }
@@ -27,6 +28,7 @@ impl Watcher {
     pub(super) fn new(waiting: Waiting, company: Company) -> Self {
         Self {
             wait: Wait::new(waiting, MachineCosts::of_this_machine(), company),
+            yielding: Yielding::default(),
             together: company.together,
             crowd: Crowd::of_this_process().member(),
         }
@@ -77,6 +79,26 @@ impl Watcher {
                     return last_look(session, is_so, Vain::Late);
                 }
                 if !self.wait.keeps_spinning(clock_ns, self.crowd.waiting()) {
+                    break;
+                }
+            }
+        }
+        if !spins && self.wait.may_yield(self.crowd.waiting()) && self.yielding.begin(clock_ns) {
+            loop {
+                self.yielding.yield_now();
+                clock_ns = clock::now_ns();
+                if is_so(session) {
+                    self.yielding.arrived(clock_ns);
+                    self.wait.arrived(clock_ns);
+                    return Ok(());
+                }
+                if session.is_lost() {
+                    return last_look(session, is_so, Vain::Lost);
+                }
+                if clock_ns >= deadline_ns {
+                    return last_look(session, is_so, Vain::Late);
+                }
+                if !self.yielding.goes_on(clock_ns) {
                     break;
                 }
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stoop_net::clock;
 use stoop_net::poller::Events;
-use stoop_net::waiting::{Company, Crowd, MachineCosts, Member, Present, Wait};
+use stoop_net::waiting::{Company, Crowd, MachineCosts, Member, Present, Wait, Yielding};
 
 /// Calls of brief procedures that are answered in a row without a look at the clock.
 const UNCLOCKED_MAX: u32 = 7;
@@ -20,6 +20,9 @@ pub(in crate::server) struct Desk {
     pub(super) result_of: u64,
     pub(super) events: Option<Events>,
     pub(super) wait: Wait,
+    yielding: Yielding,
+    /// In this wait, others are let run between the looks.
+    pub(super) yields: bool,
     /// Of a worker: the housekeeper never waits.
     crowd: Option<Member<'static>>,
     together: bool,
@@ -58,6 +61,8 @@ impl Desk {
             result_of: 0,
             events: None,
             wait: Wait::new(waiting, MachineCosts::of_this_machine(), company),
+            yielding: Yielding::default(),
+            yields: false,
             crowd: None,
             together: true,
             clock_ns: clock::now_ns(),
@@ -136,11 +141,36 @@ impl Desk {
     #[inline]
     pub(super) fn begin_waiting<'a>(&mut self, crowd: &'a Crowd) -> Option<Present<'a>> {
         let present = self.crowd.get_or_insert_with(|| Crowd::of_this_process().member()).wait();
-        if self.wait.begin(self.clock_ns, crowd.waiting()) > 0 {
+        let spins = self.wait.begin(self.clock_ns, crowd.waiting()) > 0;
+        self.yields = !spins && self.wait.may_yield(crowd.waiting()) && self.yielding.begin(self.clock_ns);
+        if spins || self.yields {
             return Some(present);
         }
         self.wait.sleeps(self.clock_ns);
         None
+    }
+
+    /// Looks at the clock between two looks for calls, after others have been let run if that is how it waits. Returns whether to go
+    /// on in this way.
+    #[inline]
+    pub(super) fn goes_on(&mut self, crowd: &Crowd) -> bool {
+        if self.yields {
+            self.yielding.yield_now();
+        }
+        self.read_clock();
+        match self.yields {
+            true => self.yielding.goes_on(self.clock_ns),
+            false => self.wait.keeps_spinning(self.clock_ns, crowd.waiting()),
+        }
+    }
+
+    /// The call for which it has waited was there at `now_ns`.
+    #[inline]
+    pub(super) fn arrived(&mut self, now_ns: u64) {
+        if self.yields {
+            self.yielding.arrived(now_ns);
+        }
+        self.wait.arrived(now_ns);
     }
 
     /// The latest caller is the likeliest to call next: whether it can run while this worker does.

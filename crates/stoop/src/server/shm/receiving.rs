@@ -93,12 +93,12 @@ impl ShmEndpoint {
         let crowd = Crowd::of_this_process();
         let mut spinner = desk.begin_waiting(crowd);
         loop {
-            for _ in 0..if spinner.is_some() { LOOKS } else { 1 } {
+            for _ in 0..if spinner.is_some() && !desk.yields { LOOKS } else { 1 } {
                 // Taking the chunks of a long call is no waiting for it.
                 let looked_ns = desk.clock_ns;
                 if let Some(call) = self.look(reception, desk) {
-                    desk.wait.arrived(looked_ns);
-                    let is_alone = spinner.is_some() && reception.hot.len() == 1;
+                    desk.arrived(looked_ns);
+                    let is_alone = spinner.is_some() && !desk.yields && reception.hot.len() == 1;
                     desk.looks_at_kept = if is_alone { LOOKS_AT_KEPT } else { 1 };
                     return Some(call);
                 }
@@ -117,15 +117,16 @@ impl ShmEndpoint {
                 self.sleep(reception, desk);
                 continue;
             }
-            desk.read_clock();
+            let goes_on = desk.goes_on(crowd);
             if desk.clock_ns.saturating_sub(desk.asked_ns) > ASKS_EVERY_NS {
                 self.ask(reception, desk, Some(Duration::ZERO));
                 reception.cool(desk.clock_ns);
             }
             // Not for whoever has stopped in the midst of a message.
             let is_moving = desk.clock_ns.saturating_sub(desk.moved_ns) < NEXT_CHUNK_NS;
-            if !is_moving && !desk.wait.keeps_spinning(desk.clock_ns, crowd.waiting()) {
+            if !is_moving && !goes_on {
                 spinner = None;
+                desk.yields = false;
                 desk.wait.sleeps(desk.clock_ns);
             }
         }
