@@ -21,3 +21,9 @@ pub use incoming::{Incoming, Taken};
 pub use outgoing::{Outgoing, Run};
 pub use path::Path;
 pub use stretch::Stretch;
+
+/// How long, in nanoseconds, a receiver that looks for packets all the time goes on looking before it sends a receipt that is
+/// [due](Incoming::receipt_is_due) and not [urgent](Incoming::receipt_is_urgent): its sender copies the next packets
+/// meanwhile, and a receipt costs both sides as much as some of them. (RFC 9000 §13.2.1 allows 25 ms.) A receiver that
+/// is about to sleep sends it at once.
+pub const RECEIPT_WAITS_NANOS: u64 = 20_000;

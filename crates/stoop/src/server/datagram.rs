@@ -44,8 +44,9 @@ pub(super) struct DatagramEndpoint {
     /// Datagrams that come together by the address's own socket are received together.
     together: AtomicBool,
     batch: Batch,
-    /// The exchange owes receipts, or may have something to send: whoever receives sees to it before it waits.
-    attention: AtomicBool,
+    /// The exchange owes receipts, or may have something to send: whoever receives sees to it before it waits. The time until which
+    /// somebody who spins goes on receiving before; `u64::MAX`: nothing is to be done.
+    attention_ns: AtomicU64,
     loans: Loans,
     housekeeper: OnceLock<Arc<Housekeeper>>,
     /// Datagrams longer than there is room for any.
@@ -76,7 +77,7 @@ impl DatagramEndpoint {
             dedication: Dedication::default(),
             together: AtomicBool::new(false),
             batch: Batch::default(),
-            attention: AtomicBool::new(false),
+            attention_ns: AtomicU64::new(u64::MAX),
             loans,
             housekeeper: OnceLock::new(),
             too_large: AtomicU64::new(0),
@@ -169,7 +170,8 @@ impl Endpoint for DatagramEndpoint {
             }
         }
         loop {
-            let attention = self.attention.load(Ordering::Relaxed);
+            let attention_ns = self.attention_ns.load(Ordering::Relaxed);
+            let attention = attention_ns != u64::MAX;
             let call = match self.look(desk, if attention { Patience::DontWait } else { patience }) {
                 Seen::Packet(len, dedicated) => {
                     desk.clock_ns = clock::now_ns();
@@ -185,7 +187,7 @@ impl Endpoint for DatagramEndpoint {
                     desk.clock_ns = clock::now_ns();
                     self.take_segments(desk, segments, peer, dedicated, patient)
                 }
-                Seen::Nothing if attention => {
+                Seen::Nothing if attention && (spinner.is_none() || attention_ns <= clock::now_ns()) => {
                     self.attend(desk);
                     continue;
                 }

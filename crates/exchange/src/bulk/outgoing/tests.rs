@@ -49,11 +49,25 @@ impl Outgoing {
 fn what_fits_a_blast_goes_at_once_on_a_lan() {
     let (mut message, mut path) = (Outgoing::new(48_000, u32::MAX), path_of(0));
     let run = message.next_run(at(0), &mut path, MOST);
-    assert_eq!(run, Some(Run { offset: 0, len: 48_000, fragment: PACKET, transmission: 1 }));
-    assert_eq!(message.next_run(at(0), &mut path, MOST), None);
+    assert_eq!(run, Some(Run { offset: 0, len: 24 * PACKET, fragment: PACKET, transmission: 1 }));
+    assert_eq!(all_runs(&mut message, at(0), &mut path), [(24 * PACKET, 48_000 - 24 * PACKET)]);
     message.on_receipt(at(1), &receipt(34, 48_000, 48_000, &[]), &mut path);
     assert!(message.is_acknowledged());
     assert_eq!((path.in_flight(), message.next_timeout(&path)), (0, Instant::NEVER));
+}
+
+#[test]
+fn something_of_a_blast_goes_first_however_large_its_packets_are() {
+    for packet in [1440, 8920, 20_000, 40_000, 65_475] {
+        for len in (1..65_475).step_by(999) {
+            let (mut message, mut path) = (Outgoing::new(len, u32::MAX), path_of(0));
+            path.set_largest(packet);
+            path.on_probe_acknowledged(packet);
+            let runs = all_runs(&mut message, at(0), &mut path);
+            assert!(runs.len() <= 2 && runs.iter().all(|run| run.1 > 0), "{len} by {packet}: {runs:?}");
+            assert_eq!(runs.iter().map(|run| run.1).sum::<u32>(), len);
+        }
+    }
 }
 
 #[test]

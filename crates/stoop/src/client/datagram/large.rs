@@ -15,7 +15,7 @@ use crate::error::{CallError, SendError};
 pub(super) use memory::Large;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stoop_exchange::Instant;
-use stoop_exchange::bulk::Path;
+use stoop_exchange::bulk::{Path, RECEIPT_WAITS_NANOS};
 use stoop_exchange::caller::{Due, Part};
 use stoop_marshal::{EncodeError, Pieces};
 use stoop_net::udp::CallerArrival;
@@ -76,7 +76,7 @@ impl DatagramLane {
         let path = session.path_there(&self.socket, self.exchange.path());
         let mut call =
             LargeCall { lane: self, large: &mut large, path, pieces, len, unsent: true, landing: None };
-        let outcome = call.send_if_small().and_then(|()| call.go_on(begun));
+        let outcome = call.send_first(begun).and_then(|()| call.go_on(begun));
         let was_large = is_large || call.landing.is_some();
         if is_large {
             self.exchange.settle(&mut locked(path));
@@ -121,6 +121,7 @@ impl LargeCall<'_, '_, '_, '_> {
         let mut clock = begun;
         // Each wait for packets is one by itself; `None` while there is something to send.
         let mut spins = None;
+        let mut heard = begun;
         loop {
             let sent = self.send_run(clock)?;
             if sent {
@@ -143,9 +144,13 @@ impl LargeCall<'_, '_, '_, '_> {
                     if self.take(clock, segments)? {
                         return Ok(());
                     }
+                    heard = clock;
                     self.tell(clock, false);
                 }
-                Ok(CallerArrival::Nothing | CallerArrival::TooLarge(_)) => self.tell(clock, true),
+                Ok(CallerArrival::Nothing | CallerArrival::TooLarge(_)) => {
+                    let lingers = spins == Some(true) && clock.nanos_since(heard) < RECEIPT_WAITS_NANOS;
+                    self.tell(clock, !lingers);
+                }
                 Ok(CallerArrival::Refused) => {
                     let due = self.lane.exchange.handle_unreachable(clock);
                     self.carry_out(due, clock)?;

@@ -9,6 +9,7 @@ use super::{DatagramEndpoint, From};
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
+use stoop_exchange::bulk::RECEIPT_WAITS_NANOS;
 use stoop_exchange::server::Server;
 use stoop_net::clock;
 use stoop_net::udp::MAX_SEGMENTS_LEN;
@@ -21,7 +22,8 @@ impl DatagramEndpoint {
     /// something may have to be sent when nothing more has arrived.
     #[cold]
     pub(super) fn attend_later(&self, desk: &mut Desk, exchange: MutexGuard<'_, Server<From>>) {
-        self.attention.store(true, Ordering::Relaxed);
+        let until_ns = if exchange.may_transmit() { 0 } else { desk.clock_ns + RECEIPT_WAITS_NANOS };
+        self.attention_ns.store(until_ns, Ordering::Relaxed);
         self.note_and_rouse(exchange);
         desk.bunching.singles = 0;
     }
@@ -30,12 +32,12 @@ impl DatagramEndpoint {
     /// next look at the sockets must not wait.
     #[cold]
     pub(super) fn attend(&self, desk: &mut Desk) {
-        self.attention.store(false, Ordering::Relaxed);
+        self.attention_ns.store(u64::MAX, Ordering::Relaxed);
         let mut exchange = self.exchange();
         exchange.drained();
         let exchange = self.transmit(desk, exchange, AT_ONCE);
         if exchange.may_transmit() {
-            self.attention.store(true, Ordering::Relaxed);
+            self.attention_ns.store(0, Ordering::Relaxed);
         }
         self.note_and_rouse(exchange);
     }

@@ -20,14 +20,12 @@ const GATHERED_MIN: u32 = 8 * 1024;
 /// Bytes from what is copied to what is asked for: arguments of this size are not in a cache any more.
 const AHEAD: usize = 6 * 1024;
 
-/// A message of at least so many bytes leaves by two sends, though one could take it, so that both sides copy at once.
-const OVERLAPPED_MIN: usize = 24 * 1024;
-
 impl LargeCall<'_, '_, '_, '_> {
-    /// A call of one packet leaves as it always does.
-    pub(super) fn send_if_small(&mut self) -> Result<(), Ended> {
+    /// Sends a call of one packet, or the first packets of a longer one.
+    pub(super) fn send_first(&mut self, begun: Instant) -> Result<(), Ended> {
         if self.len > PACKET_DATA {
-            return Ok(());
+            // What follows is sent before anything is looked for: nothing can have come yet.
+            return self.send_run(begun).map(|_| ());
         }
         let (lane, len) = (&mut *self.lane, self.len);
         self.unsent = false;
@@ -49,11 +47,7 @@ impl LargeCall<'_, '_, '_, '_> {
         }
         let mut path = locked(self.path);
         let packet = HEADER_LEN + path.fragment() as usize;
-        let mut most = (MAX_SEGMENTS * packet).min(MAX_SEGMENTS_LEN);
-        if self.unsent && (OVERLAPPED_MIN..most).contains(&self.len) {
-            // Peregrine §4.3: the next packets are copied while the last ones are on their way.
-            most = first_of_two(self.len, packet);
-        }
+        let most = (MAX_SEGMENTS * packet).min(MAX_SEGMENTS_LEN);
         let Some(run) = self.lane.exchange.next_run(clock, &mut path, most) else { return Ok(false) };
         let is_probe = run.fragment > path.fragment();
         drop(path);
@@ -132,11 +126,6 @@ impl LargeCall<'_, '_, '_, '_> {
     }
 }
 
-/// Bytes of the first of two sends of a message of `len` bytes: about two thirds of its packets, and one at least.
-fn first_of_two(len: usize, packet: usize) -> usize {
-    (len / packet * 2 / 3).max(1) * packet
-}
-
 /// Gives `send` the packets of a run as the pieces of memory that they consist of.
 fn gathered<T>(
     run: &Run,
@@ -184,19 +173,4 @@ fn frame(
         }
     }
     run.len as usize + run.len.div_ceil(fragment) as usize * HEADER_LEN
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn something_of_a_message_leaves_however_large_its_packets_are() {
-        assert_eq!(first_of_two(48_000, 1472), 21 * 1472);
-        for packet in [1472, 8952, 20_000, 40_000, MAX_SEGMENTS_LEN] {
-            for len in (OVERLAPPED_MIN..MAX_SEGMENTS_LEN).step_by(999) {
-                assert!((packet..=len.max(packet)).contains(&first_of_two(len, packet)), "{len} by {packet}");
-            }
-        }
-    }
 }
