@@ -1,6 +1,7 @@
 //! What calls over UDP, and calls within a process, promise beyond what all transports do (see `conformance`).
 
 mod gate;
+mod loopback;
 
 use gate::Gate;
 use std::net::UdpSocket;
@@ -68,9 +69,9 @@ fn serve_at(uri: &str, server: Server) -> (RunningServer, Gate) {
     (server, gate)
 }
 
-/// A server on a free port, its gate, and a client bound to it.
+/// A server at an address of its own, its gate, and a client bound to it.
 fn lab() -> (RunningServer, Gate, LabClient) {
-    let (server, gate) = serve_at("udp://127.0.0.1:0", Server::new());
+    let (server, gate) = serve_at(&format!("udp://{}:0", loopback::address()), Server::new());
     let client = LabClient::bind(&server.uris()[0]).unwrap();
     (server, gate, client)
 }

@@ -1,5 +1,6 @@
 //! What calls in flight over UDP promise beyond what all transports do (see `conformance`).
 
+mod loopback;
 mod runtime;
 
 use runtime::block_on;
@@ -27,8 +28,8 @@ impl Lab for Bench {
 
 /// A server and a client bound to it.
 fn lab_with(options: &BindOptions) -> (RunningServer, LabClient) {
-    let server = Server::new().export(LabServer::new(Bench)).listen("udp://127.0.0.1:0").unwrap();
-    let server = server.start().unwrap();
+    let server = Server::new().export(LabServer::new(Bench));
+    let server = server.listen(&format!("udp://{}:0", loopback::address())).unwrap().start().unwrap();
     let client = LabClient::bind_with(&server.uris()[0], options).unwrap();
     (server, client)
 }

@@ -6,7 +6,7 @@ mod session;
 
 use super::counters::CallCounters;
 use super::lanes::{self, Lanes};
-use super::turns::Turns;
+use super::sessions::Sessions;
 use crate::bind::BindOptions;
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, SendError, UnknownCause};
@@ -15,8 +15,7 @@ use lane::{DatagramLane, Ended, RESULT_ROOM};
 pub(super) use session::Session;
 use session::{Granted, connect, grant};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_exchange::caller::{self, Lost};
@@ -32,11 +31,7 @@ pub(crate) struct DatagramBinding {
     pub(super) server: SocketAddr,
     pub(super) options: BindOptions,
     /// What the server has granted; replaced when it no longer knows it.
-    session: Mutex<Arc<Session>>,
-    /// For replacing it.
-    rebinding: Turns,
-    /// The present session's number: lanes of an earlier one renew themselves.
-    generation: AtomicU64,
+    sessions: Sessions<Session>,
     lanes: Lanes<DatagramLane>,
 }
 
@@ -68,9 +63,7 @@ impl DatagramBinding {
                         uri: uri.into(),
                         server,
                         options: options.clone(),
-                        generation: AtomicU64::new(session.generation),
-                        session: Mutex::new(Arc::new(session)),
-                        rebinding: Turns::default(),
+                        sessions: Sessions::new(Arc::new(session)),
                         lanes: Lanes::default(),
                     };
                     binding.make_lane(&mut binding.lanes.hold(), socket);
@@ -110,19 +103,18 @@ impl DatagramBinding {
     /// The number of the present session.
     #[inline]
     pub(super) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Relaxed)
+        self.sessions.generation()
     }
 
     pub(super) fn present(&self) -> Arc<Session> {
-        Arc::clone(&self.session.lock().unwrap_or_else(PoisonError::into_inner))
+        self.sessions.present()
     }
 
     /// The calling thread's lane.
     #[inline]
     pub(super) fn hold(&self) -> Result<Held<'_>, CallError> {
         let mut place = self.lanes.hold();
-        let is_present =
-            |lane: &DatagramLane| lane.session.generation == self.generation.load(Ordering::Relaxed);
+        let is_present = |lane: &DatagramLane| lane.session.generation == self.generation();
         if !place.as_ref().is_some_and(is_present) {
             self.renew(&mut place)?;
         }
@@ -170,20 +162,10 @@ impl DatagramBinding {
 
     /// Binds again, unless another thread has done so since `lost` was found to be unknown to the server.
     pub(super) fn rebind(&self, lost: &Session, deadline: Instant) -> Result<Arc<Session>, BindError> {
-        let begun = now();
-        let Some(_turn) = self.rebinding.take(deadline.since(begun)) else {
-            return Err(BindError::NoAnswer { server: self.uri.clone(), waited: now().since(begun) });
-        };
-        let present = self.present();
-        if present.generation != lost.generation {
-            return Ok(present);
-        }
-        let deadline = deadline.min(now() + self.options.bind_timeout);
-        let (session, _) = self.grant_again(deadline, lost.generation + 1)?;
-        let session = Arc::new(session);
-        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&session);
-        self.generation.store(session.generation, Ordering::Relaxed);
-        Ok(session)
+        self.sessions.replace(lost, &self.uri, deadline, self.options.bind_timeout, |deadline, generation| {
+            let (session, _) = self.grant_again(deadline, generation)?;
+            Ok(Arc::new(session))
+        })
     }
 }
 

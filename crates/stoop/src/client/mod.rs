@@ -10,6 +10,8 @@ mod datagram;
 mod flight;
 mod handshake;
 mod lanes;
+mod recovery;
+mod sessions;
 mod shm;
 pub(crate) mod slots;
 mod stream;

@@ -15,18 +15,17 @@ mod watcher;
 use super::counters::CallCounters;
 use super::handshake::{NotBound, Plan};
 use super::lanes::{self, Counted, Lanes};
-use super::turns::Turns;
+use super::recovery::{Attempts, Ended, Terms, no_lane, recover};
+use super::sessions::Sessions;
 use crate::bind::BindOptions;
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, SendError, UnknownCause};
 use crate::stub::Interface;
 use connect::connect;
 pub(crate) use flight::ShmFlights;
-use lane::{Ended, ShmLane, WriteArguments};
+use lane::{ShmLane, WriteArguments};
 use session::Session;
-use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 use stoop_exchange::Instant;
 use stoop_marshal::{Pieces, Writer};
 use stoop_net::clock;
@@ -38,10 +37,7 @@ pub(crate) struct ShmBinding {
     uri: String,
     server: StreamAddress,
     options: BindOptions,
-    /// The present memory, or the last if that is lost.
-    session: Mutex<Arc<Session>>,
-    /// For replacing it.
-    rebinding: Turns,
+    sessions: Sessions<Session>,
     lanes: Lanes<ShmLane>,
 }
 
@@ -51,8 +47,6 @@ pub(super) struct Held<'a> {
     place: lanes::Held<'a, ShmLane>,
 }
 
-/// Bindings that one call tries.
-const ATTEMPTS: u32 = 3;
 /// Below this, the tick of the coarse clock would be felt in a deadline.
 const COARSE_ENOUGH_NS: u64 = 1_000_000_000;
 
@@ -72,8 +66,7 @@ impl ShmBinding {
             uri: uri.into(),
             server,
             options: options.clone(),
-            session: Mutex::new(session),
-            rebinding: Turns::default(),
+            sessions: Sessions::new(session),
             lanes: Lanes::default(),
         })
     }
@@ -107,7 +100,7 @@ impl ShmBinding {
     }
 
     fn present(&self) -> Arc<Session> {
-        Arc::clone(&self.session.lock().unwrap_or_else(PoisonError::into_inner))
+        self.sessions.present()
     }
 
     /// The calling thread's lane.
@@ -128,25 +121,15 @@ impl ShmBinding {
 
     /// Binds again, unless another thread has done so since `lost` was lost.
     fn rebind(&self, lost: &Session, deadline: Instant) -> Result<Arc<Session>, BindError> {
-        let now = || Instant::from_nanos(clock::now_ns());
-        let begun = now();
-        let Some(_turn) = self.rebinding.take(deadline.since(begun)) else {
-            return Err(BindError::NoAnswer { server: self.uri.clone(), waited: now().since(begun) });
-        };
-        let present = self.present();
-        if present.generation != lost.generation {
-            return Ok(present);
-        }
         let plan = Plan {
             interface: self.interface,
             uri: &self.uri,
             address: &self.server,
             max_message: self.options.max_message,
         };
-        let deadline = deadline.min(now() + self.options.bind_timeout);
-        let session = bound(&plan, deadline, lost.generation + 1).map_err(|not_bound| not_bound.error)?;
-        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&session);
-        Ok(session)
+        let bind =
+            |deadline, generation| bound(&plan, deadline, generation).map_err(|not_bound| not_bound.error);
+        self.sessions.replace(lost, &self.uri, deadline, self.options.bind_timeout, bind)
     }
 }
 
@@ -164,17 +147,6 @@ impl Counted for ShmLane {
         counters.add_waits(self.watcher.counts());
         counters
     }
-}
-
-/// The call may have run before its server was lost.
-fn unknown(transmissions: u32, begun_ns: u64, cause: UnknownCause) -> CallError {
-    let waited = Duration::from_nanos(clock::now_ns().saturating_sub(begun_ns));
-    CallError::Unknown { transmissions, waited, cause }
-}
-
-fn no_lane() -> CallError {
-    let why = "the server owes answers on all lanes of the binding";
-    CallError::NotSent(SendError::Io(io::Error::other(why)))
 }
 
 /// When a call begins, and its deadline.
@@ -201,33 +173,14 @@ enum Again<'r, 'p, 'a> {
     Written(&'r mut WriteArguments<'a>),
 }
 
-impl Again<'_, '_, '_> {
-    fn exchange(
-        &mut self,
-        lane: &mut ShmLane,
-        deadline_ns: u64,
-        procedure: u16,
-        limit: usize,
-    ) -> Result<(), Ended> {
-        match self {
-            Self::Sent(len, pieces) => lane.exchange(deadline_ns, procedure, *len, pieces),
-            Self::Written(write) => lane.exchange_in_place(deadline_ns, procedure, limit, write),
-        }
-    }
-
-    /// Whether some of the arguments may be gone.
-    fn is_overwritten(&self, lane: &ShmLane) -> bool {
-        match self {
-            Self::Sent(_, pieces) => pieces.are_overwritten(),
-            Self::Written(_) => lane.lent.is_changed,
-        }
-    }
-}
-
 impl Held<'_> {
     #[inline]
     fn lane(&mut self) -> &mut ShmLane {
         self.place.as_mut().expect("a held place has a lane")
+    }
+
+    fn made(&self) -> &ShmLane {
+        self.place.as_ref().expect("a held place has a lane")
     }
 
     /// Bytes of the longest arguments.
@@ -247,12 +200,12 @@ impl Held<'_> {
 
     #[inline]
     pub(super) fn result(&self) -> &[u8] {
-        self.place.as_ref().expect("a held place has a lane").result()
+        self.made().result()
     }
 
     /// Where the result goes on that did not land in the caller's memory, if some of it did.
     pub(super) fn landed(&self) -> Option<stoop_marshal::Reader<'_>> {
-        self.place.as_ref().expect("a held place has a lane").landed()
+        self.made().landed()
     }
 
     /// Sends the call, which has `len` bytes of arguments, and waits for the result.
@@ -267,76 +220,57 @@ impl Held<'_> {
         let (begun_ns, deadline_ns) = begin(timeout_ns)?;
         match self.lane().exchange(deadline_ns, procedure, len, pieces) {
             Ok(()) => Ok(()),
-            Err(ended) => {
-                let again = &mut Again::Sent(len, pieces);
-                self.recover(ended, begun_ns, deadline_ns, procedure, again)
-            }
+            Err(ended) => self.recover(ended, begun_ns, deadline_ns, procedure, Again::Sent(len, pieces)),
         }
     }
 
-    /// The call did not end with a result: binds again where that helps, and explains where it does not.
+    /// The call did not end with a result.
     #[cold]
     fn recover(
         &mut self,
-        mut ended: Ended,
+        ended: Ended,
         begun_ns: u64,
         deadline_ns: u64,
         procedure: u16,
-        again: &mut Again<'_, '_, '_>,
+        again: Again<'_, '_, '_>,
     ) -> Result<(), CallError> {
         let idempotent = self.binding.interface.procedures[usize::from(procedure)].idempotent;
-        let mut transmissions = 0;
-        let mut cause = UnknownCause::ConnectionLost;
-        for attempt in 1.. {
-            match ended {
-                // Not this time; but it is idempotent, and may have run with a binding that was lost.
-                Ended::With(CallError::NotSent(_) | CallError::Refused(_)) if transmissions > 0 => {
-                    return Err(unknown(transmissions, begun_ns, cause));
-                }
-                Ended::With(error) => return Err(error),
-                Ended::Late if transmissions == 0 => {
-                    return Err(CallError::Unknown {
-                        transmissions: 1,
-                        waited: Duration::from_nanos(clock::now_ns().saturating_sub(begun_ns)),
-                        cause: UnknownCause::DeadlinePassed,
-                    });
-                }
-                Ended::Late => return Err(unknown(transmissions, begun_ns, cause)),
-                Ended::Lost { taken: false } => {}
-                Ended::Lost { taken: true } => {
-                    transmissions += 1;
-                    cause = self.lane().session.cause_of_loss();
-                }
-            }
-            let unknown = unknown(transmissions, begun_ns, cause);
-            if transmissions > 0 && (!idempotent || attempt == ATTEMPTS || again.is_overwritten(self.lane()))
-            {
-                return Err(unknown);
-            }
-            if attempt == ATTEMPTS {
-                let why = io::ErrorKind::ConnectionReset;
-                return Err(CallError::NotSent(SendError::Io(why.into())));
-            }
-            let lost = Arc::clone(&self.lane().session);
-            match self.binding.rebind(&lost, Instant::from_nanos(deadline_ns)) {
-                Ok(session) if self.lane().adopt(&session) => {}
-                _ if transmissions > 0 => return Err(unknown),
-                Ok(_) => return Err(no_lane()),
-                Err(why) => return Err(CallError::NotSent(SendError::Bind(Box::new(why)))),
-            }
-            if clock::now_ns() >= deadline_ns {
-                return Err(if transmissions > 0 {
-                    unknown
-                } else {
-                    CallError::NotSent(SendError::DeadlinePassed)
-                });
-            }
-            let limit = self.limit();
-            match again.exchange(self.lane(), deadline_ns, procedure, limit) {
-                Ok(()) => return Ok(()),
-                Err(once_more) => ended = once_more,
-            }
+        let terms = Terms { begun_ns, deadline_ns, idempotent };
+        recover(&mut Repeated { held: self, procedure, again }, ended, &terms)
+    }
+}
+
+/// A call that is made once more.
+struct Repeated<'h, 'b, 'r, 'p, 'a> {
+    held: &'h mut Held<'b>,
+    procedure: u16,
+    again: Again<'r, 'p, 'a>,
+}
+
+impl Attempts for Repeated<'_, '_, '_, '_, '_> {
+    fn rebind(&mut self, deadline: Instant) -> Result<bool, BindError> {
+        let lost = Arc::clone(&self.held.lane().session);
+        let session = self.held.binding.rebind(&lost, deadline)?;
+        Ok(self.held.lane().adopt(&session))
+    }
+
+    fn attempt(&mut self, _: u64, deadline_ns: u64) -> Result<(), Ended> {
+        let limit = self.held.limit();
+        let lane = self.held.lane();
+        match &mut self.again {
+            Again::Sent(len, pieces) => lane.exchange(deadline_ns, self.procedure, *len, pieces),
+            Again::Written(write) => lane.exchange_in_place(deadline_ns, self.procedure, limit, write),
         }
-        unreachable!("attempts are bounded")
+    }
+
+    fn cause_of_loss(&self) -> UnknownCause {
+        self.held.made().session.cause_of_loss()
+    }
+
+    fn is_overwritten(&self) -> bool {
+        match &self.again {
+            Again::Sent(_, pieces) => pieces.are_overwritten(),
+            Again::Written(_) => self.held.made().lent.is_changed,
+        }
     }
 }

@@ -14,7 +14,8 @@ mod session;
 use super::counters::CallCounters;
 use super::handshake::Plan;
 use super::lanes::{self, Counted, Lanes};
-use super::turns::Turns;
+use super::recovery::{Attempts, Ended, Terms, no_lane, recover};
+use super::sessions::Sessions;
 use crate::bind::BindOptions;
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, SendError, UnknownCause};
@@ -22,12 +23,10 @@ use crate::stub::Interface;
 use crate::uri::Uri;
 use connect::connect;
 pub(super) use flight::StreamCarrier;
-use lane::{Ended, StreamLane};
+use lane::StreamLane;
 use session::Session;
-use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_marshal::Writer;
 use stoop_net::clock;
@@ -41,10 +40,7 @@ pub(crate) struct StreamBinding {
     uri: String,
     server: StreamAddress,
     options: BindOptions,
-    /// The present connection, or the last one if that is lost.
-    session: Mutex<Arc<Session>>,
-    /// For replacing it.
-    rebinding: Turns,
+    sessions: Sessions<Session>,
     /// Messages ignored on connections before the present one.
     ignored_before: AtomicU64,
     lanes: Lanes<StreamLane>,
@@ -55,9 +51,6 @@ pub(super) struct Held<'a> {
     binding: &'a StreamBinding,
     place: lanes::Held<'a, StreamLane>,
 }
-
-/// Connections that one call tries.
-const ATTEMPTS: u32 = 3;
 
 impl StreamBinding {
     pub(super) fn bind(
@@ -85,8 +78,7 @@ impl StreamBinding {
                         uri: uri.into(),
                         server,
                         options: options.clone(),
-                        session: Mutex::new(Arc::new(session)),
-                        rebinding: Turns::default(),
+                        sessions: Sessions::new(Arc::new(session)),
                         ignored_before: AtomicU64::new(0),
                         lanes: Lanes::default(),
                     });
@@ -127,7 +119,7 @@ impl StreamBinding {
     }
 
     fn present(&self) -> Arc<Session> {
-        Arc::clone(&self.session.lock().unwrap_or_else(PoisonError::into_inner))
+        self.sessions.present()
     }
 
     /// The calling thread's lane.
@@ -147,26 +139,17 @@ impl StreamBinding {
 
     /// Connects and binds again, unless another thread has done so since `lost` was lost.
     fn rebind(&self, lost: &Session, deadline: Instant) -> Result<Arc<Session>, BindError> {
-        let now = || Instant::from_nanos(clock::now_ns());
-        let begun = now();
-        let Some(_turn) = self.rebinding.take(deadline.since(begun)) else {
-            return Err(BindError::NoAnswer { server: self.uri.clone(), waited: now().since(begun) });
-        };
-        let present = self.present();
-        if present.generation != lost.generation {
-            return Ok(present);
-        }
         let plan = Plan {
             interface: self.interface,
             uri: &self.uri,
             address: &self.server,
             max_message: self.options.max_message,
         };
-        let deadline = deadline.min(now() + self.options.bind_timeout);
-        let session = Arc::new(connect(&plan, deadline, lost.generation + 1)?);
-        self.ignored_before.fetch_add(present.ignored(), Ordering::Relaxed);
-        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&session);
-        Ok(session)
+        self.sessions.replace(lost, &self.uri, deadline, self.options.bind_timeout, |deadline, generation| {
+            let session = connect(&plan, deadline, generation)?;
+            self.ignored_before.fetch_add(lost.ignored(), Ordering::Relaxed);
+            Ok(Arc::new(session))
+        })
     }
 }
 
@@ -177,17 +160,6 @@ impl Counted for StreamLane {
         counters.add_waits(self.wait.counts());
         counters
     }
-}
-
-/// The call may have run before its connection was lost.
-fn unknown(transmissions: u32, begun_ns: u64) -> CallError {
-    let waited = Duration::from_nanos(clock::now_ns().saturating_sub(begun_ns));
-    CallError::Unknown { transmissions, waited, cause: UnknownCause::ConnectionLost }
-}
-
-fn no_lane() -> CallError {
-    let why = "the server owes answers on all lanes of the connection";
-    CallError::NotSent(SendError::Io(io::Error::other(why)))
 }
 
 impl Held<'_> {
@@ -224,55 +196,45 @@ impl Held<'_> {
         }
     }
 
-    /// The call did not end with a result: connects again where that helps, and explains where it does not.
+    /// The call did not end with a result.
     #[cold]
     fn recover(
         &mut self,
-        mut ended: Ended,
+        ended: Ended,
         begun_ns: u64,
         deadline_ns: u64,
         procedure: u16,
         len: usize,
     ) -> Result<(), CallError> {
         let idempotent = self.binding.interface.procedures[usize::from(procedure)].idempotent;
-        let mut transmissions = 0;
-        for attempt in 1.. {
-            match ended {
-                // Not this time; but it is idempotent, and may have run with a connection that was lost.
-                Ended::With(CallError::NotSent(_) | CallError::Refused(_)) if transmissions > 0 => {
-                    return Err(unknown(transmissions, begun_ns));
-                }
-                Ended::With(error) => return Err(error),
-                Ended::Lost { sent } => transmissions += u32::from(sent),
-            }
-            let unknown = unknown(transmissions, begun_ns);
-            if transmissions > 0 && (!idempotent || attempt == ATTEMPTS) {
-                return Err(unknown);
-            }
-            if attempt == ATTEMPTS {
-                let why = io::ErrorKind::ConnectionReset;
-                return Err(CallError::NotSent(SendError::Io(why.into())));
-            }
-            let lost = Arc::clone(&self.lane().session);
-            match self.binding.rebind(&lost, Instant::from_nanos(deadline_ns)) {
-                Ok(session) if self.lane().adopt(&session) => {}
-                _ if transmissions > 0 => return Err(unknown),
-                Ok(_) => return Err(no_lane()),
-                Err(why) => return Err(CallError::NotSent(SendError::Bind(Box::new(why)))),
-            }
-            let now_ns = clock::now_ns();
-            if now_ns >= deadline_ns {
-                return Err(if transmissions > 0 {
-                    unknown
-                } else {
-                    CallError::NotSent(SendError::DeadlinePassed)
-                });
-            }
-            match self.lane().exchange(now_ns, deadline_ns, procedure, len) {
-                Ok(()) => return Ok(()),
-                Err(again) => ended = again,
-            }
-        }
-        unreachable!("attempts are bounded")
+        let terms = Terms { begun_ns, deadline_ns, idempotent };
+        recover(&mut Repeated { held: self, procedure, len }, ended, &terms)
+    }
+}
+
+/// A call that is made once more: its lane still has the arguments.
+struct Repeated<'h, 'b> {
+    held: &'h mut Held<'b>,
+    procedure: u16,
+    len: usize,
+}
+
+impl Attempts for Repeated<'_, '_> {
+    fn rebind(&mut self, deadline: Instant) -> Result<bool, BindError> {
+        let lost = Arc::clone(&self.held.lane().session);
+        let session = self.held.binding.rebind(&lost, deadline)?;
+        Ok(self.held.lane().adopt(&session))
+    }
+
+    fn attempt(&mut self, now_ns: u64, deadline_ns: u64) -> Result<(), Ended> {
+        self.held.lane().exchange(now_ns, deadline_ns, self.procedure, self.len)
+    }
+
+    fn cause_of_loss(&self) -> UnknownCause {
+        UnknownCause::ConnectionLost
+    }
+
+    fn is_overwritten(&self) -> bool {
+        false
     }
 }

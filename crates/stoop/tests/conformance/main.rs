@@ -5,6 +5,8 @@
 
 #[path = "../gate/mod.rs"]
 mod gate;
+#[path = "../loopback/mod.rs"]
+mod loopback;
 #[path = "../runtime/mod.rs"]
 mod runtime;
 
@@ -131,7 +133,7 @@ fn address(transport: &str) -> String {
     let name = format!("conformance-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     match transport {
         "local" => format!("local:{name}"),
-        "udp" | "tcp" => format!("{transport}://127.0.0.1:0"),
+        "udp" | "tcp" => format!("{transport}://{}:0", loopback::address()),
         "unix" => format!("unix:@{name}"),
         "shm" => format!("shm:{name}"),
         other => panic!("{other} is no transport"),

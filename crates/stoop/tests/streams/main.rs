@@ -7,6 +7,8 @@ mod delays;
 mod endings;
 #[path = "../gate/mod.rs"]
 mod gate;
+#[path = "../loopback/mod.rs"]
+mod loopback;
 mod peers;
 #[path = "../proxy/mod.rs"]
 mod proxy;
@@ -101,7 +103,7 @@ fn serve_at(uri: &str, server: Server) -> (RunningServer, Gate) {
 }
 
 fn lab() -> (RunningServer, Gate, LabClient) {
-    let (server, gate) = serve_at("tcp://127.0.0.1:0", Server::new());
+    let (server, gate) = serve_at(&format!("tcp://{}:0", loopback::address()), Server::new());
     let client = LabClient::bind(&server.uris()[0]).unwrap();
     (server, gate, client)
 }

@@ -2,6 +2,7 @@
 
 use super::now;
 use crate::bind::BindOptions;
+use crate::client::sessions::Generation;
 use crate::error::BindError;
 use crate::stub::Interface;
 use std::collections::VecDeque;
@@ -58,6 +59,12 @@ const BUFFER_FOR_A_BYTE: usize = 3;
 
 /// Bytes of a result that a server may send at most before it has heard how much there is room for.
 const UNASKED_MAX: u32 = 256 << 10;
+
+impl Generation for Session {
+    fn generation(&self) -> u64 {
+        self.generation
+    }
+}
 
 impl Session {
     /// The way to the server, if a large call has asked for it.

@@ -1,7 +1,8 @@
 //! Buffers that both processes use where they lie, and calls that have some as arguments.
 
 use super::lane::WriteArguments;
-use super::{ATTEMPTS, Again, Held, ShmBinding, begin};
+use super::{Again, Held, ShmBinding, begin};
+use crate::client::recovery::ATTEMPTS;
 use crate::error::{BindError, CallError, InPlaceError};
 use std::io;
 use stoop_exchange::Instant;
@@ -58,7 +59,7 @@ impl Held<'_> {
         lane.trim();
         let ended = match lane.exchange_in_place(deadline_ns, procedure, limit, write) {
             Ok(()) => Ok(()),
-            Err(ended) => self.recover(ended, begun_ns, deadline_ns, procedure, &mut Again::Written(write)),
+            Err(ended) => self.recover(ended, begun_ns, deadline_ns, procedure, Again::Written(write)),
         };
         self.lane().lent.clear();
         ended
@@ -66,7 +67,6 @@ impl Held<'_> {
 
     /// Whether the server was told where `buffer` lies, in the call that has just been made.
     pub(in crate::client) fn has_lent<T: Number>(&self, buffer: &InPlace<T>) -> bool {
-        let lane = self.place.as_ref().expect("a held place has a lane");
-        lane.session.arena.as_ref().is_some_and(|arena| buffer.place_in(arena).is_some())
+        self.made().session.arena.as_ref().is_some_and(|arena| buffer.place_in(arena).is_some())
     }
 }

@@ -4,6 +4,7 @@ use super::answer;
 use super::session::{Lane, Session};
 use super::watcher::{Vain, Watcher};
 use crate::buffers::{Lending, Lent};
+use crate::client::recovery::Ended;
 use crate::error::{CallError, Failure, FailureCode, SendError, UnbindReason};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,19 +31,6 @@ pub(crate) struct ShmLane {
     pub(super) calls: u64,
     /// Calls that took one line there and one back.
     pub(super) fast: u64,
-}
-
-/// How a call ended without a result.
-pub(super) enum Ended {
-    /// As the caller is to be told.
-    With(CallError),
-    /// Its deadline has passed, and the server may have it.
-    Late,
-    /// With its binding.
-    Lost {
-        /// The server has taken it, and may have run it.
-        taken: bool,
-    },
 }
 
 /// Writes the arguments of a call that has buffers.
@@ -128,7 +116,7 @@ impl ShmLane {
         pieces: &mut Pieces<'_, '_>,
     ) -> Result<(), Ended> {
         if self.session.is_lost() {
-            return Err(Ended::Lost { taken: false });
+            return Err(Ended::Lost { may_have_run: false });
         }
         self.call_len = len;
         self.landed = None;
@@ -203,13 +191,13 @@ impl ShmLane {
     #[cold]
     fn disorder(&mut self) -> Ended {
         self.session.lose(UnbindReason::Disorder);
-        Ended::Lost { taken: true }
+        Ended::Lost { may_have_run: true }
     }
 
     #[cold]
     fn in_vain(&mut self, vain: Vain, ticket: u64) -> Ended {
         match vain {
-            Vain::Lost => Ended::Lost { taken: !self.session.was_left(ticket) },
+            Vain::Lost => Ended::Lost { may_have_run: !self.session.was_left(ticket) },
             Vain::Late => {
                 self.retire(None);
                 Ended::Late
@@ -268,7 +256,7 @@ impl ShmLane {
         let limit = Duration::from_nanos(deadline_ns.saturating_sub(clock::now_ns()));
         let Some((channel, base)) = self.session.take_channel(limit) else {
             return Err(match self.session.is_lost() {
-                true => Ended::Lost { taken: false },
+                true => Ended::Lost { may_have_run: false },
                 false => Ended::With(CallError::NotSent(SendError::DeadlinePassed)),
             });
         };
@@ -371,7 +359,7 @@ impl ShmLane {
             match there {
                 Ok(()) if emptying.has_more(&self.session.segment).is_err() => return Err(self.disorder()),
                 Ok(()) => {}
-                Err(Vain::Lost) => return Err(Ended::Lost { taken: true }),
+                Err(Vain::Lost) => return Err(Ended::Lost { may_have_run: true }),
                 Err(Vain::Late) => {
                     self.retire(None);
                     return Err(Ended::Late);

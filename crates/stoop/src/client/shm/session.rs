@@ -1,6 +1,7 @@
 //! The memory of a binding, shared by all its lanes.
 
 use super::watch;
+use crate::client::sessions::Generation;
 use crate::error::{UnbindReason, UnknownCause};
 use crate::parting;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
@@ -100,6 +101,12 @@ const NOWHERE: u16 = u16::MAX;
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Generation for Session {
+    fn generation(&self) -> u64 {
+        self.generation
+    }
 }
 
 impl Session {

@@ -3,7 +3,8 @@
 use super::mailbox::{Answer, Mailbox, failure_of, opened};
 use super::outgoing::Unsent;
 use super::session::{Lost, Role, Session};
-use crate::error::{CallError, SendError, UnknownCause};
+use crate::client::recovery::Ended;
+use crate::error::{CallError, SendError};
 use std::io;
 use std::sync::Arc;
 use std::thread;
@@ -28,17 +29,6 @@ pub(crate) struct StreamLane {
     pub(super) calls: u64,
     /// Calls that took one send and one receive, by the calling thread itself.
     pub(super) fast: u64,
-}
-
-/// How a call ended without a result.
-pub(super) enum Ended {
-    /// As the caller is to be told.
-    With(CallError),
-    /// With its connection.
-    Lost {
-        /// The server may have it.
-        sent: bool,
-    },
 }
 
 /// Where an answer came from.
@@ -90,7 +80,7 @@ impl StreamLane {
         len: usize,
     ) -> Result<(), Ended> {
         if !self.session.is_there(begun_ns) {
-            return Err(Ended::Lost { sent: false });
+            return Err(Ended::Lost { may_have_run: false });
         }
         self.call_len = len;
         let number = self.mailbox.expect();
@@ -103,7 +93,7 @@ impl StreamLane {
         let sent = self.session.outgoing.send(&self.session.stream, &self.call, departure, deadline_ns);
         let in_one_piece = match sent {
             Ok(in_one_piece) => in_one_piece,
-            Err(unsent) => return Err(self.not_sent(unsent, begun_ns)),
+            Err(unsent) => return Err(self.not_sent(unsent)),
         };
         self.calls += 1;
         let (waited, fast) = self.await_answer(begun_ns, deadline_ns, number);
@@ -113,16 +103,16 @@ impl StreamLane {
                 self.result_len = header.message_len as usize;
                 Ok(())
             }
-            other => Err(self.no_result(other, begun_ns)),
+            other => Err(self.no_result(other)),
         }
     }
 
     #[cold]
-    fn not_sent(&mut self, unsent: Unsent, begun_ns: u64) -> Ended {
+    fn not_sent(&mut self, unsent: Unsent) -> Ended {
         match unsent {
             Unsent::Lost => {
                 self.session.lose();
-                Ended::Lost { sent: false }
+                Ended::Lost { may_have_run: false }
             }
             Unsent::Late => {
                 self.mailbox.forget();
@@ -131,13 +121,13 @@ impl StreamLane {
             }
             Unsent::LateButOnItsWay => {
                 self.calls += 1;
-                self.no_result(Waited::Late, begun_ns)
+                self.no_result(Waited::Late)
             }
         }
     }
 
     #[cold]
-    fn no_result(&mut self, waited: Waited, begun_ns: u64) -> Ended {
+    fn no_result(&mut self, waited: Waited) -> Ended {
         match waited {
             Waited::Answered(answer) => {
                 let detail_len = match answer {
@@ -146,14 +136,10 @@ impl StreamLane {
                 };
                 Ended::With(failure_of(answer, &self.result[HEADER_LEN..HEADER_LEN + detail_len]))
             }
-            Waited::Lost => Ended::Lost { sent: true },
+            Waited::Lost => Ended::Lost { may_have_run: true },
             Waited::Late => {
                 self.retire();
-                Ended::With(CallError::Unknown {
-                    transmissions: 1,
-                    waited: Duration::from_nanos(clock::now_ns().saturating_sub(begun_ns)),
-                    cause: UnknownCause::DeadlinePassed,
-                })
+                Ended::Late
             }
         }
     }

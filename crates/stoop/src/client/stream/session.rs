@@ -2,6 +2,7 @@
 
 use super::mailbox::{Answer, Delivery, Mailbox, opened};
 use super::outgoing::Outgoing;
+use crate::client::sessions::Generation;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, Thread};
@@ -60,6 +61,12 @@ const QUIET_NS: u64 = 1_000_000;
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Generation for Session {
+    fn generation(&self) -> u64 {
+        self.generation
+    }
 }
 
 impl Session {
