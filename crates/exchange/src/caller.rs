@@ -3,12 +3,14 @@
 //! A [`Lane`] decides; its driver holds the packets, sends and waits. The driver keeps the call packet until the call
 //! has ended, so that sending it again needs no marshaling (Firefly §3.1.3).
 
+mod brief;
 mod large;
 mod state;
 
 use crate::retransmit::Jitter;
 use crate::{Instant, RoundTrip};
 use alloc::boxed::Box;
+pub use brief::Brief;
 use core::time::Duration;
 use large::Large;
 pub use large::{Framing, Part};
@@ -186,13 +188,19 @@ impl Lane {
         if let Some(large) = &mut self.large {
             large.clear();
         }
-        self.register(now, deadline, procedure, message_len);
+        self.register(self.number.next(), (now, deadline), procedure, message_len);
         self.stamp(now, deadline, procedure, message_len, packet);
     }
 
     #[inline]
-    fn register(&mut self, now: Instant, deadline: Instant, procedure: u16, message_len: u32) {
-        self.number = self.number.next();
+    fn register(
+        &mut self,
+        number: CallNumber,
+        (started, deadline): (Instant, Instant),
+        procedure: u16,
+        message_len: u32,
+    ) {
+        self.number = number;
         self.transmissions = 1;
         self.acknowledged = false;
         self.counters.calls += 1;
@@ -202,13 +210,13 @@ impl Lane {
             state: CallState::Sent,
             procedure,
             message_len,
-            started: now,
+            started,
             deadline,
-            heard: now,
+            heard: started,
             unanswered: 0,
             unreachable: 0,
             proven: false,
-            next: now.after_nanos(self.path.timeout_nanos()).min(deadline),
+            next: started.after_nanos(self.path.timeout_nanos()).min(deadline),
         });
     }
 

@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use stoop_exchange::binder::{Binder, Bound};
 use stoop_exchange::bulk::Path;
-use stoop_exchange::caller::Lane;
+use stoop_exchange::caller::{Brief, Lane};
 use stoop_exchange::{Instant, RoundTrip};
 use stoop_wire::MAX_DATAGRAM;
 
@@ -54,6 +54,25 @@ struct OwnLane {
     /// What all long calls of the binding share.
     path: Rc<RefCell<Path>>,
     lane: Lane,
+    /// Where half of the short calls begin, as with a driver that has many on their way.
+    brief: Brief,
+    /// What is known of the way to the server by those.
+    way: RoundTrip,
+}
+
+impl OwnLane {
+    /// The lane, which knows of its call from now on.
+    fn lane(&mut self) -> &mut Lane {
+        self.lane.take_up(&mut self.brief, self.way);
+        &mut self.lane
+    }
+
+    fn next_timeout(&self) -> Instant {
+        match self.brief.is_out() {
+            true => self.brief.next_timeout(&self.way),
+            false => self.lane.next_timeout(),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -263,7 +282,7 @@ impl Sim {
         }
         self.report.count_end(told);
         if let Some(mut own) = thread.own.take() {
-            own.lane.abandon(now);
+            own.lane().abandon(now);
             own.lane.settle(&mut own.path.borrow_mut());
             let in_flight = own.path.borrow().in_flight();
             match told == Told::Unknown && self.scenario.retires_lanes {

@@ -57,6 +57,8 @@ report! {
     calls: "calls",
     /// They got results.
     results: "calls with a result",
+    /// Of these, those of which their lanes did not hear.
+    in_brief: "of these calls, those that went well in brief",
     /// They were told that the procedure did not run.
     did_not_run: "calls that did not run",
     /// They were told that the procedure ran without a result.

@@ -56,7 +56,7 @@ impl Lane {
         let large = self.large.get_or_insert_default();
         large.clear();
         large.sending = Some(Outgoing::new(message_len, window));
-        self.register(now, deadline, procedure, message_len);
+        self.register(self.number.next(), (now, deadline), procedure, message_len);
     }
 
     /// The next packets of the call that are to be sent, of at most `most_bytes` with their headers; `None` if there

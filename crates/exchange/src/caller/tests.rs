@@ -193,3 +193,69 @@ fn a_long_result_in_one_packet_is_receipted_and_so_are_its_repetitions() {
         assert_eq!(lane.handle_packet(at(3), &packet), Heard::Progress);
     }
 }
+
+/// As [`calling`], with the call begun in brief.
+fn calling_in_brief() -> (Lane, Brief, Vec<u8>) {
+    let (mut lane, mut packet) = calling();
+    lane.abandon(at(0));
+    let mut brief = lane.brief();
+    brief.start(at(0), at(10_000), 7, &mut packet);
+    (lane, brief, packet)
+}
+
+#[test]
+fn a_call_begun_in_brief_has_the_packet_that_its_lane_would_have_sent() {
+    let (mut lane, mut as_lane) = calling();
+    lane.abandon(at(0));
+    lane.start(at(0), at(10_000), 7, &mut as_lane);
+    let (_, brief, packet) = calling_in_brief();
+    assert_eq!((&packet, brief.number()), (&as_lane, lane.number()));
+    assert_eq!(brief.next_timeout(&lane.path()), lane.next_timeout());
+}
+
+#[test]
+fn a_call_in_brief_is_ended_by_its_result_and_by_nothing_else() {
+    let (lane, mut brief, _) = calling_in_brief();
+    let result = from_server(Kind::Result, brief.number());
+    let others = [
+        Header { lane: LaneId(4), ..result },
+        Header { binding: BindingId(1), ..result },
+        Header { number: lane.number(), ..result },
+        Header { kind: Kind::Refusal, ..result },
+        Header { kind: Kind::Acknowledgement, ..result },
+        Header { message_len: 1, ..result },
+    ];
+    for other in others {
+        assert!(brief.hear(&other.to_bytes()).is_none() && brief.is_out());
+    }
+    assert_eq!(brief.hear(&result.to_bytes()), Some((0, 0)));
+    assert!(brief.hear(&result.to_bytes()).is_none(), "it comes again");
+}
+
+#[test]
+fn a_lane_takes_a_call_up_as_if_it_had_begun_it() {
+    let (mut lane, mut brief, mut packet) = calling_in_brief();
+    let path = lane.path();
+    assert!(lane.take_up(&mut brief, path) && !brief.is_out());
+    assert!(!lane.take_up(&mut brief, path), "once");
+    assert_eq!((lane.number(), lane.next_timeout()), (brief.number(), at(4)));
+    assert_eq!(lane.handle_timeout(at(4), &mut packet), Due::Retransmit);
+    let result = from_server(Kind::Result, brief.number()).to_bytes();
+    assert!(brief.hear(&result).is_none());
+    assert_eq!(lane.handle_packet(at(5), &result), Heard::Result { len: 0, at_server_ns: 0 });
+}
+
+#[test]
+fn numbers_are_used_once_whoever_begins_the_calls() {
+    let (mut lane, mut brief, mut packet) = calling_in_brief();
+    let (first, path) = (brief.number(), lane.path());
+    brief.hear(&from_server(Kind::Result, first).to_bytes()).unwrap();
+    assert!(!lane.take_up(&mut brief, path), "it has ended");
+    lane.start(at(1), at(100), 7, &mut packet);
+    assert_eq!(lane.number(), first.next());
+    assert_eq!(lane.handle_packet(at(2), &from_server(Kind::Result, first).to_bytes()), Heard::Ignored);
+    lane.abandon(at(3));
+    lane.note_in(&mut brief);
+    brief.start(at(4), at(100), 7, &mut packet);
+    assert_eq!(brief.number(), first.next().next());
+}

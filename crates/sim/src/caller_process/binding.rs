@@ -148,8 +148,8 @@ impl Sim {
         let thread = &mut process.threads[at.thread];
         let (Some(mut own), Some(call)) = (thread.own.take(), &mut thread.call) else { return };
         let Stage::Calling { first_sent } = call.stage else { return };
+        let acknowledged = own.lane().last_was_acknowledged();
         own.lane.settle(&mut own.path.borrow_mut());
-        let acknowledged = own.lane.last_was_acknowledged();
         call.stage = Stage::Waiting { sent: Some(Sent { on: own.bound, first: first_sent, acknowledged }) };
         let cancelled = call.cancelled;
         self.report.unknown_bindings += 1;

@@ -62,7 +62,8 @@ impl Sim {
                 let mut lane = Lane::new(bound.binding, LaneId(number), process.path, self.random.bits());
                 lane.set_silence_limit(self.scenario.silence_limit);
                 let path = Rc::clone(process.bulk.as_ref().expect("a binding has a path"));
-                OwnLane { generation, bound: Rc::clone(bound), path, lane }
+                let (brief, way) = (lane.brief(), lane.path());
+                OwnLane { generation, bound: Rc::clone(bound), path, lane, brief, way }
             }
         };
         process.threads[at.thread].own = Some(own);
@@ -73,7 +74,7 @@ impl Sim {
         self.lane_for(at);
         let process = &mut self.callers[at.caller];
         let thread = &mut process.threads[at.thread];
-        let (Some(OwnLane { lane, .. }), Some(call)) = (&mut thread.own, &mut thread.call) else { return };
+        let (Some(own), Some(call)) = (&mut thread.own, &mut thread.call) else { return };
         let bound = process.binding.as_ref().expect("it is sent on a binding");
         let procedure = bound.procedures[usize::from(call.procedure)];
         call.stage = Stage::Calling { first_sent: now };
@@ -86,10 +87,17 @@ impl Sim {
             self.report.large_calls += 1;
             call.limit = bound.window as usize;
             let window = if self.sabotage == Sabotage::IgnoresLimits { u32::MAX } else { bound.window };
-            lane.start_large(now, call.deadline, procedure, len as u32, window);
+            own.lane().start_large(now, call.deadline, procedure, len as u32, window);
+            own.lane.note_in(&mut own.brief);
             return self.pump(at);
         }
-        lane.start(now, call.deadline, procedure, &mut call.packet);
+        if own.brief.number().0.is_multiple_of(2) {
+            own.way = own.lane.path();
+            own.brief.start(now, call.deadline, procedure, &mut call.packet);
+        } else {
+            own.lane().start(now, call.deadline, procedure, &mut call.packet);
+            own.lane.note_in(&mut own.brief);
+        }
         let packet = call.packet.clone();
         self.send_from(at, &packet);
         self.plan_lane_timer(at);
@@ -105,7 +113,7 @@ impl Sim {
         let process = &mut self.callers[at.caller];
         let thread = &mut process.threads[at.thread];
         let Some(own) = &thread.own else { return };
-        let timeout = own.lane.next_timeout();
+        let timeout = own.next_timeout();
         if thread.timer_at != Some(timeout) {
             thread.timer_at = Some(timeout);
             self.events.plan(timeout, Event::LaneTimer(at, process.life));
@@ -116,8 +124,14 @@ impl Sim {
         let now = self.now;
         let process = &mut self.callers[at.caller];
         let thread = &mut process.threads[at.thread];
-        let Some(OwnLane { lane, .. }) = &mut thread.own else { return };
-        let before = lane.next_timeout();
+        let Some(own) = &mut thread.own else { return };
+        if let Some((len, at_server_ns)) = own.brief.hear(packet) {
+            own.brief.sample(now, at_server_ns, &mut own.way);
+            self.report.in_brief += 1;
+            return self.takes_result(at, &packet[HEADER_LEN..HEADER_LEN + len]);
+        }
+        let before = own.next_timeout();
+        let lane = own.lane();
         match lane.handle_packet(now, packet) {
             Heard::Result { len, .. } => self.takes_result(at, &packet[HEADER_LEN..HEADER_LEN + len]),
             Heard::Part(part) => self.takes_part(at, part, packet),
@@ -153,11 +167,12 @@ impl Sim {
     pub(crate) fn lane_timer(&mut self, at: ThreadId) {
         let now = self.now;
         let thread = &mut self.callers[at.caller].threads[at.thread];
-        let (Some(OwnLane { lane, .. }), Some(call)) = (&mut thread.own, &mut thread.call) else { return };
-        if lane.next_timeout() > now {
+        let (Some(own), Some(call)) = (&mut thread.own, &mut thread.call) else { return };
+        if own.next_timeout() > now {
             return;
         }
         thread.timer_at = None;
+        let lane = own.lane();
         match lane.handle_timeout(now, &mut call.packet) {
             Due::Nothing if lane.next_timeout() <= now => {
                 self.ledger.complain("a lane's timer is due, and nothing is due".into());
@@ -219,7 +234,7 @@ impl Sim {
     pub(super) fn lane_goes_on(&mut self, at: ThreadId, packet: &[u8]) {
         self.send_from(at, packet);
         let own = &self.callers[at.caller].threads[at.thread].own;
-        if own.as_ref().is_some_and(|own| own.lane.next_timeout() <= self.now) {
+        if own.as_ref().is_some_and(|own| own.next_timeout() <= self.now) {
             self.ledger.complain("a lane's timer does not advance".into());
         }
         self.plan_lane_timer(at);
@@ -234,8 +249,8 @@ impl Sim {
         }
         let at = ThreadId { caller, thread: usize::from(to.port - BINDER_PORT - 1) };
         let thread = &mut self.callers[caller].threads[at.thread];
-        let Some(OwnLane { lane, .. }) = &mut thread.own else { return };
-        match lane.handle_unreachable(self.now) {
+        let Some(own) = &mut thread.own else { return };
+        match own.lane().handle_unreachable(self.now) {
             Due::GiveUp(lost) => {
                 self.report.count_lost(lost);
                 self.end_call(at, Told::Unknown);

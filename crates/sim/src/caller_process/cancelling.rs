@@ -24,7 +24,7 @@ impl Sim {
             }
             Stage::Calling { .. } => {
                 let own = own.as_mut().expect("a call is made on a lane");
-                let Some(packet) = own.lane.cancel(now) else {
+                let Some(packet) = own.lane().cancel(now) else {
                     return self.ledger.complain(format!("{id:?} goes on, and its lane has no call"));
                 };
                 own.lane.settle(&mut own.path.borrow_mut());
