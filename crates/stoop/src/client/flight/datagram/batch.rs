@@ -1,5 +1,6 @@
 //! Packets that leave together: one behind the other in one buffer, each as long as the first.
 
+use std::slice::ChunksExactMut;
 use stoop_net::udp::{MAX_SEGMENTS, MAX_SEGMENTS_LEN};
 use stoop_wire::{CallNumber, HEADER_LEN};
 
@@ -15,6 +16,31 @@ pub(super) struct Batch {
     /// How many more packets of that length it has room for, when it has one.
     room: usize,
     calls: Vec<(u32, CallNumber)>,
+}
+
+/// Places in a [`Batch`] for packets that are put there one behind the other.
+pub(super) struct Places<'a> {
+    packets: ChunksExactMut<'a, u8>,
+    calls: &'a mut Vec<(u32, CallNumber)>,
+}
+
+impl<'a> Places<'a> {
+    /// The next, for a packet of `len` bytes, with anything in it; behind that are zeros. The call is [entered](Self::enter)
+    /// next.
+    #[inline(always)]
+    pub(super) fn next(&mut self, len: usize) -> &'a mut [u8] {
+        let (packet, behind) = self.packets.next().expect("as many as were asked for").split_at_mut(len);
+        if !behind.is_empty() {
+            behind.fill(0);
+        }
+        packet
+    }
+
+    /// The packet that was put there last is of that call.
+    #[inline(always)]
+    pub(super) fn enter(&mut self, call: u32, number: CallNumber) {
+        self.calls.push((call, number));
+    }
 }
 
 /// Up to this many bytes a shorter packet is filled up however short it is: packets cost, bytes hardly do.
@@ -51,10 +77,33 @@ impl Batch {
         len.next_multiple_of(8)
     }
 
+    /// Room for so many packets that lie `segment` bytes apart, as those that are here do. They are there when it has been
+    /// [closed](Self::close) behind them.
+    pub(super) fn open(&mut self, many: usize, segment: usize) -> Places<'_> {
+        if self.calls.is_empty() {
+            self.segment = segment;
+            self.room = MAX_SEGMENTS.min(MAX_SEGMENTS_LEN / segment);
+        }
+        debug_assert!(segment == self.segment && many <= self.room, "packets that can go with the others");
+        let start = self.calls.len() * segment;
+        if self.packets.len() < start + many * segment {
+            self.packets.resize(start + many * segment, 0);
+        }
+        if self.len < start {
+            self.packets[self.len..start].fill(0);
+        }
+        self.room -= many;
+        Places { packets: self.packets[start..].chunks_exact_mut(segment), calls: &mut self.calls }
+    }
+
+    /// All places that were made by [`open`](Self::open) are taken, the last by a packet of `len` bytes.
+    pub(super) fn close(&mut self, len: usize) {
+        self.len = (self.calls.len() - 1) * self.segment + len;
+    }
+
     /// Room for one more packet of `len` bytes, with anything in it, for a call that is [entered](Self::enter) next. When it
     /// is the first, those behind it will be `segment` bytes apart.
-    // In full where the calls of a list are put here, one after the other.
-    #[inline(always)]
+    #[inline]
     pub(super) fn place(&mut self, len: usize, segment: usize) -> &mut [u8] {
         if self.calls.is_empty() {
             self.segment = segment;

@@ -20,7 +20,7 @@ use boarding::Held;
 use closing::Closed;
 use std::task::Waker;
 use std::thread::{Thread, ThreadId};
-use stoop_exchange::Instant;
+use stoop_exchange::{Instant, RoundTrip};
 use stoop_wire::{CallNumber, HEADER_LEN};
 
 /// What the lock of a [`Flight`](super::Flight) is around.
@@ -66,6 +66,8 @@ pub(super) struct Calls {
     pub(super) max_message: usize,
     /// The session whose lanes are in `by_lane`.
     generation: u64,
+    /// What is known of the way to the server by calls that went well.
+    path: RoundTrip,
     past: CallCounters,
     /// The client is gone.
     closed: Option<Closed>,
@@ -118,6 +120,7 @@ impl Calls {
             longest_call: binding.present().longest_call,
             max_message: binding.options.max_message,
             generation: binding.generation(),
+            path: RoundTrip::default(),
             past: CallCounters::default(),
             closed: None,
         }
@@ -145,16 +148,18 @@ impl Calls {
     #[inline]
     pub(super) fn end_with(&mut self, call: u32, result: &[u8], news: &mut News) {
         let slot = &mut self.slots[call as usize];
-        if !slot.is_plain() {
-            slot.result.clear();
-            slot.result.extend_from_slice(result);
-            return self.end(call, None, news);
-        }
-        // As `end` does, but for what such a call does not have.
+        slot.result.clear();
+        slot.result.extend_from_slice(result);
+        self.end(call, None, news);
+    }
+
+    /// A call that was known in brief has ended with that result: as in [`end`](Self::end), but for what such a call does not
+    /// have. It is still counted among those that have not ended.
+    #[inline(always)]
+    pub(super) fn end_brief(&mut self, call: u32, result: &[u8]) {
+        let slot = &mut self.slots[call as usize];
         slot.stage = Stage::Ended;
         self.timeouts[call as usize] = u64::MAX;
-        self.out -= 1;
-        self.outstanding -= 1;
         if !self.board.end_short(call, result) {
             slot.result.clear();
             slot.result.extend_from_slice(result);
@@ -162,9 +167,18 @@ impl Calls {
         }
     }
 
+    /// A call, of which more is to be known now than what is known of it in brief.
+    pub(super) fn take_up(&mut self, call: u32) -> &mut Slot {
+        if let Stage::Reserved(batch) = self.slots[call as usize].stage {
+            self.enroll(batch, Stage::HeldBack(batch));
+        }
+        self.slots[call as usize].take_up(self.path)
+    }
+
     /// A call has ended: with the result that is in its slot, or for this reason.
     pub(super) fn end(&mut self, call: u32, error: Option<CallError>, news: &mut News) {
         let slot = &mut self.slots[call as usize];
+        debug_assert!(!slot.brief.is_out(), "it has been taken up, or has ended in brief");
         match slot.stage {
             Stage::Sent => self.out -= 1,
             Stage::Unbound => self.unbound -= 1,
@@ -230,10 +244,10 @@ impl Calls {
 
     /// Whether a call has ended; if not, `waker` is the one to be woken. Gives the waker that is needed no more.
     pub(super) fn poll(&mut self, call: u32, waker: Waker) -> (bool, Option<Waker>) {
-        let slot = &mut self.slots[call as usize];
-        if slot.has_ended() {
+        if self.slots[call as usize].has_ended() {
             return (true, Some(waker));
         }
+        let slot = self.take_up(call);
         let old = slot.waker.replace(waker);
         self.wakers += usize::from(old.is_none());
         (false, old)
@@ -242,9 +256,6 @@ impl Calls {
     /// Nobody wants the result of a call. Tells the server, or has it told with the batch.
     pub(super) fn cancel(&mut self, call: u32, now: Instant) -> Leftovers {
         let waker = self.disown(call, Owner::Cancelled);
-        if let Stage::Reserved(batch) = self.slots[call as usize].stage {
-            self.enroll(batch, Stage::HeldBack(batch));
-        }
         let slot = &mut self.slots[call as usize];
         let packet = match slot.stage {
             Stage::Free | Stage::Reserved(_) | Stage::Ended => None,
@@ -274,11 +285,11 @@ impl Calls {
     }
 
     fn disown(&mut self, call: u32, owner: Owner) -> Option<Waker> {
-        let slot = &mut self.slots[call as usize];
+        let slot = self.take_up(call);
         slot.owner = owner;
-        let waker = slot.waker.take();
+        let (waker, has_ended) = (slot.waker.take(), slot.has_ended());
         self.wakers -= usize::from(waker.is_some());
-        if slot.has_ended() {
+        if has_ended {
             self.free(call);
         }
         waker
@@ -292,7 +303,7 @@ impl Calls {
         now: Instant,
         news: &mut News,
     ) {
-        let slot = &mut self.slots[call as usize];
+        let slot = self.take_up(call);
         // If it has ended meanwhile, another may be here.
         // If it was sent again meanwhile, it may have arrived.
         let only_once = slot.lane.last_transmissions() == 1 && !slot.lane.last_was_acknowledged();
@@ -305,7 +316,7 @@ impl Calls {
     /// The calling thread waits for these calls while another receives.
     pub(super) fn join_followers(&mut self, wanted: &[u32], thread: &Thread) {
         for call in wanted {
-            self.slots[*call as usize].thread = Some(thread.clone());
+            self.take_up(*call).thread = Some(thread.clone());
         }
         self.followers.push(thread.clone());
     }
@@ -325,6 +336,7 @@ impl Calls {
     pub(super) fn counters(&self) -> CallCounters {
         let mut sum = self.past;
         self.slots.iter().for_each(|slot| sum.add_lane(slot.lane.counters()));
+        sum.calls += self.slots.iter().filter(|slot| slot.brief.is_out()).count() as u64;
         if let Some(reception) = &self.reception {
             sum.add_waits(reception.wait_counts());
         }

@@ -221,9 +221,7 @@ impl Flight {
     ) -> bool {
         let arrived = match arrival {
             Ok(CallerArrival::Datagram(segments)) => {
-                for packet in segments.split(buffer) {
-                    calls.deliver(clock, packet, &self.socket, news);
-                }
+                calls.deliver_all(clock, segments.split(buffer), &self.socket, news);
                 true
             }
             Ok(CallerArrival::Refused) => {

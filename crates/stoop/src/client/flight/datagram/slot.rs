@@ -6,23 +6,32 @@ use crate::error::CallError;
 use std::sync::Arc;
 use std::task::Waker;
 use std::thread::Thread;
-use stoop_exchange::{Instant, caller};
+use stoop_exchange::caller::{self, Brief};
+use stoop_exchange::{Instant, RoundTrip};
+use stoop_wire::HEADER_LEN;
 
 /// A place for a call, with its packets; another call takes it when this one has been taken.
+// What a call needs that goes well comes first, and is one line of memory: the slots of hundreds of calls together are more
+// than the nearest cache holds.
+#[repr(C, align(64))]
 pub(super) struct Slot {
-    pub(super) lane: caller::Lane,
-    pub(super) session: Arc<Session>,
+    /// The call while it goes well: on its way with nothing more to its end than its result. Nobody sleeps until then, it is its
+    /// handle's, and neither call nor result has many packets. For anything else it is [taken up](Self::take_up).
+    pub(super) brief: Brief,
     pub(super) stage: Stage,
     pub(super) owner: Owner,
     /// The procedure's number in the interface.
     pub(super) procedure: u16,
+    /// What the call does not have that is in brief.
+    pub(super) lane: caller::Lane,
+    pub(super) session: Arc<Session>,
     /// It has many packets.
     pub(super) is_large: bool,
     /// Parts of its result have come.
     pub(super) is_receiving: bool,
     /// It has been sent to a server that has forgotten, but is idempotent.
     pub(super) may_have_run: bool,
-    /// When it was begun, and when it was first sent on this session.
+    /// When it was begun, and when it was first sent on this session; not of a call in brief.
     pub(super) begun: Instant,
     pub(super) sent: Instant,
     pub(super) deadline: Instant,
@@ -68,11 +77,12 @@ pub(super) enum Owner {
 impl Slot {
     pub(super) fn new(lane: caller::Lane, session: Arc<Session>) -> Self {
         Self {
-            lane,
-            session,
+            brief: lane.brief(),
             stage: Stage::Free,
             owner: Owner::Handle,
             procedure: 0,
+            lane,
+            session,
             is_large: false,
             is_receiving: false,
             may_have_run: false,
@@ -94,9 +104,8 @@ impl Slot {
         self.owner = Owner::Handle;
     }
 
-    /// A call of the procedure of that number in the interface begins, at a time and with a deadline. Gives its number on
-    /// the binding.
-    #[inline(always)]
+    /// A call of the procedure of that number in the interface begins, at a time and with a deadline, and not in brief. Gives
+    /// its number on the binding.
     pub(super) fn note(&mut self, procedure: u16, (begun, deadline): (Instant, Instant)) -> u16 {
         self.procedure = procedure;
         self.may_have_run = false;
@@ -104,28 +113,35 @@ impl Slot {
         self.session.bound.procedures[usize::from(procedure)]
     }
 
-    /// As [`note`](Self::note), of a call of one packet, in which its arguments are.
-    #[inline(always)]
-    pub(super) fn begin(&mut self, procedure: u16, (begun, deadline): (Instant, Instant), packet: &mut [u8]) {
-        let number = self.note(procedure, (begun, deadline));
-        self.lane.start(begun, deadline, number, packet);
+    /// Keeps the arguments of a call in brief, of which there are any: where they are when it is sent again.
+    #[inline]
+    pub(super) fn keep_arguments(&mut self, arguments: &[u8]) {
+        self.call.resize(HEADER_LEN + arguments.len(), 0);
+        self.call[HEADER_LEN..].copy_from_slice(arguments);
+    }
+
+    /// It is no longer enough to know the call in brief, if there is one: its lane has it from now on, on a way of which that
+    /// much is known.
+    pub(super) fn take_up(&mut self, path: RoundTrip) -> &mut Self {
+        if self.lane.take_up(&mut self.brief, path) {
+            let (begun, deadline) = self.brief.times();
+            (self.begun, self.sent, self.deadline) = (begun, begun, deadline);
+            self.may_have_run = false;
+            // One without arguments has kept nothing.
+            self.call.resize(HEADER_LEN + self.brief.arguments_len(), 0);
+        }
+        self
+    }
+
+    /// There is another lane for its calls.
+    pub(super) fn change_lane(&mut self, lane: caller::Lane) {
+        self.brief = lane.brief();
+        self.lane = lane;
     }
 
     #[inline]
     pub(super) fn has_ended(&self) -> bool {
         self.stage == Stage::Ended
-    }
-
-    /// Whether it is on its way, with nothing more to its end than its result: nobody sleeps until then, and neither call
-    /// nor result has many packets.
-    #[inline]
-    pub(super) fn is_plain(&self) -> bool {
-        self.stage == Stage::Sent
-            && self.owner == Owner::Handle
-            && !self.is_large
-            && !self.is_receiving
-            && self.thread.is_none()
-            && self.waker.is_none()
     }
 
     /// The batch with which it is held back.

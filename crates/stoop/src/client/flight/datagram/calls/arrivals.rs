@@ -3,6 +3,7 @@
 use super::{Calls, NO_CALL};
 use crate::client::datagram::detail;
 use crate::client::flight::datagram::reception::News;
+use crate::client::flight::datagram::slot::Stage;
 use crate::error::{CallError, Failure, Refusal, RefusalCode};
 use stoop_exchange::Instant;
 use stoop_exchange::caller::Heard;
@@ -10,18 +11,52 @@ use stoop_net::udp::CallerSocket;
 use stoop_wire::{HEADER_LEN, LaneId};
 
 impl Calls {
-    /// Takes a packet.
+    /// Takes packets that have come together.
     #[inline]
-    pub(in super::super) fn deliver(
+    pub(in super::super) fn deliver_all<'a>(
         &mut self,
         clock: Instant,
-        packet: &[u8],
+        packets: impl Iterator<Item = &'a [u8]>,
         socket: &CallerSocket,
         news: &mut News,
     ) {
-        let Some(call) = self.call_of(packet) else { return self.past.ignored += 1 };
-        let slot = &mut self.slots[call as usize];
-        match slot.lane.handle_packet(clock, packet) {
+        let (mut ended, mut last) = (0, None);
+        for packet in packets {
+            let Some(call) = self.call_of(packet) else {
+                self.past.ignored += 1;
+                continue;
+            };
+            let slot = &mut self.slots[call as usize];
+            // One that has not left has no result, whatever comes.
+            let heard = if slot.stage == Stage::Sent { slot.brief.hear(packet) } else { None };
+            match heard {
+                Some((len, at_server_ns)) => {
+                    self.end_brief(call, &packet[HEADER_LEN..HEADER_LEN + len]);
+                    ended += 1;
+                    last = Some((call, at_server_ns));
+                }
+                None => self.deliver(call, clock, packet, socket, news),
+            }
+        }
+        if let Some((call, at_server_ns)) = last {
+            self.slots[call as usize].brief.sample(clock, at_server_ns, &mut self.path);
+            self.out -= ended;
+            self.outstanding -= ended;
+            self.past.calls += ended as u64;
+            self.past.fast += ended as u64;
+        }
+    }
+
+    /// Takes a packet for a call that has to be known to its lane.
+    #[cold]
+    #[inline(never)]
+    fn deliver(&mut self, call: u32, clock: Instant, packet: &[u8], socket: &CallerSocket, news: &mut News) {
+        let lane = &mut self.take_up(call).lane;
+        let heard = lane.handle_packet(clock, packet);
+        if matches!(heard, Heard::Result { .. }) {
+            self.path = lane.path();
+        }
+        match heard {
             Heard::Result { len, .. } => self.end_with(call, &packet[HEADER_LEN..HEADER_LEN + len], news),
             other => self.heard(call, other, clock, packet, socket, news),
         }

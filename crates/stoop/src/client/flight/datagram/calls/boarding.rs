@@ -6,7 +6,7 @@
 
 use super::Calls;
 use super::departures::HEAD_START;
-use crate::client::datagram::DatagramBinding;
+use crate::client::datagram::{DatagramBinding, Session};
 use crate::client::flight::Departure;
 use crate::client::flight::datagram::batch::Batch;
 use crate::client::flight::datagram::manifest::{Boarding, Manifest};
@@ -22,6 +22,8 @@ use stoop_wire::HEADER_LEN;
 pub(super) struct Held {
     pub(super) batch: Box<Batch>,
     pub(super) manifest: Arc<Manifest>,
+    /// The session that the calls of the list are of.
+    session: Option<Arc<Session>>,
     /// Calls of the list that are in the batch.
     enrolled: usize,
     /// From one packet to the next, when one of the list is the first.
@@ -63,7 +65,7 @@ impl Calls {
         held.manifest.reopen(std::iter::once(first).chain(std::iter::from_fn(|| {
             let call = *free.last().filter(|_| places < most)?;
             let slot = &mut slots[call as usize];
-            if !Arc::ptr_eq(&slot.session, &session) {
+            if slot.brief.binding() != session.bound.binding {
                 return None;
             }
             free.pop();
@@ -72,6 +74,7 @@ impl Calls {
             board.open(call);
             Some(call)
         })));
+        held.session = Some(session);
         held.enrolled = 0;
         held.segment = match before {
             0 => Batch::segment_for(len),
@@ -109,26 +112,29 @@ impl Calls {
         if held.enrolled == count {
             return;
         }
+        let Held { batch, manifest, session, segment, begun, deadline, .. } = held;
+        let procedures = &session.as_ref().expect("calls on a list are of a session").bound.procedures;
+        let (mut places, mut len) = (batch.open(count - held.enrolled, *segment), 0);
         let mut next = Instant::NEVER;
         for place in held.enrolled..count {
-            let entry = held.manifest.entry(place);
-            let len = HEADER_LEN + entry.len;
-            let packet = held.batch.place(len, held.segment);
+            let entry = manifest.entry(place);
+            len = HEADER_LEN + entry.len;
+            let packet = places.next(len);
             let slot = &mut self.slots[entry.call as usize];
-            if slot.call.len() != len {
-                slot.call.resize(len, 0);
-            }
             if entry.len > 0 {
-                held.manifest.copy_arguments(place, &mut packet[HEADER_LEN..]);
-                slot.call[HEADER_LEN..].copy_from_slice(&packet[HEADER_LEN..]);
+                manifest.copy_arguments(place, &mut packet[HEADER_LEN..]);
+                slot.keep_arguments(&packet[HEADER_LEN..]);
             }
-            slot.begin(entry.procedure, (held.begun, held.deadline), packet);
+            slot.procedure = entry.procedure;
+            let number = procedures[usize::from(entry.procedure)];
+            slot.brief.start(*begun, *deadline, number, packet);
             slot.stage = stage;
-            held.batch.enter(entry.call, slot.lane.number());
-            let timeout = slot.lane.next_timeout();
-            self.timeouts[entry.call as usize] = timeout.as_nanos();
-            next = next.min(timeout);
+            places.enter(entry.call, slot.brief.number());
+            // The same of all.
+            next = slot.brief.next_timeout(&self.path);
+            self.timeouts[entry.call as usize] = next.as_nanos();
         }
+        batch.close(len);
         let enrolled = count - std::mem::replace(&mut held.enrolled, count);
         self.outstanding += enrolled;
         self.out += if stage == Stage::Sent { enrolled } else { 0 };

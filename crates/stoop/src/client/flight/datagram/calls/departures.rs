@@ -73,14 +73,16 @@ impl Calls {
     /// Puts a call into a batch, from the departure's packet.
     fn put_in(&mut self, held_in: u32, call: u32, procedure: u16, departure: &Departure, len: usize) {
         let batch = &mut self.batches[held_in as usize].batch;
-        let slot = &mut self.slots[call as usize];
+        let slot = self.slots[call as usize].take_up(self.path);
         slot.call.resize(len, 0);
         slot.call[HEADER_LEN..].copy_from_slice(&departure.packet[HEADER_LEN..len]);
         let packet = batch.place(len, Batch::segment_for(len));
         packet[HEADER_LEN..].copy_from_slice(&departure.packet[HEADER_LEN..len]);
-        slot.begin(procedure, (departure.begun, departure.deadline), packet);
+        slot.procedure = procedure;
+        let number = slot.session.bound.procedures[usize::from(procedure)];
+        slot.brief.start(departure.begun, departure.deadline, number, packet);
         slot.stage = Stage::HeldBack(held_in);
-        batch.enter(call, slot.lane.number());
+        batch.enter(call, slot.brief.number());
         self.outstanding += 1;
         self.arm(call);
     }
@@ -101,7 +103,7 @@ impl Calls {
         }
         let call = self.reserve(binding, Batch::NONE)?;
         self.outstanding += 1;
-        let slot = &mut self.slots[call as usize];
+        let slot = self.slots[call as usize].take_up(self.path);
         let number = slot.note(procedure, (departure.begun, departure.deadline));
         slot.call = std::mem::replace(&mut departure.packet, vec![0; MAX_DATAGRAM]);
         slot.call.truncate(len);
@@ -138,7 +140,7 @@ impl Calls {
         for &(call, number) in &taken.calls()[..held_back] {
             let slot = &mut self.slots[call as usize];
             // Others have ended, and may have been followed by calls elsewhere.
-            if slot.stage == Stage::HeldBack(batch) && slot.lane.number() == number {
+            if slot.stage == Stage::HeldBack(batch) && slot.brief.number() == number {
                 slot.stage = Stage::Sent;
                 self.out += 1;
                 self.arm(call);
@@ -155,7 +157,7 @@ impl Calls {
     fn strand_batch(&mut self, batch: &Batch) {
         for &(call, number) in batch.calls() {
             let slot = &self.slots[call as usize];
-            let is_there = slot.stage == Stage::Sent && slot.lane.number() == number;
+            let is_there = slot.stage == Stage::Sent && slot.brief.number() == number;
             if is_there && slot.session.generation != self.generation {
                 self.strand(call);
             }

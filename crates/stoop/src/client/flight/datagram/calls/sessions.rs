@@ -22,6 +22,9 @@ impl Calls {
         if !self.board.make(call) {
             return Err(CallError::NotSent(SendError::TooManyCalls { in_flight: self.outstanding }));
         }
+        if self.slots.is_empty() {
+            self.path = lane.path();
+        }
         self.slots.push(Slot::new(lane, session));
         self.timeouts.push(u64::MAX);
         self.map_lane(call);
@@ -35,7 +38,7 @@ impl Calls {
         let slot = &mut self.slots[call as usize];
         self.past.add_lane(slot.lane.counters());
         slot.session = binding.present();
-        slot.lane = slot.session.lane(&binding.options);
+        slot.change_lane(slot.session.lane(&binding.options));
         self.map_lane(call);
         self.note_session(binding);
     }
@@ -59,7 +62,7 @@ impl Calls {
     /// A call that is out has to wait for another binding.
     #[cold]
     pub(super) fn strand(&mut self, call: u32) {
-        let slot = &mut self.slots[call as usize];
+        let slot = self.take_up(call);
         slot.lane.abandon(Instant::default());
         if slot.is_large {
             slot.settle();
@@ -143,7 +146,7 @@ impl Calls {
     ) {
         let slot = &mut self.slots[call as usize];
         self.past.add_lane(slot.lane.counters());
-        slot.lane = session.lane(&binding.options);
+        slot.change_lane(session.lane(&binding.options));
         slot.session = session;
         slot.may_have_run |= !not_run;
         slot.sent = clock;
@@ -156,6 +159,7 @@ impl Calls {
             self.large.sends(call);
         } else {
             slot.lane.start(clock, slot.deadline, number, &mut slot.call);
+            slot.lane.note_in(&mut slot.brief);
             // A packet that is not sent is like one that is lost: the next timeout sees to it.
             let _ = socket.send(&slot.call);
         }

@@ -17,7 +17,11 @@ impl Calls {
     /// Takes note of when something is to be done for a call.
     #[inline]
     pub(in super::super) fn arm(&mut self, call: u32) {
-        let next = self.slots[call as usize].lane.next_timeout();
+        let slot = &self.slots[call as usize];
+        let next = match slot.brief.is_out() {
+            true => slot.brief.next_timeout(&self.path),
+            false => slot.lane.next_timeout(),
+        };
         self.timeouts[call as usize] = next.as_nanos();
         self.next_look = self.next_look.min(next);
     }
@@ -67,6 +71,7 @@ impl Calls {
         socket: &CallerSocket,
         news: &mut News,
     ) -> bool {
+        self.take_up(call);
         let slot = &mut self.slots[call as usize];
         let mut sending = None;
         match slot.stage {
@@ -120,6 +125,7 @@ impl Calls {
         self.past.add_lane(slot.lane.counters());
         slot.lane.forget_counters();
         slot.session.give_another(&mut slot.lane, &binding.options);
+        slot.brief = slot.lane.brief();
         self.map_lane(call);
         self.fail(call, error, clock, news);
     }
@@ -133,11 +139,10 @@ impl Calls {
         news: &mut News,
     ) {
         for call in 0..self.slots.len() as u32 {
-            let slot = &mut self.slots[call as usize];
-            if slot.stage != Stage::Sent {
+            if self.slots[call as usize].stage != Stage::Sent {
                 continue;
             }
-            match slot.lane.handle_unreachable(clock) {
+            match self.take_up(call).lane.handle_unreachable(clock) {
                 Due::GiveUp(lost) => self.give_up(call, lost, clock, binding, news),
                 _ => self.arm(call),
             }
