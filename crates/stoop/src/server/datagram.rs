@@ -144,7 +144,7 @@ impl Endpoint for DatagramEndpoint {
     type Desk = Desk;
 
     fn desk(&self) -> Desk {
-        Desk::new(self.waiting, self.spinners_max)
+        Desk::new(self.waiting, self.spinners_max, self.batch.taker())
     }
 
     #[inline]

@@ -15,10 +15,11 @@ use crate::server::crew::Endpoint;
 use crate::server::dispatch::Outcome;
 use std::collections::VecDeque;
 use std::mem;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stoop_exchange::Instant;
 use stoop_exchange::server::{Arrival, Assignment};
+use stoop_net::biased::{Biased, Locked, Taker};
 use stoop_net::udp::{MAX_SEGMENTS, MAX_SEGMENTS_LEN, Peer, Segments};
 use stoop_net::{clock, prefetch};
 use stoop_wire::MAX_DATAGRAM;
@@ -27,9 +28,9 @@ use stoop_wire::MAX_DATAGRAM;
 const ANSWERS_WAIT_NANOS: u64 = 50_000;
 
 /// Calls that came together and have not begun, and the answers of those that have ended.
-#[derive(Default)]
 pub(super) struct Batch {
-    shared: Mutex<Shared>,
+    /// Whoever has the receive role takes it for each call, and hardly ever anybody else.
+    shared: Biased<Shared>,
     /// False: nothing is there, and nobody has a call from there in hand but those who will look again.
     pending: AtomicBool,
 }
@@ -74,10 +75,21 @@ impl Shared {
     }
 }
 
+impl Default for Batch {
+    fn default() -> Self {
+        Self { shared: Biased::new(Shared::default()), pending: AtomicBool::new(false) }
+    }
+}
+
 impl Batch {
     #[inline]
-    fn shared(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    fn shared<'a>(&'a self, taker: &'a mut Taker) -> Locked<'a, Shared> {
+        self.shared.lock(taker)
+    }
+
+    /// For one more worker that takes calls from here.
+    pub(super) fn taker(&self) -> Taker {
+        self.shared.taker()
     }
 
     /// Whether whoever receives should look here first.
@@ -134,7 +146,7 @@ impl DatagramEndpoint {
     fn share(&self, desk: &mut Desk, datagrams: Arc<[u8]>) -> Option<DatagramCall> {
         let first = desk.batch.calls.pop_front();
         if !desk.batch.calls.is_empty() {
-            let mut shared = self.batch.shared();
+            let mut shared = self.batch.shared(&mut desk.taker);
             let shared = &mut *shared;
             if shared.calls.is_empty() {
                 mem::swap(&mut shared.calls, &mut desk.batch.calls);
@@ -156,7 +168,7 @@ impl DatagramEndpoint {
     pub(super) fn take_over(&self, desk: &mut Desk) -> Option<DatagramCall> {
         let mut call = loop {
             self.flush(desk);
-            let mut shared = self.batch.shared();
+            let mut shared = self.batch.shared(&mut desk.taker);
             shared.calls.extend(desk.batch.parked.drain(..));
             match shared.take_first(&mut desk.batch.of_calls) {
                 Some(call) => break call,
@@ -225,7 +237,7 @@ impl DatagramEndpoint {
                 false
             }
         };
-        let mut shared = self.batch.shared();
+        let mut shared = self.batch.shared(&mut desk.taker);
         let len = assignment.answer_len();
         let full = shared.push(Finished { assignment, is_noted }, len);
         // Calls that are known to take long are left to the crew.
@@ -239,7 +251,7 @@ impl DatagramEndpoint {
     /// then parked at the desk.
     fn flush(&self, desk: &mut Desk) {
         {
-            let mut shared = self.batch.shared();
+            let mut shared = self.batch.shared(&mut desk.taker);
             shared.answers_len = 0;
             mem::swap(&mut shared.finished, &mut desk.batch.finished);
             self.batch.pending.store(!shared.calls.is_empty(), Ordering::Relaxed);

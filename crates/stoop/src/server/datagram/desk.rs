@@ -8,6 +8,7 @@ use crate::server::dedicated::Dedicated;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use stoop_net::biased::Taker;
 use stoop_net::clock;
 use stoop_net::waiting::{Company, MachineCosts, Member, Wait, Waiting};
 use stoop_wire::{LaneId, MAX_DATAGRAM};
@@ -38,6 +39,8 @@ pub(in crate::server) struct Desk {
     pub(super) calls_in_a_row: u32,
     pub(super) bunching: Bunching,
     pub(super) batch: BatchDesk,
+    /// Of the batch from which all take calls.
+    pub(super) taker: Taker,
 }
 
 /// Whether calls of one peer come together, and should be received together.
@@ -83,7 +86,7 @@ const SINGLES_LIMIT: u32 = 1 << 16;
 const DATAGRAMS_MAX: usize = 1 << 16;
 
 impl Desk {
-    pub(super) fn new(waiting: Waiting, spinners_max: u32) -> Self {
+    pub(super) fn new(waiting: Waiting, spinners_max: u32, taker: Taker) -> Self {
         let company = Company { together: true, waiting_max: spinners_max };
         Self {
             packet: Box::new([0; MAX_DATAGRAM]),
@@ -102,6 +105,7 @@ impl Desk {
             calls_in_a_row: 0,
             bunching: Bunching { lane: LaneId(0), others: 0, singles: 0, singles_max: SINGLES },
             batch: BatchDesk::default(),
+            taker,
         }
     }
 
