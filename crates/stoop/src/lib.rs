@@ -144,6 +144,11 @@ fn from_wire(facts: &HostFacts) -> host::HostFacts {
     }
 }
 
+/// What a server that shares memory says of why it has as many bindings as it takes.
+const NO_DESCRIPTORS: &str = "descriptors";
+/// The same, if others may still bind.
+const NO_SHARE: &str = "share";
+
 /// Why a bind step other than success is the end.
 fn not_bound(step: BindStep, interface: &'static stub::Interface, uri: &str) -> NotBound {
     let server = uri.to_string();
@@ -156,8 +161,12 @@ fn not_bound(step: BindStep, interface: &'static stub::Interface, uri: &str) -> 
         BindStep::Refused(BindStatus::NoSuchInterface, exported) => {
             NotBound::NoSuchInterface { server, interface: interface.name, exported }
         }
-        // Only over shared memory is there something to say about it.
-        BindStep::Refused(BindStatus::Full, why) if !why.is_empty() => NotBound::Refused {
+        BindStep::Refused(BindStatus::Full, why) if why == NO_SHARE => NotBound::Refused {
+            server,
+            why: "it lets your user in as a guest (Server::allow_user, Server::allow_everybody), who may have bindings for a quarter of \
+                  its descriptors, and has them; drop clients that are not needed, or raise the server's limit (ulimit -n)",
+        },
+        BindStep::Refused(BindStatus::Full, why) if why == NO_DESCRIPTORS => NotBound::Refused {
             server,
             why: "it has as many bindings as it takes: each needs two descriptors, and its process has none left; raise its \
                   limit (ulimit -n)",

@@ -3,17 +3,21 @@
 mod processes;
 
 use processes::{NOBODY, Process, TargetClient, client, eventually, patient};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use stoop::Server;
 
 /// No test of its own: another process, when it is started as such.
 #[test]
 fn process() {
     processes::play(|role, uri| match role {
         "ask" => ask(uri),
+        "bind-many" => bind_many(uri),
+        "serve-guests" => serve_guests(uri),
         other => panic!("{other}"),
     });
 }
@@ -31,6 +35,36 @@ fn ask(uri: &str) {
         assert!((0..20).all(|_| client.echo(&bytes).unwrap() == bytes));
     }
     println!("done");
+}
+
+/// Descriptors of a server that has few.
+const FEW: u64 = 64;
+
+/// A server with few descriptors, whom anybody may call.
+fn serve_guests(uri: &str) {
+    setrlimit(Resource::Nofile, Rlimit { current: Some(FEW), maximum: Some(FEW) }).unwrap();
+    processes::serve(Server::new().allow_everybody(), uri);
+}
+
+/// Binds as often as it may, says how often, and does so again when it has given one back; then waits for the end of its input.
+fn bind_many(uri: &str) {
+    let mut clients = Vec::new();
+    for _ in 0..2 {
+        let refused = loop {
+            match TargetClient::bind_with(uri, &patient()) {
+                Ok(client) => clients.push(client),
+                Err(error) => break error,
+            }
+        };
+        println!("bound {}", clients.len());
+        println!("refused: {refused}");
+        let before = clients[0].bindings().unwrap();
+        clients.pop();
+        eventually(|| clients[0].bindings().unwrap() < before);
+    }
+    println!("waiting");
+    let _ = std::io::stdin().read_line(&mut String::new());
+    assert!(clients.iter().all(|client| client.next(1).unwrap() == 2));
 }
 
 /// What a process says, until its end.
@@ -145,6 +179,29 @@ fn users_who_are_allowed_are_served_and_no_others() {
     asked_as(NOBODY - 1, NOBODY, &uri).line("refused: ");
     // Root is always let in.
     asked_as(0, 0, &uri).line("done");
+}
+
+#[test]
+fn a_guest_who_binds_without_end_keeps_nobody_else_out() {
+    if !may("a_guest_who_binds_without_end_keeps_nobody_else_out", &[]) {
+        return;
+    }
+    let uri = processes::name();
+    let mut server = Process::start("serve-guests", &uri);
+    server.await_line("ready");
+    let mut command = Process::command("bind-many", &uri);
+    let mut guest = Process::spawn(Process::as_user(&mut command, NOBODY, NOBODY));
+    for _ in 0..2 {
+        guest.await_line(&format!("bound {}", FEW / 8));
+        let refused = guest.next_line();
+        assert!(refused.contains("quarter of its descriptors") && refused.contains("ulimit -n"), "{refused}");
+    }
+    guest.await_line("waiting");
+    // Another guest, and root.
+    asked_as(NOBODY - 1, NOBODY - 1, &uri).line("done");
+    assert_eq!(client(&uri).next(1).unwrap(), 2);
+    guest.tell("");
+    guest.ends_well();
 }
 
 #[test]

@@ -89,6 +89,11 @@ pub fn effective_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+/// How many descriptors this process may have open (`ulimit -n`).
+pub fn descriptors_max() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
 /// Unpredictable bytes from the kernel, for bindings and cookies. Blocks only while the kernel has not
 /// yet gathered randomness after its start.
 ///

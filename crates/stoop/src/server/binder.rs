@@ -14,6 +14,25 @@ pub(super) struct Bound {
     pub(super) together: bool,
 }
 
+/// What a new binding needs, and there is not.
+#[derive(Clone, Copy)]
+pub(super) enum Lacking {
+    /// The server's process has no descriptor or no memory left.
+    Descriptors,
+    /// The caller's user has as many bindings as one that is let in may have.
+    Share,
+}
+
+impl Lacking {
+    /// In the reply.
+    fn text(self) -> &'static str {
+        match self {
+            Self::Descriptors => crate::NO_DESCRIPTORS,
+            Self::Share => crate::NO_SHARE,
+        }
+    }
+}
+
 /// The peer broke the protocol.
 pub(super) struct Malformed;
 
@@ -29,15 +48,15 @@ pub(super) struct Binder<'a> {
 
 impl Binder<'_> {
     /// Answers a bind request. A connection has one binding, made by the first page of fingerprints; none if its peer is not
-    /// `allowed`, nor if `prepare`, called once for a new binding to an interface, does not find
-    /// what that needs.
+    /// `allowed`, nor if `prepare`, called once for a new binding to an interface, does not find what that needs, and says what is
+    /// [`Lacking`].
     pub(super) fn answer(
         &self,
         bound: &mut Option<Bound>,
         allowed: bool,
         header: &Header,
         request: &BindRequest,
-        prepare: impl FnOnce(u16) -> bool,
+        prepare: impl FnOnce(u16) -> Result<(), Lacking>,
     ) -> Result<BindReply, Malformed> {
         let continues = bound.is_some_and(|bound| bound.binding == header.binding);
         if (request.first > 0) != continues || (bound.is_some() && !continues) {
@@ -61,7 +80,11 @@ impl Binder<'_> {
         if !allowed {
             (status, procedures) = (BindStatus::NotAllowed, Vec::new());
         }
-        if status == BindStatus::Bound && bound.is_none() && !prepare(interface) {
+        let mut lacking = None;
+        if status == BindStatus::Bound && bound.is_none() {
+            lacking = prepare(interface).err();
+        }
+        if lacking.is_some() {
             (status, procedures) = (BindStatus::Full, Vec::new());
         }
         if status == BindStatus::Bound && bound.is_none() {
@@ -84,10 +107,9 @@ impl Binder<'_> {
             host,
             first: request.first,
             procedures,
-            text: match status {
-                // Of the server's process, or memory.
-                BindStatus::Full => "descriptors".into(),
-                _ => self.interfaces.reply_text(status, &host, &request.host),
+            text: match lacking {
+                Some(lacking) => lacking.text().into(),
+                None => self.interfaces.reply_text(status, &host, &request.host),
             },
         })
     }

@@ -228,7 +228,8 @@ impl Server {
     }
 
     /// Serves processes of this user over shared memory, too. Unless this is said, a `shm:` address serves those of the user as
-    /// whom the server runs, and root's. May be said again for others.
+    /// whom the server runs, and root's. May be said again for others. Each such user may have bindings for a quarter of the descriptors
+    /// of the server's process (`ulimit -n`; a binding takes two), so that none can keep the others out.
     ///
     /// It is the effective user of the process that binds, as the kernel tells the server. In a user namespace (a container
     /// without root) all users that are not mapped there look like 65534: to allow that one is to allow all of them.

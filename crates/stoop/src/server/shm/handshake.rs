@@ -2,9 +2,11 @@
 //! the memory then.
 
 use super::ShmEndpoint;
+use super::binding::Binding;
 use crate::context::{Caller, Credentials};
 use crate::parting;
-use crate::server::binder::{Binder, Bound};
+use crate::server::binder::{Binder, Bound, Lacking};
+use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -80,7 +82,35 @@ impl Allowed {
     }
 }
 
+/// Descriptors that a binding takes at the server: of its socket, and of its bell.
+const DESCRIPTORS_EACH: u64 = 2;
+/// Bindings of one guest take at most one in so many of all descriptors.
+const GUEST_SHARE: u64 = 4;
+
+fn user_of(caller: &Caller) -> Option<u32> {
+    match caller {
+        Caller::Process(process) => Some(process.uid),
+        _ => None,
+    }
+}
+
+/// Whether a caller is served because its user was let in, and not because it is the server's own, or root.
+fn is_guest(caller: &Caller) -> bool {
+    user_of(caller).is_some_and(|user| user != 0 && user != host::effective_user())
+}
+
+/// Whether there are as many bindings of the caller's user as one guest may have: there must be room for the others.
+fn has_its_share(caller: &Caller, bindings: &HashMap<u64, Arc<Binding>>) -> bool {
+    let held = bindings.values().filter(|binding| user_of(&binding.caller) == user_of(caller)).count();
+    held as u64 >= host::descriptors_max() / (DESCRIPTORS_EACH * GUEST_SHARE)
+}
+
 impl Handshake {
+    /// The user whom its peer acts as.
+    pub(super) fn user(&self) -> Option<u32> {
+        user_of(&self.caller)
+    }
+
     pub(super) fn new(stream: Stream, allowed: &Allowed) -> io::Result<Self> {
         let peer = stream.peer_credentials()?.ok_or(io::ErrorKind::Unsupported)?;
         let pid = peer.pid.map_or(0, |pid| pid as i32);
@@ -91,7 +121,7 @@ impl Handshake {
 
     /// Receives some of what there is and answers it. The poller tells again if there is more: who asks without end keeps nobody
     /// waiting.
-    pub(super) fn advance(&mut self, endpoint: &ShmEndpoint) -> Step {
+    pub(super) fn advance(&mut self, endpoint: &ShmEndpoint, others: &HashMap<u64, Arc<Binding>>) -> Step {
         let mut buffer = [0; 2 * MAX_DATAGRAM];
         match self.stream.recv(&mut buffer, Patience::DontWait) {
             Ok(StreamArrival::Bytes(len)) => self.received.extend_from_slice(&buffer[..len]),
@@ -104,7 +134,7 @@ impl Handshake {
                 Ok(None) => return Step::Continue,
                 Err(step) => return step,
             };
-            match self.answer(endpoint, &packet) {
+            match self.answer(endpoint, others, &packet) {
                 Step::Continue => {}
                 step => return step,
             }
@@ -127,11 +157,11 @@ impl Handshake {
         Ok(Some(std::mem::replace(&mut self.received, rest)))
     }
 
-    fn answer(&mut self, endpoint: &ShmEndpoint, packet: &[u8]) -> Step {
+    fn answer(&mut self, endpoint: &ShmEndpoint, others: &HashMap<u64, Arc<Binding>>, packet: &[u8]) -> Step {
         let Ok((header, payload)) = Header::parse(packet) else { return Step::Malformed };
         match header.kind {
             Kind::Bind => match BindRequest::decode(payload) {
-                Some(request) => self.bind(endpoint, &header, &request),
+                Some(request) => self.bind(endpoint, others, &header, &request),
                 None => Step::Malformed,
             },
             Kind::Describe => match Describe::decode(payload) {
@@ -152,7 +182,13 @@ impl Handshake {
     }
 
     /// Answers a bind request.
-    fn bind(&mut self, endpoint: &ShmEndpoint, header: &Header, request: &BindRequest) -> Step {
+    fn bind(
+        &mut self,
+        endpoint: &ShmEndpoint,
+        others: &HashMap<u64, Arc<Binding>>,
+        header: &Header,
+        request: &BindRequest,
+    ) -> Step {
         let binder = Binder {
             interfaces: &endpoint.interfaces,
             own: &endpoint.own,
@@ -160,12 +196,16 @@ impl Handshake {
             message_max: endpoint.message_max,
             shutting_down: endpoint.shutting_down.load(Ordering::SeqCst),
         };
-        let made = &mut self.made;
+        let (made, caller) = (&mut self.made, self.caller);
         // At once, for it can be told by the answer that the system has no descriptor or memory left.
         let make = |interface: u16| {
+            if is_guest(&caller) && has_its_share(&caller, others) {
+                return Err(Lacking::Share);
+            }
             let has_buffers = endpoint.exports.all[usize::from(interface)].interface().has_buffers();
             let arena_len = if has_buffers { endpoint.arena_len } else { 0 };
-            Made::new(arena_len).is_ok_and(|new| made.replace(new).is_none())
+            *made = Some(Made::new(arena_len).map_err(|_| Lacking::Descriptors)?);
+            Ok(())
         };
         let Ok(reply) = binder.answer(&mut self.bound, self.allowed, header, request, make) else {
             return Step::Malformed;

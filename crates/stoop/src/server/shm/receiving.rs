@@ -347,7 +347,7 @@ impl ShmEndpoint {
     #[cold]
     fn shake_hands(&self, reception: &mut Reception, token: u64) {
         let Some(handshake) = reception.handshakes.get_mut(&token) else { return };
-        let step = handshake.advance(self);
+        let step = handshake.advance(self, &reception.bindings);
         if let Step::Continue = step {
             return;
         }

@@ -38,7 +38,7 @@ pub(super) const END: u64 = 1;
 pub(super) const STIR: u64 = 2;
 const FIRST_TOKEN: u64 = 4;
 
-/// Connections that are not bound. For another, the oldest has to go: whoever connects and says nothing keeps nobody out.
+/// Connections that are not bound. For another, one has to go.
 const HANDSHAKES_MAX: usize = 64;
 /// Connections accepted before the others are looked at again.
 const ACCEPTED_AT_ONCE: usize = 16;
@@ -88,10 +88,7 @@ impl Reception {
                         self.handshakes.insert(token, handshake);
                     }
                     if self.handshakes.len() > HANDSHAKES_MAX {
-                        // It leaves the poller as it is closed.
-                        if let Some((_, oldest)) = self.handshakes.pop_first() {
-                            oldest.end(UnbindReason::Crowded);
-                        }
+                        self.make_room();
                     }
                 }
                 Ok(Accepted::Nothing | Accepted::WokenUp) => return,
@@ -101,6 +98,22 @@ impl Reception {
                     return;
                 }
             }
+        }
+    }
+
+    /// Ends the oldest handshake of the user who has the most: whoever connects and says nothing keeps no other user out.
+    fn make_room(&mut self) {
+        let mut of_users = HashMap::<_, usize>::new();
+        for handshake in self.handshakes.values() {
+            *of_users.entry(handshake.user()).or_default() += 1;
+        }
+        let most = of_users.values().max();
+        let oldest = self.handshakes.iter().find(|(_, handshake)| of_users.get(&handshake.user()) == most);
+        if let Some((&token, _)) = oldest
+            && let Some(handshake) = self.handshakes.remove(&token)
+        {
+            // It leaves the poller as it is closed.
+            handshake.end(UnbindReason::Crowded);
         }
     }
 

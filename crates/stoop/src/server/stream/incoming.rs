@@ -231,7 +231,7 @@ impl StreamEndpoint {
             message_max: self.message_max,
             shutting_down: self.shutting_down.load(Ordering::SeqCst),
         };
-        let reply = binder.answer(bound, true, header, request, |_| true)?;
+        let reply = binder.answer(bound, true, header, request, |_| Ok(()))?;
         if bound.is_some() && !was_bound {
             connection.set_bound();
             self.counts.bindings.fetch_add(1, Ordering::Relaxed);
