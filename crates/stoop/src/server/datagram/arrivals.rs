@@ -53,7 +53,7 @@ impl DatagramEndpoint {
             }
             Arrival::Transmit | Arrival::Nothing => {
                 self.attend_later(desk, exchange);
-                if len == MAX_DATAGRAM {
+                if len >= MAX_DATAGRAM {
                     self.receive_together(desk, dedicated != 0);
                 }
             }

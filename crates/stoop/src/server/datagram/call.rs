@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use stoop_exchange::Instant;
 use stoop_exchange::server::{Assignment, Next};
 use stoop_net::clock;
-use stoop_wire::{HEADER_LEN, PACKET_DATA, RefusalCode};
+use stoop_wire::{HEADER_LEN, MAX_DATAGRAM, PACKET_DATA, RefusalCode};
 
 /// A call, and where the packet is that brought it.
 pub(in crate::server) struct DatagramCall {
@@ -325,7 +325,7 @@ impl DatagramCall {
     #[cold]
     pub(super) fn keep_packet(&mut self, desk: &Desk) {
         match self.packet.place() {
-            Place::AtDesk(_) => self.keep(&desk.packet[..]),
+            Place::AtDesk(_) => self.keep(&desk.packet[..MAX_DATAGRAM]),
             Place::InBatch(start) => self.keep(&desk.batch.datagrams_of_calls()[start..]),
             Place::Kept => {}
         }

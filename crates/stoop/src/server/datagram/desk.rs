@@ -15,8 +15,8 @@ use stoop_wire::{LaneId, MAX_DATAGRAM};
 
 /// A worker's buffers and way of waiting.
 pub(in crate::server) struct Desk {
-    /// What was received last, if it came by itself, and has not become a batch.
-    pub(super) packet: Box<[u8; MAX_DATAGRAM]>,
+    /// What was received last, if it came by itself, and has not become a batch. There is room for any datagram.
+    pub(super) packet: Box<[u8; DATAGRAMS_MAX]>,
     pub(super) reply: Vec<u8>,
     pub(super) wait: Wait,
     /// Of a worker: the housekeeper never waits.
@@ -82,14 +82,14 @@ const SINGLES: u32 = 256;
 /// The same, after it has ended and begun again several times.
 const SINGLES_LIMIT: u32 = 1 << 16;
 
-/// Room for whatever can come together.
+/// Room for the longest datagram, and for whatever can come together.
 const DATAGRAMS_MAX: usize = 1 << 16;
 
 impl Desk {
     pub(super) fn new(waiting: Waiting, spinners_max: u32, taker: Taker) -> Self {
         let company = Company { together: true, waiting_max: spinners_max };
         Self {
-            packet: Box::new([0; MAX_DATAGRAM]),
+            packet: vec![0; DATAGRAMS_MAX].try_into().expect("it has that length"),
             reply: Vec::with_capacity(MAX_DATAGRAM),
             wait: Wait::new(waiting, MachineCosts::of_this_machine(), company),
             crowd: None,
