@@ -73,10 +73,14 @@ fn fork_while_calling(uri: &str) {
         }
         for _ in 0..10 {
             let hanging: Vec<_> = (0..4).map(|_| client.begin().hang()).collect();
-            let mut slot = Some(hanging);
+            let filling = client.begin().hang_and_fill(100);
+            let mut slot = Some((hanging, filling));
             let before_fork = client.begin();
             let child = Child::fork(|| {
-                see_of_the_parents(slot.take().unwrap());
+                let (hanging, filling) = slot.take().unwrap();
+                see_of_the_parents(hanging);
+                let error = filling.wait().unwrap_err();
+                assert!(matches!(error, CallError::Unknown { cause: UnknownCause::Forked, .. }), "{error}");
                 let error = before_fork.next(1).wait().unwrap_err();
                 assert!(matches!(error, CallError::NotSent(SendError::Io(_))), "{error}");
                 use_it(&client);
@@ -90,7 +94,7 @@ fn fork_while_calling(uri: &str) {
             child.ends_well();
             use_it(&client);
             assert_eq!(before_fork.next(1).wait().unwrap(), 2);
-            assert!(!slot.as_ref().unwrap()[0].is_ready());
+            assert!(!slot.as_ref().unwrap().0[0].is_ready() && !slot.as_ref().unwrap().1.is_ready());
         }
         // A child that only drops what it has.
         let copy = client.clone();

@@ -35,6 +35,8 @@ pub(crate) trait Target {
     fn bindings(&self) -> u64;
     /// The process that calls, its user and group.
     fn caller(&self) -> String;
+    /// As `hang`; what it fills has a length that its caller knows.
+    fn hang_and_fill(&self, #[out] bytes: &mut [u8]);
 }
 
 struct Honest;
@@ -63,6 +65,10 @@ impl Target for Honest {
     fn hang(&self) {
         println!("hanging");
         eventually(|| stoop::current_call().unwrap().is_cancelled());
+    }
+    fn hang_and_fill(&self, bytes: &mut [u8]) {
+        self.hang();
+        bytes.fill(1);
     }
     fn malformed(&self) -> u64 {
         running().counters().malformed
