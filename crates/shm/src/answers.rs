@@ -48,6 +48,17 @@ pub enum AnswerKind {
     Failure,
 }
 
+/// A result of no more than a word, with what is to be known of its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WordResult {
+    /// Its bytes, the first lowest, with something above them.
+    pub bits: u64,
+    /// How many.
+    pub len: u32,
+    /// Processor on which the server ran.
+    pub cpu: u16,
+}
+
 /// The lines of all lanes. Only what names them is here: the lines are in the segment.
 #[derive(Debug)]
 pub struct Answers;
@@ -125,6 +136,26 @@ impl Answers {
             channel: (word1 >> 40) as u8,
             base: (word2 >> 32) as u32,
         })
+    }
+
+    /// The caller's side: whether the answer, which is there, makes sense and is no longer than a slot.
+    #[inline]
+    pub fn fits_slot(segment: &Segment, lane: u16) -> bool {
+        let word1 = segment.get_word(layout::answer(lane) + 8);
+        word1 as u32 as usize <= SLOT && (1..=3).contains(&((word1 >> 32) as u8))
+    }
+
+    /// The caller's side: the answer, which is there, if it is a result of no more than a word.
+    #[inline]
+    pub fn word_result(segment: &Segment, lane: u16) -> Option<WordResult> {
+        let at = layout::answer(lane);
+        let word1 = segment.get_word(at + 8);
+        let (len, kind, cpu) = (word1 as u32, (word1 >> 32) as u8, (word1 >> 48) as u16);
+        if kind != 1 || len as usize > size_of::<u64>() {
+            return None;
+        }
+        let bits = if len > 0 { segment.get_word(at + INLINE_AT) } else { 0 };
+        Some(WordResult { bits, len, cpu })
     }
 
     /// The caller's side: copies the message of an answer to the end of `message`.
@@ -227,7 +258,26 @@ mod tests {
             let short = Answers::short_message(&segment, 3, &answer);
             assert_eq!(short.is_some(), len <= INLINE);
             assert!(short.is_none_or(|short| short[..len] == bytes[..len]));
+            let word = Answers::word_result(&segment, 3);
+            assert_eq!(word.is_some(), len <= 8);
+            let is_same = |word: WordResult| {
+                (word.len, word.cpu) == (len as u32, 1) && word.bits.to_le_bytes()[..len] == bytes[..len]
+            };
+            assert!(word.is_none_or(is_same) && Answers::fits_slot(&segment, 3));
         }
+    }
+
+    #[test]
+    fn only_a_result_is_taken_as_a_word_and_nonsense_as_nothing() {
+        let (segment, _file) = Segment::create().unwrap();
+        for kind in [AnswerKind::Refusal, AnswerKind::Failure] {
+            Answers::publish(&segment, 3, 1, &Answer { kind, ..result(0) }, &[]);
+            assert!(Answers::word_result(&segment, 3).is_none() && Answers::fits_slot(&segment, 3));
+        }
+        Answers::publish(&segment, 3, 1, &result(SLOT + 1), &[]);
+        assert!(!Answers::fits_slot(&segment, 3));
+        segment.put_word(layout::answer(3) + 8, 4 << 32);
+        assert!(!Answers::fits_slot(&segment, 3) && Answers::word_result(&segment, 3).is_none());
     }
 
     #[test]

@@ -44,7 +44,7 @@ mod requests;
 mod segment;
 mod sync;
 
-pub use answers::{Answer, AnswerKind, Answers};
+pub use answers::{Answer, AnswerKind, Answers, WordResult};
 #[cfg(not(all(test, loom)))]
 pub use arena::{Arena, Full, Range};
 pub use channel::{Arrived, Chunk, Disorder, Emptying, Filling, Way};

@@ -19,7 +19,7 @@ impl Short {
     }
 
     #[inline]
-    pub(super) fn from_bits(bits: u64, len: u32) -> Self {
+    pub(in crate::client) fn from_bits(bits: u64, len: u32) -> Self {
         Self { bytes: bits.to_le_bytes(), len }
     }
 

@@ -85,7 +85,7 @@ impl ShmCarrier {
     }
 
     /// Whether a call has ended, at a glance.
-    #[inline]
+    #[inline(always)]
     pub(super) fn has_ended(&self, call: u32) -> bool {
         match self.find(call) {
             Whereabouts::Place(place, seen) => {
@@ -98,7 +98,7 @@ impl ShmCarrier {
     /// Whether the answer to a call, which is there, is that the keeper is to take a long result.
     #[inline]
     fn comes_long(&self, place: &Place, seen: Seen) -> bool {
-        let is_short = place.answer(&self.session).is_some_and(|(_, answer)| answer.len as usize <= SLOT);
+        let is_short = place.has_short_answer(&self.session);
         if !is_short {
             self.keep(place, seen);
             self.flights.call_keeper();
@@ -211,6 +211,15 @@ impl ShmCarrier {
         closed
     }
 
+    /// Whether a call, which had not ended at a glance, has ended.
+    #[inline(never)]
+    fn is_ready_after_all(&self, call: u32) -> bool {
+        self.let_leave(call);
+        // A tick more or less is nothing to a deadline.
+        self.look_after(call, clock::coarse_now_ns());
+        self.has_ended(call)
+    }
+
     fn packet(&self) -> Vec<u8> {
         locked(&self.packets).pop().unwrap_or_default()
     }
@@ -264,13 +273,7 @@ impl Carrier for ShmCarrier {
 
     #[inline]
     fn is_ready(&self, call: u32) -> bool {
-        if self.has_ended(call) {
-            return true;
-        }
-        self.let_leave(call);
-        // A tick more or less is nothing to a deadline.
-        self.look_after(call, clock::coarse_now_ns());
-        self.has_ended(call)
+        self.has_ended(call) || self.is_ready_after_all(call)
     }
 
     fn poll(&self, call: u32, waker: &Waker) -> bool {
@@ -297,15 +300,10 @@ impl Carrier for ShmCarrier {
         if !place.is_answered(seen, session) {
             return None;
         }
-        let (lane, answer) = place.answer(session)?;
-        if answer.kind != AnswerKind::Result {
-            return None;
-        }
-        let message = Answers::short_message(&session.segment, lane, &answer)?;
-        let short = Short::of(&message[..answer.len as usize])?;
-        self.saw_server_on(answer.cpu);
+        let word = place.word_answer(session)?;
+        self.saw_server_on(word.cpu);
         place.count();
-        place.close_and_free(seen).then_some(short)
+        place.close_and_free(seen).then(|| Short::from_bits(word.bits, word.len))
     }
 
     fn take(&self, call: u32, with: &mut dyn FnMut(Outcome<'_>)) -> bool {

@@ -24,11 +24,14 @@ pub(super) fn held_by(departure: &Departure) -> Reservation {
     Reservation { row: departure.batch, places: departure.held }
 }
 
+/// Calls that are published together, at most. (With eight, the server has something to do earlier, and a call takes longer.)
+const TOGETHER_MAX: usize = 16;
+
 impl ShmCarrier {
     /// Reserves places for the calls of a departure. `None`: none is free.
-    #[cold]
+    #[inline(never)]
     fn reserve(&self) -> Option<Reservation> {
-        let reservation = self.places.reserve()?;
+        let reservation = self.places.reserve(TOGETHER_MAX)?;
         if self.flights.keeper.is_asleep() {
             self.flights.call_keeper();
         }
@@ -68,11 +71,11 @@ impl ShmCarrier {
             return;
         }
         let posting = locked(&self.posting);
-        let held = calls.filter(|number| self.places.get(number).look().stage() == Stage::Held);
+        let held = self.places.at(Stage::Held, calls);
         let first = self.session.requests.draw(held.count());
         let cpu = host::current_cpu() as u16;
-        for (number, ticket) in held.numbers().zip(first..) {
-            self.places.get(number).post(&self.session, ticket, cpu);
+        for ((_, place), ticket) in self.places.of(held).zip(first..) {
+            place.post(&self.session, ticket, cpu);
         }
         drop(posting);
         self.session.ring_after_all();

@@ -10,7 +10,7 @@ use crate::client::shm::session::{Lane, Session};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Mutex, PoisonError};
-use stoop_shm::{Answer, Answers, Request, RequestKind, Requests};
+use stoop_shm::{Answer, Answers, Request, RequestKind, Requests, WordResult};
 
 /// A place for a call, a line or two by itself.
 #[repr(align(128))]
@@ -202,6 +202,18 @@ impl Place {
     pub(super) fn answer(&self, session: &Session) -> Option<(u16, Answer)> {
         let lane = self.lane.load(Relaxed) as u16;
         Answers::read(&session.segment, lane).map(|answer| (lane, answer))
+    }
+
+    /// Whether the answer to the call that is open, and which [is there](Self::is_answered), makes sense and is no longer than a slot.
+    #[inline]
+    pub(super) fn has_short_answer(&self, session: &Session) -> bool {
+        Answers::fits_slot(&session.segment, self.lane.load(Relaxed) as u16)
+    }
+
+    /// The answer to the call that is open, and which [is there](Self::is_answered), if it is a result of no more than a word.
+    #[inline]
+    pub(super) fn word_answer(&self, session: &Session) -> Option<WordResult> {
+        Answers::word_result(&session.segment, self.lane.load(Relaxed) as u16)
     }
 
     /// The owner ends the call that was seen to be open, and may use the place again. `false`: it has been moved.

@@ -8,14 +8,15 @@ use std::sync::{Mutex, OnceLock};
 #[derive(Default)]
 pub(super) struct Places {
     rows: [OnceLock<Box<Row>>; ROWS],
-    /// Held by whoever reserves some: the row in which there were free ones last.
-    reserving: Mutex<usize>,
+    /// Those of one row that were free when they were last looked at, and have not been reserved since. Held by whoever reserves
+    /// some: nobody else makes of a free one anything else.
+    free: Mutex<Reservation>,
 }
 
 type Row = [Place; ROW];
 
 /// Some places of one row: those that are reserved for calls to come, or those of calls that are held back.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Reservation {
     pub(super) row: u32,
     /// A bit for each.
@@ -26,8 +27,6 @@ pub(super) struct Reservation {
 const ROW: usize = 64;
 /// Rows. Their lanes leave some to threads that call, and to the keeper.
 const ROWS: usize = 10;
-/// Places reserved at once.
-const RESERVED: usize = 16;
 /// Of so few places in a row that are free, none is reserved in advance.
 const SCARCE: usize = 8;
 
@@ -48,25 +47,55 @@ impl Places {
         &self.row(number as usize / ROW)[number as usize % ROW]
     }
 
-    /// Reserves places in one row; `None` if none is free.
-    pub(super) fn reserve(&self) -> Option<Reservation> {
-        let mut reserving = locked(&self.reserving);
-        let first = *reserving;
+    /// Those places, in their order, each with its bit.
+    #[inline]
+    pub(super) fn of(&self, places: Reservation) -> impl Iterator<Item = (u64, &Place)> {
+        // Those that are none are of no row.
+        let row = (places.places != 0).then(|| self.row(places.row as usize));
+        let mut left = places.places;
+        std::iter::from_fn(move || {
+            let bit = left & left.wrapping_neg();
+            left ^= bit;
+            row.filter(|_| bit != 0).map(|row| (bit, &row[bit.trailing_zeros() as usize % ROW]))
+        })
+    }
+
+    /// Those of these places of whose calls that is so.
+    #[inline]
+    pub(super) fn at(&self, stage: Stage, places: Reservation) -> Reservation {
+        let is_so = self.of(places).filter(|(_, place)| place.look().stage() == stage);
+        Reservation { places: is_so.fold(0, |so, (bit, _)| so | bit), ..places }
+    }
+
+    /// Reserves so many places in one row, or fewer; `None` if none is free.
+    pub(super) fn reserve(&self, wanted: usize) -> Option<Reservation> {
+        let mut free = locked(&self.free);
+        if free.count() < wanted + SCARCE {
+            *free = self.look_for_free(free.row as usize)?;
+        }
+        let wanted = wanted.min(free.count().saturating_sub(SCARCE)).max(1);
+        let reservation = free.first(wanted);
+        free.places &= !reservation.places;
+        self.of(reservation).for_each(|(_, place)| place.reserve());
+        Some(reservation)
+    }
+
+    /// Those that are free in the first row, from `first` on, that has more than a few; if none has, in any.
+    fn look_for_free(&self, first: usize) -> Option<Reservation> {
+        let mut few = None;
         for row in (0..ROWS).map(|row| (first + row) % ROWS) {
-            let places = self.row(row);
-            let is_free = |number: &usize| places[*number].look().stage() == Stage::Free;
-            // Of more, no more would be reserved.
-            let free = (0..ROW).filter(is_free).take(RESERVED + SCARCE);
-            let (free, count) = free.fold((0, 0), |(free, count), number| (free | 1 << number, count + 1));
-            let wanted = if count > SCARCE { count - SCARCE } else { count.min(1) };
-            let reservation = Reservation { row: row as u32, places: free }.first(wanted);
-            if reservation.places != 0 {
-                reservation.numbers().for_each(|number| self.get(number).reserve());
-                *reserving = row;
-                return Some(reservation);
+            let places = self.row(row).iter().rev();
+            let places =
+                places.fold(0, |free, place| free << 1 | u64::from(place.look().stage() == Stage::Free));
+            let free = Reservation { row: row as u32, places };
+            if free.count() > SCARCE {
+                return Some(free);
+            }
+            if free.places != 0 {
+                few = few.or(Some(free));
             }
         }
-        None
+        few
     }
 }
 
@@ -89,19 +118,13 @@ impl Reservation {
     }
 
     /// The numbers of all, in their order.
-    pub(super) fn numbers(mut self) -> impl Iterator<Item = u32> {
+    #[cfg(test)]
+    fn numbers(mut self) -> impl Iterator<Item = u32> {
         std::iter::from_fn(move || {
             let next = self.next()?;
             self = self.rest();
             Some(next)
         })
-    }
-
-    /// Those of which that is so.
-    pub(super) fn filter(self, is_so: impl Fn(u32) -> bool) -> Self {
-        let others = self.numbers().filter(|number| !is_so(*number));
-        let places = others.fold(self.places, |places, number| places & !Self::of(number).places);
-        Self { places, ..self }
     }
 
     /// How many.
@@ -117,7 +140,7 @@ impl Reservation {
 
     /// Gives all back.
     pub(super) fn give_back(self, places: &Places) {
-        self.numbers().for_each(|number| places.get(number).free());
+        places.of(self).for_each(|(_, place)| place.free());
     }
 }
 
@@ -129,13 +152,14 @@ mod tests {
     fn every_place_is_reserved_once_and_can_be_had_again() {
         let places = Places::default();
         let mut reservations = Vec::new();
-        while let Some(reservation) = places.reserve() {
+        while let Some(reservation) = places.reserve(16) {
             reservations.push(reservation);
         }
         let mut all: Vec<u32> = reservations.iter().copied().flat_map(Reservation::numbers).collect();
         all.sort_unstable();
         assert_eq!(all, (0..(ROW * ROWS) as u32).collect::<Vec<_>>());
         reservations.pop().unwrap().give_back(&places);
-        assert!(places.reserve().is_some());
+        assert!(places.reserve(16).is_some());
+        Reservation { row: u32::MAX, places: 0 }.give_back(&places);
     }
 }
