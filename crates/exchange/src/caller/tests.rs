@@ -259,3 +259,24 @@ fn numbers_are_used_once_whoever_begins_the_calls() {
     brief.start(at(4), at(100), 7, &mut packet);
     assert_eq!(brief.number(), first.next().next());
 }
+
+#[test]
+fn a_lane_takes_a_call_up_however_many_went_well_before_it() {
+    // As many as there are numbers, and as many as make one number seem to be before another.
+    for many in [1, 1 << 31, u32::MAX, 0] {
+        let (mut lane, mut brief, mut packet) = calling_in_brief();
+        lane.number = CallNumber(brief.number().0.wrapping_sub(many));
+        let path = lane.path();
+        assert!(lane.take_up(&mut brief, path) && !brief.is_out(), "after {many}");
+        assert_eq!((lane.number(), lane.next_timeout()), (brief.number(), at(4)));
+        assert_eq!(lane.handle_timeout(at(4), &mut packet), Due::Retransmit);
+    }
+    // The same when the last of them has ended: none of their numbers comes again.
+    let (mut lane, mut brief, mut packet) = calling_in_brief();
+    brief.hear(&from_server(Kind::Result, brief.number()).to_bytes()).unwrap();
+    lane.number = CallNumber(brief.number().0.wrapping_sub(1 << 31));
+    let path = lane.path();
+    assert!(!lane.take_up(&mut brief, path));
+    lane.start(at(1), at(100), 7, &mut packet);
+    assert_eq!(lane.number(), brief.number().next());
+}
