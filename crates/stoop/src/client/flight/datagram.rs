@@ -132,7 +132,8 @@ impl Flight {
         let (mut news, now) = (reception::News::default(), now());
         let mut calls = self.calls();
         for (place, why) in failed {
-            calls.not_sent(batch.calls()[place], CallError::NotSent(SendError::Io(why)), now, &mut news);
+            let why = CallError::NotSent(SendError::Io(why));
+            calls.not_sent(batch.calls()[place].0, batch.packet(place), why, now, &mut news);
         }
         drop(calls);
         news.tell();

@@ -147,6 +147,12 @@ impl Batch {
         &self.packets[..self.len]
     }
 
+    /// The packet of a place.
+    pub(super) fn packet(&self, place: usize) -> &[u8] {
+        let end = self.len.min((place + 1) * self.segment);
+        &self.packets[place * self.segment..end]
+    }
+
     pub(super) fn segment(&self) -> usize {
         self.segment
     }

@@ -21,7 +21,7 @@ use closing::Closed;
 use std::task::Waker;
 use std::thread::{Thread, ThreadId};
 use stoop_exchange::{Instant, RoundTrip};
-use stoop_wire::{CallNumber, HEADER_LEN};
+use stoop_wire::{HEADER_LEN, Header};
 
 /// What the lock of a [`Flight`](super::Flight) is around.
 #[allow(clippy::vec_box, reason = "batches are handed from one to the other, and stay where they are")]
@@ -295,19 +295,23 @@ impl Calls {
         waker
     }
 
-    /// The system would not send the packet of a call.
+    /// The system would not send this packet of a call.
     pub(super) fn not_sent(
         &mut self,
-        (call, number): (u32, CallNumber),
+        call: u32,
+        packet: &[u8],
         why: CallError,
         now: Instant,
         news: &mut News,
     ) {
+        let Ok((header, _)) = Header::parse(packet) else { return };
         let slot = self.take_up(call);
-        // If it has ended meanwhile, another may be here.
+        // If it has ended meanwhile, another may be here; or the same, on another lane, which numbers its calls anew.
+        let here = (slot.brief.binding(), slot.lane.id(), slot.lane.number());
+        let is_here = here == (header.binding, header.lane, header.number);
         // If it was sent again meanwhile, it may have arrived.
         let only_once = slot.lane.last_transmissions() == 1 && !slot.lane.last_was_acknowledged();
-        let is_there = slot.stage == Stage::Sent && slot.lane.number() == number && only_once;
+        let is_there = slot.stage == Stage::Sent && is_here && only_once;
         if is_there && slot.lane.abandon(now).is_some() {
             self.fail(call, why, now, news);
         }
@@ -343,3 +347,6 @@ impl Calls {
         sum
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+use super::*;
+use crate::bind::BindOptions;
+use crate::client::flight::Carrier;
+use crate::client::flight::datagram::{Flight, now};
+use crate::server::{RunningServer, Server};
+use crate::stub::{Exported, Interface, Procedure, Unserved};
+use std::any::Any;
+use std::io;
+use std::sync::Arc;
+use stoop_marshal::{Reader, Writer};
+
+static INTERFACE: Interface = Interface {
+    name: "Lab",
+    procedures: &[Procedure {
+        name: "null",
+        signature: String::new,
+        idempotent: false,
+        one_way: false,
+        in_place: None,
+        buffers: false,
+    }],
+};
+
+struct Lab;
+
+impl Exported for Lab {
+    fn interface(&self) -> &'static Interface {
+        &INTERFACE
+    }
+
+    fn dispatch(&self, _: u16, _: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Unserved> {
+        Ok(())
+    }
+
+    fn local(&self) -> Box<dyn Any + Send + Sync> {
+        Box::new(())
+    }
+}
+
+fn flight() -> (RunningServer, Arc<Flight>) {
+    let server = Server::new().export(Lab).listen("udp://127.0.0.1:0").unwrap().start().unwrap();
+    let uri = &server.uris()[0];
+    let address = uri.strip_prefix("udp://").unwrap();
+    let binding = DatagramBinding::bind(&INTERFACE, uri, address, &BindOptions::new()).unwrap();
+    let flight = Flight::new(Arc::new(binding)).unwrap();
+    (server, flight)
+}
+
+#[test]
+fn a_packet_that_was_not_sent_is_not_that_of_the_same_call_on_another_lane() {
+    let (_server, flight) = flight();
+    let mut departure = flight.depart(10_000_000_000);
+    let call = flight.begin(&mut departure, 0, 0).unwrap();
+    let batch = flight.calls().take_batch(departure.batch).expect("a call is in it");
+    // Before the system has said what has become of that, the call has been sent on another lane, as its first, too.
+    let mut calls = flight.calls();
+    calls.strand(call);
+    let session = flight.binding.present();
+    calls.send_again(call, &flight.binding, session, true, now(), &flight.socket);
+    drop(calls);
+    flight.not_sent(&batch, vec![(0, io::ErrorKind::NetworkUnreachable.into())]);
+    assert_eq!(flight.wait(&[call], Instant::NEVER), Some(0));
+    let mut result = None;
+    assert!(flight.take(call, &mut |outcome| result = Some(outcome.map(drop))));
+    assert!(matches!(result, Some(Ok(()))), "{result:?}");
+}
+
+#[test]
+fn a_call_whose_packet_was_not_sent_did_not_run() {
+    let (_server, flight) = flight();
+    let mut departure = flight.depart(10_000_000_000);
+    let call = flight.begin(&mut departure, 0, 0).unwrap();
+    let batch = flight.calls().take_batch(departure.batch).expect("a call is in it");
+    flight.not_sent(&batch, vec![(0, io::ErrorKind::NetworkUnreachable.into())]);
+    let mut result = None;
+    assert!(flight.take(call, &mut |outcome| result = Some(outcome.map(drop))));
+    assert!(matches!(result, Some(Err(CallError::NotSent(_)))), "{result:?}");
+}
