@@ -3,7 +3,7 @@
 use super::{Calls, NO_CALL};
 use crate::client::datagram::detail;
 use crate::client::flight::datagram::reception::News;
-use crate::client::flight::datagram::slot::Stage;
+use crate::client::flight::datagram::slot::{Slot, Stage};
 use crate::error::{CallError, Failure, Refusal, RefusalCode};
 use stoop_exchange::Instant;
 use stoop_exchange::caller::Heard;
@@ -27,7 +27,7 @@ impl Calls {
                 continue;
             };
             let slot = &mut self.slots[call as usize];
-            // One that has not left has no result, whatever comes.
+            // One that has not left has no result, whatever comes: `deliver` sees to it.
             let heard = if slot.stage == Stage::Sent { slot.brief.hear(packet) } else { None };
             match heard {
                 Some((len, at_server_ns)) => {
@@ -51,7 +51,11 @@ impl Calls {
     #[cold]
     #[inline(never)]
     fn deliver(&mut self, call: u32, clock: Instant, packet: &[u8], socket: &CallerSocket, news: &mut News) {
-        let lane = &mut self.take_up(call).lane;
+        let Slot { lane, stage, .. } = self.take_up(call);
+        if let Stage::HeldBack(_) = stage {
+            // It has not left, so that nobody can know of it; and it leaves, whatever is believed of it here.
+            return self.past.ignored += 1;
+        }
         let heard = lane.handle_packet(clock, packet);
         if matches!(heard, Heard::Result { .. }) {
             self.path = lane.path();

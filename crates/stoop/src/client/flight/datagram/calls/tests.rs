@@ -8,6 +8,7 @@ use std::any::Any;
 use std::io;
 use std::sync::Arc;
 use stoop_marshal::{Reader, Writer};
+use stoop_wire::{CallNumber, Kind};
 
 static INTERFACE: Interface = Interface {
     name: "Lab",
@@ -75,4 +76,26 @@ fn a_call_whose_packet_was_not_sent_did_not_run() {
     let mut result = None;
     assert!(flight.take(call, &mut |outcome| result = Some(outcome.map(drop))));
     assert!(matches!(result, Some(Err(CallError::NotSent(_)))), "{result:?}");
+}
+
+#[test]
+fn a_call_that_has_not_left_is_not_answered_whatever_comes() {
+    let (_server, flight) = flight();
+    let mut departure = flight.depart(10_000_000_000);
+    let call = flight.begin(&mut departure, 0, 0).unwrap();
+    let mut news = News::default();
+    for kind in [Kind::Result, Kind::Refusal, Kind::Failure, Kind::Acknowledgement, Kind::Challenge] {
+        let binding = flight.binding.present().bound.binding;
+        let mut calls = flight.calls();
+        let answer = Header::bare(kind, binding, calls.slots[call as usize].lane.id(), CallNumber(1));
+        let answer = answer.to_bytes();
+        calls.deliver_all(now(), [&answer[..]].into_iter(), &flight.socket, &mut news);
+        assert_eq!(calls.slots[call as usize].stage, Stage::HeldBack(departure.batch), "{kind:?}");
+        assert!(!calls.slots[call as usize].lane.last_was_acknowledged());
+    }
+    flight.send(departure);
+    assert_eq!(flight.wait(&[call], Instant::NEVER), Some(0));
+    let mut result = None;
+    assert!(flight.take(call, &mut |outcome| result = Some(outcome.map(drop))));
+    assert!(matches!(result, Some(Ok(()))), "{result:?}");
 }
