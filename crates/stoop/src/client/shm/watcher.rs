@@ -83,25 +83,24 @@ impl Watcher {
                 }
             }
         }
-        if !spins && self.wait.may_yield(self.crowd.waiting()) && self.yielding.begin(clock_ns) {
-            loop {
-                self.yielding.yield_now();
-                clock_ns = clock::now_ns();
-                if is_so(session) {
-                    self.yielding.arrived(clock_ns);
-                    self.wait.arrived(clock_ns);
-                    return Ok(());
-                }
-                if session.is_lost() {
-                    return last_look(session, is_so, Vain::Lost);
-                }
-                if clock_ns >= deadline_ns {
-                    return last_look(session, is_so, Vain::Late);
-                }
-                if !self.yielding.goes_on(clock_ns) {
-                    break;
-                }
+        let may_yield = !spins && self.wait.may_yield(self.crowd.waiting());
+        let mut yields = may_yield && self.yielding.begin(clock_ns);
+        while yields {
+            // Perhaps before it has yielded: a server that is woken may run before who has woken it goes on.
+            if is_so(session) {
+                self.yielding.arrived(clock_ns);
+                self.wait.arrived(clock_ns);
+                return Ok(());
             }
+            self.yielding.yield_now();
+            clock_ns = clock::now_ns();
+            if session.is_lost() {
+                return last_look(session, is_so, Vain::Lost);
+            }
+            if clock_ns >= deadline_ns {
+                return last_look(session, is_so, Vain::Late);
+            }
+            yields = is_so(session) || self.yielding.goes_on(clock_ns);
         }
         self.wait.sleeps(clock_ns);
         while !is_so(session) {
