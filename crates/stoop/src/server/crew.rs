@@ -231,8 +231,13 @@ impl<E: Endpoint> Crew<E> {
     /// Runs a call and what waits for it. Returns whether the worker still holds the role, or holds it again.
     #[inline]
     fn serve(self: &Arc<Self>, desk: &mut E::Desk, call: E::Call) -> bool {
-        if self.endpoint.takes_long(&call) && self.pass_on() {
-            return self.serve_without_role(desk, call);
+        if self.endpoint.takes_long(&call) {
+            // Before another receives.
+            self.housekeeper.count_runner(true);
+            if self.pass_on() {
+                return self.serve_without_role(desk, call);
+            }
+            self.housekeeper.count_runner(false);
         }
         let claim = self.role.leave();
         self.housekeeper.rouse();
@@ -245,6 +250,7 @@ impl<E: Endpoint> Crew<E> {
     fn serve_without_role(&self, desk: &mut E::Desk, call: E::Call) -> bool {
         self.housekeeper.rouse();
         self.run_with_next(desk, call);
+        self.housekeeper.count_runner(false);
         self.help_out(desk)
     }
 

@@ -13,7 +13,7 @@ mod reception;
 mod transfers;
 
 use super::ServerCounters;
-use super::crew::Endpoint;
+use super::crew::{Endpoint, Housekeeper};
 use super::dispatch::Exports;
 use crate::bind::Waiting;
 use binding::Binding;
@@ -24,7 +24,7 @@ use reception::{END, Reception, STIR};
 use std::io;
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use stoop_exchange::Interfaces;
 use stoop_net::host::HostFacts;
@@ -63,6 +63,7 @@ pub(super) struct ShmEndpoint {
     stirrer: Waker,
     /// Ends all waiting.
     end: Waker,
+    housekeeper: OnceLock<Arc<Housekeeper>>,
     counts: Counts,
 }
 
@@ -118,6 +119,7 @@ impl ShmEndpoint {
             stirred_count: AtomicUsize::new(0),
             stirrer,
             end,
+            housekeeper: OnceLock::new(),
             counts: Counts { calls: Mutex::new(vec![Arc::default()]), ..Counts::default() },
         })
     }
@@ -281,6 +283,11 @@ impl Endpoint for ShmEndpoint {
 
     fn defer(&self, call: &mut ShmCall) {
         call.deferred = true;
+    }
+
+    fn introduce(&self, housekeeper: &Arc<Housekeeper>) {
+        // Introduced once.
+        let _ = self.housekeeper.set(Arc::clone(housekeeper));
     }
 
     fn next_timeout_ns(&self) -> u64 {

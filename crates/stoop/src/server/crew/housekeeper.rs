@@ -4,7 +4,7 @@
 use super::resting::{HELP, RECEIVE};
 use super::role::{AWAY, HELD, KEPT, STATE};
 use super::{Crew, Endpoint, locked};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -21,6 +21,8 @@ const QUIET_TICKS: u32 = 20;
 pub(in crate::server) struct Housekeeper {
     pub(super) thread: OnceLock<Thread>,
     asleep: AtomicBool,
+    /// Workers that run a procedure while another has the role.
+    runners: AtomicUsize,
 }
 
 impl Housekeeper {
@@ -31,6 +33,22 @@ impl Housekeeper {
         if self.asleep.load(Ordering::SeqCst) {
             self.wake();
         }
+    }
+
+    /// Whether a worker runs a procedure while another has the role: that may be on the processor of whoever receives, who lets it
+    /// run before it spins on. Otherwise a procedure that was taken for a long one once would take until the next look of the
+    /// housekeeper's each time, and be taken for a long one for ever.
+    #[inline]
+    pub(in crate::server) fn others_run(&self) -> bool {
+        self.runners.load(Ordering::Relaxed) > 0
+    }
+
+    /// A worker begins to run without the role, or has ended.
+    pub(super) fn count_runner(&self, begins: bool) {
+        match begins {
+            true => self.runners.fetch_add(1, Ordering::Relaxed),
+            false => self.runners.fetch_sub(1, Ordering::Relaxed),
+        };
     }
 
     #[cold]

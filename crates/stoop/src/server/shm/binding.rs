@@ -82,7 +82,8 @@ impl Binding {
         let ticket = self.ticket.load(Ordering::Relaxed);
         let took = Requests::take(&self.segment, ticket);
         if took != Took::Nothing {
-            self.ticket.store(ticket + 1, Ordering::Relaxed);
+            // Release: see `is_cancelled`.
+            self.ticket.store(ticket + 1, Ordering::Release);
         }
         (took, ticket)
     }
@@ -116,22 +117,25 @@ impl Binding {
         cancelled::ended(self.call_id(lane, number));
     }
 
-    /// One more cancel has been taken.
+    /// One more cancel has been taken, and what it is about is known to be cancelled.
     pub(super) fn count_cancel(&self) {
-        self.cancels.fetch_add(1, Ordering::Relaxed);
+        self.cancels.fetch_add(1, Ordering::Release);
     }
 
     /// Whether a call has been cancelled: by what was taken, or by what lies in the ring.
     #[inline]
     pub(super) fn is_cancelled(&self, call: CallId, lane: u16, number: u32) -> bool {
-        cancelled::is_cancelled(call)
-            || Requests::cancels(&self.segment) != self.cancels.load(Ordering::Relaxed)
-                && Requests::is_cancelled_after(
-                    &self.segment,
-                    self.ticket.load(Ordering::Relaxed),
-                    lane,
-                    number,
-                )
+        // In this order, for whoever receives may take the cancel at this moment. That is one of three: still there, or the last that
+        // was taken; or it is on the list already, for only then is it counted, or another request taken.
+        let cancels = self.cancels.load(Ordering::Acquire);
+        Requests::cancels(&self.segment) != cancels && self.is_cancelled_in_ring(lane, number)
+            || cancelled::is_cancelled(call)
+    }
+
+    #[cold]
+    fn is_cancelled_in_ring(&self, lane: u16, number: u32) -> bool {
+        let last = self.ticket.load(Ordering::Acquire).saturating_sub(1);
+        Requests::is_cancelled_after(&self.segment, last, lane, number)
     }
 
     /// Nobody waits for a call any more. Nothing happens if it has been answered.

@@ -11,6 +11,7 @@ use crate::parting;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 use stoop_net::host;
 use stoop_net::poller::Events;
@@ -117,6 +118,9 @@ impl ShmEndpoint {
                 self.sleep(reception, desk);
                 continue;
             }
+            if self.housekeeper.get().is_some_and(|housekeeper| housekeeper.others_run()) {
+                thread::yield_now();
+            }
             let goes_on = desk.goes_on(crowd);
             if desk.clock_ns.saturating_sub(desk.asked_ns) > ASKS_EVERY_NS {
                 self.ask(reception, desk, Some(Duration::ZERO));
@@ -195,8 +199,8 @@ impl ShmEndpoint {
                 self.take_call(binding, desk, &request, ticket)
             }
             (Took::Request(request), _) => {
-                binding.count_cancel();
                 self.take_cancel(desk, binding, &request);
+                binding.count_cancel();
                 Look::Nothing
             }
             (Took::Disorder, _) => Look::Disorder,
