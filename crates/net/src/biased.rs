@@ -1,7 +1,7 @@
 //! A lock that costs nothing but a few plain steps while the same thread takes it again and again.
 //!
 //! Whoever has taken it last is its favourite: it says that it is inside, looks whether the favour has been withdrawn, and is in,
-//! by a [fence](crate::fence) that is the other side's affair. Anybody else takes an ordinary lock first, withdraws the favour,
+//! by a [fence] that is the other side's affair. Anybody else takes an ordinary lock first, withdraws the favour,
 //! waits until the favourite is not inside, and is the favourite then. That takes microseconds, so this is for what hardly ever
 //! changes hands, and is taken so often that the locked instructions of an ordinary lock would be felt.
 
