@@ -104,7 +104,10 @@ fn fork_while_calling(uri: &str) {
         done.store(true, Ordering::Relaxed);
     });
     // What notices the end of the server is still there.
-    let hanging = client.begin().hang();
+    let name = std::process::id();
+    let hanging = client.begin().hang_as(name);
+    // A call that the server has not taken when it ends goes to the next, and is told of that one.
+    eventually(|| client.hangs(name).unwrap());
     println!("forked");
     let error = hanging.wait().unwrap_err();
     assert_eq!(error.ran(), Ran::Perhaps, "{error}");

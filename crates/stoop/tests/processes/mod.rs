@@ -9,8 +9,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 use stoop::{BindOptions, Caller, RunningServer, Server};
@@ -37,11 +37,16 @@ pub(crate) trait Target {
     fn caller(&self) -> String;
     /// As `hang`; what it fills has a length that its caller knows.
     fn hang_and_fill(&self, #[out] bytes: &mut [u8]);
+    /// As `hang`, under a name.
+    fn hang_as(&self, name: u32);
+    /// Whether a call hangs under that name.
+    fn hangs(&self, name: u32) -> bool;
 }
 
 struct Honest;
 
 static RUNNING: OnceLock<RunningServer> = OnceLock::new();
+static HANGING: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 fn running() -> &'static RunningServer {
     RUNNING.get().expect("it runs")
@@ -69,6 +74,14 @@ impl Target for Honest {
     fn hang_and_fill(&self, bytes: &mut [u8]) {
         self.hang();
         bytes.fill(1);
+    }
+    fn hang_as(&self, name: u32) {
+        HANGING.lock().unwrap().push(name);
+        self.hang();
+        HANGING.lock().unwrap().retain(|hanging| *hanging != name);
+    }
+    fn hangs(&self, name: u32) -> bool {
+        HANGING.lock().unwrap().contains(&name)
     }
     fn malformed(&self) -> u64 {
         running().counters().malformed
