@@ -193,6 +193,11 @@ impl Endpoint for DatagramEndpoint {
                 }
                 Seen::Nothing if !patient || stopping.load(Ordering::Relaxed) => return None,
                 Seen::Nothing => {
+                    if spinner.is_some()
+                        && let Some(housekeeper) = self.housekeeper.get()
+                    {
+                        housekeeper.let_runners_run();
+                    }
                     let now_ns = clock::now_ns();
                     if spinner.is_some() && !desk.wait.keeps_spinning(now_ns, crowd.waiting()) {
                         spinner = None;

@@ -14,7 +14,7 @@ mod receiving;
 mod reception;
 
 use super::ServerCounters;
-use super::crew::Endpoint;
+use super::crew::{Endpoint, Housekeeper};
 use super::dispatch::Exports;
 use crate::bind::Waiting;
 use crate::uri::Uri;
@@ -25,7 +25,7 @@ use reception::{END, PENDING, Reception};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use stoop_exchange::Interfaces;
 use stoop_exchange::stream::Intake;
@@ -63,6 +63,7 @@ pub(super) struct StreamEndpoint {
     /// Ends all waiting.
     end: Waker,
     counts: Counts,
+    housekeeper: OnceLock<Arc<Housekeeper>>,
 }
 
 #[derive(Default)]
@@ -121,6 +122,7 @@ impl StreamEndpoint {
             has_pending,
             end,
             counts: Counts::default(),
+            housekeeper: OnceLock::new(),
         })
     }
 
@@ -298,6 +300,11 @@ impl Endpoint for StreamEndpoint {
     }
 
     fn handle_timeout(&self, _: &mut Desk, _now_ns: u64) {}
+
+    fn introduce(&self, housekeeper: &Arc<Housekeeper>) {
+        // Introduced once.
+        let _ = self.housekeeper.set(Arc::clone(housekeeper));
+    }
 
     fn needs_looks(&self) -> bool {
         self.reception.is_holding()

@@ -35,12 +35,14 @@ impl Housekeeper {
         }
     }
 
-    /// Whether a worker runs a procedure while another has the role: that may be on the processor of whoever receives, who lets it
-    /// run before it spins on. Otherwise a procedure that was taken for a long one once would take until the next look of the
-    /// housekeeper's each time, and be taken for a long one for ever.
+    /// For whoever receives and spins: if a worker runs a procedure without the role, it may be on this very processor, and is let
+    /// run. Otherwise a procedure that was taken for a long one once would take until the scheduler's next look each time, and be
+    /// taken for a long one for ever.
     #[inline]
-    pub(in crate::server) fn others_run(&self) -> bool {
-        self.runners.load(Ordering::Relaxed) > 0
+    pub(in crate::server) fn let_runners_run(&self) {
+        if self.runners.load(Ordering::Relaxed) > 0 {
+            thread::yield_now();
+        }
     }
 
     /// A worker begins to run without the role, or has ended.

@@ -11,7 +11,6 @@ use crate::parting;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
 use stoop_net::host;
 use stoop_net::poller::Events;
@@ -118,8 +117,8 @@ impl ShmEndpoint {
                 self.sleep(reception, desk);
                 continue;
             }
-            if self.housekeeper.get().is_some_and(|housekeeper| housekeeper.others_run()) {
-                thread::yield_now();
+            if let Some(housekeeper) = self.housekeeper.get() {
+                housekeeper.let_runners_run();
             }
             let goes_on = desk.goes_on(crowd);
             if desk.clock_ns.saturating_sub(desk.asked_ns) > ASKS_EVERY_NS {

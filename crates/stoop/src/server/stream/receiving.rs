@@ -42,6 +42,11 @@ impl StreamEndpoint {
             if stopping.load(Ordering::Relaxed) {
                 return None;
             }
+            if spinner.is_some()
+                && let Some(housekeeper) = self.housekeeper.get()
+            {
+                housekeeper.let_runners_run();
+            }
             desk.clock_ns = clock::now_ns();
             if spinner.is_some() && !desk.wait.keeps_spinning(desk.clock_ns, crowd.waiting()) {
                 spinner = None;
