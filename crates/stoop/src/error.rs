@@ -59,11 +59,21 @@ impl fmt::Display for CallError {
             Self::NotSent(why) => write!(f, "not sent, so the procedure did not run: {why}"),
             Self::Refused(why) => write!(f, "refused, so the procedure did not run: {why}"),
             Self::Failed(why) => write!(f, "the procedure ran, but there is no result: {why}"),
-            Self::Unknown { transmissions, waited, cause } => write!(
-                f,
-                "it is not known whether the procedure ran: {cause} (sent {} in {waited:.1?})",
-                Times(*transmissions)
-            ),
+            Self::Unknown { transmissions, waited, cause } => {
+                let times = Times(*transmissions);
+                write!(
+                    f,
+                    "it is not known whether the procedure ran: {cause} (sent {times} in {waited:.1?})"
+                )?;
+                f.write_str(match cause {
+                    // The result is another's.
+                    UnknownCause::Forked => "",
+                    UnknownCause::DeadlinePassed => {
+                        "; allow it more time (`timeout`), and call again only if it may run twice"
+                    }
+                    _ => "; call again only if it may run twice",
+                })
+            }
             Self::Peer(why) => write!(
                 f,
                 "the server broke the protocol, and whether the procedure ran is not known: its result is no value of \
@@ -131,7 +141,7 @@ impl fmt::Display for SendError {
             Self::TooManyCalls { in_flight } => {
                 write!(f, "{in_flight} calls of this binding are in flight; wait for some of them, or bind once more")
             }
-            Self::Closed => f.write_str("the server has been shut down"),
+            Self::Closed => f.write_str("the server has been shut down; bind to another"),
         }
     }
 }
@@ -154,6 +164,16 @@ impl fmt::Display for Refusal {
             RefusalCode::DeadlinePassed => f.write_str("; allow the call more time"),
             RefusalCode::ShuttingDown => f.write_str("; bind to another server"),
             RefusalCode::Incomplete => f.write_str("; call again, and allow the call more time"),
+            RefusalCode::UnknownBinding => f.write_str("; bind again"),
+            RefusalCode::UnknownProcedure | RefusalCode::BadArguments => {
+                f.write_str("; build both from the same interface")
+            }
+            RefusalCode::MessageTooLarge => {
+                f.write_str("; send it in pieces, or let the server take more (`Server::max_message`)")
+            }
+            RefusalCode::TooManyLanes => f.write_str("; begin fewer calls at once, or bind once more"),
+            RefusalCode::ResultTooLarge => f.write_str("; ask for it in pieces"),
+            // Whoever has cancelled it knows; a later version's reason speaks for itself.
             _ => Ok(()),
         }
     }
@@ -171,7 +191,15 @@ pub struct Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.code)?;
-        with_detail(f, &self.detail)
+        with_detail(f, &self.detail)?;
+        f.write_str(match self.code {
+            FailureCode::Panicked => "; the server's standard error tells where",
+            FailureCode::ResultTooLarge => {
+                "; return it in pieces, or let both ends take more (`max_message`)"
+            }
+            FailureCode::ResultGone => "; ask for what it has done before you call again",
+            _ => "",
+        })
     }
 }
 
@@ -536,3 +564,46 @@ impl fmt::Display for UriError {
 }
 
 impl std::error::Error for UriError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assert_says(error: &CallError, first: &str, then: &str) {
+        let text = error.to_string();
+        assert!(text.starts_with(first), "{text}");
+        let advice = text.rsplit_once("; ").map_or("", |(_, advice)| advice);
+        assert!(!advice.is_empty() && advice.contains(then), "{text}");
+        assert_eq!(text, format!("{error:?}"));
+    }
+
+    #[test]
+    fn errors_of_calls_say_whether_it_ran_and_then_what_to_do() {
+        let detail = || "what the server adds".to_string();
+        for code in (1..=11).map(RefusalCode::from_code).filter(|code| *code != RefusalCode::Cancelled) {
+            let refused = CallError::Refused(Refusal { code, detail: detail() });
+            assert_says(&refused, "refused, so the procedure did not run: ", "");
+        }
+        for code in (1..=3).map(FailureCode::from_code) {
+            let failed = CallError::Failed(Failure { code, detail: detail() });
+            assert_says(&failed, "the procedure ran, but there is no result: ", "");
+        }
+        for cause in [
+            UnknownCause::DeadlinePassed,
+            UnknownCause::ServerSilent,
+            UnknownCause::PortClosed,
+            UnknownCause::ServerRestarted,
+            UnknownCause::ConnectionLost,
+            UnknownCause::EndedByServer(UnbindReason::NoResources),
+            UnknownCause::GivenUp(UnbindReason::Owing),
+        ] {
+            let unknown = CallError::Unknown { transmissions: 2, waited: Duration::from_millis(57), cause };
+            assert_says(&unknown, "it is not known whether the procedure ran: ", "only if it may run twice");
+            assert!(unknown.to_string().contains("(sent 2 times in 57.0ms)"));
+        }
+        let in_flight = 1024;
+        for why in [SendError::TooManyCalls { in_flight }, SendError::Closed] {
+            assert_says(&CallError::NotSent(why), "not sent, so the procedure did not run: ", "bind");
+        }
+    }
+}
