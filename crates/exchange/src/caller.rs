@@ -27,6 +27,10 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 /// Time between two probes while the last one is unanswered.
 const PROBE_RETRY: Duration = Duration::from_millis(100);
 
+/// Probes in a row that nobody has answered, before a server is called silent: time alone does not tell. Where the caller
+/// itself was stopped for longer than the silence limit, or the machine of both, the server has been asked nothing meanwhile.
+const PROBES_UNANSWERED: u32 = 5;
+
 /// How long a server that has acknowledged a call may then be silent, unless the caller says otherwise.
 pub const SILENCE_LIMIT: Duration = Duration::from_secs(2);
 
@@ -338,7 +342,7 @@ impl Lane {
             return Due::GiveUp(Lost::DeadlinePassed);
         }
         call.proven = false;
-        let silent = now.since(call.heard) >= self.silence_limit;
+        let silent = now.since(call.heard) >= self.silence_limit && call.unanswered >= PROBES_UNANSWERED;
         let due = match call.state.on_timeout() {
             Kind::Call if call.message_len as usize > PACKET_DATA => {
                 self.transmissions += 1;

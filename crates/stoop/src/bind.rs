@@ -68,7 +68,8 @@ impl BindOptions {
     }
 
     /// After a server has acknowledged a long call, how long it may be silent before the call is given up, whatever
-    /// its deadline. 2 s unless set. Over a byte stream the connection tells.
+    /// its deadline. 2 s unless set; it has been asked in vain several times by then, also when this process could not for
+    /// longer than that, because it was stopped. Over a byte stream the connection tells.
     pub fn silence_limit(mut self, limit: Duration) -> Self {
         self.silence_limit = limit;
         self

@@ -116,6 +116,30 @@ fn a_server_that_fell_silent_is_noticed_within_its_limit() {
 }
 
 #[test]
+fn a_caller_that_was_stopped_asks_before_it_calls_a_server_silent() {
+    let (mut lane, mut packet) = calling();
+    let acknowledgement = from_server(Kind::Acknowledgement, lane.number()).to_bytes();
+    lane.handle_packet(at(1), &acknowledgement);
+    // Twice: the server answers when it is asked, and then no more.
+    for stopped_until in [3_000, 6_000] {
+        assert!(matches!(lane.handle_timeout(at(stopped_until), &mut packet), Due::Probe(_)));
+        assert_eq!(lane.handle_packet(at(stopped_until + 1), &acknowledgement), Heard::Progress);
+    }
+    let mut asked = 0;
+    let mut now = at(9_000);
+    let why = loop {
+        match lane.handle_timeout(now, &mut packet) {
+            Due::Probe(_) => asked += 1,
+            Due::GiveUp(why) => break why,
+            other => panic!("{other:?}"),
+        }
+        now = lane.next_timeout();
+    };
+    assert_eq!((why, asked), (Lost::ServerSilent, 5));
+    assert!(now < at(9_700), "{now:?}");
+}
+
+#[test]
 fn a_closed_port_ends_the_call_when_it_is_confirmed() {
     let (mut lane, mut packet) = calling();
     assert_eq!(lane.handle_unreachable(at(1)), Due::Nothing);
