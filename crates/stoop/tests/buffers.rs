@@ -6,7 +6,7 @@ use cameras::{CameraClient, CameraServer, Lens, started};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
-use stoop::error::{InPlaceError, UnknownCause};
+use stoop::error::{InPlaceError, SendError, UnknownCause};
 use stoop::{BindOptions, CallError, Error, FailureCode, InPlace, RunningServer, Server};
 
 /// A server at an address of each kind, and a client of it.
@@ -216,7 +216,11 @@ fn what_a_procedure_may_still_use_is_not_given_to_another_buffer() {
     let mut timeout = Duration::from_millis(50);
     while gate.inside() == 0 {
         match client.with_timeout(timeout).hold(&bytes) {
-            Err(CallError::Unknown { cause: UnknownCause::DeadlinePassed, .. } | CallError::Refused(_)) => {}
+            Err(
+                CallError::Unknown { cause: UnknownCause::DeadlinePassed, .. }
+                | CallError::Refused(_)
+                | CallError::NotSent(SendError::DeadlinePassed),
+            ) => {}
             other => panic!("{other:?}"),
         }
         timeout *= 2;

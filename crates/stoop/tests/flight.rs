@@ -61,25 +61,9 @@ fn more_calls_than_a_server_takes_fail_by_themselves() {
 }
 
 #[test]
-fn a_restarted_server_is_bound_to_again() {
-    let (server, client) = lab();
-    check(stoop::wait_all(begin_many(&client, 10)));
-    let uri = server.uris()[0].clone();
-    drop(server);
-    let again = Server::new().export(LabServer::new(Bench)).listen(&uri).unwrap().start().unwrap();
-    // What was out may have run before the restart, as far as anybody knows.
-    for result in stoop::wait_all(begin_many(&client, 100)) {
-        let error = result.unwrap_err();
-        assert!(matches!(error, CallError::Unknown { cause: UnknownCause::ServerRestarted, .. }), "{error}");
-    }
-    check(stoop::wait_all(begin_many(&client, 100)));
-    drop(again);
-}
-
-#[test]
 fn each_call_ends_by_its_own_deadline_while_there_is_no_server_to_bind_to() {
-    let options = BindOptions::new().bind_timeout(Duration::from_secs(3600));
-    let (server, client) = lab_with(&options);
+    let hour = Duration::from_secs(3600);
+    let (server, client) = lab_with(&BindOptions::new().bind_timeout(hour).timeout(hour));
     check(stoop::wait_all(begin_many(&client, 10)));
     let address = server.uris()[0].strip_prefix("udp://").unwrap().to_owned();
     drop(server);
@@ -95,11 +79,17 @@ fn each_call_ends_by_its_own_deadline_while_there_is_no_server_to_bind_to() {
             }
         }
     });
-    let hurried = client.with_timeout(Duration::from_millis(200));
     let long = client.begin().next(1);
+    let mut timeout = Duration::from_millis(200);
     for number in 0..3 {
-        let short = hurried.begin().next(number);
-        let error = block_on(short).unwrap_err();
+        let error = loop {
+            match block_on(client.with_timeout(timeout).begin().next(number)).unwrap_err() {
+                // On a busy machine its time may be over before it is refused, and even before it leaves.
+                CallError::Unknown { cause: UnknownCause::DeadlinePassed, .. }
+                | CallError::NotSent(SendError::DeadlinePassed) => timeout *= 2,
+                error => break error,
+            }
+        };
         assert!(matches!(error, CallError::Unknown { cause: UnknownCause::ServerRestarted, .. }), "{error}");
         assert!(!long.is_ready());
     }

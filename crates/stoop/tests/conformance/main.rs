@@ -162,6 +162,23 @@ fn patient() -> BindOptions {
     BindOptions::new().silence_limit(Duration::from_secs(25))
 }
 
+/// Lets a call's deadline pass. On a busy machine its time may be over before the call has begun: then it says so, has not run, and
+/// gets more. Returns the error, and how many calls the server has refused before for having come too late.
+fn too_late<T: std::fmt::Debug>(
+    client: &LabClient,
+    call: impl Fn(&LabClient) -> Result<T, CallError>,
+) -> (CallError, u64) {
+    let (mut timeout, mut refused) = (Duration::from_millis(20), 0);
+    loop {
+        match call(&client.with_timeout(timeout)).unwrap_err() {
+            CallError::NotSent(SendError::DeadlinePassed) => {}
+            CallError::Refused(refusal) if refusal.code == RefusalCode::DeadlinePassed => refused += 1,
+            error => return (error, refused),
+        }
+        timeout *= 2;
+    }
+}
+
 /// Waits for what another thread is about to bring about.
 fn eventually(condition: impl Fn() -> bool) {
     while !condition() {

@@ -19,9 +19,8 @@ fn calls_that_arrive_in_one_read_do_not_wait_for_each_other() {
 #[test]
 fn a_call_that_takes_too_long_ends_at_its_deadline_and_the_connection_lives_on() {
     let (server, gate, client) = lab();
-    let hurried = client.with_timeout(Duration::from_millis(20));
     for _ in 0..3 {
-        let error = hurried.wait().unwrap_err();
+        let error = too_late(&client, LabClient::wait);
         assert!(matches!(error, CallError::Unknown { cause: UnknownCause::DeadlinePassed, .. }), "{error}");
         assert_eq!(error.ran(), Ran::Perhaps);
         assert_eq!(client.next(1).unwrap(), 2);
@@ -111,11 +110,11 @@ fn a_server_that_takes_nothing_more_lets_calls_end_at_their_deadlines() {
         let _ = ended.recv();
     });
     let client = LabClient::bind(&uri).unwrap();
-    let hurried = client.with_timeout(Duration::from_millis(50));
+    let bytes = vec![0; 32 << 20];
     thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
-                let error = hurried.sum(&vec![0; 32 << 20]).unwrap_err();
+                let error = too_late(&client, |client| client.sum(&bytes));
                 assert!(matches!(error, CallError::NotSent(SendError::Io(_))), "{error}");
                 assert_eq!(error.ran(), Ran::No);
             });

@@ -118,6 +118,23 @@ fn unix_name() -> String {
     format!("unix:@stoop-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
+/// Lets a call's deadline pass. On a busy machine its time may be over before the call has begun: then it says so, has not run, and
+/// gets more.
+fn too_late<T: std::fmt::Debug>(
+    client: &LabClient,
+    call: impl Fn(&LabClient) -> Result<T, CallError>,
+) -> CallError {
+    let mut timeout = Duration::from_millis(20);
+    loop {
+        match call(&client.with_timeout(timeout)).unwrap_err() {
+            CallError::NotSent(SendError::DeadlinePassed) => {}
+            CallError::Refused(refusal) if refusal.code == RefusalCode::DeadlinePassed => {}
+            error => return error,
+        }
+        timeout *= 2;
+    }
+}
+
 /// Waits for what another thread is about to bring about.
 fn eventually(condition: impl Fn() -> bool) {
     while !condition() {
