@@ -113,26 +113,6 @@ fn a_result_too_large_for_the_server_is_a_failure_that_names_the_limit() {
 }
 
 #[test]
-fn a_long_call_is_acknowledged_and_then_probed() {
-    let (_server, gate, client) = lab();
-    thread::scope(|scope| {
-        let call = scope.spawn(|| client.wait().unwrap());
-        // Seen from another client: counting would wait for the lane that is in the call.
-        gate.await_inside(1);
-        scope.spawn(|| {
-            let patient = LabClient::bind(client.binding().uri()).unwrap();
-            let _ = patient.with_timeout(Duration::from_millis(1200)).wait();
-            gate.open();
-            assert!(patient.binding().counters().probes >= 1, "{:?}", patient.binding().counters());
-        });
-        assert_eq!(call.join().unwrap(), 7);
-    });
-    let counters = client.binding().counters();
-    assert!(counters.probes >= 1, "{counters:?}");
-    assert!(counters.retransmissions <= 3, "{counters:?}: an acknowledged call is not sent again");
-}
-
-#[test]
 fn after_a_restart_a_call_does_not_know_its_outcome_and_the_next_one_works() {
     let (server, _gate, client) = lab();
     client.next(1).unwrap();
