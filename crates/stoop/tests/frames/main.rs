@@ -60,9 +60,8 @@ fn server_process() {
 fn a_null_call_is_two_frames_of_74_bytes() {
     on_private_ethernet("a_null_call_is_two_frames_of_74_bytes", |uri, recorder| {
         let client = TestClient::bind(uri).unwrap();
-        recorder.take();
-        let recording = recorder.during(CALLS, || client.null().unwrap());
-        recording.assert_calls(CALLS, 74, 74);
+        recorder.take_answered();
+        recorder.assert_calls(CALLS, 74, 74, || client.null().unwrap());
     });
 }
 
@@ -72,11 +71,10 @@ fn a_max_result_call_is_a_frame_of_74_bytes_there_and_one_of_1514_back() {
         "a_max_result_call_is_a_frame_of_74_bytes_there_and_one_of_1514_back",
         |uri, recorder| {
             let client = TestClient::bind(uri).unwrap();
-            recorder.take();
+            recorder.take_answered();
             let mut buf = [0; 1440];
-            let recording = recorder.during(CALLS, || client.max_result(&mut buf).unwrap());
+            recorder.assert_calls(CALLS, 74, 1514, || client.max_result(&mut buf).unwrap());
             assert_eq!(buf, [3; 1440]);
-            recording.assert_calls(CALLS, 74, 1514);
         },
     );
 }
@@ -87,9 +85,8 @@ fn a_max_arg_call_is_a_frame_of_1514_bytes_there_and_one_of_74_back() {
         "a_max_arg_call_is_a_frame_of_1514_bytes_there_and_one_of_74_back",
         |uri, recorder| {
             let client = TestClient::bind(uri).unwrap();
-            recorder.take();
-            let recording = recorder.during(CALLS, || client.max_arg(&[3; 1440]).unwrap());
-            recording.assert_calls(CALLS, 1514, 74);
+            recorder.take_answered();
+            recorder.assert_calls(CALLS, 1514, 74, || client.max_arg(&[3; 1440]).unwrap());
         },
     );
 }
@@ -111,13 +108,17 @@ fn a_bind_takes_two_round_trips() {
 fn nobody_makes_the_server_send_more_than_they_send() {
     on_private_ethernet("nobody_makes_the_server_send_more_than_they_send", |uri, recorder| {
         let client = TestClient::bind(uri).unwrap();
-        recorder.take().assert_no_answer_is_longer_than_its_request(&[Kind::Challenge, Kind::BindReply]);
+        recorder
+            .take_answered()
+            .assert_no_answer_is_longer_than_its_request(&[Kind::Challenge, Kind::BindReply]);
 
         assert!(matches!(absent::NowhereClient::bind(uri), Err(BindError::NoSuchInterface { .. })));
-        recorder.take().assert_no_answer_is_longer_than_its_request(&[Kind::Challenge, Kind::BindReply]);
+        recorder
+            .take_answered()
+            .assert_no_answer_is_longer_than_its_request(&[Kind::Challenge, Kind::BindReply]);
 
         assert!(matches!(newer::TestClient::bind(uri), Err(BindError::Mismatch { .. })));
-        recorder.take().assert_no_answer_is_longer_than_its_request(&[
+        recorder.take_answered().assert_no_answer_is_longer_than_its_request(&[
             Kind::Challenge,
             Kind::BindReply,
             Kind::Description,
@@ -129,7 +130,7 @@ fn nobody_makes_the_server_send_more_than_they_send() {
         let call = Header::bare(Kind::Call, BindingId(77), LaneId(0), CallNumber(1));
         stranger.send(&call.to_bytes()).unwrap();
         stranger.recv(&mut [0; 2048]).unwrap();
-        recorder.take().assert_no_answer_is_longer_than_its_request(&[Kind::Refusal]);
+        recorder.take_answered().assert_no_answer_is_longer_than_its_request(&[Kind::Refusal]);
         drop(client);
     });
 }
