@@ -1,5 +1,7 @@
 //! What a caller sees when a server is killed: real processes.
 
+mod loopback;
+
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -83,6 +85,11 @@ impl Drop for Process {
     }
 }
 
+/// A port of an address at which nobody else binds.
+fn address(transport: &str) -> String {
+    format!("{transport}://{}:0", loopback::address())
+}
+
 fn killed_in_a_call(uri: &str) -> CallError {
     let (mut server, uri) = Process::start(uri);
     let client = SlowClient::bind_with(&uri, &BindOptions::new().timeout(Duration::from_secs(3600))).unwrap();
@@ -97,7 +104,7 @@ fn killed_in_a_call(uri: &str) -> CallError {
 
 #[test]
 fn a_caller_notices_that_its_server_was_killed_in_a_long_call() {
-    let error = killed_in_a_call("udp://127.0.0.1:0");
+    let error = killed_in_a_call(&address("udp"));
     assert!(
         matches!(
             error,
@@ -110,7 +117,7 @@ fn a_caller_notices_that_its_server_was_killed_in_a_long_call() {
 #[test]
 fn a_caller_notices_at_once_that_its_connection_was_lost() {
     let unix = format!("unix:@stoop-test-death-{}", std::process::id());
-    for uri in ["tcp://127.0.0.1:0", &unix] {
+    for uri in [&address("tcp"), &unix] {
         let error = killed_in_a_call(uri);
         assert!(matches!(error, CallError::Unknown { cause: UnknownCause::ConnectionLost, .. }), "{error}");
     }
@@ -120,7 +127,7 @@ fn a_caller_notices_at_once_that_its_connection_was_lost() {
 fn calls_in_flight_end_when_their_server_is_killed() {
     let unix = format!("unix:@stoop-test-death-in-flight-{}", std::process::id());
     let shm = format!("shm:stoop-test-death-in-flight-{}", std::process::id());
-    for uri in ["tcp://127.0.0.1:0", &unix, &shm] {
+    for uri in [&address("tcp"), &unix, &shm] {
         let (mut server, uri) = Process::start(uri);
         let options = BindOptions::new().timeout(Duration::from_secs(3600));
         let client = SlowClient::bind_with(&uri, &options).unwrap();
@@ -142,7 +149,7 @@ fn calls_in_flight_end_when_their_server_is_killed() {
 
 #[test]
 fn calls_in_flight_over_udp_end_when_their_server_is_killed() {
-    let (mut server, uri) = Process::start("udp://127.0.0.1:0");
+    let (mut server, uri) = Process::start(&address("udp"));
     let client = SlowClient::bind_with(&uri, &BindOptions::new().timeout(Duration::from_secs(3600))).unwrap();
     let calls = client.begin();
     let (hanging, process) = (calls.hang(), calls.process());
@@ -171,7 +178,7 @@ fn calls_in_flight_over_udp_end_when_their_server_is_killed() {
 
 #[test]
 fn the_next_server_at_the_address_is_found_by_the_same_client() {
-    let (mut server, uri) = Process::start("udp://127.0.0.1:0");
+    let (mut server, uri) = Process::start(&address("udp"));
     let client = SlowClient::bind(&uri).unwrap();
     let first = client.process().unwrap();
     server.kill();

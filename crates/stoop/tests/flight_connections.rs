@@ -1,6 +1,7 @@
 //! Calls in flight over connections that are lost, or on which nothing moves, beyond what all transports promise (see `conformance`).
 
 mod gate;
+mod loopback;
 mod proxy;
 mod runtime;
 
@@ -140,7 +141,8 @@ fn an_idempotent_call_in_flight_is_sent_again_over_another_connection() {
 
 #[test]
 fn where_nobody_listens_any_more_a_call_says_that_it_was_not_sent() {
-    let mut place = place_at("tcp://127.0.0.1:0", Server::new(), &BindOptions::new());
+    let address = format!("tcp://{}:0", loopback::address());
+    let mut place = place_at(&address, Server::new(), &BindOptions::new());
     assert_eq!(place.client.begin().add(1, 1).wait().unwrap(), 2);
     place.server.shut_down();
     place.server = place_at("local:elsewhere", Server::new(), &BindOptions::new()).server;

@@ -1,5 +1,7 @@
 //! How a server ends, whoever ends it.
 
+mod loopback;
+
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread;
 use stoop::{RunningServer, Server};
@@ -63,19 +65,21 @@ impl Office for Clerk {
     }
 }
 
-const ADDRESSES: [&str; 2] = ["udp://127.0.0.1:0", "tcp://127.0.0.1:0"];
+const TRANSPORTS: [&str; 2] = ["udp", "tcp"];
 
-fn office(uri: &str) -> (RunningServer, Clerk, OfficeClient) {
+fn office(transport: &str) -> (RunningServer, Clerk, OfficeClient) {
     let clerk = Clerk::default();
-    let server = Server::new().export(OfficeServer::new(clerk.clone())).listen(uri).unwrap().start().unwrap();
+    let uri = format!("{transport}://{}:0", loopback::address());
+    let server =
+        Server::new().export(OfficeServer::new(clerk.clone())).listen(&uri).unwrap().start().unwrap();
     let client = OfficeClient::bind(&server.uris()[0]).unwrap();
     (server, clerk, client)
 }
 
 #[test]
 fn a_procedure_may_shut_its_server_down_and_is_answered() {
-    for uri in ADDRESSES {
-        let (server, clerk, client) = office(uri);
+    for transport in TRANSPORTS {
+        let (server, clerk, client) = office(transport);
         assert!(clerk.0.server.set(server.clone()).is_ok());
         assert_eq!(client.close().unwrap(), 1);
         server.wait();
@@ -85,7 +89,7 @@ fn a_procedure_may_shut_its_server_down_and_is_answered() {
 
 #[test]
 fn a_long_result_arrives_whole_though_its_server_shuts_down() {
-    let (server, clerk, client) = office(ADDRESSES[0]);
+    let (server, clerk, client) = office(TRANSPORTS[0]);
     assert!(clerk.0.server.set(server.clone()).is_ok());
     assert!(client.last_words().unwrap() == vec![7; 8 << 20]);
     server.wait();
@@ -93,8 +97,8 @@ fn a_long_result_arrives_whole_though_its_server_shuts_down() {
 
 #[test]
 fn a_procedure_may_drop_the_last_hold_on_its_server() {
-    for uri in ADDRESSES {
-        let (server, clerk, client) = office(uri);
+    for transport in TRANSPORTS {
+        let (server, clerk, client) = office(transport);
         *clerk.0.last.lock().unwrap() = Some(server);
         assert_eq!(client.abandon().unwrap(), 2);
     }
@@ -102,8 +106,8 @@ fn a_procedure_may_drop_the_last_hold_on_its_server() {
 
 #[test]
 fn whoever_waits_for_the_end_waits_until_what_runs_is_answered() {
-    for uri in ADDRESSES {
-        let (server, clerk, client) = office(uri);
+    for transport in TRANSPORTS {
+        let (server, clerk, client) = office(transport);
         thread::scope(|scope| {
             let call = scope.spawn(|| client.wait());
             clerk.await_inside();

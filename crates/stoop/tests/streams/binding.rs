@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn where_nobody_listens_a_bind_says_so() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = TcpListener::bind(format!("{}:0", loopback::address())).unwrap().local_addr().unwrap();
     for uri in [format!("tcp://{free}"), unix_name(), "unix:/nonexistent/socket".into()] {
         let error = LabClient::bind(&uri).unwrap_err();
         assert!(matches!(error, BindError::Unreachable { .. }), "{error}");
