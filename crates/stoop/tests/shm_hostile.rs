@@ -144,10 +144,9 @@ fn scribble(peer: &Peer, dice: &mut Dice) {
     peer.scribble(at.min(END - 8), &dice.word().to_ne_bytes());
 }
 
-/// A call that runs for longer than it takes to be found out.
+/// A call that runs until its binding ends.
 fn hang(peer: &Peer) -> Request {
-    let deadline_ns = stoop_net::clock::now_ns() + 300_000_000;
-    Request { deadline_ns, ..peer.request(0, FIRST, HANG, 0) }
+    peer.request(0, FIRST, HANG, 0)
 }
 
 #[test]
@@ -393,13 +392,13 @@ fn a_message_that_stops_costs_no_processor_time() {
     peer.publish(&peer.request(1, FIRST, BYTES, 5), &[0, 0, 64, 0, 1]);
     eventually(|| Answers::is_there(&peer.segment, 1, FIRST));
     // Nothing to see in one second means less than a tick, which is a hundredth of a second; a server that looks uses all of them.
-    // Whatever it has begun before is given another second.
+    // Whatever it has begun before ends, in its time.
     let is_idle = || {
         let before = scene.server.ticks();
         thread::sleep(Duration::from_secs(1));
         scene.server.ticks() == before
     };
-    assert!(is_idle() || is_idle() || is_idle());
+    assert!((0..20).any(|_| is_idle()));
 }
 
 /// A process that calls through memory in which somebody else writes, too. Whatever comes of its calls, it comes in time.

@@ -121,7 +121,7 @@ pub(crate) fn eventually(condition: impl Fn() -> bool) {
 
 /// Patient beyond all that a busy machine can do: nothing is measured by it.
 pub(crate) fn patient() -> BindOptions {
-    BindOptions::new().timeout(Duration::from_secs(60)).bind_timeout(Duration::from_secs(60))
+    BindOptions::new().timeout(Duration::from_secs(3600)).bind_timeout(Duration::from_secs(3600))
 }
 
 pub(crate) fn client(uri: &str) -> TargetClient {
