@@ -105,7 +105,10 @@ fn unix_streams_converse_and_know_their_peers() {
 #[test]
 fn nobody_listening_is_told_by_kind() {
     let directory = Directory::new();
-    let closed = tcp_listener().local_addr().clone();
+    // A port of 127.0.0.1 may be another test's as soon as it is given back.
+    let [_, a, b, c] = crate::host::random_bytes();
+    let own = SocketAddr::from(([127, a, b, 1 + c % 254], 0));
+    let closed = StreamListener::bind(&StreamAddress::Tcp(own)).unwrap().local_addr().clone();
     let cases = [
         (closed, io::ErrorKind::ConnectionRefused),
         (unix_path(&directory.socket()), io::ErrorKind::NotFound),
