@@ -56,9 +56,10 @@
 //! }
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let _server = Server::new().export(FilterServer::new(Plain)).listen("shm:filter-doc")?.start()?;
+//!     let uri = format!("shm:filter-{}", std::process::id());
+//!     let _server = Server::new().export(FilterServer::new(Plain)).listen(&uri)?.start()?;
 //!
-//!     let filter = FilterClient::bind("shm:filter-doc")?;
+//!     let filter = FilterClient::bind(&uri)?;
 //!     let mut frame = filter.in_place(640 * 480)?;
 //!     frame.write(0, &[100; 640 * 480]);
 //!     filter.brighten(&mut frame, 20)?;
