@@ -33,6 +33,10 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.process.kill().expect("our own process can be stopped");
         self.process.wait().expect("and waited for");
+        // What a server that is stopped like this leaves behind is another user's obstacle, sooner or later.
+        if let Some(path) = self.uri.strip_prefix("unix:/") {
+            std::fs::remove_file(format!("/{path}")).expect("the socket has a file");
+        }
     }
 }
 
