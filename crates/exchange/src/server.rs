@@ -23,6 +23,7 @@ mod replies;
 mod sending;
 mod sweep;
 mod table;
+mod together;
 
 use crate::{Instant, Interfaces};
 use admission::Admission;

@@ -124,7 +124,15 @@ impl Sim {
             return;
         };
         let mut reply = std::mem::take(&mut self.reply);
-        let arrival = server.handle_packet(now, &from, packet, &mut reply);
+        // Every second call is taken as if it had come together with others: that leads to the same, or to nothing.
+        let mut together = None;
+        if packet.get(CALL_NUMBER).is_some_and(|number| number % 2 == 0) {
+            server.take_calls(now, &from, packet, packet.len(), |call, _| together = Some(call));
+        }
+        let arrival = match together {
+            Some(assignment) => Arrival::Run(assignment),
+            None => server.handle_packet(now, &from, packet, &mut reply),
+        };
         self.server.peak_bindings = self.server.peak_bindings.max(server.bindings());
         match arrival {
             Arrival::Run(assignment) => self.dispatch(assignment, packet),
@@ -244,7 +252,7 @@ impl Sim {
         self.ledger.returns(self.server.life, job.assignment.identity());
         let packet = if job.errand.manner == Manner::Panics {
             job.assignment.fail(FailureCode::Panicked, "the errand panicked")
-        } else if job.errand.result_len > job.assignment.result_max {
+        } else if job.errand.result_len > job.assignment.result_max as usize {
             job.assignment.fail(FailureCode::ResultTooLarge, "")
         } else {
             let len = job.errand.result_len;
@@ -266,7 +274,9 @@ impl Sim {
 
     fn finish(&mut self, job: Job) {
         let Some(server) = &mut self.server.server else { return };
-        match server.finish(self.now, job.assignment) {
+        let mut next = Next::Nothing;
+        server.finish_all(self.now, [job.assignment], |other| next = other);
+        match next {
             Next::Nothing => {}
             Next::Run(assignment, packet) => {
                 self.report.parked += 1;
@@ -313,3 +323,6 @@ impl Sim {
         }
     }
 }
+
+/// Where in a packet the lowest byte of its call's number is.
+const CALL_NUMBER: usize = 16;

@@ -25,40 +25,53 @@ const MAX_DETAIL: usize = 512;
 pub struct Assignment<P>(pub(super) Box<Work<P>>);
 
 /// What there is to know about an [`Assignment`].
+// What a call of one packet needs comes first, in two lines of memory: the assignments of hundreds of calls in flight together
+// are more than the nearest cache holds.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Work<P> {
-    /// Where the answer goes.
-    pub peer: P,
-    /// Number of the exported interface.
-    pub interface: u16,
-    /// Number of its procedure.
-    pub procedure: u16,
+    /// Of the result.
+    pub(super) packet: Vec<u8>,
     /// When the caller stops waiting.
     pub deadline: Instant,
     /// When the call packet arrived.
     pub arrived: Instant,
+    pub(super) binding: BindingId,
+    pub(super) number: CallNumber,
+    pub(super) lane: LaneId,
+    /// Number of the procedure in its interface.
+    pub procedure: u16,
+    /// Bytes of the packet that are the answer.
+    pub(super) len: u32,
+    /// Number of the exported interface.
+    pub interface: u16,
     /// Whether caller and server can run at the same time.
     pub together: bool,
+    /// Whether there is a message.
+    is_long: bool,
+    /// Where the answer goes.
+    pub peer: P,
     /// Bytes of arguments.
-    pub arguments_len: usize,
+    pub arguments_len: u32,
     /// Bytes of the longest result that may travel.
-    pub result_max: usize,
-    pub(super) binding: BindingId,
-    pub(super) lane: LaneId,
-    pub(super) number: CallNumber,
+    pub result_max: u32,
     /// A call of many packets: its arguments begin so many bytes before where they would behind a header as `in_place`
     /// says, and perhaps there is more room than there are arguments.
-    pub(super) message: Option<Vec<u8>>,
+    message: Option<Vec<u8>>,
     /// The packet of a call that had to wait, while it does.
-    pub(super) kept: Option<Box<[u8]>>,
+    kept: Option<Box<[u8]>>,
     /// Bytes of memory that the message was counted as.
-    pub(super) counted: usize,
+    counted: usize,
     /// Bytes of arguments before the only one, if that comes back where it lies.
-    pub(super) in_place: Option<u8>,
-    /// Of the result.
-    pub(super) packet: Vec<u8>,
-    /// Bytes of the packet that are the answer.
-    pub(super) len: usize,
+    in_place: Option<u8>,
+}
+
+/// Of a binding, as far as its calls have to know.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    pub(super) interface: u16,
+    pub(super) together: bool,
+    pub(super) result_max: u32,
 }
 
 /// Where in a message its arguments begin, if so many bytes come before one that comes back in place: such that this one is
@@ -80,36 +93,66 @@ impl<P> Assignment<P> {
     /// One that no call has used yet.
     pub(super) fn blank(peer: P) -> Self {
         Self(Box::new(Work {
-            peer,
-            interface: 0,
-            procedure: 0,
+            packet: vec![0; MAX_DATAGRAM],
             deadline: Instant::default(),
             arrived: Instant::default(),
+            binding: BindingId::NONE,
+            number: CallNumber::ZERO,
+            lane: LaneId(0),
+            procedure: 0,
+            len: HEADER_LEN as u32,
+            interface: 0,
             together: true,
+            is_long: false,
+            peer,
             arguments_len: 0,
-            result_max: stoop_wire::PACKET_DATA,
+            result_max: stoop_wire::PACKET_DATA as u32,
             message: None,
             kept: None,
             counted: 0,
             in_place: None,
-            binding: BindingId::NONE,
-            lane: LaneId(0),
-            number: CallNumber::ZERO,
-            packet: vec![0; MAX_DATAGRAM],
-            len: HEADER_LEN,
         }))
+    }
+
+    /// It is for the call with this header, on a binding with these terms.
+    #[inline(always)]
+    pub(super) fn begin(&mut self, arrived: Instant, peer: &P, header: &Header, terms: Terms)
+    where
+        P: Copy,
+    {
+        let work = &mut *self.0;
+        (work.interface, work.together, work.result_max) =
+            (terms.interface, terms.together, terms.result_max);
+        (work.binding, work.lane, work.number) = (header.binding, header.lane, header.number);
+        (work.procedure, work.arguments_len) = (header.procedure, header.message_len);
+        (work.arrived, work.deadline) = (arrived, arrived.after_nanos(u64::from(header.time) * 1000));
+        work.peer = *peer;
+        work.len = HEADER_LEN as u32;
+    }
+
+    /// Its arguments are those of a call of many packets, put together as `in_place` says.
+    pub(super) fn set_message(&mut self, message: Vec<u8>, in_place: Option<u8>) {
+        let work = &mut *self.0;
+        (work.counted, work.in_place, work.is_long) = (message.len(), in_place, true);
+        work.message = Some(message);
+    }
+
+    /// The memory of the [message](Self::set_message), or what is in its place, and as how much it was counted.
+    pub(super) fn take_message(&mut self) -> (Option<Vec<u8>>, usize) {
+        self.0.is_long = false;
+        (self.0.message.take(), self.0.counted)
     }
 
     /// The answer, when it has been made.
     #[inline]
     pub fn answer(&self) -> &[u8] {
-        &self.0.packet[..self.0.len]
+        &self.0.packet[..self.0.len as usize]
     }
 
     /// Bytes of the answer, made or only [noted](Self::note).
     #[inline]
     pub fn answer_len(&self) -> usize {
-        self.0.len
+        self.0.len as usize
     }
 
     /// Bytes that it takes.
@@ -120,7 +163,7 @@ impl<P> Assignment<P> {
     /// Whether the call or the packet for its answer is longer than one packet.
     #[inline]
     pub(super) fn is_or_was_large(&self) -> bool {
-        self.0.message.is_some() | (self.0.packet.len() > MAX_DATAGRAM)
+        self.0.is_long | (self.0.packet.len() > MAX_DATAGRAM)
     }
 
     /// Bytes of the packet beyond an ordinary one.
@@ -155,12 +198,12 @@ impl<P: Peer> Assignment<P> {
     /// The arguments, for which `packet` is the call packet if it was one, and the result packet.
     #[inline]
     pub fn arguments_and_result<'a>(&'a mut self, packet: &'a [u8]) -> (&'a [u8], &'a mut Vec<u8>) {
-        let Work { message, arguments_len, in_place, packet: result, .. } = &mut *self.0;
+        let Work { is_long, message, arguments_len, in_place, packet: result, .. } = &mut *self.0;
         let (call, start) = match message {
-            Some(message) => (&message[..], arguments_at(*in_place)),
-            None => (packet, HEADER_LEN),
+            Some(message) if *is_long => (&message[..], arguments_at(*in_place)),
+            _ => (packet, HEADER_LEN),
         };
-        (&call[start..start + *arguments_len], result)
+        (&call[start..start + *arguments_len as usize], result)
     }
 
     /// Keeps the packet of a call that has to wait, where whoever runs it [takes](Self::take_packet) it.
@@ -176,7 +219,7 @@ impl<P: Peer> Assignment<P> {
     /// Whether its arguments have many packets.
     #[inline]
     pub fn is_long(&self) -> bool {
-        self.0.message.is_some()
+        self.0.is_long
     }
 
     /// Of a long call whose only argument [comes back in place](crate::Interfaces::returning_in_place): the bytes before
@@ -186,7 +229,7 @@ impl<P: Peer> Assignment<P> {
         let work = &mut *self.0;
         let message = work.message.as_mut()?;
         let (at, leading) = (arguments_at(work.in_place), usize::from(work.in_place?));
-        let len = work.arguments_len - leading;
+        let len = work.arguments_len as usize - leading;
         let mut before = [0; LEADING_MAX];
         before[..leading].copy_from_slice(&message[at..HEADER_LEN]);
         // The result packet of the calls before goes where the message was, and from there to the spare ones.
@@ -218,9 +261,12 @@ impl<P: Peer> Assignment<P> {
     }
 
     /// Takes note of a result of `len` bytes, for [`complete_noted`](Self::complete_noted).
+    ///
+    /// # Panics
+    /// When they are more than a message can have: a mistake of the driver.
     #[inline]
     pub fn note(&mut self, len: usize) {
-        self.0.len = HEADER_LEN + len;
+        self.0.len = message_len(len) + HEADER_LEN as u32;
     }
 
     /// As [`complete`](Self::complete), with the length that was [noted](Self::note) when the result had been written: for
@@ -230,13 +276,13 @@ impl<P: Peer> Assignment<P> {
     /// As [`complete`](Self::complete).
     #[inline]
     pub fn complete_noted(&mut self, now: Instant) -> &[u8] {
-        self.complete(now, self.0.len - HEADER_LEN)
+        self.complete(now, self.0.len as usize - HEADER_LEN)
     }
 
     /// Whether the answer is longer than one packet.
     #[inline]
     pub fn is_large(&self) -> bool {
-        self.0.len > MAX_DATAGRAM
+        self.0.len as usize > MAX_DATAGRAM
     }
 
     /// Completes the packet as a refusal: the procedure has not run and will not run for this call.
@@ -269,19 +315,28 @@ impl<P: Peer> Assignment<P> {
     #[inline]
     fn stamp(&mut self, kind: Kind, len: usize, time: u32) -> &[u8] {
         let work = &mut *self.0;
-        work.len = HEADER_LEN + len;
+        let message_len = message_len(len);
+        work.len = message_len + HEADER_LEN as u32;
         let header = Header {
             kind,
             lane: work.lane,
             procedure: work.procedure,
             binding: work.binding,
             number: work.number,
-            message_len: u32::try_from(len).expect("results are shorter than 4 GiB"),
+            message_len,
             offset: 0,
             time,
         };
-        let packet = &mut work.packet[..work.len];
+        let packet = &mut work.packet[..work.len as usize];
         packet[..HEADER_LEN].copy_from_slice(&header.to_bytes());
         packet
     }
+}
+
+/// Bytes of a result, as its header says them.
+#[inline]
+fn message_len(len: usize) -> u32 {
+    const MOST: usize = u32::MAX as usize - HEADER_LEN;
+    assert!(len <= MOST, "results are shorter than 4 GiB");
+    len as u32
 }

@@ -1,6 +1,6 @@
 //! Calls given out to run, and taken back when they have been answered.
 
-use super::assignment::Assignment;
+use super::assignment::{Assignment, Terms};
 use super::lane::{Age, Answer};
 use super::parked::Parked;
 use super::{Arrival, Next, Peer, Server, sending};
@@ -28,12 +28,12 @@ impl<P: Peer> Server<P> {
             return self.challenge(now, *peer, header, header.binding.0, reply);
         }
         binding.heard = now;
+        let terms = binding.terms();
         let Some(lane) = binding.lanes.get_or_make(header.lane, self.limits.lanes) else {
             return self.no_such_lane(header, reply);
         };
         match lane.on_call(Age::of(header.number, lane.number)) {
             Answer::Start if lane.large.is_none() => {
-                let terms = (binding.interface, binding.together, binding.result_max);
                 let assignment = match lane.begin(header.number) {
                     Some(retained) => {
                         self.packets -= 1;
@@ -94,9 +94,8 @@ impl<P: Peer> Server<P> {
         self.leave_large(header);
         match self.start(now, arrived, peer, header, reply) {
             Arrival::Run(mut assignment) => {
-                let work = &mut *assignment.0;
-                work.in_place = self.interfaces.in_place(work.interface, work.procedure);
-                (work.counted, work.message) = (message.len(), Some(message));
+                let in_place = self.interfaces.in_place(assignment.interface, assignment.procedure);
+                assignment.set_message(message, in_place);
                 Arrival::Run(assignment)
             }
             refused => {
@@ -129,9 +128,9 @@ impl<P: Peer> Server<P> {
         reply: &mut Vec<u8>,
     ) -> Arrival<P> {
         let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
+        let terms = binding.terms();
         let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
         debug_assert!(lane.large_retained() == 0 || lane.large.is_some());
-        let terms = (binding.interface, binding.together, binding.result_max);
         let retained = lane.begin(header.number);
         self.packets -= usize::from(retained.is_some());
         let assignment = retained.unwrap_or_else(|| spare_or_blank(&mut self.spare, &peer));
@@ -149,24 +148,13 @@ impl<P: Peer> Server<P> {
         mut assignment: Assignment<P>,
         peer: &P,
         header: &Header,
-        (interface, together, result_max): (u16, bool, u32),
+        terms: Terms,
         reply: &mut Vec<u8>,
     ) -> Arrival<P> {
-        let work = &mut *assignment.0;
-        work.peer = *peer;
-        work.interface = interface;
-        work.procedure = header.procedure;
-        work.deadline = arrived.after_nanos(u64::from(header.time) * 1000);
-        work.arrived = arrived;
-        work.together = together;
-        work.arguments_len = header.message_len as usize;
-        work.result_max = result_max as usize;
-        work.binding = header.binding;
-        work.lane = header.lane;
-        work.number = header.number;
-        work.len = HEADER_LEN;
+        assignment.begin(arrived, peer, header, terms);
         self.running += 1;
-        let known = usize::from(header.procedure) < self.interfaces.procedure_count(usize::from(interface));
+        let known =
+            usize::from(header.procedure) < self.interfaces.procedure_count(usize::from(terms.interface));
         if !known || self.shutting_down {
             return self.refuse_new(now, assignment, reply);
         }
@@ -196,14 +184,16 @@ impl<P: Peer> Server<P> {
         self.running -= 1;
         // The binding may have been given up meanwhile, and the answer with it.
         let Some(binding) = self.bindings.get_mut(assignment.binding) else {
-            self.memory.give_back_other(assignment.0.message.take(), assignment.0.counted);
+            let (message, counted) = assignment.take_message();
+            self.memory.give_back_other(message, counted);
             return Next::Nothing;
         };
         let state = binding.lanes.get_mut(assignment.lane).expect("a lane that runs is there");
         debug_assert_eq!(state.number, assignment.number);
         if assignment.is_or_was_large() {
             state.large.get_or_insert_default();
-            self.memory.give_back_other(assignment.0.message.take(), assignment.0.counted);
+            let (message, counted) = assignment.take_message();
+            self.memory.give_back_other(message, counted);
             return self.finish_large(now, assignment);
         }
         if self.packets < self.limits.packets {

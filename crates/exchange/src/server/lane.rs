@@ -191,6 +191,12 @@ impl<P> LaneState<P> {
         self.phase.on_cancel(age)
     }
 
+    /// Whether it keeps a packet for the answer to its next call, and has nothing to do with messages of many.
+    #[inline]
+    pub(super) fn has_packet(&self) -> bool {
+        matches!(self.phase, Phase::Ended(_) | Phase::Delivered(_)) && self.large.is_none()
+    }
+
     /// The call numbered so is the lane's newest, and is given out. It acknowledges the answer to the one before, whose
     /// packet becomes that of its own answer.
     #[inline]

@@ -4,6 +4,7 @@
 //! its own: looking one up needs no hash and no search. Doubling the table keeps that true, for numbers that differ
 //! in their low k bits differ in their low k + 1.
 
+use super::assignment::Terms;
 use super::lane::LaneState;
 use super::lanes::Lanes;
 use crate::Instant;
@@ -39,6 +40,12 @@ pub(super) struct Binding<P> {
 }
 
 impl<P> Binding<P> {
+    /// What its calls have to know of it.
+    #[inline]
+    pub(super) fn terms(&self) -> Terms {
+        Terms { interface: self.interface, together: self.together, result_max: self.result_max }
+    }
+
     pub(super) fn is_running(&self) -> bool {
         self.lanes.iter().any(LaneState::is_running)
     }

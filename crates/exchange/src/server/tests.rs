@@ -8,6 +8,7 @@ use stoop_wire::{Challenge, FailureCode, HEADER_LEN, MAX_DATAGRAM, RefusalCode};
 
 mod cancels;
 mod large;
+mod together;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Host(u8);

@@ -48,18 +48,24 @@ pub(crate) fn cancel(call: CallId) {
     COUNT.store(list.len(), Ordering::Release);
 }
 
+/// Whether any call of the process has been cancelled and has not ended. If none has, none of those is on the list whose
+/// [`cancel`]s came before, under a lock that whoever asks has taken since.
+#[inline]
+pub(crate) fn is_any() -> bool {
+    // What the list guards is read under its lock; this is only to spare taking it.
+    COUNT.load(Ordering::Relaxed) > 0
+}
+
 /// Whether a call has been cancelled and has not ended.
 #[inline]
 pub(crate) fn is_cancelled(call: CallId) -> bool {
-    // What the list guards is read under its lock; this is only to spare taking it.
-    COUNT.load(Ordering::Relaxed) > 0 && list().contains(&call)
+    is_any() && list().contains(&call)
 }
 
-/// A call has ended: no [`cancel`] of it comes any more.
+/// A call has ended, under the lock under which it can be cancelled: no [`cancel`] of it comes any more.
 #[inline]
 pub(crate) fn ended(call: CallId) {
-    // Relaxed: a cancel of this call came before it ended, under a lock that the end has taken since.
-    if COUNT.load(Ordering::Relaxed) > 0 {
+    if is_any() {
         remove(call);
     }
 }

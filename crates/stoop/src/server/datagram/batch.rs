@@ -112,6 +112,14 @@ impl DatagramEndpoint {
         let mut rest = &datagrams[..segments.len];
         while !rest.is_empty() {
             let start = segments.len - rest.len();
+            let run = |assignment, at| {
+                batch.calls.push_back(DatagramCall { assignment, packet: CallPacket::in_batch(start + at) });
+            };
+            let calls = exchange.take_calls(now, &from, rest, segments.segment.max(1), run);
+            if calls > 0 {
+                rest = &rest[calls..];
+                continue;
+            }
             let (datagram, behind) = rest.split_at(segments.segment.max(1).min(rest.len()));
             rest = behind;
             match exchange.handle_packet(now, &from, datagram, &mut desk.reply) {
@@ -266,10 +274,11 @@ impl DatagramEndpoint {
         desk.batch.flushed_ns = desk.clock_ns;
         let now = Instant::from_nanos(desk.clock_ns);
         let BatchDesk { finished, answers, .. } = &mut desk.batch;
-        for Finished { assignment, is_noted } in finished {
-            if *is_noted {
-                assignment.complete_noted(now);
-            }
+        for Finished { assignment, .. } in finished.iter_mut().filter(|each| each.is_noted) {
+            assignment.complete_noted(now);
+        }
+        // Not at once, for a header that is read while it is being written keeps its reader waiting.
+        for Finished { assignment, .. } in finished {
             // A longer one is sent by the exchange.
             let answer = assignment.answer();
             if answer.len() <= ANSWER_MAX {

@@ -1,7 +1,7 @@
 //! A call that arrived over UDP: run, answered, given back to the exchange.
 
 use super::batch::Finished;
-use super::desk::Desk;
+use super::desk::{BatchDesk, Desk};
 use super::{DatagramEndpoint, From};
 use crate::context::Caller;
 use crate::context::cancelled::{self, CallId};
@@ -143,8 +143,8 @@ impl DatagramEndpoint {
             deadline_ns: assignment.deadline.as_nanos(),
             caller: Caller::Network(assignment.peer.0.addr()),
             call,
-            result_max: assignment.result_max,
-            lendable: assignment.result_max.min(LENT_FREELY),
+            result_max: assignment.result_max as usize,
+            lendable: LENT_FREELY.min(assignment.result_max as usize),
         };
         if assignment.is_long()
             && let Some(outcome) = self.run_in_place(assignment, terms)
@@ -262,16 +262,16 @@ impl DatagramEndpoint {
         let now = Instant::from_nanos(clock::now_ns());
         let mut replies = Vec::new();
         let mut exchange = self.exchange();
-        for Finished { assignment, .. } in desk.batch.finished.drain(..) {
-            cancelled::ended(call_id(&assignment));
-            match exchange.finish(now, assignment) {
-                Next::Nothing => {}
-                Next::Run(assignment, packet) => {
-                    desk.batch.parked.push(DatagramCall::waited(assignment, packet));
-                }
-                Next::Reply(peer, packet) => replies.push((peer, packet)),
-            }
+        let BatchDesk { finished, parked, .. } = &mut desk.batch;
+        if cancelled::is_any() {
+            finished.iter().for_each(|Finished { assignment, .. }| cancelled::ended(call_id(assignment)));
         }
+        let finished = finished.drain(..).map(|Finished { assignment, .. }| assignment);
+        exchange.finish_all(now, finished, |next| match next {
+            Next::Nothing => {}
+            Next::Run(assignment, packet) => parked.push(DatagramCall::waited(assignment, packet)),
+            Next::Reply(peer, packet) => replies.push((peer, packet)),
+        });
         if exchange.may_transmit() {
             self.transmit_all(desk, exchange);
         } else {
@@ -309,7 +309,7 @@ fn complete_without_result(assignment: &mut Assignment<From>, outcome: Outcome) 
     let _answer = match outcome {
         Outcome::Refused(why) => assignment.refuse(why.0, &why.1),
         Outcome::NoRoom(needed) => {
-            let (code, detail) = Outcome::refused_for_room(needed, assignment.result_max);
+            let (code, detail) = Outcome::refused_for_room(needed, assignment.result_max as usize);
             assignment.refuse(code, &detail)
         }
         Outcome::Failed(why) => assignment.fail(why.0, &why.1),
@@ -341,7 +341,7 @@ impl DatagramCall {
 
     /// Keeps the call packet, which `bytes` begin with; of a call of many packets, the header of one of them.
     fn keep(&mut self, bytes: &[u8]) {
-        let len = bytes.len().min(HEADER_LEN + self.assignment.arguments_len);
+        let len = bytes.len().min(HEADER_LEN + self.assignment.arguments_len as usize);
         self.assignment.keep_packet(bytes[..len].into());
         self.packet = CallPacket::KEPT;
     }

@@ -1,0 +1,120 @@
+//! Calls that come together.
+
+use super::*;
+
+/// The server and a binding, whose lanes up to 2 have each answered their call 1.
+fn with_lanes() -> (Server<Host>, BindingId) {
+    let (mut server, binding) = bound();
+    for lane in 0..=2 {
+        let call = run(&mut server, &on(lane, binding, 1));
+        assert!(matches!(finish(&mut server, call), Next::Nothing));
+    }
+    (server, binding)
+}
+
+/// A call of a lane.
+fn on(lane: u16, binding: BindingId, number: u32) -> Vec<u8> {
+    let mut header = Header::bare(Kind::Call, binding, LaneId(lane), CallNumber(number));
+    header.time = 1_000_000;
+    header.to_bytes().to_vec()
+}
+
+/// What is taken of these: the calls with where they begin, and how many bytes they are.
+fn take(
+    server: &mut Server<Host>,
+    from: Host,
+    packets: &[Vec<u8>],
+) -> (Vec<(Assignment<Host>, usize)>, usize) {
+    let mut calls = Vec::new();
+    let run = |assignment, at| calls.push((assignment, at));
+    let bytes = server.take_calls(at(3), &from, &packets.concat(), HEADER_LEN, run);
+    (calls, bytes)
+}
+
+#[test]
+fn calls_that_come_together_run_and_are_answered_as_if_they_came_one_by_one() {
+    let (mut server, binding) = with_lanes();
+    let packets = [on(0, binding, 2), on(1, binding, 2), on(2, binding, 2)];
+    let (calls, bytes) = take(&mut server, CALLER, &packets);
+    assert_eq!(bytes, 3 * HEADER_LEN);
+    assert!(calls.iter().map(|(_, at)| *at).eq([0, HEADER_LEN, 2 * HEADER_LEN]));
+    assert_eq!((server.running(), server.counters().calls), (3, 6));
+    for packet in &packets {
+        assert!(matches!(give(&mut server, packet), Made::Reply(Kind::Acknowledgement, _)));
+    }
+    let calls = calls.into_iter().map(|(mut call, _)| {
+        call.complete(at(4), 3);
+        call
+    });
+    server.finish_all(at(4), calls, |_| panic!("nothing has waited"));
+    assert_eq!(server.running(), 0);
+    for packet in &packets {
+        assert!(matches!(give(&mut server, packet), Made::Reply(Kind::Result, _)));
+    }
+    assert!(server.bytes_held() > 0, "and what is held is counted right");
+}
+
+#[test]
+fn what_needs_a_decision_is_left_with_all_that_comes_behind_it() {
+    for left in [
+        |binding| on(0, binding, 2),                             // of a call that runs
+        |binding| on(1, binding, 1),                             // of one that is answered
+        |binding| on(3, binding, 1),                             // the first of its lane
+        |binding| packet(Kind::Probe, binding, 1),               // no call
+        |binding: BindingId| on(1, BindingId(binding.0 ^ 1), 2), // of another binding
+        |binding| {
+            let mut call = on(1, binding, 2);
+            call[6..8].copy_from_slice(&u16::MAX.to_le_bytes()); // of no procedure
+            call
+        },
+    ] {
+        let (mut server, binding) = with_lanes();
+        let packets = [on(0, binding, 2), left(binding), on(2, binding, 2)];
+        let (calls, bytes) = take(&mut server, CALLER, &packets);
+        assert_eq!((calls.len(), bytes), (1, HEADER_LEN));
+        assert_eq!((server.running(), server.counters().calls), (1, 4));
+        let (mut others, bytes) = take(&mut server, CALLER, &packets[1..]);
+        assert_eq!((others.len(), bytes), (0, 0));
+        others.extend(calls);
+        server.finish_all(at(4), others.into_iter().map(|(call, _)| call), |_| panic!("nothing has waited"));
+    }
+}
+
+#[test]
+fn nothing_is_taken_from_another_host_or_when_the_server_shuts_down() {
+    let (mut server, binding) = with_lanes();
+    let packets = [on(0, binding, 2), on(1, binding, 2)];
+    assert_eq!(take(&mut server, Host(2), &packets).1, 0);
+    assert_eq!(take(&mut server, CALLER, &[vec![0; HEADER_LEN]]).1, 0);
+    server.shut_down();
+    assert_eq!(take(&mut server, CALLER, &packets).1, 0);
+}
+
+#[test]
+fn a_call_that_has_waited_starts_when_those_that_came_together_are_given_back() {
+    let (mut server, binding) = with_lanes();
+    let (calls, _) = take(&mut server, CALLER, &[on(0, binding, 2), on(1, binding, 2), on(2, binding, 2)]);
+    assert!(matches!(give(&mut server, &on(1, binding, 3)), Made::Nothing | Made::Reply(..)));
+    let mut waited = Vec::new();
+    server.finish_all(at(4), calls.into_iter().map(|(call, _)| call), |next| waited.push(next));
+    let [Next::Run(call, _)] = <[_; 1]>::try_from(waited).unwrap() else { panic!("it has waited") };
+    assert_eq!(call.identity().2, CallNumber(3));
+    assert_eq!(server.running(), 1);
+    assert!(matches!(finish(&mut server, call), Next::Nothing));
+}
+
+#[test]
+fn answers_for_which_there_is_no_room_are_not_kept() {
+    let (mut server, binding) = with_lanes();
+    server.limits.packets = 1;
+    let packets = [on(0, binding, 2), on(1, binding, 2), on(2, binding, 2)];
+    let (calls, _) = take(&mut server, CALLER, &packets);
+    let calls = calls.into_iter().map(|(mut call, _)| {
+        call.complete(at(4), 0);
+        call
+    });
+    server.finish_all(at(4), calls, |_| panic!("nothing has waited"));
+    assert_eq!((server.running(), server.packets, server.counters().dropped), (0, 1, 2));
+    assert!(matches!(give(&mut server, &packets[0]), Made::Reply(Kind::Result, _)));
+    assert!(matches!(give(&mut server, &packets[1]), Made::Reply(Kind::Failure, _)));
+}
