@@ -97,7 +97,12 @@ impl<'a> Writer<'a> {
         if self.start.wrapping_add(self.position) > self.packet.len() || self.failure.is_some() {
             return Err(self.failure());
         }
-        Ok(self.position)
+        let position = self.position;
+        if self.sent.is_none() {
+            // Then there is nothing to drop, which the compiler sees to by a call each time.
+            core::mem::forget(self);
+        }
+        Ok(position)
     }
 
     #[cold]
