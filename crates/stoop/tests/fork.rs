@@ -30,6 +30,15 @@ fn process() {
     });
 }
 
+/// Tells threads that go on until they are told: also when a claim fails meanwhile, or they would keep the failure to themselves.
+struct Finish<'a>(&'a AtomicBool);
+
+impl Drop for Finish<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// What a process does with a client of its own.
 fn use_it(client: &TargetClient) {
     for len in [0, 100, 3000, 200_000] {
@@ -60,6 +69,7 @@ fn fork_while_calling(uri: &str) {
     use_it(&client);
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _finish = Finish(&done);
         for _ in 0..2 {
             // It asks for no memory, of which a child may find the locks taken otherwise.
             scope.spawn(|| {
@@ -101,7 +111,6 @@ fn fork_while_calling(uri: &str) {
         let mut slot = Some((copy, client.begin().hang()));
         Child::fork(|| drop(slot.take())).ends_well();
         use_it(&client);
-        done.store(true, Ordering::Relaxed);
     });
     // What notices the end of the server is still there.
     let name = std::process::id();

@@ -121,7 +121,8 @@ pub(crate) fn eventually(condition: impl Fn() -> bool) {
 
 /// Patient beyond all that a busy machine can do: nothing is measured by it.
 pub(crate) fn patient() -> BindOptions {
-    BindOptions::new().timeout(Duration::from_secs(3600)).bind_timeout(Duration::from_secs(3600))
+    let hour = Duration::from_secs(3600);
+    BindOptions::new().timeout(hour).bind_timeout(hour).silence_limit(hour)
 }
 
 pub(crate) fn client(uri: &str) -> TargetClient {
