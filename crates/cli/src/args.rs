@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-pub(crate) use units::{LinkRate, Silence};
+pub(crate) use units::{LinkRate, Silence, format_bytes};
 
 /// Remote procedure calls as fast as the machine allows, measured beside the floor of their transport.
 #[derive(Debug, Parser)]
@@ -20,9 +20,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Measures calls to Null(), MaxArg(b) and MaxResult(b), each beside the bare exchange of its transport.
     ///
-    /// Without options it prints Table I of the Firefly paper for every transport, a table of the ways to wait, one of long
-    /// arguments and results, and one of many calls in flight from one thread. With any of the options that choose, it measures
-    /// every combination of what was chosen.
+    /// Without options it prints, in under a minute, Table I of the Firefly paper for UDP, one line for each transport, many
+    /// calls in flight, and long arguments and results. With options that choose, it measures every combination of the choice.
     Bench(BenchArgs),
     /// The server process of `bench`.
     #[command(hide = true)]
@@ -47,9 +46,9 @@ pub(crate) struct BenchArgs {
     /// Procedures [default: null, max-arg and max-result; with --bytes the bulk procedures, with --in-flight null]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PROCEDURE")]
     pub(crate) procedure: Vec<Procedure>,
-    /// Bytes of the argument or the result, for bulk procedures; with it, max-arg is bulk-in and max-result bulk-out
-    /// [default: 48000,1048576,16777216]
-    #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(BYTES_MAX)))]
+    /// Size of the argument or the result of bulk procedures, such as 48000, 64KiB or 1MiB; with it, max-arg is bulk-in and
+    /// max-result bulk-out [default: 48kB,1MiB,16MiB]
+    #[arg(long, value_delimiter = ',', value_name = "SIZE", value_parser = |word: &str| units::parse_bytes(word, BYTES_MAX))]
     pub(crate) bytes: Vec<u32>,
     /// Calls that each caller thread has in flight at a time [default: 1]
     #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
@@ -75,7 +74,10 @@ pub(crate) struct BenchArgs {
     /// Keep the callers' processor busy with a process that does nothing
     #[arg(long)]
     pub(crate) busy: bool,
-    /// Calls to measure in each line [default: as many as fit in its share of the time]
+    /// Print every default table with all columns (about 190 lines, two to three minutes)
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Calls to measure for each figure [default: as many as fit in its share of the time]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) calls: Option<u64>,
     /// Print one JSON object a line instead of a table
@@ -278,8 +280,13 @@ mod tests {
 
     #[test]
     fn a_number_of_calls_is_not_a_choice_of_cells() {
-        assert!(!bench("--calls 200 --json").expect("parses").any_choice());
+        assert!(!bench("--calls 200 --json --full").expect("parses").any_choice());
         assert!(bench("--processors 1").expect("parses").any_choice());
+    }
+
+    #[test]
+    fn sizes_take_units() {
+        assert_eq!(bench("--bytes 48kB,1MiB").expect("parses").bytes, [48_000, 1 << 20]);
     }
 
     #[test]
@@ -292,6 +299,7 @@ mod tests {
             "--waiting never",
             "--bytes 0",
             "--bytes 4294967295",
+            "--bytes 1TiB",
             "--in-flight 0",
             "--rate 10",
             "--rate 0mbit",

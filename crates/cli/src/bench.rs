@@ -1,7 +1,7 @@
 //! The command `bench`: the tables of a run, from first to last.
 
 use crate::args::{BenchArgs, name_of};
-use crate::effort::Effort;
+use crate::effort::{Effort, share_of};
 use crate::network::Network;
 use crate::placement::Placement;
 use crate::plan::{Cell, Section, Shape, sections};
@@ -10,6 +10,7 @@ use crate::session::Session;
 use crate::{cell, json, machine, table};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Measures what `args` ask for. Fails when any line could not be measured.
 pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, String> {
@@ -20,8 +21,8 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, String> {
     let network = Network::prepare();
     let mut run = Run::new(args, placement, network);
     run.print_head();
-    for section in sections(args) {
-        run.measure_section(&section);
+    for section in &run.sections.clone() {
+        run.measure_section(section);
     }
     Ok(run.finish())
 }
@@ -32,7 +33,10 @@ struct Run<'a> {
     network: Network,
     session: Option<Session>,
     progress: ProgressBar,
+    sections: Vec<Section>,
     cells: usize,
+    /// How long each cell is measured.
+    share: Duration,
     void: usize,
     disturbed: usize,
     failed: usize,
@@ -42,7 +46,9 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(args: &'a BenchArgs, placement: Placement, network: Network) -> Self {
-        let cells = sections(args).iter().map(|section| section.cells.len()).sum();
+        let sections = sections(args);
+        let cells = sections.iter().flat_map(Section::cells).count();
+        let is_overview = sections.iter().all(|section| section.shape.is_overview());
         // Drawn only between cells: a thread that redraws would take the processor from a caller.
         let progress = ProgressBar::new(cells as u64).with_style(
             ProgressStyle::with_template("{bar:24} {pos}/{len}, about {eta} left: {msg}")
@@ -54,7 +60,9 @@ impl<'a> Run<'a> {
             network,
             session: None,
             progress,
+            sections,
             cells,
+            share: share_of(cells, is_overview),
             void: 0,
             disturbed: 0,
             failed: 0,
@@ -62,36 +70,55 @@ impl<'a> Run<'a> {
         }
     }
 
+    fn is_overview(&self) -> bool {
+        self.sections.iter().all(|section| section.shape.is_overview())
+    }
+
     fn print_head(&self) {
-        self.print_text(&format!("stoop {} bench", env!("CARGO_PKG_VERSION")));
-        self.print_text(&format!("machine    {}", machine::describe()));
-        self.print_text(&format!("network    {}", self.network.describe()));
-        self.print_text(&format!("pinning    {}", self.placement.describe()));
-        self.print_text(table::LEGEND);
+        let name = format!("stoop {} bench", env!("CARGO_PKG_VERSION"));
+        self.print_text(&match self.is_overview() {
+            true => format!(
+                "{name}: an overview (every table: stoop bench --full; the choices: stoop bench --help)"
+            ),
+            false => name,
+        });
+        self.print_text(&table::headed("machine", &machine::describe()));
+        self.print_text(&table::headed("network", &self.network.describe()));
+        self.print_text(&table::headed("processors", &self.placement.describe()));
     }
 
     fn measure_section(&mut self, section: &Section) {
-        let cells = &section.cells;
-        self.print_text(&format!("\n{}\n{}", section.title, table::head(section.shape)));
-        for (index, cell) in cells.iter().enumerate() {
-            if index > 0 && !alike(&cells[index - 1], cell) {
+        let (lines, shape) = (&section.lines, section.shape);
+        self.print_text(&format!("\n{}\n{}", section.title, table::head(shape)));
+        for (index, cells) in lines.iter().enumerate() {
+            if index > 0 && !shape.is_overview() && !alike(&lines[index - 1][0], &cells[0]) {
                 self.print_text("");
             }
-            self.progress.set_message(describe(cell));
-            self.measure_cell(cell, section.shape);
-            self.progress.inc(1);
+            let rows: Vec<Option<Row>> = cells.iter().map(|cell| self.measure_cell(cell)).collect();
+            self.print_rows(&rows, shape);
         }
     }
 
-    fn measure_cell(&mut self, cell: &Cell, shape: Shape) {
-        match self.measure(cell) {
-            Ok(Some(row)) => self.print_row(&row, shape),
-            Ok(None) => self.print_aside(&format!("{}: only one processor may be used", describe(cell))),
+    /// Measures a cell; `None` when that cannot be done, which it has said by then.
+    fn measure_cell(&mut self, cell: &Cell) -> Option<Row> {
+        self.progress.set_message(describe(cell));
+        let measured = self.measure(cell);
+        self.progress.inc(1);
+        match measured {
+            Ok(Some(row)) => {
+                self.take_note_of(&row);
+                Some(row)
+            }
+            Ok(None) => {
+                self.print_aside(&format!("{}: only one processor may be used", describe(cell)));
+                None
+            }
             Err(why) => {
                 self.failed += 1;
                 // What is left of it may be in any state: the next cell begins anew.
                 self.session = None;
                 self.progress.suspend(|| eprintln!("stoop bench: {}: {why}", describe(cell)));
+                None
             }
         }
     }
@@ -104,19 +131,27 @@ impl<'a> Run<'a> {
             self.session = Some(Session::open(cell, sides, &self.network)?);
         }
         let session = self.session.as_mut().expect("opened above");
-        let effort = Effort::new(cell, self.cells, self.args.calls);
+        let effort = Effort::new(cell, self.share, self.args.calls);
         cell::measure(cell, effort, session, &self.network).map(Some)
     }
 
-    fn print_row(&mut self, row: &Row, shape: Shape) {
+    fn take_note_of(&mut self, row: &Row) {
         self.void += usize::from(row.floor_void);
         self.disturbed += usize::from(row.is_disturbed());
         let fastest = self.vtable.map_or(f64::INFINITY, |(times, _)| times);
         if let Some(times) = row.vtable_ratio.filter(|&times| times < fastest) {
             self.vtable = row.vtable_p50_ns.map(|ns| (times, ns));
         }
-        let line = if self.args.json { json::line(row) } else { table::line(row, shape) };
-        self.progress.suspend(|| println!("{line}"));
+    }
+
+    /// Prints what was measured for one line of the table.
+    fn print_rows(&self, rows: &[Option<Row>], shape: Shape) {
+        if self.args.json {
+            let measured = rows.iter().flatten();
+            measured.for_each(|row| self.progress.suspend(|| println!("{}", json::line(row))));
+        } else if let Some(line) = table::line(rows, shape) {
+            self.progress.suspend(|| println!("{line}"));
+        }
     }
 
     /// Prints a line that is for people only.
@@ -133,11 +168,12 @@ impl<'a> Run<'a> {
 
     fn finish(self) -> ExitCode {
         self.progress.finish_and_clear();
-        if let Some((times, ns)) = self.vtable {
+        self.print_text(&format!("\n{}", table::legend(self.sections.iter().map(|section| section.shape))));
+        if let Some((times, ns)) = self.vtable.filter(|_| !self.is_overview()) {
             self.print_text(&format!("\n{}", table::note_of_vtable(times, ns)));
         }
         for note in table::notes(self.void, self.disturbed, self.cells) {
-            self.print_aside(&format!("\n{note}"));
+            self.print_aside(&note);
         }
         if self.failed > 0 {
             eprintln!("stoop bench: {} of {} lines could not be measured", self.failed, self.cells);

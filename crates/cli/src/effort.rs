@@ -21,6 +21,8 @@ pub(crate) struct Effort {
 
 /// All cells together take about this long when nothing else is asked.
 const WHOLE_RUN: Duration = Duration::from_secs(90);
+/// The overview with everything around its slices takes less than a minute.
+const OVERVIEW: Duration = Duration::from_secs(36);
 const CELL_MIN: Duration = Duration::from_millis(510);
 const CELL_MAX: Duration = Duration::from_secs(4);
 const SLICE: Duration = Duration::from_millis(45);
@@ -29,15 +31,21 @@ const PAIRS_MAX: u32 = 35;
 const BUSY_SLICE: Duration = Duration::from_millis(180);
 const LINK_SLICE_MAX: Duration = Duration::from_millis(1200);
 
+/// How long each of `cells` is measured.
+pub(crate) fn share_of(cells: usize, is_overview: bool) -> Duration {
+    let all = if is_overview { OVERVIEW } else { WHOLE_RUN };
+    (all / cells.max(1) as u32).clamp(CELL_MIN, CELL_MAX)
+}
+
 impl Effort {
-    /// For `cell`, one of `cells`, when `calls` are made in each or as many as there is time for.
-    pub(crate) fn new(cell: &Cell, cells: usize, calls: Option<u64>) -> Self {
+    /// For `cell`, when `calls` are made, or as many as fit into its `share` of the time.
+    pub(crate) fn new(cell: &Cell, share: Duration, calls: Option<u64>) -> Self {
         let effort = match (calls, cell.link_rate, cell.silence) {
             (Some(calls), ..) => Effort::for_calls(calls),
             (None, Some(rate), _) => Effort::for_link(cell, rate),
             (None, None, Some(silence)) => Effort::for_silence(silence),
             (None, None, None) if cell.busy => Effort::beside_busy(),
-            (None, None, None) => Effort::for_time(cells),
+            (None, None, None) => Effort::for_time(share),
         };
         Effort { silence: cell.silence, ..effort }
     }
@@ -69,9 +77,8 @@ impl Effort {
         }
     }
 
-    fn for_time(cells: usize) -> Self {
-        let cell = (WHOLE_RUN / cells.max(1) as u32).clamp(CELL_MIN, CELL_MAX);
-        let pairs = (cell.as_millis() / (2 * (SLICE + WARM_UP)).as_millis()) as u32;
+    fn for_time(share: Duration) -> Self {
+        let pairs = (share.as_millis() / (2 * (SLICE + WARM_UP)).as_millis()) as u32;
         Effort { pairs: pairs.min(PAIRS_MAX), slice: SLICE, warm_up: WARM_UP, ..Effort::EMPTY }
     }
 
@@ -92,27 +99,32 @@ impl Effort {
 mod tests {
     use super::*;
     use crate::args::BenchArgs;
-    use crate::plan::{Shape, sections};
+    use crate::plan::{Section, Shape, sections};
 
-    #[test]
-    fn the_default_run_takes_less_than_two_minutes() {
-        let cells: Vec<Cell> =
-            sections(&BenchArgs::default()).into_iter().flat_map(|section| section.cells).collect();
+    /// Time of the slices of a run without choices.
+    fn time_of_slices(full: bool) -> Duration {
+        let sections = sections(&BenchArgs { full, ..BenchArgs::default() });
+        let cells: Vec<&Cell> = sections.iter().flat_map(Section::cells).collect();
         let time = |cell: &Cell| {
-            let effort = Effort::new(cell, cells.len(), None);
+            let effort = Effort::new(cell, share_of(cells.len(), !full), None);
             let sides = if cell.shape() == Shape::Times { 2 } else { 3 };
             sides * effort.pairs * (effort.slice + effort.warm_up)
         };
-        let all: Duration = cells.iter().map(time).sum();
-        assert!(all <= Duration::from_secs(100), "{all:?}");
+        cells.iter().map(|cell| time(cell)).sum()
+    }
+
+    #[test]
+    fn slices_of_the_overview_take_less_than_a_minute_and_those_of_a_full_run_less_than_two() {
+        assert!(time_of_slices(false) <= Duration::from_secs(45), "{:?}", time_of_slices(false));
+        assert!(time_of_slices(true) <= Duration::from_secs(100), "{:?}", time_of_slices(true));
     }
 
     #[test]
     fn slices_on_a_slow_link_have_room_for_many_calls() {
         let args =
             BenchArgs { rate: vec![LinkRate { mbits: 10 }, LinkRate { mbits: 100 }], ..BenchArgs::default() };
-        let cells = &sections(&args)[0].cells;
-        let slices: Vec<_> = cells.iter().map(|cell| Effort::new(cell, cells.len(), None).slice).collect();
+        let section = &sections(&args)[0];
+        let slices: Vec<_> = section.cells().map(|cell| Effort::new(cell, CELL_MAX, None).slice).collect();
         assert_eq!(slices, [Duration::from_millis(960), Duration::from_millis(96)]);
     }
 

@@ -1,9 +1,11 @@
 //! Which cells are measured, and in which order.
 
+mod overview;
+
 use crate::args::{BYTES_DEFAULT, BenchArgs, LinkRate, Procedure, Processors, Silence, Transport, Waiting};
 use clap::ValueEnum;
 
-/// One line of a table: what is called, how, and by how many.
+/// One figure with its floor: what is called, how, and by how many callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
     pub(crate) transport: Transport,
@@ -62,43 +64,76 @@ impl Cell {
 /// Which columns a table has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
+    /// Every column about the time of a call.
     Times,
+    /// Every column about the rate of calls and of data.
     Rates,
+    /// Of the overview: Null() and MaxResult() by a number of callers.
+    TableOne,
+    /// Of the overview: Null() and MaxResult() over a transport.
+    Transports,
+    /// Of the overview: a number of calls in flight.
+    InFlight,
+    /// Of the overview: arguments and results of a size.
+    Bulk,
 }
 
-/// Cells with one title above them.
+impl Shape {
+    /// Whether it belongs to the overview, whose columns a newcomer reads.
+    pub(crate) fn is_overview(self) -> bool {
+        !matches!(self, Self::Times | Self::Rates)
+    }
+}
+
+/// Lines with one title above them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Section {
     pub(crate) title: &'static str,
     pub(crate) shape: Shape,
-    pub(crate) cells: Vec<Cell>,
+    /// The cells of each line.
+    pub(crate) lines: Vec<Vec<Cell>>,
 }
 
-/// The sections for what was asked: the default tables, or every combination of what was chosen.
+impl Section {
+    fn of_single_cells(title: &'static str, shape: Shape, cells: Vec<Cell>) -> Self {
+        Self { title, shape, lines: cells.into_iter().map(|cell| vec![cell]).collect() }
+    }
+
+    /// The cells of all lines, in the order in which they are measured.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = &Cell> {
+        self.lines.iter().flatten()
+    }
+}
+
+/// The sections for what was asked: the overview, all default tables, or every combination of what was chosen.
 pub(crate) fn sections(args: &BenchArgs) -> Vec<Section> {
-    let sections = if args.any_choice() { sections_of_choice(args) } else { default_sections() };
-    sections.into_iter().filter(|section| !section.cells.is_empty()).collect()
+    let sections = match () {
+        () if args.any_choice() => sections_of_choice(args),
+        () if args.full => full_sections(),
+        () => overview::sections(),
+    };
+    sections.into_iter().filter(|section| !section.lines.is_empty()).collect()
 }
 
 fn sections_of_choice(args: &BenchArgs) -> Vec<Section> {
     let (times, rates) = chosen(args).into_iter().partition(|cell| cell.shape() == Shape::Times);
     vec![
-        Section { title: "What was chosen", shape: Shape::Times, cells: times },
-        Section { title: "What was chosen, by how much goes through", shape: Shape::Rates, cells: rates },
+        Section::of_single_cells("The chosen calls: times", Shape::Times, times),
+        Section::of_single_cells("The chosen calls: rates", Shape::Rates, rates),
     ]
 }
 
-fn default_sections() -> Vec<Section> {
+fn full_sections() -> Vec<Section> {
     vec![
-        Section {
-            title: "Table I: calls by 1 to 8 caller threads, adaptive wait, caller and server on a processor each",
-            shape: Shape::Times,
-            cells: chosen(&BenchArgs::default()),
-        },
-        Section {
-            title: "Waiting: Null() by one caller, the three ways to wait, on two processors and sharing one",
-            shape: Shape::Times,
-            cells: chosen(&BenchArgs {
+        Section::of_single_cells(
+            "Table I: calls by 1 to 8 caller threads, adaptive wait, caller and server on a processor each",
+            Shape::Times,
+            chosen(&BenchArgs::default()),
+        ),
+        Section::of_single_cells(
+            "Waiting: Null() by one caller, the three ways to wait, on two processors and sharing one",
+            Shape::Times,
+            chosen(&BenchArgs {
                 transport: vec![Transport::Udp, Transport::Tcp, Transport::Unix, Transport::Shm],
                 procedure: vec![Procedure::Null],
                 callers: vec![1],
@@ -106,41 +141,41 @@ fn default_sections() -> Vec<Section> {
                 processors: vec![Processors::Two, Processors::One],
                 ..BenchArgs::default()
             }),
-        },
-        Section {
-            title: "Shared memory: Null() by one of 1, 64 and 1000 clients, the others idle, adaptive wait, a processor each",
-            shape: Shape::Times,
-            cells: chosen(&BenchArgs {
+        ),
+        Section::of_single_cells(
+            "Shared memory: Null() by one of 1, 64 and 1000 clients, the others idle, adaptive wait, a processor each",
+            Shape::Times,
+            chosen(&BenchArgs {
                 transport: vec![Transport::Shm],
                 procedure: vec![Procedure::Null],
                 clients: vec![1, 64, 1000],
                 ..BenchArgs::default()
             }),
-        },
-        Section {
-            title: "Bulk: long arguments and results, one caller, adaptive wait, a processor each",
-            shape: Shape::Rates,
-            cells: chosen(&BenchArgs {
+        ),
+        Section::of_single_cells(
+            "Bulk: long arguments and results, one caller, adaptive wait, a processor each",
+            Shape::Rates,
+            chosen(&BenchArgs {
                 transport: vec![Transport::Udp, Transport::Shm],
                 procedure: Procedure::BULK.to_vec(),
                 ..BenchArgs::default()
             }),
-        },
-        Section {
-            title: "Peregrine Table 6: calls between two address spaces of one machine. There Null() took 149 µs, 4 bytes IN 150, \
+        ),
+        Section::of_single_cells(
+            "Peregrine Table 6: calls between two address spaces of one machine. There Null() took 149 µs, 4 bytes IN 150, \
                     1024 bytes IN 310, IN-OUT 468",
-            shape: Shape::Rates,
-            cells: table_six(),
-        },
-        Section {
-            title: "In flight: many calls of Null() at a time from one thread, adaptive wait, a processor each",
-            shape: Shape::Rates,
-            cells: chosen(&BenchArgs {
+            Shape::Rates,
+            table_six(),
+        ),
+        Section::of_single_cells(
+            "In flight: many calls of Null() at a time from one thread, adaptive wait, a processor each",
+            Shape::Rates,
+            chosen(&BenchArgs {
                 transport: vec![Transport::Udp],
                 in_flight: vec![32, 256],
                 ..BenchArgs::default()
             }),
-        },
+        ),
     ]
 }
 
@@ -273,27 +308,33 @@ fn or<T: Copy + PartialEq>(given: &[T], otherwise: &[T]) -> Vec<T> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_default_begins_with_table_one_and_the_waiting_table() {
-        let sections = sections(&BenchArgs::default());
-        assert_eq!(sections[0].cells.len(), 5 * 3 * 8);
-        assert_eq!(sections[1].cells.len(), 4 * 3 * 2);
-        assert!(
-            sections[..2].iter().flat_map(|section| &section.cells).all(|cell| cell.shape() == Shape::Times)
-        );
+    fn full() -> Vec<Section> {
+        sections(&BenchArgs { full: true, ..BenchArgs::default() })
+    }
+
+    fn cells(section: &Section) -> Vec<Cell> {
+        section.cells().copied().collect()
     }
 
     #[test]
-    fn the_default_ends_with_bulk_and_with_calls_in_flight() {
-        let sections = sections(&BenchArgs::default());
-        assert_eq!(sections[3].cells.len(), 2 * 3 * 3);
-        assert_eq!(sections[5].cells.len(), 2);
-        assert!(sections[3..].iter().flat_map(|section| &section.cells).all(|cell| cell.callers == 1));
+    fn full_run_begins_with_table_one_and_the_waiting_table() {
+        let sections = full();
+        assert_eq!(sections[0].lines.len(), 5 * 3 * 8);
+        assert_eq!(sections[1].lines.len(), 4 * 3 * 2);
+        assert!(sections[..2].iter().flat_map(Section::cells).all(|cell| cell.shape() == Shape::Times));
     }
 
     #[test]
-    fn the_default_has_the_calls_of_peregrines_table_six() {
-        let cells = &sections(&BenchArgs::default())[4].cells;
+    fn full_run_ends_with_bulk_and_with_calls_in_flight() {
+        let sections = full();
+        assert_eq!(sections[3].lines.len(), 2 * 3 * 3);
+        assert_eq!(sections[5].lines.len(), 2);
+        assert!(sections[3..].iter().flat_map(Section::cells).all(|cell| cell.callers == 1));
+    }
+
+    #[test]
+    fn full_run_has_the_calls_of_peregrines_table_six() {
+        let cells = cells(&full()[4]);
         let of_two: Vec<_> = cells[..4].iter().map(|cell| (cell.procedure, cell.bytes)).collect();
         let table = [
             (Procedure::Null, 0),
@@ -313,7 +354,7 @@ mod tests {
             waiting: vec![Waiting::Spin, Waiting::Block],
             ..BenchArgs::default()
         };
-        let cells = &sections(&args)[0].cells;
+        let cells = cells(&sections(&args)[0]);
         assert_eq!(cells.len(), 2 * 2 * 3);
         assert!(cells.iter().all(|cell| cell.processors == Processors::Two));
     }
@@ -328,16 +369,16 @@ mod tests {
             ..BenchArgs::default()
         };
         let sections = sections(&args);
-        assert_eq!(sections[0].cells.iter().map(|cell| cell.bytes).collect::<Vec<_>>(), [0]);
+        assert_eq!(sections[0].cells().map(|cell| cell.bytes).collect::<Vec<_>>(), [0]);
         let bulk = |cell: &Cell| (cell.procedure, cell.bytes);
         let expected = [(Procedure::BulkIn, 48_000), (Procedure::BulkIn, 96_000)];
-        assert_eq!(sections[1].cells.iter().map(bulk).collect::<Vec<_>>(), expected);
+        assert_eq!(sections[1].cells().map(bulk).collect::<Vec<_>>(), expected);
     }
 
     #[test]
     fn a_number_in_flight_means_null_by_one_caller() {
         let args = BenchArgs { in_flight: vec![32, 256], ..BenchArgs::default() };
-        let cells = &sections(&args)[0].cells;
+        let cells = cells(&sections(&args)[0]);
         assert_eq!(cells.iter().map(|cell| cell.in_flight).collect::<Vec<_>>(), [32, 256]);
         assert!(cells.iter().all(|cell| (cell.procedure, cell.callers) == (Procedure::Null, 1)));
     }

@@ -1,5 +1,6 @@
 //! The lines of a run for people: columns of fixed width, so that each line can be shown as soon as it is known.
 
+mod overview;
 mod rates;
 
 use crate::args::name_of;
@@ -13,14 +14,17 @@ pub(crate) fn head(shape: Shape) -> String {
     match shape {
         Shape::Times => head_of_times(),
         Shape::Rates => rates::head(),
+        overview => overview::head(overview),
     }
 }
 
-/// One line.
-pub(crate) fn line(row: &Row, shape: Shape) -> String {
+/// One line, with what was measured of its cells; `None` when that is nothing.
+pub(crate) fn line(rows: &[Option<Row>], shape: Shape) -> Option<String> {
+    let row = rows.iter().flatten().next()?;
     match shape {
-        Shape::Times => line_of_times(row),
-        Shape::Rates => rates::line(row),
+        Shape::Times => Some(line_of_times(row)),
+        Shape::Rates => Some(rates::line(row)),
+        overview => overview::line(rows, overview),
     }
 }
 
@@ -84,14 +88,62 @@ fn with(row: &Row) -> String {
     }
 }
 
-/// What a reader must know to read the columns.
-pub(crate) const LEGEND: &str = "\
-ratio      ours by the bare exchange of the same bytes (floor), the median over pairs of slices measured in turn, with quartiles
-fast       share of calls that took the fast path: one packet there, one back, found by the thread that wanted it
-CPU c+s    processor seconds per second of the caller's process and of the server's
-with       a silence before each call, or somebody busy on the callers' processor
-least      calls of the caller that got least, by the mean of all callers
-rate       calls by the second of ours by those of the floor, likewise; of TCP, by those of a bare TCP exchange of as many bytes";
+/// What a reader must know to read the columns of tables of these shapes.
+pub(crate) fn legend(shapes: impl Iterator<Item = Shape>) -> String {
+    let shapes: Vec<Shape> = shapes.collect();
+    let mut lines = vec![LEGEND_OF_FLOOR];
+    if shapes.iter().any(|shape| shape.is_overview()) {
+        lines.push(LEGEND_OF_OVERVIEW);
+    }
+    if shapes.contains(&Shape::Times) {
+        lines.push(LEGEND_OF_TIMES);
+    }
+    if shapes.contains(&Shape::Rates) {
+        lines.push(LEGEND_OF_RATES);
+    }
+    if shapes.iter().any(|shape| !shape.is_overview()) {
+        lines.push(LEGEND_OF_BOTH);
+    }
+    lines.join("\n")
+}
+
+const LEGEND_OF_FLOOR: &str = "\
+floor        the same bytes over the same mechanism with no protocol, measured in turn with ours";
+
+const LEGEND_OF_OVERVIEW: &str = "\
+of floor     our calls per second as a share of the floor's: the median over pairs of slices
+p50, p99     the time of one call that half of all calls, and 99% of them, do not exceed
+CPUs         processors in use by caller and server together";
+
+const LEGEND_OF_TIMES: &str = "\
+ratio        our p50 divided by the floor's: the median over pairs, with quartiles
+fast         calls on the fast path: one packet there, one back, taken by the thread that waits
+least        calls of the caller that got the fewest, divided by the mean of all callers";
+
+const LEGEND_OF_RATES: &str = "\
+rate         our calls per second divided by the floor's: the median over pairs, with quartiles
+of TCP       our calls per second divided by those of a bare TCP exchange of as many bytes";
+
+const LEGEND_OF_BOTH: &str = "\
+CPU c+s      processor seconds per second of the caller's process and of the server's
+with         a silence before each call, or a busy process on the callers' processor";
+
+/// A heading and its text, broken into lines of at most 100 characters.
+pub(crate) fn headed(heading: &str, text: &str) -> String {
+    let mut lines = vec![format!("{heading:<11}")];
+    for word in text.split(' ') {
+        let last = lines.last_mut().expect("it begins with one line");
+        if last.chars().count() + 1 + word.chars().count() > WIDTH {
+            lines.push(format!("{:11} {word}", ""));
+        } else {
+            *last += &format!(" {word}");
+        }
+    }
+    lines.join("\n")
+}
+
+/// Characters of the longest line of an overview.
+const WIDTH: usize = 100;
 
 /// What to say below of calls that took `times` those through a vtable of `ns` nanoseconds.
 pub(crate) fn note_of_vtable(times: f64, ns: f64) -> String {
@@ -107,14 +159,12 @@ pub(crate) fn notes(void: usize, disturbed: usize, cells: usize) -> Vec<String> 
     let mut notes = Vec::new();
     if void > 0 {
         notes.push(format!(
-            "! void: in {void} of {cells} lines the floor itself took more than {VOID_ABOVE} times what it takes on the reference \
-             machine, so that this machine is slower, or was just then; such a line says little, and is worth measuring again."
+            "! void       {void} of {cells} floors took over {VOID_ABOVE} times as long as on the reference machine; measure again"
         ));
     }
     if disturbed > 0 {
         notes.push(format!(
-            "~ disturbed: in {disturbed} of {cells} lines other programs, or the host, took more than {DISTURBED_ABOVE} of a processor \
-             from what was measured; calls/s and the tails suffer most. Measure again when the machine is quiet."
+            "~ disturbed  beside {disturbed} of {cells} figures other programs used over {DISTURBED_ABOVE} processors; measure again"
         ));
     }
     notes
@@ -184,11 +234,29 @@ mod tests {
     }
 
     #[test]
+    fn legend_explains_the_columns_that_are_shown_in_lines_of_at_most_100_characters() {
+        let overview = legend([Shape::TableOne, Shape::Bulk].into_iter());
+        assert!(overview.contains("of floor  ") && !overview.contains("ratio  "), "{overview}");
+        let all = legend([Shape::Times, Shape::Rates].into_iter());
+        assert!(all.contains("ratio  ") && all.contains("of TCP  ") && !all.contains("of floor  "), "{all}");
+        assert!(overview.lines().chain(all.lines()).all(|line| line.chars().count() <= WIDTH), "{all}");
+    }
+
+    #[test]
+    fn long_heading_is_broken_into_lines() {
+        let shown = headed("network", &["word"; 40].join(" "));
+        assert_eq!(shown.lines().count(), 3);
+        assert!(shown.starts_with("network     word word") && shown.lines().all(|line| line.len() <= WIDTH));
+        assert!(shown.lines().skip(1).all(|line| line.starts_with("            word")), "{shown}");
+    }
+
+    #[test]
     fn only_what_was_marked_is_explained() {
         assert!(notes(0, 0, 114).is_empty());
         let notes = notes(2, 1, 114);
-        assert!(notes[0].starts_with("! void: in 2 of 114 lines"), "{}", notes[0]);
-        assert!(notes[1].starts_with("~ disturbed: in 1 of 114 lines"), "{}", notes[1]);
+        assert!(notes[0].starts_with("! void       2 of 114 floors"), "{}", notes[0]);
+        assert!(notes.iter().flat_map(|note| note.lines()).all(|line| line.chars().count() <= WIDTH));
+        assert!(notes[1].starts_with("~ disturbed  beside 1 of 114 figures"), "{}", notes[1]);
     }
 
     #[test]

@@ -48,6 +48,29 @@ fn every_combination_of_a_choice_is_one_object_a_line() {
 }
 
 #[test]
+fn run_without_choices_prints_an_overview_that_fits_on_a_screen() {
+    let output = succeed(stoop("bench --calls 20"));
+    let overview = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines: Vec<&str> = overview.lines().collect();
+    assert!(lines.len() <= 45, "{} lines:\n{overview}", lines.len());
+    assert!(lines.iter().all(|line| line.chars().count() <= 100), "{overview}");
+    for word in
+        ["Table I", "callers", "udp", "tcp", "unix", "shm", "local", "in flight", "1 MiB", "of floor  "]
+    {
+        assert!(overview.contains(word), "{word} is missing:\n{overview}");
+    }
+}
+
+#[test]
+fn overview_for_machines_is_one_object_for_each_figure() {
+    let rows = rows(&succeed(stoop("bench --calls 10 --json")));
+    let of = |callers: u64| rows.iter().filter(|row| row["callers"] == callers).count();
+    if processors() == 2 {
+        assert_eq!((of(8), of(1)), (2, 2 + 5 * 2 + 4 + 3 * 2));
+    }
+}
+
+#[test]
 fn byte_streams_are_measured_in_each_way_to_wait() {
     let processors = processors();
     let output = succeed(stoop(&format!(
