@@ -95,6 +95,8 @@ codes! {
         ResultTooLarge = 2: "the result is larger than can travel",
         /// The server no longer holds the result.
         ResultGone = 3: "the server no longer holds the result",
+        /// The procedure returned at or after the call's deadline, by the server's clock.
+        FinishedTooLate = 4: "the procedure returned at or after the call's deadline",
     }
 }
 

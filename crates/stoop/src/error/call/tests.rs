@@ -15,7 +15,7 @@ fn errors_of_calls_say_whether_it_ran_and_then_what_to_do() {
         let refused = CallError::Refused(Refusal { code, detail: detail() });
         assert_says(&refused, "refused, so the procedure did not run: ", "");
     }
-    for code in (1..=3).map(FailureCode::from_code) {
+    for code in (1..=4).map(FailureCode::from_code) {
         let failed = CallError::Failed(Failure { code, detail: detail() });
         assert_says(&failed, "the procedure ran, but there is no result: ", "");
     }
