@@ -77,7 +77,9 @@ impl Caller {
 
     fn hears(&mut self, now: Instant, packet: &[u8]) {
         match self.lane.handle_packet(now, packet) {
-            Heard::Result { .. } | Heard::Refused(_) | Heard::Failed(_) => self.ends(),
+            Heard::Result { .. } | Heard::Refused(_) | Heard::Unbound { .. } | Heard::Failed(_) => {
+                self.ends();
+            },
             Heard::Part(part) => {
                 let here = self.result.get_or_insert_with(|| vec![false; part.message_len]);
                 assert_eq!(here.len(), part.message_len, "a message has one length");

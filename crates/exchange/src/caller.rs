@@ -102,6 +102,11 @@ pub enum Heard {
     },
     /// The call has ended: the procedure did not run for it.
     Refused(RefusalCode),
+    /// The call has ended, and this alone does not say whether it ran: the server does not know the binding.
+    Unbound {
+        /// That of the server which says so; the binding may have been another's.
+        incarnation: u64,
+    },
     /// The call has ended: the procedure ran, but there is no result. The packet's payload may say more.
     Failed(FailureCode),
     /// A part of the result: its place is in the message, its bytes are behind the packet's header.
@@ -278,7 +283,10 @@ impl Lane {
             Step::Finish if header.kind == Kind::Result => self.finish(now, &header),
             Step::Finish if header.kind == Kind::Refusal => {
                 self.outstanding = None;
-                Heard::Refused(RefusalCode::from_code(header.time))
+                match header.incarnation() {
+                    Some(incarnation) => Heard::Unbound { incarnation },
+                    None => Heard::Refused(RefusalCode::from_code(header.time)),
+                }
             }
             Step::Finish => {
                 self.outstanding = None;
@@ -402,7 +410,7 @@ impl Lane {
     }
 
     /// Nobody waits for the outstanding call any more. Returns the packet that tells the server; the lane can be used again
-    /// when the call has ended by [`Heard::Result`], [`Heard::Refused`] or [`Heard::Failed`], or has been given up: until
+    /// when the call has ended by [`Heard::Result`], [`Heard::Refused`], [`Heard::Unbound`] or [`Heard::Failed`], or has been given up: until
     /// then its [timeouts](Self::handle_timeout) see to it that the server hears of it. `None` without a call.
     pub fn cancel(&mut self, now: Instant) -> Option<[u8; HEADER_LEN]> {
         let call = self.outstanding.as_mut()?;

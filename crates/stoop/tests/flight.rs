@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 use stoop::error::{SendError, UnknownCause};
 use stoop::{BindOptions, CallError, Pending, RunningServer, Server};
-use stoop_wire::{Header, Kind, RefusalCode};
+use stoop_wire::{Header, Kind};
 
 #[stoop::interface]
 trait Lab {
@@ -73,8 +73,7 @@ fn each_call_ends_by_its_own_deadline_while_there_is_no_server_to_bind_to() {
         while let Ok((len, caller)) = forgetful.recv_from(&mut packet) {
             let (call, _) = Header::parse(&packet[..len]).unwrap();
             if call.kind == Kind::Call {
-                let mut refusal = Header::bare(Kind::Refusal, call.binding, call.lane, call.number);
-                refusal.time = RefusalCode::UnknownBinding.code();
+                let refusal = call.unknown_binding(7);
                 forgetful.send_to(&refusal.to_bytes(), caller).unwrap();
             }
         }

@@ -16,8 +16,10 @@
 //! |       |                 | refusal, failure, unbind: the reason; call or result with an offset:      |
 //! |       |                 | number of the transmission; receipt: number of the receipt        |
 //!
-//! In a challenge and its proof, which have no payload, bytes 20–27 hold the cookie.
+//! In a challenge and its proof, which have no payload, bytes 20–27 hold the cookie; in the refusal *unknown binding*, which
+//! has none either, the server's incarnation.
 
+use crate::RefusalCode;
 use core::fmt;
 
 /// Bytes of the header.
@@ -262,8 +264,8 @@ impl Header {
         }
     }
 
-    /// The header of a packet of that kind which holds its message as a whole, as nearly all packets do: in fewer steps
-    /// than [`parse`](Self::parse), which says the same of them. `None` for any other packet, and for what is none.
+    /// The header of a call or a result, whichever `kind` is, which holds its message as a whole, as nearly all packets do: in
+    /// fewer steps than [`parse`](Self::parse), which says the same of them. `None` for any other packet, and for what is none.
     #[inline]
     pub fn parse_whole(kind: Kind, packet: &[u8]) -> Option<Self> {
         let bytes = packet.first_chunk::<HEADER_LEN>()?;
@@ -271,8 +273,8 @@ impl Header {
             return None;
         }
         let header = Self::of_kind(kind, bytes);
-        // A cookie stands where others have a length.
-        let is_message = !matches!(kind, Kind::Challenge | Kind::Proof);
+        // Others may have another word where these have a length.
+        let is_message = matches!(kind, Kind::Call | Kind::Result);
         let room = (packet.len() - HEADER_LEN).min(PACKET_DATA);
         (is_message && header.offset == 0 && header.message_len as usize <= room).then_some(header)
     }
@@ -331,7 +333,7 @@ impl Header {
     /// [`HeaderError::OffsetBeyondMessage`].
     #[inline]
     pub fn payload_len(&self, fragment: usize) -> Result<usize, HeaderError> {
-        if matches!(self.kind, Kind::Challenge | Kind::Proof) {
+        if self.has_word() {
             return Ok(0);
         }
         match self.message_len.checked_sub(self.offset) {
@@ -354,22 +356,48 @@ impl Header {
         bytes
     }
 
+    /// Whether it has no payload, and 64 bits where others have the length of the message and the offset.
+    #[inline]
+    fn has_word(&self) -> bool {
+        match self.kind {
+            Kind::Challenge | Kind::Proof => true,
+            Kind::Refusal => self.time == RefusalCode::UnknownBinding.code(),
+            _ => false,
+        }
+    }
+
+    fn word(&self) -> u64 {
+        u64::from(self.message_len) | u64::from(self.offset) << 32
+    }
+
+    fn with_word(self, word: u64) -> Self {
+        Self { message_len: word as u32, offset: (word >> 32) as u32, ..self }
+    }
+
     /// The cookie that this packet carries, if it is of a kind that does.
     pub fn challenge(&self) -> Option<Challenge> {
-        matches!(self.kind, Kind::Challenge | Kind::Proof)
-            .then(|| Challenge(u64::from(self.message_len) | u64::from(self.offset) << 32))
+        matches!(self.kind, Kind::Challenge | Kind::Proof).then(|| Challenge(self.word()))
+    }
+
+    /// The incarnation of the server, if this is its refusal of a packet on a binding that it does not know.
+    pub fn incarnation(&self) -> Option<u64> {
+        (self.kind == Kind::Refusal && self.has_word()).then(|| self.word())
+    }
+
+    /// The refusal of the packet with this header on a binding that the server of that incarnation does not know.
+    #[must_use]
+    pub fn unknown_binding(&self, incarnation: u64) -> Self {
+        let refusal = Self::bare(Kind::Refusal, self.binding, self.lane, self.number);
+        Self { time: RefusalCode::UnknownBinding.code(), ..refusal }.with_word(incarnation)
     }
 
     /// This header with a cookie in it, as a challenge or a proof.
     ///
     /// # Panics
     /// When `kind` is neither.
-    pub fn with_challenge(mut self, kind: Kind, Challenge(cookie): Challenge) -> Self {
+    pub fn with_challenge(self, kind: Kind, Challenge(cookie): Challenge) -> Self {
         assert!(matches!(kind, Kind::Challenge | Kind::Proof), "only challenges and proofs carry a cookie");
-        self.kind = kind;
-        self.message_len = cookie as u32;
-        self.offset = (cookie >> 32) as u32;
-        self
+        Self { kind, ..self }.with_word(cookie)
     }
 }
 

@@ -59,7 +59,8 @@ impl<P: Peer> Server<P> {
     #[cold]
     pub(super) fn unknown_binding(&mut self, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
         self.counters.unknown_bindings += 1;
-        refusal(header, RefusalCode::UnknownBinding, reply)
+        put(reply, &header.unknown_binding(self.admission.incarnation()), &[]);
+        Arrival::Reply
     }
 
     #[cold]

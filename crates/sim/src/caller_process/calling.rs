@@ -7,7 +7,7 @@ use crate::ledger::CallId;
 use crate::{Address, Sabotage, Sim, Told};
 use std::rc::Rc;
 use stoop_exchange::caller::{Due, Heard, Lane};
-use stoop_wire::{HEADER_LEN, LaneId, PACKET_DATA, RefusalCode};
+use stoop_wire::{HEADER_LEN, LaneId, PACKET_DATA};
 
 impl Sim {
     pub(crate) fn begin_call(&mut self, at: ThreadId, wish: Wish) -> CallId {
@@ -136,7 +136,7 @@ impl Sim {
             Heard::Result { len, .. } => self.takes_result(at, &packet[HEADER_LEN..HEADER_LEN + len]),
             Heard::Part(part) => self.takes_part(at, part, packet),
             Heard::Receipt => self.takes_receipt(at, packet),
-            Heard::Refused(RefusalCode::UnknownBinding) => self.on_unknown_binding(at),
+            Heard::Unbound { .. } => self.on_unknown_binding(at),
             Heard::Refused(code) => {
                 self.report.count_refusal(code);
                 self.end_call(at, Told::DidNotRun);

@@ -105,6 +105,19 @@ fn a_cookie_travels_in_a_bare_header() {
 }
 
 #[test]
+fn an_incarnation_travels_in_the_refusal_of_an_unknown_binding_alone() {
+    let refusal = sample().unknown_binding(0xfedc_ba98_7654_3210);
+    let (parsed, payload) = Header::parse(&refusal.to_bytes()).map(|(h, p)| (h, p.len())).unwrap();
+    assert_eq!((parsed, payload), (refusal, 0));
+    assert_eq!(refusal.incarnation(), Some(0xfedc_ba98_7654_3210));
+    assert_eq!(refusal.to_bytes()[20..28], 0xfedc_ba98_7654_3210_u64.to_le_bytes());
+    let other = Header { time: RefusalCode::Overloaded.code(), ..refusal };
+    assert_eq!(other.incarnation(), None);
+    assert_eq!(Header::parse(&other.to_bytes()), Err(HeaderError::OffsetBeyondMessage));
+    assert_eq!(Header { time: 1, ..sample() }.incarnation(), None);
+}
+
+#[test]
 fn numbers_are_compared_across_the_wrap() {
     assert!(CallNumber(1).is_after(CallNumber::ZERO));
     assert!(CallNumber(2).is_after(CallNumber(u32::MAX)));
@@ -125,7 +138,7 @@ fn a_whole_message_is_parsed_as_parse_does_and_nothing_else_is() {
                 let packet = &packet[..len];
                 for kind in Kind::ALL {
                     let parsed = Header::parse(packet).ok().map(|(header, _)| header).filter(|header| {
-                        let is_message = !matches!(kind, Kind::Challenge | Kind::Proof);
+                        let is_message = matches!(kind, Kind::Call | Kind::Result);
                         let is_whole = header.offset == 0 && header.message_len as usize <= PACKET_DATA;
                         header.kind == kind && is_message && is_whole
                     });

@@ -5,7 +5,7 @@ use super::session::Session;
 use super::{detail, given_up, now};
 use crate::client::counters::CallCounters;
 use crate::client::lanes::Counted;
-use crate::error::{CallError, Failure, Refusal, RefusalCode, SendError};
+use crate::error::{CallError, Failure, Refusal, SendError};
 use std::io;
 use std::sync::Arc;
 use stoop_exchange::Instant;
@@ -53,7 +53,7 @@ pub(super) enum Ended {
 /// What a packet means that refuses a call or says that it failed.
 pub(super) fn ended_by(heard: Heard, packet: &[u8]) -> Ended {
     Ended::With(match heard {
-        Heard::Refused(RefusalCode::UnknownBinding) => return Ended::Unbound,
+        Heard::Unbound { .. } => return Ended::Unbound,
         Heard::Refused(code) => CallError::Refused(Refusal { code, detail: detail(packet) }),
         Heard::Failed(code) => CallError::Failed(Failure { code, detail: detail(packet) }),
         _ => unreachable!("the call goes on, or has a result"),
@@ -164,7 +164,9 @@ impl DatagramLane {
                 let _ =
                     self.socket.send(&proof).and_then(|_| self.socket.send(&self.call[..HEADER_LEN + len]));
             }
-            Heard::Refused(_) | Heard::Failed(_) => return Err(ended_by(heard, &self.result[..received])),
+            Heard::Refused(_) | Heard::Unbound { .. } | Heard::Failed(_) => {
+                return Err(ended_by(heard, &self.result[..received]));
+            }
             Heard::Result { .. } | Heard::Receipt | Heard::Progress | Heard::Ignored => {}
         }
         Ok(false)

@@ -56,7 +56,9 @@ impl LargeCall<'_, '_, '_, '_> {
                     lane.exchange.settle(&mut locked(self.path));
                 }
                 Heard::Progress | Heard::Ignored => {}
-                heard @ (Heard::Refused(_) | Heard::Failed(_)) => return Err(ended_by(heard, packet)),
+                heard @ (Heard::Refused(_) | Heard::Unbound { .. } | Heard::Failed(_)) => {
+                    return Err(ended_by(heard, packet));
+                }
             }
         }
         Ok(false)

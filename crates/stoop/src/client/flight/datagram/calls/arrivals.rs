@@ -4,7 +4,7 @@ use super::{Calls, NO_CALL};
 use crate::client::datagram::detail;
 use crate::client::flight::datagram::reception::News;
 use crate::client::flight::datagram::slot::{Slot, Stage};
-use crate::error::{CallError, Failure, Refusal, RefusalCode};
+use crate::error::{CallError, Failure, Refusal};
 use stoop_exchange::Instant;
 use stoop_exchange::caller::Heard;
 use stoop_net::udp::CallerSocket;
@@ -85,7 +85,7 @@ impl Calls {
     ) {
         let slot = &mut self.slots[call as usize];
         match heard {
-            Heard::Refused(RefusalCode::UnknownBinding) => self.strand(call),
+            Heard::Unbound { .. } => self.strand(call),
             Heard::Refused(code) => {
                 let refusal = Refusal { code, detail: detail(packet) };
                 self.fail(call, CallError::Refused(refusal), clock, news);
