@@ -8,7 +8,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use stoop_wire::bind::{
-    BindReply, BindRequest, BindStatus, Describe, Description, FINGERPRINTS_PER_PAGE, HostFacts, NO_PROCEDURE,
+    BindReply, BindRequest, BindStatus, Describe, Description, FINGERPRINTS_PER_PAGE, HostFacts,
+    NO_PROCEDURE, ServerClock,
 };
 use stoop_wire::{BindingId, CallNumber, Challenge, Header, Kind, LaneId, PACKET_DATA};
 
@@ -21,6 +22,8 @@ pub struct Binder {
     host: HostFacts,
     max_message: u32,
     window: u32,
+    required: u32,
+    wanted: u32,
     cookie: Challenge,
     binding: BindingId,
     /// The server's numbers, page by page.
@@ -59,6 +62,17 @@ pub struct Bound {
     pub host: HostFacts,
     /// Where the server can be reached otherwise, if it is on this machine and has said so.
     pub offers: String,
+    /// The binding flags that hold, of those that were asked for.
+    pub chosen: u32,
+    /// The server's clock when it granted the binding, if it has told it.
+    pub clock: Option<ServerClock>,
+    /// Bytes of data in a packet of the binding.
+    pub packet_data: u32,
+    /// Lanes that the binding may have.
+    pub lanes: u32,
+    /// Calls that may be under way before the server has granted more;
+    /// [`NO_CREDIT_LIMIT`](stoop_wire::bind::NO_CREDIT_LIMIT): as many as there are lanes.
+    pub credit: u32,
 }
 
 impl Bound {
@@ -106,6 +120,8 @@ impl Binder {
             host,
             max_message: PACKET_DATA as u32,
             window: PACKET_DATA as u32,
+            required: 0,
+            wanted: 0,
             cookie: Challenge(0),
             binding: BindingId::NONE,
             procedures: Vec::new(),
@@ -126,6 +142,13 @@ impl Binder {
     #[must_use]
     pub fn accepting(self, max_message: u32, window: u32) -> Self {
         Self { max_message, window, ..self }
+    }
+
+    /// Asks for these binding flags: a server that does not know one of those that are `required` refuses, and passes over
+    /// those that are only `wanted`. None, unless this is said.
+    #[must_use]
+    pub fn asking(self, required: u32, wanted: u32) -> Self {
+        Self { required, wanted, ..self }
     }
 
     /// The packet to be sent now, if one is due.
@@ -180,13 +203,16 @@ impl Binder {
         BindRequest {
             nonce: self.nonce,
             cookie: self.cookie,
-            flags: 0,
+            required: self.required,
+            wanted: self.wanted,
             max_message: self.max_message,
             window: self.window,
             host: self.host,
             first: first as u16,
             interface: self.interface.name.clone(),
             fingerprints: self.fingerprints[first..last].into(),
+            packet_data: None,
+            lanes: None,
         }
     }
 
@@ -265,8 +291,10 @@ impl Binder {
     }
 
     fn on_page(&mut self, now: Instant, binding: BindingId, reply: BindReply) -> BindStep {
-        let expected = self.request().fingerprints.len();
-        if reply.procedures.len() != expected {
+        let request = self.request();
+        let (asked, lacking) = (self.required | self.wanted, self.required & !reply.chosen);
+        let other_flags = reply.chosen & !asked != 0 || lacking != 0;
+        if other_flags || reply.procedures.len() != request.fingerprints.len() {
             return BindStep::Continue;
         }
         self.answered(now);
@@ -284,6 +312,11 @@ impl Binder {
             window: reply.window,
             host: reply.host,
             offers: reply.text,
+            chosen: reply.chosen,
+            clock: reply.clock,
+            packet_data: reply.packet_data,
+            lanes: reply.lanes,
+            credit: reply.credit,
         })
     }
 }

@@ -12,6 +12,7 @@ mod admission;
 mod assignment;
 mod calls;
 mod cancel;
+mod clock;
 mod lane;
 mod lanes;
 mod limits;
@@ -30,6 +31,7 @@ use admission::Admission;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 pub use assignment::{Assignment, Work};
+use clock::Clock;
 pub use limits::{Counters, Limits};
 use memory::Memory;
 use sending::Agenda;
@@ -84,6 +86,7 @@ pub struct Server<P> {
     interfaces: Interfaces,
     limits: Limits,
     host: HostFacts,
+    clock: Clock,
     admission: Admission,
     bindings: Table<P>,
     /// Answers retained and calls that wait.
@@ -99,13 +102,20 @@ pub struct Server<P> {
 }
 
 impl<P: Peer> Server<P> {
-    /// A server that knows no binding. `secret` is drawn anew for every start of a server: bindings, cookies and the
-    /// incarnation come from it.
-    pub fn new(interfaces: Interfaces, limits: Limits, host: HostFacts, secret: [u64; 2]) -> Self {
+    /// A server that knows no binding and begins to receive at its address `now`, no earlier. `secret` is drawn anew for every
+    /// start of a server: bindings, cookies and the incarnation come from it.
+    pub fn new(
+        now: Instant,
+        interfaces: Interfaces,
+        limits: Limits,
+        host: HostFacts,
+        secret: [u64; 2],
+    ) -> Self {
         Self {
             interfaces,
             limits,
             host,
+            clock: Clock::new(now),
             admission: Admission::new(secret),
             bindings: Table::default(),
             packets: 0,
@@ -117,6 +127,14 @@ impl<P: Peer> Server<P> {
             agenda: Agenda::default(),
             counters: Counters::default(),
         }
+    }
+
+    /// Callers are told the time of another clock than the one by which packets are handed in: one that goes on while the
+    /// machine sleeps. `sleepless` turns the present moment of the one into that of the other.
+    #[must_use]
+    pub fn with_clock(mut self, sleepless: fn(Instant) -> Instant) -> Self {
+        self.clock.replace(sleepless);
+        self
     }
 
     /// Takes a packet from `peer`. What is to be sent back is left in `reply`, whose former contents are lost.

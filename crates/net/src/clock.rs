@@ -19,11 +19,17 @@ pub fn coarse_now_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::MonotonicCoarse))
 }
 
+/// Nanoseconds of the clock that goes on while the machine is asleep (CLOCK_BOOTTIME), the same for all processes of one
+/// kernel outside time namespaces.
+pub fn boot_now_ns() -> u64 {
+    nanoseconds(clock_gettime(ClockId::Boottime))
+}
+
 /// How long this machine has been asleep (suspended) since it started: the monotonic clock stands still meanwhile, the
 /// rest of the world does not (CLOCK_BOOTTIME). Exact to the time between two readings.
 pub fn asleep_ns() -> u64 {
     let awake = now_ns();
-    nanoseconds(clock_gettime(ClockId::Boottime)).saturating_sub(awake)
+    boot_now_ns().saturating_sub(awake)
 }
 
 /// The monotonic clock starts at 0 with the kernel: 584 years fit.

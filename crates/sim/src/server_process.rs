@@ -56,7 +56,8 @@ impl Sim {
             _ => [self.random.bits(), self.random.bits()],
         };
         let interfaces = Interfaces::new([interface(self.scenario.procedures)]);
-        let server = Server::new(interfaces, self.scenario.limits.clone(), HostFacts::default(), secret);
+        let server =
+            Server::new(self.now, interfaces, self.scenario.limits.clone(), HostFacts::default(), secret);
         self.server = ServerProcess { life, server: Some(server), ..ServerProcess::default() };
         self.report.server_starts += 1;
         if let Some(up) = self.scenario.server_up

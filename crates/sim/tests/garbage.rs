@@ -24,6 +24,7 @@ const LIMITS: Limits = Limits {
     incomplete: 300_000,
     retained: 200_000,
     patience: Duration::from_millis(20),
+    flags: 0,
 };
 
 fn interface() -> Interface {
@@ -135,7 +136,8 @@ fn transmit(server: &mut Server<Address>, now: Instant) -> u64 {
 #[test]
 fn a_server_bears_whatever_arrives() {
     let random = &mut Random::new(1);
-    let mut server = Server::new(Interfaces::new([interface()]), LIMITS, HostFacts::default(), [3, 4]);
+    let mut server =
+        Server::new(Instant::default(), Interfaces::new([interface()]), LIMITS, HostFacts::default(), [3, 4]);
     let mut now = Instant::from_nanos(1);
     let (mut binding, known) = bind(&mut server, now, 77).unwrap();
     let mut running: Vec<Assignment<Address>> = Vec::new();
@@ -253,7 +255,8 @@ fn a_lane_bears_whatever_arrives() {
 #[test]
 fn a_binder_bears_whatever_arrives() {
     let random = &mut Random::new(3);
-    let mut server = Server::new(Interfaces::new([interface()]), LIMITS, HostFacts::default(), [3, 4]);
+    let mut server =
+        Server::new(Instant::default(), Interfaces::new([interface()]), LIMITS, HostFacts::default(), [3, 4]);
     let nonce = 77;
     let (_, known) = bind(&mut server, Instant::from_nanos(1), nonce).unwrap();
     let new = |now| Binder::new(now, now + Duration::from_secs(1), interface(), HostFacts::default(), nonce);
@@ -279,15 +282,9 @@ fn a_binder_bears_whatever_arrives() {
 fn a_bind_message_is_read_as_it_was_written_or_not_at_all() {
     let random = &mut Random::new(4);
     let request = BindRequest {
-        nonce: 1,
         cookie: Challenge(2),
-        flags: 0,
-        max_message: 1440,
-        window: 1440,
-        host: HostFacts::default(),
-        first: 0,
-        interface: "Interface".into(),
-        fingerprints: (0..9).collect(),
+        packet_data: Some(1000),
+        ..BindRequest::new(1, "Interface", (0..9).collect())
     };
     let describe = Describe { nonce: 1, interface: "I".into(), procedure: "p".into() };
     let messages = [request.encode(), describe.encode()];

@@ -183,9 +183,19 @@ fn not_bound(step: BindStep, interface: &'static stub::Interface, uri: &str) -> 
             why: "it shares memory with processes of its own user only, and root's, unless Server::allow_user or \
                   Server::allow_everybody lets in others",
         },
-        BindStep::Refused(..) | BindStep::Continue | BindStep::Bound(_) => NotBound::Protocol {
+        BindStep::Refused(BindStatus::UnknownFlags(flags), _) => NotBound::Protocol {
             server,
-            why: "it refuses the binding for a reason that this version does not know".into(),
+            why: format!(
+                "it does not know what this client requires of the binding (flags {flags:#x}); leave the option out, or build the \
+                 server from a later version"
+            ),
         },
+        BindStep::Refused(BindStatus::Other(status), _) => NotBound::Protocol {
+            server,
+            why: format!("it refuses the binding for reason {status}, which this version does not know"),
+        },
+        BindStep::Refused(..) | BindStep::Continue | BindStep::Bound(_) => {
+            NotBound::Protocol { server, why: "it answered what is no answer to a bind".into() }
+        }
     }
 }

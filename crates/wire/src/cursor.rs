@@ -24,12 +24,17 @@ impl<'a> Cursor<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
+    /// Two bytes of length, then so many bytes.
+    pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
+        let len = usize::from(self.u16()?);
+        let (bytes, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
     /// A text: two bytes of length, then UTF-8.
     pub(crate) fn text(&mut self) -> Option<&'a str> {
-        let len = usize::from(self.u16()?);
-        let (text, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        core::str::from_utf8(text).ok()
+        core::str::from_utf8(self.bytes()?).ok()
     }
 }
 

@@ -9,6 +9,7 @@ extern crate alloc;
 
 pub mod bind;
 mod cursor;
+mod extensions;
 mod header;
 mod reason;
 mod receipt;

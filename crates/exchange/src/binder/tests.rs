@@ -23,7 +23,7 @@ fn interface(procedures: usize) -> Interface {
 fn server(procedures: usize) -> Server<Host> {
     let mut exported = interface(procedures);
     exported.procedures.reverse();
-    Server::new(Interfaces::new([exported]), Limits::default(), HostFacts::default(), [1, 2])
+    Server::new(now(), Interfaces::new([exported]), Limits::default(), HostFacts::default(), [1, 2])
 }
 
 fn now() -> Instant {
@@ -155,6 +155,11 @@ fn a_call_has_not_run_only_if_the_same_server_must_have_heard_it_and_never_said_
         window: 0,
         host: HostFacts::default(),
         offers: String::new(),
+        chosen: 0,
+        clock: None,
+        packet_data: PACKET_DATA as u32,
+        lanes: 0,
+        credit: 0,
     };
     let at = |seconds: u64| Instant::from_nanos(seconds * 1_000_000_000);
     let shown = |new: Bound, now, acknowledged| new.shows_not_run(&bound(1), at(100), at(now), acknowledged);
@@ -162,6 +167,47 @@ fn a_call_has_not_run_only_if_the_same_server_must_have_heard_it_and_never_said_
     assert!(!shown(bound(2), 106, false), "restarted");
     assert!(!shown(bound(1), 107, false), "it may have been heard, run, and then released");
     assert!(!shown(bound(1), 101, true), "the server had it");
+}
+
+/// A binding at a server which began at 1 ns and knows those flags, asked for some time later.
+fn bound_at(nanos: u64, known: u32, required: u32, wanted: u32) -> BindStep {
+    let limits = Limits { flags: known, lanes: 77, ..Limits::default() };
+    let interfaces = Interfaces::new([interface(1)]);
+    let server = Server::new(now(), interfaces, limits, HostFacts::default(), [1, 2]);
+    // Its machine slept for 50 ns before it began.
+    let mut server = server.with_clock(|now| now.after_nanos(50));
+    let later = Instant::from_nanos(nanos);
+    let deadline = later + Duration::from_secs(1);
+    let mut binder = Binder::new(later, deadline, interface(1), HostFacts::default(), 99);
+    binder = binder.asking(required, wanted);
+    let mut reply = Vec::new();
+    loop {
+        let packet = binder.transmit(later).expect("something to ask");
+        server.handle_packet(later, &Host(1), &packet, &mut reply);
+        match binder.handle_packet(later, &reply) {
+            BindStep::Continue => {}
+            step => return step,
+        }
+    }
+}
+
+#[test]
+fn a_server_tells_its_clock_and_how_long_it_has_been_up() {
+    let BindStep::Bound(bound) = bound_at(1001, 0, 0, 0) else { panic!() };
+    assert_eq!(bound.clock, Some(ServerClock { now_ns: 1051, up_ns: 1000 }));
+    assert_eq!((bound.packet_data, bound.lanes, bound.credit), (1440, 77, u32::MAX));
+}
+
+#[test]
+fn of_the_flags_that_are_wanted_those_that_the_server_knows_hold() {
+    let BindStep::Bound(bound) = bound_at(2, 0b110, 0b010, 0b1101) else { panic!() };
+    assert_eq!(bound.chosen, 0b110);
+}
+
+#[test]
+fn a_flag_that_is_required_and_unknown_is_named_in_the_refusal() {
+    let step = bound_at(2, 0b110, 0b1011, 0b1100);
+    assert_eq!(step, BindStep::Refused(BindStatus::UnknownFlags(0b1001), String::new()));
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub struct Limits {
     pub retained: usize,
     /// A call of many packets of which so long nothing new has arrived is refused.
     pub patience: Duration,
+    /// Binding flags that the driver knows: those of them that a caller asks for hold for its binding.
+    pub flags: u32,
 }
 
 impl Default for Limits {
@@ -43,6 +45,7 @@ impl Default for Limits {
             incomplete: 256 << 20,
             retained: 512 << 20,
             patience: Duration::from_secs(10),
+            flags: 0,
         }
     }
 }

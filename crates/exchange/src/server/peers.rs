@@ -7,7 +7,7 @@ use super::{Arrival, Peer, Server};
 use crate::Instant;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use stoop_wire::bind::{BindRequest, BindStatus, Describe, Description};
+use stoop_wire::bind::{BindRequest, BindStatus, Describe, Description, NO_CREDIT_LIMIT};
 use stoop_wire::{BindingId, CallNumber, Header, Kind, LaneId};
 
 impl<P: Peer> Server<P> {
@@ -113,8 +113,9 @@ impl<P: Peer> Server<P> {
                 Ok((number, procedures)) => (BindStatus::Bound, procedures, number),
                 Err((status, procedures)) => (status, procedures, 0),
             };
-        if request.flags != 0 {
-            status = BindStatus::UnknownFlags;
+        let unknown = request.required & !self.limits.flags;
+        if unknown != 0 {
+            status = BindStatus::UnknownFlags(unknown);
         }
         if self.shutting_down {
             status = BindStatus::ShuttingDown;
@@ -137,6 +138,7 @@ impl<P: Peer> Server<P> {
             status,
             nonce: request.nonce,
             incarnation: self.admission.incarnation(),
+            chosen: (request.required | request.wanted) & self.limits.flags,
             silence_ms: u32::try_from(self.limits.silence.as_millis()).unwrap_or(u32::MAX),
             max_message: self.limits.max_message,
             window: self.limits.window,
@@ -144,6 +146,10 @@ impl<P: Peer> Server<P> {
             first: request.first,
             procedures,
             text: self.interfaces.reply_text(status, &self.host, &request.host),
+            clock: Some(self.clock.read(now)),
+            packet_data: stoop_wire::PACKET_DATA as u32,
+            lanes: self.limits.lanes.into(),
+            credit: NO_CREDIT_LIMIT,
         };
         Some((id, reply.encode()))
     }

@@ -32,24 +32,14 @@ fn at(millis: u64) -> Instant {
 fn bound() -> (Server<Host>, BindingId) {
     let procedure = |name: &str| Procedure { name: name.into(), signature: name.into() };
     let interface = Interface { name: "I".into(), procedures: vec![procedure("a"), procedure("b")] };
-    let mut server =
-        Server::new(Interfaces::new([interface]), Limits::default(), HostFacts::default(), [1, 2]);
+    let interfaces = Interfaces::new([interface]);
+    let mut server = Server::new(at(0), interfaces, Limits::default(), HostFacts::default(), [1, 2]);
     let binding = bind(&mut server, 5).expect("there is room");
     (server, binding)
 }
 
 fn bind_request() -> BindRequest {
-    BindRequest {
-        nonce: 0,
-        cookie: Challenge(0),
-        flags: 0,
-        max_message: 4 << 20,
-        window: 64 << 10,
-        host: HostFacts::default(),
-        first: 0,
-        interface: "I".into(),
-        fingerprints: vec![],
-    }
+    BindRequest { max_message: 4 << 20, window: 64 << 10, ..BindRequest::new(0, "I", vec![]) }
 }
 
 fn bind(server: &mut Server<Host>, nonce: u64) -> Option<BindingId> {
@@ -271,6 +261,27 @@ fn a_binding_that_is_not_known_is_refused() {
 }
 
 #[test]
+fn who_refuses_an_unknown_binding_tells_its_incarnation() {
+    let (mut server, binding) = bound();
+    let mut incarnation_of = |packet: &[u8]| {
+        let mut reply = Vec::new();
+        server.handle_packet(at(0), &CALLER, packet, &mut reply);
+        assert_eq!(reply.len(), stoop_wire::HEADER_LEN);
+        Header::parse(&reply).unwrap().0.incarnation()
+    };
+    let foreign = BindingId(binding.0 ^ 1 << 63);
+    let kinds = [Kind::Call, Kind::Probe, Kind::Receipt, Kind::Cancel];
+    let told: Vec<_> = kinds.iter().map(|kind| incarnation_of(&packet(*kind, foreign, 1))).collect();
+    let mut request = BindRequest { nonce: 6, ..bind_request() };
+    let mut reply = Vec::new();
+    server.handle_packet(at(0), &CALLER, &bind_packet(&request), &mut reply);
+    request.cookie = Header::parse(&reply).unwrap().0.challenge().expect("a challenge first");
+    server.handle_packet(at(0), &CALLER, &bind_packet(&request), &mut reply);
+    let bound = BindReply::decode(Header::parse(&reply).unwrap().1).unwrap();
+    assert_eq!(told, [Some(bound.incarnation); 4]);
+}
+
+#[test]
 fn a_stranger_cannot_unbind() {
     let (mut server, binding) = bound();
     give_from(&mut server, Host(2), at(1), &packet(Kind::Unbind, binding, 0));
@@ -451,8 +462,8 @@ fn ten_thousand_bindings_are_all_answered_and_take_two_kibibytes_each() {
         name: "I".into(),
         procedures: vec![Procedure { name: "a".into(), signature: "a".into() }],
     };
-    let mut server =
-        Server::<Socket>::new(Interfaces::new([interface]), Limits::default(), HostFacts::default(), [1, 2]);
+    let (interfaces, limits) = (Interfaces::new([interface]), Limits::default());
+    let mut server = Server::<Socket>::new(at(0), interfaces, limits, HostFacts::default(), [1, 2]);
     let empty = server.bytes_held();
     let peer = Socket([7; 8]);
     let mut reply = Vec::new();

@@ -1,9 +1,10 @@
 //! How a connection becomes a binding: what a bind request on it is answered.
 
 use stoop_exchange::Interfaces;
+use stoop_net::clock;
 use stoop_net::host::{self, HostFacts};
-use stoop_wire::bind::{BindReply, BindRequest, BindStatus};
-use stoop_wire::{BindingId, Header};
+use stoop_wire::bind::{BindReply, BindRequest, BindStatus, NO_CREDIT_LIMIT, ServerClock};
+use stoop_wire::{BindingId, Header, STREAM_FRAGMENT};
 
 /// What a connection is bound to.
 #[derive(Clone, Copy)]
@@ -42,7 +43,11 @@ pub(super) struct Binder<'a> {
     pub(super) own: &'a HostFacts,
     /// Tells this start of the server from others.
     pub(super) incarnation: u64,
+    /// When the endpoint began to receive, by [`boot_now_ns`](clock::boot_now_ns).
+    pub(super) started_ns: u64,
     pub(super) message_max: usize,
+    /// Lanes of a binding.
+    pub(super) lanes: u32,
     pub(super) shutting_down: bool,
 }
 
@@ -71,8 +76,8 @@ impl Binder<'_> {
         if other && status == BindStatus::Bound {
             return Err(Malformed);
         }
-        if request.flags != 0 {
-            status = BindStatus::UnknownFlags;
+        if request.required != 0 {
+            status = BindStatus::UnknownFlags(request.required);
         }
         if self.shutting_down {
             status = BindStatus::ShuttingDown;
@@ -96,10 +101,12 @@ impl Binder<'_> {
             });
         }
         let host = crate::to_wire(self.own);
+        let now_ns = clock::boot_now_ns();
         Ok(BindReply {
             status,
             nonce: request.nonce,
             incarnation: self.incarnation,
+            chosen: 0,
             // As long as the connection lives.
             silence_ms: u32::MAX,
             max_message: u32::try_from(self.message_max).unwrap_or(u32::MAX),
@@ -111,6 +118,10 @@ impl Binder<'_> {
                 Some(lacking) => lacking.text().into(),
                 None => self.interfaces.reply_text(status, &host, &request.host),
             },
+            clock: Some(ServerClock { now_ns, up_ns: now_ns.saturating_sub(self.started_ns) }),
+            packet_data: STREAM_FRAGMENT as u32,
+            lanes: self.lanes,
+            credit: NO_CREDIT_LIMIT,
         })
     }
 }

@@ -21,6 +21,7 @@ use sockets::Seen;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
+use stoop_exchange::Instant;
 use stoop_exchange::server::{Limits, Server};
 use stoop_net::clock;
 use stoop_net::host::{self, HostFacts};
@@ -53,6 +54,11 @@ pub(super) struct DatagramEndpoint {
     too_large: AtomicU64,
 }
 
+/// The present moment by a clock that goes on while the machine sleeps.
+fn sleepless(now: Instant) -> Instant {
+    now.after_nanos(clock::asleep_ns())
+}
+
 impl DatagramEndpoint {
     pub(super) fn new(socket: ServerSocket, exports: Arc<Exports>, limits: Limits, waiting: Waiting) -> Self {
         let limits = Limits { window: window(&socket), ..limits };
@@ -60,13 +66,16 @@ impl DatagramEndpoint {
         let own = HostFacts::gather();
         let random = host::random_bytes::<16>();
         let half = |at: usize| u64::from_le_bytes(random[at..at + 8].try_into().expect("eight bytes"));
+        let exchange = Server::new(
+            // The socket is bound: no server before this one receives there any more.
+            Instant::from_nanos(clock::now_ns()),
+            exports.interfaces(),
+            limits,
+            crate::to_wire(&own),
+            [half(0), half(8)],
+        );
         Self {
-            exchange: Mutex::new(Server::new(
-                exports.interfaces(),
-                limits,
-                crate::to_wire(&own),
-                [half(0), half(8)],
-            )),
+            exchange: Mutex::new(exchange.with_clock(sleepless)),
             socket,
             exports,
             ended: Condvar::new(),

@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use stoop_exchange::Interfaces;
+use stoop_net::clock;
 use stoop_net::host::HostFacts;
 use stoop_net::poller::{Interest, Poller, Waker};
 use stoop_net::stream::StreamListener;
@@ -42,6 +43,8 @@ pub(super) struct ShmEndpoint {
     interfaces: Interfaces,
     own: HostFacts,
     incarnation: u64,
+    /// When it began to receive, by [`boot_now_ns`](clock::boot_now_ns).
+    started_ns: u64,
     message_max: usize,
     /// Bytes of the arena of a binding whose interface has buffers.
     arena_len: usize,
@@ -106,6 +109,7 @@ impl ShmEndpoint {
             spinners_max: Company::of(&own, &own).waiting_max,
             own,
             incarnation,
+            started_ns: clock::boot_now_ns(),
             message_max,
             arena_len,
             waiting,

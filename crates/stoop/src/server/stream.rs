@@ -29,6 +29,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use stoop_exchange::Interfaces;
 use stoop_exchange::stream::Intake;
+use stoop_net::clock;
 use stoop_net::host::{self, HostFacts};
 use stoop_net::poller::{Interest, Waker};
 use stoop_net::stream::StreamAddress;
@@ -44,6 +45,8 @@ pub(super) struct StreamEndpoint {
     interfaces: Interfaces,
     own: HostFacts,
     incarnation: u64,
+    /// When it began to receive, by [`boot_now_ns`](clock::boot_now_ns).
+    started_ns: u64,
     message_max: usize,
     waiting: Waiting,
     spinners_max: u32,
@@ -110,6 +113,7 @@ impl StreamEndpoint {
             spinners_max: Company::of(&own, &own).waiting_max,
             own,
             incarnation: u64::from_le_bytes(host::random_bytes()),
+            started_ns: clock::boot_now_ns(),
             message_max,
             waiting,
             pending: Mutex::default(),

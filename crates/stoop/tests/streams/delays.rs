@@ -90,18 +90,7 @@ fn a_server_that_takes_nothing_more_lets_calls_end_at_their_deadlines() {
         let mut raw = Raw { stream: listener.accept().unwrap().0, binding: BindingId(5) };
         let (asked, payload) = raw.receive().unwrap();
         let request = BindRequest::decode(&payload).unwrap();
-        let reply = BindReply {
-            status: BindStatus::Bound,
-            nonce: request.nonce,
-            incarnation: 1,
-            silence_ms: u32::MAX,
-            max_message: 1 << 30,
-            window: 1440,
-            host: HostFacts::default(),
-            first: 0,
-            procedures: (0..request.fingerprints.len() as u16).collect(),
-            text: String::new(),
-        };
+        let reply = BindReply { max_message: 1 << 30, ..BindReply::granting(&request) };
         let payload = reply.encode();
         let mut header = Header { kind: Kind::BindReply, binding: BindingId(5), ..asked };
         header.message_len = payload.len() as u32;

@@ -24,10 +24,9 @@ use std::thread;
 use std::time::Duration;
 use stoop::error::{SendError, UnknownCause};
 use stoop::{BindError, BindOptions, CallError, Caller, Ran, RefusalCode, RunningServer, Server};
-use stoop_wire::bind::{BindReply, BindRequest, BindStatus, HostFacts};
+use stoop_wire::bind::{BindReply, BindRequest, BindStatus};
 use stoop_wire::{
-    BindingId, CallNumber, Challenge, FailureCode as WireFailure, HEADER_LEN, Header, Kind, LaneId,
-    STREAM_FRAGMENT,
+    BindingId, CallNumber, FailureCode as WireFailure, HEADER_LEN, Header, Kind, LaneId, STREAM_FRAGMENT,
 };
 
 #[stoop::interface]

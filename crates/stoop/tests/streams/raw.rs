@@ -24,17 +24,7 @@ impl Raw {
     }
 
     pub(super) fn send_bind(&mut self) {
-        let request = BindRequest {
-            nonce: 1,
-            cookie: Challenge(0),
-            flags: 0,
-            max_message: 1440,
-            window: 1440,
-            host: HostFacts::default(),
-            first: 0,
-            interface: "Lab".into(),
-            fingerprints: vec![],
-        };
+        let request = BindRequest::new(1, "Lab", vec![]);
         let payload = request.encode();
         let mut header = Header::bare(Kind::Bind, BindingId::NONE, LaneId(0), CallNumber(1));
         header.message_len = payload.len() as u32;
@@ -83,18 +73,7 @@ pub(super) fn false_server(answer: impl Fn(&mut TcpStream, Header) + Send + 'sta
             let mut raw = Raw { stream: stream.unwrap(), binding: BindingId(5) };
             let Some((asked, payload)) = raw.receive() else { continue };
             let request = BindRequest::decode(&payload).unwrap();
-            let reply = BindReply {
-                status: BindStatus::Bound,
-                nonce: request.nonce,
-                incarnation: 1,
-                silence_ms: u32::MAX,
-                max_message: 1,
-                window: 1440,
-                host: HostFacts::default(),
-                first: 0,
-                procedures: (0..request.fingerprints.len() as u16).collect(),
-                text: String::new(),
-            };
+            let reply = BindReply { max_message: 1, ..BindReply::granting(&request) };
             let payload = reply.encode();
             let mut header = Header { kind: Kind::BindReply, binding: BindingId(5), ..asked };
             header.message_len = payload.len() as u32;

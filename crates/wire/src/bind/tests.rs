@@ -5,13 +5,16 @@ fn request(procedures: usize) -> BindRequest {
     BindRequest {
         nonce: 7,
         cookie: Challenge(9),
-        flags: 0,
+        required: 1,
+        wanted: 6,
         max_message: 1440,
         window: 1440,
         host: HostFacts { boot_id: [3; 16], cpus: 2, only_cpu: u16::MAX },
         first: 0,
         interface: "Greeter".into(),
         fingerprints: (0..procedures as u64).collect(),
+        packet_data: Some(1000),
+        lanes: Some(9),
     }
 }
 
@@ -20,6 +23,7 @@ fn reply(procedures: usize) -> BindReply {
         status: BindStatus::Bound,
         nonce: 7,
         incarnation: 1,
+        chosen: 5,
         silence_ms: 600_000,
         max_message: 1440,
         window: 1440,
@@ -27,6 +31,10 @@ fn reply(procedures: usize) -> BindReply {
         first: 0,
         procedures: vec![1; procedures],
         text: "x".repeat(1000),
+        clock: Some(ServerClock { now_ns: 8, up_ns: 3 }),
+        packet_data: 1432,
+        lanes: 7,
+        credit: 100,
     }
 }
 
@@ -36,6 +44,8 @@ fn a_reply_is_never_longer_than_its_request() {
         let request = BindRequest { interface: String::new(), ..request(procedures) };
         assert!(reply(procedures).encode().len() <= request.encode().len());
         assert!(request.encode().len() <= PACKET_DATA);
+        let longest = BindRequest { interface: "x".repeat(MAX_NAME), ..request };
+        assert!(longest.encode().len() <= PACKET_DATA);
     }
 }
 
@@ -55,6 +65,55 @@ fn messages_come_back_as_they_went() {
 fn a_request_too_short_for_its_reply_is_refused() {
     let bytes = request(1).encode();
     assert_eq!(BindRequest::decode(&bytes[..bytes.len() - 1]), None);
+}
+
+#[test]
+fn extensions_and_statuses_that_are_unknown_are_passed_over() {
+    let later = |known: Vec<u8>| {
+        let mut bytes = known;
+        extensions::put(&mut bytes, 0xffff, &[7; 9]);
+        extensions::put(&mut bytes, 5, &[]);
+        bytes
+    };
+    assert_eq!(BindRequest::decode(&later(request(3).encode())), Some(request(3)));
+    let reply = BindReply { status: BindStatus::Other(200), text: "later".into(), ..reply(3) };
+    assert_eq!(BindReply::decode(&later(reply.encode())), Some(reply));
+}
+
+#[test]
+fn a_reply_without_extensions_has_what_holds_without_them() {
+    let whole = BindReply { text: String::new(), ..reply(3) };
+    let bytes = &whole.encode()[..REPLY_FIXED + 2 + 6];
+    let expected =
+        BindReply { clock: None, packet_data: 1440, lanes: LANES, credit: NO_CREDIT_LIMIT, ..whole };
+    assert_eq!(BindReply::decode(bytes), Some(expected));
+}
+
+#[test]
+fn an_extension_of_another_length_than_its_own_counts_as_none() {
+    let whole = BindReply { text: String::new(), ..reply(0) };
+    let mut bytes = whole.encode();
+    bytes.truncate(REPLY_FIXED + 2);
+    extensions::put(&mut bytes, extensions::SERVER_CLOCK, &[1; 15]);
+    extensions::put(&mut bytes, extensions::LANES, &[1; 5]);
+    let read = BindReply::decode(&bytes).unwrap();
+    assert_eq!((read.clock, read.lanes), (None, LANES));
+}
+
+#[test]
+fn a_refusal_for_unknown_flags_names_them() {
+    let reply =
+        BindReply { status: BindStatus::UnknownFlags(0b1010), chosen: 0, text: String::new(), ..reply(1) };
+    assert_eq!(BindReply::decode(&reply.encode()), Some(reply));
+}
+
+#[test]
+fn a_message_whose_last_extension_is_cut_is_none() {
+    let request = BindRequest { interface: "x".repeat(MAX_NAME), ..request(FINGERPRINTS_PER_PAGE) }.encode();
+    assert!(BindRequest::decode(&request).is_some());
+    assert!(BindRequest::decode(&request[..request.len() - 1]).is_none());
+    let reply = reply(1).encode();
+    assert!(BindReply::decode(&reply[..reply.len() - 1]).is_none());
 }
 
 #[test]

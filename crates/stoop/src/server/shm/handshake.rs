@@ -193,6 +193,8 @@ impl Handshake {
             interfaces: &endpoint.interfaces,
             own: &endpoint.own,
             incarnation: endpoint.incarnation,
+            started_ns: endpoint.started_ns,
+            lanes: layout::LANES as u32,
             message_max: endpoint.message_max,
             shutting_down: endpoint.shutting_down.load(Ordering::SeqCst),
         };

@@ -38,7 +38,7 @@ pub(super) struct Incoming {
 }
 
 /// Lanes of one connection: as many as a caller's threads and begun calls use at once.
-const LANES: u16 = 1024;
+pub(super) const LANES: u16 = 1024;
 /// Messages of the greatest length that a peer may have incomplete, and that may be under way to it or wait for it to
 /// read.
 const LONG_MESSAGES: usize = 4;

@@ -2,7 +2,7 @@
 
 use super::StreamEndpoint;
 use super::call::StreamCall;
-use super::connection::{Connection, Incoming};
+use super::connection::{Connection, Incoming, LANES};
 use super::desk::Desk;
 use super::numbers::Numbers;
 use crate::server::binder::{Binder, Bound, Malformed};
@@ -228,6 +228,8 @@ impl StreamEndpoint {
             interfaces: &self.interfaces,
             own: &self.own,
             incarnation: self.incarnation,
+            started_ns: self.started_ns,
+            lanes: LANES.into(),
             message_max: self.message_max,
             shutting_down: self.shutting_down.load(Ordering::SeqCst),
         };
