@@ -1,27 +1,19 @@
 //! Buffers in place: one interface, over memory that both processes have, and over everything else.
 
 mod cameras;
+mod loopback;
+mod transports;
 
 use cameras::{CameraClient, CameraServer, Lens, started};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 use stoop::error::{InPlaceError, SendError, UnknownCause};
 use stoop::{BindOptions, CallError, Error, FailureCode, InPlace, RunningServer, Server};
 
-/// A server at an address of each kind, and a client of it.
+/// A server on each transport, and a client of it.
 fn everywhere() -> impl Iterator<Item = (RunningServer, CameraClient)> {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("test-buffers-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    let uris = [
-        format!("shm:{name}"),
-        format!("local:{name}"),
-        format!("unix:@{name}"),
-        "tcp://127.0.0.1:0".into(),
-        "udp://127.0.0.1:0".into(),
-    ];
-    uris.into_iter().map(|uri| {
-        let server = started(Server::new(), &uri);
+    transports::ALL.into_iter().map(|transport| {
+        let server = started(Server::new(), &transports::address(transport));
         let client = client(&server);
         (server, client)
     })
@@ -33,9 +25,7 @@ fn client(server: &RunningServer) -> CameraClient {
 }
 
 fn over_shm(server: Server) -> (RunningServer, CameraClient) {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let server = started(server, &format!("shm:test-shm-buffers-{}-{number}", std::process::id()));
+    let server = started(server, &transports::address("shm"));
     let client = client(&server);
     (server, client)
 }

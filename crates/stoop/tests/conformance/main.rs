@@ -9,6 +9,8 @@ mod gate;
 mod loopback;
 #[path = "../runtime/mod.rs"]
 mod runtime;
+#[path = "../transports/mod.rs"]
+mod transports;
 
 mod binding;
 mod calls;
@@ -27,6 +29,7 @@ use stoop::error::{SendError, UnknownCause};
 use stoop::{
     BindError, BindOptions, CallError, Caller, FailureCode, Ran, RefusalCode, RunningServer, Server, Waiting,
 };
+use transports::address;
 
 /// Makes a test of each claim for each transport: `claims! { udp tcp: [one another] }` makes `udp::one` to `tcp::another`.
 macro_rules! claims {
@@ -124,19 +127,6 @@ impl Lab for Bench {
             Caller::Process(process) => format!("process {} of {}", process.pid, process.uid),
             other => format!("{other:?}"),
         }
-    }
-}
-
-/// An address on that transport at which nobody else listens.
-fn address(transport: &str) -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("conformance-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    match transport {
-        "local" => format!("local:{name}"),
-        "udp" | "tcp" => format!("{transport}://{}:0", loopback::address()),
-        "unix" => format!("unix:@{name}"),
-        "shm" => format!("shm:{name}"),
-        other => panic!("{other} is no transport"),
     }
 }
 
