@@ -53,7 +53,7 @@ fn said(client: &str, uri: &str) -> String {
 }
 
 /// One address for each transport between processes, at which nothing listens yet. `name` is the test's.
-fn addresses(name: &str) -> [String; 4] {
+fn addresses(name: &str) -> [String; 5] {
     let unique = format!("stoop-examples-{name}-{}", std::process::id());
     let path = std::env::temp_dir().join(&unique);
     [
@@ -61,6 +61,7 @@ fn addresses(name: &str) -> [String; 4] {
         "tcp://127.0.0.1:0".into(),
         format!("unix:@{unique}"),
         format!("unix:{}", path.display()),
+        format!("shm:{unique}"),
     ]
 }
 

@@ -67,6 +67,11 @@ pub(crate) struct Notice {
 }
 
 impl Notice {
+    /// Itself, if a thread or a task waits for the call.
+    pub(crate) fn if_awaited(self) -> Option<Self> {
+        (self.thread.is_some() || self.waker.is_some()).then_some(self)
+    }
+
     /// Tells them. No lock is held.
     pub(crate) fn give(self) {
         if let Some(thread) = self.thread {

@@ -227,24 +227,28 @@ impl Flights {
 
     /// Goes on with all calls as far as that is possible without waiting, and ends those whose deadlines have passed.
     fn advance(&self) {
+        // Most calls that end here are detached, and nothing waits for them: then this allocates nothing.
         let mut notices = Vec::new();
         let mut state = self.state();
-        let sent = std::mem::take(&mut state.sent);
-        for (call, id) in sent {
-            let Some(kept) = state.known((call, id)) else { continue };
+        // The list keeps its memory: it is filled and emptied all the time.
+        let mut sent = std::mem::take(&mut state.sent);
+        sent.retain(|&(call, id)| {
+            let Some(kept) = state.known((call, id)) else { return false };
             match kept.advance(self.is_idempotent(kept.procedure)) {
-                Step::Open => state.sent.push((call, id)),
+                Step::Open => return true,
                 Step::Again => state.queue.push_back((call, id)),
                 Step::Ended(outcome) => {
                     self.answered.fetch_add(1, Ordering::Relaxed);
-                    notices.push(state.calls.end(call, outcome));
+                    notices.extend(state.calls.end(call, outcome).if_awaited());
                 }
             }
-        }
+            false
+        });
+        state.sent = sent;
         for call in state.calls.expired(clock::now_ns()) {
             let kept = state.calls.get_mut(call).expect("what expires is open");
             let error = kept.expire();
-            notices.push(state.calls.end(call, Err(error)));
+            notices.extend(state.calls.end(call, Err(error)).if_awaited());
         }
         state.launch(&self.binding.present());
         drop(state);
