@@ -252,15 +252,33 @@ impl<P: Peer> Assignment<P> {
     /// is [longer than one packet](Self::is_large) is not sent by the driver: after
     /// [`Server::finish`](super::Server::finish) it leaves by [`Server::next_transmission`](super::Server::next_transmission).
     ///
+    /// `now` is a time at which the procedure had returned. At or after the call's deadline the packet becomes a
+    /// [failure](FailureCode::FinishedTooLate) instead: the procedure may have seen that nobody waits and have returned
+    /// something that is no result.
+    ///
     /// # Panics
     /// When the packet does not have so many bytes: a mistake of the driver.
     #[inline]
     pub fn complete(&mut self, now: Instant, len: usize) -> &[u8] {
+        if now >= self.deadline {
+            return self.finished_too_late();
+        }
+        self.stamp_result(now, len)
+    }
+
+    #[cold]
+    fn finished_too_late(&mut self) -> &[u8] {
+        self.fail(FailureCode::FinishedTooLate, "")
+    }
+
+    #[inline]
+    fn stamp_result(&mut self, now: Instant, len: usize) -> &[u8] {
         let at_server = u32::try_from(now.nanos_since(self.arrived)).unwrap_or(u32::MAX);
         self.stamp(Kind::Result, len, at_server)
     }
 
-    /// Takes note of a result of `len` bytes, for [`complete_noted`](Self::complete_noted).
+    /// Takes note of a result of `len` bytes, for [`complete_noted`](Self::complete_noted). The driver knows that the
+    /// procedure returned before the deadline; after it, [`complete`](Self::complete) makes the failure.
     ///
     /// # Panics
     /// When they are more than a message can have: a mistake of the driver.
@@ -270,13 +288,14 @@ impl<P: Peer> Assignment<P> {
     }
 
     /// As [`complete`](Self::complete), with the length that was [noted](Self::note) when the result had been written: for
-    /// results that wait for others and leave together with them.
+    /// results that wait for others and leave together with them. It stays a result, though its deadline may have passed
+    /// while it waited.
     ///
     /// # Panics
     /// As [`complete`](Self::complete).
     #[inline]
     pub fn complete_noted(&mut self, now: Instant) -> &[u8] {
-        self.complete(now, self.0.len as usize - HEADER_LEN)
+        self.stamp_result(now, self.0.len as usize - HEADER_LEN)
     }
 
     /// Whether the answer is longer than one packet.

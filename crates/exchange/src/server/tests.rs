@@ -111,6 +111,28 @@ fn a_result_that_waited_for_others_says_how_long_it_was_here_when_it_leaves() {
     assert_eq!((header.kind, header.message_len, header.time), (Kind::Result, 3, 70_000));
 }
 
+/// The kind and the code of the answer to a call whose procedure returns so long after its arrival.
+fn answer_after(server: &mut Server<Host>, call: &[u8], nanos: u64) -> (Kind, u32) {
+    let mut assignment = run(server, call);
+    let returned = assignment.arrived.after_nanos(nanos);
+    let (header, _) = Header::parse(assignment.complete(returned, 3)).unwrap();
+    server.finish(returned, assignment);
+    (header.kind, if header.kind == Kind::Failure { header.time } else { 0 })
+}
+
+#[test]
+fn a_result_made_at_its_deadline_becomes_a_failure_and_one_made_before_does_not() {
+    let (mut server, binding) = bound();
+    let mut header = Header::bare(Kind::Call, binding, LaneId(0), CallNumber(1));
+    header.time = 5_000;
+    assert_eq!(answer_after(&mut server, &header.to_bytes(), 4_999_999), (Kind::Result, 0));
+    header.number = CallNumber(2);
+    let too_late = (Kind::Failure, FailureCode::FinishedTooLate.code());
+    assert_eq!(answer_after(&mut server, &header.to_bytes(), 5_000_000), too_late);
+    let Made::Reply(kind, code) = give(&mut server, &header.to_bytes()) else { panic!("it is retained") };
+    assert_eq!((kind, code), too_late);
+}
+
 #[test]
 fn a_duplicate_of_an_answered_call_gets_the_same_answer_and_is_not_run() {
     let (mut server, binding) = bound();
