@@ -42,6 +42,9 @@ pub(crate) struct DatagramLane {
 /// Bytes of a lane's result packet: any datagram fits, for a result of many packets may arrive in larger ones.
 pub(super) const RESULT_ROOM: usize = 64 * 1024;
 
+/// Datagrams that are looked at before a call is given up: no peer keeps it from its end.
+pub(super) const LAST_LOOKS: u32 = 64;
+
 /// How waiting for a result ended without one.
 pub(super) enum Ended {
     /// As the caller is to be told.
@@ -138,14 +141,18 @@ impl DatagramLane {
                 Ok(CallerArrival::Nothing | CallerArrival::TooLarge(_)) => {}
                 Ok(CallerArrival::Refused) => {
                     let due = self.exchange.handle_unreachable(clock);
-                    self.carry_out(due, clock, len)?;
+                    if self.carry_out(due, clock, len)? {
+                        return Ok(());
+                    }
                 }
                 // The network's news about an earlier packet (no route just now): the deadline is what counts.
                 Err(_) => {}
             }
             if clock >= self.exchange.next_timeout() {
                 let due = self.exchange.handle_timeout(clock, &mut self.call[..HEADER_LEN + len]);
-                self.carry_out(due, clock, len)?;
+                if self.carry_out(due, clock, len)? {
+                    return Ok(());
+                }
             }
             if spins && !self.wait.keeps_spinning(clock.as_nanos(), self.crowd.waiting()) {
                 spins = false;
@@ -172,8 +179,9 @@ impl DatagramLane {
         Ok(false)
     }
 
+    /// Does what is due; `true` when the result is here after all.
     #[cold]
-    fn carry_out(&mut self, due: Due, clock: Instant, len: usize) -> Result<(), Ended> {
+    fn carry_out(&mut self, due: Due, clock: Instant, len: usize) -> Result<bool, Ended> {
         // A packet that is not sent is like one that is lost: the next timeout sees to it.
         match due {
             Due::Nothing => {}
@@ -183,9 +191,36 @@ impl DatagramLane {
                 unreachable!("the call and what has come of its result are one packet")
             }
             Due::GiveUp(lost) => {
+                if self.take_what_is_there(clock, len)? {
+                    return Ok(true);
+                }
                 return Err(Ended::With(given_up(&mut self.exchange, clock, lost)));
             }
         }
-        Ok(())
+        Ok(false)
+    }
+
+    /// Takes what has arrived before the call is given up: a thread that was kept from running sees late a result that came in
+    /// time. `true` when it is here.
+    fn take_what_is_there(&mut self, clock: Instant, len: usize) -> Result<bool, Ended> {
+        for _ in 0..LAST_LOOKS {
+            let received = match self.socket.recv(&mut self.result) {
+                Ok(CallerArrival::Datagram(received)) => received,
+                Ok(CallerArrival::Nothing) => break,
+                _ => continue,
+            };
+            match self.exchange.handle_packet(clock, &self.result[..received]) {
+                Heard::Result { len, .. } => {
+                    self.result_len = len;
+                    return Ok(true);
+                }
+                other => {
+                    if self.heard(other, clock, received, len)? {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+        Ok(false)
     }
 }

@@ -9,7 +9,7 @@ mod memory;
 mod receiving;
 mod sending;
 
-use super::lane::{DatagramLane, Ended};
+use super::lane::{DatagramLane, Ended, LAST_LOOKS};
 use super::{given_up, now};
 use crate::error::{CallError, SendError};
 pub(super) use memory::Large;
@@ -153,12 +153,16 @@ impl LargeCall<'_, '_, '_, '_> {
                 }
                 Ok(CallerArrival::Refused) => {
                     let due = self.lane.exchange.handle_unreachable(clock);
-                    self.carry_out(due, clock)?;
+                    if self.carry_out(due, clock)? {
+                        return Ok(());
+                    }
                 }
                 // The network's news about an earlier packet (no route just now): the deadline is what counts.
                 Err(_) => {}
             }
-            self.look_at_time(clock)?;
+            if self.look_at_time(clock)? {
+                return Ok(());
+            }
             let lane = &mut *self.lane;
             if spins == Some(true) && !lane.wait.keeps_spinning(clock.as_nanos(), lane.crowd.waiting()) {
                 lane.wait.sleeps(clock.as_nanos());
@@ -183,9 +187,10 @@ impl LargeCall<'_, '_, '_, '_> {
         if self.is_sending() { limit.min(LOOK_AT_WINDOW_NS) } else { limit }
     }
 
-    fn look_at_time(&mut self, clock: Instant) -> Result<(), Ended> {
+    /// Does what is due; `true` when the result is here after all.
+    fn look_at_time(&mut self, clock: Instant) -> Result<bool, Ended> {
         if clock < self.lane.exchange.next_timeout() {
-            return Ok(());
+            return Ok(false);
         }
         // The packet of a small call; a large one is framed anew.
         let packet = if self.len > PACKET_DATA { HEADER_LEN } else { HEADER_LEN + self.len };
@@ -193,7 +198,7 @@ impl LargeCall<'_, '_, '_, '_> {
         self.carry_out(due, clock)
     }
 
-    fn carry_out(&mut self, due: Due, clock: Instant) -> Result<(), Ended> {
+    fn carry_out(&mut self, due: Due, clock: Instant) -> Result<bool, Ended> {
         let lane = &mut *self.lane;
         // A packet that is not sent is like one that is lost: the next timeout sees to it.
         match due {
@@ -202,9 +207,29 @@ impl LargeCall<'_, '_, '_, '_> {
             Due::Resume => lane.exchange.resume(clock, &mut locked(self.path)),
             Due::Probe(packet) | Due::Cancel(packet) => drop(lane.socket.send(&packet)),
             Due::Receipt => self.send_receipt(clock),
-            Due::GiveUp(lost) => return Err(Ended::With(given_up(&mut lane.exchange, clock, lost))),
+            Due::GiveUp(lost) => {
+                if self.take_what_is_there(clock)? {
+                    return Ok(true);
+                }
+                return Err(Ended::With(given_up(&mut self.lane.exchange, clock, lost)));
+            }
         }
-        Ok(())
+        Ok(false)
+    }
+
+    /// Takes what has arrived before the call is given up; `true` when the result is here.
+    fn take_what_is_there(&mut self, clock: Instant) -> Result<bool, Ended> {
+        for _ in 0..LAST_LOOKS {
+            let segments = match self.lane.socket.recv_segments(&mut self.large.datagrams) {
+                Ok(CallerArrival::Datagram(segments)) => segments,
+                Ok(CallerArrival::Nothing) => break,
+                _ => continue,
+            };
+            if self.take(clock, segments)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Tells the server which parts of the result are here, if that is called for.

@@ -277,6 +277,15 @@ impl Flights {
         to_wake.into_iter().for_each(Waker::wake);
     }
 
+    /// Ends the calls whose deadlines have passed, except those whose answers have arrived. The calling thread does not hold the
+    /// receive role.
+    fn look_and_expire(self: &Arc<Self>, now_ns: u64) {
+        if self.state().slots.earliest_ns() <= now_ns {
+            self.look_at_stream();
+            self.expire(now_ns);
+        }
+    }
+
     /// Ends the calls whose deadlines have passed.
     fn expire(&self, now_ns: u64) {
         let mut state = self.state();

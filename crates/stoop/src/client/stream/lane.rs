@@ -38,6 +38,8 @@ enum Waited {
     Late,
 }
 
+/// Receives after the deadline, as long as something is there: no peer keeps a call from its end.
+const LAST_LOOKS: u32 = 64;
 /// A buffer beyond this is given back when it has become far too large.
 const KEPT_MAX: usize = 4 << 20;
 
@@ -182,10 +184,13 @@ impl StreamLane {
     ) -> (Waited, bool) {
         let mut clock_ns = begun_ns;
         let mut receives = 0;
+        // Looks since the deadline has passed.
+        let mut late_looks = 0;
         // Whoever had the role before may have received the answer.
         let mut waited = self.mailbox.is_ready().then(|| self.collected()).flatten();
         while waited.is_none() {
-            let limit_ns = if *spins { 0 } else { deadline_ns.saturating_sub(clock_ns).max(1) };
+            let looks = *spins || late_looks > 0;
+            let limit_ns = if looks { 0 } else { deadline_ns.saturating_sub(clock_ns).max(1) };
             let came = session.receive(&mut role, limit_ns);
             clock_ns = clock::now_ns();
             waited = match came {
@@ -197,8 +202,11 @@ impl StreamLane {
                 Ok(false) => None,
                 Err(Lost) => Some(Waited::Lost),
             };
-            if waited.is_none() {
-                waited = self.passes(clock_ns, deadline_ns, spins);
+            if waited.is_none() && self.passes(clock_ns, deadline_ns, spins) {
+                // A thread that was kept from running sees late what came in time: it looks until nothing is there.
+                late_looks += 1;
+                let is_over = late_looks > 1 && !matches!(came, Ok(true)) || late_looks > LAST_LOOKS;
+                waited = is_over.then_some(Waited::Late);
             }
         }
         session.release(role);
@@ -238,15 +246,15 @@ impl StreamLane {
 
     /// Time has passed: whether it was too much, and whether it is time to sleep.
     #[inline]
-    fn passes(&mut self, clock_ns: u64, deadline_ns: u64, spins: &mut bool) -> Option<Waited> {
+    fn passes(&mut self, clock_ns: u64, deadline_ns: u64, spins: &mut bool) -> bool {
         if clock_ns >= deadline_ns {
-            return Some(Waited::Late);
+            return true;
         }
         if *spins && !self.wait.keeps_spinning(clock_ns, self.crowd.waiting()) {
             *spins = false;
             self.wait.sleeps(clock_ns);
         }
-        None
+        false
     }
 
     fn collected(&mut self) -> Option<Waited> {
@@ -281,7 +289,8 @@ impl StreamLane {
                 return self.receive(session, role, clock::now_ns(), deadline_ns, number, spins);
             }
             let clock_ns = clock::now_ns();
-            if self.passes(clock_ns, deadline_ns, spins).is_some() {
+            if self.passes(clock_ns, deadline_ns, spins) {
+                session.look();
                 break None;
             }
             match *spins {

@@ -266,8 +266,9 @@ impl Session {
         !self.is_lost() && (!quiet || self.look())
     }
 
+    /// Delivers what has arrived, if no other thread receives. Returns whether the connection is still there.
     #[cold]
-    fn look(&self) -> bool {
+    pub(super) fn look(&self) -> bool {
         // Whoever has the role will notice.
         let Some(mut role) = self.try_role() else { return true };
         let there = loop {

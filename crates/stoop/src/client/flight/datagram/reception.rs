@@ -39,6 +39,9 @@ const BUFFER: usize = 64 << 10;
 /// A sleeping receiver looks up at least this often: a call begun meanwhile may have a timeout before all others.
 const LOOK_UP: Duration = Duration::from_millis(10);
 
+/// Receives before timeouts are seen to: no peer keeps calls from their ends.
+const LAST_LOOKS: u32 = 64;
+
 /// How much later than whoever receives a follower sees to its own calls.
 const AFTER_THE_RECEIVER: Duration = Duration::from_millis(1);
 
@@ -141,6 +144,8 @@ impl Flight {
             }
             if clock >= calls.next_look {
                 let mut news = News::default();
+                // The receiver should have done this: something keeps it from running.
+                self.take_what_is_there(&mut calls, &mut vec![0; BUFFER], clock, &mut news);
                 calls.look(clock, &self.binding, &self.socket, &mut news);
                 let sends = calls.has_more_to_send();
                 drop(calls);
@@ -215,7 +220,7 @@ impl Flight {
         &self,
         calls: &mut Calls,
         arrival: std::io::Result<CallerArrival<stoop_net::udp::Segments>>,
-        buffer: &[u8],
+        buffer: &mut [u8],
         clock: Instant,
         news: &mut News,
     ) -> bool {
@@ -232,12 +237,28 @@ impl Flight {
             Ok(CallerArrival::Nothing | CallerArrival::TooLarge(_)) | Err(_) => false,
         };
         if clock >= calls.next_look {
+            self.take_what_is_there(calls, buffer, clock, news);
             calls.look(clock, &self.binding, &self.socket, news);
         }
         if calls.large.is_owing() {
             calls.tell_servers(clock, !arrived, &self.socket);
         }
         arrived
+    }
+
+    /// Takes in what has arrived before calls are given up: a thread that was kept from running sees late what came in time.
+    #[cold]
+    fn take_what_is_there(&self, calls: &mut Calls, buffer: &mut [u8], clock: Instant, news: &mut News) {
+        for _ in 0..LAST_LOOKS {
+            match self.socket.recv_segments(buffer) {
+                Ok(CallerArrival::Datagram(segments)) => {
+                    calls.deliver_all(clock, segments.split(buffer), &self.socket, news);
+                }
+                Ok(CallerArrival::Refused) => calls.on_unreachable(clock, &self.binding, news),
+                Ok(CallerArrival::Nothing) | Err(_) => break,
+                Ok(CallerArrival::TooLarge(_)) => {}
+            }
+        }
     }
 }
 

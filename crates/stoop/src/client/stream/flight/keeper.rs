@@ -125,7 +125,7 @@ impl Flights {
             self.bind_again(session);
         }
         self.launch(true);
-        self.expire(clock::now_ns());
+        self.look_and_expire(clock::now_ns());
         self.wake_all();
     }
 

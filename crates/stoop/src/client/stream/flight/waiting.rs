@@ -28,7 +28,7 @@ impl Flights {
         let mut watcher = locked(&self.watchers).pop().unwrap_or_else(|| self.watcher());
         let place = loop {
             let now_ns = clock::now_ns();
-            self.expire(now_ns);
+            self.look_and_expire(now_ns);
             if let Some(place) = self.ended_among(calls) {
                 break Some(place);
             }
