@@ -48,6 +48,9 @@ thread_local! {
     /// The last call that this thread served of those that can be cancelled. It stays when the call has ended: it is
     /// looked at in calls only.
     static CALL: Cell<CallId> = const { Cell::new(CallId::NONE) };
+    /// A procedure of this thread has asked for its call, or has made a call that inherits its deadline, since this was last
+    /// [taken](take_asked): it may have returned early because nobody waits.
+    static ASKED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The deadline outside a procedure.
@@ -56,8 +59,12 @@ const NONE: u64 = u64::MAX;
 /// The call that this thread serves at the moment; `None` outside a procedure.
 ///
 /// Threads that a procedure starts are not in the call: hand them what they need of it.
+///
+/// A procedure that returns at or after the deadline gives its caller no result, whatever it returns: the call fails with
+/// [`FailureCode::FinishedTooLate`](crate::FailureCode::FinishedTooLate), which says that it ran.
 pub fn current_call() -> Option<CurrentCall> {
     let deadline_ns = DEADLINE_NS.get();
+    ASKED.set(true);
     (deadline_ns != NONE).then(|| CurrentCall { deadline_ns, caller: CALLER.get(), call: CALL.get() })
 }
 
@@ -71,8 +78,9 @@ impl CurrentCall {
     /// ([`Pending`](crate::Pending)), or its deadline has passed.
     ///
     /// A call that has begun is never ended from outside. A procedure that takes long can look here now and then, and
-    /// return early: whatever it returns then, nobody sees it. It costs a look at the clock, and may be asked by any
-    /// thread that was handed this. Over shared memory, a caller that has died waits no more; otherwise its death is not noticed
+    /// return early: whatever it returns then, an error as well as a value, nobody sees it. If the deadline has passed, the server
+    /// sends the failure [`FinishedTooLate`](crate::FailureCode::FinishedTooLate) in place of the result; a caller that has
+    /// dropped its handle receives nothing. It costs a look at the clock, and may be asked by any thread that was handed this. Over shared memory, a caller that has died waits no more; otherwise its death is not noticed
     /// before the deadline.
     ///
     /// In a `local:` call that a procedure makes and waits for, it also tells that nobody waits for that procedure.
@@ -160,7 +168,46 @@ pub(crate) fn in_between<R>(serve: impl FnOnce() -> R) -> R {
 /// The earlier of the deadline of the call being served, if any, and `timeout_ns` from `now_ns` on.
 #[inline]
 pub(crate) fn bounded_deadline(now_ns: u64, timeout_ns: u64) -> u64 {
-    now_ns.saturating_add(timeout_ns).min(DEADLINE_NS.get())
+    let inherited_ns = DEADLINE_NS.get();
+    if inherited_ns != NONE {
+        ASKED.set(true);
+    }
+    now_ns.saturating_add(timeout_ns).min(inherited_ns)
+}
+
+/// Whether a procedure of this thread has learnt of its call's deadline, by asking or by a call that inherited it, since this was
+/// last called. If it has not, it knows of no reason to return early.
+#[inline]
+pub(crate) fn take_asked() -> bool {
+    ASKED.get() && ASKED.replace(false)
+}
+
+/// Whether a local call that has just returned, which was to end by `deadline_ns`, gives no result: its deadline has passed, or the
+/// caller of the call that this thread serves has cancelled that. `asked`: its procedure has learnt of its deadline.
+#[inline]
+pub(crate) fn is_too_late(deadline_ns: u64, asked: bool) -> bool {
+    let is_near = clock::coarse_now_ns() + TICK_MAX_NS >= deadline_ns;
+    (is_near | asked) && is_over(deadline_ns)
+}
+
+/// The coarse clock is that far behind at most.
+const TICK_MAX_NS: u64 = 10_000_000;
+
+#[cold]
+fn is_over(deadline_ns: u64) -> bool {
+    let serves_another = DEADLINE_NS.get() != NONE;
+    clock::now_ns() >= deadline_ns || serves_another && cancelled::is_cancelled(CALL.get())
+}
+
+/// Runs a local call, and tells whether its procedure has learnt of its deadline. What the thread's own procedure has learnt before is
+/// kept.
+#[inline]
+pub(crate) fn noting_asked<R>(call: impl FnOnce() -> R) -> (R, bool) {
+    let before = ASKED.replace(false);
+    let returned = call();
+    let asked = ASKED.get();
+    ASKED.set(before | asked);
+    (returned, asked)
 }
 
 /// A length of time in nanoseconds, at most 584 years.

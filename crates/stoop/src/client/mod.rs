@@ -20,7 +20,7 @@ mod turns;
 
 use crate::bind::BindOptions;
 use crate::buffers::{self, Lending, Lent};
-use crate::context::{Caller, bounded_deadline, nanos, serving};
+use crate::context::{Caller, bounded_deadline, is_too_late, nanos, noting_asked, serving};
 use crate::error::{BindError, CallError, Failure, FailureCode, SendError};
 use crate::local::{self, Door};
 use crate::stub::{Interface, Procedure};
@@ -230,7 +230,8 @@ impl<L: ?Sized> Local<'_, L> {
     /// Calls `procedure` with the server.
     ///
     /// # Errors
-    /// The server has been shut down, an inherited deadline has passed, or the procedure panicked.
+    /// The server has been shut down, an inherited deadline has passed, the procedure panicked, or it returned at or after the
+    /// deadline.
     #[inline]
     pub fn call<R>(self, procedure: impl FnOnce(&L) -> R) -> Result<R, CallError> {
         if !self.door.is_open() {
@@ -242,13 +243,23 @@ impl<L: ?Sized> Local<'_, L> {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         }
         let run = AssertUnwindSafe(|| serving(deadline, Caller::Local, || procedure(self.server)));
-        catch_unwind(run).map_err(|panic| CallError::Failed(panicked(&*panic)))
+        let (ran, asked) = noting_asked(|| catch_unwind(run));
+        let returned = ran.map_err(|panic| CallError::Failed(panicked(&*panic)))?;
+        if is_too_late(deadline, asked) {
+            return Err(CallError::Failed(finished_too_late()));
+        }
+        Ok(returned)
     }
 }
 
 #[cold]
 fn panicked(panic: &(dyn Any + Send)) -> Failure {
     Failure { code: FailureCode::Panicked, detail: panic_message(panic).into() }
+}
+
+#[cold]
+fn finished_too_late() -> Failure {
+    Failure { code: FailureCode::FinishedTooLate, detail: String::new() }
 }
 
 /// What a panic said.

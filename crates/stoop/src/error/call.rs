@@ -16,7 +16,8 @@ pub enum CallError {
     NotSent(SendError),
     /// The server would not run it. The procedure did not run.
     Refused(Refusal),
-    /// The procedure ran, but its result cannot come back: it panicked, or its result is too large or no longer held.
+    /// The procedure ran, but its result cannot come back: it panicked, it returned at or after the call's deadline, or its result is
+    /// too large or no longer held.
     Failed(Failure),
     /// The procedure may or may not have run: nothing was heard in time, or the server was restarted meanwhile.
     Unknown {
@@ -202,6 +203,9 @@ impl fmt::Display for Failure {
                 "; the call's timeout was too short for it; ask for what it has done before you call again"
             }
             FailureCode::ResultGone => "; ask for what it has done before you call again",
+            FailureCode::FinishedTooLate => {
+                "; allow it more time (`timeout`), and ask for what it has done before you call again"
+            }
             _ => "",
         })
     }

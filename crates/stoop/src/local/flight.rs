@@ -8,8 +8,8 @@ use super::pool::{Declined, Job};
 use crate::client::slots::{Notice, Outcome, Payload, Slots};
 use crate::client::{Carrier, Departure};
 use crate::context::cancelled::{self, CallId};
-use crate::context::{Caller, current_call, in_between};
-use crate::error::{CallError, Failure, Refusal, RefusalCode, SendError, UnknownCause};
+use crate::context::{Caller, current_call, in_between, is_too_late, take_asked};
+use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode, SendError, UnknownCause};
 use crate::server::{Outcome as Ran, Terms};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -322,6 +322,10 @@ impl Calls {
         let terms = Terms { deadline_ns, caller: Caller::Local, call, result_max, lendable: result_max };
         let mut packet = vec![0; MAX_DATAGRAM];
         match self.door.exports.run(self.interface, procedure, arguments, &mut packet, terms) {
+            Ran::Result(_) if is_too_late(deadline_ns, take_asked()) => {
+                let code = FailureCode::FinishedTooLate;
+                Err(CallError::Failed(Failure { code, detail: String::new() }))
+            }
             Ran::Result(len) => Ok(Payload::new(packet, HEADER_LEN, len)),
             Ran::Refused(why) => Err(refused(why.0, why.1)),
             Ran::NoRoom(needed) => {

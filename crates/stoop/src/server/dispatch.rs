@@ -184,6 +184,13 @@ impl Outcome {
         Self::Refused(Box::new((code, detail)))
     }
 
+    /// Of a procedure that returned at or after its call's deadline: it may have seen that nobody waits, and have returned something
+    /// that is no result.
+    #[cold]
+    pub(crate) fn finished_too_late() -> Self {
+        Self::failed(FailureCode::FinishedTooLate, String::new())
+    }
+
     #[cold]
     fn failed(code: FailureCode, detail: String) -> Self {
         Self::Failed(Box::new((code, detail)))

@@ -18,6 +18,7 @@ mod connections;
 mod delays;
 mod endings;
 mod flight;
+mod late;
 mod lengths;
 mod processes;
 

@@ -11,6 +11,7 @@ use super::arrivals::tell_procedure;
 use super::call::{ANSWER_MAX, CallPacket, DatagramCall, complete};
 use super::desk::{BatchDesk, Desk};
 use super::{DatagramEndpoint, From};
+use crate::context::take_asked;
 use crate::server::crew::Endpoint;
 use crate::server::dispatch::Outcome;
 use std::collections::VecDeque;
@@ -226,17 +227,19 @@ impl DatagramEndpoint {
     #[inline]
     fn run_one_of_batch(&self, desk: &mut Desk, mut call: DatagramCall) -> (Option<DatagramCall>, bool) {
         let outcome = self.perform(&mut call, desk, desk.clock_ns);
-        if desk.batch.pace.is_due() {
+        let mut is_late = false;
+        if desk.batch.pace.is_due() | take_asked() {
             let now_ns = clock::now_ns();
             let took = now_ns - desk.clock_ns;
             desk.clock_ns = now_ns;
+            is_late = Instant::from_nanos(now_ns) >= call.assignment.deadline;
             if desk.batch.pace.looked(took) && outcome.ran() {
                 self.exports.took(call.assignment.interface, call.assignment.procedure, took);
             }
         }
         let mut assignment = call.assignment;
         let is_noted = match outcome {
-            Outcome::Result(len) => {
+            Outcome::Result(len) if !is_late => {
                 assignment.note(len);
                 true
             }

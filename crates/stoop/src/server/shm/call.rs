@@ -4,6 +4,7 @@ use super::ShmEndpoint;
 use super::binding::Binding;
 use super::desk::Desk;
 use crate::buffers::Memory;
+use crate::context::take_asked;
 use crate::error::{FailureCode, RefusalCode};
 use crate::server::dispatch::{Outcome, Terms};
 use std::sync::Arc;
@@ -77,6 +78,12 @@ impl ShmEndpoint {
             // It may have been told so and have returned early, and its caller may not be dead, and look.
             return binding.forget(request.lane, request.number);
         }
+        let outcome = match outcome {
+            Outcome::Result(len) if self.may_be_late(procedure, len) && is_late(request) => {
+                Outcome::finished_too_late()
+            }
+            outcome => outcome,
+        };
         match outcome {
             Outcome::Result(len) if len <= SLOT => {
                 let answer = Answer {
@@ -118,6 +125,14 @@ impl ShmEndpoint {
         self.note_time(desk, call, begun_ns);
     }
 
+    /// Whether the clock is to be compared with the deadline of a call that has returned a result of `len` bytes. Not if the procedure
+    /// is known to be brief and has not learnt of its deadline: then what it returns is a result, and the clock would take
+    /// longer than the procedure.
+    #[inline]
+    fn may_be_late(&self, (interface, procedure): (u16, u16), len: usize) -> bool {
+        take_asked() || len > SLOT || !self.exports.is_brief(interface, procedure)
+    }
+
     /// Remembers how long the procedure of a call took, which has returned at this moment.
     #[inline]
     fn note_time(&self, desk: &mut Desk, call: &ShmCall, begun_ns: u64) {
@@ -145,6 +160,11 @@ impl ShmEndpoint {
     pub(super) fn send_failure(&self, desk: &Desk, call: &ShmCall, code: FailureCode, detail: &str) {
         send_without_result(&call.binding, &call.request, AnswerKind::Failure, code.code(), detail, desk.cpu);
     }
+}
+
+/// Whether the deadline of a call has passed.
+fn is_late(request: &Request) -> bool {
+    clock::now_ns() >= request.deadline_ns
 }
 
 /// Gives back a result buffer that is longer than a worker keeps.

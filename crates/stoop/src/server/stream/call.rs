@@ -87,6 +87,9 @@ impl StreamEndpoint {
         desk.clock_ns = clock::now_ns();
         self.exports.took(call.interface, call.procedure, desk.clock_ns - begun_ns);
         match outcome {
+            Outcome::Result(_) if desk.clock_ns >= call.deadline_ns => {
+                self.send_failure(call, FailureCode::FinishedTooLate, "");
+            }
             Outcome::Result(len) => self.send_result(desk, call, len),
             Outcome::Refused(why) => {
                 let (code, detail) = *why;
