@@ -199,9 +199,6 @@ impl fmt::Display for Failure {
             FailureCode::ResultTooLarge => {
                 "; return it in pieces, or let both ends take more (`max_message`)"
             }
-            FailureCode::FinishedTooLate => {
-                "; the call's timeout was too short for it; ask for what it has done before you call again"
-            }
             FailureCode::ResultGone => "; ask for what it has done before you call again",
             FailureCode::FinishedTooLate => {
                 "; allow it more time (`timeout`), and ask for what it has done before you call again"
