@@ -44,6 +44,60 @@ pub(super) struct Terms {
 /// Sessions that one call tries.
 pub(super) const ATTEMPTS: u32 = 3;
 
+/// The attempts of one call that were lost with their connections, memory or bindings, and that may have run it.
+///
+/// It holds the rule for what comes after them: only an idempotent call is made again, and no error of a later attempt says that
+/// the call has not run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Earlier {
+    attempts: u32,
+    /// Why the last of them was lost.
+    cause: Option<UnknownCause>,
+}
+
+impl Earlier {
+    /// An attempt was lost that may have run the call.
+    pub(super) fn lose(&mut self, cause: UnknownCause) {
+        self.attempts += 1;
+        self.cause = Some(cause);
+    }
+
+    /// Whether one of them may have run the call.
+    pub(super) fn may_have_run(&self) -> bool {
+        self.attempts > 0
+    }
+
+    /// Whether the call may be made once more.
+    pub(super) fn allows_another(&self, idempotent: bool) -> bool {
+        self.attempts == 0 || idempotent && self.attempts < ATTEMPTS
+    }
+
+    /// The error of the call if none of them may have run it and it is not made again, or that of a call of which nobody knows
+    /// whether it has run. `waited`: since the call was first sent.
+    pub(super) fn or_not_run(&self, not_run: CallError, waited: Duration) -> CallError {
+        match (self.cause, &not_run) {
+            (Some(cause), CallError::NotSent(_)) => self.unknown(0, waited, cause),
+            (Some(cause), CallError::Refused(_)) => self.unknown(1, waited, cause),
+            _ => not_run,
+        }
+    }
+
+    /// The error of a call of which nobody knows whether it has run, and that was sent `more` times since these attempts.
+    fn unknown(&self, more: u32, waited: Duration, cause: UnknownCause) -> CallError {
+        CallError::Unknown { transmissions: self.attempts + more, waited, cause }
+    }
+
+    /// The error of the call when the last of them was lost and it is not made again.
+    pub(super) fn lost(&self, waited: Duration) -> CallError {
+        self.unknown(0, waited, self.cause.unwrap_or(UnknownCause::ConnectionLost))
+    }
+
+    /// The error of the call when its deadline passes while an attempt has no answer yet.
+    pub(super) fn late(&self, waited: Duration) -> CallError {
+        self.unknown(1, waited, self.cause.unwrap_or(UnknownCause::DeadlinePassed))
+    }
+}
+
 /// An attempt did not end with a result: binds again and makes the call once more where that is right, and explains where it is not.
 ///
 /// A call that may have run is made again only if it is idempotent; and from then on no error may say that it has not run.
@@ -53,48 +107,31 @@ pub(super) fn recover(
     mut ended: Ended,
     &Terms { begun_ns, deadline_ns, idempotent }: &Terms,
 ) -> Result<(), CallError> {
-    let mut transmissions = 0;
-    let mut cause = UnknownCause::ConnectionLost;
-    let unknown = |transmissions, cause| {
-        let waited = Duration::from_nanos(clock::now_ns().saturating_sub(begun_ns));
-        CallError::Unknown { transmissions, waited, cause }
-    };
+    let mut earlier = Earlier::default();
+    let waited = || Duration::from_nanos(clock::now_ns().saturating_sub(begun_ns));
+    let not_run = |earlier: Earlier, error| Err(earlier.or_not_run(error, waited()));
     for attempt in 1.. {
         match ended {
-            // Not this time; but it may have run with a session that was lost.
-            Ended::With(CallError::NotSent(_) | CallError::Refused(_)) if transmissions > 0 => {
-                return Err(unknown(transmissions, cause));
-            }
-            Ended::With(error) => return Err(error),
-            Ended::Late if transmissions == 0 => return Err(unknown(1, UnknownCause::DeadlinePassed)),
-            Ended::Late => return Err(unknown(transmissions, cause)),
+            Ended::With(error) => return not_run(earlier, error),
+            Ended::Late => return Err(earlier.late(waited())),
             Ended::Lost { may_have_run: false } => {}
-            Ended::Lost { may_have_run: true } => {
-                transmissions += 1;
-                cause = call.cause_of_loss();
-            }
+            Ended::Lost { may_have_run: true } => earlier.lose(call.cause_of_loss()),
         }
-        if transmissions > 0 && (!idempotent || attempt == ATTEMPTS || call.is_overwritten()) {
-            return Err(unknown(transmissions, cause));
+        if !earlier.allows_another(idempotent) || earlier.may_have_run() && call.is_overwritten() {
+            return Err(earlier.lost(waited()));
         }
         if attempt == ATTEMPTS {
-            return Err(CallError::NotSent(SendError::Io(io::ErrorKind::ConnectionReset.into())));
+            let reset = io::ErrorKind::ConnectionReset.into();
+            return not_run(earlier, CallError::NotSent(SendError::Io(reset)));
         }
-        let bound = call.rebind(Instant::from_nanos(deadline_ns));
-        if transmissions > 0 && !matches!(bound, Ok(true)) {
-            return Err(unknown(transmissions, cause));
-        }
-        match bound {
+        match call.rebind(Instant::from_nanos(deadline_ns)) {
             Ok(true) => {}
-            Ok(false) => return Err(no_lane()),
-            Err(why) => return Err(CallError::NotSent(SendError::Bind(Box::new(why)))),
+            Ok(false) => return not_run(earlier, no_lane()),
+            Err(why) => return not_run(earlier, CallError::NotSent(SendError::Bind(Box::new(why)))),
         }
         let now_ns = clock::now_ns();
         if now_ns >= deadline_ns {
-            return Err(match transmissions {
-                0 => CallError::NotSent(SendError::DeadlinePassed),
-                _ => unknown(transmissions, cause),
-            });
+            return not_run(earlier, CallError::NotSent(SendError::DeadlinePassed));
         }
         match call.attempt(now_ns, deadline_ns) {
             Ok(()) => return Ok(()),

@@ -9,6 +9,7 @@ mod endings;
 mod gate;
 #[path = "../loopback/mod.rs"]
 mod loopback;
+mod outcomes;
 mod peers;
 #[path = "../proxy/mod.rs"]
 mod proxy;
@@ -16,7 +17,7 @@ mod raw;
 
 use gate::Gate;
 use proxy::Proxy;
-use raw::{Raw, false_server};
+use raw::{Raw, false_server, raw_server};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -48,6 +49,9 @@ trait Lab {
     fn read(&self) -> u32;
     /// Passes the gate, and returns when nobody waits for it any more.
     fn until_cancelled(&self) -> u32;
+    /// How many bytes it is given; may be run again.
+    #[idempotent]
+    fn count(&self, bytes: &[u8]) -> u64;
 }
 
 #[derive(Clone, Default)]
@@ -85,6 +89,9 @@ impl Lab for Bench {
         self.0.pass();
         eventually(|| stoop::current_call().unwrap().is_cancelled());
         9
+    }
+    fn count(&self, bytes: &[u8]) -> u64 {
+        bytes.len() as u64
     }
 }
 

@@ -31,6 +31,17 @@ impl Raw {
         self.send(&header, &payload);
     }
 
+    /// Answers the bind that comes, as a server does; `None` if nothing comes.
+    pub(super) fn grant(&mut self) -> Option<()> {
+        let (asked, payload) = self.receive()?;
+        let request = BindRequest::decode(&payload).unwrap();
+        let payload = BindReply { max_message: 1, ..BindReply::granting(&request) }.encode();
+        let mut header = Header { kind: Kind::BindReply, binding: self.binding, ..asked };
+        header.message_len = payload.len() as u32;
+        self.send(&header, &payload);
+        Some(())
+    }
+
     pub(super) fn call(&self, procedure: u16, number: u32, len: u32) -> Header {
         let mut header = Header::bare(Kind::Call, self.binding, LaneId(0), CallNumber(number));
         (header.procedure, header.message_len, header.time) = (procedure, len, 30_000_000);
@@ -66,21 +77,24 @@ impl Raw {
 
 /// A server that binds as it should and then answers as `answer` says.
 pub(super) fn false_server(answer: impl Fn(&mut TcpStream, Header) + Send + 'static) -> String {
+    raw_server(move |_, mut raw| {
+        raw.grant()?;
+        while let Some((call, _)) = raw.receive() {
+            answer(&mut raw.stream, call);
+        }
+        None
+    })
+}
+
+/// A server that does with each connection what it is told, one after the other; the first is number 0. Connections that are given
+/// back stay open.
+pub(super) fn raw_server(serve: impl Fn(u32, Raw) -> Option<Raw> + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let uri = format!("tcp://{}", listener.local_addr().unwrap());
     thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut raw = Raw { stream: stream.unwrap(), binding: BindingId(5) };
-            let Some((asked, payload)) = raw.receive() else { continue };
-            let request = BindRequest::decode(&payload).unwrap();
-            let reply = BindReply { max_message: 1, ..BindReply::granting(&request) };
-            let payload = reply.encode();
-            let mut header = Header { kind: Kind::BindReply, binding: BindingId(5), ..asked };
-            header.message_len = payload.len() as u32;
-            raw.send(&header, &payload);
-            while let Some((call, _)) = raw.receive() {
-                answer(&mut raw.stream, call);
-            }
+        let mut open = Vec::new();
+        for (number, stream) in (0..).zip(listener.incoming()) {
+            open.extend(serve(number, Raw { stream: stream.unwrap(), binding: BindingId(5) }));
         }
     });
     uri

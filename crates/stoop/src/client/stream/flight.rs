@@ -12,15 +12,17 @@ mod waiting;
 use super::StreamBinding;
 use super::mailbox::{Answer, Mailbox, failure_of};
 use super::session::Session;
+use crate::client::recovery::Earlier;
 use crate::client::slots::{Notice, Outcome, Payload, Slots};
 use crate::client::{CallCounters, Carrier, Departure};
-use crate::error::{CallError, SendError, UnknownCause};
+use crate::error::{CallError, SendError};
 use keeper::Keeper;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_exchange::stream::Message;
 use stoop_marshal::Reader;
@@ -64,7 +66,8 @@ struct Flight {
     id: u64,
     procedure: u16,
     begun: Instant,
-    transmissions: u32,
+    /// What became of it on connections before the present one.
+    earlier: Earlier,
     /// The arguments behind room for the header, as long as they may have to be sent.
     packet: Vec<u8>,
     progress: Progress,
@@ -143,7 +146,8 @@ impl Carrier for StreamCarrier {
         packet.resize(HEADER_LEN, 0);
         packet.extend_from_slice(&departure.packet[departure.start..departure.start + len]);
         let begun = departure.begun;
-        let flight = Flight { id, procedure, begun, transmissions: 0, packet, progress: Progress::Queued };
+        let (earlier, progress) = (Earlier::default(), Progress::Queued);
+        let flight = Flight { id, procedure, begun, earlier, packet, progress };
         let call = state.slots.open(departure.deadline.as_nanos(), flight);
         state.queue.push_back((call, id));
         let (calls, bytes) = &mut state.added;
@@ -252,6 +256,7 @@ impl Flights {
         let mut state = self.state();
         let known = state.slots.get_mut(call).filter(|flight| flight.id == id);
         let Some(flight) = known else { return };
+        let outcome = outcome.map_err(|error| flight.explain(error));
         let packet = std::mem::take(&mut flight.packet);
         let notice = state.slots.end(call, outcome);
         state.keep_spare(packet);
@@ -295,10 +300,10 @@ impl Flights {
             let error = match &flight.progress {
                 // Whoever sends it sees it.
                 Progress::Leaving => continue,
-                Progress::Queued => not_sent_in_time(),
+                Progress::Queued => flight.explain(not_sent_in_time()),
                 Progress::Sent(_, mailbox) => {
                     mailbox.abandon((call, flight.id));
-                    flight.unknown(now_ns, UnknownCause::DeadlinePassed)
+                    flight.earlier.late(flight.waited())
                 }
             };
             notices.push(state.slots.end(call, Err(error)));
@@ -317,10 +322,14 @@ impl State {
 }
 
 impl Flight {
-    /// It may have run.
-    fn unknown(&self, now_ns: u64, cause: UnknownCause) -> CallError {
-        let waited = Instant::from_nanos(now_ns).since(self.begun);
-        CallError::Unknown { transmissions: self.transmissions, waited, cause }
+    /// Time since it was begun.
+    fn waited(&self) -> Duration {
+        Instant::from_nanos(clock::now_ns()).since(self.begun)
+    }
+
+    /// What its caller is told when its last attempt ends with this error.
+    fn explain(&self, error: CallError) -> CallError {
+        self.earlier.or_not_run(error, self.waited())
     }
 }
 

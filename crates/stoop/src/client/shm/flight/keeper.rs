@@ -7,7 +7,7 @@
 use super::Flights;
 use super::kept::long_results;
 use crate::client::shm::session::Session;
-use crate::error::{BindError, SendError};
+use crate::error::{BindError, CallError, SendError};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, OnceLock};
@@ -155,7 +155,7 @@ impl Flights {
         let mut state = self.state();
         for (call, id) in std::mem::take(&mut state.queue) {
             let Some(kept) = state.known((call, id)) else { continue };
-            let error = kept.not_sent(SendError::Bind(Box::new(why.copied())));
+            let error = kept.explain(CallError::NotSent(SendError::Bind(Box::new(why.copied()))));
             notices.push(state.calls.end(call, Err(error)));
         }
         drop(state);

@@ -1,5 +1,6 @@
 //! A call that the keeper sees to: one that waits for a lane, is long, is not waited for by a thread alone, or has lost its server.
 
+use crate::client::recovery::Earlier;
 use crate::client::shm::answer;
 use crate::client::shm::session::{Lane, Session};
 use crate::client::slots::{Outcome, Payload};
@@ -17,8 +18,8 @@ pub(super) struct Kept {
     pub(super) id: u64,
     pub(super) procedure: u16,
     begun_ns: u64,
-    /// Times that it was published; less those of which its server has certainly taken nothing.
-    transmissions: u32,
+    /// What became of it on sessions before the present one.
+    earlier: Earlier,
     arguments: Vec<u8>,
     sent: Option<Sent>,
 }
@@ -44,13 +45,10 @@ pub(super) enum Step {
     Again,
 }
 
-/// Bindings over which one call is sent.
-const ATTEMPTS: u32 = 3;
-
 impl Kept {
     /// A call that has not been published.
     pub(super) fn queued(id: u64, procedure: u16, begun_ns: u64, arguments: Vec<u8>) -> Self {
-        Self { id, procedure, begun_ns, transmissions: 0, arguments, sent: None }
+        Self { id, procedure, begun_ns, earlier: Earlier::default(), arguments, sent: None }
     }
 
     /// One that has.
@@ -62,7 +60,7 @@ impl Kept {
     ) -> Self {
         let session = Arc::clone(session);
         let sent = Sent { session, lane, ticket, filling: None, emptying: None, result: Vec::new() };
-        Self { id, procedure, begun_ns, transmissions: 1, arguments, sent: Some(sent) }
+        Self { id, procedure, begun_ns, earlier: Earlier::default(), arguments, sent: Some(sent) }
     }
 
     /// Whether it goes through a channel.
@@ -70,17 +68,14 @@ impl Kept {
         self.arguments.len() > SLOT
     }
 
-    pub(super) fn unknown(&self, cause: UnknownCause) -> CallError {
-        let waited = Duration::from_nanos(clock::now_ns().saturating_sub(self.begun_ns));
-        CallError::Unknown { transmissions: self.transmissions, waited, cause }
+    /// Time since it was begun.
+    fn waited(&self) -> Duration {
+        Duration::from_nanos(clock::now_ns().saturating_sub(self.begun_ns))
     }
 
-    /// It is not published again. May it have run?
-    pub(super) fn not_sent(&self, why: SendError) -> CallError {
-        match self.transmissions {
-            0 => CallError::NotSent(why),
-            _ => self.unknown(UnknownCause::ConnectionLost),
-        }
+    /// What its caller is told when its last attempt ends with this error.
+    pub(super) fn explain(&self, error: CallError) -> CallError {
+        self.earlier.or_not_run(error, self.waited())
     }
 
     /// Publishes it on `lane`, and through `channel` if it is long.
@@ -117,7 +112,6 @@ impl Kept {
         sent.fill(&self.arguments);
         let message = if filling.is_some() { &[][..] } else { &self.arguments };
         sent.ticket = session.publish(&request, message);
-        self.transmissions += 1;
         self.sent = Some(sent);
     }
 
@@ -168,11 +162,7 @@ impl Kept {
         sent.session.give_back([sent.lane]);
         Step::Ended(match answer::why_no_result(answer, &message) {
             None => Ok(Payload::new(message, 0, answer.len as usize)),
-            // It has not run this time.
-            Some(CallError::Refused(_)) if self.transmissions > 1 => {
-                Err(self.unknown(UnknownCause::ConnectionLost))
-            }
-            Some(why) => Err(why),
+            Some(why) => Err(self.explain(why)),
         })
     }
 
@@ -236,30 +226,26 @@ impl Kept {
         let mut cause = UnknownCause::ConnectionLost;
         if let Some(sent) = self.sent.take() {
             if !sent.is_answered() && sent.session.was_left(sent.ticket) {
-                self.transmissions -= 1;
                 return Step::Again;
             }
             cause = sent.session.cause_of_loss();
         }
-        if may_run_again && self.transmissions < ATTEMPTS {
-            return Step::Again;
+        self.earlier.lose(cause);
+        match self.earlier.allows_another(may_run_again) {
+            true => Step::Again,
+            false => Step::Ended(Err(self.earlier.lost(self.waited()))),
         }
-        Step::Ended(Err(self.unknown(cause)))
     }
 
     /// Its deadline has passed.
     pub(super) fn expire(&mut self) -> CallError {
         let is_sent = self.sent.is_some();
         self.abandon();
-        match self.transmissions {
-            0 => {
-                let why =
-                    "no lane of the binding was free, or there was no server, until the call's deadline";
-                CallError::NotSent(SendError::Io(io::Error::new(io::ErrorKind::TimedOut, why)))
-            }
-            1 if is_sent => self.unknown(UnknownCause::DeadlinePassed),
-            _ => self.unknown(UnknownCause::ConnectionLost),
+        if is_sent {
+            return self.earlier.late(self.waited());
         }
+        let why = "no lane of the binding was free, or there was no server, until the call's deadline";
+        self.explain(CallError::NotSent(SendError::Io(io::Error::new(io::ErrorKind::TimedOut, why))))
     }
 
     /// Nobody waits for it any more: its server is told.

@@ -5,7 +5,7 @@
 
 use super::Flights;
 use crate::client::stream::session::{Lost, Session};
-use crate::error::{BindError, CallError, SendError, UnknownCause};
+use crate::error::{BindError, CallError, SendError};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -87,9 +87,9 @@ impl Flights {
             looked_ns = now_ns;
             if std::mem::replace(&mut generation, session.generation) != session.generation {
                 // A blocking call has found that the one before was lost, and has got another.
-                self.see_to_lost(now_ns);
+                self.see_to_lost();
             }
-            self.look_after(&session, now_ns);
+            self.look_after(&session);
         }
     }
 
@@ -118,10 +118,10 @@ impl Flights {
     }
 
     /// What is due, whoever receives.
-    fn look_after(self: &Arc<Self>, session: &Arc<Session>, now_ns: u64) {
+    fn look_after(self: &Arc<Self>, session: &Arc<Session>) {
         if session.is_lost() || session.outgoing.flush(&session.stream).is_err() {
             session.lose();
-            self.see_to_lost(now_ns);
+            self.see_to_lost();
             self.bind_again(session);
         }
         self.launch(true);
@@ -164,15 +164,7 @@ impl Flights {
     fn give_up_queued(&self, why: &BindError) {
         let queued = std::mem::take(&mut self.state().queue);
         for (call, id) in queued {
-            let mut state = self.state();
-            let known = state.slots.get_mut(call).filter(|flight| flight.id == id);
-            let Some(flight) = known else { continue };
-            let error = match flight.transmissions {
-                0 => CallError::NotSent(SendError::Bind(Box::new(why.copied()))),
-                _ => flight.unknown(clock::now_ns(), UnknownCause::ConnectionLost),
-            };
-            drop(state);
-            self.end((call, id), Err(error));
+            self.end((call, id), Err(CallError::NotSent(SendError::Bind(Box::new(why.copied())))));
         }
     }
 }

@@ -93,7 +93,6 @@ impl Flights {
             let Some(mailbox) = session.lane() else { break };
             queue.pop_front();
             let number = mailbox.expect_in_flight(self, (call, id));
-            flight.transmissions += 1;
             let header = header(session, flight, &mailbox, number, deadline_ns.saturating_sub(now_ns));
             if is_long {
                 flight.progress = Progress::Leaving;
@@ -154,7 +153,6 @@ impl Flights {
                 mailbox.forget();
                 if let Some(flight) = flight {
                     // Part of it is missing: it did not run.
-                    flight.transmissions -= 1;
                     (flight.packet, flight.progress) = (packet, Progress::Queued);
                     state.queue.push_front(call);
                 }
@@ -179,7 +177,7 @@ impl Flights {
     }
 
     /// The calls of connections that have been lost: those that may be sent again wait for another, the others end.
-    pub(super) fn see_to_lost(&self, now_ns: u64) {
+    pub(super) fn see_to_lost(&self) {
         // Until whoever sends has sent: what it has stamped counts as sent.
         let sending = locked(&self.sending);
         let mut state = self.state();
@@ -190,12 +188,12 @@ impl Flights {
             if let Progress::Sent(_, mailbox) = std::mem::replace(&mut flight.progress, Progress::Queued) {
                 mailbox.forget();
             }
-            let may_run_again = self.is_idempotent(flight.procedure) && flight.transmissions < ATTEMPTS;
-            if may_run_again {
+            flight.earlier.lose(UnknownCause::ConnectionLost);
+            if flight.earlier.allows_another(self.is_idempotent(flight.procedure)) {
                 let id = flight.id;
                 state.queue.push_back((call, id));
             } else {
-                let error = flight.unknown(now_ns, UnknownCause::ConnectionLost);
+                let error = flight.earlier.lost(flight.waited());
                 notices.push(state.slots.end(call, Err(error)));
             }
         }
@@ -203,9 +201,6 @@ impl Flights {
         notices.into_iter().for_each(|notice| self.tell(notice));
     }
 }
-
-/// Connections over which one call is sent.
-const ATTEMPTS: u32 = 3;
 
 impl State {
     /// Whether there is a call that has not left. Forgets those that have been given up.
