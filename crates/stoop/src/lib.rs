@@ -82,6 +82,7 @@ mod local;
 mod offers;
 mod parting;
 mod pending;
+mod room;
 mod server;
 #[doc(hidden)]
 pub mod stub;

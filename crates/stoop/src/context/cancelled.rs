@@ -77,6 +77,12 @@ fn remove(call: CallId) {
     COUNT.store(list.len(), Ordering::Release);
 }
 
+/// How many calls of a binding are on the list.
+#[cfg(test)]
+pub(crate) fn count_of(binding: BindingId) -> usize {
+    list().iter().filter(|call| call.binding == binding).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

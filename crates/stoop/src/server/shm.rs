@@ -304,3 +304,6 @@ impl Endpoint for ShmEndpoint {
         self.end.wake();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -229,7 +229,7 @@ impl ShmEndpoint {
             return Look::Nothing;
         }
         if len > SLOT {
-            return if self.begin_arrival(binding, request) { Look::Nothing } else { Look::Disorder };
+            return self.begin_arrival(binding, request).map_or(Look::Disorder, |()| Look::Nothing);
         }
         if !self.admit(desk, binding, request) {
             return Look::Nothing;

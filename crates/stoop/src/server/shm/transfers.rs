@@ -8,6 +8,7 @@ use super::call::ShmCall;
 use super::desk::Desk;
 use crate::context::cancelled;
 use crate::error::{FailureCode, RefusalCode};
+use crate::room;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use stoop_shm::layout::CHANNELS;
@@ -65,38 +66,46 @@ const ROUNDS: usize = 8;
 /// Messages of the greatest length that may be under way to a caller, or wait until it takes them.
 const LONG_MESSAGES: usize = 4;
 
+/// A call that arrives in chunks no more.
+enum Ended {
+    /// All of it is there.
+    Arrived(Request, Vec<u8>),
+    /// This process has no memory for the rest.
+    NoMemory(Arriving),
+}
+
 impl Incoming {
-    /// Begins to receive the message of a request. `false`: the peer has said something impossible.
-    pub(super) fn begin(&mut self, request: Request) -> bool {
+    /// Begins to receive the message of a request.
+    ///
+    /// # Errors
+    /// There is no such channel, or it is in use.
+    pub(super) fn begin(&mut self, request: Request) -> Result<(), Disorder> {
         let emptying = Emptying::new(Way::Call, request.channel, request.base, request.len as usize);
         let place = self.channels.get_mut(usize::from(request.channel));
-        let (Some(emptying), Some(place @ None)) = (emptying, place) else { return false };
+        let (Some(emptying), Some(place @ None)) = (emptying, place) else { return Err(Disorder) };
         let mut message = std::mem::take(&mut self.spare);
         message.clear();
-        // All at once: what is copied while it grows is copied twice. None of it takes memory before something is in it.
-        message.reserve_exact(request.len as usize);
         *place = Some(Arriving { request, emptying, message });
-        true
+        Ok(())
     }
 
-    /// Takes what is there, and sets `moved` if there is something. Returns a call of which everything is.
-    fn advance(
-        &mut self,
-        binding: &Binding,
-        moved: &mut bool,
-    ) -> Result<Option<(Request, Vec<u8>)>, Disorder> {
+    /// Takes what is there, and sets `moved` if there is something. Returns a call that arrives no more.
+    fn advance(&mut self, binding: &Binding, moved: &mut bool) -> Result<Option<Ended>, Disorder> {
         for place in &mut self.channels {
             let Some(arriving) = place else { continue };
             for _ in 0..ROUNDS {
                 if !arriving.emptying.has_more(&binding.segment)? {
                     break;
                 }
+                if !arriving.make_room() {
+                    return Ok(place.take().map(Ended::NoMemory));
+                }
                 arriving.emptying.take(&binding.segment, &mut arriving.message);
                 *moved = true;
                 listening::tell_of_chunks(&binding.segment);
             }
             if arriving.emptying.is_done() {
-                return Ok(place.take().map(|arrived| (arrived.request, arrived.message)));
+                return Ok(place.take().map(|arrived| Ended::Arrived(arrived.request, arrived.message)));
             }
         }
         Ok(None)
@@ -121,6 +130,13 @@ impl Incoming {
         if spare.capacity() > self.spare.capacity() {
             self.spare = spare;
         }
+    }
+}
+
+impl Arriving {
+    /// Makes room for the next chunk. `false`: this process has no memory for it.
+    fn make_room(&mut self) -> bool {
+        room::make(&mut self.message, self.emptying.next_len(), self.request.len as usize).is_ok()
     }
 }
 
@@ -270,25 +286,51 @@ impl ShmEndpoint {
             left
         };
         self.moved(binding, left);
-        let arrived = binding.incoming().advance(binding, &mut moved)?;
+        let ended = binding.incoming().advance(binding, &mut moved)?;
         if moved {
             desk.moved_ns = desk.clock_ns;
         }
-        let Some((request, message)) = arrived else { return Ok(None) };
+        let (request, message) = match ended {
+            Some(Ended::Arrived(request, message)) => (request, message),
+            Some(Ended::NoMemory(arriving)) => {
+                self.refuse_for_memory(desk, binding, arriving);
+                return Ok(None);
+            }
+            None => return Ok(None),
+        };
         // What copying its arguments took is not the procedure's time.
         desk.read_clock();
         self.moved(binding, 1);
         Ok(self.admit(desk, binding, &request).then_some((request, message)))
     }
 
-    /// A call whose message comes in chunks. `false`: the peer has said something impossible.
-    pub(super) fn begin_arrival(&self, binding: &Binding, request: &Request) -> bool {
+    /// A call whose message comes in chunks.
+    ///
+    /// # Errors
+    /// The peer has said something impossible. The call is forgotten: it neither runs nor is answered.
+    pub(super) fn begin_arrival(&self, binding: &Binding, request: &Request) -> Result<(), Disorder> {
         let begun = binding.incoming().begin(*request);
-        if begun {
-            binding.transfers.fetch_add(1, Ordering::SeqCst);
-            self.moving.fetch_add(1, Ordering::SeqCst);
+        match begun {
+            Ok(()) => {
+                binding.transfers.fetch_add(1, Ordering::SeqCst);
+                self.moving.fetch_add(1, Ordering::SeqCst);
+            }
+            Err(Disorder) => binding.forget(request.lane, request.number),
         }
         begun
+    }
+
+    /// Refuses a call of which this process cannot hold the rest.
+    #[cold]
+    fn refuse_for_memory(&self, desk: &Desk, binding: &Binding, arriving: Arriving) {
+        let Arriving { request, emptying, message } = arriving;
+        // Freed before the refusal is written, which takes memory.
+        drop(message);
+        let detail =
+            format!("the server's process has no memory left for {} bytes of arguments", request.len);
+        self.refuse_request(binding, &request, RefusalCode::Overloaded, &detail, desk.cpu);
+        emptying.decline(&binding.segment);
+        self.moved(binding, 1);
     }
 
     /// So many long messages are under way no more.
