@@ -152,14 +152,28 @@ impl<R> Pending<R> {
             if let Some(value) = self.take() {
                 return value;
             }
-            self.wait_until(Instant::NEVER);
+            if self.wait_until(Instant::NEVER) {
+                if let Some(value) = self.take() {
+                    return value;
+                }
+                self.distrust();
+            }
         }
     }
 
+    /// Waits for the end of the call, at most until that time. Returns whether it has ended.
     #[inline(never)]
-    fn wait_until(&self, until: Instant) {
+    fn wait_until(&self, until: Instant) -> bool {
+        self.flight().is_none_or(|flight| {
+            flight.holder.with(|carrier| carrier.wait_any(&[flight.call], until).is_some())
+        })
+    }
+
+    /// The call was said to have ended, and its result could not be taken.
+    #[cold]
+    fn distrust(&self) {
         if let Some(flight) = self.flight() {
-            flight.holder.with(|carrier| carrier.wait_any(&[flight.call], until));
+            flight.holder.with(|carrier| carrier.distrust(flight.call));
         }
     }
 
@@ -190,8 +204,15 @@ impl<R> Pending<R> {
     /// # Panics
     /// As [`wait`](Self::wait).
     pub fn wait_timeout(mut self, limit: Duration) -> Result<R, Self> {
-        self.wait_until(Instant::from_nanos(stoop_net::clock::now_ns()) + limit);
-        self.take().ok_or(self)
+        let until = Instant::from_nanos(stoop_net::clock::now_ns()) + limit;
+        loop {
+            let has_ended = self.wait_until(until);
+            match self.take() {
+                Some(value) => return Ok(value),
+                None if has_ended => self.distrust(),
+                None => return Err(self),
+            }
+        }
     }
 
     /// Whether the call has ended, so that [`wait`](Self::wait) will not wait.
@@ -278,11 +299,17 @@ impl<R> Future for Pending<R> {
     type Output = R;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
-        match self.flight() {
-            Some(flight) if !flight.holder.with(|carrier| carrier.poll(flight.call, context.waker())) => {
-                Poll::Pending
+        loop {
+            if let Some(flight) = self.flight()
+                && !flight.holder.with(|carrier| carrier.poll(flight.call, context.waker()))
+            {
+                return Poll::Pending;
             }
-            _ => self.take().map_or(Poll::Pending, Poll::Ready),
+            if let Some(value) = self.take() {
+                return Poll::Ready(value);
+            }
+            // No waker is registered now: it must be asked once more.
+            self.distrust();
         }
     }
 }

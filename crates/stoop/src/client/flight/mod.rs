@@ -80,6 +80,13 @@ pub(crate) trait Carrier: Send + Sync {
         None
     }
 
+    /// A call was said to have ended, and could not be [taken](Self::take) then: what its server writes is not believed any more.
+    /// When it is next said to have ended, it can be taken.
+    #[cold]
+    fn distrust(&self, call: u32) {
+        let _ = call;
+    }
+
     /// Nobody is interested in a call any more, ended or not; the server is told, so that the procedure can find out.
     fn cancel(&self, call: u32);
 

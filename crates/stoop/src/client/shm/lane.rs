@@ -6,6 +6,7 @@ use super::watcher::{Vain, Watcher};
 use crate::buffers::{Lending, Lent};
 use crate::client::recovery::Ended;
 use crate::error::{CallError, Failure, FailureCode, SendError, UnbindReason};
+use crate::room;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use stoop_marshal::{Pieces, Reader, Writer};
 use stoop_net::waiting::Waiting;
 use stoop_net::{clock, host};
 use stoop_shm::layout::SLOT;
-use stoop_shm::{Answer, AnswerKind, Answers, Emptying, Filling, Request, RequestKind, Way};
+use stoop_shm::{Answer, AnswerKind, Answers, Disorder, Emptying, Filling, Request, RequestKind, Way};
 use stoop_wire::MAX_DATAGRAM;
 
 /// A lane with all that a call needs.
@@ -305,8 +306,10 @@ impl ShmLane {
     ) -> Result<(), Vain> {
         let (lane, number) = (self.lane.number, self.lane.last);
         let is_answered = |session: &Session| Answers::is_there(&session.segment, lane, number);
+        let mut has_waited = false;
         loop {
-            if self.fill(filling, inline_len, pieces) {
+            let has_filled = self.fill(filling, inline_len, pieces);
+            if has_filled {
                 self.session.ring();
             }
             let is_over = |session: &Session| match filling.is_done() {
@@ -316,6 +319,11 @@ impl ShmLane {
             if is_over(&self.session) {
                 return Ok(());
             }
+            // A server that takes back the room that it gave must not keep this thread beyond the deadline.
+            if has_waited && !has_filled && clock::now_ns() >= deadline_ns {
+                return Err(Vain::Late);
+            }
+            has_waited = true;
             let goes_on = |session: &Session| {
                 is_over(session) || !filling.is_done() && filling.has_room(&session.segment)
             };
@@ -346,7 +354,6 @@ impl ShmLane {
             let code = FailureCode::ResultTooLarge;
             return Err(Ended::With(CallError::Failed(Failure { code, detail })));
         }
-        self.result.reserve_exact(len - elsewhere);
         self.result.resize(landing - elsewhere, 0);
         self.landed = (landing > 0).then_some(landing - elsewhere);
         while !emptying.is_done() {
@@ -357,7 +364,6 @@ impl ShmLane {
                 |session, limit_ns| emptying.sleep(&session.segment, limit_ns),
             );
             match there {
-                Ok(()) if emptying.has_more(&self.session.segment).is_err() => return Err(self.disorder()),
                 Ok(()) => {}
                 Err(Vain::Lost) => return Err(Ended::Lost { may_have_run: true }),
                 Err(Vain::Late) => {
@@ -365,10 +371,33 @@ impl ShmLane {
                     return Err(Ended::Late);
                 }
             }
+            match emptying.has_more(&self.session.segment) {
+                Ok(true) => {}
+                // The server has taken back what it had filled. Until the deadline it may fill it again.
+                Ok(false) if clock::now_ns() < deadline_ns => continue,
+                Ok(false) => {
+                    self.retire(None);
+                    return Err(Ended::Late);
+                }
+                Err(Disorder) => return Err(self.disorder()),
+            }
+            let rest = len - emptying.received().max(landing);
+            if room::make(&mut self.result, emptying.next_len().min(rest), len - elsewhere).is_err() {
+                return Err(self.no_memory(len));
+            }
             self.take_chunk(&mut emptying, landing, pieces);
             self.session.ring();
         }
         Ok(())
+    }
+
+    /// There is no memory for the rest of a result of `len` bytes: the server need not send it.
+    #[cold]
+    fn no_memory(&mut self, len: usize) -> Ended {
+        self.retire(None);
+        self.result = Vec::new();
+        let (code, detail) = (FailureCode::ResultTooLarge, room::no_memory_for_result(len));
+        Ended::With(CallError::Failed(Failure { code, detail }))
     }
 
     fn take_chunk(&mut self, emptying: &mut Emptying, landing: usize, pieces: &mut Pieces<'_, '_>) {

@@ -88,22 +88,30 @@ impl ShmCarrier {
     #[inline(always)]
     pub(super) fn has_ended(&self, call: u32) -> bool {
         match self.find(call) {
-            Whereabouts::Place(place, seen) => {
-                place.is_answered(seen, &self.session) && !self.comes_long(place, seen)
-            }
+            Whereabouts::Place(place, seen) => self.has_short_answer(place, seen),
             Whereabouts::Keeper(call, _) => self.flights.has_ended(call),
         }
     }
 
-    /// Whether the answer to a call, which is there, is that the keeper is to take a long result.
+    /// Whether the answer to a call is there, and its message in the answer's line or slot. A call with another answer is handed over
+    /// to the keeper.
     #[inline]
-    fn comes_long(&self, place: &Place, seen: Seen) -> bool {
+    fn has_short_answer(&self, place: &Place, seen: Seen) -> bool {
+        if !place.is_answered(seen, &self.session) {
+            return false;
+        }
         let is_short = place.has_short_answer(&self.session);
         if !is_short {
-            self.keep(place, seen);
-            self.flights.call_keeper();
+            self.keep_with_answer(place, seen);
         }
-        !is_short
+        is_short
+    }
+
+    /// Hands a call over to the keeper whose answer is there, and is long or makes no sense.
+    #[cold]
+    fn keep_with_answer(&self, place: &Place, seen: Seen) {
+        self.keep(place, seen);
+        self.flights.call_keeper();
     }
 
     /// Hands a call over to the keeper, unless that has been done.
@@ -180,10 +188,14 @@ impl ShmCarrier {
     /// Takes the outcome of a call from its lane. `false`: it is not there, or no more.
     fn take_from(&self, place: &Place, seen: Seen, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
         let session = &*self.session;
-        if !place.is_answered(seen, session) || self.comes_long(place, seen) {
+        if !place.is_answered(seen, session) {
             return false;
         }
-        let Some((lane, answer)) = place.answer(session) else { return false };
+        // Read once: the server can write another answer at any time, and what was read is what is checked and used.
+        let Some((lane, answer)) = place.short_answer(session) else {
+            self.keep_with_answer(place, seen);
+            return false;
+        };
         self.saw_server_on(answer.cpu);
         let len = answer.len as usize;
         if let Some(message) = Answers::short_message(&session.segment, lane, &answer)
@@ -328,6 +340,12 @@ impl Carrier for ShmCarrier {
         }
     }
 
+    fn distrust(&self, call: u32) {
+        if let Whereabouts::Place(place, seen) = self.find(call) {
+            self.keep_with_answer(place, seen);
+        }
+    }
+
     fn cancel(&self, call: u32) {
         loop {
             match self.find(call) {
@@ -338,7 +356,7 @@ impl Carrier for ShmCarrier {
                     }
                 }
                 Whereabouts::Place(place, seen) => {
-                    let is_answered = place.is_answered(seen, &self.session) && !self.comes_long(place, seen);
+                    let is_answered = self.has_short_answer(place, seen);
                     if !place.close(seen) {
                         continue;
                     }
@@ -361,7 +379,7 @@ impl Carrier for ShmCarrier {
         loop {
             match self.find(call) {
                 Whereabouts::Place(place, seen) => {
-                    if place.is_answered(seen, &self.session) && !self.comes_long(place, seen) {
+                    if self.has_short_answer(place, seen) {
                         if place.close_and_free(seen) {
                             return;
                         }

@@ -5,6 +5,7 @@ use crate::client::shm::answer;
 use crate::client::shm::session::{Lane, Session};
 use crate::client::slots::{Outcome, Payload};
 use crate::error::{CallError, Failure, FailureCode, SendError, UnbindReason, UnknownCause};
+use crate::room;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +34,8 @@ struct Sent {
     filling: Option<(u8, Filling)>,
     /// Its result is.
     emptying: Option<Emptying>,
+    /// Bytes of that result.
+    announced: usize,
     result: Vec<u8>,
 }
 
@@ -59,7 +62,8 @@ impl Kept {
         (session, lane, ticket): (&Arc<Session>, Lane, u64),
     ) -> Self {
         let session = Arc::clone(session);
-        let sent = Sent { session, lane, ticket, filling: None, emptying: None, result: Vec::new() };
+        let sent =
+            Sent { session, lane, ticket, filling: None, emptying: None, announced: 0, result: Vec::new() };
         Self { id, procedure, begun_ns, earlier: Earlier::default(), arguments, sent: Some(sent) }
     }
 
@@ -106,6 +110,7 @@ impl Kept {
             ticket: 0,
             filling,
             emptying: None,
+            announced: 0,
             result: Vec::new(),
         };
         // The first chunks are there when the server is told.
@@ -179,7 +184,7 @@ impl Kept {
         if sent.emptying.is_none() {
             return Some(self.disorder(may_run_again));
         }
-        sent.result.reserve_exact(len);
+        sent.announced = len;
         None
     }
 
@@ -190,6 +195,9 @@ impl Kept {
         let mut taken = false;
         let more = loop {
             match emptying.has_more(&sent.session.segment) {
+                Ok(true) if room::make(&mut sent.result, emptying.next_len(), sent.announced).is_err() => {
+                    return self.no_memory();
+                }
                 Ok(true) => emptying.take(&sent.session.segment, &mut sent.result),
                 more => break more,
             }
@@ -209,6 +217,15 @@ impl Kept {
             Ok(_) if sent.session.is_lost() => self.lost(may_run_again),
             Ok(_) => Step::Open,
         }
+    }
+
+    /// There is no memory for the rest of a long result: the server need not send it.
+    #[cold]
+    fn no_memory(&mut self) -> Step {
+        let len = self.sent.as_ref().map_or(0, |sent| sent.announced);
+        self.abandon();
+        let (code, detail) = (FailureCode::ResultTooLarge, room::no_memory_for_result(len));
+        Step::Ended(Err(CallError::Failed(Failure { code, detail })))
     }
 
     /// The server has said something impossible: nothing that it says is believed any more.
@@ -269,6 +286,9 @@ impl Sent {
 
     /// Of a call that has been answered: whether nothing more comes.
     fn is_over(&self) -> bool {
+        if self.emptying.is_some() {
+            return false;
+        }
         let answer = Answers::read(&self.session.segment, self.lane.number);
         answer.is_none_or(|answer| answer.len as usize <= SLOT)
     }

@@ -10,6 +10,7 @@ use crate::client::shm::session::{Lane, Session};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Mutex, PoisonError};
+use stoop_shm::layout::SLOT;
 use stoop_shm::{Answer, Answers, Request, RequestKind, Requests, WordResult};
 
 /// A place for a call, a line or two by itself.
@@ -202,6 +203,12 @@ impl Place {
     pub(super) fn answer(&self, session: &Session) -> Option<(u16, Answer)> {
         let lane = self.lane.load(Relaxed) as u16;
         Answers::read(&session.segment, lane).map(|answer| (lane, answer))
+    }
+
+    /// The same, unless its message is longer than a slot.
+    #[inline]
+    pub(super) fn short_answer(&self, session: &Session) -> Option<(u16, Answer)> {
+        self.answer(session).filter(|(_, answer)| answer.len as usize <= SLOT)
     }
 
     /// Whether the answer to the call that is open, and which [is there](Self::is_answered), makes sense and is no longer than a slot.

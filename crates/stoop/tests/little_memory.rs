@@ -1,0 +1,157 @@
+//! Processes whose address space is bounded (`RLIMIT_AS`): a message that they have no memory for is refused, and they go on.
+
+mod processes;
+mod shm_peer;
+
+use processes::{Process, eventually, name, patient};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use shm_peer::Peer;
+use std::sync::OnceLock;
+use stoop::{CallError, FailureCode, RefusalCode, Server};
+use stoop_shm::Request;
+use stoop_shm::layout::CHANNELS;
+
+#[stoop::interface]
+trait Store {
+    /// How many bytes these are.
+    fn len(&self, bytes: &[u8]) -> u32;
+    /// As many bytes.
+    fn give(&self, count: u32) -> Vec<u8>;
+    /// Fills as many as there are.
+    fn fill(&self, #[out] bytes: &mut [u8]);
+}
+
+struct Plain;
+
+impl Store for Plain {
+    fn len(&self, bytes: &[u8]) -> u32 {
+        bytes.len() as u32
+    }
+    fn give(&self, count: u32) -> Vec<u8> {
+        vec![1; count as usize]
+    }
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(1);
+    }
+}
+
+const LEN: usize = 0;
+/// Bytes of a message that is no longer than the bounds allow, and longer than there is memory for.
+const LONG: usize = 62 << 20;
+/// Bytes of address space that a bounded process has for what it does.
+const LITTLE: u64 = 52 << 20;
+/// What is little beside what many long messages announce.
+const SOME: u64 = 1 << 30;
+
+/// No test of its own: another process, when it is started as such.
+#[test]
+fn process() {
+    processes::play(|role, uri| match role {
+        "serve-in-little" => serve_in(LITTLE, uri),
+        "serve-in-some" => serve_in(SOME, uri),
+        "fetch-in-little" => fetch_in_little(uri),
+        other => panic!("{other}"),
+    });
+}
+
+/// Bounds the address space of this process to `more` bytes beside those that it uses.
+fn bound_memory(more: u64) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let used_kib = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
+    let used = used_kib.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10;
+    let limit = Some(used + more);
+    setrlimit(Resource::As, Rlimit { current: limit, maximum: limit }).unwrap();
+}
+
+fn serve_in(memory: u64, uri: &str) {
+    bound_memory(memory);
+    let server = Server::new().export(StoreServer::new(Plain)).listen(uri).unwrap().start().unwrap();
+    println!("{}", server.uris()[0]);
+    server.wait();
+}
+
+/// Fetches more than there is memory for, in all ways, and then what there is memory for.
+fn fetch_in_little(uri: &str) {
+    let client = StoreClient::bind_with(uri, &patient()).unwrap();
+    bound_memory(LITTLE);
+    for _ in 0..3 {
+        let results = [client.give(LONG as u32), client.begin().give(LONG as u32).wait()];
+        for result in results {
+            let Err(CallError::Failed(why)) = result else { panic!("{:?}", result.map(|bytes| bytes.len())) };
+            assert_eq!(why.code, FailureCode::ResultTooLarge);
+            assert!(why.detail.contains("has no memory left"), "{}", why.detail);
+        }
+        assert_eq!(client.give(300_000).unwrap().len(), 300_000);
+        assert_eq!(client.begin().give(300_000).wait().unwrap().len(), 300_000);
+    }
+}
+
+/// A process in a role with a memory allocator that reserves no address space in advance.
+fn started(role: &str, uri: &str) -> Process {
+    Process::spawn(Process::command(role, uri).env("MALLOC_ARENA_MAX", "1"))
+}
+
+/// A server of which the address is told, and where it listens.
+fn server(role: &str, uri: &str) -> (Process, String) {
+    let mut server = started(role, uri);
+    loop {
+        let line = server.next_line();
+        if line.starts_with(uri.split(':').next().unwrap()) {
+            return (server, line);
+        }
+    }
+}
+
+fn interface() -> &'static stoop::stub::Interface {
+    use stoop::stub::Exported;
+    static EXPORT: OnceLock<StoreServer<Plain>> = OnceLock::new();
+    EXPORT.get_or_init(|| StoreServer::new(Plain)).interface()
+}
+
+#[test]
+fn calls_that_announce_long_arguments_and_send_none_take_no_memory() {
+    let uri = name();
+    let (_server, _) = server("serve-in-some", &uri);
+    // More than there is address space for.
+    let peers: Vec<_> = (0..6).map(|_| Peer::bind(&uri, interface()).unwrap()).collect();
+    for peer in &peers {
+        for lane in 0..CHANNELS as u16 {
+            let call = Request { channel: lane as u8, ..peer.request(lane, 1, LEN, 64 << 20) };
+            peer.publish(&call, &[]);
+        }
+        eventually(|| peer.taken() == CHANNELS as u64);
+    }
+    let client = StoreClient::bind_with(&uri, &patient()).unwrap();
+    assert_eq!(client.len(&[1; 1_000_000]).unwrap(), 1_000_000);
+}
+
+/// Long arguments are refused, and what there is memory for is served.
+fn long_arguments_are_refused(uri: &str) {
+    let (_server, uri) = server("serve-in-little", uri);
+    let client = StoreClient::bind_with(&uri, &patient()).unwrap();
+    let (long, short) = (vec![1; LONG], vec![1; 300_000]);
+    for _ in 0..3 {
+        for result in [client.len(&long), client.begin().len(&long).wait()] {
+            let Err(CallError::Refused(why)) = result else { panic!("{result:?}") };
+            assert_eq!(why.code, RefusalCode::Overloaded);
+        }
+        assert_eq!(client.len(&short).unwrap(), 300_000);
+        assert_eq!(client.begin().len(&short).wait().unwrap(), 300_000);
+    }
+}
+
+#[test]
+fn arguments_that_a_server_has_no_memory_for_are_refused_over_shared_memory() {
+    long_arguments_are_refused(&name());
+}
+
+/// A result that its caller has no memory for is an error of the call, and its process goes on.
+fn long_result_is_an_error(uri: &str) {
+    let server = Server::new().export(StoreServer::new(Plain)).listen(uri).unwrap().start().unwrap();
+    started("fetch-in-little", &server.uris()[0]).ends_well();
+}
+
+#[test]
+fn a_result_that_its_caller_has_no_memory_for_is_an_error_over_shared_memory() {
+    long_result_is_an_error(&name());
+}
