@@ -5,6 +5,7 @@
 
 mod begun;
 mod network;
+mod one_way;
 
 use network::{CLEAR, DISORDERLY, LOSSY, Network, STORM, Weather};
 use std::collections::HashMap;
@@ -25,6 +26,9 @@ trait Counter {
     /// Returns the same, and may be run again.
     #[idempotent]
     fn look(&self, id: u64) -> u64;
+    /// Counts a run of this call.
+    #[one_way]
+    fn note(&self, id: u64);
     /// The host that calls, as the server sees it.
     fn host(&self) -> String;
 }
@@ -89,6 +93,9 @@ impl Counter for Ledger {
     }
     fn look(&self, id: u64) -> u64 {
         result_of(id)
+    }
+    fn note(&self, id: u64) {
+        self.add(id);
     }
     fn host(&self) -> String {
         match stoop::current_call().unwrap().caller() {

@@ -331,8 +331,9 @@ impl Carrier for Flight {
 
     fn detach(&self, call: u32) {
         let mut calls = self.calls();
-        let leftovers = calls.detach(call);
-        let last = calls.hand_back();
+        let (had_ended, leftovers) = calls.detach(call);
+        // Otherwise the call itself keeps the binding until it ends.
+        let last = if had_ended { calls.hand_back() } else { None };
         drop(calls);
         drop((leftovers, last));
     }

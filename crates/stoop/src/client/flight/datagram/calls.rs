@@ -69,7 +69,7 @@ pub(super) struct Calls {
     /// What is known of the way to the server by calls that went well.
     path: RoundTrip,
     past: CallCounters,
-    /// The client is gone.
+    /// The client has been dropped while calls went on.
     closed: Option<Closed>,
 }
 
@@ -206,8 +206,12 @@ impl Calls {
             self.wakers -= 1;
             news.wakers.push(waker);
         }
-        if slot.owner != Owner::Handle {
+        let owner = slot.owner;
+        if owner != Owner::Handle {
             self.free(call);
+        }
+        if owner == Owner::Detached {
+            news.unneeded = self.hand_back().or(news.unneeded.take());
         }
     }
 
@@ -279,9 +283,10 @@ impl Calls {
         Leftovers { packet, _waker: waker }
     }
 
-    /// Nobody wants the result of a call, but it goes on.
-    pub(super) fn detach(&mut self, call: u32) -> Leftovers {
-        Leftovers { packet: None, _waker: self.disown(call, Owner::Detached) }
+    /// The handle of a call is gone, and the call goes on. Returns whether it has ended already, and what is left of it.
+    pub(super) fn detach(&mut self, call: u32) -> (bool, Leftovers) {
+        let had_ended = self.slots[call as usize].has_ended();
+        (had_ended, Leftovers { packet: None, _waker: self.disown(call, Owner::Detached) })
     }
 
     fn disown(&mut self, call: u32, owner: Owner) -> Option<Waker> {

@@ -3,7 +3,7 @@
 use super::calls::Calls;
 use super::{Flight, now};
 use crate::client::datagram::DatagramBinding;
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -31,6 +31,8 @@ fn nap_ns(limit: Duration) -> u64 {
 pub(super) struct News {
     pub(super) threads: Vec<Thread>,
     pub(super) wakers: Vec<Waker>,
+    /// What the last call kept of a client that was dropped.
+    pub(super) unneeded: Option<Arc<Flight>>,
 }
 
 /// Packets that came together.
@@ -47,13 +49,14 @@ const AFTER_THE_RECEIVER: Duration = Duration::from_millis(1);
 
 impl News {
     fn is_empty(&self) -> bool {
-        self.threads.is_empty() && self.wakers.is_empty()
+        self.threads.is_empty() && self.wakers.is_empty() && self.unneeded.is_none()
     }
 
     /// Tells them.
     pub(super) fn tell(&mut self) {
         self.threads.drain(..).for_each(|thread| thread.unpark());
         self.wakers.drain(..).for_each(Waker::wake);
+        self.unneeded = None;
     }
 }
 

@@ -1,0 +1,40 @@
+//! One-way and detached calls over a bad network: nobody waits for their results.
+
+use super::*;
+
+/// Begins a call while the network loses everything, drops the client, and waits until the call has run.
+fn assert_sent_again(seed: u64, begin: impl Fn(&CounterClient)) {
+    let World { ledger, server: _server, network, client } = World::new(seed, CLEAR);
+    network.control().deaf = true;
+    begin(&client);
+    drop(client);
+    network.await_seen(Kind::Call, 1);
+    network.control().deaf = false;
+    ledger.await_runs(1);
+    ledger.check(&[]);
+}
+
+#[test]
+fn a_one_way_call_is_sent_again_after_its_client_was_dropped() {
+    assert_sent_again(90, |client| client.note(7).unwrap());
+}
+
+#[test]
+fn a_detached_call_is_sent_again_after_its_client_was_dropped() {
+    assert_sent_again(91, |client| client.begin().add(7).detach());
+}
+
+#[test]
+fn one_way_calls_run_once_though_their_clients_are_dropped_at_once_whatever_the_network_does() {
+    in_each(&[(92, LOSSY), (93, DISORDERLY), (94, STORM)], |(seed, weather)| {
+        let World { ledger, server: _server, network, client } = World::new(seed, weather);
+        for id in 0..40 {
+            let client = bind(&network);
+            client.note(2 * id).unwrap();
+            client.begin().add(2 * id + 1).detach();
+        }
+        ledger.await_runs(80);
+        ledger.check(&[]);
+        drop(client);
+    });
+}
