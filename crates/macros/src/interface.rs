@@ -6,8 +6,8 @@ use stoop_stubgen::emit;
 use stoop_stubgen::model::{Argument, Fallible, Interface, Mode, Procedure, Returns, Shape, plain};
 use syn::parse::{Parse, ParseStream};
 use syn::{
-    Attribute, Error, FnArg, GenericArgument, Generics, ItemTrait, Pat, PathArguments, Receiver, ReturnType,
-    Signature, Token, TraitItem, TraitItemFn, Type, TypeParamBound, parse_quote,
+    Attribute, Error, FnArg, GenericArgument, Generics, ItemTrait, Meta, Pat, PathArguments, Receiver,
+    ReturnType, Signature, Token, TraitItem, TraitItemFn, Type, TypeParamBound, parse_quote,
 };
 
 /// What stands in the parentheses of the attribute.
@@ -102,7 +102,7 @@ fn procedure(item: TraitItem) -> Result<Procedure, Error> {
         );
     }
     let idempotent = take_marker(&mut attrs, "idempotent", &mut mistakes);
-    let one_way = take_marker(&mut attrs, "one_way", &mut mistakes);
+    let (one_way, unordered) = take_one_way(&mut attrs, &mut mistakes);
     let mut arguments = Vec::new();
     for input in sig.inputs {
         match argument(input) {
@@ -120,6 +120,7 @@ fn procedure(item: TraitItem) -> Result<Procedure, Error> {
         name: sig.ident,
         idempotent,
         one_way,
+        unordered,
         arguments,
         returns,
         body: default,
@@ -270,6 +271,26 @@ fn returns(output: &ReturnType) -> Result<Returns, Error> {
         Type::Tuple(tuple) if tuple.elems.is_empty() => Ok(Returns::Nothing),
         ty => Ok(Returns::Value(Box::new(ty.clone()))),
     }
+}
+
+/// Takes `#[one_way]` and `#[one_way(unordered)]` away, and says whether there was one, and whether it was the second.
+fn take_one_way(attributes: &mut Vec<Attribute>, mistakes: &mut Mistakes) -> (bool, bool) {
+    let (mut one_way, mut unordered) = (false, false);
+    attributes.retain(|attribute| {
+        if !attribute.path().is_ident("one_way") {
+            return true;
+        }
+        one_way = true;
+        match &attribute.meta {
+            Meta::Path(_) => {}
+            meta if meta.require_list().is_ok_and(|list| list.tokens.to_string() == "unordered") => {
+                unordered = true;
+            }
+            _ => mistakes.add(attribute, "write `#[one_way]` or `#[one_way(unordered)]`"),
+        }
+        false
+    });
+    (one_way, unordered)
 }
 
 /// Takes an attribute without arguments away, and says whether it was there.

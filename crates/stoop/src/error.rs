@@ -2,10 +2,12 @@
 
 mod bind;
 mod call;
+mod close;
 mod listen;
 
 pub use bind::{BindError, InPlaceError};
 pub use call::{CallError, Error, Failure, Ran, Refusal, SendError, UnknownCause};
+pub use close::CloseError;
 pub use listen::{ListenError, UriError};
 use std::fmt;
 pub use stoop_wire::{FailureCode, RefusalCode, UnbindReason};

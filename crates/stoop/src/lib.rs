@@ -92,7 +92,9 @@ pub use bind::{BindOptions, Waiting};
 pub use client::{Binding, CallCounters};
 pub use context::{Caller, Credentials, CurrentCall, current_call};
 #[doc(inline)]
-pub use error::{BindError, CallError, Error, FailureCode, ListenError, Ran, RefusalCode, UnbindReason};
+pub use error::{
+    BindError, CallError, CloseError, Error, FailureCode, ListenError, Ran, RefusalCode, UnbindReason,
+};
 pub use pending::{Pending, wait_all, wait_any};
 pub use server::{RunningServer, Server, ServerCounters};
 pub use stoop_macros::{Data, interface};

@@ -40,11 +40,12 @@ use stoop_net::fork;
 /// of those was begun that leave together.
 ///
 /// *Dropping* the handle gives the call up: the server is told, and the result is not kept. The procedure may still
-/// run. [`detach`](Self::detach) lets the call go on instead. A handle that is forgotten ([`std::mem::forget`]) keeps
-/// its place in the binding, and the binding alive, for good; nothing dangles.
+/// run. [`detach`](Self::detach) lets the call go on instead. To drop the handle of a one-way call does not give the call
+/// up: it goes on as if it was detached. A handle that is forgotten ([`std::mem::forget`]) keeps its place in the binding, and
+/// the binding alive, for good; nothing dangles.
 ///
 /// The handle keeps the binding: the client may be dropped before.
-#[must_use = "dropping it gives the call up; wait for it, or detach it"]
+#[must_use = "dropping it gives the call up, unless it is a one-way call; wait for it, or detach it"]
 pub struct Pending<R> {
     state: State<R>,
 }
@@ -73,14 +74,31 @@ const _: () = assert!(size_of::<Pending<Result<[u8; 1440], CallError>>>() == 32)
 pub(crate) struct Flight {
     pub(crate) holder: Holder,
     pub(crate) call: u32,
-    /// The process that has begun it, see [`fork::generation`].
-    pub(crate) generation: u32,
+    /// The process that has begun it, see [`fork::generation`]; of a one-way call, all of its bits are the other way round.
+    origin: u32,
 }
 
 impl Flight {
     #[inline]
+    pub(crate) fn new(holder: Holder, call: u32, generation: u32) -> Self {
+        Self { holder, call, origin: generation }
+    }
+
+    /// It is a one-way call, which goes on when its handle is dropped.
+    #[inline]
+    pub(crate) fn one_way(self) -> Self {
+        Self { origin: !self.origin, ..self }
+    }
+
+    #[inline]
     fn is_of_this_process(&self) -> bool {
-        self.generation == fork::generation()
+        self.origin == fork::generation() || self.is_one_way_of_this_process()
+    }
+
+    /// No process has so many ancestors that both kinds could be mistaken for each other.
+    #[inline]
+    fn is_one_way_of_this_process(&self) -> bool {
+        self.origin == !fork::generation()
     }
 
     /// It is that of the process from which this one was forked, and goes on there.
@@ -221,12 +239,13 @@ impl<R> Pending<R> {
         self.flight().is_none_or(|flight| flight.holder.is_ready(flight.call))
     }
 
-    /// Lets the call go on without anybody waiting for it. What it returns is not kept, and nobody will know whether it
-    /// ran.
+    /// Lets the call go on without its handle, until its result, its deadline, or the end of the process: it is sent again when
+    /// it is lost, also when the client has been dropped. What it returns is not kept. A process that ends does not wait for it:
+    /// call the client's `close`, or [`Binding::flush`](crate::Binding::flush), before `main` returns.
     pub fn detach(mut self) {
         match self.part() {
             Some(flight) if flight.is_of_this_process() => {
-                flight.holder.with(|carrier| carrier.detach(flight.call));
+                flight.holder.with(|carrier| carrier.detach(flight.call, None));
             }
             // It goes on there anyway.
             Some(flight) => flight.leave(),
@@ -318,6 +337,9 @@ impl<R> Drop for Pending<R> {
     #[inline]
     fn drop(&mut self) {
         match self.begun() {
+            Some(flight) if flight.is_one_way_of_this_process() => {
+                flight.holder.with(|carrier| carrier.detach(flight.call, None));
+            }
             Some(flight) if flight.is_of_this_process() => {
                 flight.holder.with(|carrier| carrier.cancel(flight.call));
             }

@@ -26,6 +26,8 @@ pub struct Procedure {
     pub idempotent: bool,
     /// Whether its callers do not wait for it: nothing comes back.
     pub one_way: bool,
+    /// Of a one-way procedure: whether the next call of the same thread may overtake it.
+    pub unordered: bool,
     /// Without the receiver.
     pub arguments: Vec<Argument>,
     /// What it returns.
@@ -109,6 +111,11 @@ impl Interface {
     /// Whether some procedure has a buffer as an argument.
     pub fn has_buffers(&self) -> bool {
         self.procedures.iter().any(Procedure::has_buffers)
+    }
+
+    /// Whether calls with results wait for earlier one-way calls.
+    pub fn has_order(&self) -> bool {
+        self.procedures.iter().any(|procedure| procedure.one_way && !procedure.unordered)
     }
 }
 

@@ -37,6 +37,20 @@ pub struct BindError;
 #[derive(Debug)]
 pub struct Binding;
 
+impl Binding {
+    pub fn flush(&self, _: Duration) -> Result<(), CloseError> {
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+pub struct CloseError;
+
+thread_local! {
+    /// One-way calls of this thread that its next call waits for.
+    pub static IN_ORDER: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
 #[derive(Debug, PartialEq)]
 pub enum CallError {
     NotSent(stub::EncodeError),
@@ -141,6 +155,28 @@ pub mod stub {
             Begin(&self.options)
         }
 
+        pub fn route_in_order(&self) -> Result<Route<'_, L>, CallError> {
+            Ok(self.route())
+        }
+
+        pub fn tell(
+            &self,
+            call: Beginning<'_>,
+            arguments: Result<usize, EncodeError>,
+        ) -> Result<(), CallError> {
+            call.0.transport(arguments)?.end(Ok(()))
+        }
+
+        /// As `tell`, and counted.
+        pub fn tell_in_order(
+            &self,
+            call: Beginning<'_>,
+            arguments: Result<usize, EncodeError>,
+        ) -> Result<(), CallError> {
+            IN_ORDER.set(IN_ORDER.get() + 1);
+            self.tell(call, arguments)
+        }
+
         #[inline]
         pub fn route(&self) -> Route<'_, L> {
             match &self.local {
@@ -194,8 +230,12 @@ pub mod stub {
             })
         }
 
-        pub fn tell(self, arguments: Result<usize, EncodeError>) -> Result<(), CallError> {
-            self.0.transport(arguments)?.end(Ok(()))
+        pub fn launch_one_way<R: 'static>(
+            self,
+            arguments: Result<usize, EncodeError>,
+            decode: fn(Result<Reader<'_>, CallError>) -> R,
+        ) -> Pending<R> {
+            self.launch_with(arguments, decode)
         }
     }
 

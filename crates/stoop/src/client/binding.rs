@@ -1,10 +1,13 @@
 //! What a client can tell of its binding, and which it is in this process.
 
+use super::Teller;
 use super::counters::CallCounters;
-use super::flight::{self, Carrier, Carriers};
+use super::flight::{self, Awaited, Carrier, Carriers};
+use super::order::Order;
 use super::{Transport, choice};
 use crate::bind::BindOptions;
-use crate::error::{BindError, CallError, InPlaceError, SendError};
+use crate::context::bounded_deadline;
+use crate::error::{BindError, CallError, CloseError, InPlaceError, SendError};
 use crate::local::Door;
 use crate::stub::Interface;
 use crate::uri::Uri;
@@ -12,6 +15,9 @@ use std::fmt;
 use std::io;
 use std::mem;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use stoop_exchange::Instant;
+use stoop_net::clock;
 use stoop_net::fork::{self, PerProcess};
 use stoop_shm::{InPlace, Number};
 
@@ -24,6 +30,8 @@ pub struct Binding {
     first: Bound,
     /// Those of processes that it has forked, which bind anew.
     of_children: PerProcess<Bound>,
+    /// Which threads have one-way calls to wait for.
+    pub(super) order: Order,
 }
 
 /// A binding of one process.
@@ -68,6 +76,7 @@ impl Binding {
             options: options.clone(),
             first,
             of_children: PerProcess::new(),
+            order: Order::default(),
         })
     }
 
@@ -104,6 +113,47 @@ impl Binding {
             Transport::Shm(binding) if self.interface.has_buffers() => binding.in_place(len),
             _ => Ok(InPlace::private(len)),
         }
+    }
+
+    /// Waits until the one-way and detached calls of this binding have ended, at most for `timeout`: those of all threads and of
+    /// all clones of the client. (A client's `close` does this.)
+    ///
+    /// # Errors
+    /// Some have not ended, or have ended without a result since this was last asked.
+    pub fn flush(&self, timeout: Duration) -> Result<(), CloseError> {
+        let until = Instant::from_nanos(clock::now_ns()) + timeout;
+        self.begun_carrier().map_or(Ok(()), |carrier| carrier.flush(until))
+    }
+
+    /// Waits until the calling thread's ordered one-way calls have returned, at most for `timeout_ns`. Returns how much of that is
+    /// left.
+    #[cold]
+    pub(super) fn await_order(&self, timeout_ns: u64) -> Result<u64, CallError> {
+        let not_sent = |why| Err(CallError::NotSent(why));
+        let begun_ns = clock::now_ns();
+        let deadline_ns = bounded_deadline(begun_ns, timeout_ns);
+        if deadline_ns <= begun_ns {
+            return not_sent(SendError::DeadlinePassed);
+        }
+        if let Some(carrier) = self.begun_carrier() {
+            match carrier.await_order(Teller::current(), Instant::from_nanos(deadline_ns)) {
+                Awaited::All => {}
+                Awaited::TooLate => return not_sent(SendError::OneWayPending),
+                Awaited::Unknown => {
+                    self.order.clear();
+                    return not_sent(SendError::OneWayUnknown);
+                }
+            }
+        }
+        self.order.clear();
+        Ok(timeout_ns.saturating_sub(clock::now_ns() - begun_ns))
+    }
+
+    /// The carrier of calls that this process has begun, if it has begun any.
+    fn begun_carrier(&self) -> Option<Arc<dyn Carrier>> {
+        let is_parents = self.first.generation != fork::generation();
+        let bound = if is_parents { self.of_children.get() } else { Some(&self.first) };
+        bound?.carriers.get().map(Carriers::present)
     }
 
     /// What this binding's calls have seen so far, those that have ended; it does not wait for the others. A `local:`

@@ -7,9 +7,11 @@ mod binding;
 mod choice;
 mod counters;
 mod datagram;
+mod detached;
 mod flight;
 mod handshake;
 mod lanes;
+mod order;
 mod recovery;
 mod sessions;
 mod shm;
@@ -28,6 +30,7 @@ use crate::uri::Uri;
 pub use binding::Binding;
 pub use counters::CallCounters;
 use datagram::DatagramBinding;
+pub(crate) use detached::{Failures, Teller, Which};
 pub use flight::{Begin, Beginning};
 pub(crate) use flight::{Carrier, Departure, Holder, Short};
 use shm::ShmBinding;
@@ -153,10 +156,49 @@ impl<L: ?Sized> Client<L> {
     /// The way that a call takes.
     #[inline]
     pub fn route(&self) -> Route<'_, L> {
+        self.route_within(self.timeout_ns)
+    }
+
+    /// The way that a call takes in an interface with ordered one-way procedures: those that this thread has called return before.
+    ///
+    /// # Errors
+    /// [`CallError::NotSent`] when they have not returned by the call's deadline, or when that is not known.
+    #[inline]
+    pub fn route_in_order(&self) -> Result<Route<'_, L>, CallError> {
+        let binding = &self.shared.binding;
+        let is_marked = binding.order.is_marked();
+        let timeout_ns = if is_marked { binding.await_order(self.timeout_ns)? } else { self.timeout_ns };
+        Ok(self.route_within(timeout_ns))
+    }
+
+    #[inline]
+    fn route_within(&self, timeout_ns: u64) -> Route<'_, L> {
         match &self.shared.local {
-            Some((server, door)) => Route::Local(Local { server, door, timeout_ns: self.timeout_ns }),
-            None => Route::Remote(Remote { binding: &self.shared.binding, timeout_ns: self.timeout_ns }),
+            Some((server, door)) => Route::Local(Local { server, door, timeout_ns }),
+            None => Route::Remote(Remote { binding: &self.shared.binding, timeout_ns }),
         }
+    }
+
+    /// Sends a one-way call, whose arguments have been written.
+    ///
+    /// # Errors
+    /// It never left, and will not run.
+    pub fn tell(&self, call: Beginning<'_>, arguments: Result<usize, EncodeError>) -> Result<(), CallError> {
+        call.tell(arguments, None)
+    }
+
+    /// As [`tell`](Self::tell); this thread's next call on this binding waits until it has returned.
+    ///
+    /// # Errors
+    /// It never left, and will not run.
+    pub fn tell_in_order(
+        &self,
+        call: Beginning<'_>,
+        arguments: Result<usize, EncodeError>,
+    ) -> Result<(), CallError> {
+        // Marked before: the call may have left though an error is reported.
+        self.shared.binding.order.mark();
+        call.tell(arguments, Some(Teller::current()))
     }
 }
 

@@ -3,6 +3,7 @@
 //! Whoever keeps them under a lock tells about an end ([`Notice::give`]) when it has let go of the lock: a waker may do
 //! anything.
 
+use super::{Failures, Teller, Which};
 use crate::error::CallError;
 use std::task::Waker;
 use std::thread::Thread;
@@ -18,15 +19,24 @@ pub(crate) struct Slots<T> {
     detached: usize,
     /// No open call has an earlier deadline.
     earliest_ns: u64,
+    /// Of calls without handles.
+    pub(crate) failures: Failures,
 }
 
 struct Slot<T> {
     state: State<T>,
     deadline_ns: u64,
-    /// Its handle is gone, and it goes on.
-    detached: bool,
+    owner: Owner,
     thread: Option<Thread>,
     waker: Option<Waker>,
+}
+
+/// Whose a call is.
+#[derive(Clone, Copy, PartialEq)]
+enum Owner {
+    Handle,
+    /// It goes on without a handle. It may be an ordered one-way call of that thread.
+    Detached(Option<Teller>),
 }
 
 enum State<T> {
@@ -93,7 +103,9 @@ impl Notice {
 
 impl<T> Default for Slots<T> {
     fn default() -> Self {
-        Self { all: Vec::new(), free: Vec::new(), open: 0, polled: 0, detached: 0, earliest_ns: u64::MAX }
+        let (open, polled, detached, earliest_ns) = (0, 0, 0, u64::MAX);
+        let failures = Failures::default();
+        Self { all: Vec::new(), free: Vec::new(), open, polled, detached, earliest_ns, failures }
     }
 }
 
@@ -102,8 +114,8 @@ impl<T> Slots<T> {
     pub(crate) fn open(&mut self, deadline_ns: u64, known: T) -> u32 {
         self.open += 1;
         self.earliest_ns = self.earliest_ns.min(deadline_ns);
-        let slot =
-            Slot { state: State::Open(known), deadline_ns, detached: false, thread: None, waker: None };
+        let (state, owner) = (State::Open(known), Owner::Handle);
+        let slot = Slot { state, deadline_ns, owner, thread: None, waker: None };
         if let Some(number) = self.free.pop() {
             self.all[number as usize] = slot;
             return number;
@@ -155,9 +167,14 @@ impl<T> Slots<T> {
     pub(crate) fn end(&mut self, call: u32, outcome: Outcome) -> Notice {
         let notice = self.close(call);
         let slot = &mut self.all[call as usize];
-        slot.state = State::Ended(outcome);
-        if slot.detached {
-            self.release(call);
+        match (slot.owner, outcome) {
+            (Owner::Handle, outcome) => slot.state = State::Ended(outcome),
+            (Owner::Detached(teller), outcome) => {
+                self.release(call);
+                if let Err(error) = outcome {
+                    self.failures.note(error, teller);
+                }
+            }
         }
         notice
     }
@@ -168,7 +185,7 @@ impl<T> Slots<T> {
         debug_assert!(matches!(slot.state, State::Open(_)), "a call ends once");
         self.open -= 1;
         self.polled -= usize::from(slot.waker.is_some());
-        self.detached -= usize::from(slot.detached);
+        self.detached -= usize::from(slot.owner != Owner::Handle);
         Notice { thread: slot.thread.take(), waker: slot.waker.take() }
     }
 
@@ -205,17 +222,36 @@ impl<T> Slots<T> {
         }
     }
 
-    /// It goes on without its handle. Returns a waker, which is not woken.
-    pub(crate) fn detach(&mut self, call: u32) -> Option<Waker> {
+    /// It goes on without its handle; it may be an ordered one-way call of that thread. Returns a waker, which is not woken.
+    pub(crate) fn detach(&mut self, call: u32, teller: Option<Teller>) -> Option<Waker> {
         if self.has_ended(call) {
-            self.release(call);
+            if let Err(error) = self.take(call) {
+                self.failures.note(error, teller);
+            }
             return None;
         }
         let slot = &mut self.all[call as usize];
-        slot.detached = true;
+        slot.owner = Owner::Detached(teller);
         self.detached += 1;
         self.polled -= usize::from(slot.waker.is_some());
         slot.waker.take()
+    }
+
+    /// Gives one of these calls, if one has not ended, to a handle again, and tells whose ordered one-way call it was.
+    pub(crate) fn reclaim(&mut self, which: Which) -> Option<(u32, Option<Teller>)> {
+        let mut slots = self.all.iter_mut().enumerate();
+        let (call, slot, teller) = slots.find_map(|(call, slot)| match (&slot.state, slot.owner) {
+            (State::Open(_), Owner::Detached(teller)) if which.includes(teller) => Some((call, slot, teller)),
+            _ => None,
+        })?;
+        slot.owner = Owner::Handle;
+        self.detached -= 1;
+        Some((call as u32, teller))
+    }
+
+    /// How many calls without handles have not ended.
+    pub(crate) fn detached(&self) -> usize {
+        self.detached
     }
 
     /// A thread waits for these calls; `None`: it waits no longer.
@@ -314,7 +350,7 @@ mod tests {
         let mut slots = Slots::default();
         let call = slots.open(10, ());
         assert_eq!(slots.attended(), 1);
-        assert!(slots.detach(call).is_none());
+        assert!(slots.detach(call, None).is_none());
         assert_eq!((slots.attended(), slots.open_count()), (0, 1));
         assert_ne!(slots.open(10, ()), call);
         slots.end(call, Err(CallError::NotSent(SendError::Closed))).give();

@@ -129,6 +129,12 @@ pub enum SendError {
     },
     /// The server of a `local:` binding has been shut down.
     Closed,
+    /// An earlier one-way call of this thread on this client had not returned by the deadline of this call, which is not sent
+    /// before.
+    OneWayPending,
+    /// An earlier one-way call of this thread on this client has ended without its outcome being known: it may still be running,
+    /// so that this call could overtake it. Reported once; the thread's next call is sent.
+    OneWayUnknown,
 }
 
 impl fmt::Display for SendError {
@@ -144,6 +150,14 @@ impl fmt::Display for SendError {
                 write!(f, "{in_flight} calls of this binding are in flight; wait for some of them, or bind once more")
             }
             Self::Closed => f.write_str("the server has been shut down; bind to another"),
+            Self::OneWayPending => f.write_str(
+                "an earlier one-way call of this thread had not returned by this call's deadline; allow this call more time, \
+                 or declare the procedure `#[one_way(unordered)]`",
+            ),
+            Self::OneWayUnknown => f.write_str(
+                "it is not known whether an earlier one-way call of this thread has run or still runs, and this call could \
+                 overtake it; call again to go on all the same",
+            ),
         }
     }
 }

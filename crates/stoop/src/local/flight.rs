@@ -6,7 +6,7 @@
 use super::Door;
 use super::pool::{Declined, Job};
 use crate::client::slots::{Notice, Outcome, Payload, Slots};
-use crate::client::{Carrier, Departure};
+use crate::client::{Carrier, Departure, Failures, Teller, Which};
 use crate::context::cancelled::{self, CallId};
 use crate::context::{Caller, current_call, in_between, is_too_late, take_asked};
 use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode, SendError, UnknownCause};
@@ -181,9 +181,32 @@ impl Carrier for LocalCarrier {
         drop(waker);
     }
 
-    fn detach(&self, call: u32) {
-        let waker = self.0.slots().detach(call);
+    fn detach(&self, call: u32, teller: Option<Teller>) {
+        let waker = self.0.slots().detach(call, teller);
         drop(waker);
+    }
+
+    fn has_left(&self, _: u32) -> bool {
+        true
+    }
+
+    fn reclaim(&self, which: Which) -> Option<(u32, Option<Teller>)> {
+        self.0.slots().reclaim(which)
+    }
+
+    fn detached(&self) -> usize {
+        self.0.slots().detached()
+    }
+
+    fn with_failures(&self, look: &mut dyn FnMut(&mut Failures)) {
+        look(&mut self.0.slots().failures);
+    }
+
+    /// Runs it here and now, if no thread of the pool has begun to.
+    fn wait_for_reclaimed(&self, call: u32, until: Instant) {
+        if !self.0.run_one_of(&[call]) {
+            self.wait_any(&[call], until);
+        }
     }
 }
 

@@ -19,6 +19,8 @@ pub(super) fn method(names: &Names) -> TokenStream {
         ///
         /// What a procedure fills or changes comes back with its result, which is then a tuple: the value returned, if
         /// there is one, and these arguments in their order. Instead of a slice to be filled, its length is passed.
+        ///
+        /// Begun calls have no order among each other, nor with one-way calls.
         #[allow(dead_code)]
         pub fn begin(&self) -> #begin<'_> {
             #begin { begin: self.client.begin() }
@@ -60,6 +62,7 @@ fn launch(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
     let decode = decode(procedure, names);
     // A function needs no memory of its own; a closure that knows lengths does.
     let launch = match lens.is_empty() {
+        true if procedure.one_way => quote!(#call.launch_one_way(#written, #decode)),
         true => quote!(#call.launch(#written, #decode)),
         false => quote!(#call.launch_with(#written, move #decode)),
     };
@@ -73,19 +76,20 @@ fn launch(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
     }
 }
 
-/// The method of the client for a procedure that nobody waits for: it begins a call and keeps no handle of it.
+/// The method of the client for a one-way procedure: it sends a call and keeps no handle of it.
 pub(super) fn tell(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
     let (root, Procedure { attributes, name, .. }) = (&names.root, procedure);
     let attributes = carried(attributes);
     let parameters = procedure.arguments.iter().filter_map(parameter);
     let (begin, call, written) = (local("begin"), local("call"), local("written"));
     let arguments = arguments(index, &quote!(#begin), procedure, names);
+    let tell = format_ident!("{}", if procedure.unordered { "tell" } else { "tell_in_order" });
     quote! {
         #(#attributes)*
         pub fn #name(&self, #(#parameters),*) -> ::core::result::Result<(), #root::CallError> {
             let #begin = self.client.begin();
             #arguments
-            #call.tell(#written)
+            self.client.#tell(#call, #written)
         }
     }
 }

@@ -18,7 +18,10 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
         "Calls the procedures of a [`{name}`] somewhere else. Clones share the binding; any thread may call."
     );
     let description = signature::interface(interface, names);
-    let methods = interface.procedures.iter().enumerate().map(|(index, each)| method(index, each, names));
+    let in_order = interface.has_order();
+    let methods =
+        interface.procedures.iter().enumerate().map(|(index, each)| method(index, each, in_order, names));
+    let close = close(interface, names);
     let begin = begin::method(names);
     let in_place = buffers::client_method(interface, names);
     quote! {
@@ -63,6 +66,8 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
 
             #begin
 
+            #close
+
             #in_place
 
             #description
@@ -72,7 +77,28 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
     }
 }
 
-fn method(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
+/// The method that waits for calls without handles; `binding().flush()` does the same where a procedure has its name.
+fn close(interface: &Interface, names: &Names) -> TokenStream {
+    if interface.procedures.iter().any(|procedure| procedure.name == "close") {
+        return TokenStream::new();
+    }
+    let root = &names.root;
+    quote! {
+        /// Waits until the one-way and detached calls of this client and its clones have ended, at most for `timeout`, and
+        /// drops this client. Without it they go on after the client was dropped, but not after the end of the process: when
+        /// `main` returns, calls that are under way may be lost.
+        ///
+        /// # Errors
+        /// Some have not ended, and go on; or some have ended without a result.
+        #[allow(dead_code)]
+        pub fn close(self, timeout: ::core::time::Duration) -> ::core::result::Result<(), #root::CloseError> {
+            self.client.binding().flush(timeout)
+        }
+    }
+}
+
+/// `in_order`: earlier one-way calls of the thread return before this one starts.
+fn method(index: usize, procedure: &Procedure, in_order: bool, names: &Names) -> TokenStream {
     if procedure.one_way {
         return begin::tell(index, procedure, names);
     }
@@ -84,6 +110,10 @@ fn method(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
     let blank = arguments.iter().filter(|each| each.mode == Mode::Out).map(blank);
     let (returned, into_error, into_result) = outcome(&procedure.returns, names);
     let (server, route) = (local("server"), local("route"));
+    let routed = match in_order {
+        true => quote!(self.client.route_in_order()#into_error?),
+        false => quote!(self.client.route()),
+    };
     let remote = match procedure.has_buffers() {
         true => buffers::remote_call(index, procedure, names),
         false => remote_call(index, procedure, names, &into_error),
@@ -91,7 +121,7 @@ fn method(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
     quote! {
         #(#attributes)*
         pub fn #name(&self, #(#parameters),*) -> #returned {
-            match self.client.route() {
+            match #routed {
                 #stub::Route::Local(#route) => {
                     #(#blank)*
                     #route

@@ -1,7 +1,7 @@
 //! What begins calls: their arguments are written here, and leave together.
 
 use super::datagram::Board;
-use super::{Carrier, Departure, Holder, grounded};
+use super::{Carrier, Departure, Holder, Teller, grounded};
 use crate::error::{CallError, SendError};
 use crate::pending::{Flight, Outcome, Pending};
 use std::cell::{RefCell, RefMut};
@@ -32,6 +32,8 @@ pub struct Beginning<'a> {
     carrier: &'a Arc<dyn Carrier>,
     board: Option<&'static Board>,
     departure: RefMut<'a, Departure>,
+    /// What `departure` is part of.
+    departing: &'a RefCell<Option<Departure>>,
     procedure: u16,
     generation: u32,
 }
@@ -59,7 +61,8 @@ impl Begin<'_> {
                 false => Departure::new(vec![0; MAX_DATAGRAM], HEADER_LEN, PACKET_DATA, self.timeout_ns),
             })
         });
-        Beginning { carrier, board: *board, departure, procedure, generation: self.generation }
+        let departing = &self.departure;
+        Beginning { carrier, board: *board, departure, departing, procedure, generation: self.generation }
     }
 }
 
@@ -113,14 +116,33 @@ impl Beginning<'_> {
         }
     }
 
-    /// Lets the call go without a handle.
-    ///
-    /// # Errors
-    /// It could not be begun, and will not run.
-    pub fn tell(mut self, arguments: Result<usize, EncodeError>) -> Result<(), CallError> {
+    /// As [`launch`](Self::launch), of a one-way call: to drop the handle lets it go on.
+    #[inline]
+    pub fn launch_one_way<R>(
+        mut self,
+        arguments: Result<usize, EncodeError>,
+        decode: fn(Outcome<'_>) -> R,
+    ) -> Pending<R> {
+        match self.begin(arguments) {
+            Ok(call) => Pending::in_flight(self.flight(call).one_way(), decode),
+            Err(error) => Pending::ready(decode(Err(error))),
+        }
+    }
+
+    /// Sends the call, at the latest by its deadline, and lets it go on without a handle. `teller` is the calling thread, if its
+    /// next call is to wait for this one.
+    pub(in crate::client) fn tell(
+        mut self,
+        arguments: Result<usize, EncodeError>,
+        teller: Option<Teller>,
+    ) -> Result<(), CallError> {
         let call = self.begin(arguments)?;
-        self.carrier.detach(call);
-        Ok(())
+        let Self { carrier, departure, departing, .. } = self;
+        drop(departure);
+        if let Some(departure) = departing.take() {
+            carrier.send(departure);
+        }
+        carrier.let_go(call, teller)
     }
 
     #[inline]
@@ -136,6 +158,6 @@ impl Beginning<'_> {
     #[inline]
     fn flight(&self, call: u32) -> Flight {
         let holder = Holder::of(self.carrier, self.board);
-        Flight { holder, call, generation: self.generation }
+        Flight::new(holder, call, self.generation)
     }
 }

@@ -9,7 +9,7 @@ mod manifest;
 mod reception;
 mod slot;
 
-use super::{Carrier, Departure};
+use super::{Carrier, Departure, Failures, Teller, Which};
 use crate::client::counters::CallCounters;
 use crate::client::datagram::DatagramBinding;
 use crate::error::{CallError, SendError};
@@ -329,13 +329,29 @@ impl Carrier for Flight {
         drop(last);
     }
 
-    fn detach(&self, call: u32) {
+    fn detach(&self, call: u32, teller: Option<Teller>) {
         let mut calls = self.calls();
-        let (had_ended, leftovers) = calls.detach(call);
+        let (had_ended, leftovers) = calls.detach(call, teller);
         // Otherwise the call itself keeps the binding until it ends.
         let last = if had_ended { calls.hand_back() } else { None };
         drop(calls);
         drop((leftovers, last));
+    }
+
+    fn has_left(&self, call: u32) -> bool {
+        self.calls().slots[call as usize].batch() == Batch::NONE
+    }
+
+    fn reclaim(&self, which: Which) -> Option<(u32, Option<Teller>)> {
+        self.calls().reclaim(which)
+    }
+
+    fn detached(&self) -> usize {
+        self.calls().detached()
+    }
+
+    fn with_failures(&self, look: &mut dyn FnMut(&mut Failures)) {
+        look(&mut self.calls().failures);
     }
 
     fn board(&self) -> Option<&'static Board> {

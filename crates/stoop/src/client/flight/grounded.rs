@@ -1,6 +1,6 @@
 //! The carrier of a binding that cannot have one just now: the system gives no socket or no thread.
 
-use super::{Carrier, Departure};
+use super::{Carrier, Departure, Failures, Teller, Which};
 use crate::error::{CallError, SendError};
 use crate::pending::Outcome;
 use std::io;
@@ -53,7 +53,23 @@ impl Carrier for Grounded {
         unreachable!("{NONE_BEGUN}")
     }
 
-    fn detach(&self, _: u32) {
+    fn detach(&self, _: u32, _: Option<Teller>) {
         unreachable!("{NONE_BEGUN}")
+    }
+
+    fn has_left(&self, _: u32) -> bool {
+        unreachable!("{NONE_BEGUN}")
+    }
+
+    fn reclaim(&self, _: Which) -> Option<(u32, Option<Teller>)> {
+        None
+    }
+
+    fn detached(&self) -> usize {
+        0
+    }
+
+    fn with_failures(&self, look: &mut dyn FnMut(&mut Failures)) {
+        look(&mut Failures::default());
     }
 }

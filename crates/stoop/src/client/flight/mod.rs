@@ -5,13 +5,14 @@
 
 mod begin;
 mod datagram;
+mod detaching;
 mod grounded;
 mod holder;
 mod short;
 
 use super::shm::ShmFlights;
 use super::stream::StreamCarrier;
-use super::{CallCounters, Transport};
+use super::{CallCounters, Failures, Teller, Transport, Which};
 use crate::context::bounded_deadline;
 use crate::error::CallError;
 use crate::local::Door;
@@ -19,6 +20,7 @@ use crate::pending::Outcome;
 use crate::stub::Interface;
 pub use begin::{Begin, Beginning};
 use datagram::Board;
+pub(crate) use detaching::Awaited;
 pub(super) use grounded::grounded;
 pub(crate) use holder::Holder;
 pub(crate) use short::Short;
@@ -90,8 +92,27 @@ pub(crate) trait Carrier: Send + Sync {
     /// Nobody is interested in a call any more, ended or not; the server is told, so that the procedure can find out.
     fn cancel(&self, call: u32);
 
-    /// The call goes on, but nobody is interested in its result.
-    fn detach(&self, call: u32);
+    /// The call goes on without its handle. It may be an ordered one-way call of that thread.
+    fn detach(&self, call: u32, teller: Option<Teller>);
+
+    /// Whether a call is on its way, as far as this end is concerned, or has ended; called when all that was held back has been
+    /// [sent](Self::send). `false` while there is no way to send it: no connection, or no lane.
+    fn has_left(&self, call: u32) -> bool;
+
+    /// Gives a call that goes on without a handle back to one, and tells whose ordered one-way call it is. `None` when none of
+    /// those is left.
+    fn reclaim(&self, which: Which) -> Option<(u32, Option<Teller>)>;
+
+    /// How many calls go on without handles.
+    fn detached(&self) -> usize;
+
+    /// Looks at the failures of the calls that had no handles.
+    fn with_failures(&self, look: &mut dyn FnMut(&mut Failures));
+
+    /// Waits for a call that was [reclaimed](Self::reclaim), at most until that time.
+    fn wait_for_reclaimed(&self, call: u32, until: Instant) {
+        self.wait_any(&[call], until);
+    }
 
     /// The board of this carrier, if it has one: a handle can know that instead of an `Arc` of the carrier. It takes results
     /// there, and asks the board for the carrier when it needs one. Such a carrier [is told](Self::close) when its client is

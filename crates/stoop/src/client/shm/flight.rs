@@ -16,7 +16,7 @@ mod waiting;
 use super::ShmBinding;
 use super::session::Session;
 use crate::client::slots::{Notice, Slots};
-use crate::client::{CallCounters, Carrier, Departure};
+use crate::client::{CallCounters, Carrier, Departure, Teller};
 use crate::error::CallError;
 use carrier::ShmCarrier;
 use keeper::Keeper;
@@ -214,9 +214,9 @@ impl Flights {
         }
     }
 
-    fn detach(&self, call: u32) {
+    fn detach(&self, call: u32, teller: Option<Teller>) {
         let mut state = self.state();
-        let waker = state.calls.detach(call);
+        let waker = state.calls.detach(call, teller);
         let left_lying = state.sent.len();
         drop(state);
         drop(waker);

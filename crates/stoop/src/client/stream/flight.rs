@@ -14,7 +14,7 @@ use super::mailbox::{Answer, Mailbox, failure_of};
 use super::session::Session;
 use crate::client::recovery::Earlier;
 use crate::client::slots::{Notice, Outcome, Payload, Slots};
-use crate::client::{CallCounters, Carrier, Departure};
+use crate::client::{CallCounters, Carrier, Departure, Failures, Teller, Which};
 use crate::error::{CallError, SendError};
 use keeper::Keeper;
 use std::collections::VecDeque;
@@ -228,9 +228,27 @@ impl Carrier for StreamCarrier {
         }
     }
 
-    fn detach(&self, call: u32) {
-        let waker = self.0.state().slots.detach(call);
+    fn detach(&self, call: u32, teller: Option<Teller>) {
+        let waker = self.0.state().slots.detach(call, teller);
         drop(waker);
+    }
+
+    fn has_left(&self, call: u32) -> bool {
+        let mut state = self.0.state();
+        let flight = state.slots.get_mut(call);
+        flight.is_none_or(|flight| matches!(flight.progress, Progress::Sent(..)))
+    }
+
+    fn reclaim(&self, which: Which) -> Option<(u32, Option<Teller>)> {
+        self.0.state().slots.reclaim(which)
+    }
+
+    fn detached(&self) -> usize {
+        self.0.state().slots.detached()
+    }
+
+    fn with_failures(&self, look: &mut dyn FnMut(&mut Failures)) {
+        look(&mut self.0.state().slots.failures);
     }
 
     fn counters(&self) -> CallCounters {

@@ -15,6 +15,7 @@ use super::reception::{News, Reception};
 use super::slot::{Owner, Slot, Stage};
 use crate::client::counters::CallCounters;
 use crate::client::datagram::DatagramBinding;
+use crate::client::{Failures, Teller, Which};
 use crate::error::CallError;
 use boarding::Held;
 use closing::Closed;
@@ -69,6 +70,8 @@ pub(super) struct Calls {
     /// What is known of the way to the server by calls that went well.
     path: RoundTrip,
     past: CallCounters,
+    /// Of calls without handles.
+    pub(super) failures: Failures,
     /// The client has been dropped while calls went on.
     closed: Option<Closed>,
 }
@@ -122,6 +125,7 @@ impl Calls {
             generation: binding.generation(),
             path: RoundTrip::default(),
             past: CallCounters::default(),
+            failures: Failures::default(),
             closed: None,
         }
     }
@@ -195,7 +199,11 @@ impl Calls {
         }
         let slot = &mut self.slots[call as usize];
         slot.stage = Stage::Ended;
-        slot.error = error.map(Box::new);
+        match (slot.owner, error) {
+            (Owner::Detached(teller), Some(error)) => self.failures.note(error, teller),
+            (_, error) => slot.error = error.map(Box::new),
+        }
+        let slot = &mut self.slots[call as usize];
         self.board.end(call);
         self.timeouts[call as usize] = u64::MAX;
         self.outstanding -= 1;
@@ -210,7 +218,7 @@ impl Calls {
         if owner != Owner::Handle {
             self.free(call);
         }
-        if owner == Owner::Detached {
+        if let Owner::Detached(_) = owner {
             news.unneeded = self.hand_back().or(news.unneeded.take());
         }
     }
@@ -283,10 +291,36 @@ impl Calls {
         Leftovers { packet, _waker: waker }
     }
 
-    /// The handle of a call is gone, and the call goes on. Returns whether it has ended already, and what is left of it.
-    pub(super) fn detach(&mut self, call: u32) -> (bool, Leftovers) {
-        let had_ended = self.slots[call as usize].has_ended();
-        (had_ended, Leftovers { packet: None, _waker: self.disown(call, Owner::Detached) })
+    /// The handle of a call is gone, and the call goes on. It may be an ordered one-way call of that thread. Returns whether it
+    /// has ended already, and what is left of it.
+    pub(super) fn detach(&mut self, call: u32, teller: Option<Teller>) -> (bool, Leftovers) {
+        let slot = &mut self.slots[call as usize];
+        let had_ended = slot.has_ended();
+        if had_ended && let Some(error) = slot.error.take() {
+            self.failures.note(*error, teller);
+        }
+        (had_ended, Leftovers { packet: None, _waker: self.disown(call, Owner::Detached(teller)) })
+    }
+
+    /// The calls that go on without handles, and whose ordered one-way calls they are.
+    fn without_handles(&mut self) -> impl Iterator<Item = (usize, &mut Slot, Option<Teller>)> {
+        self.slots.iter_mut().enumerate().filter_map(|(call, slot)| match (slot.owner, slot.stage) {
+            (_, Stage::Free | Stage::Ended) => None,
+            (Owner::Detached(teller), _) => Some((call, slot, teller)),
+            (Owner::Handle | Owner::Cancelled, _) => None,
+        })
+    }
+
+    /// As [`Carrier::reclaim`](crate::client::Carrier::reclaim).
+    pub(super) fn reclaim(&mut self, which: Which) -> Option<(u32, Option<Teller>)> {
+        let (call, slot, teller) = self.without_handles().find(|(.., teller)| which.includes(*teller))?;
+        slot.owner = Owner::Handle;
+        Some((call as u32, teller))
+    }
+
+    /// How many calls go on without handles.
+    pub(super) fn detached(&mut self) -> usize {
+        self.without_handles().count()
     }
 
     fn disown(&mut self, call: u32, owner: Owner) -> Option<Waker> {

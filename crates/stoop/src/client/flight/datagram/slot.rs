@@ -1,6 +1,7 @@
 //! One call in flight, and the lane that it is on.
 
 use super::batch::Batch;
+use crate::client::Teller;
 use crate::client::datagram::Session;
 use crate::error::CallError;
 use std::sync::Arc;
@@ -68,8 +69,8 @@ pub(super) enum Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     Handle,
-    /// Nobody, but it goes on.
-    Detached,
+    /// It goes on without a handle. It may be an ordered one-way call of that thread.
+    Detached(Option<Teller>),
     /// Nobody, and the server is being told.
     Cancelled,
 }

@@ -8,7 +8,7 @@ use crate::client::flight::Short;
 use crate::client::shm::answer;
 use crate::client::shm::session::Session;
 use crate::client::shm::watcher::Watcher;
-use crate::client::{Carrier, Departure};
+use crate::client::{Carrier, Departure, Failures, Teller, Which};
 use crate::error::{CallError, SendError};
 use crate::pending::Outcome;
 use std::sync::atomic::Ordering;
@@ -374,7 +374,7 @@ impl Carrier for ShmCarrier {
         }
     }
 
-    fn detach(&self, call: u32) {
+    fn detach(&self, call: u32, teller: Option<Teller>) {
         self.let_leave(call);
         loop {
             match self.find(call) {
@@ -388,7 +388,7 @@ impl Carrier for ShmCarrier {
                     self.keep(place, seen);
                 }
                 Whereabouts::Keeper(kept, place) => {
-                    self.flights.detach(kept);
+                    self.flights.detach(kept, teller);
                     if self.session.is_lost() {
                         self.flights.call_keeper();
                     }
@@ -396,5 +396,27 @@ impl Carrier for ShmCarrier {
                 }
             }
         }
+    }
+
+    fn has_left(&self, call: u32) -> bool {
+        match self.find(call) {
+            Whereabouts::Place(..) => true,
+            Whereabouts::Keeper(kept, _) => {
+                self.flights.state().calls.get_mut(kept).is_none_or(|kept| kept.has_left())
+            }
+        }
+    }
+
+    fn reclaim(&self, which: Which) -> Option<(u32, Option<Teller>)> {
+        let (call, teller) = self.flights.state().calls.reclaim(which)?;
+        Some((call | KEPT, teller))
+    }
+
+    fn detached(&self) -> usize {
+        self.flights.state().calls.detached()
+    }
+
+    fn with_failures(&self, look: &mut dyn FnMut(&mut Failures)) {
+        look(&mut self.flights.state().calls.failures);
     }
 }

@@ -72,6 +72,11 @@ impl Kept {
         self.arguments.len() > SLOT
     }
 
+    /// Whether it has been published, and not been taken back.
+    pub(super) fn has_left(&self) -> bool {
+        self.sent.is_some()
+    }
+
     /// Time since it was begun.
     fn waited(&self) -> Duration {
         Duration::from_nanos(clock::now_ns().saturating_sub(self.begun_ns))

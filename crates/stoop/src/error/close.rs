@@ -1,0 +1,41 @@
+//! What became of calls without handles.
+
+use super::{CallError, debug_as_display};
+use std::fmt;
+
+/// What became of the one-way and detached calls of a client that were waited for (`close` of a client,
+/// [`Binding::flush`](crate::Binding::flush)), when not all of them have returned.
+///
+/// `{:?}` shows the same sentence as `{}`.
+#[non_exhaustive]
+pub struct CloseError {
+    /// Calls that had not ended when the time was over. They go on, until their results, their deadlines or the end of the process.
+    pub outstanding: usize,
+    /// Calls that ended without a result since this was last asked.
+    pub failed: usize,
+    /// Why the first of these ended so; it says whether it ran.
+    pub cause: Option<CallError>,
+}
+
+impl fmt::Display for CloseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { outstanding, failed, cause } = self;
+        if *outstanding > 0 {
+            write!(f, "{outstanding} one-way or detached calls have not ended; allow them more time")?;
+        }
+        if *outstanding > 0 && *failed > 0 {
+            f.write_str(". ")?;
+        }
+        if *failed > 0 {
+            write!(f, "{failed} one-way or detached calls gave no result")?;
+        }
+        match cause {
+            Some(cause) => write!(f, "; the first: {cause}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for CloseError {}
+
+debug_as_display!(CloseError);
