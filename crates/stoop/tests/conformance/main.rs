@@ -20,6 +20,7 @@ mod endings;
 mod flight;
 mod late;
 mod lengths;
+mod one_way;
 mod processes;
 
 use gate::Gate;

@@ -26,6 +26,9 @@ trait Counter {
     /// Returns the same, and may be run again.
     #[idempotent]
     fn look(&self, id: u64) -> u64;
+    /// Whether that call has run.
+    #[idempotent]
+    fn has_run(&self, id: u64) -> bool;
     /// Counts a run of this call.
     #[one_way]
     fn note(&self, id: u64);
@@ -93,6 +96,9 @@ impl Counter for Ledger {
     }
     fn look(&self, id: u64) -> u64 {
         result_of(id)
+    }
+    fn has_run(&self, id: u64) -> bool {
+        self.book().runs.contains_key(&id)
     }
     fn note(&self, id: u64) {
         self.add(id);

@@ -38,3 +38,26 @@ fn one_way_calls_run_once_though_their_clients_are_dropped_at_once_whatever_the_
         drop(client);
     });
 }
+
+#[test]
+fn a_call_finds_what_earlier_one_way_calls_have_done_whatever_the_network_does() {
+    in_each(&[(95, LOSSY), (96, DISORDERLY), (97, STORM)], |(seed, weather)| {
+        let World { ledger, server: _server, network: _network, client } = World::new(seed, weather);
+        for id in 0..60 {
+            client.note(id).unwrap();
+            assert!(client.has_run(id).unwrap(), "one-way call {id} has been overtaken");
+        }
+        ledger.check(&[]);
+    });
+}
+
+#[test]
+fn a_call_does_not_overtake_a_one_way_call_of_which_the_first_packet_is_lost() {
+    let World { ledger, server: _server, network, client } = World::new(98, CLEAR);
+    network.control().deaf = true;
+    client.note(7).unwrap();
+    network.await_seen(Kind::Call, 1);
+    network.control().deaf = false;
+    assert!(client.has_run(7).unwrap());
+    ledger.check(&[]);
+}
