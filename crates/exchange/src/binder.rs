@@ -11,7 +11,7 @@ use stoop_wire::bind::{
     BindReply, BindRequest, BindStatus, Describe, Description, FINGERPRINTS_PER_PAGE, HostFacts,
     NO_PROCEDURE, ServerClock,
 };
-use stoop_wire::{BindingId, CallNumber, Challenge, Header, Kind, LaneId, PACKET_DATA};
+use stoop_wire::{BindingId, CallNumber, Challenge, Header, Kind, LaneId, PACKET_DATA, Versions};
 
 /// A binding in the making. Its driver sends what [`transmit`](Self::transmit) gives and hands in what arrives.
 #[derive(Debug)]
@@ -98,6 +98,8 @@ pub enum BindStep {
     Continue,
     /// Done.
     Bound(Bound),
+    /// The server speaks other versions of the protocol: these.
+    OtherVersion(Versions),
     /// The server will not bind; the text says which interfaces there are, if that is why.
     Refused(BindStatus, String),
     /// The server declares this procedure of the caller's otherwise, or not at all (an empty signature).
@@ -229,6 +231,7 @@ impl Binder {
         }
         match header.kind {
             Kind::Challenge => self.on_challenge(now, &header),
+            Kind::Versions => Versions::in_packet(&header).map_or(BindStep::Continue, BindStep::OtherVersion),
             Kind::BindReply => match BindReply::decode(payload) {
                 Some(reply) if reply.nonce == self.nonce => self.on_reply(now, header.binding, reply),
                 _ => BindStep::Continue,

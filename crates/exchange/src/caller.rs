@@ -19,6 +19,7 @@ pub use state::CallState;
 use state::Step;
 use stoop_wire::{
     BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, PACKET_DATA, RefusalCode, Template,
+    Versions, left_of_nanos,
 };
 
 /// Time between two probes of a call that the server works on.
@@ -104,7 +105,8 @@ pub enum Heard {
     Refused(RefusalCode),
     /// The call has ended, and this alone does not say whether it ran: the server does not know the binding.
     Unbound {
-        /// That of the server which says so; the binding may have been another's.
+        /// That of the server which says so; the binding may have been another's. 0: it speaks another version of the
+        /// protocol, and knows no binding of this one.
         incarnation: u64,
     },
     /// The call has ended: the procedure ran, but there is no result. The packet's payload may say more.
@@ -232,7 +234,7 @@ impl Lane {
     #[inline]
     fn stamp(&self, now: Instant, deadline: Instant, procedure: u16, message_len: u32, packet: &mut [u8]) {
         let header = packet.first_chunk_mut().expect("a call packet has room for its header");
-        let left = u32::try_from(deadline.nanos_since(now) / 1000).unwrap_or(u32::MAX);
+        let left = left_of_nanos(deadline.nanos_since(now));
         self.call.stamp(header, procedure, self.number, (message_len, 0), left);
     }
 
@@ -275,8 +277,7 @@ impl Lane {
         }
         call.unreachable = 0;
         // A long one may come in one packet, too: the server keeps it until a receipt tells that it is here.
-        let is_whole = header.offset == 0 && header.message_len as usize == payload.len().min(PACKET_DATA);
-        if header.kind == Kind::Result && !is_whole {
+        if header.kind == Kind::Result && header.message_len as usize > PACKET_DATA {
             return self.on_part(now, &header, payload.len());
         }
         match call.state.on_packet(header.kind) {
@@ -288,6 +289,14 @@ impl Lane {
                     None => Heard::Refused(RefusalCode::from_code(header.time)),
                 }
             }
+            // Who binds again is told the same, and knows what to do.
+            Step::Finish if header.kind == Kind::Versions => match Versions::in_packet(&header) {
+                Some(_) => {
+                    self.outstanding = None;
+                    Heard::Unbound { incarnation: 0 }
+                }
+                None => self.ignore(),
+            },
             Step::Finish => {
                 self.outstanding = None;
                 Heard::Failed(FailureCode::from_code(header.time))

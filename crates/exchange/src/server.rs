@@ -37,7 +37,7 @@ use memory::Memory;
 use sending::Agenda;
 pub use sending::Transmission;
 use stoop_wire::bind::HostFacts;
-use stoop_wire::{BindingId, CallNumber, Header, Kind, LaneId};
+use stoop_wire::{BindingId, CallNumber, Header, HeaderError, Kind, LaneId, Versions};
 use table::Table;
 
 /// Where a packet came from and its answer goes.
@@ -156,13 +156,16 @@ impl<P: Peer> Server<P> {
     /// Takes whatever is not a call of one packet.
     #[inline(never)]
     fn on_other_packet(&mut self, now: Instant, peer: P, packet: &[u8], reply: &mut Vec<u8>) -> Arrival<P> {
-        let Ok((header, payload)) = Header::parse(packet) else {
-            self.counters.malformed += 1;
-            return Arrival::Nothing;
+        let (header, payload) = match Header::parse(packet) {
+            Ok(parsed) => parsed,
+            Err(why) => {
+                self.counters.malformed += 1;
+                return tell_versions(why, packet, reply);
+            }
         };
         match header.kind {
             Kind::Call if header.message_len as usize > stoop_wire::PACKET_DATA => {
-                self.on_part(now, peer, &header, payload, reply)
+                self.on_parts(now, peer, packet, reply)
             }
             Kind::Probe => self.on_probe(now, peer, &header, reply),
             Kind::Bind => self.on_bind(now, peer, &header, payload, reply),
@@ -180,7 +183,9 @@ impl<P: Peer> Server<P> {
             | Kind::Failure
             | Kind::Challenge
             | Kind::Description
-            | Kind::Attach => {
+            | Kind::Attach
+            | Kind::Handshake
+            | Kind::Versions => {
                 self.counters.malformed += 1;
                 Arrival::Nothing
             }
@@ -233,6 +238,18 @@ impl<P: Peer> Server<P> {
     /// Bytes of results of many packets that are retained; at most [`Limits::retained`].
     pub fn retained_bytes(&self) -> usize {
         self.memory.retained
+    }
+}
+
+/// A peer of another version is told which are spoken.
+fn tell_versions<P>(why: HeaderError, packet: &[u8], reply: &mut Vec<u8>) -> Arrival<P> {
+    match Versions::answer_to(packet).filter(|_| matches!(why, HeaderError::Version(_))) {
+        Some(answer) => {
+            reply.clear();
+            reply.extend_from_slice(&answer);
+            Arrival::Reply
+        }
+        None => Arrival::Nothing,
     }
 }
 

@@ -186,6 +186,9 @@ fn not_bound(step: BindStep, interface: &'static stub::Interface, uri: &str) -> 
             why: "it shares memory with processes of its own user only, and root's, unless Server::allow_user or \
                   Server::allow_everybody lets in others",
         },
+        BindStep::OtherVersion(theirs) => {
+            NotBound::OtherVersion { server, ours: stoop_wire::VERSION, theirs: theirs.iter().collect() }
+        }
         BindStep::Refused(BindStatus::UnknownFlags(flags), _) => NotBound::Protocol {
             server,
             why: format!(

@@ -5,21 +5,25 @@
 //! |-------|-----------------|-------------------------------------------------------------------|
 //! | 0–1   | magic, version  |                                                                   |
 //! | 2     | kind            | [`Kind`]                                                          |
-//! | 3     | flags           | none yet: a packet with a flag that we do not know is refused     |
+//! | 3     | flags           | [`flags`]                                                         |
 //! | 4–5   | lane            | one outstanding call each                                         |
-//! | 6–7   | procedure       | the server's number, learned at bind time                         |
+//! | 6–7   | procedure       | the server's number, learned at bind time; in a datagram with a   |
+//! |       |                 | part behind the first: bytes of the message in it                 |
 //! | 8–15  | binding         | given by the server at bind time; a capability                    |
 //! | 16–19 | call number     | one higher for each call of this lane                             |
 //! | 20–23 | message length  | bytes of the whole message                                        |
-//! | 24–27 | fragment offset | 0 in the single-packet calls that matter most                     |
+//! | 24–27 | fragment offset | 0 in the single-packet calls that matter most; in a datagram with |
+//! |       |                 | the first part of several: bytes of the message in it             |
 //! | 28–31 | time            | call: µs left to the deadline; result: ns at the server;          |
 //! |       |                 | refusal, failure, unbind: the reason; call or result with an offset:      |
 //! |       |                 | number of the transmission; receipt: number of the receipt        |
 //!
 //! In a challenge and its proof, which have no payload, bytes 20–27 hold the cookie; in the refusal *unknown binding*, which
-//! has none either, the server's incarnation.
+//! has none either, the server's incarnation. In a packet of kind *versions* bytes 24–31 are the versions that are spoken.
+//!
+//! Bytes 0–2 and 8–15 never move, whatever the version.
 
-use crate::RefusalCode;
+use crate::{HeaderError, Kind, PartsIn, RefusalCode};
 use core::fmt;
 
 /// Bytes of the header.
@@ -41,75 +45,27 @@ pub const MAGIC: u8 = 0xd7;
 /// Version of the protocol; another one is another protocol.
 pub const VERSION: u8 = 1;
 
+/// What bits of the flags mean. A packet with one of the low four that its receiver does not know is dropped; one of the high
+/// four that its receiver does not know is passed over.
+pub mod flags {
+    /// The first of several parts of a call or result: where others have the offset, which is 0, it has the bytes of the message
+    /// that are in the packet. In datagrams only.
+    pub const SIZED: u8 = 0x01;
+    /// Reserved: metadata stands before the arguments or results.
+    pub const METADATA: u8 = 0x02;
+    /// Reserved: which of two keys a sealed packet is sealed by.
+    pub const KEY_PHASE: u8 = 0x04;
+    /// Reserved: the procedure of a result at offset 0 is a grant of credit.
+    pub const CREDIT: u8 = 0x10;
+
+    /// Those with which a packet is dropped by who does not know them.
+    pub const CRITICAL: u8 = 0x0f;
+}
+
 const ETHERNET_IP_UDP: usize = 14 + 20 + 8;
 const _: () = assert!(ETHERNET_IP_UDP + HEADER_LEN == 74, "Null() is the 74-byte packet of Firefly §2");
 const _: () =
     assert!(ETHERNET_IP_UDP + MAX_DATAGRAM == 1514, "MaxResult() fills an Ethernet frame (Firefly §2)");
-
-/// What a packet is for. `docs/protocol.md` has what each answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Kind {
-    /// Caller asks for a binding to an interface.
-    Bind = 1,
-    /// Server grants it, or says why not.
-    BindReply = 2,
-    /// Arguments of a procedure.
-    Call = 3,
-    /// Results of a procedure.
-    Result = 4,
-    /// The server has the call and works on it.
-    Acknowledgement = 5,
-    /// Caller asks whether the server still has its call.
-    Probe = 6,
-    /// The procedure was not run for this call and will not be.
-    Refusal = 7,
-    /// The procedure ran, but there is no result to give.
-    Failure = 8,
-    /// Server wants proof that the sender receives at its address.
-    Challenge = 9,
-    /// Caller returns the cookie of a challenge.
-    Proof = 10,
-    /// Caller gives up its binding; over shared memory, either end ends it and says why.
-    Unbind = 11,
-    /// Caller asks for the signature of a procedure.
-    Describe = 12,
-    /// Server tells it.
-    Description = 13,
-    /// Either side tells which parts of a message of many packets have arrived, and how much more it takes.
-    Receipt = 14,
-    /// Caller no longer waits for its call.
-    Cancel = 15,
-    /// Caller of a shared-memory binding asks for the memory, and server hands it over.
-    Attach = 16,
-}
-
-impl Kind {
-    /// Every kind, in the order of its number.
-    pub const ALL: [Self; 16] = [
-        Self::Bind,
-        Self::BindReply,
-        Self::Call,
-        Self::Result,
-        Self::Acknowledgement,
-        Self::Probe,
-        Self::Refusal,
-        Self::Failure,
-        Self::Challenge,
-        Self::Proof,
-        Self::Unbind,
-        Self::Describe,
-        Self::Description,
-        Self::Receipt,
-        Self::Cancel,
-        Self::Attach,
-    ];
-
-    #[inline]
-    fn from_byte(byte: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(byte.wrapping_sub(1))).copied()
-    }
-}
 
 /// A binding: 64 bits drawn by the server at bind time. Who has it may call (Peregrine §3.1): nobody off the path
 /// between the two can guess it.
@@ -187,59 +143,16 @@ pub struct Header {
     pub time: u32,
 }
 
-/// Why bytes are not a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeaderError {
-    /// Fewer bytes than a header has.
-    Truncated {
-        /// Bytes received.
-        got: usize,
-    },
-    /// The first byte is not [`MAGIC`]: not our protocol.
-    Magic(u8),
-    /// A version that this side does not speak.
-    Version(u8),
-    /// A kind that this version does not have.
-    Kind(u8),
-    /// A flag that this version does not have.
-    Flags(u8),
-    /// The payload that the header announces is not all there.
-    PayloadShort {
-        /// Bytes announced.
-        announced: usize,
-        /// Bytes received.
-        got: usize,
-    },
-    /// The fragment begins behind the end of its message.
-    OffsetBeyondMessage,
-}
-
-impl fmt::Display for HeaderError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Truncated { got } => {
-                write!(f, "{got} bytes are too few for a packet header of {HEADER_LEN}")
-            }
-            Self::Magic(byte) => {
-                write!(f, "first byte {byte:#04x} instead of {MAGIC:#04x}: not a Stoop packet")
-            }
-            Self::Version(version) => write!(f, "protocol version {version}; this side speaks {VERSION}"),
-            Self::Kind(kind) => write!(f, "unknown packet kind {kind}"),
-            Self::Flags(flags) => write!(f, "unknown packet flags {flags:#04x}"),
-            Self::PayloadShort { announced, got } => {
-                write!(f, "the header announces {announced} bytes of payload, {got} arrived")
-            }
-            Self::OffsetBeyondMessage => f.write_str("the fragment begins behind the end of its message"),
-        }
-    }
-}
-
-impl core::error::Error for HeaderError {}
-
 impl Header {
     /// A header without payload: everything that is not named is zero.
     pub fn bare(kind: Kind, binding: BindingId, lane: LaneId, number: CallNumber) -> Self {
         Self { kind, lane, procedure: 0, binding, number, message_len: 0, offset: 0, time: 0 }
+    }
+
+    /// The packets of a datagram that may hold several parts of one message: [`PartsIn`].
+    #[inline]
+    pub fn parts_in(datagram: &[u8]) -> PartsIn<'_> {
+        PartsIn(Some(datagram))
     }
 
     /// Splits a datagram into its header and its payload: the whole message, or of a call or result that is longer than
@@ -254,13 +167,42 @@ impl Header {
         };
         // Not by `from_bytes`: a header that goes through a `Result` is put together from pieces that overlap, and the
         // processor then waits until everything stored before is in the cache, which in the midst of a long message is long.
-        let header = Self::of_kind(Self::kind_of(header)?, header);
+        let kind = Self::kind_of(header, flags::SIZED)?;
+        let is_sized = header[3] & flags::SIZED != 0;
+        let header = Self::of_kind(kind, header);
+        if matches!(kind, Kind::Call | Kind::Result) && (is_sized || header.offset > 0) {
+            return header.part(is_sized, payload);
+        }
+        if is_sized && kind != Kind::Versions {
+            return Err(HeaderError::Flags(flags::SIZED));
+        }
         let rest = header.payload_len(usize::MAX)?;
+        if matches!(kind, Kind::Call | Kind::Result) && rest > PACKET_DATA {
+            return Err(HeaderError::NotInParts);
+        }
         // Ethernet pads short frames: what follows the payload is no error and no data.
         match payload.get(..rest) {
             Some(payload) => Ok((header, payload)),
-            None if header.may_be_part() && !payload.is_empty() => Ok((header, payload)),
             None => Err(HeaderError::PayloadShort { announced: rest, got: payload.len() }),
+        }
+    }
+
+    /// Splits a datagram with a part of a message, which tells how many bytes of the message are in it.
+    #[inline]
+    fn part(self, is_sized: bool, behind: &[u8]) -> Result<(Self, &[u8]), HeaderError> {
+        let (offset, len) = match is_sized {
+            true => (0, self.offset),
+            false => (self.offset, u32::from(self.procedure)),
+        };
+        if self.message_len as usize <= PACKET_DATA || len == 0 {
+            return Err(HeaderError::NotInParts);
+        }
+        if self.message_len.checked_sub(offset).is_none_or(|rest| rest < len) {
+            return Err(HeaderError::OffsetBeyondMessage);
+        }
+        match behind.get(..len as usize) {
+            Some(payload) => Ok((Self { offset, ..self }, payload)),
+            None => Err(HeaderError::PayloadShort { announced: len as usize, got: behind.len() }),
         }
     }
 
@@ -269,7 +211,9 @@ impl Header {
     #[inline]
     pub fn parse_whole(kind: Kind, packet: &[u8]) -> Option<Self> {
         let bytes = packet.first_chunk::<HEADER_LEN>()?;
-        if bytes[..4] != [MAGIC, VERSION, kind as u8, 0] {
+        const COUNTS: u32 = u32::from_le_bytes([0xff, 0xff, 0xff, flags::CRITICAL]);
+        let first = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        if first & COUNTS != u32::from_le_bytes([MAGIC, VERSION, kind as u8, 0]) {
             return None;
         }
         let header = Self::of_kind(kind, bytes);
@@ -279,34 +223,34 @@ impl Header {
         (is_message && header.offset == 0 && header.message_len as usize <= room).then_some(header)
     }
 
-    /// Whether its message is one that may travel in parts.
-    #[inline]
-    fn may_be_part(&self) -> bool {
-        self.message_len as usize > PACKET_DATA && matches!(self.kind, Kind::Call | Kind::Result)
-    }
-
-    /// Reads the header alone, as on a byte stream, where the payload follows.
+    /// Reads the header alone, as on a byte stream, where the payload follows, and no part has the flag
+    /// [`SIZED`](flags::SIZED).
     ///
     /// # Errors
     /// Wrong magic, version, kind or flags.
     #[inline]
     pub fn from_bytes(bytes: &[u8; HEADER_LEN]) -> Result<Self, HeaderError> {
-        Ok(Self::of_kind(Self::kind_of(bytes)?, bytes))
+        Ok(Self::of_kind(Self::kind_of(bytes, 0)?, bytes))
     }
 
-    /// The kind of a packet of this version.
+    /// The kind of a packet of this version, if it has no flags but `known` ones and those that can be passed over; also of one
+    /// that tells which versions its sender speaks, which all versions can read.
     #[inline]
-    fn kind_of(bytes: &[u8; HEADER_LEN]) -> Result<Kind, HeaderError> {
+    fn kind_of(bytes: &[u8; HEADER_LEN], known: u8) -> Result<Kind, HeaderError> {
         let [magic, version, kind, flags] =
             u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).to_le_bytes();
         if magic != MAGIC {
             return Err(HeaderError::Magic(magic));
         }
+        if kind == Kind::Versions as u8 {
+            return Ok(Kind::Versions);
+        }
         if version != VERSION {
             return Err(HeaderError::Version(version));
         }
-        if flags != 0 {
-            return Err(HeaderError::Flags(flags));
+        let unknown = flags & flags::CRITICAL & !known;
+        if unknown != 0 {
+            return Err(HeaderError::Flags(unknown));
         }
         Kind::from_byte(kind).ok_or(HeaderError::Kind(kind))
     }
@@ -356,11 +300,11 @@ impl Header {
         bytes
     }
 
-    /// Whether it has no payload, and 64 bits where others have the length of the message and the offset.
+    /// Whether it has no payload, and other words where others have the length of the message and the offset.
     #[inline]
     fn has_word(&self) -> bool {
         match self.kind {
-            Kind::Challenge | Kind::Proof => true,
+            Kind::Challenge | Kind::Proof | Kind::Versions => true,
             Kind::Refusal => self.time == RefusalCode::UnknownBinding.code(),
             _ => false,
         }
@@ -414,6 +358,31 @@ pub struct Template {
 }
 
 impl Template {
+    /// Writes the header of a part: `len` bytes of a message of `message_len` bytes, from `offset` on. For a datagram: on a byte
+    /// stream nothing is padded, and fragments have the header of a message with their offset.
+    ///
+    /// `time` is what a single packet has there if the offset is 0, and the number of the transmission otherwise.
+    ///
+    /// # Panics
+    /// When the offset is not 0, and `len` more than 65,535: no datagram has so much.
+    #[inline]
+    pub fn stamp_part(
+        &self,
+        packet: &mut [u8; HEADER_LEN],
+        procedure: u16,
+        number: CallNumber,
+        message_len: u32,
+        (offset, len): (u32, u32),
+        time: u32,
+    ) {
+        if offset == 0 {
+            let sized = Self { first: self.first | u64::from(flags::SIZED) << 24, ..*self };
+            return sized.stamp(packet, procedure, number, (message_len, len), time);
+        }
+        let len = u16::try_from(len).expect("datagrams are shorter than 64 KiB");
+        self.stamp(packet, len, number, (message_len, offset), time);
+    }
+
     /// Prepares the headers of one kind on one lane.
     pub fn new(kind: Kind, binding: BindingId, lane: LaneId) -> Self {
         let [low, high] = lane.0.to_le_bytes();

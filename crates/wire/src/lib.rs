@@ -9,14 +9,24 @@ extern crate alloc;
 
 pub mod bind;
 mod cursor;
+mod error;
 mod extensions;
 mod header;
+mod kind;
+mod left;
+mod parts;
 mod reason;
 mod receipt;
+mod versions;
 
+pub use error::HeaderError;
 pub use header::{
-    BindingId, CallNumber, Challenge, HEADER_LEN, Header, HeaderError, Kind, LaneId, MAGIC, MAX_DATAGRAM,
-    PACKET_DATA, STREAM_FRAGMENT, Template, VERSION,
+    BindingId, CallNumber, Challenge, HEADER_LEN, Header, LaneId, MAGIC, MAX_DATAGRAM, PACKET_DATA,
+    STREAM_FRAGMENT, Template, VERSION, flags,
 };
+pub use kind::Kind;
+pub use left::{left_of_nanos, nanos_of_left};
+pub use parts::PartsIn;
 pub use reason::{FailureCode, RefusalCode, UnbindReason};
 pub use receipt::Receipt;
+pub use versions::Versions;

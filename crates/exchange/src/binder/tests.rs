@@ -234,3 +234,16 @@ fn a_storm_of_challenges_is_answered_once_between_two_timeouts() {
         assert_eq!(BindRequest::decode(payload).unwrap().cookie, Challenge(cookie), "with the newest cookie");
     }
 }
+
+#[test]
+fn a_server_of_another_version_is_named_with_its_versions() {
+    let mut binder = binder(interface(1));
+    let asked = binder.transmit(now()).unwrap();
+    let mut answer = asked[..stoop_wire::HEADER_LEN].to_vec();
+    (answer[1], answer[2], answer[3]) = (2, Kind::Versions as u8, 0xff);
+    answer[24..].copy_from_slice(&[2, 3, 0, 0, 0, 0, 0, 0]);
+    let BindStep::OtherVersion(versions) = binder.handle_packet(now(), &answer) else { panic!() };
+    assert!(versions.iter().eq([2, 3]));
+    answer[16] ^= 1;
+    assert_eq!(binder.handle_packet(now(), &answer), BindStep::Continue, "it answers another's question");
+}

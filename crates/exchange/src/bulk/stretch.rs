@@ -28,6 +28,11 @@ impl Stretch {
     pub(crate) fn at_beginning(datagrams: &[u8], segment: usize, end: u32) -> Option<Self> {
         let payload = u32::try_from(segment.checked_sub(HEADER_LEN)?).ok().filter(|payload| *payload > 0)?;
         let first = datagrams.get(..segment)?;
+        // One that is padded is taken by itself.
+        let told = u16::from_le_bytes([first[6], first[7]]);
+        if u32::from(told) != payload {
+            return None;
+        }
         let (offset, transmission) = place_and_time(first)?;
         let most = end.checked_sub(offset).filter(|_| offset > 0)? / payload;
         let mut next = (offset, transmission);
@@ -89,16 +94,13 @@ fn place_and_time(part: &[u8]) -> Option<(u32, u32)> {
 mod tests {
     use super::*;
     use alloc::vec::Vec;
-    use stoop_wire::{BindingId, CallNumber, Header, Kind, LaneId};
+    use stoop_wire::{BindingId, CallNumber, Kind, LaneId, Template};
 
     fn part(number: u32, offset: u32, transmission: u32) -> Vec<u8> {
-        let header = Header {
-            message_len: 1000,
-            offset,
-            time: transmission,
-            ..Header::bare(Kind::Result, BindingId(1), LaneId(2), CallNumber(number))
-        };
-        let mut packet = header.to_bytes().to_vec();
+        let template = Template::new(Kind::Result, BindingId(1), LaneId(2));
+        let mut packet = alloc::vec![0; HEADER_LEN];
+        let header = packet.first_chunk_mut().expect("it has a header");
+        template.stamp_part(header, 0, CallNumber(number), 1000, (offset, 10), transmission);
         packet.extend((0..10).map(|i| offset.wrapping_add(i) as u8));
         packet
     }
@@ -125,6 +127,14 @@ mod tests {
         assert_eq!(stretch(&[(1, 20, 5), (1, 30, 7)], 1000), Some((20, 10, 5)));
         assert_eq!(stretch(&[(1, 20, 5), (2, 30, 6)], 1000), Some((20, 10, 5)));
         assert_eq!(stretch(&[(1, 20, 5), (1, 30, 6), (1, 40, 7)], 49), Some((20, 20, 6)));
+    }
+
+    #[test]
+    fn parts_with_padding_are_no_stretch() {
+        let padded: Vec<u8> =
+            [part(1, 20, 5), part(1, 30, 6)].map(|part| [&part[..], &[0; 6]].concat()).concat();
+        assert_eq!(Stretch::at_beginning(&padded, HEADER_LEN + 16, 1000), None);
+        assert_eq!(Stretch::at_beginning(&part(1, 20, 5)[..40], HEADER_LEN + 8, 1000), None);
     }
 
     #[test]

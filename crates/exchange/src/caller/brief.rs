@@ -6,7 +6,9 @@
 
 use super::Lane;
 use crate::{Instant, RoundTrip};
-use stoop_wire::{BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId, PACKET_DATA, Template};
+use stoop_wire::{
+    BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId, PACKET_DATA, Template, left_of_nanos,
+};
 
 /// The calls of one lane, as long as all goes well: at most one at a time, and none while the lane has one.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +38,7 @@ impl Brief {
         (self.started, self.deadline, self.procedure) = (now, deadline, procedure);
         (self.number, self.message_len, self.is_out) = (self.number.next(), message_len as u16, true);
         let header = packet.first_chunk_mut().expect("a call packet has room for its header");
-        let left = u32::try_from(deadline.nanos_since(now) / 1000).unwrap_or(u32::MAX);
+        let left = left_of_nanos(deadline.nanos_since(now));
         let template = Template::new(Kind::Call, self.binding, self.lane);
         template.stamp(header, procedure, self.number, (message_len as u32, 0), left);
     }

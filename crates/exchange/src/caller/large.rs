@@ -6,7 +6,7 @@
 use super::{CallState, Heard, Lane, PROBE_INTERVAL};
 use crate::Instant;
 use crate::bulk::{Incoming, Outgoing, Path, Run, Stretch, Taken};
-use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, PACKET_DATA, Receipt, Template};
+use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, PACKET_DATA, Receipt, Template, left_of_nanos};
 
 /// What a lane knows of a call or result of many packets.
 #[derive(Debug, Default)]
@@ -72,13 +72,13 @@ impl Lane {
     /// What the headers of a run's packets have in common.
     pub fn framing(&self, now: Instant) -> Framing {
         let call = self.outstanding.as_ref();
-        let left = call.map_or(0, |call| call.deadline.nanos_since(now) / 1000);
+        let left = call.map_or(0, |call| call.deadline.nanos_since(now));
         Framing {
             template: self.call,
             procedure: call.map_or(0, |call| call.procedure),
             number: self.number,
             message_len: call.map_or(0, |call| call.message_len),
-            time: u32::try_from(left).unwrap_or(u32::MAX),
+            time: left_of_nanos(left),
         }
     }
 
@@ -255,10 +255,11 @@ pub struct Framing {
 }
 
 impl Framing {
-    /// Writes the header of the packet whose payload begins at `offset`, sent as number `transmission`.
+    /// Writes the header of the packet whose payload is the `len` bytes from `offset` on, sent as number `transmission`.
     #[inline]
-    pub fn stamp(&self, header: &mut [u8; HEADER_LEN], offset: u32, transmission: u32) {
+    pub fn stamp(&self, header: &mut [u8; HEADER_LEN], (offset, len): (u32, u32), transmission: u32) {
         let time = if offset == 0 { self.time } else { transmission };
-        self.template.stamp(header, self.procedure, self.number, (self.message_len, offset), time);
+        let place = (offset, len);
+        self.template.stamp_part(header, self.procedure, self.number, self.message_len, place, time);
     }
 }

@@ -35,7 +35,7 @@ impl CallState {
     #[inline]
     pub(super) fn on_packet(self, kind: Kind) -> Step {
         match (self, kind) {
-            (_, Kind::Result | Kind::Refusal | Kind::Failure) => Step::Finish,
+            (_, Kind::Result | Kind::Refusal | Kind::Failure | Kind::Versions) => Step::Finish,
             (Self::Sent | Self::Acknowledged, Kind::Acknowledgement) => Step::Become(Self::Acknowledged),
             // The rest is on its way.
             (Self::Receiving, Kind::Acknowledgement) => Step::Become(Self::Receiving),
@@ -55,7 +55,8 @@ impl CallState {
                 | Kind::Describe
                 | Kind::Description
                 | Kind::Cancel
-                | Kind::Attach,
+                | Kind::Attach
+                | Kind::Handshake,
             ) => Step::Ignore,
         }
     }

@@ -1,4 +1,5 @@
 use super::*;
+use alloc::vec;
 use alloc::vec::Vec;
 
 const BINDING: BindingId = BindingId(0xfeed);
@@ -203,8 +204,9 @@ fn a_retransmitted_call_does_not_teach_a_round_trip() {
 #[test]
 fn a_long_result_in_one_packet_is_receipted_and_so_are_its_repetitions() {
     let (mut lane, _) = calling();
-    let whole = Header { message_len: 5000, ..from_server(Kind::Result, lane.number()) };
-    let packet = [&whole.to_bytes()[..], &[7; 5000]].concat();
+    let mut packet = vec![7; HEADER_LEN + 5000];
+    let template = Template::new(Kind::Result, BINDING, LANE);
+    template.stamp_part(packet.first_chunk_mut().unwrap(), 0, lane.number(), 5000, (0, 5000), 0);
     let Heard::Part(part) = lane.handle_packet(at(1), &packet) else { panic!("no part") };
     assert_eq!((part.offset, part.len, part.message_len, part.complete), (0, 5000, 5000, true));
     for _ in 0..2 {
@@ -303,4 +305,15 @@ fn a_lane_takes_a_call_up_however_many_went_well_before_it() {
     assert!(!lane.take_up(&mut brief, path));
     lane.start(at(1), at(100), 7, &mut packet);
     assert_eq!(lane.number(), brief.number().next());
+}
+
+#[test]
+fn a_server_that_speaks_another_version_does_not_know_the_binding() {
+    let (mut lane, packet) = calling();
+    let mut answer = packet[..HEADER_LEN].to_vec();
+    (answer[1], answer[2]) = (2, Kind::Versions as u8);
+    answer[24..].copy_from_slice(&[2, 1, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(lane.handle_packet(at(1), &answer), Heard::Ignored, "it speaks this one, too");
+    answer[25] = 0;
+    assert_eq!(lane.handle_packet(at(1), &answer), Heard::Unbound { incarnation: 0 });
 }

@@ -10,6 +10,7 @@ use core::ops::Deref;
 use core::time::Duration;
 use stoop_wire::{
     BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, RefusalCode,
+    nanos_of_left,
 };
 
 /// Bytes of explanation that a refusal or failure carries at most.
@@ -125,7 +126,7 @@ impl<P> Assignment<P> {
             (terms.interface, terms.together, terms.result_max);
         (work.binding, work.lane, work.number) = (header.binding, header.lane, header.number);
         (work.procedure, work.arguments_len) = (header.procedure, header.message_len);
-        (work.arrived, work.deadline) = (arrived, arrived.after_nanos(u64::from(header.time) * 1000));
+        (work.arrived, work.deadline) = (arrived, arrived.after_nanos(nanos_of_left(header.time)));
         work.peer = *peer;
         work.len = HEADER_LEN as u32;
     }

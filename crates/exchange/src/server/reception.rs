@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 use stoop_wire::{
-    BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId, PACKET_DATA, Receipt, RefusalCode,
+    BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId, PACKET_DATA, Receipt, RefusalCode, nanos_of_left,
 };
 
 /// A call of which parts have arrived.
@@ -20,14 +20,15 @@ use stoop_wire::{
 pub(super) struct Reception<P> {
     pub(super) number: CallNumber,
     pub(super) peer: P,
-    procedure: u16,
+    /// Told by the part at offset 0.
+    procedure: Option<u16>,
     incoming: Incoming,
     /// Room for the arguments from `start` on, and perhaps more.
     pub(super) message: Vec<u8>,
     start: usize,
     /// When the first part arrived.
     begun: Instant,
-    /// When the part with the deadline arrived, and the microseconds that were left then.
+    /// When the part with the deadline arrived, and what its time word said of the time left.
     deadline: (Instant, u32),
     /// When something new arrived last.
     heard: Instant,
@@ -39,16 +40,37 @@ impl<P> Reception<P> {
     /// Whether the packet with this header is a part of it.
     #[inline]
     fn is_of(&self, header: &Header) -> bool {
-        (self.number, self.procedure) == (header.number, header.procedure)
-            && self.incoming.message_len() == header.message_len
+        (self.number, self.incoming.message_len()) == (header.number, header.message_len)
     }
 }
 
 impl<P: Peer> Server<P> {
-    /// A part of a call, or the whole of one that is longer than others are in one packet.
+    /// Parts of a call: nearly always one, by itself.
     #[cold]
     #[inline(never)]
-    pub(super) fn on_part(
+    pub(super) fn on_parts(
+        &mut self,
+        now: Instant,
+        peer: P,
+        datagram: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        let mut outcome = Arrival::Nothing;
+        for packet in Header::parts_in(datagram) {
+            let Ok((header, payload)) = Header::parse(packet) else { break };
+            match self.on_part(now, peer, &header, payload, reply) {
+                Arrival::Nothing => {}
+                run @ Arrival::Run(_) => return run,
+                // Of several answers the last says most.
+                other => outcome = other,
+            }
+        }
+        outcome
+    }
+
+    /// A part of a call, or the whole of one that is longer than others are in one packet.
+    #[inline]
+    fn on_part(
         &mut self,
         now: Instant,
         peer: P,
@@ -96,7 +118,10 @@ impl<P: Peer> Server<P> {
         if !begun {
             // It supersedes whatever came before it.
             self.memory.give_back(large.reception.take().map(|reception| reception.message));
-            let in_place = self.interfaces.in_place(binding.interface, header.procedure);
+            // Only the part at offset 0 tells the procedure; if it comes later, `complete` sees to the place.
+            let procedure = (header.offset == 0).then_some(header.procedure);
+            let in_place =
+                procedure.and_then(|procedure| self.interfaces.in_place(binding.interface, procedure));
             let start = arguments_at(in_place);
             let (len, limit) = (header.message_len as usize - (HEADER_LEN - start), self.limits.incomplete);
             let message = match self.memory.is_unfair(len, limit, || binding.incomplete()) {
@@ -112,7 +137,7 @@ impl<P: Peer> Server<P> {
             large.reception = Some(Reception {
                 number: header.number,
                 peer,
-                procedure: header.procedure,
+                procedure,
                 incoming: Incoming::new(header.message_len),
                 message,
                 start,
@@ -181,7 +206,8 @@ impl<P: Peer> Server<P> {
         let Some(Large { reception: Some(reception), owes, .. }) = lane.large.as_deref_mut() else {
             return Arrival::Nothing;
         };
-        if !reception.is_of(header) {
+        let is_other = |procedure| header.offset == 0 && procedure != header.procedure;
+        if !reception.is_of(header) || reception.procedure.is_some_and(is_other) {
             self.counters.malformed += 1;
             return Arrival::Nothing;
         }
@@ -192,6 +218,7 @@ impl<P: Peer> Server<P> {
                 reception.message[start..start + payload.len()].copy_from_slice(payload);
                 (reception.heard, reception.peer) = (now, peer);
                 if header.offset == 0 {
+                    reception.procedure = Some(header.procedure);
                     reception.deadline = (now, header.time);
                 }
             }
@@ -221,9 +248,14 @@ impl<P: Peer> Server<P> {
         let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
         let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
         let reception = lane.large.as_mut().and_then(|large| large.reception.take());
-        let Reception { peer, message, deadline: (arrived, time), .. } =
+        let Reception { peer, mut message, start, procedure, deadline: (arrived, time), .. } =
             reception.expect("the caller has looked it up");
-        let header = Header { offset: 0, time, ..*header };
+        let procedure = procedure.expect("all of it is here, and so is the part at offset 0");
+        let place = arguments_at(self.interfaces.in_place(binding.interface, procedure));
+        if place != start {
+            message.copy_within(start..start + header.message_len as usize, place);
+        }
+        let header = Header { offset: 0, procedure, time, ..*header };
         match lane.on_call(Age::of(header.number, lane.number)) {
             Answer::Start => self.start_message(now, (arrived, peer, message), &header, reply),
             _ => {
@@ -273,7 +305,7 @@ impl<P: Peer> Server<P> {
         // However busily it arrives: whoever sends it has stopped waiting.
         let (arrived, left) = reception.deadline;
         let until = until
-            .min(arrived.after_nanos(u64::from(left) * 1000).max(reception.begun + Duration::from_millis(1)));
+            .min(arrived.after_nanos(nanos_of_left(left)).max(reception.begun + Duration::from_millis(1)));
         if now < until {
             return Some(until);
         }

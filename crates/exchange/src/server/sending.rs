@@ -437,7 +437,7 @@ fn frame(framing: &Framing, run: &Run, answer: &[u8], out: &mut Vec<u8>) {
     let (mut offset, mut transmission) = (run.offset, run.transmission);
     for part in payload.chunks(run.fragment as usize) {
         let mut header = [0; HEADER_LEN];
-        framing.stamp(&mut header, offset, transmission);
+        framing.stamp(&mut header, (offset, part.len() as u32), transmission);
         out.extend_from_slice(&header);
         out.extend_from_slice(part);
         offset += part.len() as u32;

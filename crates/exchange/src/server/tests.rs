@@ -4,10 +4,11 @@ use crate::{Interface, Procedure};
 use alloc::vec;
 use core::time::Duration;
 use stoop_wire::bind::{BindReply, BindRequest, BindStatus};
-use stoop_wire::{Challenge, FailureCode, HEADER_LEN, MAX_DATAGRAM, RefusalCode};
+use stoop_wire::{Challenge, FailureCode, HEADER_LEN, MAX_DATAGRAM, RefusalCode, Template};
 
 mod cancels;
 mod large;
+mod strangers;
 mod together;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -271,46 +272,6 @@ fn a_binding_is_of_no_use_from_another_address_until_that_has_shown_that_it_rece
 }
 
 #[test]
-fn a_binding_that_is_not_known_is_refused() {
-    let (mut server, binding) = bound();
-    let code = RefusalCode::UnknownBinding.code();
-    let foreign = packet(Kind::Call, BindingId(binding.0 ^ 1 << 63), 1);
-    assert!(matches!(give(&mut server, &foreign), Made::Reply(Kind::Refusal, c) if c == code));
-    give(&mut server, &packet(Kind::Unbind, binding, 0));
-    assert!(
-        matches!(give(&mut server, &packet(Kind::Call, binding, 1)), Made::Reply(Kind::Refusal, c) if c == code)
-    );
-}
-
-#[test]
-fn who_refuses_an_unknown_binding_tells_its_incarnation() {
-    let (mut server, binding) = bound();
-    let mut incarnation_of = |packet: &[u8]| {
-        let mut reply = Vec::new();
-        server.handle_packet(at(0), &CALLER, packet, &mut reply);
-        assert_eq!(reply.len(), stoop_wire::HEADER_LEN);
-        Header::parse(&reply).unwrap().0.incarnation()
-    };
-    let foreign = BindingId(binding.0 ^ 1 << 63);
-    let kinds = [Kind::Call, Kind::Probe, Kind::Receipt, Kind::Cancel];
-    let told: Vec<_> = kinds.iter().map(|kind| incarnation_of(&packet(*kind, foreign, 1))).collect();
-    let mut request = BindRequest { nonce: 6, ..bind_request() };
-    let mut reply = Vec::new();
-    server.handle_packet(at(0), &CALLER, &bind_packet(&request), &mut reply);
-    request.cookie = Header::parse(&reply).unwrap().0.challenge().expect("a challenge first");
-    server.handle_packet(at(0), &CALLER, &bind_packet(&request), &mut reply);
-    let bound = BindReply::decode(Header::parse(&reply).unwrap().1).unwrap();
-    assert_eq!(told, [Some(bound.incarnation); 4]);
-}
-
-#[test]
-fn a_stranger_cannot_unbind() {
-    let (mut server, binding) = bound();
-    give_from(&mut server, Host(2), at(1), &packet(Kind::Unbind, binding, 0));
-    assert_eq!(server.bindings(), 1);
-}
-
-#[test]
 fn an_answer_is_let_go_when_its_caller_has_stopped_waiting() {
     let (mut server, binding) = bound();
     let call = packet(Kind::Call, binding, 1);
@@ -392,9 +353,9 @@ fn lanes_beyond_the_limit_are_refused_and_take_no_memory() {
 #[test]
 fn a_message_beyond_the_bound_is_refused_and_takes_no_memory() {
     let (mut server, binding) = bound();
-    let mut header = Header::bare(Kind::Call, binding, LaneId(0), CallNumber(1));
-    header.message_len = server.limits.max_message + 1;
-    let packet = [&header.to_bytes()[..], &[0; 1440]].concat();
+    let (template, len) = (Template::new(Kind::Call, binding, LaneId(0)), server.limits.max_message + 1);
+    let mut packet = vec![0; MAX_DATAGRAM];
+    template.stamp_part(packet.first_chunk_mut().unwrap(), 0, CallNumber(1), len, (0, 1440), 0);
     let code = RefusalCode::MessageTooLarge.code();
     assert!(matches!(give(&mut server, &packet), Made::Reply(Kind::Refusal, c) if c == code));
     assert_eq!(server.incomplete_bytes(), 0);

@@ -4,7 +4,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 use core::mem;
-use stoop_wire::{HEADER_LEN, Header, HeaderError, Kind, LaneId, PACKET_DATA, RefusalCode, STREAM_FRAGMENT};
+use stoop_wire::{
+    HEADER_LEN, Header, HeaderError, Kind, LaneId, PACKET_DATA, RefusalCode, STREAM_FRAGMENT, Versions,
+};
 
 /// What a peer may send.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +24,13 @@ pub struct Bounds {
 /// Why a stream cannot be gone on with: the peer broke the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
+    /// It speaks another version of the protocol; this packet tells it which are spoken here.
+    Version {
+        /// To be sent before the stream is closed.
+        answer: [u8; HEADER_LEN],
+    },
+    /// It says that it speaks other versions of the protocol: these.
+    OtherVersion(Versions),
     /// What should be a header is none.
     Header(HeaderError),
     /// A lane beyond those allowed.
@@ -35,6 +44,10 @@ pub enum Violation {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Version { answer } => {
+                write!(f, "it speaks another version of the protocol than {}", answer[1])
+            }
+            Self::OtherVersion(theirs) => write!(f, "it speaks version {theirs} of the protocol"),
             Self::Header(why) => why.fmt(f),
             Self::Lane(LaneId(lane)) => write!(f, "lane {lane} is beyond those allowed"),
             Self::Length(kind) => write!(f, "a message of kind {kind:?} cannot be so long"),
@@ -219,7 +232,7 @@ impl Intake {
             let Some(bytes) = self.input[self.start..self.end].first_chunk::<HEADER_LEN>() else {
                 return Ok(None);
             };
-            let header = Header::from_bytes(bytes).map_err(Violation::Header)?;
+            let header = Header::from_bytes(bytes).map_err(|why| no_header(why, bytes))?;
             let payload_len = self.check(&header)?;
             let whole = payload_len == header.message_len as usize;
             let there = self.end - self.start - HEADER_LEN >= payload_len;
@@ -248,12 +261,12 @@ impl Intake {
         }
         let is_short = header.offset == 0 && header.message_len as usize <= PACKET_DATA;
         if !is_short && header.kind != self.bounds.long || header.kind == Kind::Cancel && payload_len > 0 {
-            return Err(Violation::Length(header.kind));
+            return Err(or_version(header, Violation::Length(header.kind)));
         }
         // An empty piece of a message would make no progress; a challenge, whose cookie looks like a length, has no
         // place on a stream.
         if payload_len == 0 && header.message_len > 0 {
-            return Err(Violation::Fragment(header.lane));
+            return Err(or_version(header, Violation::Fragment(header.lane)));
         }
         Ok(payload_len)
     }
@@ -365,6 +378,21 @@ impl Intake {
         }
         removed
     }
+}
+
+/// What bytes are that should be a header.
+#[cold]
+fn no_header(why: HeaderError, bytes: &[u8; HEADER_LEN]) -> Violation {
+    match Versions::answer_to(bytes) {
+        Some(answer) if matches!(why, HeaderError::Version(_)) => Violation::Version { answer },
+        _ => Violation::Header(why),
+    }
+}
+
+/// What is wrong with a header that cannot be: of a list of versions, that the peer speaks others.
+#[cold]
+fn or_version(header: &Header, violation: Violation) -> Violation {
+    Versions::in_packet(header).map_or(violation, Violation::OtherVersion)
 }
 
 /// Whether a fragment continues what is there of its message.

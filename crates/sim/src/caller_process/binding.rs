@@ -83,7 +83,7 @@ impl Sim {
             BindStep::Mismatch { procedure, .. } if !self.ledger.damage => {
                 self.ledger.complain(format!("procedure {procedure} does not match itself"));
             }
-            BindStep::Refused(..) | BindStep::Mismatch { .. } => {
+            BindStep::Refused(..) | BindStep::Mismatch { .. } | BindStep::OtherVersion(_) => {
                 self.callers[caller].binder = None;
                 self.report.binds_refused += 1;
                 self.binding_fails(caller);

@@ -137,7 +137,8 @@ pub(crate) fn packets_of(run: &Run, framing: Framing, message: &[u8]) -> Vec<Vec
     let packet = |(i, fragment): (usize, &[u8])| {
         let mut packet = vec![0; HEADER_LEN + fragment.len()];
         let header = packet.first_chunk_mut().expect("it has a header");
-        framing.stamp(header, run.offset + i as u32 * run.fragment, run.transmission + i as u32);
+        let place = (run.offset + i as u32 * run.fragment, fragment.len() as u32);
+        framing.stamp(header, place, run.transmission + i as u32);
         packet[HEADER_LEN..].copy_from_slice(fragment);
         packet
     };

@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::io;
 use stoop_exchange::Instant;
 use stoop_exchange::binder::{BindStep, Binder, Bound};
-use stoop_exchange::stream::{Arrival, Intake};
+use stoop_exchange::stream::{Arrival, Intake, Violation};
 use stoop_net::clock;
 use stoop_net::host::{self, HostFacts};
 use stoop_net::stream::{Stream, StreamAddress, StreamArrival};
@@ -98,7 +98,7 @@ impl<'a> Handshake<'a> {
             Ok(StreamArrival::Closed) => return Err(self.closed()),
             Err(cause) => return Err(self.unreachable(cause)),
         }
-        match intake.poll().map_err(|why| self.protocol(why))? {
+        match intake.poll().map_err(|why| self.violation(&why))? {
             None => Ok(None),
             Some(Arrival::Message(message)) => {
                 let len = HEADER_LEN + message.header.message_len as usize;
@@ -124,6 +124,13 @@ impl<'a> Handshake<'a> {
 
     pub(super) fn protocol(&self, why: impl Display) -> BindError {
         BindError::Protocol { server: self.plan.uri.into(), why: why.to_string() }
+    }
+
+    fn violation(&self, why: &Violation) -> BindError {
+        match why {
+            Violation::OtherVersion(theirs) => self.not_bound(BindStep::OtherVersion(*theirs)),
+            why => self.protocol(why),
+        }
     }
 
     pub(super) fn no_answer(&self) -> BindError {

@@ -53,6 +53,15 @@ pub enum BindError {
         /// Its reason.
         why: &'static str,
     },
+    /// The server speaks other versions of the protocol than this client.
+    OtherVersion {
+        /// The address as it was given.
+        server: String,
+        /// The version that this client speaks.
+        ours: u8,
+        /// Those that the server speaks.
+        theirs: Vec<u8>,
+    },
     /// What answered does not speak this protocol.
     Protocol {
         /// The address as it was given.
@@ -106,6 +115,16 @@ impl fmt::Display for BindError {
                  build both from the same interface"
             ),
             Self::Refused { server, why } => write!(f, "{server} will not bind: {why}"),
+            Self::OtherVersion { server, ours, theirs } => {
+                write!(f, "{server} speaks version ")?;
+                for (i, version) in theirs.iter().enumerate() {
+                    write!(f, "{}{version}", if i == 0 { "" } else { ", " })?;
+                }
+                write!(
+                    f,
+                    " of the protocol, this client version {ours}; build both with versions of Stoop that speak the same"
+                )
+            }
             Self::Protocol { server, why } => write!(f, "what answers at {server} is no Stoop server: {why}"),
         }
     }
@@ -131,6 +150,9 @@ impl BindError {
                 Self::Mismatch { interface, procedure, ours, theirs }
             }
             Self::Refused { server, why } => Self::Refused { server: server.clone(), why },
+            Self::OtherVersion { server, ours, theirs } => {
+                Self::OtherVersion { server: server.clone(), ours: *ours, theirs: theirs.clone() }
+            }
             Self::Protocol { server, why } => Self::Protocol { server: server.clone(), why: why.clone() },
         }
     }

@@ -1,4 +1,6 @@
 use super::*;
+use alloc::vec;
+use alloc::vec::Vec;
 
 fn sample() -> Header {
     Header {
@@ -45,7 +47,7 @@ fn a_header_that_lies_about_its_payload_is_refused() {
     let mut packet = sample().to_bytes().to_vec();
     packet.extend_from_slice(b"ab");
     assert_eq!(Header::parse(&packet), Err(HeaderError::PayloadShort { announced: 3, got: 2 }));
-    let beyond = Header { offset: 4, ..sample() };
+    let beyond = Header { kind: Kind::Bind, offset: 4, ..sample() };
     assert_eq!(Header::parse(&beyond.to_bytes()), Err(HeaderError::OffsetBeyondMessage));
 }
 
@@ -57,26 +59,83 @@ fn a_long_message_announces_one_packet_of_it() {
     assert_eq!(last.payload_len(PACKET_DATA), Ok(7));
 }
 
+fn part(kind: Kind, message_len: u32, offset: u32, len: u32) -> Vec<u8> {
+    let Header { binding, lane, procedure, number, .. } = sample();
+    let mut packet = vec![offset as u8; HEADER_LEN + len as usize];
+    let header = packet.first_chunk_mut().unwrap();
+    Template::new(kind, binding, lane).stamp_part(header, procedure, number, message_len, (offset, len), 9);
+    packet
+}
+
 #[test]
-fn a_part_of_a_long_message_is_as_long_as_its_datagram() {
-    let part = Header { message_len: 10_000, offset: 4_000, ..sample() };
-    let mut packet = part.to_bytes().to_vec();
-    assert_eq!(Header::parse(&packet), Err(HeaderError::PayloadShort { announced: 6_000, got: 0 }));
-    packet.resize(HEADER_LEN + 1200, 7);
-    assert_eq!(Header::parse(&packet), Ok((part, &[7; 1200][..])));
-    packet.resize(HEADER_LEN + 8_000, 7);
-    assert_eq!(Header::parse(&packet).unwrap().1.len(), 6_000, "the rest is padding");
+fn a_part_tells_how_many_bytes_of_its_message_are_in_it() {
+    for offset in [0, 4_000] {
+        let mut packet = part(Kind::Call, 10_000, offset, 1200);
+        let padded = [&packet[..], &[0xd7; 3000]].concat();
+        let (header, payload) = Header::parse(&padded).unwrap();
+        assert_eq!((header.offset, header.message_len, header.time), (offset, 10_000, 9));
+        assert_eq!(payload, &packet[HEADER_LEN..]);
+        assert!(offset > 0 || header.procedure == sample().procedure);
+        packet.pop();
+        assert_eq!(Header::parse(&packet), Err(HeaderError::PayloadShort { announced: 1200, got: 1199 }));
+    }
+}
+
+#[test]
+fn a_part_lies_within_its_message_and_is_not_empty() {
+    let parse = |message_len, offset, len| {
+        Header::parse(&part(Kind::Result, message_len, offset, len)).map(|(header, _)| header.offset)
+    };
+    assert_eq!(parse(5_000, 4_000, 1_000), Ok(4_000));
+    assert_eq!(parse(5_000, 4_000, 1_001), Err(HeaderError::OffsetBeyondMessage));
+    assert_eq!(parse(5_000, u32::MAX, 1), Err(HeaderError::OffsetBeyondMessage));
+    assert_eq!(parse(5_000, 0, 5_000), Ok(0));
+    assert_eq!(parse(5_000, 0, 5_001), Err(HeaderError::OffsetBeyondMessage));
+    for offset in [0, 4_000] {
+        assert_eq!(parse(5_000, offset, 0), Err(HeaderError::NotInParts));
+    }
+}
+
+#[test]
+fn only_messages_longer_than_a_packet_travel_in_parts_and_only_so() {
+    for offset in [0, 10] {
+        assert_eq!(Header::parse(&part(Kind::Call, 1440, offset, 20)), Err(HeaderError::NotInParts));
+    }
+    for len in [1441, 8_000] {
+        let mut whole = Header { message_len: len, ..sample() }.to_bytes().to_vec();
+        whole.resize(HEADER_LEN + len as usize, 0);
+        assert_eq!(Header::parse(&whole), Err(HeaderError::NotInParts));
+    }
 }
 
 #[test]
 fn only_calls_and_results_travel_in_parts() {
     for kind in Kind::ALL {
-        let mut packet = Header { kind, message_len: 2_000, ..sample() }.to_bytes().to_vec();
-        packet.resize(HEADER_LEN + 100, 0);
-        let whole = matches!(kind, Kind::Challenge | Kind::Proof);
-        let parts = matches!(kind, Kind::Call | Kind::Result);
-        assert_eq!(Header::parse(&packet).is_ok(), whole || parts, "{kind:?}");
+        let parsed = Header::parse(&part(kind, 2_000, 0, 100)).is_ok();
+        assert_eq!(parsed, matches!(kind, Kind::Call | Kind::Result | Kind::Versions), "{kind:?}");
     }
+}
+
+#[test]
+fn parts_that_came_in_one_datagram_are_told_apart() {
+    let (first, second) = (part(Kind::Call, 10_000, 0, 300), part(Kind::Call, 10_000, 300, 200));
+    let third = part(Kind::Call, 10_000, 500, 100);
+    let in_one = |pieces: &[&[u8]]| {
+        let datagram = pieces.concat();
+        Header::parts_in(&datagram).map(<[u8]>::to_vec).collect::<Vec<_>>()
+    };
+    assert_eq!(in_one(&[&first, &second, &third]), [&first[..], &second, &third]);
+    assert_eq!(in_one(&[&first]), [&first[..]]);
+    assert_eq!(in_one(&[&second, &[0; 40]]), [&second[..]]);
+    assert_eq!(in_one(&[&first, &second, &[0xd7, 1, 3]]), [&first[..], &second]);
+    for at in [0, 1, 2, 4, 5, 8, 15, 16, 19, 20, 23] {
+        let mut of_another = second.clone();
+        of_another[at] ^= 1;
+        assert_eq!(in_one(&[&first, &of_another]), [&first[..]], "byte {at} differs");
+    }
+    let call = [&sample().to_bytes()[..], b"abc"].concat();
+    assert_eq!(in_one(&[&call, &call]), [[&call[..], &call].concat()], "padding, as ever");
+    assert_eq!(in_one(&[&[1, 2, 3]]), [[1, 2, 3]]);
 }
 
 #[test]
@@ -90,9 +149,33 @@ fn foreign_bytes_are_named() {
     assert_eq!(with(0, b'G'), HeaderError::Magic(b'G'));
     assert_eq!(with(1, 9), HeaderError::Version(9));
     assert_eq!(with(2, 0), HeaderError::Kind(0));
-    assert_eq!(with(2, 17), HeaderError::Kind(17));
+    assert_eq!(with(2, 19), HeaderError::Kind(19));
     assert_eq!(with(3, 1), HeaderError::Flags(1));
     assert_eq!(Header::parse(&bytes[..31]), Err(HeaderError::Truncated { got: 31 }));
+}
+
+#[test]
+fn the_low_flags_are_not_passed_over_and_the_high_ones_are() {
+    for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Versions) {
+        let mut bytes = Header { kind, message_len: 0, ..sample() }.to_bytes();
+        for flag in (0..8).map(|bit| 1_u8 << bit) {
+            bytes[3] = flag;
+            let expected = if flag <= 0x08 { Err(flag) } else { Ok(kind) };
+            let found = |parsed: Result<Header, HeaderError>| match parsed {
+                Ok(header) => Ok(header.kind),
+                Err(HeaderError::Flags(flags)) => Err(flags),
+                // The flag makes an empty message the first of several parts.
+                Err(HeaderError::NotInParts) => Err(flags::SIZED),
+                Err(other) => panic!("{other}"),
+            };
+            assert_eq!(found(Header::from_bytes(&bytes)), expected, "{kind:?} {flag:#04x}");
+            assert_eq!(
+                found(Header::parse(&bytes).map(|(header, _)| header)),
+                expected,
+                "{kind:?} {flag:#04x}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@ use super::*;
 use crate::RoundTrip;
 use crate::bulk::Path;
 use crate::caller::{Due, Heard, Lane};
+use stoop_wire::Template;
 use world::{World, bytes};
 
 mod in_place;
@@ -46,15 +47,16 @@ impl World {
     fn lane_binding(&self) -> BindingId {
         let framing = self.lane.framing(self.now);
         let mut header = [0; HEADER_LEN];
-        framing.stamp(&mut header, 0, 0);
+        framing.stamp(&mut header, (1440, 1), 0);
         Header::from_bytes(&header).unwrap().binding
     }
 
     fn fragment(&self, number: u32, message_len: u32, offset: u32, len: usize) -> Vec<u8> {
-        let mut header = Header::bare(Kind::Call, self.lane_binding(), LaneId(0), CallNumber(number));
+        let template = Template::new(Kind::Call, self.lane_binding(), LaneId(0));
         let time = if offset == 0 { 5_000_000 } else { 1 + offset / 1440 };
-        (header.message_len, header.offset, header.time) = (message_len, offset, time);
-        [&header.to_bytes()[..], &bytes(len, 3)].concat()
+        let mut header = [0; HEADER_LEN];
+        template.stamp_part(&mut header, 0, CallNumber(number), message_len, (offset, len as u32), time);
+        [&header[..], &bytes(len, 3)].concat()
     }
 }
 
@@ -240,4 +242,40 @@ fn parts_that_need_no_decision_are_taken_together() {
     let expected: Vec<u8> = (0..10).flat_map(|_| bytes(1440, 3)).collect();
     assert!(running.arguments_and_result(&[]).0 == expected);
     finish(&mut world.server, running);
+}
+
+#[test]
+fn parts_that_come_in_one_datagram_are_put_each_in_its_place() {
+    let mut world = World::new(|_| false);
+    let (whole, number) = (bytes(2000, 7), 1);
+    let template = Template::new(Kind::Call, world.lane_binding(), LaneId(0));
+    let part = |from: usize, to: usize| {
+        let (mut header, place) = ([0; HEADER_LEN], (from as u32, (to - from) as u32));
+        template.stamp_part(&mut header, 0, CallNumber(number), 2000, place, 1_000_000);
+        [&header[..], &whole[from..to]].concat()
+    };
+    world.give_server(&[part(0, 700), part(700, 1000), vec![0xd7; 50]].concat());
+    assert!(world.running.is_none());
+    world.give_server(&[part(1000, 1500), part(1500, 2000)].concat());
+    let mut running = world.running.take().expect("all of it is there");
+    assert!(running.arguments_and_result(&[]).0 == whole);
+}
+
+#[test]
+fn a_call_whose_first_part_comes_last_is_the_same_call() {
+    let mut world = World::new(|_| false);
+    let (whole, number) = (bytes(3000, 9), 1);
+    let interfaces = core::mem::take(&mut world.server.interfaces);
+    world.server.interfaces = interfaces.returning_in_place(0, 1, 8);
+    let template = Template::new(Kind::Call, world.lane_binding(), LaneId(0));
+    for (from, to) in [(1000, 2000), (2000, 3000), (0, 1000)] {
+        let (mut header, place) = ([0; HEADER_LEN], (from as u32, (to - from) as u32));
+        template.stamp_part(&mut header, 1, CallNumber(number), 3000, place, 1_000_000);
+        world.give_server(&[&header[..], &whole[from..to]].concat());
+    }
+    let mut running = world.running.take().expect("all of it is there");
+    assert_eq!(running.procedure, 1);
+    let (before, len, result) = running.argument_as_result().expect("it comes back in place");
+    assert_eq!((&before[..8], len), (&whole[..8], 2992));
+    assert!(result[HEADER_LEN..HEADER_LEN + len] == whole[8..]);
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use stoop_exchange::stream::{Departure, Intake};
 use stoop_net::clock;
 use stoop_net::waiting::{Crowd, MachineCosts, Member, Wait, Waiting};
-use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, MAX_DATAGRAM};
+use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, MAX_DATAGRAM, left_of_nanos};
 
 /// A lane with all that a call needs.
 pub(crate) struct StreamLane {
@@ -90,7 +90,7 @@ impl StreamLane {
         let mut header = Header::bare(Kind::Call, bound.binding, self.mailbox.lane, number);
         header.procedure = bound.procedures[usize::from(procedure)];
         header.message_len = len as u32;
-        header.time = u32::try_from((deadline_ns - begun_ns) / 1_000).unwrap_or(u32::MAX);
+        header.time = left_of_nanos(deadline_ns - begun_ns);
         let departure = Departure::new(header, &mut self.call);
         let sent = self.session.outgoing.send(&self.session.stream, &self.call, departure, deadline_ns);
         let in_one_piece = match sent {

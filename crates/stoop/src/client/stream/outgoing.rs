@@ -9,7 +9,7 @@ use stoop_exchange::stream::Departure;
 use stoop_net::clock;
 use stoop_net::poller::{Events, Interest, Poller};
 use stoop_net::stream::Stream;
-use stoop_wire::HEADER_LEN;
+use stoop_wire::{HEADER_LEN, left_of_nanos};
 
 /// Who sends, and what is left of a fragment that the stream has not taken whole.
 #[derive(Default)]
@@ -127,7 +127,7 @@ impl Outgoing {
                 }
             }
             let has_room = rest.flush(stream)? && {
-                departure.set_time(time_left_us(waiting.deadline_ns));
+                departure.set_time(time_left(waiting.deadline_ns));
                 begin_fragment(stream, packet, &mut departure)?
             };
             if has_room || !departure.is_between_fragments() {
@@ -261,8 +261,7 @@ impl Rest {
     }
 }
 
-/// Microseconds that are left, as the header has them.
-fn time_left_us(deadline_ns: u64) -> u32 {
-    let left_ns = deadline_ns.saturating_sub(clock::now_ns());
-    u32::try_from(left_ns / 1_000).unwrap_or(u32::MAX)
+/// What is left of the time, as the header has it.
+fn time_left(deadline_ns: u64) -> u32 {
+    left_of_nanos(deadline_ns.saturating_sub(clock::now_ns()))
 }

@@ -10,7 +10,6 @@ use super::{DatagramEndpoint, From};
 use crate::server::dedicated::{LOOKS, Reason};
 use std::sync::atomic::Ordering;
 use stoop_net::udp::{CallerArrival, MAX_SEGMENTS, Patience, Peer, Segments, ServerArrival};
-use stoop_wire::{HEADER_LEN, Header, MAX_DATAGRAM};
 
 /// Calls of one peer, each on another lane than the one before it, that show that it has many in flight.
 const CALLS_ON_OTHER_LANES: u32 = 8;
@@ -60,10 +59,6 @@ impl DatagramEndpoint {
         match arrival {
             Ok(CallerArrival::Datagram(0) | CallerArrival::Nothing) => Seen::Nothing,
             Ok(CallerArrival::TooLarge(_)) => self.too_large(),
-            Ok(CallerArrival::Datagram(len)) if may_be_several(&desk.packet[..len]) => {
-                self.receive_together(desk, true);
-                Seen::Nothing
-            }
             Ok(CallerArrival::Datagram(len)) => Seen::Packet(len, desk.changes),
             // The caller has gone.
             Ok(CallerArrival::Refused) | Err(_) => {
@@ -79,10 +74,6 @@ impl DatagramEndpoint {
             return self.look_at_own_for_many(desk, patience);
         }
         match self.socket.recv(&mut desk.packet[..], patience) {
-            Ok(ServerArrival::Datagram { len, .. }) if may_be_several(&desk.packet[..len]) => {
-                self.receive_together(desk, false);
-                Seen::Nothing
-            }
             Ok(ServerArrival::Datagram { len, peer }) => {
                 desk.own_peer = From(peer);
                 Seen::Packet(len, 0)
@@ -253,21 +244,6 @@ impl DatagramEndpoint {
     }
 }
 
-/// Whether these bytes, which came by themselves where nobody tells how many datagrams they are, may be more than one: what came
-/// together in the moment in which that was no longer asked for is still handed over together. Longer than a packet, and something
-/// in it could be the beginning of another. (If that is only data that looks so, it is as if it were lost, and is sent again.)
-#[inline]
-fn may_be_several(datagram: &[u8]) -> bool {
-    datagram.len() > MAX_DATAGRAM && has_another(datagram)
-}
-
-#[cold]
-fn has_another(datagram: &[u8]) -> bool {
-    let [magic, version, ..] = *datagram else { return false };
-    let begins = |at: &usize| datagram[*at..].starts_with(&[magic, version]);
-    (HEADER_LEN..datagram.len()).filter(begins).any(|at| Header::parse(&datagram[at..]).is_ok())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,22 +254,13 @@ mod tests {
     use stoop_exchange::server::Limits;
     use stoop_net::udp::{CallerSocket, ServerSocket};
     use stoop_net::waiting::Waiting;
-    use stoop_wire::{BindingId, CallNumber, Kind};
+    use stoop_wire::{BindingId, CallNumber, Header, Kind};
 
     fn part(offset: u32, len: usize) -> Vec<u8> {
         let header = Header::bare(Kind::Call, BindingId(7), stoop_wire::LaneId(1), CallNumber(1));
         let mut part = Header { message_len: 60_000, offset, time: 3, ..header }.to_bytes().to_vec();
         part.resize(len, 0x5a);
         part
-    }
-
-    #[test]
-    fn a_long_datagram_is_one_unless_another_could_begin_in_it() {
-        assert!(!may_be_several(&part(0, 20_000)));
-        for (first, last) in [(1472, 1472), (1472, 40), (40, 1472), (700, 1000)] {
-            assert!(may_be_several(&[part(0, first), part(1440, last)].concat()), "{first} and {last}");
-        }
-        assert!(may_be_several(&[part(0, 1472), part(1440, 1472), part(2880, 1472)].concat()));
     }
 
     #[test]
@@ -312,11 +279,5 @@ mod tests {
             );
             assert!(desk.packet[..len] == datagram);
         }
-    }
-
-    #[test]
-    fn what_is_no_longer_than_a_packet_is_not_looked_into() {
-        assert!(!may_be_several(&[part(0, 40), part(8, 40)].concat()));
-        assert!(!may_be_several(&[]));
     }
 }

@@ -17,7 +17,9 @@ use stoop_net::poller::Bell;
 use stoop_net::stream::{Stream, StreamArrival};
 use stoop_shm::{Arena, Segment, descriptors, layout};
 use stoop_wire::bind::{BindRequest, Describe, Description};
-use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, MAX_DATAGRAM, PACKET_DATA, UnbindReason};
+use stoop_wire::{
+    BindingId, HEADER_LEN, Header, HeaderError, Kind, MAX_DATAGRAM, PACKET_DATA, UnbindReason, Versions,
+};
 
 /// A connection that is not a binding yet.
 pub(super) struct Handshake {
@@ -147,6 +149,12 @@ impl Handshake {
         let len = match Header::from_bytes(header) {
             Ok(header) if header.message_len as usize <= PACKET_DATA => {
                 HEADER_LEN + header.message_len as usize
+            }
+            Err(HeaderError::Version(_)) => {
+                if let Some(answer) = Versions::answer_to(header) {
+                    let _ = self.stream.try_send(&[IoSlice::new(&answer)]);
+                }
+                return Err(Step::Malformed);
             }
             _ => return Err(Step::Malformed),
         };

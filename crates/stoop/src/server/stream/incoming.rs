@@ -6,15 +6,16 @@ use super::connection::{Connection, Incoming, LANES};
 use super::desk::Desk;
 use super::numbers::Numbers;
 use crate::server::binder::{Binder, Bound, Malformed};
+use std::io::IoSlice;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use stoop_exchange::stream::{Arrival, Intake, Message};
+use stoop_exchange::stream::{Arrival, Intake, Message, Violation};
 use stoop_net::Patience;
 use stoop_net::clock;
 use stoop_net::stream::StreamArrival;
 use stoop_wire::bind::{BindRequest, Describe, Description};
-use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, RefusalCode};
+use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, RefusalCode, nanos_of_left};
 
 /// What a message was.
 enum Brought {
@@ -81,10 +82,16 @@ impl StreamEndpoint {
     ) -> Result<bool, Malformed> {
         let Incoming { intake, bound, arrived } = incoming;
         loop {
-            let message = match intake.poll().map_err(|_| Malformed)? {
-                None => return Ok(true),
-                Some(Arrival::Message(message)) => message,
-                Some(Arrival::NotTaken(header, code)) => {
+            let message = match intake.poll() {
+                Ok(None) => return Ok(true),
+                Ok(Some(Arrival::Message(message))) => message,
+                Err(Violation::Version { answer }) => {
+                    // For the last time: what comes behind it cannot be understood.
+                    let _ = connection.stream.try_send(&[IoSlice::new(&answer)]);
+                    return Err(Malformed);
+                }
+                Err(_) => return Err(Malformed),
+                Ok(Some(Arrival::NotTaken(header, code))) => {
                     arrived.note(&header).ok_or(Malformed)?;
                     self.send_refusal(connection, &header, code, &self.limit(code));
                     continue;
@@ -143,7 +150,7 @@ impl StreamEndpoint {
             interface: bound.interface,
             procedure: header.procedure,
             arrived_ns: desk.clock_ns,
-            deadline_ns: desk.clock_ns.saturating_add(u64::from(header.time) * 1_000),
+            deadline_ns: desk.clock_ns.saturating_add(nanos_of_left(header.time)),
             packet,
             together: bound.together,
             deferred: false,

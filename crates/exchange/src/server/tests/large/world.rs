@@ -142,8 +142,8 @@ impl World {
             let mut packets = Vec::new();
             for (i, at) in (run.offset..run.offset + run.len).step_by(run.fragment as usize).enumerate() {
                 let mut header = [0; HEADER_LEN];
-                framing.stamp(&mut header, at, run.transmission + i as u32);
                 let end = (at + run.fragment).min(run.offset + run.len);
+                framing.stamp(&mut header, (at, end - at), run.transmission + i as u32);
                 packets.extend_from_slice(&header);
                 packets.extend_from_slice(&self.arguments[at as usize..end as usize]);
             }

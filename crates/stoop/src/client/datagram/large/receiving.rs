@@ -9,7 +9,7 @@ use stoop_exchange::caller::{Heard, Part};
 use stoop_marshal::Pieces;
 use stoop_net::prefetch;
 use stoop_net::udp::Segments;
-use stoop_wire::{HEADER_LEN, PACKET_DATA};
+use stoop_wire::{HEADER_LEN, Header, PACKET_DATA};
 
 /// Where a payload that lands is taken up again: its first bytes are in the caller's memory, and those after them keep
 /// their alignment.
@@ -28,36 +28,38 @@ impl LargeCall<'_, '_, '_, '_> {
                 rest = &rest[stretch.datagrams_len()..];
                 continue;
             }
-            let (packet, behind) = rest.split_at(segments.segment.max(1).min(rest.len()));
+            let (datagram, behind) = rest.split_at(segments.segment.max(1).min(rest.len()));
             rest = behind;
-            match lane.exchange.handle_packet(clock, packet) {
-                Heard::Part(part) => {
-                    place(lane, self.pieces, &mut self.landing, &part, packet)?;
-                    if part.complete {
-                        return self.has_ended(clock, &part).map(|()| true);
+            for packet in Header::parts_in(datagram) {
+                match lane.exchange.handle_packet(clock, packet) {
+                    Heard::Part(part) => {
+                        place(lane, self.pieces, &mut self.landing, &part, packet)?;
+                        if part.complete {
+                            return self.has_ended(clock, &part).map(|()| true);
+                        }
                     }
-                }
-                Heard::Receipt => lane.exchange.take_receipt(clock, packet, &mut locked(self.path)),
-                Heard::Result { len, .. } => {
-                    let packet = &packet[..HEADER_LEN + len];
-                    lane.result[..packet.len()].copy_from_slice(packet);
-                    lane.result_len = len;
-                    return Ok(true);
-                }
-                Heard::Prove(proof) => {
-                    // What it does not take before, it is sent again.
-                    drop(lane.socket.send(&proof));
-                    if self.len <= PACKET_DATA {
-                        drop(lane.socket.send(&lane.call[..HEADER_LEN + self.len]));
+                    Heard::Receipt => lane.exchange.take_receipt(clock, packet, &mut locked(self.path)),
+                    Heard::Result { len, .. } => {
+                        let packet = &packet[..HEADER_LEN + len];
+                        lane.result[..packet.len()].copy_from_slice(packet);
+                        lane.result_len = len;
+                        return Ok(true);
                     }
-                }
-                // All of the call is there: what was on its way no longer is.
-                Heard::Progress if self.len > PACKET_DATA && lane.exchange.last_was_acknowledged() => {
-                    lane.exchange.settle(&mut locked(self.path));
-                }
-                Heard::Progress | Heard::Ignored => {}
-                heard @ (Heard::Refused(_) | Heard::Unbound { .. } | Heard::Failed(_)) => {
-                    return Err(ended_by(heard, packet));
+                    Heard::Prove(proof) => {
+                        // What it does not take before, it is sent again.
+                        drop(lane.socket.send(&proof));
+                        if self.len <= PACKET_DATA {
+                            drop(lane.socket.send(&lane.call[..HEADER_LEN + self.len]));
+                        }
+                    }
+                    // All of the call is there: what was on its way no longer is.
+                    Heard::Progress if self.len > PACKET_DATA && lane.exchange.last_was_acknowledged() => {
+                        lane.exchange.settle(&mut locked(self.path));
+                    }
+                    Heard::Progress | Heard::Ignored => {}
+                    heard @ (Heard::Refused(_) | Heard::Unbound { .. } | Heard::Failed(_)) => {
+                        return Err(ended_by(heard, packet));
+                    }
                 }
             }
         }

@@ -138,7 +138,7 @@ fn gathered<T>(
     let end = run.offset + run.len;
     let offsets = (run.offset..end).step_by(run.fragment as usize);
     for ((header, offset), transmission) in headers.iter_mut().zip(offsets.clone()).zip(run.transmission..) {
-        framing.stamp(header, offset, transmission);
+        framing.stamp(header, (offset, run.fragment.min(end - offset)), transmission);
     }
     let mut list = Vec::with_capacity(2 * headers.len());
     for (header, offset) in headers.iter().zip(offsets) {
@@ -163,7 +163,7 @@ fn frame(
     for packet in datagrams.chunks_mut(HEADER_LEN + fragment as usize) {
         let (header, payload) = packet.split_first_chunk_mut().expect("a packet has a header");
         let len = fragment.min(end - offset);
-        framing.stamp(header, offset, transmission);
+        framing.stamp(header, (offset, len), transmission);
         let ahead = (offset as usize + AHEAD).min(message_len);
         pieces.stretches(inline, ahead, (ahead + len as usize).min(message_len), prefetch);
         pieces.gather(inline, offset as usize, &mut payload[..len as usize]);

@@ -227,7 +227,7 @@ fn write_packets(slot: &Slot, run: &Run, clock: Instant, datagrams: &mut Vec<u8>
     datagrams.clear();
     for (offset, transmission) in (run.offset..end).step_by(run.fragment as usize).zip(run.transmission..) {
         let mut header = [0; HEADER_LEN];
-        framing.stamp(&mut header, offset, transmission);
+        framing.stamp(&mut header, (offset, run.fragment.min(end - offset)), transmission);
         datagrams.extend_from_slice(&header);
         datagrams.extend_from_slice(&arguments[offset as usize..end.min(offset + run.fragment) as usize]);
     }

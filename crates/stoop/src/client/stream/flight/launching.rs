@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 use stoop_exchange::stream::Departure;
 use stoop_net::clock;
-use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, STREAM_FRAGMENT};
+use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, STREAM_FRAGMENT, left_of_nanos};
 
 /// Bytes of calls that leave by one write, about.
 const WRITE_MAX: usize = 64 * 1024;
@@ -220,6 +220,6 @@ fn header(session: &Session, flight: &Flight, mailbox: &Mailbox, number: CallNum
     let mut header = Header::bare(Kind::Call, bound.binding, mailbox.lane, number);
     header.procedure = bound.procedures[usize::from(flight.procedure)];
     header.message_len = (flight.packet.len() - HEADER_LEN) as u32;
-    header.time = u32::try_from(left_ns / 1_000).unwrap_or(u32::MAX);
+    header.time = left_of_nanos(left_ns);
     header
 }

@@ -8,7 +8,7 @@ use crate::error::{CallError, Failure, Refusal};
 use stoop_exchange::Instant;
 use stoop_exchange::caller::Heard;
 use stoop_net::udp::CallerSocket;
-use stoop_wire::{HEADER_LEN, LaneId};
+use stoop_wire::{HEADER_LEN, Header, LaneId};
 
 impl Calls {
     /// Takes packets that have come together.
@@ -106,6 +106,13 @@ impl Calls {
             Heard::Part(part) => {
                 self.arm(call);
                 self.take_part(call, part, clock, packet, socket, news);
+                for further in Header::parts_in(packet).skip(1) {
+                    if !self.slots[call as usize].is_receiving {
+                        break;
+                    }
+                    let heard = self.slots[call as usize].lane.handle_packet(clock, further);
+                    self.heard(call, heard, clock, further, socket, news);
+                }
             }
             Heard::Receipt => self.take_receipt(call, clock, packet, socket),
             Heard::Result { .. } | Heard::Ignored => {}

@@ -1,0 +1,76 @@
+//! The time that is left to the deadline of a call, as it travels in the time word.
+//!
+//! With the top bit clear the word counts microseconds, up to 35 minutes and 47 seconds; with the top bit set its other bits count
+//! milliseconds, up to 24 days and 20 hours. All bits set: more than that, or no deadline at all.
+
+/// Set where the word counts milliseconds.
+const MILLIS: u32 = 1 << 31;
+const NANOS_OF_MICRO: u64 = 1_000;
+const NANOS_OF_MILLI: u64 = 1_000_000;
+
+/// The word for so many nanoseconds, rounded down.
+#[inline]
+pub fn left_of_nanos(nanos: u64) -> u32 {
+    match u32::try_from(nanos / NANOS_OF_MICRO) {
+        Ok(micros) if micros < MILLIS => micros,
+        _ => long_left(nanos),
+    }
+}
+
+#[cold]
+fn long_left(nanos: u64) -> u32 {
+    u32::try_from(nanos / NANOS_OF_MILLI)
+        .map_or(u32::MAX, |millis| if millis < MILLIS { MILLIS | millis } else { u32::MAX })
+}
+
+/// Nanoseconds for such a word; [`u64::MAX`] if there is no end that it can say.
+#[inline]
+pub fn nanos_of_left(word: u32) -> u64 {
+    if word < MILLIS { u64::from(word) * NANOS_OF_MICRO } else { nanos_of_long(word) }
+}
+
+#[cold]
+fn nanos_of_long(word: u32) -> u64 {
+    if word == u32::MAX { u64::MAX } else { u64::from(word - MILLIS) * NANOS_OF_MILLI }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+
+    fn travels(left: Duration) -> Duration {
+        Duration::from_nanos(nanos_of_left(left_of_nanos(left.as_nanos() as u64)))
+    }
+
+    #[test]
+    fn short_times_travel_in_microseconds() {
+        for micros in [0, 1, 999, 30_000_000, (1 << 31) - 1] {
+            let left = Duration::from_micros(micros);
+            assert_eq!(left_of_nanos(left.as_nanos() as u64), micros as u32);
+            assert_eq!(travels(left + Duration::from_nanos(999)), left);
+        }
+    }
+
+    #[test]
+    fn long_times_travel_in_milliseconds_and_never_grow() {
+        let hours = |hours: u64| Duration::from_secs(hours * 3600);
+        assert_eq!(travels(hours(2)), hours(2));
+        assert_eq!(travels(hours(24 * 24)), hours(24 * 24));
+        for micros in [1 << 31, (1_u64 << 32) - 1, 1 << 32, 1 << 40] {
+            let left = Duration::from_micros(micros);
+            assert!(travels(left) <= left && left - travels(left) < Duration::from_millis(1), "{left:?}");
+        }
+        assert_eq!(left_of_nanos((1 << 31) * 1_000), 1 << 31 | 2_147_483);
+    }
+
+    #[test]
+    fn what_is_longer_than_can_be_said_has_no_end() {
+        let longest = Duration::from_millis((1 << 31) - 2);
+        assert_eq!(travels(longest), longest);
+        for nanos in [((1 << 31) - 1) * NANOS_OF_MILLI, 30 * 24 * 3600 * 1_000_000_000, u64::MAX] {
+            assert_eq!(left_of_nanos(nanos), u32::MAX);
+        }
+        assert_eq!(nanos_of_left(u32::MAX), u64::MAX);
+    }
+}
