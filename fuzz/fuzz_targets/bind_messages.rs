@@ -2,22 +2,16 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stoop_wire::bind::{BindReply, BindRequest, BindStatus, Describe, Description, HostFacts};
+use stoop_wire::bind::{BindReply, BindRequest, BindStatus, Describe, Description, ServerClock};
 
 fuzz_target!(|payload: &[u8]| {
     if let Some(request) = BindRequest::decode(payload) {
         assert_eq!(BindRequest::decode(&request.encode()).as_ref(), Some(&request));
         let reply = BindReply {
-            status: BindStatus::NoSuchInterface,
-            nonce: request.nonce,
-            incarnation: 1,
-            silence_ms: 1,
-            max_message: 1,
-            window: 0,
-            host: HostFacts::default(),
-            first: request.first,
-            procedures: vec![0; request.fingerprints.len()],
+            status: BindStatus::UnknownFlags(request.required),
             text: "é".repeat(1000),
+            clock: Some(ServerClock { now_ns: 1, up_ns: 2 }),
+            ..BindReply::granting(&request)
         };
         assert!(reply.encode().len() <= payload.len(), "a reply is no longer than its request");
     }

@@ -51,9 +51,11 @@ impl Caller {
             let Some(run) = self.lane.next_run(now, &mut self.path, 65_536) else { break };
             assert!(run.len > 0 && run.fragment > 0 && (run.offset + run.len) as usize <= LONG, "{run:?}");
             let mut header = [0; HEADER_LEN];
-            self.lane.framing(now).stamp(&mut header, run.offset, run.transmission);
-            let header = Header::from_bytes(&header).expect("it is a header");
-            assert_eq!((header.kind, header.offset), (Kind::Call, run.offset));
+            let len = run.fragment.min(run.len) as usize;
+            self.lane.framing(now).stamp(&mut header, (run.offset, len as u32), run.transmission);
+            let packet = [&header[..], &vec![0; len]].concat();
+            let (header, payload) = Header::parse(&packet).expect("it is a packet");
+            assert_eq!((header.kind, header.offset, payload.len()), (Kind::Call, run.offset, len));
         }
     }
 

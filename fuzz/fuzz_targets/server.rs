@@ -142,6 +142,7 @@ const LIMITS: Limits = Limits {
     incomplete: 50_000,
     retained: 40_000,
     patience: Duration::from_millis(15),
+    flags: 5,
 };
 
 fuzz_target!(|input: &[u8]| {
