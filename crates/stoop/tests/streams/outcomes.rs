@@ -23,7 +23,7 @@ fn server_that_loses_calls(second: Second) -> (String, Arc<AtomicU32>) {
     let count = Arc::clone(&taken);
     let uri = raw_server(move |_, mut raw| {
         // Each call that has been taken brings one more connection of the other kind.
-        let is_first = count.load(Ordering::SeqCst) % 2 == 0;
+        let is_first = count.load(Ordering::SeqCst).is_multiple_of(2);
         if is_first {
             raw.grant()?;
             take_call(&mut raw)?;
