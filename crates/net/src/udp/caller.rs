@@ -151,6 +151,39 @@ impl CallerSocket {
     }
 }
 
+/// What the network sends back.
+impl CallerSocket {
+    /// Has the kernel keep the beginning of each datagram that the network reports an error of, for
+    /// [`sent_back`](Self::sent_back) (IP_RECVERR). From then on the socket is also told of errors that may pass, as that there is no
+    /// way to the server's machine just now, and of a datagram that the interface's queue has no room for.
+    ///
+    /// # Errors
+    ///
+    /// None in practice.
+    pub fn keep_sent_back(&self) -> io::Result<()> {
+        Ok(message::keep_sent_back(self.socket.as_fd(), self.local_addr()?.is_ipv6())?)
+    }
+
+    /// Takes the next of the datagrams that the server's machine has sent back because the port is closed: its beginning is in so many
+    /// first bytes of `buffer`. Ask until there is none, whenever something has reported [`Refused`](CallerArrival::Refused) or an error:
+    /// what is kept takes room from what arrives. `None` also if the kernel was not asked to [keep](Self::keep_sent_back) them.
+    #[cold]
+    pub fn sent_back(&self, buffer: &mut [u8]) -> Option<usize> {
+        loop {
+            let flags = RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT;
+            let received = retry_on_intr(|| {
+                message::recv(self.socket.as_fd(), buffer, flags, |told| told.port_is_closed())
+            });
+            match received {
+                Ok(received) if received.told => return Some(received.len.min(buffer.len())),
+                // Something else is reported, and may pass.
+                Ok(_) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
 /// Many datagrams at once.
 impl CallerSocket {
     /// Sends several datagrams to the server by one system call: `datagrams` cut every `segment` bytes, so that the last

@@ -1,5 +1,6 @@
-//! Control messages: which address of ours a datagram was sent to (IP_PKTINFO, IPV6_PKTINFO; RFC 3542 §6), and how
-//! long each of several datagrams is that travel as one (UDP_SEGMENT, UDP_GRO).
+//! Control messages: which address of ours a datagram was sent to (IP_PKTINFO, IPV6_PKTINFO; RFC 3542 §6), how
+//! long each of several datagrams is that travel as one (UDP_SEGMENT, UDP_GRO), and what the network reports of one that
+//! was sent (IP_RECVERR, IPV6_RECVERR).
 
 use std::ffi::c_int;
 use std::mem::size_of;
@@ -23,8 +24,11 @@ pub(super) struct Control {
     len: usize,
 }
 
-/// Enough for a called address and a length.
+/// Enough for a called address and a length, or for an error.
 const CONTROL_LEN: usize = 64;
+const _: () = assert!(
+    CONTROL_LEN >= HEADER_LEN + size_of::<libc::sock_extended_err>() + size_of::<libc::sockaddr_in6>()
+);
 const _: () = assert!(CONTROL_LEN >= (HEADER_LEN + IPV6_LEN).next_multiple_of(8) + HEADER_LEN + 8);
 /// `struct cmsghdr`: a length (which counts the header), a level, a type.
 const HEADER_LEN: usize = size_of::<usize>() + 2 * size_of::<c_int>();
@@ -142,6 +146,23 @@ impl Messages<'_> {
     }
 }
 
+impl Messages<'_> {
+    /// Whether they report that the port of the receiver is closed: an ICMP error of the peer's machine (RFC 792, RFC 4443
+    /// §3.1).
+    pub(super) fn port_is_closed(mut self) -> bool {
+        let closed = libc::ECONNREFUSED.to_ne_bytes();
+        self.any(|(level, kind, data)| {
+            let origin = match (level, kind) {
+                (libc::IPPROTO_IP, libc::IP_RECVERR) => libc::SO_EE_ORIGIN_ICMP,
+                (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => libc::SO_EE_ORIGIN_ICMP6,
+                _ => return false,
+            };
+            // `struct sock_extended_err`: the error's number, and where it comes from.
+            data.starts_with(&closed) && data.get(4) == Some(&origin)
+        })
+    }
+}
+
 /// Of a message that tells the called address: the address, if it can be a sender's.
 #[inline]
 fn called((level, kind, data): (c_int, c_int, &[u8])) -> Option<Option<Called>> {
@@ -201,6 +222,24 @@ mod tests {
     #[test]
     fn multicast_group_is_no_sender() {
         assert_eq!(round_trip(Called { ip: "ff02::1".parse().unwrap(), interface: 3 }), None);
+    }
+
+    #[test]
+    fn closed_port_is_what_the_peers_machine_says_and_nothing_else() {
+        let report = |level, kind, error: c_int, origin| {
+            let mut control = Control::default();
+            let data = control.push(level, kind, 16);
+            data[..4].copy_from_slice(&error.to_ne_bytes());
+            data[4] = origin;
+            Messages(control.built()).port_is_closed()
+        };
+        let (v4, v6) = (libc::SO_EE_ORIGIN_ICMP, libc::SO_EE_ORIGIN_ICMP6);
+        assert!(report(libc::IPPROTO_IP, libc::IP_RECVERR, libc::ECONNREFUSED, v4));
+        assert!(report(libc::IPPROTO_IPV6, libc::IPV6_RECVERR, libc::ECONNREFUSED, v6));
+        assert!(!report(libc::IPPROTO_IP, libc::IP_RECVERR, libc::EHOSTUNREACH, v4));
+        assert!(!report(libc::IPPROTO_IP, libc::IP_RECVERR, libc::ECONNREFUSED, libc::SO_EE_ORIGIN_LOCAL));
+        assert!(!report(libc::IPPROTO_IP, libc::IP_PKTINFO, libc::ECONNREFUSED, v4));
+        assert!(!Messages(&[]).port_is_closed());
     }
 
     #[test]

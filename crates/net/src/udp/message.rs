@@ -30,6 +30,14 @@ pub(super) fn set_gro(socket: BorrowedFd<'_>, on: bool) -> Result<(), Errno> {
     set_option(socket, libc::SOL_UDP, libc::UDP_GRO, c_int::from(on))
 }
 
+/// Has `socket` keep, with each error that the network reports, the beginning of the datagram that it is about (IP_RECVERR).
+pub(super) fn keep_sent_back(socket: BorrowedFd<'_>, ipv6: bool) -> Result<(), Errno> {
+    match ipv6 {
+        false => set_option(socket, libc::IPPROTO_IP, libc::IP_RECVERR, 1),
+        true => set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1),
+    }
+}
+
 fn set_option(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: c_int) -> Result<(), Errno> {
     // SAFETY: the pointer is to a live `c_int` and the length is its size; the kernel copies it before it returns.
     let result = unsafe {

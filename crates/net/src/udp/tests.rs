@@ -155,6 +155,34 @@ fn closed_port_is_told_once_and_the_socket_goes_on() {
     assert_eq!(told, Some(Sending::Refused));
 }
 
+/// A port of an address that no other test uses, at which nobody listens.
+fn closed_port(ipv6: bool) -> SocketAddr {
+    let [_, a, b, c] = crate::host::random_bytes();
+    let ip = if ipv6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::new(127, a, b, 1 + c % 254).into() };
+    ServerSocket::bind(SocketAddr::new(ip, 0)).unwrap().local_addr().unwrap()
+}
+
+#[test]
+fn what_a_closed_port_sends_back_begins_as_it_was_sent() {
+    for ipv6 in [false, true] {
+        let caller = CallerSocket::connect(closed_port(ipv6)).unwrap();
+        let mut buffer = [0; 8];
+        assert_eq!(caller.send(b"not kept").unwrap(), Sending::Sent);
+        assert_eq!(caller.recv_within(&mut buffer, 10 * SECOND_NS).unwrap(), CallerArrival::Refused);
+        assert_eq!(caller.sent_back(&mut buffer), None);
+
+        caller.keep_sent_back().unwrap();
+        for call in [&b"first call"[..], b"2nd"] {
+            assert_eq!(caller.send(call).unwrap(), Sending::Sent);
+            assert_eq!(caller.recv_within(&mut buffer, 10 * SECOND_NS).unwrap(), CallerArrival::Refused);
+            let len = caller.sent_back(&mut buffer).unwrap();
+            assert_eq!(buffer[..len], call[..call.len().min(8)]);
+            assert_eq!(caller.sent_back(&mut buffer), None);
+            assert_eq!(caller.recv(&mut buffer).unwrap(), CallerArrival::Nothing);
+        }
+    }
+}
+
 #[test]
 fn waking_ends_every_blocked_receive_now_and_later() {
     for ip in [Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED] {
