@@ -5,6 +5,7 @@
 
 mod brief;
 mod large;
+mod sent_back;
 mod state;
 
 use crate::retransmit::Jitter;
@@ -15,6 +16,7 @@ use core::time::Duration;
 use large::Large;
 pub use large::{Framing, Part};
 pub(crate) use large::{is_newer, put_receipt};
+use sent_back::SentBack;
 pub use state::CallState;
 use state::Step;
 use stoop_wire::{
@@ -55,6 +57,7 @@ pub struct Lane {
     counters: Counters,
     /// Of the latest call, if it or its result has many packets.
     large: Option<Box<Large>>,
+    sent_back: SentBack,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -179,6 +182,7 @@ impl Lane {
             silence_limit: SILENCE_LIMIT,
             counters: Counters::default(),
             large: None,
+            sent_back: SentBack::default(),
         }
     }
 

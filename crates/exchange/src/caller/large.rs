@@ -17,6 +17,8 @@ pub(super) struct Large {
     taken: u32,
     /// Number of the newest receipt for the result that has been sent.
     sent: u32,
+    /// Times that the first part of the call was sent.
+    pub(super) first_parts: u32,
 }
 
 impl Large {
@@ -63,9 +65,11 @@ impl Lane {
     /// are none for now.
     pub fn next_run(&mut self, now: Instant, path: &mut Path, most_bytes: usize) -> Option<Run> {
         let call = self.outstanding.as_mut().filter(|call| call.state == CallState::Sent)?;
-        let sending = self.large.as_mut()?.sending.as_mut()?;
+        let large = self.large.as_mut()?;
+        let sending = large.sending.as_mut()?;
         let run = sending.next_run(now, path, most_bytes);
         call.next = sending.next_timeout(path).min(call.deadline);
+        large.first_parts += u32::from(run.as_ref().is_some_and(|run| run.offset == 0));
         run
     }
 

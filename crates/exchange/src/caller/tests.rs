@@ -149,6 +149,47 @@ fn a_closed_port_ends_the_call_when_it_is_confirmed() {
 }
 
 #[test]
+fn a_call_has_come_back_when_each_of_its_transmissions_has() {
+    let (mut lane, mut packet) = calling();
+    assert!(!lane.last_came_back());
+    let first = packet.clone();
+    lane.handle_sent_back(&first);
+    assert!(lane.last_came_back());
+    assert_eq!(lane.handle_unreachable(at(1)), Due::Nothing);
+    assert_eq!(lane.handle_timeout(at(1), &mut packet), Due::Retransmit);
+    assert!(!lane.last_came_back(), "the second is on its way");
+    lane.handle_sent_back(&first);
+    assert!(!lane.last_came_back(), "that was the first again");
+    lane.handle_sent_back(&packet);
+    assert!(lane.last_came_back());
+    lane.handle_packet(at(2), &from_server(Kind::Acknowledgement, lane.number()).to_bytes());
+    assert!(!lane.last_came_back(), "the server has it");
+
+    lane.abandon(at(3));
+    lane.start(at(4), at(100), 7, &mut packet);
+    assert!(!lane.last_came_back(), "another call");
+}
+
+#[test]
+fn nothing_but_a_transmission_of_the_call_counts_as_one_that_came_back() {
+    let (mut lane, packet) = calling();
+    let call = Header::from_bytes(packet.first_chunk().unwrap()).unwrap();
+    for other in [
+        Header { kind: Kind::Probe, ..call },
+        Header { lane: LaneId(4), ..call },
+        Header { binding: BindingId(1), ..call },
+        Header { number: call.number.next(), ..call },
+        Header { offset: 1440, ..call },
+    ] {
+        lane.handle_sent_back(&other.to_bytes());
+    }
+    lane.handle_sent_back(&packet[..HEADER_LEN - 1]);
+    assert!(!lane.last_came_back());
+    lane.handle_sent_back(&packet[..HEADER_LEN]);
+    assert!(lane.last_came_back());
+}
+
+#[test]
 fn a_challenge_is_answered_by_its_cookie() {
     let (mut lane, _) = calling();
     let cookie = stoop_wire::Challenge(0xabcd_ef01_2345_6789);
