@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 use stoop::error::{SendError, UnknownCause};
-use stoop::{BindOptions, CallError, Pending, RunningServer, Server};
+use stoop::{BindOptions, CallError, Pending, Ran, RunningServer, Server};
 use stoop_wire::{Header, Kind};
 
 #[stoop::interface]
@@ -101,7 +101,8 @@ fn a_closed_port_is_noticed() {
     drop(server);
     for result in stoop::wait_all(begin_many(&client, 100)) {
         let error = result.unwrap_err();
-        assert!(matches!(error, CallError::Unknown { cause: UnknownCause::PortClosed, .. }), "{error}");
+        // Of calls that leave together, the system sends back the first alone.
+        assert!(error.ran() != Ran::Yes && error.to_string().contains("nobody listens"), "{error}");
     }
 }
 

@@ -27,7 +27,7 @@ use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, PAC
 /// A binding over UDP.
 pub(crate) struct DatagramBinding {
     pub(super) interface: &'static Interface,
-    uri: String,
+    pub(super) uri: String,
     pub(super) server: SocketAddr,
     pub(super) options: BindOptions,
     /// What the server has granted; replaced when it no longer knows it.
@@ -131,9 +131,11 @@ impl DatagramBinding {
                 lane.exchange = lane.session.lane(&self.options);
                 lane.longest_call = lane.session.longest_call;
                 lane.wait.set_company(lane.session.company);
+                lane.session.prepare(&lane.socket);
             }
             None => {
                 let connected = connect(self.server).map_err(|e| CallError::NotSent(SendError::Io(e)))?;
+                self.present().prepare(&connected.0);
                 self.make_lane(place, connected);
             }
         }
@@ -200,6 +202,13 @@ impl DatagramBinding {
 pub(super) fn forgotten(lane: &caller::Lane, waited: Duration) -> CallError {
     let transmissions = lane.last_transmissions();
     CallError::Unknown { transmissions, waited, cause: UnknownCause::ServerRestarted }
+}
+
+/// The error of a call that has not run because nobody listens at the server's port: as of a byte stream whose server cannot be
+/// connected to any more.
+pub(super) fn nobody_listens(uri: &str) -> CallError {
+    let cause = std::io::ErrorKind::ConnectionRefused.into();
+    CallError::NotSent(SendError::Bind(Box::new(BindError::Unreachable { server: uri.into(), cause })))
 }
 
 /// The error of a call that its lane has given up.
@@ -305,6 +314,8 @@ impl Held<'_> {
         let mut may_have_run = false;
         loop {
             match ended {
+                Ended::NobodyListens if may_have_run => return Err(self.forgotten(begun)),
+                Ended::NobodyListens => return Err(nobody_listens(&self.binding.uri)),
                 Ended::With(error) => {
                     if matches!(error, CallError::Unknown { .. }) {
                         self.retire();

@@ -21,6 +21,7 @@ mod flight;
 mod late;
 mod lengths;
 mod one_way;
+mod outcomes;
 mod processes;
 
 use gate::Gate;

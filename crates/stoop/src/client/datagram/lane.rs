@@ -9,7 +9,7 @@ use crate::error::{CallError, Failure, Refusal, SendError};
 use std::io;
 use std::sync::Arc;
 use stoop_exchange::Instant;
-use stoop_exchange::caller::{self, Due, Heard};
+use stoop_exchange::caller::{self, Due, Heard, Lost};
 use stoop_marshal::Pieces;
 use stoop_net::udp::{CallerArrival, CallerSocket, Sending};
 use stoop_net::waiting::{Member, Wait};
@@ -51,6 +51,8 @@ pub(super) enum Ended {
     With(CallError),
     /// The server does not know the binding.
     Unbound,
+    /// Nobody listened at the server's port whenever the call was sent: it has not run.
+    NobodyListens,
 }
 
 /// What a packet means that refuses a call or says that it failed.
@@ -140,13 +142,14 @@ impl DatagramLane {
                 }
                 Ok(CallerArrival::Nothing | CallerArrival::TooLarge(_)) => {}
                 Ok(CallerArrival::Refused) => {
+                    self.take_sent_back();
                     let due = self.exchange.handle_unreachable(clock);
                     if self.carry_out(due, clock, len)? {
                         return Ok(());
                     }
                 }
                 // The network's news about an earlier packet (no route just now): the deadline is what counts.
-                Err(_) => {}
+                Err(_) => self.take_sent_back(),
             }
             if clock >= self.exchange.next_timeout() {
                 let due = self.exchange.handle_timeout(clock, &mut self.call[..HEADER_LEN + len]);
@@ -185,7 +188,7 @@ impl DatagramLane {
         // A packet that is not sent is like one that is lost: the next timeout sees to it.
         match due {
             Due::Nothing => {}
-            Due::Retransmit => drop(self.socket.send(&self.call[..HEADER_LEN + len])),
+            Due::Retransmit => self.send_again(len),
             Due::Probe(packet) | Due::Cancel(packet) => drop(self.socket.send(&packet)),
             Due::Resume | Due::Receipt => {
                 unreachable!("the call and what has come of its result are one packet")
@@ -194,10 +197,35 @@ impl DatagramLane {
                 if self.take_what_is_there(clock, len)? {
                     return Ok(true);
                 }
-                return Err(Ended::With(given_up(&mut self.exchange, clock, lost)));
+                return Err(self.given_up(clock, lost));
             }
         }
         Ok(false)
+    }
+
+    /// Sends the call packet again; once more if that only told of an earlier packet that came back.
+    pub(super) fn send_again(&mut self, len: usize) {
+        let packet = &self.call[..HEADER_LEN + len];
+        if let Ok(Sending::Refused) = self.socket.send(packet) {
+            let _ = self.socket.send(packet);
+        }
+    }
+
+    /// Takes note of what has come back from a closed port.
+    #[cold]
+    pub(super) fn take_sent_back(&mut self) {
+        let exchange = &mut self.exchange;
+        self.session.take_sent_back(&self.socket, |packet| exchange.handle_sent_back(packet));
+    }
+
+    /// The call is given up.
+    #[cold]
+    pub(super) fn given_up(&mut self, clock: Instant, lost: Lost) -> Ended {
+        if self.session.shows_nobody_listened(&self.exchange, lost) {
+            self.exchange.abandon(clock);
+            return Ended::NobodyListens;
+        }
+        Ended::With(given_up(&mut self.exchange, clock, lost))
     }
 
     /// Takes what has arrived before the call is given up: a thread that was kept from running sees late a result that came in

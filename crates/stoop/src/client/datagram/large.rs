@@ -10,7 +10,7 @@ mod receiving;
 mod sending;
 
 use super::lane::{DatagramLane, Ended, LAST_LOOKS};
-use super::{given_up, now};
+use super::now;
 use crate::error::{CallError, SendError};
 pub(super) use memory::Large;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -152,13 +152,14 @@ impl LargeCall<'_, '_, '_, '_> {
                     self.tell(clock, !lingers);
                 }
                 Ok(CallerArrival::Refused) => {
+                    self.lane.take_sent_back();
                     let due = self.lane.exchange.handle_unreachable(clock);
                     if self.carry_out(due, clock)? {
                         return Ok(());
                     }
                 }
                 // The network's news about an earlier packet (no route just now): the deadline is what counts.
-                Err(_) => {}
+                Err(_) => self.lane.take_sent_back(),
             }
             if self.look_at_time(clock)? {
                 return Ok(());
@@ -203,7 +204,7 @@ impl LargeCall<'_, '_, '_, '_> {
         // A packet that is not sent is like one that is lost: the next timeout sees to it.
         match due {
             Due::Nothing => {}
-            Due::Retransmit => drop(lane.socket.send(&lane.call[..HEADER_LEN + self.len])),
+            Due::Retransmit => lane.send_again(self.len),
             Due::Resume => lane.exchange.resume(clock, &mut locked(self.path)),
             Due::Probe(packet) | Due::Cancel(packet) => drop(lane.socket.send(&packet)),
             Due::Receipt => self.send_receipt(clock),
@@ -211,7 +212,7 @@ impl LargeCall<'_, '_, '_, '_> {
                 if self.take_what_is_there(clock)? {
                     return Ok(true);
                 }
-                return Err(Ended::With(given_up(&mut self.lane.exchange, clock, lost)));
+                return Err(self.lane.given_up(clock, lost));
             }
         }
         Ok(false)

@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use stoop_exchange::binder::{BindStep, Binder, Bound};
 use stoop_exchange::bulk::Path;
+use stoop_exchange::caller::Lost;
 use stoop_exchange::{Instant, RoundTrip, caller};
 use stoop_net::host;
 use stoop_net::udp::{CallerArrival, CallerSocket, Sending};
@@ -24,6 +25,8 @@ pub(in crate::client) struct Session {
     pub(in crate::client) bound: Bound,
     path: RoundTrip,
     pub(in crate::client) company: Company,
+    /// The server runs on this machine: nothing between repeats packets.
+    is_here: bool,
     /// How long this machine had been asleep when the binding was granted.
     pub(super) asleep_ns: u64,
     /// Bytes of the longest call.
@@ -67,6 +70,32 @@ impl Generation for Session {
 }
 
 impl Session {
+    /// Has the system keep what the server's machine sends back, where that shows what became of it: on this machine.
+    pub(in crate::client) fn prepare(&self, socket: &CallerSocket) {
+        if self.is_here {
+            // Without it nothing is shown.
+            let _ = socket.keep_sent_back();
+        }
+    }
+
+    /// Hands to `take` the beginnings of the packets that have come back from a closed port.
+    #[cold]
+    pub(in crate::client) fn take_sent_back(&self, socket: &CallerSocket, mut take: impl FnMut(&[u8])) {
+        if !self.is_here {
+            return;
+        }
+        let mut packet = [0; HEADER_LEN];
+        while let Some(len) = socket.sent_back(&mut packet) {
+            take(&packet[..len]);
+        }
+    }
+
+    /// Whether the latest call of `lane`, which is given up, has certainly not run: nobody listened at the server's port whenever it was
+    /// sent.
+    pub(in crate::client) fn shows_nobody_listened(&self, lane: &caller::Lane, lost: Lost) -> bool {
+        lost == Lost::PortClosed && self.is_here && lane.last_came_back()
+    }
+
     /// The way to the server, if a large call has asked for it.
     pub(in crate::client) fn known_path(&self) -> Option<&Mutex<Path>> {
         self.path_there.get()
@@ -185,12 +214,15 @@ pub(super) fn grant(
             return Err(BindError::NoAnswer { server: uri.into(), waited: now().since(begun) });
         }
     };
-    let company = Company::of(&own, &crate::from_wire(&bound.host));
+    let theirs = crate::from_wire(&bound.host);
+    let (company, is_here) = (Company::of(&own, &theirs), own.shares_kernel_with(&theirs));
     let path = binder.path();
     let asleep_ns = stoop_net::clock::asleep_ns();
     let longest_call = bound.max_message.min(max_message) as usize;
     let path_there = OnceLock::new();
     let numbers = Mutex::default();
-    let session = Session { generation, bound, path, company, asleep_ns, longest_call, path_there, numbers };
+    let session =
+        Session { generation, bound, path, company, is_here, asleep_ns, longest_call, path_there, numbers };
+    session.prepare(&socket);
     Ok((session, (socket, window)))
 }

@@ -58,6 +58,7 @@ impl Flight {
     /// The carrier of `binding`, with a socket and a housekeeper of its own.
     pub(super) fn new(binding: Arc<DatagramBinding>) -> io::Result<Arc<Self>> {
         let socket = CallerSocket::connect(binding.server)?;
+        binding.present().prepare(&socket);
         // Both make it faster where they are granted, and nothing depends on them.
         let _ = socket.set_gro(true);
         let granted = socket.set_receive_buffer(RECEIVE_BUFFER).unwrap_or(0);

@@ -233,11 +233,15 @@ impl Flight {
                 true
             }
             Ok(CallerArrival::Refused) => {
-                calls.on_unreachable(clock, &self.binding, news);
+                calls.on_unreachable(clock, &self.binding, &self.socket, news);
                 true
             }
+            Ok(CallerArrival::Nothing | CallerArrival::TooLarge(_)) => false,
             // The network's news about an earlier packet (no route just now): the deadline is what counts.
-            Ok(CallerArrival::Nothing | CallerArrival::TooLarge(_)) | Err(_) => false,
+            Err(_) => {
+                calls.take_sent_back(&self.binding, &self.socket);
+                false
+            }
         };
         if clock >= calls.next_look {
             self.take_what_is_there(calls, buffer, clock, news);
@@ -257,7 +261,7 @@ impl Flight {
                 Ok(CallerArrival::Datagram(segments)) => {
                     calls.deliver_all(clock, segments.split(buffer), &self.socket, news);
                 }
-                Ok(CallerArrival::Refused) => calls.on_unreachable(clock, &self.binding, news),
+                Ok(CallerArrival::Refused) => calls.on_unreachable(clock, &self.binding, &self.socket, news),
                 Ok(CallerArrival::Nothing) | Err(_) => break,
                 Ok(CallerArrival::TooLarge(_)) => {}
             }

@@ -67,7 +67,7 @@ impl Calls {
     }
 
     #[inline]
-    fn call_of(&self, packet: &[u8]) -> Option<u32> {
+    pub(super) fn call_of(&self, packet: &[u8]) -> Option<u32> {
         let LaneId(lane) = LaneId::of_packet(packet)?;
         self.by_lane.get(usize::from(lane)).copied().filter(|call| *call != NO_CALL)
     }

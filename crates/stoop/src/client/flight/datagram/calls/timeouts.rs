@@ -1,7 +1,7 @@
 //! What is to be done for calls because time has passed, or because the port was found closed.
 
 use super::Calls;
-use crate::client::datagram::{DatagramBinding, forgotten, given_up};
+use crate::client::datagram::{DatagramBinding, forgotten, given_up, nobody_listens};
 use crate::client::flight::datagram::reception::News;
 use crate::client::flight::datagram::slot::Stage;
 use crate::error::{CallError, SendError};
@@ -57,7 +57,7 @@ impl Calls {
         }
         self.next_look = Instant::from_nanos(next).max(clock + LOOK_EVERY);
         if refused {
-            self.on_unreachable(clock, binding, news);
+            self.on_unreachable(clock, binding, socket, news);
         }
     }
 
@@ -118,7 +118,12 @@ impl Calls {
     /// lane wait: that goes on with another lane.
     fn give_up(&mut self, call: u32, lost: Lost, clock: Instant, binding: &DatagramBinding, news: &mut News) {
         let slot = &mut self.slots[call as usize];
-        let error = given_up(&mut slot.lane, clock, lost);
+        let error = if slot.session.shows_nobody_listened(&slot.lane, lost) {
+            slot.lane.abandon(clock);
+            nobody_listens(&binding.uri)
+        } else {
+            given_up(&mut slot.lane, clock, lost)
+        };
         if slot.is_large {
             slot.settle();
         }
@@ -130,14 +135,28 @@ impl Calls {
         self.fail(call, error, clock, news);
     }
 
+    /// Takes note of what has come back from a closed port, for whichever call.
+    #[cold]
+    pub(in super::super) fn take_sent_back(&mut self, binding: &DatagramBinding, socket: &CallerSocket) {
+        binding.present().take_sent_back(socket, |packet| {
+            if let Some(call) = self.call_of(packet)
+                && self.slots[call as usize].stage == Stage::Sent
+            {
+                self.take_up(call).lane.handle_sent_back(packet);
+            }
+        });
+    }
+
     /// The port was found closed by something that was sent earlier, for whichever call.
     #[cold]
     pub(in super::super) fn on_unreachable(
         &mut self,
         clock: Instant,
         binding: &DatagramBinding,
+        socket: &CallerSocket,
         news: &mut News,
     ) {
+        self.take_sent_back(binding, socket);
         for call in 0..self.slots.len() as u32 {
             if self.slots[call as usize].stage != Stage::Sent {
                 continue;
