@@ -2,7 +2,7 @@
 
 use crate::fork;
 use rustix::fd::OwnedFd;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::fs::{self, File, Metadata};
@@ -57,22 +57,49 @@ pub(super) fn bind(
     Ok(file)
 }
 
-/// The right to replace or remove socket files in a directory: an advisory lock on the directory, so that of
-/// two servers that find the same stale file the second sees the first one's new file. Without it (a file
-/// system that has no locks) things go on as they would for one server.
+/// The right to replace or remove a socket file: a lock on a file beside it, `NAME.lock`, so that of two servers that find the same
+/// stale file the second sees the first one's new file. The lock file is there only for that moment.
+///
+/// Only this process's user (and root) can open the lock file, so nobody else can hold the lock. A file of that name that belongs to
+/// another user, or that others can open, is not used; nor is one that cannot be made. Then things go on without a lock, as they
+/// would for one server.
 struct Turn {
-    _directory: Option<File>,
+    locked: Option<(File, PathBuf)>,
 }
 
 impl Turn {
     fn at(path: &Path) -> Self {
-        let directory = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let directory = File::open(directory).ok();
-        let locked = directory.filter(|directory| flock(directory, FlockOperation::LockExclusive).is_ok());
-        Self { _directory: locked }
+        let mut name = path.as_os_str().to_os_string();
+        name.push(".lock");
+        Self { locked: Self::lock(name.into()).ok() }
+    }
+
+    fn lock(path: PathBuf) -> io::Result<(File, PathBuf)> {
+        loop {
+            // Another user's file may be a pipe or a link, or under a lease: nothing of that keeps this thread.
+            let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let file = File::from(rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR)?);
+            let opened = file.metadata()?;
+            let is_private =
+                opened.uid() == rustix::process::geteuid().as_raw() && opened.mode() & 0o077 == 0;
+            if !opened.is_file() || !is_private {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+            flock(&file, FlockOperation::LockExclusive)?;
+            // The server that had the lock before has removed the file, and another may have made a new one.
+            if fs::symlink_metadata(&path).is_ok_and(|present| identity(&present) == identity(&opened)) {
+                return Ok((file, path));
+            }
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some((_locked, path)) = &self.locked {
+            // Before the lock is given up, or this could be another server's.
+            let _ = fs::remove_file(path);
+        }
     }
 }
 
@@ -99,3 +126,6 @@ fn identity(file: &Metadata) -> (u64, u64) {
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
 }
+
+#[cfg(test)]
+mod tests;

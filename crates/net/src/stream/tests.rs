@@ -2,7 +2,7 @@ use super::*;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-const LONG: Duration = Duration::from_secs(20);
+pub(super) const LONG: Duration = Duration::from_secs(20);
 const LONG_NS: u64 = 20_000_000_000;
 
 fn accept(listener: &StreamListener) -> Stream {
@@ -17,10 +17,10 @@ fn tcp_listener() -> StreamListener {
 }
 
 /// A directory of its own for a test, removed with it.
-struct Directory(PathBuf);
+pub(super) struct Directory(pub(super) PathBuf);
 
 impl Directory {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let name: String =
             crate::host::random_bytes::<8>().iter().map(|byte| format!("{byte:02x}")).collect();
         let path = std::env::temp_dir().join(format!("stoop-net-{name}"));
@@ -28,7 +28,7 @@ impl Directory {
         Self(path)
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(super) fn socket(&self) -> PathBuf {
         self.0.join("x.sock")
     }
 }
@@ -39,7 +39,7 @@ impl Drop for Directory {
     }
 }
 
-fn unix_path(path: &Path) -> StreamAddress {
+pub(super) fn unix_path(path: &Path) -> StreamAddress {
     StreamAddress::UnixPath(path.into())
 }
 
