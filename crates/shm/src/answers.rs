@@ -217,6 +217,11 @@ impl Answers {
         }
     }
 
+    /// The caller's side, after the answer on `lane`: wakes threads that still sleep for it, because one wake wakes only so many.
+    pub fn pass_on(segment: &Segment, lane: u16) {
+        segment.wake(layout::answer(lane));
+    }
+
     /// The caller's side: wakes whoever sleeps for an answer on `lane`, for something else has come about.
     pub fn poke(segment: &Segment, lane: u16) {
         Count::new(segment, layout::answer(lane)).poke();

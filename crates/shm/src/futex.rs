@@ -18,11 +18,15 @@ pub(crate) fn wait(word: &AtomicU32, value: u32, limit_ns: u64) {
     debug_assert!(matches!(result, Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT)), "{result:?}");
 }
 
-/// Wakes all who sleep on `word`.
+/// Threads that one [`wake`] wakes at most. A hostile peer can have thousands of its own threads sleep on a word, and waking one takes
+/// five microseconds.
+pub(crate) const WOKEN_MAX: u32 = 16;
+
+/// Wakes threads that sleep on `word`, [`WOKEN_MAX`] at most.
 #[cold]
 pub(crate) fn wake(word: &AtomicU32) {
     // Fails only for a word that is not mapped, and when the peer does what no peer of ours does.
-    let _ = futex::wake(word, Flags::empty(), i32::MAX as u32);
+    let _ = futex::wake(word, Flags::empty(), WOKEN_MAX);
 }
 
 #[cfg(test)]
@@ -30,6 +34,34 @@ mod tests {
     use super::*;
     use std::sync::atomic::Ordering::Relaxed;
     use std::thread;
+
+    #[test]
+    fn one_wake_wakes_no_more_threads_than_the_bound() {
+        let word = AtomicU32::new(1);
+        let woken = AtomicU32::new(0);
+        let sleepers = 3 * WOKEN_MAX;
+        // Moves those that sleep on the word to the same word, and so counts them.
+        let asleep = || futex::requeue(&word, Flags::empty(), 0, i32::MAX as u32, &word).unwrap() as u32;
+        thread::scope(|scope| {
+            for _ in 0..sleepers {
+                scope.spawn(|| {
+                    // Until the word changes: not for no reason, nor because a second has passed.
+                    while word.load(Relaxed) == 1 && futex::wait(&word, Flags::empty(), 1, None).is_err() {}
+                    woken.fetch_add(1, Relaxed);
+                });
+            }
+            while asleep() < sleepers {
+                thread::yield_now();
+            }
+            wake(&word);
+            let left = asleep();
+            word.store(0, Relaxed);
+            while woken.load(Relaxed) < sleepers {
+                wake(&word);
+            }
+            assert_eq!(left, sleepers - WOKEN_MAX);
+        });
+    }
 
     #[test]
     fn a_sleeper_whom_the_peer_has_moved_to_another_word_wakes_up_by_itself() {

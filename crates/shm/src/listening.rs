@@ -10,9 +10,10 @@
 //!
 //! Who goes to sleep marks the word first and looks then; who makes something happen does that first, and looks at the marks then.
 //! So at least one sees the other. Who wakes takes all marks away and counts on: a sleeper that is not asleep yet finds another word
-//! than it has marked. The peer may write anything: then a sleeper sleeps until its limit.
+//! than it has marked. One wake wakes only so many, and the woken ones wake the others. The peer may write anything: then a sleeper sleeps until its limit.
 
 use crate::Segment;
+use crate::futex::WOKEN_MAX;
 use crate::layout::LISTENING;
 use crate::sync::{Ordering, fence, fence_after_exchange};
 
@@ -40,9 +41,22 @@ pub fn sleep(segment: &Segment, event: Event, limit_ns: u64, is_over: impl FnOnc
         Event::LongMessage => LONG_MESSAGE,
     };
     let marked = segment.half(LISTENING).fetch_or(mark, Ordering::SeqCst) | mark;
+    // Counted before it looks, so that a thread which is woken before it knows of this one.
+    segment.listeners().fetch_add(1, Ordering::SeqCst);
     fence(Ordering::SeqCst);
     if !segment.is_given_up() && !is_over() {
         segment.wait(LISTENING, marked, limit_ns);
+    }
+    pass_on(segment, marked);
+}
+
+/// This thread, which has marked the word so, sleeps no more. One wake wakes only so many threads: if there can be others that slept
+/// when sleepers were woken, this thread wakes them.
+fn pass_on(segment: &Segment, marked: u32) {
+    let others = segment.listeners().fetch_sub(1, Ordering::SeqCst);
+    let was_woken = || (segment.half(LISTENING).load(Ordering::Relaxed) ^ marked) & !ANY != 0;
+    if others > WOKEN_MAX && was_woken() {
+        segment.wake(LISTENING);
     }
 }
 
@@ -98,6 +112,7 @@ mod tests {
     use super::*;
     use crate::{Answer, AnswerKind, Answers};
     use std::thread;
+    use std::time::{Duration, Instant};
 
     fn answer(len: u32) -> Answer {
         Answer { kind: AnswerKind::Result, len, word: 0, cpu: 0, channel: 0, base: 0 }
@@ -135,6 +150,35 @@ mod tests {
         sleep(&segment, Event::LongMessage, 0, || false);
         tell_of_chunks(&segment);
         assert_eq!(segment.half(LISTENING).load(Ordering::Relaxed) & ANY, 0);
+    }
+
+    /// Has many threads sleep until there is an answer. Returns how long they took to wake up.
+    fn time_to_wake_many() -> Duration {
+        let (segment, _file) = Segment::create().unwrap();
+        let sleepers = 10 * WOKEN_MAX;
+        let mut begun = Instant::now();
+        let is_there = || Answers::is_there(&segment, 0, 1);
+        thread::scope(|scope| {
+            for _ in 0..sleepers {
+                scope.spawn(|| {
+                    while !is_there() {
+                        sleep(&segment, Event::Answer, u64::MAX, is_there);
+                    }
+                });
+            }
+            while segment.listeners().load(Ordering::SeqCst) < sleepers {
+                thread::yield_now();
+            }
+            begun = Instant::now();
+            Answers::publish(&segment, 0, 1, &answer(0), &[]);
+        });
+        begun.elapsed()
+    }
+
+    #[test]
+    fn more_threads_than_one_wake_wakes_are_all_woken() {
+        // A thread that nobody wakes sleeps for a second.
+        assert!((0..20).any(|_| time_to_wake_many() < Duration::from_millis(500)));
     }
 
     #[test]

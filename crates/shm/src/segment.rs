@@ -23,7 +23,12 @@ pub struct Segment {
     start: NonNull<u8>,
     /// Nobody at this end sleeps any more. Not in the memory, where the peer could say so.
     given_up: AtomicBool,
+    /// Threads of this process that sleep until something happens ([`listening`](crate::listening)), or are about to.
+    listeners: AtomicU32,
 }
+
+/// The file system of memory with huge pages (statfs(2)).
+const HUGETLBFS_MAGIC: u64 = 0x958458f6;
 
 // SAFETY: the mapping belongs to the value, is at the same place for all threads, and is used by atomics and by copies that may
 // race with anything (`bytes`).
@@ -60,8 +65,8 @@ impl Segment {
     /// Maps the memory that another process has made.
     ///
     /// # Errors
-    /// `InvalidData` when it is not sealed against shrinking or is smaller than a segment: its maker could take it away while it is
-    /// used. Otherwise, the system gives no address space.
+    /// `InvalidData` when it is not sealed against shrinking or is smaller than a segment, for its maker could take it away while it is
+    /// used, or when it has huge pages. Otherwise, the system gives no address space.
     pub fn attach(file: impl AsFd) -> io::Result<Self> {
         Ok(Self::attach_with_arena(file)?.0)
     }
@@ -71,6 +76,11 @@ impl Segment {
     /// # Errors
     /// As `attach`.
     pub fn attach_with_arena(file: impl AsFd) -> io::Result<(Self, Option<Arc<Arena>>)> {
+        // A huge page that the system does not have ends the process that touches it, and a place in it need not be one of ours.
+        if rustix::fs::fstatfs(&file)?.f_type as u64 == HUGETLBFS_MAGIC {
+            let why = "the shared memory has huge pages, which no version uses";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
         let seals = rustix::fs::fcntl_get_seals(&file)?;
         // Read once it is known that it cannot become less.
         let size = usize::try_from(rustix::fs::fstat(&file)?.st_size).unwrap_or(0);
@@ -88,7 +98,7 @@ impl Segment {
         // SAFETY: with no address asked for, the kernel chooses one where nothing is mapped: no memory of anybody's changes.
         let start = unsafe { rustix::mm::mmap(std::ptr::null_mut(), LEN, read_write, shared, file, 0)? };
         let start = NonNull::new(start.cast()).expect("the kernel maps nothing at address zero unasked");
-        Ok(Self { start, given_up: AtomicBool::new(false) })
+        Ok(Self { start, given_up: AtomicBool::new(false), listeners: AtomicU32::new(0) })
     }
 
     /// The word at byte `at`, by which others are published.
@@ -162,12 +172,17 @@ impl Segment {
         futex::wait(self.half(at), value, limit_ns);
     }
 
-    /// Wakes all who sleep there.
+    /// Wakes threads that sleep there, [`WOKEN_MAX`](futex::WOKEN_MAX) at most.
     ///
     /// # Panics
     /// As [`word`](Self::word).
     pub(crate) fn wake(&self, at: usize) {
         futex::wake(self.half(at));
+    }
+
+    /// How many threads of this process sleep until something happens, or are about to.
+    pub(crate) fn listeners(&self) -> &AtomicU32 {
+        &self.listeners
     }
 
     /// Nobody at this end is to sleep any more.
@@ -263,6 +278,19 @@ mod tests {
         assert_eq!(Segment::attach(&unsealed).unwrap_err().kind(), io::ErrorKind::InvalidData);
         let pipe = io::pipe().unwrap();
         assert!(Segment::attach(&pipe.0).is_err());
+    }
+
+    #[test]
+    fn memory_with_huge_pages_is_not_attached() {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;
+        let huge = match rustix::fs::memfd_create(c"test", flags) {
+            Ok(huge) => huge,
+            Err(why) => return println!("SKIPPED: this kernel has no huge pages: {why}"),
+        };
+        rustix::fs::ftruncate(&huge, 1 << 30).unwrap();
+        rustix::fs::fcntl_add_seals(&huge, SealFlags::SHRINK | SealFlags::GROW).unwrap();
+        let why = Segment::attach(&huge).unwrap_err();
+        assert_eq!(why.kind(), io::ErrorKind::InvalidData, "{why}");
     }
 
     #[test]

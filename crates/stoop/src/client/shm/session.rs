@@ -348,6 +348,9 @@ impl Session {
         if let Some(place) = watched.iter().position(|watched| *watched == lane.number) {
             watched.swap_remove(place);
         }
+        if !watched.is_empty() && Answers::is_there(&self.segment, lane.number, lane.last) {
+            Answers::pass_on(&self.segment, lane.number);
+        }
     }
 
     /// A channel, if there is one.
