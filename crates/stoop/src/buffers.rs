@@ -154,6 +154,19 @@ impl<'a, T: Number + Scalar> Buffer<'a, T> {
         &mut self.lent
     }
 
+    /// To be called for all buffers of a call before the first is [finished](Self::finish). A procedure may have put the buffer of another
+    /// argument here: what is in it is copied before that argument's own place is written.
+    pub fn settle(&mut self) {
+        let own = self.place.and_then(|(arena, at)| arena.view::<T>(at, self.len));
+        let is_anothers = match own {
+            Some(own) => own.as_ptr() != self.lent.as_ptr(),
+            None => self.lent.is_shared(),
+        };
+        if is_anothers {
+            self.lent = InPlace::from(self.lent.to_vec());
+        }
+    }
+
     /// Writes into the result what the procedure has left there, unless its caller finds it where it lies.
     ///
     /// # Panics

@@ -130,6 +130,29 @@ fn a_procedure_may_put_another_buffer_there_if_it_is_as_long() {
 }
 
 #[test]
+fn buffers_that_a_procedure_exchanges_are_exchanged_for_the_caller() {
+    for (_server, client) in everywhere() {
+        let about = client.binding().describe();
+        // Of three that lie in memory of both ends, and of which one is copied.
+        for copied in 0..4 {
+            let mut buffers: Vec<InPlace<u32>> = (0..3)
+                .map(|number| match number == copied {
+                    true => InPlace::private(500),
+                    false => client.in_place(500).unwrap(),
+                })
+                .collect();
+            for (number, buffer) in (1..).zip(&mut buffers) {
+                buffer.write(0, &[number; 500]);
+            }
+            let [first, second, third] = &mut buffers[..] else { unreachable!("they are three") };
+            client.rotate(first, second, third).unwrap();
+            let after: Vec<_> = buffers.iter().map(InPlace::to_vec).collect();
+            assert_eq!(after, [[2; 500], [3; 500], [1; 500]], "{about} {copied}");
+        }
+    }
+}
+
+#[test]
 fn over_shared_memory_the_procedure_has_the_very_buffer_and_elsewhere_a_copy() {
     for (_server, client) in everywhere() {
         let buffer = client.in_place::<u8>(10).unwrap();

@@ -33,6 +33,8 @@ pub(crate) trait Camera {
     fn is_shared(&self, bytes: &InPlace<u8>) -> bool;
     /// Puts another buffer where the caller's was.
     fn replace(&self, buffer: &mut InPlace<u16>, with: &[u16]);
+    /// Exchanges the buffers themselves, the first with the second, and then the second with the third.
+    fn rotate(&self, first: &mut InPlace<u32>, second: &mut InPlace<u32>, third: &mut InPlace<u32>);
     /// Says so in the server's output, and sets the first element when nobody waits for that any more.
     #[idempotent]
     fn linger(&self, buffer: &mut InPlace<u8>);
@@ -54,6 +56,10 @@ pub(crate) struct Lens {
 impl Camera for Lens {
     fn sum(&self, frame: &InPlace<f32>) -> f64 {
         (0..frame.len()).map(|index| f64::from(frame.get(index))).sum()
+    }
+    fn rotate(&self, first: &mut InPlace<u32>, second: &mut InPlace<u32>, third: &mut InPlace<u32>) {
+        std::mem::swap(first, second);
+        std::mem::swap(second, third);
     }
     fn scale(&self, frame: &mut InPlace<f32>, factor: f32) -> u32 {
         for index in 0..frame.len() {

@@ -284,6 +284,7 @@ fn lend(argument: &Argument) -> TokenStream {
 pub(super) fn put_all(procedure: &Procedure, names: &Names) -> TokenStream {
     let (result, writer, returned) = (local("result"), local("writer"), local("returned"));
     let put = coming_back(procedure).map(|argument| put(argument, names));
+    let settled = settle_buffers(procedure);
     let value = match &procedure.returns {
         Returns::Nothing => quote!(let () = #returned;),
         returns => {
@@ -297,7 +298,17 @@ pub(super) fn put_all(procedure: &Procedure, names: &Names) -> TokenStream {
             #result.resume(#writer);
         }
     });
-    quote!(#(#put)* #value #resumed)
+    quote!(#settled #(#put)* #value #resumed)
+}
+
+/// The statements that take apart what a procedure with several `&mut InPlace` arguments may have exchanged among them.
+fn settle_buffers(procedure: &Procedure) -> TokenStream {
+    let is_buffer = |argument: &&Argument| matches!(argument.shape, Shape::Buffer(_));
+    let buffers: Vec<_> = coming_back(procedure).filter(is_buffer).map(|argument| &argument.name).collect();
+    match buffers.len() {
+        0 | 1 => TokenStream::new(),
+        _ => quote!(#(#buffers.settle();)*),
+    }
 }
 
 fn put(argument: &Argument, names: &Names) -> TokenStream {
