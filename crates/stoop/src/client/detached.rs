@@ -1,17 +1,27 @@
 //! Calls without a handle: one-way calls, and calls whose handles were [detached](crate::Pending::detach).
 
-use super::lanes::thread_number;
 use crate::error::{CallError, CloseError};
+use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A thread that makes ordered one-way calls. A later thread may have the number of one that has ended.
+/// A thread that makes ordered one-way calls, told apart from all others that the process has had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Teller(u32);
+pub(crate) struct Teller(NonZeroU64);
 
 impl Teller {
     /// The calling thread.
     pub(crate) fn current() -> Self {
-        Self(thread_number() as u32)
+        thread_local! {
+            static TELLER: Cell<Option<Teller>> = const { Cell::new(None) };
+        }
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        TELLER.get().unwrap_or_else(|| {
+            let number = NonZeroU64::MIN.saturating_add(LAST.fetch_add(1, Ordering::Relaxed));
+            TELLER.set(Some(Self(number)));
+            Self(number)
+        })
     }
 }
 
@@ -43,12 +53,18 @@ pub(crate) struct Failures {
     unknown: BTreeSet<Teller>,
 }
 
+/// So many threads are remembered at most, the latest: others have ended without another call.
+const UNKNOWN_MAX: usize = 16 * 1024;
+
 impl Failures {
     /// A call has ended with this error; it was that thread's ordered one-way call, if any's.
     #[cold]
     pub(crate) fn note(&mut self, error: CallError, teller: Option<Teller>) {
         if let CallError::Unknown { .. } = error {
             self.unknown.extend(teller);
+            if self.unknown.len() > UNKNOWN_MAX {
+                self.unknown.pop_first();
+            }
         }
         self.count += 1;
         self.first.get_or_insert_with(|| Box::new(error));

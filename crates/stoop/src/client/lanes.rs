@@ -149,7 +149,7 @@ thread_local! {
 static FREE: Mutex<(BTreeSet<usize>, usize)> = Mutex::new((BTreeSet::new(), 0));
 
 #[inline]
-pub(super) fn thread_number() -> usize {
+fn thread_number() -> usize {
     // A thread that calls while its thread-locals are being destroyed shares place 0.
     NUMBER
         .try_with(|number| match number.0.get() {

@@ -200,7 +200,7 @@ impl Calls {
         let slot = &mut self.slots[call as usize];
         slot.stage = Stage::Ended;
         match (slot.owner, error) {
-            (Owner::Detached(teller), Some(error)) => self.failures.note(error, teller),
+            (Owner::Detached, Some(error)) => self.failures.note(error, slot.teller),
             (_, error) => slot.error = error.map(Box::new),
         }
         let slot = &mut self.slots[call as usize];
@@ -218,7 +218,7 @@ impl Calls {
         if owner != Owner::Handle {
             self.free(call);
         }
-        if let Owner::Detached(_) = owner {
+        if owner == Owner::Detached {
             news.unneeded = self.hand_back().or(news.unneeded.take());
         }
     }
@@ -296,26 +296,25 @@ impl Calls {
     pub(super) fn detach(&mut self, call: u32, teller: Option<Teller>) -> (bool, Leftovers) {
         let slot = &mut self.slots[call as usize];
         let had_ended = slot.has_ended();
+        slot.teller = teller;
         if had_ended && let Some(error) = slot.error.take() {
             self.failures.note(*error, teller);
         }
-        (had_ended, Leftovers { packet: None, _waker: self.disown(call, Owner::Detached(teller)) })
+        (had_ended, Leftovers { packet: None, _waker: self.disown(call, Owner::Detached) })
     }
 
-    /// The calls that go on without handles, and whose ordered one-way calls they are.
-    fn without_handles(&mut self) -> impl Iterator<Item = (usize, &mut Slot, Option<Teller>)> {
-        self.slots.iter_mut().enumerate().filter_map(|(call, slot)| match (slot.owner, slot.stage) {
-            (_, Stage::Free | Stage::Ended) => None,
-            (Owner::Detached(teller), _) => Some((call, slot, teller)),
-            (Owner::Handle | Owner::Cancelled, _) => None,
-        })
+    /// The calls that go on without handles.
+    fn without_handles(&mut self) -> impl Iterator<Item = (usize, &mut Slot)> {
+        let goes_on = |slot: &Slot| !matches!(slot.stage, Stage::Free | Stage::Ended);
+        let is_so = move |(_, slot): &(_, &mut Slot)| slot.owner == Owner::Detached && goes_on(slot);
+        self.slots.iter_mut().enumerate().filter(is_so)
     }
 
     /// As [`Carrier::reclaim`](crate::client::Carrier::reclaim).
     pub(super) fn reclaim(&mut self, which: Which) -> Option<(u32, Option<Teller>)> {
-        let (call, slot, teller) = self.without_handles().find(|(.., teller)| which.includes(*teller))?;
+        let (call, slot) = self.without_handles().find(|(_, slot)| which.includes(slot.teller))?;
         slot.owner = Owner::Handle;
-        Some((call as u32, teller))
+        Some((call as u32, slot.teller))
     }
 
     /// How many calls go on without handles.

@@ -46,6 +46,8 @@ pub(super) struct Slot {
     pub(super) thread: Option<Thread>,
     /// A task that does.
     pub(super) waker: Option<Waker>,
+    /// Of a detached call: the thread whose ordered one-way call it is, if any's.
+    pub(super) teller: Option<Teller>,
 }
 
 /// How far a call has come.
@@ -69,8 +71,8 @@ pub(super) enum Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     Handle,
-    /// It goes on without a handle. It may be an ordered one-way call of that thread.
-    Detached(Option<Teller>),
+    /// Nobody, but it goes on.
+    Detached,
     /// Nobody, and the server is being told.
     Cancelled,
 }
@@ -95,6 +97,7 @@ impl Slot {
             error: None,
             thread: None,
             waker: None,
+            teller: None,
         }
     }
 

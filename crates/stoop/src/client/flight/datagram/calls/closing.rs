@@ -17,7 +17,7 @@ impl Slot {
     fn keeps_binding(&self) -> bool {
         match self.owner {
             Owner::Handle => self.stage != Stage::Free,
-            Owner::Detached(_) => !matches!(self.stage, Stage::Free | Stage::Ended),
+            Owner::Detached => !matches!(self.stage, Stage::Free | Stage::Ended),
             Owner::Cancelled => false,
         }
     }
