@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
-use stoop::error::UnknownCause;
+use stoop::error::{SendError, UnknownCause};
 use stoop::{BindOptions, CallError, Caller, Ran, RunningServer, Server};
 use stoop_wire::Kind;
 

@@ -412,6 +412,10 @@ impl Carrier for ShmCarrier {
         Some((call | KEPT, teller))
     }
 
+    fn wait_for_reclaimed(&self, call: u32, until: Instant) {
+        self.wait_for_reclaimed_call(call, until.as_nanos());
+    }
+
     fn detached(&self) -> usize {
         self.flights.state().calls.detached()
     }

@@ -9,6 +9,9 @@ use stoop_net::clock;
 use stoop_shm::Answers;
 use stoop_shm::listening::{self, Event};
 
+/// How long a detached call is looked for before it is left to the keeper: its answer may be one of a session that is lost.
+const LOOKED_FOR_NS: u64 = 2_000_000;
+
 /// How a wait is to go on.
 enum Way {
     /// All calls are on lanes; the earliest deadline of theirs.
@@ -95,6 +98,30 @@ impl ShmCarrier {
             Whereabouts::Place(place, seen) => place.is_answered(seen, &self.session),
             Whereabouts::Keeper(..) => true,
         })
+    }
+
+    /// Waits for a call that was detached before: looks for its answer as if it was on a lane of this thread, which is faster than to
+    /// be told by the keeper, and then leaves it to that.
+    pub(super) fn wait_for_reclaimed_call(&self, call: u32, until_ns: u64) {
+        let Whereabouts::Keeper(kept, _) = self.find(call) else { return };
+        let limit_ns = until_ns.min(clock::now_ns() + LOOKED_FOR_NS);
+        let is_over = || {
+            let mut state = self.flights.state();
+            state.calls.get_mut(kept).is_none_or(|kept| kept.can_advance())
+        };
+        let mut watcher = locked(&self.watchers).pop().unwrap_or_else(|| self.watcher());
+        let waited = watcher.wait_until(
+            &self.session,
+            limit_ns,
+            |_| is_over(),
+            |session, patience_ns| listening::sleep(&session.segment, Event::Answer, patience_ns, is_over),
+        );
+        locked(&self.watchers).push(watcher);
+        match waited {
+            Ok(()) => self.flights.advance(),
+            Err(Vain::Late | Vain::Lost) => {}
+        }
+        self.wait(&[call], until_ns);
     }
 
     /// Waits for calls of which the keeper has some: it gets all of them, and tells when one has ended.

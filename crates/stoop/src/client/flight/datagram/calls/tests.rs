@@ -2,10 +2,13 @@ use super::*;
 use crate::bind::BindOptions;
 use crate::client::flight::Carrier;
 use crate::client::flight::datagram::{Flight, now};
+use crate::error::SendError;
 use crate::server::{RunningServer, Server};
 use crate::stub::{Exported, Interface, Procedure, Unserved};
 use std::any::Any;
 use std::io;
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use stoop_marshal::{Reader, Writer};
 use stoop_wire::{CallNumber, Kind};
@@ -64,6 +67,21 @@ fn a_packet_that_was_not_sent_is_not_that_of_the_same_call_on_another_lane() {
     let mut result = None;
     assert!(flight.take(call, &mut |outcome| result = Some(outcome.map(drop))));
     assert!(matches!(result, Some(Ok(()))), "{result:?}");
+}
+
+#[test]
+fn a_one_way_call_that_the_system_does_not_send_says_so() {
+    let (_server, flight) = flight();
+    let carrier: &dyn Carrier = &*flight;
+    let mut departure = carrier.depart(10_000_000_000);
+    let call = carrier.begin(&mut departure, 0, 0).unwrap();
+    // From now on the socket sends nothing: this shuts any kind of socket down.
+    let socket = TcpStream::from(flight.socket.as_fd().try_clone_to_owned().unwrap());
+    socket.shutdown(Shutdown::Write).unwrap();
+    carrier.send(departure);
+    let error = carrier.let_go(call, None).unwrap_err();
+    assert!(matches!(error, CallError::NotSent(SendError::Io(_))), "{error}");
+    assert_eq!(carrier.detached(), 0);
 }
 
 #[test]
