@@ -34,9 +34,24 @@ use syn::parse_macro_input;
 ///
 /// Methods take `&self`, since any number of callers may call at once, and are neither `async` nor generic.
 /// `#[idempotent]` says that running a procedure twice is as good as running it once; it may then be sent again by
-/// itself when a server has restarted. `#[one_way]` says that nobody waits for it: the client's method returns as soon
-/// as the call has been sent, which then is delivered at most once without its caller, and nobody learns what became
-/// of it. Such a method returns nothing and changes no argument. A method with a body has it as the server's default.
+/// itself when a server has restarted. A method with a body has it as the server's default.
+///
+/// # One-way procedures
+///
+/// The caller of a `#[one_way]` procedure does not wait for it to run: the client's method returns as soon as the call has
+/// been sent. Such a procedure returns nothing and changes no argument.
+///
+/// - *Errors.* A call that never left is an error (`CallError::NotSent`). What happens later is not reported to the caller.
+/// - *Delivery.* The call runs at most once. It is sent again when it is lost, until its result or its deadline, also after the
+///   client was dropped. It ends with the process: when `main` returns, calls under way may be lost. Call the client's
+///   `close(timeout)` before, which waits for them and reports those that gave no result. (If a procedure is called `close`,
+///   use `client.binding().flush(timeout)`.)
+/// - *Order.* A thread's next call with a result, on the same client or a clone of it, starts only after the thread's earlier
+///   one-way calls have returned at the server, or are known not to run. It waits for them until its own deadline, and then
+///   fails with `SendError::OneWayPending`; if it cannot be known whether one of them still runs, because its connection, its
+///   server or its deadline was lost, the next call fails once, with `SendError::OneWayUnknown`. Two one-way calls have no order
+///   between each other, nor have calls of different threads. Calls begun by `client.begin()` have no order at all.
+/// - `#[one_way(unordered)]` gives up the order: the next call does not wait.
 ///
 /// `#[stoop::interface(crate = path)]` names the crate `stoop` where it has another name.
 #[proc_macro_attribute]
