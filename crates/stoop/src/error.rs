@@ -5,11 +5,13 @@ mod call;
 mod close;
 mod listen;
 
+pub(crate) use bind::SHUTTING_DOWN;
 pub use bind::{BindError, InPlaceError};
 pub use call::{CallError, Error, Failure, Ran, Refusal, SendError, UnknownCause};
 pub use close::CloseError;
 pub use listen::{ListenError, UriError};
 use std::fmt;
+use std::io;
 pub use stoop_wire::{FailureCode, RefusalCode, UnbindReason};
 
 /// Errors end in the hands of `unwrap` and of a `main` that returns them, which show them by `Debug`.
@@ -26,4 +28,17 @@ use debug_as_display;
 
 fn with_detail(f: &mut fmt::Formatter<'_>, detail: &str) -> fmt::Result {
     if detail.is_empty() { Ok(()) } else { write!(f, ": {detail}") }
+}
+
+/// The same error once more: its code, or its kind and text.
+fn cloned(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
+}
+
+/// Whether the process, or the machine, may open no more files: EMFILE, ENFILE.
+fn needs_descriptor(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(24 | 23))
 }

@@ -179,7 +179,7 @@ fn not_bound(step: BindStep, interface: &'static stub::Interface, uri: &str) -> 
             NotBound::Refused { server, why: "it has as many bindings as it takes" }
         }
         BindStep::Refused(BindStatus::ShuttingDown, _) => {
-            NotBound::Refused { server, why: "it is shutting down" }
+            NotBound::Refused { server, why: error::SHUTTING_DOWN }
         }
         BindStep::Refused(BindStatus::NotAllowed, _) => NotBound::Refused {
             server,

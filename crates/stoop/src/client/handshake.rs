@@ -1,6 +1,6 @@
 //! Binding over a connection: the questions and answers that all transports have for it, over a byte stream.
 
-use crate::error::{BindError, UnbindReason};
+use crate::error::{BindError, SHUTTING_DOWN, UnbindReason};
 use crate::parting;
 use crate::stub::Interface;
 use std::fmt::Display;
@@ -141,7 +141,7 @@ impl<'a> Handshake<'a> {
     pub(super) fn ended(&self, why: UnbindReason) -> BindError {
         let server = self.plan.uri.into();
         match why {
-            UnbindReason::ShuttingDown => BindError::Refused { server, why: "it is shutting down" },
+            UnbindReason::ShuttingDown => BindError::Refused { server, why: SHUTTING_DOWN },
             UnbindReason::NoResources => BindError::Refused {
                 server,
                 why: "its process has no descriptor or no memory left; raise its limit (ulimit -n)",

@@ -1,29 +1,37 @@
 //! Why a client is not bound, or has no buffer.
 
-use super::{UriError, debug_as_display};
+use super::{UriError, cloned, debug_as_display, needs_descriptor};
 use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// Why a client could not be bound to a server. No procedure has run.
+/// Why a client is not bound to a server. No procedure has run.
 ///
 /// `{:?}` shows the same sentence as `{}`.
+///
+/// ```
+/// # #[stoop::interface]
+/// # trait Test { fn null(&self); }
+/// let error = TestClient::bind("unix:@not-there").unwrap_err();
+/// assert!(matches!(error, stoop::BindError::Unreachable { .. }));
+/// assert!(error.to_string().contains("is the server running, and at that address?"));
+/// ```
 #[non_exhaustive]
 pub enum BindError {
-    /// The text is no address that can be bound to.
+    /// The text is not an address.
     Uri(UriError),
     /// The server could not be reached.
     Unreachable {
         /// The address as it was given.
         server: String,
-        /// What the system said.
+        /// The error of the operating system.
         cause: io::Error,
     },
-    /// Nobody answered in time.
+    /// The server did not answer in time.
     NoAnswer {
         /// The address as it was given.
         server: String,
-        /// How long was waited.
+        /// How long the client waited.
         waited: Duration,
     },
     /// The server does not export the interface.
@@ -62,7 +70,7 @@ pub enum BindError {
         /// Those that the server speaks.
         theirs: Vec<u8>,
     },
-    /// What answered does not speak this protocol.
+    /// A program answered that does not speak this protocol.
     Protocol {
         /// The address as it was given.
         server: String,
@@ -78,45 +86,46 @@ impl fmt::Display for BindError {
             Self::Unreachable { server, cause } if is_refusal(cause) => {
                 write!(
                     f,
-                    "nobody listens at {server} ({cause}); is the server running, and at that address?"
+                    "no server listens at {server} ({cause}); is the server running, and at that address?"
                 )?;
                 f.write_str(if is_abstract(server) { ELSEWHERE } else { "" })
             }
             Self::Unreachable { server, cause } if is_forbidden(server, cause) => write!(
                 f,
-                "{server} cannot be reached: {cause}; the permissions of the socket's file and of its directory say who may \
-                 connect: whoever may write to the file (chmod, chown)"
+                "{server} cannot be reached: {cause}; let this user write to the socket's file and enter its directory (chmod, chown)"
             ),
-            Self::Unreachable { server, cause } if cause.raw_os_error() == Some(NO_DESCRIPTOR) => {
+            Self::Unreachable { server, cause } if needs_descriptor(cause) => {
                 write!(f, "{server} cannot be reached: {cause}; raise the limit of this process (ulimit -n)")
             }
             Self::Unreachable { server, cause } => write!(f, "{server} cannot be reached: {cause}"),
-            Self::NoAnswer { server, waited } => write!(
-                f,
-                "no answer from {server} within {waited:.1?}; is a Stoop server running there, and does a firewall let \
-                 its packets through?"
-            ),
+            Self::NoAnswer { server, waited } => {
+                write!(f, "no answer from {server} within {waited:.1?}; {}", why_silent(server))
+            }
             Self::NoSuchInterface { server, interface, exported } if exported.is_empty() => {
                 write!(
                     f,
-                    "{server} exports no interface, so not {interface} either; call Server::export before start"
+                    "the server at {server} exports no interface; export {interface} there (`Server::export`) before it starts"
                 )
             }
             Self::NoSuchInterface { server, interface, exported } => {
-                write!(f, "{server} exports no interface {interface}; it exports {exported}")
+                write!(
+                    f,
+                    "the server at {server} exports no interface {interface}; it exports {exported}: bind a client of one of \
+                     these, or export {interface} there too"
+                )
             }
             Self::Mismatch { interface, procedure, ours, theirs } if theirs.is_empty() => write!(
                 f,
-                "the server's {interface} has no procedure {procedure}; this caller has `{ours}`: is the server older?"
+                "the server's {interface} has no procedure {procedure}; this caller has `{ours}`: build the server from the same interface"
             ),
             Self::Mismatch { interface, procedure, ours, theirs } => write!(
                 f,
                 "caller and server declare {interface}::{procedure} differently\n  caller: {ours}\n  server: {theirs}\n\
                  build both from the same interface"
             ),
-            Self::Refused { server, why } => write!(f, "{server} will not bind: {why}"),
+            Self::Refused { server, why } => write!(f, "the server at {server} refuses the binding: {why}"),
             Self::OtherVersion { server, ours, theirs } => {
-                write!(f, "{server} speaks version ")?;
+                write!(f, "the server at {server} speaks version ")?;
                 for (i, version) in theirs.iter().enumerate() {
                     write!(f, "{}{version}", if i == 0 { "" } else { ", " })?;
                 }
@@ -125,20 +134,40 @@ impl fmt::Display for BindError {
                     " of the protocol, this client version {ours}; build both with versions of Stoop that speak the same"
                 )
             }
-            Self::Protocol { server, why } => write!(f, "what answers at {server} is no Stoop server: {why}"),
+            Self::Protocol { server, why } => {
+                write!(
+                    f,
+                    "the program that answers at {server} is no Stoop server of this version: {why}; check the address"
+                )
+            }
         }
     }
 }
 
 impl BindError {
-    /// The same once more: one binding that is lost is the end of many calls.
-    pub(crate) fn copied(&self) -> Self {
+    /// Whether the server may answer a little later: it is not there yet, does not answer, or is about to be replaced.
+    pub(crate) fn may_pass(&self) -> bool {
+        use io::ErrorKind::{InvalidInput, PermissionDenied};
+        match self {
+            Self::Unreachable { cause, .. } => {
+                !matches!(cause.kind(), InvalidInput | PermissionDenied) && !needs_descriptor(cause)
+            }
+            Self::NoAnswer { .. } => true,
+            Self::Refused { why, .. } => *why == SHUTTING_DOWN,
+            _ => false,
+        }
+    }
+}
+
+/// Why a server refuses bindings that is about to end.
+pub(crate) const SHUTTING_DOWN: &str = "it is shutting down; bind again when it has been restarted";
+
+impl Clone for BindError {
+    fn clone(&self) -> Self {
         match self {
             Self::Uri(why) => Self::Uri(why.clone()),
             Self::Unreachable { server, cause } => {
-                let again = cause.raw_os_error().map(io::Error::from_raw_os_error);
-                let again = again.unwrap_or_else(|| io::Error::new(cause.kind(), cause.to_string()));
-                Self::Unreachable { server: server.clone(), cause: again }
+                Self::Unreachable { server: server.clone(), cause: cloned(cause) }
             }
             Self::NoAnswer { server, waited } => Self::NoAnswer { server: server.clone(), waited: *waited },
             Self::NoSuchInterface { server, interface, exported } => {
@@ -153,15 +182,15 @@ impl BindError {
             Self::OtherVersion { server, ours, theirs } => {
                 Self::OtherVersion { server: server.clone(), ours: *ours, theirs: theirs.clone() }
             }
+            Self::OtherVersion { server, ours, theirs } => {
+                Self::OtherVersion { server: server.clone(), ours: *ours, theirs: theirs.clone() }
+            }
             Self::Protocol { server, why } => Self::Protocol { server: server.clone(), why: why.clone() },
         }
     }
 }
 
-/// EMFILE.
-const NO_DESCRIPTOR: i32 = 24;
-
-/// What whoever finds nobody at an abstract name may not think of.
+/// A reason for which a server that runs may not be found at an abstract name.
 const ELSEWHERE: &str = " Such a name is seen in one network namespace (container) only; for others, let the server listen at \
                          shm:/PATH or unix:PATH, and mount that directory";
 
@@ -172,6 +201,15 @@ fn is_refusal(cause: &io::Error) -> bool {
 /// Whether an address is a name that the kernel keeps for each network namespace.
 fn is_abstract(server: &str) -> bool {
     server.starts_with("unix:@") || server.strip_prefix("shm:").is_some_and(|name| !name.contains('/'))
+}
+
+/// What to look for when no server answers there.
+fn why_silent(server: &str) -> &'static str {
+    match server.split_once(':').map(|(scheme, _)| scheme) {
+        Some("udp") => "is a Stoop server running there, and does a firewall let its UDP packets through?",
+        Some("tcp") => "is it a Stoop server, and does a firewall drop the connection?",
+        _ => "a process listens there: is it a Stoop server, is it stopped, or are all of its threads busy?",
+    }
 }
 
 fn is_forbidden(server: &str, cause: &io::Error) -> bool {
@@ -192,11 +230,12 @@ impl std::error::Error for BindError {
 /// Why there is no buffer ([`InPlace`](crate::InPlace)).
 ///
 /// `{:?}` shows the same sentence as `{}`.
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum InPlaceError {
     /// The memory that is shared with the server for buffers has no free part that is long enough.
     Full(stoop_shm::Full),
-    /// The server is gone, and there is no binding to another.
+    /// The client is not bound, and binding failed.
     Unbound(Box<BindError>),
 }
 
@@ -205,16 +244,11 @@ impl fmt::Display for InPlaceError {
         match self {
             Self::Full(full) => write!(
                 f,
-                "there is no room for the buffer: {full}; drop buffers that are not needed any more, or set `Server::in_place` higher"
+                "there is no room for the buffer: {full}; drop buffers that are not needed any more, or let the server give more memory \
+                 (`Server::in_place`)"
             ),
             Self::Unbound(why) => write!(f, "there is no memory for the buffer: {why}"),
         }
-    }
-}
-
-impl fmt::Debug for InPlaceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
     }
 }
 
@@ -227,4 +261,4 @@ impl std::error::Error for InPlaceError {
     }
 }
 
-debug_as_display!(BindError);
+debug_as_display!(BindError, InPlaceError);

@@ -1,6 +1,6 @@
 //! Why a call gave no result.
 
-use super::{BindError, debug_as_display, with_detail};
+use super::{BindError, cloned, debug_as_display, needs_descriptor, with_detail};
 use std::fmt;
 use std::io;
 use std::time::Duration;
@@ -10,11 +10,33 @@ use stoop_wire::{FailureCode, RefusalCode, UnbindReason};
 /// Why a call gave no result.
 ///
 /// `{:?}` shows the same sentence as `{}`, so that `unwrap` and a `main` that returns it say what to do.
+///
+/// ```
+/// use stoop::{CallError, Ran};
+///
+/// /// Makes a call, and once more if it is certain that the procedure did not run.
+/// fn twice<T>(call: impl Fn() -> Result<T, CallError>) -> Result<T, CallError> {
+///     match call() {
+///         Err(error) if error.ran() == Ran::No => call(),
+///         outcome => outcome,
+///     }
+/// }
+///
+/// # #[stoop::interface]
+/// # trait Test { fn null(&self); }
+/// # let lazy = stoop::BindOptions::new().lazy();
+/// let client = TestClient::bind_with("local:not-there", &lazy).unwrap();
+/// let error = twice(|| client.null()).unwrap_err();
+/// assert_eq!(error.ran(), Ran::No);
+/// assert!(!error.is_timeout());
+/// assert!(error.to_string().starts_with("not sent, so the procedure did not run: "));
+/// ```
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum CallError {
-    /// It never left. The procedure did not run.
+    /// The client did not send the call. The procedure did not run.
     NotSent(SendError),
-    /// The server would not run it. The procedure did not run.
+    /// The server did not run the procedure, and says why.
     Refused(Refusal),
     /// The procedure ran, but its result cannot come back: it panicked, it returned at or after the call's deadline, or its result is
     /// too large or no longer held.
@@ -53,6 +75,19 @@ impl CallError {
             Self::Unknown { .. } | Self::Peer(_) => Ran::Perhaps,
         }
     }
+
+    /// Whether the call ended because its time was over, before it was sent, at the server, or while the caller waited. A longer
+    /// [timeout](crate::BindOptions::timeout) may help. [`ran`](Self::ran) says whether calling again is safe.
+    pub fn is_timeout(&self) -> bool {
+        match self {
+            Self::NotSent(SendError::DeadlinePassed | SendError::OneWayPending) => true,
+            Self::NotSent(SendError::Bind(why)) => matches!(**why, BindError::NoAnswer { .. }),
+            Self::Refused(refusal) => refusal.code == RefusalCode::DeadlinePassed,
+            Self::Failed(failure) => failure.code == FailureCode::FinishedTooLate,
+            Self::Unknown { cause, .. } => *cause == UnknownCause::DeadlinePassed,
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Display for CallError {
@@ -68,7 +103,6 @@ impl fmt::Display for CallError {
                     "it is not known whether the procedure ran: {cause} (sent {times} in {waited:.1?})"
                 )?;
                 f.write_str(match cause {
-                    // The result is another's.
                     UnknownCause::Forked => "",
                     UnknownCause::DeadlinePassed => {
                         "; allow it more time (`timeout`), and call again only if it may run twice"
@@ -109,25 +143,26 @@ impl fmt::Display for Times {
     }
 }
 
-/// Why a call never left.
+/// Why a client did not send a call.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The arguments cannot travel.
+    /// The arguments cannot be sent.
     Arguments(EncodeError),
     /// Its time was over before it was sent: the timeout is zero, or the deadline that this call inherited from the call
     /// being served had passed.
     DeadlinePassed,
-    /// The system would not send.
+    /// The operating system refused a socket, a thread or the sending of a packet.
     Io(io::Error),
-    /// The binding had been lost and could not be made again.
+    /// The client is not bound: it is [lazy](crate::BindOptions::lazy), its process has been forked, or its binding was lost; and
+    /// binding failed.
     Bind(Box<BindError>),
     /// So many calls of this binding are in flight that the server takes no more.
     TooManyCalls {
         /// How many.
         in_flight: usize,
     },
-    /// The server of a `local:` binding has been shut down.
+    /// The server of this process to which the client was bound has been shut down, and no other has taken its name.
     Closed,
     /// An earlier one-way call of this thread on this client had not returned by the deadline of this call, which is not sent
     /// before.
@@ -137,19 +172,42 @@ pub enum SendError {
     OneWayUnknown,
 }
 
+impl Clone for SendError {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Arguments(why) => Self::Arguments(*why),
+            Self::DeadlinePassed => Self::DeadlinePassed,
+            Self::Io(why) => Self::Io(cloned(why)),
+            Self::Bind(why) => Self::Bind(why.clone()),
+            Self::TooManyCalls { in_flight } => Self::TooManyCalls { in_flight: *in_flight },
+            Self::Closed => Self::Closed,
+            Self::OneWayPending => Self::OneWayPending,
+            Self::OneWayUnknown => Self::OneWayUnknown,
+        }
+    }
+}
+
 impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Arguments(why) => write!(f, "{why}"),
             Self::DeadlinePassed => f.write_str(
-                "its time was over before it was sent: its timeout is zero, or the call being served has used up its own",
+                "its time was over before it was sent: its timeout is zero, or the call that this thread serves has used up its own; \
+                 allow more time (`timeout`, `with_timeout`)",
             ),
-            Self::Io(why) => write!(f, "the system would not send: {why}"),
-            Self::Bind(why) => write!(f, "the binding was lost and could not be made again: {why}"),
+            Self::Io(why) if needs_descriptor(why) => write!(
+                f,
+                "{why}: over UDP each thread that calls needs a socket of its own; raise the limit (ulimit -n), or let fewer threads \
+                 make the calls (`begin()`)"
+            ),
+            Self::Io(why) => write!(f, "the operating system reports: {why}"),
+            Self::Bind(why) => write!(f, "the client could not bind: {why}"),
             Self::TooManyCalls { in_flight } => {
-                write!(f, "{in_flight} calls of this binding are in flight; wait for some of them, or bind once more")
+                write!(f, "{in_flight} calls of this binding are in flight already; wait for some of them, or bind another client")
             }
-            Self::Closed => f.write_str("the server has been shut down; bind to another"),
+            Self::Closed => f.write_str(
+                "the server was shut down, and no other of this process has its name; start one, or bind to another address",
+            ),
             Self::OneWayPending => f.write_str(
                 "an earlier one-way call of this thread had not returned by this call's deadline; allow this call more time, \
                  or declare the procedure `#[one_way(unordered)]`",
@@ -162,7 +220,7 @@ impl fmt::Display for SendError {
     }
 }
 
-/// Why a server would not run a procedure.
+/// Why a server did not run a procedure.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     /// The reason.
@@ -189,7 +247,7 @@ impl fmt::Display for Refusal {
             }
             RefusalCode::TooManyLanes => f.write_str("; begin fewer calls at once, or bind once more"),
             RefusalCode::ResultTooLarge => f.write_str("; ask for it in pieces"),
-            // Whoever has cancelled it knows; a later version's reason speaks for itself.
+            // A cancelled call has no reader; a reason of a later version is printed as it is.
             _ => Ok(()),
         }
     }
@@ -259,13 +317,60 @@ impl fmt::Display for UnknownCause {
     }
 }
 
-/// What a procedure that can fail gives its caller instead of a result.
-#[derive(Debug)]
+/// The error of a client's method whose procedure returns `Result<T, E>`: either the procedure's own error or that of the call.
+///
+/// ```
+/// use stoop::{Error, Ran};
+///
+/// #[derive(Clone, Debug, PartialEq, stoop::Data)]
+/// pub enum Rejected { Negative }
+///
+/// #[stoop::interface]
+/// pub trait Roots { fn root(&self, of: f64) -> Result<f64, Rejected>; }
+///
+/// struct Exact;
+/// impl Roots for Exact {
+///     fn root(&self, of: f64) -> Result<f64, Rejected> {
+///         if of < 0.0 { Err(Rejected::Negative) } else { Ok(of.sqrt()) }
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let uri = "local:roots";
+/// let server = stoop::Server::new().export(RootsServer::new(Exact)).listen(uri)?.start()?;
+/// let client = RootsClient::bind(uri)?;
+/// match client.root(-1.0) {
+///     Err(Error::Application(why)) => assert_eq!(why, Rejected::Negative), // the procedure says no
+///     Err(Error::Call(why)) => panic!("{why}"), // there is no answer of the procedure
+///     Ok(root) => panic!("{root}"),
+/// }
+///
+/// drop(server);
+/// assert_eq!(client.root(4.0).unwrap_err().ran(), Ran::No);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
 pub enum Error<E> {
     /// The procedure ran and returned this error.
     Application(E),
     /// The call itself gave no result.
     Call(CallError),
+}
+
+impl<E> Error<E> {
+    /// Whether the procedure ran: it did if the error is its own; otherwise [`CallError::ran`] says.
+    pub fn ran(&self) -> Ran {
+        match self {
+            Self::Application(_) => Ran::Yes,
+            Self::Call(error) => error.ran(),
+        }
+    }
+
+    /// Whether the call ended because its time was over; see [`CallError::is_timeout`].
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::Call(error) if error.is_timeout())
+    }
 }
 
 impl<E> From<CallError> for Error<E> {

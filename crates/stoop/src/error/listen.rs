@@ -1,6 +1,6 @@
 //! Why a server does not listen, and why a text is no address.
 
-use super::debug_as_display;
+use super::{cloned, debug_as_display, needs_descriptor};
 use std::fmt;
 use std::io;
 
@@ -9,13 +9,13 @@ use std::io;
 /// `{:?}` shows the same sentence as `{}`.
 #[non_exhaustive]
 pub enum ListenError {
-    /// The text is no address that can be listened at.
+    /// The text is not an address.
     Uri(UriError),
-    /// The system would not.
+    /// The operating system does not let the server listen there.
     Io {
         /// The address as it was given.
         uri: String,
-        /// What the system said.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// There is nothing to serve, or nowhere to do it.
@@ -31,15 +31,18 @@ impl fmt::Display for ListenError {
             Self::Io { uri, cause } => {
                 write!(f, "cannot listen at {uri}: {cause}")?;
                 match cause.kind() {
+                    _ if needs_descriptor(cause) => {
+                        f.write_str("; raise the limit of this process (ulimit -n)")
+                    }
                     io::ErrorKind::AddrInUse => {
                         f.write_str("; another server runs there: stop it, or choose another address")
                     }
                     io::ErrorKind::AddrNotAvailable => {
                         f.write_str("; this machine does not have that address")
                     }
-                    io::ErrorKind::PermissionDenied => {
-                        f.write_str("; choose a port from 1024 on, or a path you may write to")
-                    }
+                    io::ErrorKind::PermissionDenied => f.write_str(
+                        "; choose a port from 1024 on, or a path in a directory to which this user may write",
+                    ),
                     _ => Ok(()),
                 }
             }
@@ -49,6 +52,17 @@ impl fmt::Display for ListenError {
                  Server::low_latency out"
             ),
             Self::Incomplete(what) => f.write_str(what),
+        }
+    }
+}
+
+impl Clone for ListenError {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Uri(why) => Self::Uri(why.clone()),
+            Self::Io { uri, cause } => Self::Io { uri: uri.clone(), cause: cloned(cause) },
+            Self::Incomplete(what) => Self::Incomplete(what),
+            Self::LowLatency(cause) => Self::LowLatency(cloned(cause)),
         }
     }
 }

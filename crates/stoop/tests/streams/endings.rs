@@ -45,7 +45,7 @@ fn after_a_restart_of_the_server_the_next_call_works() {
     assert_eq!(client.next(1).unwrap(), 2);
     drop(server);
     let error = client.next(1).unwrap_err();
-    assert!(error.to_string().contains("nobody listens") || error.ran() == Ran::Perhaps, "{error}");
+    assert!(error.to_string().contains("no server listens") || error.ran() == Ran::Perhaps, "{error}");
     let (_server, _) = serve_at(&uri, Server::new());
     assert_eq!(client.next(2).unwrap(), 3);
 }

@@ -37,3 +37,51 @@ fn errors_of_calls_say_whether_it_ran_and_then_what_to_do() {
         assert_says(&CallError::NotSent(why), "not sent, so the procedure did not run: ", "bind");
     }
 }
+
+fn without_descriptors() -> io::Error {
+    io::Error::from_raw_os_error(24)
+}
+
+#[test]
+fn a_call_without_a_descriptor_says_what_to_raise_and_what_to_use_instead() {
+    let text = CallError::NotSent(SendError::Io(without_descriptors())).to_string();
+    assert!(text.starts_with("not sent, so the procedure did not run: Too many open files"), "{text}");
+    assert!(text.contains("ulimit -n") && text.contains("begin()"), "{text}");
+}
+
+#[test]
+fn copies_of_errors_say_the_same_and_have_the_same_sources() {
+    let custom = io::Error::new(io::ErrorKind::TimedOut, "the flow has stopped");
+    for why in [SendError::Io(without_descriptors()), SendError::Io(custom), SendError::Closed] {
+        let error = CallError::NotSent(why);
+        let source = |error: &CallError| {
+            let why = std::error::Error::source(error)?.downcast_ref::<io::Error>()?;
+            Some((why.kind(), why.raw_os_error(), why.to_string()))
+        };
+        let copy = error.clone();
+        assert_eq!((copy.to_string(), source(&copy)), (error.to_string(), source(&error)));
+        assert_eq!(source(&copy).is_some(), matches!(error, CallError::NotSent(SendError::Io(_))));
+    }
+}
+
+#[test]
+fn errors_of_procedures_have_run_and_are_no_timeouts() {
+    let own: Error<&str> = Error::Application("no");
+    assert_eq!((own.ran(), own.is_timeout()), (Ran::Yes, false));
+    let late = CallError::NotSent(SendError::DeadlinePassed);
+    assert!(late.is_timeout());
+    let late: Error<&str> = late.into();
+    assert_eq!((late.ran(), late.is_timeout()), (Ran::No, true));
+}
+
+#[test]
+fn firewalls_are_suspected_on_networks_only() {
+    let text = |server: &str| {
+        BindError::NoAnswer { server: server.into(), waited: Duration::from_secs(5) }.to_string()
+    };
+    assert!(text("udp://10.0.0.1:7400").contains("firewall"));
+    assert!(text("tcp://10.0.0.1:7400").contains("firewall"));
+    for server in ["unix:@greeter", "unix:/run/greeter", "shm:greeter", "greeter"] {
+        assert!(!text(server).contains("firewall") && text(server).contains("is it"), "{}", text(server));
+    }
+}

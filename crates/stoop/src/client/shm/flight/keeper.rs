@@ -155,7 +155,7 @@ impl Flights {
         let mut state = self.state();
         for (call, id) in std::mem::take(&mut state.queue) {
             let Some(kept) = state.known((call, id)) else { continue };
-            let error = kept.explain(CallError::NotSent(SendError::Bind(Box::new(why.copied()))));
+            let error = kept.explain(CallError::NotSent(SendError::Bind(Box::new(why.clone()))));
             notices.push(state.calls.end(call, Err(error)));
         }
         drop(state);

@@ -164,7 +164,7 @@ impl Flights {
     fn give_up_queued(&self, why: &BindError) {
         let queued = std::mem::take(&mut self.state().queue);
         for (call, id) in queued {
-            self.end((call, id), Err(CallError::NotSent(SendError::Bind(Box::new(why.copied())))));
+            self.end((call, id), Err(CallError::NotSent(SendError::Bind(Box::new(why.clone())))));
         }
     }
 }
