@@ -6,8 +6,27 @@ pub use stoop_net::waiting::Waiting;
 /// What can be chosen for a binding. Everything has a default that suits most.
 ///
 /// ```
-/// # use std::time::Duration;
-/// let options = stoop::BindOptions::new().timeout(Duration::from_millis(200)).waiting(stoop::Waiting::Block);
+/// use std::time::Duration;
+/// use stoop::BindOptions;
+///
+/// # #[stoop::interface]
+/// # pub trait Greeter { fn greet(&self, name: &str) -> String; }
+/// # struct English;
+/// # impl Greeter for English { fn greet(&self, name: &str) -> String { format!("Hello, {name}!") } }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let name = format!("unix:@bind-options-{}", std::process::id());
+/// # let uri = name.clone();
+/// # let starting = std::thread::spawn(move || {
+/// #     stoop::Server::new().export(GreeterServer::new(English)).listen(&uri).unwrap().start().unwrap()
+/// # });
+/// // Another program starts the server at about the same time: binding waits for it, and each call may take 200 ms.
+/// let options = BindOptions::new().wait_for_server(Duration::from_secs(60)).timeout(Duration::from_millis(200));
+/// let greeter = GreeterClient::bind_with(&name, &options)?;
+/// # let greeter = greeter.with_timeout(Duration::from_secs(30));
+/// assert_eq!(greeter.greet("world")?, "Hello, world!");
+/// # drop(starting.join());
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]
@@ -16,6 +35,8 @@ pub struct BindOptions {
     pub(crate) waiting: Waiting,
     pub(crate) silence_limit: Duration,
     pub(crate) bind_timeout: Duration,
+    wait_for_server: Option<Duration>,
+    pub(crate) lazy: bool,
     pub(crate) max_message: usize,
     pub(crate) upgrade: bool,
     /// Why this transport was chosen.
@@ -29,6 +50,8 @@ impl Default for BindOptions {
             waiting: Waiting::Adaptive,
             silence_limit: stoop_exchange::caller::SILENCE_LIMIT,
             bind_timeout: Duration::from_secs(5),
+            wait_for_server: None,
+            lazy: false,
             max_message: crate::MAX_MESSAGE,
             upgrade: false,
             reason: "because the address says so".into(),
@@ -75,10 +98,42 @@ impl BindOptions {
         self
     }
 
-    /// How long binding may take. 5 s unless set.
+    /// How long binding may take. 5 s unless set. With [`wait_for_server`](Self::wait_for_server), how long each attempt may take.
     pub fn bind_timeout(mut self, timeout: Duration) -> Self {
         self.bind_timeout = timeout;
         self
+    }
+
+    /// Binding waits for a server that is not there yet: it tries again, at least every 100 ms, until a server answers or the
+    /// timeout has passed. Then the error says why the last attempt failed. It tries again when the address refuses, is not there, does not
+    /// resolve or does not answer, and when its server is shutting down; other errors end it at once, for example a server with
+    /// another interface.
+    ///
+    /// Off unless set. When a server is lost later, each call decides for itself how long it waits for the next one: no longer than
+    /// its deadline.
+    pub fn wait_for_server(mut self, timeout: Duration) -> Self {
+        self.wait_for_server = Some(timeout);
+        self
+    }
+
+    /// Binding returns at once, and the first call binds, within its deadline; the first use of `begin()` or `in_place()` does so too.
+    /// If that fails, the call has not run: it ends with [`CallError::NotSent`](crate::CallError::NotSent) of
+    /// [`SendError::Bind`](crate::error::SendError::Bind), and the next call tries again. Only a text that is not an address is an
+    /// error of binding at once.
+    ///
+    /// With [`wait_for_server`](Self::wait_for_server) the first call waits for the server, at most that long.
+    pub fn lazy(mut self) -> Self {
+        self.lazy = true;
+        self
+    }
+
+    pub(crate) fn waits_for_server(&self) -> bool {
+        self.wait_for_server.is_some()
+    }
+
+    /// How long all attempts to bind may take.
+    pub(crate) fn time_to_bind(&self) -> Duration {
+        self.wait_for_server.unwrap_or(self.bind_timeout)
     }
 
     /// Bytes of the longest arguments and of the longest result, over UDP, TCP and Unix sockets. 64 MiB unless set. The

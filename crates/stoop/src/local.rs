@@ -1,12 +1,14 @@
 //! Servers of this process, by name: a call is a call through the trait.
 
 mod flight;
+mod flights;
 mod pool;
 
 use crate::server::Exports;
 use crate::stub::{Exported, Interface};
-pub(crate) use flight::LocalCarrier;
+use flight::LocalCarrier;
 use flight::LocalJob;
+pub(crate) use flights::LocalFlights;
 pub(crate) use pool::Bounds;
 use pool::Pool;
 use std::collections::HashMap;
@@ -87,7 +89,7 @@ impl Door {
     }
 
     /// What carries begun calls of that interface to it.
-    pub(crate) fn carrier(self: &Arc<Self>, interface: &Interface) -> LocalCarrier {
+    fn carrier(self: &Arc<Self>, interface: &Interface) -> LocalCarrier {
         let number = self.number(interface).expect("whoever is bound to an export has found it");
         LocalCarrier::new(Arc::clone(self), number as u16)
     }

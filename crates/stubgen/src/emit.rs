@@ -6,6 +6,7 @@
 mod begin;
 mod buffers;
 mod client;
+mod docs;
 mod in_place;
 mod pieces;
 mod server;
@@ -15,7 +16,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Attribute, Ident, Path, Type};
+use syn::{Ident, Path, Type};
 
 use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
 
@@ -137,13 +138,6 @@ fn method_signature(procedure: &Procedure) -> TokenStream {
         }
     };
     quote!(fn #name(&self, #(#arguments),*) #returns)
-}
-
-/// Attributes of a procedure that its caller should see too.
-fn carried(attributes: &[Attribute]) -> impl Iterator<Item = &Attribute> {
-    attributes
-        .iter()
-        .filter(|attribute| ["doc", "deprecated"].iter().any(|name| attribute.path().is_ident(name)))
 }
 
 /// Whether an argument travels with the call, or at least its capacity.

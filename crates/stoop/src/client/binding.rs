@@ -1,20 +1,23 @@
-//! What a client can tell of its binding, and which it is in this process.
+//! What a client can tell of its binding, and which it is in this process: made when the client is made, by a lazy client's first
+//! call, or in a child that was forked since.
 
 use super::Teller;
 use super::counters::CallCounters;
 use super::flight::{self, Awaited, Carrier, Carriers};
+use super::in_process::Source;
 use super::order::Order;
+use super::turns::Turns;
 use super::{Transport, choice};
 use crate::bind::BindOptions;
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, CloseError, InPlaceError, SendError};
-use crate::local::Door;
-use crate::stub::Interface;
+use crate::local;
 use crate::uri::Uri;
 use std::fmt;
 use std::io;
 use std::mem;
 use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_net::clock;
@@ -23,13 +26,17 @@ use stoop_shm::{InPlace, Number};
 
 /// A client's binding to a server.
 pub struct Binding {
-    uri: String,
-    interface: &'static Interface,
+    source: Source,
     options: BindOptions,
-    /// That of the process that bound it.
-    first: Bound,
-    /// Those of processes that it has forked, which bind anew.
+    /// The process in which the client was made, see [`fork::generation`].
+    generation: u32,
+    /// That of this process, to a server of another.
+    remote: OnceLock<Bound>,
+    /// That of this process, to a server of its own. Apart from the other, so that a thread that finds either knows which.
+    in_process: OnceLock<Bound>,
+    /// Those of processes that were forked from it.
     of_children: PerProcess<Bound>,
+    turns: Turns,
     /// Which threads have one-way calls to wait for.
     pub(super) order: Order,
 }
@@ -39,7 +46,7 @@ pub(super) struct Bound {
     /// The process, see [`fork::generation`].
     generation: u32,
     pub(super) transport: Transport,
-    /// Who carries begun calls, from the first on.
+    /// The carriers of begun calls, from the first such call on.
     carriers: OnceLock<Carriers>,
 }
 
@@ -50,51 +57,61 @@ impl Bound {
 }
 
 impl Drop for Bound {
-    /// What is another process's is left alone: to end it would end it there.
+    /// Leaves alone what belongs to another process: to end it would end it there.
     fn drop(&mut self) {
         if self.generation != fork::generation() {
-            mem::forget(mem::replace(&mut self.transport, Transport::Local));
+            self.transport.leak();
             mem::forget(self.carriers.take());
         }
     }
 }
 
+/// Between attempts to bind to a server that is not there yet.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
+fn now() -> Instant {
+    Instant::from_nanos(clock::now_ns())
+}
+
 impl Binding {
-    /// By `make`.
-    pub(super) fn new(
-        interface: &'static Interface,
-        uri: &str,
-        options: &BindOptions,
-        make: impl FnOnce() -> Result<Transport, BindError>,
-    ) -> Result<Self, BindError> {
+    /// A binding that is not made yet.
+    pub(super) fn new(source: Source, options: &BindOptions) -> Self {
         // Before anything is made that could be inherited.
         fork::notice();
-        let first = Bound::new(make()?);
-        Ok(Self {
-            uri: uri.into(),
-            interface,
+        Self {
+            source,
             options: options.clone(),
-            first,
+            generation: fork::generation(),
+            remote: OnceLock::new(),
+            in_process: OnceLock::new(),
             of_children: PerProcess::new(),
+            turns: Turns::default(),
             order: Order::default(),
-        })
+        }
     }
 
     /// The address that was bound to.
     pub fn uri(&self) -> &str {
-        &self.uri
+        &self.source.uri
     }
 
-    /// In words: which transport, why, and how it waits.
+    /// In words: which transport, why, and how it waits; of a [lazy](BindOptions::lazy) client without a call so far, that it is not
+    /// bound yet.
     pub fn describe(&self) -> String {
-        match self.bound() {
-            Ok(bound) => {
-                let transport = &bound.transport;
-                let buffers =
-                    if self.interface.has_buffers() { transport.describe_buffers() } else { String::new() };
-                format!("{}: {}{buffers}", self.uri, transport.describe())
+        let uri = self.uri();
+        let bound = match self.known() {
+            Some(bound) => Ok(bound),
+            None if self.options.lazy => return format!("{uri}: not bound yet; the first call binds"),
+            None => self.bound_by(Instant::NEVER),
+        };
+        match bound {
+            Ok(Bound { transport, .. }) => {
+                let has_buffers = self.source.interface.has_buffers();
+                let buffers = if has_buffers { transport.describe_buffers() } else { String::new() };
+                format!("{uri}: {}{buffers}", transport.describe())
             }
-            Err(why) => format!("{}: not bound in this process, which has been forked: {why}", self.uri),
+            Err(why) => format!("{uri}: not bound in this process, which has been forked: {why}"),
         }
     }
 
@@ -106,11 +123,11 @@ impl Binding {
     /// It is to be made once and used for many calls: the first use of fresh memory costs about as much as copying it.
     ///
     /// # Errors
-    /// When the memory that is shared for buffers has no room for it, or the server is gone and there is no other.
+    /// When the memory that is shared for buffers has no room for it, or the client is not bound and cannot bind.
     pub fn in_place<T: Number>(&self, len: usize) -> Result<InPlace<T>, InPlaceError> {
-        let bound = self.bound().map_err(|why| InPlaceError::Unbound(Box::new(why)))?;
+        let bound = self.bound_by(Instant::NEVER).map_err(|why| InPlaceError::Unbound(Box::new(why)))?;
         match &bound.transport {
-            Transport::Shm(binding) if self.interface.has_buffers() => binding.in_place(len),
+            Transport::Shm(binding) if self.source.interface.has_buffers() => binding.in_place(len),
             _ => Ok(InPlace::private(len)),
         }
     }
@@ -151,15 +168,13 @@ impl Binding {
 
     /// The carrier of calls that this process has begun, if it has begun any.
     fn begun_carrier(&self) -> Option<Arc<dyn Carrier>> {
-        let is_parents = self.first.generation != fork::generation();
-        let bound = if is_parents { self.of_children.get() } else { Some(&self.first) };
-        bound?.carriers.get().map(Carriers::present)
+        self.known()?.carriers.get().map(Carriers::latest)
     }
 
     /// What this binding's calls have seen so far, those that have ended; it does not wait for the others. A `local:`
     /// binding counts nothing: it would cost more than the call.
     pub fn counters(&self) -> CallCounters {
-        let Ok(bound) = self.bound() else { return CallCounters::default() };
+        let Some(bound) = self.known() else { return CallCounters::default() };
         let mut counters = bound.transport.counters();
         if let Some(carriers) = bound.carriers.get() {
             counters.add(carriers.counters());
@@ -167,68 +182,130 @@ impl Binding {
         counters
     }
 
-    /// The transport that this process uses.
-    ///
-    /// # Errors
-    /// The process has been forked since its parent bound, and cannot bind.
+    /// Where a server of this process is looked for.
+    pub(super) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    fn is_of_this_process(&self) -> bool {
+        self.generation == fork::generation()
+    }
+
+    /// The transport to a server of another process, if there is one by now.
     #[inline]
-    pub(super) fn transport(&self) -> Result<&Transport, CallError> {
-        match self.bound() {
-            Ok(bound) => Ok(&bound.transport),
-            Err(why) => Err(CallError::NotSent(SendError::Bind(Box::new(why)))),
+    pub(super) fn transport(&self) -> Option<&Transport> {
+        if self.generation != fork::generation() {
+            return None;
+        }
+        self.remote.get().map(|bound| &bound.transport)
+    }
+
+    /// That of this process, if there is one by now.
+    fn known(&self) -> Option<&Bound> {
+        match self.is_of_this_process() {
+            true => self.remote.get().or_else(|| self.in_process.get()),
+            false => self.of_children.get(),
         }
     }
 
-    #[inline]
-    fn bound(&self) -> Result<&Bound, BindError> {
-        if self.first.generation == fork::generation() { Ok(&self.first) } else { self.bound_anew() }
+    /// That of this process, made now if there is none.
+    ///
+    /// # Errors
+    /// There is none by `deadline`, or by the time that the options allow.
+    #[cold]
+    pub(super) fn bound_by(&self, deadline: Instant) -> Result<&Bound, BindError> {
+        if let Some(bound) = self.known() {
+            return Ok(bound);
+        }
+        let begun = now();
+        let deadline = deadline.min(begun + self.options.time_to_bind());
+        if !self.is_of_this_process() {
+            // Its parent's calls, sockets and memory are not its own; nor is the parent's turn.
+            return self.of_children.get_or_try_make(|| Ok(Bound::new(self.bind(deadline)?)));
+        }
+        let Some(_turn) = self.turns.take(deadline.since(begun)) else {
+            return Err(BindError::NoAnswer { server: self.uri().into(), waited: now().since(begun) });
+        };
+        if let Some(bound) = self.known() {
+            return Ok(bound);
+        }
+        let bound = Bound::new(self.bind(deadline)?);
+        let place = match bound.transport {
+            Transport::Local(_) => &self.in_process,
+            _ => &self.remote,
+        };
+        Ok(place.get_or_init(|| bound))
     }
 
-    /// In a process that was forked since: its parent's calls, sockets and memory are not its own.
-    #[cold]
-    fn bound_anew(&self) -> Result<&Bound, BindError> {
-        self.of_children.get_or_try_make(|| {
-            let transport = match &self.first.transport {
-                // Its objects have been copied with all memory.
-                Transport::Local => Transport::Local,
-                _ => {
-                    let to = Uri::parse(&self.uri).map_err(BindError::Uri)?;
-                    choice::remote(self.interface, &self.uri, to, &self.options)?
+    /// Binds; if the options say so, again and again until the server is there.
+    fn bind(&self, deadline: Instant) -> Result<Transport, BindError> {
+        let begun = now();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let bound = self.attempt(deadline.min(now() + self.options.bind_timeout));
+            let Err(mut why) = bound else { return bound };
+            if !self.options.waits_for_server() || !why.may_pass() {
+                return Err(why);
+            }
+            let left = deadline.since(now());
+            if left.is_zero() {
+                if let BindError::NoAnswer { waited, .. } = &mut why {
+                    *waited = now().since(begun);
                 }
-            };
-            Ok(Bound::new(transport))
+                return Err(why);
+            }
+            thread::sleep(pause.min(left));
+            pause = LONGEST_PAUSE.min(2 * pause);
+        }
+    }
+
+    /// Binds by the transport that the address names; to a name alone, by the best that both ends can use.
+    fn attempt(&self, deadline: Instant) -> Result<Transport, BindError> {
+        // The child has a copy of its parent's server, of which nothing is known outside.
+        if let Some(Bound { transport: Transport::Local(server), .. }) = self.in_process.get() {
+            return Ok(Transport::Local(server.clone()));
+        }
+        let Source { interface, uri, .. } = &self.source;
+        Ok(match Uri::parse(uri).map_err(BindError::Uri)? {
+            Uri::Local(name) => Transport::Local(self.source.find(&name)?),
+            Uri::Name(name) if self.is_of_this_process() && local::is_taken(&name) => {
+                Transport::Local(self.source.find(&name)?)
+            }
+            to => choice::remote(interface, uri, to, &self.options, deadline)?,
         })
     }
 
-    /// Who carries calls that are begun now; if nobody can, one that says why, for now. `door` is the server of a `local:` one.
+    /// The carrier of calls that are begun now; if there is none, one that says why of each call. Binds within that time, if the
+    /// client is not bound yet.
     #[inline]
-    pub(super) fn carrier(&self, door: Option<&Arc<Door>>) -> Arc<dyn Carrier> {
-        if self.first.generation == fork::generation()
-            && let Some(carriers) = self.first.carriers.get()
+    pub(super) fn carrier(&self, timeout_ns: u64) -> Arc<dyn Carrier> {
+        if self.generation == fork::generation()
+            && let Some(bound) = self.remote.get()
+            && let Some(carriers) = bound.carriers.get()
         {
             return carriers.present();
         }
-        self.make_carrier(door)
+        self.make_carrier(timeout_ns)
     }
 
     #[cold]
-    fn make_carrier(&self, door: Option<&Arc<Door>>) -> Arc<dyn Carrier> {
-        let bound = match self.bound() {
+    fn make_carrier(&self, timeout_ns: u64) -> Arc<dyn Carrier> {
+        let bound = match self.bound_by(Instant::from_nanos(clock::now_ns().saturating_add(timeout_ns))) {
             Ok(bound) => bound,
-            Err(why) => return flight::grounded(io::Error::other(why.to_string())),
+            Err(why) => return flight::grounded(SendError::Bind(Box::new(why))),
         };
-        if let Transport::Local = bound.transport
-            && bound.generation != self.first.generation
+        if let Transport::Local(_) = bound.transport
+            && !self.is_of_this_process()
         {
-            let why = "the threads of the local: server are in the process from which this one was forked";
-            return flight::grounded(io::Error::other(why));
+            let why = "the threads of the local: server are in the process from which this one was forked; bind to another there";
+            return flight::grounded(SendError::Io(io::Error::other(why)));
         }
         if let Some(carriers) = bound.carriers.get() {
             return carriers.present();
         }
-        match Carriers::new(&bound.transport, door, self.interface) {
+        match Carriers::new(&bound.transport, &self.source) {
             Ok(carriers) => bound.carriers.get_or_init(|| carriers).present(),
-            Err(why) => flight::grounded(why),
+            Err(why) => flight::grounded(SendError::Io(why)),
         }
     }
 }

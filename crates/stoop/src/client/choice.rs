@@ -12,6 +12,7 @@ use crate::stub::Interface;
 use crate::uri::Uri;
 use std::io;
 use std::sync::Arc;
+use stoop_exchange::Instant;
 
 /// Binds to the server of another process.
 pub(super) fn remote(
@@ -19,14 +20,15 @@ pub(super) fn remote(
     uri: &str,
     to: Uri,
     options: &BindOptions,
+    deadline: Instant,
 ) -> Result<Transport, BindError> {
     match to {
-        Uri::Name(name) => by_name(interface, &name, options),
+        Uri::Name(name) => by_name(interface, &name, options, deadline),
         to if options.upgrade => {
-            let bound = as_addressed(interface, uri, to, options)?;
-            Ok(upgraded(interface, uri, &bound, options).unwrap_or(bound))
+            let bound = as_addressed(interface, uri, to, options, deadline)?;
+            Ok(upgraded(interface, uri, &bound, options, deadline).unwrap_or(bound))
         }
-        to => as_addressed(interface, uri, to, options),
+        to => as_addressed(interface, uri, to, options, deadline),
     }
 }
 
@@ -36,24 +38,30 @@ fn as_addressed(
     uri: &str,
     to: Uri,
     options: &BindOptions,
+    deadline: Instant,
 ) -> Result<Transport, BindError> {
     Ok(match to {
         Uri::Udp(host) => {
-            Transport::Datagram(Arc::new(DatagramBinding::bind(interface, uri, &host, options)?))
+            Transport::Datagram(Arc::new(DatagramBinding::bind(interface, uri, &host, options, deadline)?))
         }
         Uri::Shm(name) => {
-            let bound = ShmBinding::bind(interface, uri, &name, options);
+            let bound = ShmBinding::bind(interface, uri, &name, options, deadline);
             Transport::Shm(Arc::new(bound.map_err(|not_bound| not_bound.error)?))
         }
-        to => Transport::Stream(Arc::new(StreamBinding::bind(interface, uri, to, options)?)),
+        to => Transport::Stream(Arc::new(StreamBinding::bind(interface, uri, to, options, deadline)?)),
     })
 }
 
 /// To the server of that name on this machine: over shared memory, or else by what it offers besides, the best first.
-fn by_name(interface: &'static Interface, name: &str, options: &BindOptions) -> Result<Transport, BindError> {
+fn by_name(
+    interface: &'static Interface,
+    name: &str,
+    options: &BindOptions,
+    deadline: Instant,
+) -> Result<Transport, BindError> {
     let uri = format!("shm:{name}");
     let because = options.because("because it is the best that a server of that name on this machine offers");
-    let NotBound { error, offers } = match ShmBinding::bind(interface, &uri, name, &because) {
+    let NotBound { error, offers } = match ShmBinding::bind(interface, &uri, name, &because, deadline) {
         Ok(bound) => return Ok(Transport::Shm(Arc::new(bound))),
         Err(not_bound) => not_bound,
     };
@@ -62,7 +70,9 @@ fn by_name(interface: &'static Interface, name: &str, options: &BindOptions) -> 
     for scheme in ["udp:", "tcp:", "unix:"] {
         for offer in offers.iter().filter(|offer| offer.uri.starts_with(scheme)) {
             let bound = Uri::parse(&offer.uri).map_err(BindError::Uri);
-            if let Ok(bound) = bound.and_then(|to| as_addressed(interface, &offer.uri, to, &because)) {
+            if let Ok(bound) =
+                bound.and_then(|to| as_addressed(interface, &offer.uri, to, &because, deadline))
+            {
                 return Ok(bound);
             }
         }
@@ -83,16 +93,17 @@ fn upgraded(
     uri: &str,
     bound: &Transport,
     options: &BindOptions,
+    deadline: Instant,
 ) -> Option<Transport> {
     let offers = match bound {
         Transport::Datagram(binding) => binding.offers(),
         Transport::Stream(binding) => binding.offers(),
-        Transport::Local | Transport::Shm(_) => return None,
+        Transport::Local(_) | Transport::Shm(_) => return None,
     };
     let because = options.because(format!("because the server at {uri} is on this machine and offers it"));
     offers::parse(&offers).find_map(|offer| {
         let Ok(Uri::Shm(name)) = Uri::parse(&offer.uri) else { return None };
-        let upgraded = ShmBinding::bind(interface, &offer.uri, &name, &because).ok()?;
+        let upgraded = ShmBinding::bind(interface, &offer.uri, &name, &because, deadline).ok()?;
         // Somebody else may have the name here, in another network namespace than the server's.
         (upgraded.incarnation() == offer.incarnation).then(|| Transport::Shm(Arc::new(upgraded)))
     })

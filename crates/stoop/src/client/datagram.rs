@@ -51,9 +51,9 @@ impl DatagramBinding {
         uri: &str,
         host_and_port: &str,
         options: &BindOptions,
+        deadline: Instant,
     ) -> Result<Self, BindError> {
         let unreachable = |cause| BindError::Unreachable { server: uri.into(), cause };
-        let deadline = now() + options.bind_timeout;
         let mut last = None;
         for server in resolve(host_and_port).map_err(unreachable)? {
             match grant(interface, uri, server, deadline, options.max_message, 0) {

@@ -111,8 +111,17 @@ impl<T: Counted> Lanes<T> {
 
     #[cold]
     fn hold_another<'a>(&'a self, own: &'a Place<T>) -> Held<'a, T> {
-        let mut places = (0..ROWS).flat_map(|row| self.row(row).iter());
-        places.find_map(Place::try_hold).unwrap_or_else(|| own.wait())
+        self.try_hold_any().unwrap_or_else(|| own.wait())
+    }
+
+    /// As [`hold`](Self::hold), but `None` when all 1024 are held.
+    pub(crate) fn try_hold(&self) -> Option<Held<'_, T>> {
+        let number = thread_number();
+        self.row(number / ROW % ROWS)[number % ROW].try_hold().or_else(|| self.try_hold_any())
+    }
+
+    fn try_hold_any(&self) -> Option<Held<'_, T>> {
+        (0..ROWS).flat_map(|row| self.row(row).iter()).find_map(Place::try_hold)
     }
 
     #[inline]

@@ -10,6 +10,7 @@ mod datagram;
 mod detached;
 mod flight;
 mod handshake;
+mod in_process;
 mod lanes;
 mod order;
 mod recovery;
@@ -22,22 +23,26 @@ mod turns;
 
 use crate::bind::BindOptions;
 use crate::buffers::{self, Lending, Lent};
-use crate::context::{Caller, bounded_deadline, is_too_late, nanos, noting_asked, serving};
-use crate::error::{BindError, CallError, Failure, FailureCode, SendError};
-use crate::local::{self, Door};
-use crate::stub::{Interface, Procedure};
+use crate::context::{bounded_deadline, nanos};
+use crate::error::{BindError, CallError, SendError};
+use crate::stub::Interface;
 use crate::uri::Uri;
 pub use binding::Binding;
 pub use counters::CallCounters;
 use datagram::DatagramBinding;
 pub(crate) use detached::{Failures, Teller, Which};
 pub use flight::{Begin, Beginning};
-pub(crate) use flight::{Carrier, Departure, Holder, Short};
+pub(crate) use flight::{Carrier, Departure, Holder, Short, grounded};
+use in_process::Here;
+pub use in_process::Local;
+pub(crate) use in_process::{InProcess, Source, panic_message};
+use lanes::Lanes;
 use shm::ShmBinding;
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::mem;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use stoop_exchange::Instant;
 use stoop_marshal::{DecodeError, EncodeError, Pieces, Reader, Scalar, Writer};
 use stoop_net::clock;
 use stoop_shm::{InPlace, Number};
@@ -50,9 +55,17 @@ pub struct Client<L: ?Sized> {
 }
 
 struct Shared<L: ?Sized> {
-    local: Option<(Arc<L>, Arc<Door>)>,
+    /// The server of this process to which the client was bound first.
+    first: OnceLock<Here<L>>,
+    /// Those that had its name later, as each thread last found them.
+    next: Lanes<Here<L>>,
     binding: Binding,
 }
+
+// A call that panics leaves nothing half done: what a panic interrupts is at a place of the calling thread, which the next call there
+// begins anew.
+impl<L: ?Sized> UnwindSafe for Client<L> {}
+impl<L: ?Sized> RefUnwindSafe for Client<L> {}
 
 impl<L: ?Sized> Clone for Client<L> {
     fn clone(&self) -> Self {
@@ -71,7 +84,7 @@ impl<L: ?Sized> std::fmt::Debug for Client<L> {
 
 /// How a binding's calls travel.
 pub(crate) enum Transport {
-    Local,
+    Local(InProcess),
     Datagram(Arc<DatagramBinding>),
     Stream(Arc<StreamBinding>),
     Shm(Arc<ShmBinding>),
@@ -80,7 +93,7 @@ pub(crate) enum Transport {
 impl Transport {
     pub(crate) fn describe(&self) -> String {
         match self {
-            Self::Local => "calls through the trait, because the server is in this process".into(),
+            Self::Local(_) => "calls through the trait, because the server is in this process".into(),
             Self::Datagram(binding) => binding.describe(),
             Self::Stream(binding) => binding.describe(),
             Self::Shm(binding) => binding.describe(),
@@ -90,7 +103,7 @@ impl Transport {
     /// In words: whether buffers are copied, as the last part of a description.
     fn describe_buffers(&self) -> String {
         match self {
-            Self::Local => "; buffers are lent as they are".into(),
+            Self::Local(_) => "; buffers are lent as they are".into(),
             Self::Datagram(_) | Self::Stream(_) => {
                 "; buffers are copied, because only `shm:` shares memory with the server".into()
             }
@@ -98,9 +111,19 @@ impl Transport {
         }
     }
 
+    /// Keeps it from being dropped with its last user.
+    fn leak(&self) {
+        match self {
+            Self::Local(_) => {}
+            Self::Datagram(binding) => mem::forget(Arc::clone(binding)),
+            Self::Stream(binding) => mem::forget(Arc::clone(binding)),
+            Self::Shm(binding) => mem::forget(Arc::clone(binding)),
+        }
+    }
+
     pub(crate) fn counters(&self) -> CallCounters {
         match self {
-            Self::Local => CallCounters::default(),
+            Self::Local(_) => CallCounters::default(),
             Self::Datagram(binding) => binding.counters(),
             Self::Stream(binding) => binding.counters(),
             Self::Shm(binding) => binding.counters(),
@@ -115,22 +138,73 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
     /// # Errors
     /// Why there is no binding; see [`BindError`].
     pub fn bind(interface: &'static Interface, uri: &str, options: &BindOptions) -> Result<Self, BindError> {
-        let mut local = None;
-        let binding = Binding::new(interface, uri, options, || {
-            Ok(match Uri::parse(uri).map_err(BindError::Uri)? {
-                Uri::Local(name) => {
-                    local = Some(bind_local(interface, uri, &name)?);
-                    Transport::Local
-                }
-                Uri::Name(name) if local::is_taken(&name) => {
-                    local = Some(bind_local(interface, uri, &name)?);
-                    Transport::Local
-                }
-                to => choice::remote(interface, uri, to, options)?,
-            })
-        })?;
-        let shared = Shared { local, binding };
-        Ok(Self { shared: Arc::new(shared), timeout_ns: nanos(options.timeout) })
+        Uri::parse(uri).map_err(BindError::Uri)?;
+        let binding = Binding::new(Source::of::<L>(interface, uri), options);
+        let shared = Shared { first: OnceLock::new(), next: Lanes::default(), binding };
+        let client = Self { shared: Arc::new(shared), timeout_ns: nanos(options.timeout) };
+        if !options.lazy {
+            client.bind_by(Instant::NEVER)?;
+        }
+        Ok(client)
+    }
+
+    /// The transport of this process; of a server of its own, `first` is known then.
+    fn bind_by(&self, deadline: Instant) -> Result<&Transport, BindError> {
+        let transport = &self.shared.binding.bound_by(deadline)?.transport;
+        if let Transport::Local(server) = transport {
+            self.shared.first.get_or_init(|| server.typed());
+        }
+        Ok(transport)
+    }
+
+    /// The way that a call takes.
+    ///
+    /// # Errors
+    /// The client is not bound yet in this process, and cannot bind within the time of the call.
+    #[inline]
+    pub fn route(&self) -> Result<Route<'_, L>, CallError> {
+        self.route_within(self.timeout_ns)
+    }
+
+    /// The way that a call takes in an interface with ordered one-way procedures: those that this thread has called return before.
+    ///
+    /// # Errors
+    /// As [`route`](Self::route); and [`CallError::NotSent`] when they have not returned by the call's deadline, or when that is not
+    /// known.
+    #[inline]
+    pub fn route_in_order(&self) -> Result<Route<'_, L>, CallError> {
+        let binding = &self.shared.binding;
+        let is_marked = binding.order.is_marked();
+        let timeout_ns = if is_marked { binding.await_order(self.timeout_ns)? } else { self.timeout_ns };
+        self.route_within(timeout_ns)
+    }
+
+    #[inline]
+    fn route_within(&self, timeout_ns: u64) -> Result<Route<'_, L>, CallError> {
+        if let Some(here) = self.shared.first.get() {
+            return Ok(Route::Local(Local::new(&self.shared, here, timeout_ns)));
+        }
+        match self.shared.binding.transport() {
+            Some(transport) => Ok(Route::Remote(Remote { transport, timeout_ns })),
+            None => self.route_anew(timeout_ns),
+        }
+    }
+
+    /// The client is lazy, or its process has been forked.
+    #[cold]
+    fn route_anew(&self, timeout_ns: u64) -> Result<Route<'_, L>, CallError> {
+        let now_ns = clock::now_ns();
+        let deadline_ns = bounded_deadline(now_ns, timeout_ns);
+        if deadline_ns <= now_ns {
+            return Err(CallError::NotSent(SendError::DeadlinePassed));
+        }
+        let transport = self.bind_by(Instant::from_nanos(deadline_ns));
+        let transport = transport.map_err(|why| CallError::NotSent(SendError::Bind(Box::new(why))))?;
+        let timeout_ns = deadline_ns.saturating_sub(clock::now_ns());
+        Ok(match self.shared.first.get() {
+            Some(here) => Route::Local(Local::new(&self.shared, here, timeout_ns)),
+            None => Route::Remote(Remote { transport, timeout_ns }),
+        })
     }
 }
 
@@ -146,37 +220,10 @@ impl<L: ?Sized> Client<L> {
         &self.shared.binding
     }
 
-    /// Begins calls that nobody waits for yet.
+    /// Begins calls that no thread waits for yet.
     #[inline]
     pub fn begin(&self) -> Begin<'_> {
-        let door = self.shared.local.as_ref().map(|(_, door)| door);
-        Begin::new(self.shared.binding.carrier(door), self.timeout_ns)
-    }
-
-    /// The way that a call takes.
-    #[inline]
-    pub fn route(&self) -> Route<'_, L> {
-        self.route_within(self.timeout_ns)
-    }
-
-    /// The way that a call takes in an interface with ordered one-way procedures: those that this thread has called return before.
-    ///
-    /// # Errors
-    /// [`CallError::NotSent`] when they have not returned by the call's deadline, or when that is not known.
-    #[inline]
-    pub fn route_in_order(&self) -> Result<Route<'_, L>, CallError> {
-        let binding = &self.shared.binding;
-        let is_marked = binding.order.is_marked();
-        let timeout_ns = if is_marked { binding.await_order(self.timeout_ns)? } else { self.timeout_ns };
-        Ok(self.route_within(timeout_ns))
-    }
-
-    #[inline]
-    fn route_within(&self, timeout_ns: u64) -> Route<'_, L> {
-        match &self.shared.local {
-            Some((server, door)) => Route::Local(Local { server, door, timeout_ns }),
-            None => Route::Remote(Remote { binding: &self.shared.binding, timeout_ns }),
-        }
+        Begin::new(self.shared.binding.carrier(self.timeout_ns), self.timeout_ns)
     }
 
     /// Sends a one-way call, whose arguments have been written.
@@ -202,45 +249,6 @@ impl<L: ?Sized> Client<L> {
     }
 }
 
-fn bind_local<L: ?Sized + Send + Sync + 'static>(
-    interface: &'static Interface,
-    uri: &str,
-    name: &str,
-) -> Result<(Arc<L>, Arc<Door>), BindError> {
-    let door = local::find(name).ok_or_else(|| BindError::Unreachable {
-        server: uri.into(),
-        cause: std::io::Error::new(std::io::ErrorKind::NotFound, "no server of this process has that name"),
-    })?;
-    let export = door.export(interface).ok_or_else(|| BindError::NoSuchInterface {
-        server: uri.into(),
-        interface: interface.name,
-        exported: door.names(),
-    })?;
-    match export.local().downcast::<Arc<L>>() {
-        Ok(server) => Ok((*server, door)),
-        Err(_) => Err(mismatch(interface, export.interface(), uri)),
-    }
-}
-
-/// Two traits of one name in one process: says where they differ.
-fn mismatch(ours: &'static Interface, theirs: &Interface, uri: &str) -> BindError {
-    let signature = |procedure: &Procedure| (procedure.signature)();
-    let of_theirs =
-        |name| theirs.procedures.iter().find(|p| p.name == name).map(signature).unwrap_or_default();
-    match ours.procedures.iter().find(|p| signature(p) != of_theirs(p.name)) {
-        Some(differs) => BindError::Mismatch {
-            interface: ours.name,
-            procedure: differs.name,
-            ours: signature(differs),
-            theirs: of_theirs(differs.name),
-        },
-        None => BindError::Refused {
-            server: uri.into(),
-            why: "it was built from another trait of the same name; use one trait at both ends",
-        },
-    }
-}
-
 /// The way that a call takes.
 #[derive(Debug)]
 pub enum Route<'a, L: ?Sized> {
@@ -250,69 +258,9 @@ pub enum Route<'a, L: ?Sized> {
     Remote(Remote<'a>),
 }
 
-/// A call to a server of this process.
-pub struct Local<'a, L: ?Sized> {
-    server: &'a Arc<L>,
-    door: &'a Door,
-    timeout_ns: u64,
-}
-
-impl<L: ?Sized> std::fmt::Debug for Local<'_, L> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Local")
-            .field("timeout", &Duration::from_nanos(self.timeout_ns))
-            .finish_non_exhaustive()
-    }
-}
-
-/// Below this, the tick of the coarse clock would be felt in a deadline.
-const COARSE_ENOUGH_NS: u64 = 1_000_000_000;
-
-impl<L: ?Sized> Local<'_, L> {
-    /// Calls `procedure` with the server.
-    ///
-    /// # Errors
-    /// The server has been shut down, an inherited deadline has passed, the procedure panicked, or it returned at or after the
-    /// deadline.
-    #[inline]
-    pub fn call<R>(self, procedure: impl FnOnce(&L) -> R) -> Result<R, CallError> {
-        if !self.door.is_open() {
-            return Err(CallError::NotSent(SendError::Closed));
-        }
-        let now = if self.timeout_ns >= COARSE_ENOUGH_NS { clock::coarse_now_ns() } else { clock::now_ns() };
-        let deadline = bounded_deadline(now, self.timeout_ns);
-        if deadline <= now {
-            return Err(CallError::NotSent(SendError::DeadlinePassed));
-        }
-        let run = AssertUnwindSafe(|| serving(deadline, Caller::Local, || procedure(self.server)));
-        let (ran, asked) = noting_asked(|| catch_unwind(run));
-        let returned = ran.map_err(|panic| CallError::Failed(panicked(&*panic)))?;
-        if is_too_late(deadline, asked) {
-            return Err(CallError::Failed(finished_too_late()));
-        }
-        Ok(returned)
-    }
-}
-
-#[cold]
-fn panicked(panic: &(dyn Any + Send)) -> Failure {
-    Failure { code: FailureCode::Panicked, detail: panic_message(panic).into() }
-}
-
-#[cold]
-fn finished_too_late() -> Failure {
-    Failure { code: FailureCode::FinishedTooLate, detail: String::new() }
-}
-
-/// What a panic said.
-pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("")
-}
-
 /// A call to another process.
 pub struct Remote<'a> {
-    binding: &'a Binding,
+    transport: &'a Transport,
     timeout_ns: u64,
 }
 
@@ -346,14 +294,14 @@ impl<'a> Remote<'a> {
     /// Starter: finds this thread's lane and its call packet.
     ///
     /// # Errors
-    /// [`CallError::NotSent`] when a new lane is needed and cannot be made; in a forked process, when that cannot bind.
+    /// [`CallError::NotSent`] when a new lane is needed and cannot be made.
     #[inline]
     pub fn start(self, procedure: u16) -> Result<Call<'a>, CallError> {
-        let lane = match self.binding.transport()? {
+        let lane = match self.transport {
             Transport::Datagram(binding) => Lane::Datagram(binding.hold()?),
             Transport::Stream(binding) => Lane::Stream(binding.hold()?),
             Transport::Shm(binding) => Lane::Shm(binding.hold()?),
-            Transport::Local => unreachable!("a local binding has no remote route"),
+            Transport::Local(_) => unreachable!("a local binding has no remote route"),
         };
         Ok(Call { lane, procedure, timeout_ns: self.timeout_ns })
     }
@@ -367,7 +315,7 @@ impl<'a> Remote<'a> {
         procedure: u16,
         write: &mut dyn FnMut(&mut Writer<'_>, &mut Lending<'_>),
     ) -> Result<CallResult<'a>, CallError> {
-        if let Transport::Shm(binding) = self.binding.transport()? {
+        if let Transport::Shm(binding) = self.transport {
             let mut lane = binding.hold()?;
             lane.transport_in_place(procedure, self.timeout_ns, write)?;
             return Ok(CallResult { lane: Lane::Shm(lane) });

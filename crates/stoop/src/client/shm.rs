@@ -56,9 +56,9 @@ impl ShmBinding {
         uri: &str,
         name: &str,
         options: &BindOptions,
+        deadline: Instant,
     ) -> Result<Self, NotBound> {
         let server = crate::shm_address(name);
-        let deadline = Instant::from_nanos(clock::now_ns()) + options.bind_timeout;
         let plan = Plan { interface, uri, address: &server, max_message: options.max_message };
         let session = bound(&plan, deadline, 0)?;
         Ok(Self {

@@ -58,6 +58,7 @@ impl StreamBinding {
         uri: &str,
         to: Uri,
         options: &BindOptions,
+        deadline: Instant,
     ) -> Result<Self, BindError> {
         let unreachable = |cause| BindError::Unreachable { server: uri.into(), cause };
         let servers = match to {
@@ -67,7 +68,6 @@ impl StreamBinding {
             Uri::Unix(name) => vec![StreamAddress::unix(&name)],
             _ => unreachable!("only byte streams come here"),
         };
-        let deadline = Instant::from_nanos(clock::now_ns()) + options.bind_timeout;
         let mut last = None;
         for server in servers {
             let plan = Plan { interface, uri, address: &server, max_message: options.max_message };

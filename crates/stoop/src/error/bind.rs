@@ -182,9 +182,6 @@ impl Clone for BindError {
             Self::OtherVersion { server, ours, theirs } => {
                 Self::OtherVersion { server: server.clone(), ours: *ours, theirs: theirs.clone() }
             }
-            Self::OtherVersion { server, ours, theirs } => {
-                Self::OtherVersion { server: server.clone(), ours: *ours, theirs: theirs.clone() }
-            }
             Self::Protocol { server, why } => Self::Protocol { server: server.clone(), why: why.clone() },
         }
     }

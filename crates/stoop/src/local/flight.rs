@@ -70,6 +70,11 @@ impl LocalCarrier {
             starting_watch: Mutex::default(),
         }))
     }
+
+    /// Whether the server still runs.
+    pub(super) fn is_open(&self) -> bool {
+        self.0.door.is_open()
+    }
 }
 
 impl Carrier for LocalCarrier {

@@ -12,13 +12,16 @@ mod runtime;
 #[path = "../transports/mod.rs"]
 mod transports;
 
+mod again;
 mod binding;
 mod calls;
+mod clients;
 mod connections;
 mod delays;
 mod endings;
 mod flight;
 mod late;
+mod later;
 mod lengths;
 mod one_way;
 mod outcomes;

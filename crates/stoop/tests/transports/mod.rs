@@ -13,6 +13,8 @@ pub(crate) fn address(transport: &str) -> String {
     let name = format!("stoop-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     match transport {
         "local" => format!("local:{name}"),
+        // A server of this process, over whatever is best.
+        "name" => name,
         "udp" | "tcp" => format!("{transport}://{}:0", loopback::address()),
         "unix" => format!("unix:@{name}"),
         "shm" => format!("shm:{name}"),

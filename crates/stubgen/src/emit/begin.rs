@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::{Ident, Type};
 
 use super::client::send;
-use super::{Names, carried, coming_back, data, default, leading_of_call, leading_of_result, local, whole};
+use super::{Names, coming_back, data, default, docs, leading_of_call, leading_of_result, local, whole};
 use crate::model::{Argument, Element, Interface, Mode, Procedure, Returns, Shape, plain, target};
 
 /// The method of the client that gives it.
@@ -46,14 +46,21 @@ pub(super) fn begin(interface: &Interface, names: &Names) -> TokenStream {
         #[allow(dead_code, deprecated, unreachable_pub)]
         #[allow(clippy::too_many_arguments, clippy::type_complexity, clippy::unused_unit)]
         impl #begin<'_> {
+            /// Gives the calls that are begun from now on this time to end in, from the beginning of each; calls that were begun before
+            /// keep theirs, and leave now.
+            #[must_use]
+            pub fn with_timeout(self, timeout: ::core::time::Duration) -> Self {
+                Self { begin: self.begin.with_timeout(timeout) }
+            }
+
             #(#methods)*
         }
     }
 }
 
 fn launch(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
-    let (root, Procedure { attributes, name, .. }) = (&names.root, procedure);
-    let attributes = carried(attributes);
+    let (root, Procedure { name, .. }) = (&names.root, procedure);
+    let documentation = docs::of_begun(procedure, names);
     let parameters = procedure.arguments.iter().filter_map(parameter);
     let pending = outcome(procedure, names);
     let arguments = arguments(index, &quote!(self.begin), procedure, names);
@@ -67,7 +74,7 @@ fn launch(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
         false => quote!(#call.launch_with(#written, move #decode)),
     };
     quote! {
-        #(#attributes)*
+        #documentation
         pub fn #name(&self, #(#parameters),*) -> #root::Pending<#pending> {
             #arguments
             #(#lens)*
@@ -78,14 +85,14 @@ fn launch(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
 
 /// The method of the client for a one-way procedure: it sends a call and keeps no handle of it.
 pub(super) fn tell(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
-    let (root, Procedure { attributes, name, .. }) = (&names.root, procedure);
-    let attributes = carried(attributes);
+    let (root, Procedure { name, .. }) = (&names.root, procedure);
+    let documentation = docs::of_one_way(procedure, names);
     let parameters = procedure.arguments.iter().filter_map(parameter);
     let (begin, call, written) = (local("begin"), local("call"), local("written"));
     let arguments = arguments(index, &quote!(#begin), procedure, names);
     let tell = format_ident!("{}", if procedure.unordered { "tell" } else { "tell_in_order" });
     quote! {
-        #(#attributes)*
+        #documentation
         pub fn #name(&self, #(#parameters),*) -> ::core::result::Result<(), #root::CallError> {
             let #begin = self.client.begin();
             #arguments

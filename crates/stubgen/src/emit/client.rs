@@ -6,7 +6,7 @@ use quote::quote;
 use super::buffers;
 use super::pieces::call_if_large;
 use super::{
-    Names, begin, carried, coming_back, data, default, leading_of_call, leading_of_result, local, signature,
+    Names, begin, coming_back, data, default, docs, leading_of_call, leading_of_result, local, signature,
     travels_with_call, whole,
 };
 use crate::model::{Argument, Fallible, Interface, Mode, Procedure, Returns, Shape};
@@ -33,18 +33,19 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
 
         #[allow(deprecated, unreachable_pub, clippy::too_many_arguments)]
         impl #client {
-            /// Binds to the server at `uri` with the usual options.
+            /// Binds to the server at `uri` with the usual options: `udp://HOST:PORT`, `tcp://HOST:PORT`, `unix:PATH`, `shm:NAME`,
+            /// `local:NAME`, or a NAME alone, of a server on this machine.
             ///
             /// # Errors
-            /// When nobody is there, or exports another interface.
+            /// The text is not an address, no server answers there, or it does not export this interface.
             pub fn bind(uri: &str) -> ::core::result::Result<Self, #root::BindError> {
                 Self::bind_with(uri, &::core::default::Default::default())
             }
 
-            /// Binds to the server at `uri`.
+            /// Binds to the server at `uri` with these options, for example a timeout for all calls.
             ///
             /// # Errors
-            /// When nobody is there, or exports another interface.
+            /// The text is not an address, no server answers there in time, or it does not export this interface.
             pub fn bind_with(
                 uri: &str,
                 options: &#root::BindOptions,
@@ -53,13 +54,13 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
                 ::core::result::Result::Ok(Self { client })
             }
 
-            /// The same binding, with another time for each call to end in.
+            /// The same binding, with another time in which each call has to end. It costs little: make one for a single call.
             #[must_use]
             pub fn with_timeout(&self, timeout: ::core::time::Duration) -> Self {
                 Self { client: self.client.with_timeout(timeout) }
             }
 
-            /// What this client is bound to, and how.
+            /// The binding: its address, its transport in words (`describe`), and what its calls have seen (`counters`).
             pub fn binding(&self) -> &#root::Binding {
                 self.client.binding()
             }
@@ -103,8 +104,8 @@ fn method(index: usize, procedure: &Procedure, in_order: bool, names: &Names) ->
         return begin::tell(index, procedure, names);
     }
     let Names { stub, interface, .. } = names;
-    let Procedure { attributes, name, arguments, .. } = procedure;
-    let attributes = carried(attributes);
+    let Procedure { name, arguments, .. } = procedure;
+    let documentation = docs::of_method(procedure, names);
     let parameters = arguments.iter().map(|Argument { name, declared, .. }| quote!(#name: #declared));
     let passed = arguments.iter().map(|argument| &argument.name);
     let blank = arguments.iter().filter(|each| each.mode == Mode::Out).map(blank);
@@ -112,14 +113,14 @@ fn method(index: usize, procedure: &Procedure, in_order: bool, names: &Names) ->
     let (server, route) = (local("server"), local("route"));
     let routed = match in_order {
         true => quote!(self.client.route_in_order()#into_error?),
-        false => quote!(self.client.route()),
+        false => quote!(self.client.route()#into_error?),
     };
     let remote = match procedure.has_buffers() {
         true => buffers::remote_call(index, procedure, names),
         false => remote_call(index, procedure, names, &into_error),
     };
     quote! {
-        #(#attributes)*
+        #documentation
         pub fn #name(&self, #(#parameters),*) -> #returned {
             match #routed {
                 #stub::Route::Local(#route) => {

@@ -2,6 +2,7 @@
 
 use super::datagram::Board;
 use super::{Carrier, Departure, Holder, Teller, grounded};
+use crate::context::nanos;
 use crate::error::{CallError, SendError};
 use crate::pending::{Flight, Outcome, Pending};
 use std::cell::{RefCell, RefMut};
@@ -10,6 +11,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 use stoop_marshal::{EncodeError, Writer};
 use stoop_net::fork;
 use stoop_wire::{HEADER_LEN, MAX_DATAGRAM, PACKET_DATA};
@@ -50,6 +52,18 @@ impl Begin<'_> {
         Self { carrier, board, timeout_ns, generation, departure: RefCell::new(None), client: PhantomData }
     }
 
+    /// Gives the calls that are begun from now on another time; those begun before leave now.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        if self.generation == fork::generation()
+            && let Some(departure) = self.departure.take()
+        {
+            self.carrier.send(departure);
+        }
+        self.timeout_ns = nanos(timeout);
+        self
+    }
+
     /// Starter: finds a packet for the arguments.
     #[inline]
     pub fn start(&self, procedure: u16) -> Beginning<'_> {
@@ -76,7 +90,7 @@ impl Drop for Begin<'_> {
     fn drop(&mut self) {
         if self.generation != fork::generation() {
             // What is in it, the parent of this process sends.
-            mem::forget(mem::replace(&mut self.carrier, grounded(io::ErrorKind::Other.into())));
+            mem::forget(mem::replace(&mut self.carrier, grounded(SendError::Closed)));
         } else if let Some(departure) = self.departure.take() {
             self.carrier.send(departure);
         }

@@ -1,19 +1,18 @@
-//! The carrier of a binding that cannot have one just now: the system gives no socket or no thread.
+//! The carrier of a binding that cannot have one just now: it is not bound, or the system gives no socket or no thread.
 
 use super::{Carrier, Departure, Failures, Teller, Which};
 use crate::error::{CallError, SendError};
 use crate::pending::Outcome;
-use std::io;
 use std::sync::Arc;
 use std::task::Waker;
 use stoop_exchange::Instant;
 use stoop_wire::{HEADER_LEN, PACKET_DATA};
 
 /// Begins no call.
-struct Grounded(io::Error);
+struct Grounded(SendError);
 
 /// A carrier that says of each call why it cannot be begun.
-pub(crate) fn grounded(why: io::Error) -> Arc<dyn Carrier> {
+pub(crate) fn grounded(why: SendError) -> Arc<dyn Carrier> {
     Arc::new(Grounded(why))
 }
 
@@ -26,9 +25,7 @@ impl Carrier for Grounded {
 
     fn begin(&self, _: &mut Departure, _: u16, _: usize) -> Result<u32, CallError> {
         let Self(why) = self;
-        let again = why.raw_os_error().map(io::Error::from_raw_os_error);
-        let again = again.unwrap_or_else(|| io::Error::new(why.kind(), why.to_string()));
-        Err(CallError::NotSent(SendError::Io(again)))
+        Err(CallError::NotSent(why.clone()))
     }
 
     fn send(&self, _: Departure) {}

@@ -12,16 +12,15 @@ mod short;
 
 use super::shm::ShmFlights;
 use super::stream::StreamCarrier;
-use super::{CallCounters, Failures, Teller, Transport, Which};
+use super::{CallCounters, Failures, Source, Teller, Transport, Which};
 use crate::context::bounded_deadline;
 use crate::error::CallError;
-use crate::local::Door;
+use crate::local::LocalFlights;
 use crate::pending::Outcome;
-use crate::stub::Interface;
 pub use begin::{Begin, Beginning};
 use datagram::Board;
 pub(crate) use detaching::Awaited;
-pub(super) use grounded::grounded;
+pub(crate) use grounded::grounded;
 pub(crate) use holder::Holder;
 pub(crate) use short::Short;
 use std::io;
@@ -131,26 +130,21 @@ pub(crate) trait Carrier: Send + Sync {
     }
 }
 
-/// Who carries the begun calls of a binding.
+/// The carriers of a binding's begun calls.
 pub(super) enum Carriers {
     /// The same all the time.
     One(Arc<dyn Carrier>),
     /// One for each session.
     Shm(ShmFlights),
+    /// One for each server of this process that had the name.
+    Local(LocalFlights),
 }
 
 impl Carriers {
-    /// Those of a binding; `door` is the server of a `local:` one.
-    pub(super) fn new(
-        transport: &Transport,
-        door: Option<&Arc<Door>>,
-        interface: &'static Interface,
-    ) -> io::Result<Self> {
+    /// Those of a binding; `source` tells where a server of this process is found.
+    pub(super) fn new(transport: &Transport, source: &Source) -> io::Result<Self> {
         Ok(match transport {
-            Transport::Local => {
-                let door = door.expect("a local binding has a door");
-                Self::One(Arc::new(door.carrier(interface)))
-            }
+            Transport::Local(server) => Self::Local(LocalFlights::new(source, server.door())),
             Transport::Datagram(binding) => Self::One(datagram::Flight::new(Arc::clone(binding))?),
             Transport::Stream(binding) => Self::One(Arc::new(StreamCarrier::new(binding)?)),
             Transport::Shm(binding) => Self::Shm(ShmFlights::new(binding)?),
@@ -163,6 +157,15 @@ impl Carriers {
         match self {
             Self::One(carrier) => Arc::clone(carrier),
             Self::Shm(flights) => flights.present(),
+            Self::Local(flights) => flights.present(),
+        }
+    }
+
+    /// The one that has carried the last calls, though its server may have ended.
+    pub(super) fn latest(&self) -> Arc<dyn Carrier> {
+        match self {
+            Self::Local(flights) => flights.latest(),
+            others => others.present(),
         }
     }
 
@@ -171,6 +174,7 @@ impl Carriers {
         match self {
             Self::One(carrier) => carrier.counters(),
             Self::Shm(flights) => flights.counters(),
+            Self::Local(_) => CallCounters::default(),
         }
     }
 }

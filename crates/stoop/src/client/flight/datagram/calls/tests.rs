@@ -45,7 +45,8 @@ fn flight() -> (RunningServer, Arc<Flight>) {
     let server = Server::new().export(Lab).listen("udp://127.0.0.1:0").unwrap().start().unwrap();
     let uri = &server.uris()[0];
     let address = uri.strip_prefix("udp://").unwrap();
-    let binding = DatagramBinding::bind(&INTERFACE, uri, address, &BindOptions::new()).unwrap();
+    let binding =
+        DatagramBinding::bind(&INTERFACE, uri, address, &BindOptions::new(), Instant::NEVER).unwrap();
     let flight = Flight::new(Arc::new(binding)).unwrap();
     (server, flight)
 }

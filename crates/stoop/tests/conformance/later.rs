@@ -1,0 +1,109 @@
+//! Servers that are started after their clients.
+
+use super::*;
+use std::time::Instant;
+
+claims! { local udp tcp unix shm name: [
+    binding_waits_for_a_server_that_starts_later
+    binding_waits_as_long_as_it_is_told_and_then_says_why
+    binding_does_not_wait_for_a_server_that_has_another_interface
+    a_lazy_client_binds_at_its_first_call
+    a_lazy_client_binds_at_its_first_begun_call
+    calls_of_a_lazy_client_without_a_server_have_not_run
+    a_lazy_client_waits_for_its_server_no_longer_than_its_call_may_take
+    threads_that_make_the_first_call_of_a_lazy_client_share_one_binding
+] }
+
+/// An address at which no server listens yet.
+fn free_address(transport: &str) -> String {
+    match transport {
+        // The port is given back, and the address is that of this test alone.
+        "udp" | "tcp" => serve_at(&address(transport), Server::new()).0.uris()[0].clone(),
+        _ => address(transport),
+    }
+}
+
+const LONG: Duration = Duration::from_secs(600);
+
+fn binding_waits_for_a_server_that_starts_later(transport: &str) {
+    let uri = free_address(transport);
+    LabClient::bind(&uri).unwrap_err();
+    let options = patient().wait_for_server(LONG);
+    thread::scope(|scope| {
+        let bound = scope.spawn(|| LabClient::bind_with(&uri, &options).unwrap());
+        let (_server, _) = serve_at(&uri, Server::new());
+        assert_eq!(bound.join().unwrap().next(1).unwrap(), 2);
+    });
+}
+
+fn binding_waits_as_long_as_it_is_told_and_then_says_why(transport: &str) {
+    let uri = free_address(transport);
+    let (begun, limit) = (Instant::now(), Duration::from_millis(40));
+    let error = LabClient::bind_with(&uri, &patient().wait_for_server(limit)).unwrap_err();
+    assert!(begun.elapsed() >= limit, "{error}");
+    assert!(matches!(error, BindError::Unreachable { .. } | BindError::NoAnswer { .. }), "{error}");
+}
+
+fn binding_does_not_wait_for_a_server_that_has_another_interface(transport: &str) {
+    #[stoop::interface]
+    trait Kitchen {
+        fn cook(&self);
+    }
+    let uri = free_address(transport);
+    let (_server, _) = serve_at(&uri, Server::new());
+    let error = KitchenClient::bind_with(&uri, &patient().wait_for_server(LONG)).unwrap_err();
+    assert!(matches!(error, BindError::NoSuchInterface { .. }), "{error}");
+}
+
+fn a_lazy_client_binds_at_its_first_call(transport: &str) {
+    let uri = free_address(transport);
+    let client = LabClient::bind_with(&uri, &patient().lazy()).unwrap();
+    assert!(client.binding().describe().contains("not bound yet"), "{client:?}");
+    assert_eq!(client.binding().counters().calls, 0);
+    let (_server, _) = serve_at(&uri, Server::new());
+    assert_eq!(client.next(1).unwrap(), 2);
+    assert!(!client.binding().describe().contains("not bound yet"), "{client:?}");
+    assert_eq!(client.clone().next(2).unwrap(), 3);
+}
+
+fn a_lazy_client_binds_at_its_first_begun_call(transport: &str) {
+    let uri = free_address(transport);
+    let client = LabClient::bind_with(&uri, &patient().lazy()).unwrap();
+    let (_server, _) = serve_at(&uri, Server::new());
+    assert_eq!(client.begin().next(1).wait().unwrap(), 2);
+    assert_eq!(client.next(2).unwrap(), 3);
+}
+
+fn calls_of_a_lazy_client_without_a_server_have_not_run(transport: &str) {
+    let uri = free_address(transport);
+    let client = LabClient::bind_with(&uri, &patient().lazy()).unwrap();
+    for error in [client.next(1).unwrap_err(), client.begin().next(1).wait().unwrap_err()] {
+        assert!(matches!(error, CallError::NotSent(SendError::Bind(_))), "{error}");
+        assert_eq!(error.ran(), Ran::No);
+    }
+    let (_server, _) = serve_at(&uri, Server::new());
+    assert_eq!(client.next(1).unwrap(), 2);
+    assert_eq!(client.begin().next(2).wait().unwrap(), 3);
+}
+
+fn a_lazy_client_waits_for_its_server_no_longer_than_its_call_may_take(transport: &str) {
+    let options = patient().lazy().wait_for_server(LONG);
+    let client = LabClient::bind_with(&free_address(transport), &options).unwrap();
+    let (begun, limit) = (Instant::now(), Duration::from_millis(40));
+    let error = client.with_timeout(limit).next(1).unwrap_err();
+    assert!(matches!(error, CallError::NotSent(SendError::Bind(_))), "{error}");
+    assert!(begun.elapsed() >= limit, "{error}");
+}
+
+fn threads_that_make_the_first_call_of_a_lazy_client_share_one_binding(transport: &str) {
+    let uri = free_address(transport);
+    let (server, _) = serve_at(&uri, Server::new());
+    let client = LabClient::bind_with(&uri, &patient().lazy()).unwrap();
+    thread::scope(|scope| {
+        for number in 0..8 {
+            let client = &client;
+            scope.spawn(move || assert_eq!(client.next(number).unwrap(), number + 1));
+        }
+    });
+    assert!(server.counters().bindings <= 1, "{:?}", server.counters());
+}
