@@ -1,7 +1,10 @@
 //! What emitted stubs use. Not for programs: it changes with the emitter.
 
+mod returned;
+
 pub use crate::buffers::{Buffer, Lending, Memory, put_contents};
 pub use crate::client::{Begin, Beginning, Call, CallResult, Client, Local, Remote, Route};
+pub use returned::{AnyReturned, Hides, HidesNothing, Returned, check_returned};
 use std::any::Any;
 pub use stoop_marshal::*;
 pub use stoop_shm::Number;

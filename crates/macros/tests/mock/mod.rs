@@ -74,7 +74,11 @@ impl<R> Pending<R> {
     }
 }
 
+#[path = "../../../stoop/src/stub/returned.rs"]
+mod returned;
+
 pub mod stub {
+    pub use super::returned::*;
     use super::*;
     use std::any::Any;
     use std::cell::RefCell;
@@ -178,11 +182,11 @@ pub mod stub {
         }
 
         #[inline]
-        pub fn route(&self) -> Route<'_, L> {
-            match &self.local {
+        pub fn route(&self) -> Result<Route<'_, L>, CallError> {
+            Ok(match &self.local {
                 Some(local) => Route::Local(Local(local)),
                 None => Route::Remote(Remote(&self.options)),
-            }
+            })
         }
     }
 
@@ -197,6 +201,10 @@ pub mod stub {
     pub struct Beginning<'a>(Call<'a>);
 
     impl<'a> Begin<'a> {
+        pub fn with_timeout(self, _: Duration) -> Self {
+            self
+        }
+
         pub fn start(&self, procedure: u16) -> Beginning<'a> {
             Beginning(Remote(self.0).start(procedure).expect("packets in memory"))
         }

@@ -1,26 +1,63 @@
 //! The static description of an interface, which is compared at bind time.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{quote, quote_spanned};
+use syn::Type;
 use syn::ext::IdentExt;
+use syn::spanned::Spanned;
 
 use super::{Names, data, in_place, local, whole};
-use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
+use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape, plain};
 
 /// A function that gives the description of the interface.
 pub(super) fn interface(interface: &Interface, names: &Names) -> TokenStream {
     let stub = &names.stub;
     let name = interface.name.unraw().to_string();
     let procedures = interface.procedures.iter().map(|each| procedure(each, names));
+    let checks = interface.procedures.iter().filter_map(|each| check_returned(each, names));
     quote! {
         /// The interface as it is compared at bind time.
         #[doc(hidden)]
         #[inline]
         pub fn interface() -> &'static #stub::Interface {
+            #(#checks)*
             static INTERFACE: #stub::Interface =
                 #stub::Interface { name: #name, procedures: &[#(#procedures),*] };
             &INTERFACE
         }
+    }
+}
+
+/// Lets the compiler check that a procedure's type does not hide a `Result`; nothing where the type is seen not to.
+fn check_returned(procedure: &Procedure, names: &Names) -> Option<TokenStream> {
+    let stub = &names.stub;
+    let Returns::Value(ty) = &procedure.returns else { return None };
+    let hides = quote_spanned!(ty.span()=> #stub::Hides<{ <#stub::Returned<#ty>>::IS_RESULT }>);
+    let check = quote_spanned!(ty.span()=> #stub::check_returned::<#hides>(););
+    may_be_alias(ty).then(|| {
+        quote! {
+            const _: () = {
+                #[allow(unused_imports)]
+                use #stub::AnyReturned as _;
+                #check
+            };
+        }
+    })
+}
+
+/// Whether a type may have been declared as another name of a `Result`.
+fn may_be_alias(ty: &Type) -> bool {
+    const KNOWN: [&str; 19] = [
+        "bool", "char", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128",
+        "isize", "f32", "f64", "String", "Vec", "Option",
+    ];
+    match plain(ty) {
+        Type::Path(path) => {
+            let last = path.path.segments.last().map(|segment| segment.ident.to_string());
+            !last.is_some_and(|last| KNOWN.contains(&last.as_str()))
+        }
+        Type::Macro(_) => true,
+        _ => false,
     }
 }
 
