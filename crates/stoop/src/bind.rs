@@ -1,5 +1,6 @@
 //! What can be chosen when a client is bound.
 
+use crate::users::Users;
 use std::time::Duration;
 pub use stoop_net::waiting::Waiting;
 
@@ -39,6 +40,8 @@ pub struct BindOptions {
     pub(crate) lazy: bool,
     pub(crate) max_message: usize,
     pub(crate) upgrade: bool,
+    /// To whose servers it binds.
+    pub(crate) trusted: Users,
     /// Why this transport was chosen.
     pub(crate) reason: String,
 }
@@ -54,6 +57,7 @@ impl Default for BindOptions {
             lazy: false,
             max_message: crate::MAX_MESSAGE,
             upgrade: false,
+            trusted: Users::default(),
             reason: "because the address says so".into(),
         }
     }
@@ -83,6 +87,25 @@ impl BindOptions {
     /// instead. Only the client's `binding().describe()` tells, and the time that calls take.
     pub fn upgrade(mut self) -> Self {
         self.upgrade = true;
+        self
+    }
+
+    /// Binds also to a server of this user over shared memory and Unix sockets. Unless this is said, a client binds at `shm:` and `unix:`
+    /// addresses to servers of the user as whom it runs, and to root's: every process of the machine can take an abstract name
+    /// (`shm:NAME`, `unix:@NAME`) before the right server does, and would get the arguments of all calls. May be said again for others.
+    ///
+    /// It is the effective user of the process that listens, as the kernel tells the client. In a user namespace (a container without
+    /// root) all users that are not mapped there look like 65534: to trust that one is to trust all of them.
+    ///
+    /// The server must serve the client's user, too ([`Server::allow_user`](crate::Server::allow_user)).
+    pub fn trust_user(mut self, user: u32) -> Self {
+        self.trusted.add(user);
+        self
+    }
+
+    /// Binds to servers of all users over shared memory and Unix sockets.
+    pub fn trust_everybody(mut self) -> Self {
+        self.trusted = Users::Everybody;
         self
     }
 

@@ -87,6 +87,7 @@ mod server;
 #[doc(hidden)]
 pub mod stub;
 mod uri;
+mod users;
 
 pub use bind::{BindOptions, Waiting};
 pub use client::{Binding, CallCounters};
@@ -183,8 +184,8 @@ fn not_bound(step: BindStep, interface: &'static stub::Interface, uri: &str) -> 
         }
         BindStep::Refused(BindStatus::NotAllowed, _) => NotBound::Refused {
             server,
-            why: "it shares memory with processes of its own user only, and root's, unless Server::allow_user or \
-                  Server::allow_everybody lets in others",
+            why: "it serves processes of its own user only, and root's, unless Server::allow_user or Server::allow_everybody \
+                  lets in others",
         },
         BindStep::OtherVersion(theirs) => {
             NotBound::OtherVersion { server, ours: stoop_wire::VERSION, theirs: theirs.iter().collect() }

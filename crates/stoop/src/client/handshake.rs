@@ -3,6 +3,7 @@
 use crate::error::{BindError, SHUTTING_DOWN, UnbindReason};
 use crate::parting;
 use crate::stub::Interface;
+use crate::users::Users;
 use std::fmt::Display;
 use std::io;
 use stoop_exchange::Instant;
@@ -20,6 +21,8 @@ pub(super) struct Plan<'a> {
     pub(super) uri: &'a str,
     pub(super) address: &'a StreamAddress,
     pub(super) max_message: usize,
+    /// Of a Unix socket: whose server it may be.
+    pub(super) trusted: &'a Users,
 }
 
 /// Why there is no binding.
@@ -55,6 +58,13 @@ impl<'a> Handshake<'a> {
         let begun = now();
         let unreachable = |cause| BindError::Unreachable { server: plan.uri.into(), cause };
         let stream = Stream::connect(plan.address, deadline.since(begun)).map_err(unreachable)?;
+        // Before anything is sent: whoever listens there learns nothing.
+        if let Some(peer) = stream.peer_credentials().map_err(unreachable)?
+            && !plan.trusted.contains(peer.uid)
+        {
+            let (user, own) = (peer.uid, host::effective_user());
+            return Err(BindError::OtherUser { server: plan.uri.into(), user, own });
+        }
         Ok(Self { plan, stream, own: HostFacts::gather(), begun, deadline })
     }
 

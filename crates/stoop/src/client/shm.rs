@@ -59,7 +59,13 @@ impl ShmBinding {
         deadline: Instant,
     ) -> Result<Self, NotBound> {
         let server = crate::shm_address(name);
-        let plan = Plan { interface, uri, address: &server, max_message: options.max_message };
+        let plan = Plan {
+            interface,
+            uri,
+            address: &server,
+            max_message: options.max_message,
+            trusted: &options.trusted,
+        };
         let session = bound(&plan, deadline, 0)?;
         Ok(Self {
             interface,
@@ -126,6 +132,7 @@ impl ShmBinding {
             uri: &self.uri,
             address: &self.server,
             max_message: self.options.max_message,
+            trusted: &self.options.trusted,
         };
         let bind =
             |deadline, generation| bound(&plan, deadline, generation).map_err(|not_bound| not_bound.error);

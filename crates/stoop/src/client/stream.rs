@@ -70,7 +70,13 @@ impl StreamBinding {
         };
         let mut last = None;
         for server in servers {
-            let plan = Plan { interface, uri, address: &server, max_message: options.max_message };
+            let plan = Plan {
+                interface,
+                uri,
+                address: &server,
+                max_message: options.max_message,
+                trusted: &options.trusted,
+            };
             match connect(&plan, deadline, 0) {
                 Ok(session) => {
                     return Ok(Self {
@@ -144,6 +150,7 @@ impl StreamBinding {
             uri: &self.uri,
             address: &self.server,
             max_message: self.options.max_message,
+            trusted: &self.options.trusted,
         };
         self.sessions.replace(lost, &self.uri, deadline, self.options.bind_timeout, |deadline, generation| {
             let session = connect(&plan, deadline, generation)?;

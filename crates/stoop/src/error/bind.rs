@@ -61,6 +61,16 @@ pub enum BindError {
         /// Its reason.
         why: &'static str,
     },
+    /// The server is of a user to whose servers this client does not bind
+    /// ([`BindOptions::trust_user`](crate::BindOptions::trust_user)).
+    OtherUser {
+        /// The address as it was given.
+        server: String,
+        /// The user of the process that listens there.
+        user: u32,
+        /// The user of this process.
+        own: u32,
+    },
     /// The server speaks other versions of the protocol than this client.
     OtherVersion {
         /// The address as it was given.
@@ -124,6 +134,12 @@ impl fmt::Display for BindError {
                  build both from the same interface"
             ),
             Self::Refused { server, why } => write!(f, "the server at {server} refuses the binding: {why}"),
+            Self::OtherUser { server, user, own } => write!(
+                f,
+                "the process that listens at {server} is of user {user}; this client, of user {own}, binds to servers of its own user \
+                 and of root only, unless told otherwise: if user {user} is to be trusted with all calls, bind with \
+                 BindOptions::trust_user({user})"
+            ),
             Self::OtherVersion { server, ours, theirs } => {
                 write!(f, "the server at {server} speaks version ")?;
                 for (i, version) in theirs.iter().enumerate() {
@@ -179,6 +195,9 @@ impl Clone for BindError {
                 Self::Mismatch { interface, procedure, ours, theirs }
             }
             Self::Refused { server, why } => Self::Refused { server: server.clone(), why },
+            Self::OtherUser { server, user, own } => {
+                Self::OtherUser { server: server.clone(), user: *user, own: *own }
+            }
             Self::OtherVersion { server, ours, theirs } => {
                 Self::OtherVersion { server: server.clone(), ours: *ours, theirs: theirs.clone() }
             }

@@ -15,11 +15,12 @@ use crate::local;
 use crate::offers::{self, Offer};
 use crate::stub::Exported;
 use crate::uri::Uri;
+use crate::users::Users;
 use awake::StayAwake;
 use crew::{Bounds, Crew};
 use datagram::DatagramEndpoint;
 pub(crate) use dispatch::{Exports, Outcome, Terms};
-use shm::{Allowed, ShmEndpoint};
+use shm::ShmEndpoint;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -53,7 +54,7 @@ pub struct Server {
     limits: Limits,
     max_message: usize,
     in_place: usize,
-    allowed: Allowed,
+    allowed: Users,
     low_latency: bool,
 }
 
@@ -104,7 +105,7 @@ impl Server {
             limits: Limits::default(),
             max_message: crate::MAX_MESSAGE,
             in_place: IN_PLACE,
-            allowed: Allowed::default(),
+            allowed: Users::default(),
             low_latency: false,
         }
     }
@@ -227,26 +228,27 @@ impl Server {
         self
     }
 
-    /// Serves processes of this user over shared memory, too. Unless this is said, a `shm:` address serves those of the user as
-    /// whom the server runs, and root's. May be said again for others. Each such user may have bindings for a quarter of the descriptors
-    /// of the server's process (`ulimit -n`; a binding takes two), so that none can keep the others out.
+    /// Serves processes of this user over shared memory and Unix sockets, too. Unless this is said, `shm:` and `unix:` addresses serve
+    /// processes of the user as whom the server runs, and root's. May be said again for others. Over shared memory each such user may
+    /// have bindings for a quarter of the descriptors of the server's process (`ulimit -n`; a binding takes two), so that none can keep
+    /// the others out.
     ///
     /// It is the effective user of the process that binds, as the kernel tells the server. In a user namespace (a container
-    /// without root) all users that are not mapped there look like 65534: to allow that one is to allow all of them.
+    /// without root) all users that are not mapped there look like 65534: to allow that one is to allow all of them. Of a socket with a
+    /// path, the permissions of the file say besides who can connect.
+    ///
+    /// A client expects a server of its own user or of root: one of another user names the server's
+    /// ([`BindOptions::trust_user`](crate::BindOptions::trust_user)).
     pub fn allow_user(mut self, user: u32) -> Self {
-        match &mut self.allowed {
-            Allowed::Users(users) => users.push(user),
-            Allowed::Own => self.allowed = Allowed::Users(vec![user]),
-            Allowed::Everybody => {}
-        }
+        self.allowed.add(user);
         self
     }
 
-    /// Serves over shared memory everybody who can reach the socket: of `shm:NAME` every process of the network namespace, of
-    /// `shm:/PATH` whom the permissions of the file let in. A procedure can ask who calls
+    /// Serves everybody who can reach the socket of a `shm:` or `unix:` address: of an abstract name (`shm:NAME`, `unix:@NAME`) every
+    /// process of the network namespace, of a path whom the permissions of the file let in. A procedure can ask who calls
     /// ([`CurrentCall::caller`](crate::CurrentCall::caller)).
     pub fn allow_everybody(mut self) -> Self {
-        self.allowed = Allowed::Everybody;
+        self.allowed = Users::Everybody;
         self
     }
 
@@ -281,8 +283,9 @@ impl Server {
                     (uri, Crew::start(endpoint, self.bounds).map(|crew| running.datagram.push(crew)))
                 }
                 Door::Stream(uri, listener) => {
+                    let (exports, allowed) = (Arc::clone(&exports), self.allowed.clone());
                     let endpoint =
-                        StreamEndpoint::new(listener, Arc::clone(&exports), self.waiting, self.max_message);
+                        StreamEndpoint::new(listener, exports, self.waiting, self.max_message, allowed);
                     let started = endpoint.and_then(|endpoint| Crew::start(endpoint, self.bounds));
                     (uri, started.map(|crew| running.stream.push(crew)))
                 }

@@ -16,10 +16,10 @@ use super::ServerCounters;
 use super::crew::{Endpoint, Housekeeper};
 use super::dispatch::Exports;
 use crate::bind::Waiting;
+use crate::users::Users;
 use binding::Binding;
 use call::ShmCall;
 use desk::Desk;
-pub(super) use handshake::Allowed;
 use reception::{END, Reception, STIR};
 use std::io;
 use std::mem;
@@ -91,7 +91,7 @@ impl ShmEndpoint {
         exports: Arc<Exports>,
         waiting: Waiting,
         message_max: usize,
-        allowed: Allowed,
+        allowed: Users,
         incarnation: u64,
         arena_len: usize,
     ) -> io::Result<Self> {

@@ -18,6 +18,7 @@ use super::crew::{Endpoint, Housekeeper};
 use super::dispatch::Exports;
 use crate::bind::Waiting;
 use crate::uri::Uri;
+use crate::users::Users;
 use call::StreamCall;
 use connection::Connection;
 use desk::Desk;
@@ -100,9 +101,10 @@ impl StreamEndpoint {
         exports: Arc<Exports>,
         waiting: Waiting,
         message_max: usize,
+        allowed: Users,
     ) -> io::Result<Self> {
         let own = HostFacts::gather();
-        let reception = Reception::new(listener, message_max)?;
+        let reception = Reception::new(listener, message_max, allowed)?;
         let (has_pending, end) = (Waker::new()?, Waker::new()?);
         reception.poller.add(&has_pending, PENDING, Interest::READ)?;
         reception.poller.add(&end, END, Interest::READ)?;

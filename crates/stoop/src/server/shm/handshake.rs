@@ -6,6 +6,7 @@ use super::binding::Binding;
 use crate::context::{Caller, Credentials};
 use crate::parting;
 use crate::server::binder::{Binder, Bound, Lacking};
+use crate::users::Users;
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
@@ -61,29 +62,6 @@ pub(super) enum Step {
     Malformed,
 }
 
-/// Whom a server serves over shared memory.
-#[derive(Clone, Debug, Default)]
-pub(in crate::server) enum Allowed {
-    /// Processes of the server's own user, and root's.
-    #[default]
-    Own,
-    /// Also those of these users.
-    Users(Vec<u32>),
-    /// Everybody who can reach the socket.
-    Everybody,
-}
-
-impl Allowed {
-    fn contains(&self, user: u32) -> bool {
-        match self {
-            Self::Everybody => true,
-            _ if user == 0 || user == host::effective_user() => true,
-            Self::Own => false,
-            Self::Users(users) => users.contains(&user),
-        }
-    }
-}
-
 /// Descriptors that a binding takes at the server: of its socket, and of its bell.
 const DESCRIPTORS_EACH: u64 = 2;
 /// Bindings of one guest take at most one in so many of all descriptors.
@@ -113,7 +91,7 @@ impl Handshake {
         user_of(&self.caller)
     }
 
-    pub(super) fn new(stream: Stream, allowed: &Allowed) -> io::Result<Self> {
+    pub(super) fn new(stream: Stream, allowed: &Users) -> io::Result<Self> {
         let peer = stream.peer_credentials()?.ok_or(io::ErrorKind::Unsupported)?;
         let pid = peer.pid.map_or(0, |pid| pid as i32);
         let caller = Caller::Process(Credentials { uid: peer.uid, gid: peer.gid, pid });

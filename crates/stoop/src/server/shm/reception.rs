@@ -1,7 +1,8 @@
 //! Who is bound, and at whose requests the server looks: accepting, finding and closing.
 
 use super::binding::Binding;
-use super::handshake::{Allowed, Handshake};
+use super::handshake::Handshake;
+use crate::users::Users;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ pub(super) struct Reception {
     next_token: u64,
     /// When accepting goes on after the system had no descriptor left; 0 while it goes on.
     paused_until_ns: u64,
-    allowed: Allowed,
+    allowed: Users,
     /// A descriptor to do without when the system gives no other: whoever comes then can be told.
     spare: Option<Bell>,
 }
@@ -50,7 +51,7 @@ const HOT_MAX: usize = 64;
 const SILENCE: Duration = Duration::from_millis(10);
 
 impl Reception {
-    pub(super) fn new(listener: StreamListener, poller: &Poller, allowed: Allowed) -> io::Result<Self> {
+    pub(super) fn new(listener: StreamListener, poller: &Poller, allowed: Users) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         poller.add(&listener, LISTENER, Interest::READ)?;
         Ok(Self {

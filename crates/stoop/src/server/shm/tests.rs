@@ -2,12 +2,12 @@
 
 use super::binding::Binding;
 use super::desk::Desk;
-use super::handshake::Allowed;
 use super::{Endpoint, Exports, ShmEndpoint};
 use crate::bind::Waiting;
 use crate::context::{Caller, Credentials, cancelled};
 use crate::server::binder::Bound;
 use crate::stub::{Exported, Interface, Procedure, Reader, Unserved, Writer};
+use crate::users::Users;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,7 +68,7 @@ impl Scene {
         let Ok(Accepted::Stream(stream)) = listener.accept() else { panic!("the peer has connected") };
         let exports = Arc::new(Exports::new(vec![Arc::new(Idle)], String::new()));
         let endpoint =
-            ShmEndpoint::new(listener, exports, Waiting::Block, 1 << 20, Allowed::Own, 1, 0).unwrap();
+            ShmEndpoint::new(listener, exports, Waiting::Block, 1 << 20, Users::Own, 1, 0).unwrap();
         let (segment, file) = Segment::create().unwrap();
         let caller = Caller::Process(Credentials { uid: 0, gid: 0, pid: 0 });
         // Binding numbers of other tests in this process are others.

@@ -5,6 +5,7 @@ use super::outgoing::{Outgoing, send_fragment};
 use crate::context::cancelled::{self, CallId};
 use crate::context::{Caller, Credentials};
 use crate::server::binder::Bound;
+use crate::users::Users;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -19,6 +20,8 @@ pub(super) struct Connection {
     /// Its name in the poller.
     pub(super) token: u64,
     pub(super) caller: Caller,
+    /// The server serves its user, or it comes from a network.
+    pub(super) is_allowed: bool,
     incoming: Mutex<Incoming>,
     outgoing: Mutex<Outgoing>,
     /// Bytes of results that its calls fill at the moment, as far as they are counted.
@@ -52,6 +55,7 @@ impl Connection {
         stream: Stream,
         token: u64,
         message_max: usize,
+        allowed: &Users,
         holding: Arc<AtomicUsize>,
     ) -> io::Result<Self> {
         let caller = match stream.peer_credentials()? {
@@ -63,6 +67,10 @@ impl Connection {
             }),
             None => Caller::Network(stream.peer_addr()?.ok_or(io::ErrorKind::NotConnected)?),
         };
+        let is_allowed = match &caller {
+            Caller::Process(process) => allowed.contains(process.uid),
+            _ => true,
+        };
         let bounds = Bounds {
             long: Kind::Call,
             message_max,
@@ -73,6 +81,7 @@ impl Connection {
             stream,
             token,
             caller,
+            is_allowed,
             incoming: Mutex::new(Incoming {
                 intake: Intake::new(bounds),
                 bound: None,

@@ -210,7 +210,7 @@ impl StreamEndpoint {
                 self.bind(connection, bound, header, &request)?;
                 Ok(Brought::Nothing)
             }
-            Kind::Describe => {
+            Kind::Describe if connection.is_allowed => {
                 let asked = Describe::decode(message.payload()).ok_or(Malformed)?;
                 let signature = self.interfaces.signature(&asked).into();
                 let description = Description { nonce: asked.nonce, signature };
@@ -240,7 +240,7 @@ impl StreamEndpoint {
             message_max: self.message_max,
             shutting_down: self.shutting_down.load(Ordering::SeqCst),
         };
-        let reply = binder.answer(bound, true, header, request, |_| Ok(()))?;
+        let reply = binder.answer(bound, connection.is_allowed, header, request, |_| Ok(()))?;
         if bound.is_some() && !was_bound {
             connection.set_bound();
             self.counts.bindings.fetch_add(1, Ordering::Relaxed);

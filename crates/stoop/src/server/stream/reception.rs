@@ -1,6 +1,7 @@
 //! Who is connected: accepting, finding and closing connections.
 
 use super::connection::Connection;
+use crate::users::Users;
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -21,6 +22,7 @@ pub(super) struct Reception {
     /// connection is closed.
     paused_until_ns: AtomicU64,
     message_max: usize,
+    allowed: Users,
     connections_max: usize,
     /// Connections that hold answers back.
     holding: Arc<AtomicUsize>,
@@ -43,7 +45,7 @@ const ACCEPTED_AT_ONCE: usize = 16;
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Reception {
-    pub(super) fn new(listener: StreamListener, message_max: usize) -> io::Result<Self> {
+    pub(super) fn new(listener: StreamListener, message_max: usize, allowed: Users) -> io::Result<Self> {
         let poller = Poller::new()?;
         listener.set_nonblocking(true)?;
         poller.add(&listener, LISTENER, Interest::READ)?;
@@ -55,6 +57,7 @@ impl Reception {
             next_token: AtomicU64::new(FIRST_CONNECTION),
             paused_until_ns: AtomicU64::new(0),
             message_max,
+            allowed,
             connections_max: CONNECTIONS_MAX,
             holding: Arc::default(),
         })
@@ -97,8 +100,9 @@ impl Reception {
                         self.close(&silent);
                     }
                     let token = self.next_token.fetch_add(1, Ordering::Relaxed);
+                    let holding = Arc::clone(&self.holding);
                     if let Ok(connection) =
-                        Connection::new(stream, token, self.message_max, Arc::clone(&self.holding))
+                        Connection::new(stream, token, self.message_max, &self.allowed, holding)
                     {
                         self.add(connection);
                     }
@@ -200,7 +204,8 @@ mod tests {
         let any = StreamAddress::Tcp("127.0.0.1:0".parse().unwrap());
         let listener = StreamListener::bind(&any).unwrap();
         let StreamAddress::Tcp(address) = listener.local_addr().clone() else { unreachable!("it is one") };
-        let reception = Reception { connections_max: 2, ..Reception::new(listener, 1 << 20).unwrap() };
+        let reception =
+            Reception { connections_max: 2, ..Reception::new(listener, 1 << 20, Users::Own).unwrap() };
         let tokens = || {
             let mut tokens: Vec<_> = reception.all().iter().map(|connection| connection.token).collect();
             tokens.sort_unstable();

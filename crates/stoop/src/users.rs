@@ -1,0 +1,54 @@
+//! Which users' processes may be at the other end of a Unix socket or of shared memory.
+
+use stoop_net::host;
+
+/// Users whose processes a server serves, or to whose servers a client binds.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Users {
+    /// The user of this process, and root.
+    #[default]
+    Own,
+    /// Also these.
+    Named(Vec<u32>),
+    /// All.
+    Everybody,
+}
+
+impl Users {
+    /// One user more.
+    pub(crate) fn add(&mut self, user: u32) {
+        match self {
+            Self::Own => *self = Self::Named(vec![user]),
+            Self::Named(users) => users.push(user),
+            Self::Everybody => {}
+        }
+    }
+
+    /// Whether the user is one of them.
+    pub(crate) fn contains(&self, user: u32) -> bool {
+        match self {
+            Self::Everybody => true,
+            _ if user == 0 || user == host::effective_user() => true,
+            Self::Own => false,
+            Self::Named(users) => users.contains(&user),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_user_and_root_always_belong_and_others_when_they_are_named() {
+        let own = host::effective_user();
+        let (one, other) = (own + 1, own + 2);
+        let mut users = Users::default();
+        assert!(users.contains(own) && users.contains(0) && !users.contains(one));
+        users.add(one);
+        assert!(users.contains(own) && users.contains(0) && users.contains(one) && !users.contains(other));
+        let mut all = Users::Everybody;
+        all.add(one);
+        assert!(all.contains(other));
+    }
+}

@@ -1,0 +1,141 @@
+//! Servers and clients of different users, over shared memory and over Unix sockets: real processes, started by root.
+
+mod processes;
+
+use processes::{NOBODY, Process, TargetClient, name, patient};
+use std::os::unix::process::CommandExt;
+use stoop::error::SendError;
+use stoop::{BindError, BindOptions, CallError};
+
+/// No test of its own: another process, when it is started as such.
+#[test]
+fn process() {
+    processes::play(|role, uri| match role {
+        "ask" => println!("{}", asked(uri, &patient())),
+        other => panic!("{other}"),
+    });
+}
+
+/// Binds and calls. Returns what came of it.
+fn asked(uri: &str, options: &BindOptions) -> String {
+    match TargetClient::bind_with(uri, options) {
+        Ok(client) => format!("answer {}", client.next(1).unwrap()),
+        Err(why) => format!("refused: {why}"),
+    }
+}
+
+/// What a process of another user is told that binds and calls.
+fn asked_as(user: u32, uri: &str) -> String {
+    let mut command = Process::command("ask", uri);
+    let said = Process::as_user(&mut command, user, user).output().unwrap();
+    let said = String::from_utf8(said.stdout).unwrap();
+    let is_answer = |line: &&str| line.starts_with("answer ") || line.starts_with("refused: ");
+    said.lines().find(is_answer).unwrap_or_else(|| panic!("{said}")).into()
+}
+
+/// Abstract names of the transports whose ends are processes of one machine.
+fn names() -> [String; 2] {
+    let name = name();
+    let unix = name.replace("shm:", "unix:@");
+    [name, unix]
+}
+
+/// A server in a role, of a user.
+fn server(role: &str, user: u32, uri: &str) -> Process {
+    let mut command = Process::command(role, uri);
+    let mut server = Process::spawn(Process::as_user(&mut command, user, user));
+    server.await_line("ready");
+    server
+}
+
+/// Whether this process may start those of other users; says so if not.
+fn is_root(test: &str) -> bool {
+    let is_root =
+        rustix::process::geteuid().is_root() && Process::command("nothing", "").uid(NOBODY).output().is_ok();
+    if !is_root {
+        println!(
+            "SKIPPED: {test}: only root can start processes of other users, which must be able to run this program"
+        );
+    }
+    is_root
+}
+
+const ANSWER: &str = "answer 2";
+
+#[test]
+fn client_binds_to_another_users_server_only_if_it_trusts_that_user() {
+    if !is_root("client_binds_to_another_users_server_only_if_it_trusts_that_user") {
+        return;
+    }
+    for uri in names() {
+        let _server = server("serve", NOBODY, &uri);
+        for options in [patient(), patient().trust_user(12345)] {
+            let why = TargetClient::bind_with(&uri, &options).err().unwrap();
+            assert!(matches!(why, BindError::OtherUser { user: NOBODY, own: 0, .. }), "{why}");
+            let why = why.to_string();
+            assert!(why.contains(&uri) && why.contains("of user 65534"), "{why}");
+            assert!(why.contains("BindOptions::trust_user(65534)"), "{why}");
+        }
+        let trusting = [
+            patient().trust_user(NOBODY),
+            patient().trust_user(12345).trust_user(NOBODY),
+            patient().trust_everybody(),
+        ];
+        assert!(trusting.iter().all(|options| asked(&uri, options) == ANSWER), "{uri}");
+        // Its own user's clients need say nothing.
+        assert_eq!(asked_as(NOBODY, &uri), ANSWER);
+    }
+}
+
+#[test]
+fn server_serves_another_user_only_if_it_is_allowed() {
+    if !is_root("server_serves_another_user_only_if_it_is_allowed") {
+        return;
+    }
+    for (role, served, others) in [
+        ("serve", vec![], vec![NOBODY, 12345]),
+        ("serve-nobody", vec![NOBODY], vec![12345]),
+        ("serve-all", vec![NOBODY, 12345], vec![]),
+    ] {
+        for uri in names() {
+            let _server = server(role, 0, &uri);
+            // A server of root is trusted by everybody's clients.
+            assert!(served.iter().all(|&user| asked_as(user, &uri) == ANSWER), "{role} {uri}");
+            for &user in &others {
+                let why = asked_as(user, &uri);
+                assert!(
+                    why.starts_with("refused: ") && why.contains("of its own user only"),
+                    "{role}: {why}"
+                );
+                assert!(
+                    why.contains("Server::allow_user") && why.contains("Server::allow_everybody"),
+                    "{why}"
+                );
+            }
+            assert_eq!(asked(&uri, &patient()), ANSWER);
+        }
+    }
+}
+
+#[test]
+fn client_does_not_go_over_to_another_user_who_takes_its_servers_name() {
+    if !is_root("client_does_not_go_over_to_another_user_who_takes_its_servers_name") {
+        return;
+    }
+    for uri in names() {
+        let mut own = server("serve", 0, &uri);
+        let client = TargetClient::bind_with(&uri, &patient()).unwrap();
+        assert_eq!(client.next(1).unwrap(), 2);
+        own.kill();
+        let _other = server("serve-all", NOBODY, &uri);
+        // The end of its server may be noticed by a call that was under way then.
+        let errors: Vec<_> = (0..2).filter_map(|_| client.next(1).err()).collect();
+        let is_about_user = |error: &CallError| match error {
+            CallError::NotSent(SendError::Bind(why)) => {
+                matches!(**why, BindError::OtherUser { user: NOBODY, .. })
+            }
+            _ => false,
+        };
+        assert!(errors.len() == 2 && is_about_user(&errors[1]), "{uri}: {errors:?}");
+    }
+}
