@@ -1,0 +1,110 @@
+//! Callers over UDP and a server made by hand, which forgets its bindings.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+use stoop::{CallError, Ran, RefusalCode};
+use stoop_wire::bind::{BindReply, BindRequest};
+use stoop_wire::{BindingId, Header, Kind};
+
+#[stoop::interface]
+trait Meter {
+    /// May be run again.
+    #[idempotent]
+    fn read(&self) -> u32;
+    /// The same, with as many bytes as the caller likes.
+    #[idempotent]
+    fn weigh(&self, bytes: &[u8]) -> u32;
+}
+
+/// What the server does with calls on the second binding.
+#[derive(Clone, Copy, Debug)]
+enum Second {
+    RefusesTheCall,
+    KnowsNothingAgain,
+    AnswersNoBind,
+}
+
+/// A server that takes each call on its first binding, says so, and then does not know the binding any more. Tells also how many calls it
+/// has taken there.
+fn forgetful_server(second: Second) -> (String, Arc<AtomicU32>) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let uri = format!("udp://{}", socket.local_addr().unwrap());
+    let taken = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&taken);
+    thread::spawn(move || {
+        let mut packet = [0; 2048];
+        while let Ok((len, peer)) = socket.recv_from(&mut packet) {
+            let Ok((header, payload)) = Header::parse(&packet[..len]) else { continue };
+            serve(&socket, peer, &header, payload, second, &count);
+        }
+    });
+    (uri, taken)
+}
+
+const FIRST: BindingId = BindingId(0x1111);
+const LATER: BindingId = BindingId(0x2222);
+
+fn serve(
+    socket: &UdpSocket,
+    peer: SocketAddr,
+    header: &Header,
+    payload: &[u8],
+    second: Second,
+    taken: &AtomicU32,
+) {
+    let send = |header: &Header, payload: &[u8]| {
+        socket.send_to(&[&header.to_bytes()[..], payload].concat(), peer).unwrap();
+    };
+    let is_first = taken.load(Ordering::SeqCst) == 0;
+    match header.kind {
+        Kind::Bind if is_first || !matches!(second, Second::AnswersNoBind) => {
+            let request = BindRequest::decode(payload).unwrap();
+            let incarnation = if is_first { 1 } else { 2 };
+            let payload = BindReply { incarnation, ..BindReply::granting(&request) }.encode();
+            let binding = if is_first { FIRST } else { LATER };
+            let reply =
+                Header { kind: Kind::BindReply, binding, message_len: payload.len() as u32, ..*header };
+            send(&reply, &payload);
+        }
+        Kind::Call if header.binding == FIRST => {
+            taken.fetch_add(1, Ordering::SeqCst);
+            send(&Header::bare(Kind::Acknowledgement, FIRST, header.lane, header.number), &[]);
+            send(&header.unknown_binding(2), &[]);
+        }
+        Kind::Call => match second {
+            Second::RefusesTheCall => {
+                let refusal = Header::bare(Kind::Refusal, LATER, header.lane, header.number);
+                send(&Header { time: RefusalCode::Overloaded.code(), ..refusal }, &[]);
+            }
+            _ => send(&header.unknown_binding(3), &[]),
+        },
+        _ => {}
+    }
+}
+
+fn assert_nobody_knows(second: Second, call: impl Fn(&MeterClient) -> CallError) {
+    let (uri, taken) = forgetful_server(second);
+    let client = MeterClient::bind(&uri).unwrap();
+    let mut timeout = Duration::from_millis(100);
+    loop {
+        let error = call(&client.with_timeout(timeout));
+        if taken.load(Ordering::SeqCst) > 0 {
+            assert_eq!(error.ran(), Ran::Perhaps, "{second:?}: {error}");
+            return;
+        }
+        // A busy machine has kept it from leaving in time.
+        timeout *= 2;
+    }
+}
+
+#[test]
+fn a_call_that_a_server_had_before_it_forgot_never_says_that_it_has_not_run() {
+    for second in [Second::RefusesTheCall, Second::KnowsNothingAgain, Second::AnswersNoBind] {
+        assert_nobody_knows(second, |client| client.read().unwrap_err());
+        assert_nobody_knows(second, |client| client.begin().read().wait().unwrap_err());
+        assert_nobody_knows(second, |client| client.weigh(&[1; 1000]).unwrap_err());
+    }
+}
