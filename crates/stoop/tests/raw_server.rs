@@ -86,10 +86,11 @@ fn serve(
 }
 
 fn assert_nobody_knows(second: Second, call: impl Fn(&MeterClient) -> CallError) {
-    let (uri, taken) = forgetful_server(second);
-    let client = MeterClient::bind(&uri).unwrap();
     let mut timeout = Duration::from_millis(100);
     loop {
+        // Anew for each call: what was taken is this one.
+        let (uri, taken) = forgetful_server(second);
+        let client = MeterClient::bind(&uri).unwrap();
         let error = call(&client.with_timeout(timeout));
         if taken.load(Ordering::SeqCst) > 0 {
             assert_eq!(error.ran(), Ran::Perhaps, "{second:?}: {error}");

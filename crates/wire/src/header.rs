@@ -233,6 +233,16 @@ impl Header {
         Ok(Self::of_kind(Self::kind_of(bytes, 0)?, bytes))
     }
 
+    /// Reads the header of a datagram of which only the beginning is there, as an ICMP error quotes it.
+    ///
+    /// # Errors
+    /// As [`from_bytes`](Self::from_bytes).
+    pub fn from_beginning(bytes: &[u8; HEADER_LEN]) -> Result<Self, HeaderError> {
+        let header = Self::of_kind(Self::kind_of(bytes, flags::SIZED)?, bytes);
+        let is_sized = bytes[3] & flags::SIZED != 0;
+        Ok(Self { offset: if is_sized { 0 } else { header.offset }, ..header })
+    }
+
     /// The kind of a packet of this version, if it has no flags but `known` ones and those that can be passed over; also of one
     /// that tells which versions its sender speaks, which all versions can read.
     #[inline]

@@ -22,7 +22,7 @@ impl Lane {
     /// Takes the beginning of a packet that the server's machine has sent back, because nobody listens at the port, to which this lane
     /// had sent it (RFC 792, RFC 4443 §3.1). Of a call of many packets, the first part counts: without it the call is never whole.
     pub fn handle_sent_back(&mut self, packet: &[u8]) {
-        let header = packet.first_chunk::<HEADER_LEN>().and_then(|bytes| Header::from_bytes(bytes).ok());
+        let header = packet.first_chunk::<HEADER_LEN>().and_then(|bytes| Header::from_beginning(bytes).ok());
         let Some(header) = header.filter(|header| header.kind == Kind::Call && header.offset == 0) else {
             return;
         };

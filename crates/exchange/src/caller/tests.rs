@@ -190,6 +190,24 @@ fn nothing_but_a_transmission_of_the_call_counts_as_one_that_came_back() {
 }
 
 #[test]
+fn a_call_of_many_packets_has_come_back_when_its_first_part_has() {
+    let (mut lane, _) = calling();
+    let mut path = crate::bulk::Path::new(1440, RoundTrip::default(), 1);
+    lane.abandon(at(1));
+    lane.start_large(at(1), at(100), 7, 4000, 64_000);
+    let run = lane.next_run(at(1), &mut path, 64_000).unwrap();
+    assert_eq!((run.offset, run.fragment), (0, 1440));
+    let mut part = [0; HEADER_LEN];
+    lane.framing(at(1)).stamp(&mut part, (1440, 1440), 1);
+    lane.handle_sent_back(&part);
+    assert!(!lane.last_came_back(), "another part");
+    lane.framing(at(1)).stamp(&mut part, (0, 1440), 0);
+    lane.handle_sent_back(&part);
+    assert!(lane.last_came_back());
+    lane.settle(&mut path);
+}
+
+#[test]
 fn a_challenge_is_answered_by_its_cookie() {
     let (mut lane, _) = calling();
     let cookie = stoop_wire::Challenge(0xabcd_ef01_2345_6789);

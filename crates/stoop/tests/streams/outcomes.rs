@@ -64,10 +64,11 @@ fn take_call(raw: &mut Raw) -> Option<Header> {
 }
 
 fn assert_nobody_knows(second: Second, millis: u64, call: impl Fn(&LabClient) -> CallError) {
-    let (uri, taken) = server_that_loses_calls(second);
-    let client = LabClient::bind(&uri).unwrap();
     let mut timeout = Duration::from_millis(millis);
     loop {
+        // Anew for each call: what was taken is this one.
+        let (uri, taken) = server_that_loses_calls(second);
+        let client = LabClient::bind(&uri).unwrap();
         let error = call(&client.with_timeout(timeout));
         if taken.load(Ordering::SeqCst) > 0 {
             assert_eq!(error.ran(), Ran::Perhaps, "{second:?}: {error}");
