@@ -212,8 +212,7 @@ impl Header {
     pub fn parse_whole(kind: Kind, packet: &[u8]) -> Option<Self> {
         let bytes = packet.first_chunk::<HEADER_LEN>()?;
         const COUNTS: u32 = u32::from_le_bytes([0xff, 0xff, 0xff, flags::CRITICAL]);
-        let first = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        if first & COUNTS != u32::from_le_bytes([MAGIC, VERSION, kind as u8, 0]) {
+        if Self::first_word(bytes) & COUNTS != u32::from_le_bytes([MAGIC, VERSION, kind as u8, 0]) {
             return None;
         }
         let header = Self::of_kind(kind, bytes);
@@ -243,12 +242,17 @@ impl Header {
         Ok(Self { offset: if is_sized { 0 } else { header.offset }, ..header })
     }
 
+    /// Magic, version, kind and flags in one load: put together from single bytes they are a dozen instructions.
+    #[inline]
+    fn first_word(bytes: &[u8; HEADER_LEN]) -> u32 {
+        u32::from_le_bytes(*bytes.first_chunk().expect("a header has more than four bytes"))
+    }
+
     /// The kind of a packet of this version, if it has no flags but `known` ones and those that can be passed over; also of one
     /// that tells which versions its sender speaks, which all versions can read.
     #[inline]
     fn kind_of(bytes: &[u8; HEADER_LEN], known: u8) -> Result<Kind, HeaderError> {
-        let [magic, version, kind, flags] =
-            u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).to_le_bytes();
+        let [magic, version, kind, flags] = Self::first_word(bytes).to_le_bytes();
         if magic != MAGIC {
             return Err(HeaderError::Magic(magic));
         }
