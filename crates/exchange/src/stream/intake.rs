@@ -229,6 +229,9 @@ impl Intake {
                     Some(Some((header, Err(why)))) => return Ok(Some(Arrival::NotTaken(header, why))),
                 }
             }
+            if let Some(header) = self.short_message() {
+                return Ok(Some(self.give(header)));
+            }
             let Some(bytes) = self.input[self.start..self.end].first_chunk::<HEADER_LEN>() else {
                 return Ok(None);
             };
@@ -242,14 +245,28 @@ impl Intake {
             let after_incomplete = header.kind != Kind::Cancel
                 && self.incomplete.iter().any(|message| message.header.lane == header.lane);
             if whole && there && !after_incomplete && !self.is_too_long(&header) {
-                let at = self.start;
-                self.start += HEADER_LEN + payload_len;
-                let body = Body::Input { intake: self, at };
-                return Ok(Some(Arrival::Message(Message { header, body })));
+                return Ok(Some(self.give(header)));
             }
             self.start += HEADER_LEN;
             self.begin_fragment(header, payload_len)?;
         }
+    }
+
+    /// The header of a call or result of one packet that is here as a whole, while no message is incomplete, as it nearly always
+    /// is: found in fewer steps than any other message.
+    #[inline]
+    fn short_message(&self) -> Option<Header> {
+        let header = Header::parse_whole(self.bounds.long, &self.input[self.start..self.end])?;
+        let is_taken = header.lane.0 < self.bounds.lanes && !self.is_too_long(&header);
+        (is_taken && self.incomplete.is_empty()).then_some(header)
+    }
+
+    /// The message with that header, all of which is in the input.
+    #[inline]
+    fn give(&mut self, header: Header) -> Arrival<'_> {
+        let at = self.start;
+        self.start += HEADER_LEN + header.message_len as usize;
+        Arrival::Message(Message { header, body: Body::Input { intake: self, at } })
     }
 
     /// Whether a header can be, alone; returns the length of its payload.
