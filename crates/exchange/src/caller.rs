@@ -353,6 +353,12 @@ impl Lane {
         self.outstanding.as_ref().map_or(Instant::NEVER, |call| call.next)
     }
 
+    /// Deadline of the outstanding call; [`Instant::NEVER`] without one.
+    #[inline]
+    pub fn deadline(&self) -> Instant {
+        self.outstanding.as_ref().map_or(Instant::NEVER, |call| call.deadline)
+    }
+
     /// Does what is due. `packet` is the call packet as it was given to [`start`](Self::start), or at least its arguments.
     pub fn handle_timeout(&mut self, now: Instant, packet: &mut [u8]) -> Due {
         let Some(mut call) = self.outstanding else { return Due::Nothing };

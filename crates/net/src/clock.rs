@@ -4,7 +4,8 @@
 //! `__vdso_clock_gettime` itself, as libc does for `std`. On a virtual machine of the Sapphire Rapids class
 //! [`now_ns`] takes 19 ns, as `Instant::now` does, and [`coarse_now_ns`] 3.5.
 
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Nanoseconds of the monotonic clock: CLOCK_MONOTONIC, the same for all processes of one kernel.
 #[inline]
@@ -13,7 +14,7 @@ pub fn now_ns() -> u64 {
 }
 
 /// Nanoseconds of the monotonic clock as of the kernel's last tick (1 to 10 ms ago; CLOCK_MONOTONIC_COARSE).
-/// It never runs ahead of [`now_ns`].
+/// It never runs ahead of [`now_ns`], and lags behind it by up to two [ticks](tick_ns).
 #[inline]
 pub fn coarse_now_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::MonotonicCoarse))
@@ -23,6 +24,38 @@ pub fn coarse_now_ns() -> u64 {
 /// kernel outside time namespaces.
 pub fn boot_now_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::Boottime))
+}
+
+/// How far [`coarse_now_ns`] lags behind [`now_ns`] at most, in nanoseconds: the kernel keeps the coarse clock in step with the
+/// hardware's, not with its own ticks. (A machine that is stopped between two ticks may exceed it.)
+#[inline]
+pub fn coarse_lag_ns() -> u64 {
+    2 * tick_ns()
+}
+
+/// Whether the clock shows `time_ns` or later. Reads the coarse clock, and the precise one only near that time.
+#[inline]
+pub fn has_come(time_ns: u64) -> bool {
+    coarse_now_ns().saturating_add(coarse_lag_ns()) >= time_ns && now_ns() >= time_ns
+}
+
+/// Time between two ticks of the kernel, in nanoseconds: 1 to 10 ms (the resolution of CLOCK_MONOTONIC_COARSE).
+#[inline]
+pub fn tick_ns() -> u64 {
+    match TICK_NS.load(Relaxed) {
+        0 => ask_for_tick(),
+        tick_ns => tick_ns,
+    }
+}
+
+/// 0: not asked for yet.
+static TICK_NS: AtomicU64 = AtomicU64::new(0);
+
+#[cold]
+fn ask_for_tick() -> u64 {
+    let tick_ns = nanoseconds(clock_getres(ClockId::MonotonicCoarse)).max(1);
+    TICK_NS.store(tick_ns, Relaxed);
+    tick_ns
 }
 
 /// How long this machine has been asleep (suspended) since it started: the monotonic clock stands still meanwhile, the
@@ -52,6 +85,19 @@ mod tests {
     fn a_machine_that_runs_a_test_is_not_asleep_meanwhile() {
         let before = asleep_ns();
         assert!(asleep_ns().saturating_sub(before) < 10_000_000_000);
+    }
+
+    #[test]
+    fn ticks_are_a_hundred_to_a_thousand_a_second() {
+        assert!((900_000..=10_100_000).contains(&tick_ns()), "{}", tick_ns());
+        assert_eq!(tick_ns(), tick_ns());
+    }
+
+    #[test]
+    fn a_time_has_come_when_the_precise_clock_shows_it() {
+        let soon_ns = now_ns() + 1_000_000;
+        while !has_come(soon_ns) {}
+        assert!(now_ns() >= soon_ns && !has_come(u64::MAX));
     }
 
     #[test]

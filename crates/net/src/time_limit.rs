@@ -1,10 +1,17 @@
-//! A socket's receive time limit (`SO_RCVTIMEO`), told to the kernel only when it must change.
+//! How long a receive sleeps: a limit in the socket (`SO_RCVTIMEO`), set only when it must change, and `ppoll` for the rest.
 //!
-//! A limit in the socket costs nothing while it stays the same; asking `poll` before each receive
-//! would cost a microsecond a round trip, and setting the limit for each call 150 ns.
+//! A limit in the socket costs nothing while it stays the same; asking `ppoll` before each receive would cost a microsecond a
+//! round trip, and setting the limit for each call 150 ns. But the kernel keeps such limits in its timer wheel, which rounds
+//! up: by one tick, and by as much as an eighth of a long wait. So a limit in the socket is always shorter than the wait, and
+//! the receive after one that ran out sleeps in `ppoll`, which has an exact timer.
 
+use crate::clock;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
 use rustix::net::sockopt::{self, Timeout};
+use rustix::time::Timespec;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -12,52 +19,120 @@ use std::time::Duration;
 /// The limit that a socket has now.
 #[derive(Debug)]
 pub(crate) struct TimeLimit {
-    /// In milliseconds; 0: none.
-    armed_ms: AtomicU64,
+    /// The limit in the socket, in nanoseconds and a multiple of the tick; or [`NONE`] or [`RAN_OUT`].
+    usable_ns: AtomicU64,
+    /// The limit in the socket, also after it ran out.
+    set_ns: AtomicU64,
 }
+
+/// The socket has no limit: a receive sleeps until something arrives.
+const NONE: u64 = u64::MAX;
+/// The last receive ended by the limit: the next one sleeps in `ppoll`.
+const RAN_OUT: u64 = u64::MAX - 1;
+/// The kernel refuses limits beyond some number of ticks.
+const LONGEST_NS: u64 = 365 * 24 * 3_600 * 1_000_000_000;
 
 impl TimeLimit {
     /// Of a new socket, which waits for ever.
     pub(crate) const fn unset() -> Self {
-        Self { armed_ms: AtomicU64::new(0) }
+        Self { usable_ns: AtomicU64::new(NONE), set_ns: AtomicU64::new(NONE) }
     }
 
-    /// Sees to it that receives on `socket` wait for about `limit_ns`: an eighth less at most, and a
-    /// millisecond more at most (plus the kernel's own rounding up to its tick). Who waits looks at the clock
-    /// and waits for the rest.
+    /// Prepares a receive that sleeps for about `about_ns`, or less, and never beyond `latest_ns`. Returns the flags for it:
+    /// either the limit in the socket ends it, or this has slept already, and it must not sleep.
     #[inline]
-    pub(crate) fn arm(&self, socket: BorrowedFd<'_>, limit_ns: u64) -> io::Result<()> {
-        match rearmed(self.armed_ms.load(Relaxed), limit_ns) {
-            None => Ok(()),
-            Some(limit_ms) => self.set(socket, limit_ms),
+    pub(crate) fn arm(&self, socket: BorrowedFd<'_>, about_ns: u64, latest_ns: u64) -> io::Result<RecvFlags> {
+        let longest_ns = longest(about_ns, latest_ns, clock::tick_ns());
+        match is_near(self.usable_ns.load(Relaxed), longest_ns) {
+            true => Ok(RecvFlags::empty()),
+            false => self.arm_anew(socket, about_ns.min(latest_ns), longest_ns),
         }
     }
 
     /// Sees to it that receives on `socket` wait for ever.
     #[inline]
     pub(crate) fn disarm(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
-        if self.armed_ms.load(Relaxed) == 0 { Ok(()) } else { self.set(socket, 0) }
+        if self.usable_ns.load(Relaxed) == NONE { Ok(()) } else { self.set(socket, NONE) }
+    }
+
+    /// Takes note of how a receive ended that was [armed](Self::arm) with `flags`.
+    #[inline]
+    pub(crate) fn note<T>(&self, flags: RecvFlags, received: &Result<T, Errno>) {
+        if let Err(Errno::AGAIN) = received
+            && flags.is_empty()
+        {
+            self.usable_ns.store(RAN_OUT, Relaxed);
+        }
     }
 
     #[cold]
-    fn set(&self, socket: BorrowedFd<'_>, limit_ms: u64) -> io::Result<()> {
-        let limit = (limit_ms > 0).then(|| Duration::from_millis(limit_ms));
+    fn arm_anew(&self, socket: BorrowedFd<'_>, wait_ns: u64, longest_ns: u64) -> io::Result<RecvFlags> {
+        let ran_out = self.usable_ns.load(Relaxed) == RAN_OUT;
+        if ran_out {
+            self.usable_ns.store(self.set_ns.load(Relaxed), Relaxed);
+        }
+        let limit_ns = chosen(longest_ns, clock::tick_ns());
+        if ran_out || limit_ns == 0 {
+            sleep_until(socket, PollFlags::IN, wait_ns)?;
+            return Ok(RecvFlags::DONTWAIT);
+        }
+        self.set(socket, limit_ns)?;
+        Ok(RecvFlags::empty())
+    }
+
+    #[cold]
+    fn set(&self, socket: BorrowedFd<'_>, limit_ns: u64) -> io::Result<()> {
+        let limit = (limit_ns != NONE).then(|| Duration::from_nanos(limit_ns));
         sockopt::set_socket_timeout(socket, Timeout::Recv, limit)?;
-        self.armed_ms.store(limit_ms, Relaxed);
+        self.set_ns.store(limit_ns, Relaxed);
+        self.usable_ns.store(limit_ns, Relaxed);
         Ok(())
     }
 }
 
-/// The limit to set, in milliseconds, or `None` when the one that is armed will do.
+/// Sleeps until one of `events` happens to `socket`, or an error is pending there, but no longer than `limit_ns`: the timer is
+/// exact (to the thread's timer slack, 50 µs). A signal ends it early. Returns whether something happened.
 ///
-/// A new limit is a sixteenth shorter than asked for, in the middle of what is tolerated: a wait that ends too early
-/// is gone on with, one that ends too late has missed a deadline.
+/// # Errors
+/// The kernel has no memory.
+pub(crate) fn sleep_until(socket: BorrowedFd<'_>, events: PollFlags, limit_ns: u64) -> io::Result<bool> {
+    let limit_ns = limit_ns.min(LONGEST_NS);
+    let limit =
+        Timespec { tv_sec: (limit_ns / 1_000_000_000) as i64, tv_nsec: (limit_ns % 1_000_000_000) as i64 };
+    match poll(&mut [PollFd::from_borrowed_fd(socket, events)], Some(&limit)) {
+        Ok(count) => Ok(count > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The longest limit in the socket by which a receive ends no later than `latest_ns` from now on, and not much later than
+/// `about_ns`.
+///
+/// A limit of *n* ticks ends after *n* + 1 ticks at the latest, or an eighth of that more where it is 63 ticks or longer
+/// (`calc_wheel_index` in Linux, kernel/time/timer.c).
 #[inline]
-fn rearmed(armed_ms: u64, limit_ns: u64) -> Option<u64> {
-    // A limit beyond a year, which the kernel might refuse, is a year.
-    let limit_ms = limit_ns.div_ceil(1_000_000).clamp(1, 365 * 24 * 3_600_000);
-    let tolerated = limit_ms - limit_ms / 8..=limit_ms;
-    if tolerated.contains(&armed_ms) { None } else { Some(limit_ms - limit_ms / 16) }
+fn longest(about_ns: u64, latest_ns: u64, tick_ns: u64) -> u64 {
+    about_ns.max(tick_ns).min((latest_ns - latest_ns / 8).saturating_sub(tick_ns))
+}
+
+/// Whether the limit in the socket will do in place of `longest_ns`: so that similar waits need no other, it may be as short
+/// as half of that.
+#[inline]
+fn is_near(usable_ns: u64, longest_ns: u64) -> bool {
+    usable_ns.wrapping_sub(longest_ns / 2) <= longest_ns / 2
+}
+
+/// The limit to set, in nanoseconds: in the middle of what [`is_near`], in whole ticks; 0 if there is none.
+fn chosen(longest_ns: u64, tick_ns: u64) -> u64 {
+    let ticks = longest_ns.min(LONGEST_NS) / tick_ns;
+    (ticks - ticks / 4) * tick_ns
+}
+
+/// A limit in the socket by which a wait ends before `latest_ns`; 0 if there is none.
+pub(crate) fn shorter(latest_ns: u64) -> u64 {
+    let tick_ns = clock::tick_ns();
+    chosen(longest(latest_ns, latest_ns, tick_ns), tick_ns)
 }
 
 #[cfg(test)]
@@ -65,24 +140,80 @@ mod tests {
     use super::*;
 
     const MS: u64 = 1_000_000;
+    const LIMITS: [u64; 12] = [
+        1,
+        MS,
+        4 * MS,
+        9 * MS,
+        20 * MS,
+        21 * MS + 1,
+        50 * MS,
+        999 * MS,
+        3_500 * MS,
+        30_000 * MS,
+        60_000 * MS,
+        u64::MAX,
+    ];
+    const TICKS: [u64; 4] = [MS, 3_333_333, 4 * MS, 10 * MS];
+
+    /// When the timer wheel may end a wait at the latest.
+    fn latest_end(limit_ns: u64, tick_ns: u64) -> u64 {
+        let ticks = limit_ns.div_ceil(tick_ns);
+        let granularity = if ticks < 63 { 1 } else { ticks / 7 };
+        limit_ns.saturating_add(tick_ns.saturating_mul(granularity))
+    }
 
     #[test]
-    fn first_limit_is_armed_and_kept_for_similar_ones() {
-        assert_eq!(rearmed(0, 1_000 * MS), Some(938));
-        for similar in [938 * MS, 1_000 * MS, 1_070 * MS] {
-            assert_eq!(rearmed(938, similar), None, "{similar} ns");
+    fn a_chosen_limit_is_kept_for_the_same_wait_and_for_similar_ones() {
+        for tick_ns in TICKS {
+            for limit_ns in LIMITS.into_iter().filter(|limit_ns| *limit_ns <= LONGEST_NS) {
+                let longest_ns = longest(limit_ns, limit_ns, tick_ns);
+                let chosen_ns = chosen(longest_ns, tick_ns);
+                assert!(chosen_ns == 0 || is_near(chosen_ns, longest_ns), "{limit_ns} {tick_ns}");
+            }
+            let chosen_ns = chosen(longest(30_000 * MS, 30_000 * MS, tick_ns), tick_ns);
+            for similar in [24_000 * MS, 29_999 * MS, 30_001 * MS, 36_000 * MS] {
+                assert!(is_near(chosen_ns, longest(similar, similar, tick_ns)), "{similar} {tick_ns}");
+            }
         }
     }
 
     #[test]
-    fn wait_is_never_longer_than_the_limit_and_at_most_an_eighth_shorter() {
-        for armed_ms in [0, 1, 2, 17, 200, 938, 30_000, u64::MAX] {
-            for limit_ns in [1, MS, 20 * MS, 21 * MS + 1, 999 * MS, 30_000 * MS, u64::MAX] {
-                let limit_ms = limit_ns.div_ceil(MS).min(365 * 24 * 3_600_000);
-                let wait_ms = rearmed(armed_ms, limit_ns).unwrap_or(armed_ms);
-                let shortest = (limit_ms - limit_ms / 8).max(1);
-                assert!((shortest..=limit_ms).contains(&wait_ms), "{armed_ms} {limit_ns}");
+    fn the_timer_wheel_never_ends_a_wait_too_late() {
+        for tick_ns in TICKS {
+            for armed_ns in LIMITS.map(|limit_ns| chosen(longest(limit_ns, limit_ns, tick_ns), tick_ns)) {
+                for (about_ns, latest_ns) in
+                    LIMITS.into_iter().flat_map(|about| LIMITS.map(|latest| (about, latest)))
+                {
+                    let longest_ns = longest(about_ns, latest_ns, tick_ns);
+                    let limits = [
+                        is_near(armed_ns, longest_ns).then_some(armed_ns),
+                        Some(chosen(longest_ns, tick_ns)),
+                    ];
+                    for limit_ns in limits.into_iter().flatten().filter(|limit_ns| *limit_ns > 0) {
+                        let end_ns = latest_end(limit_ns, tick_ns);
+                        assert!(
+                            end_ns <= latest_ns,
+                            "{limit_ns} ends at {end_ns}, not {latest_ns}, tick {tick_ns}"
+                        );
+                    }
+                }
             }
         }
+    }
+
+    #[test]
+    fn neither_no_limit_nor_one_that_ran_out_is_near_any() {
+        for longest_ns in LIMITS.into_iter().map(|limit_ns| longest(limit_ns, limit_ns, 4 * MS)).chain([0]) {
+            assert!(!is_near(NONE, longest_ns) && !is_near(RAN_OUT, longest_ns), "{longest_ns}");
+        }
+    }
+
+    #[test]
+    fn a_wait_that_need_not_be_exact_is_made_by_the_limit_in_the_socket() {
+        for tick_ns in TICKS {
+            assert!(chosen(longest(MS, u64::MAX, tick_ns), tick_ns) >= tick_ns);
+        }
+        assert_eq!(chosen(longest(MS, 5 * MS, 4 * MS), 4 * MS), 0);
     }
 }

@@ -4,6 +4,7 @@
 //! is, only the [`StreamAddress`] knows.
 
 mod address;
+mod connecting;
 mod credentials;
 mod listener;
 mod socket_file;
@@ -13,7 +14,8 @@ pub use credentials::Credentials;
 pub use listener::{Accepted, StreamListener};
 
 use crate::Patience;
-use crate::time_limit::TimeLimit;
+use crate::time_limit::{self, TimeLimit};
+use rustix::event::PollFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::sockopt::{self, Timeout};
@@ -62,26 +64,7 @@ impl Stream {
     /// `ConnectionRefused` when nobody listens there, `NotFound` when a Unix socket's file is not there,
     /// `TimedOut` when the peer or its full queue did not answer within `limit`, and what the network says.
     pub fn connect(address: &StreamAddress, limit: Duration) -> io::Result<Self> {
-        let socket = stream_socket(address)?;
-        // The send limit is also that of `connect`, for TCP and (where a non-blocking `connect` to a
-        // full queue could not be waited for) Unix sockets alike.
-        let limit = limit.max(Duration::from_millis(1));
-        sockopt::set_socket_timeout(&socket, Timeout::Send, Some(limit))?;
-        let connected = retry_on_intr(|| match address {
-            StreamAddress::Tcp(address) => rustix::net::connect(&socket, address),
-            _ => rustix::net::connect(&socket, &address.unix_addr()?),
-        });
-        match connected {
-            Ok(()) => {}
-            Err(Errno::INPROGRESS | Errno::AGAIN) => {
-                return Err(io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    format!("{address} did not accept within {limit:?}"),
-                ));
-            }
-            Err(error) => return Err(error.into()),
-        }
-        sockopt::set_socket_timeout(&socket, Timeout::Send, None)?;
+        let socket = connecting::connect(address, limit)?;
         Self::prepared(socket, address.is_tcp())
     }
 
@@ -128,30 +111,44 @@ impl Stream {
         arrival(retry_on_intr(|| rustix::net::recv(&self.socket, &mut *buffer, flags)), size)
     }
 
-    /// Sleeps in the kernel until something is there or about `limit_ns` nanoseconds have passed: at most an
-    /// eighth less, and at most two ticks of the kernel more. Look at the clock, and wait for the rest.
+    /// Sleeps in the kernel until something is there or `limit_ns` nanoseconds have passed: often less, so that similar
+    /// limits need not be set in the socket again, and never more (but for the thread's timer slack). Look at the clock,
+    /// and wait for the rest.
     ///
     /// # Errors
     ///
     /// As [`recv`](Self::recv).
     #[inline]
     pub fn recv_within(&self, buffer: &mut [u8], limit_ns: u64) -> io::Result<StreamArrival> {
-        if limit_ns == 0 {
-            return self.recv(buffer, Patience::DontWait);
-        }
-        self.limit.arm(self.socket.as_fd(), limit_ns)?;
-        let size = buffer.len();
-        arrival(rustix::net::recv(&self.socket, buffer, RecvFlags::empty()), size)
+        self.recv_about(buffer, limit_ns, limit_ns)
     }
 
-    /// Has whoever receives by the descriptor itself wait no longer than about `limit_ns`, as in
-    /// [`recv_within`](Self::recv_within).
+    /// As [`recv_within`](Self::recv_within), for about `about_ns`, up to two ticks of the kernel and an eighth more, but
+    /// never beyond `latest_ns`. Where an exact wait as short as a few ticks takes two system calls, this one takes one.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Self::recv).
+    #[inline]
+    pub fn recv_about(&self, buffer: &mut [u8], about_ns: u64, latest_ns: u64) -> io::Result<StreamArrival> {
+        if about_ns == 0 {
+            return self.recv(buffer, Patience::DontWait);
+        }
+        let flags = self.limit.arm(self.socket.as_fd(), about_ns, latest_ns)?;
+        let size = buffer.len();
+        let received = rustix::net::recv(&self.socket, buffer, flags);
+        self.limit.note(flags, &received);
+        arrival(received, size)
+    }
+
+    /// Sleeps in the kernel until something can be received or the stream has ended, or `limit_ns` nanoseconds have
+    /// passed, or a signal comes. For those who receive by the descriptor itself. Returns whether a receive would not wait.
     ///
     /// # Errors
     ///
     /// None in practice.
-    pub fn set_receive_limit(&self, limit_ns: u64) -> io::Result<()> {
-        self.limit.arm(self.socket.as_fd(), limit_ns)
+    pub fn sleep_until_readable(&self, limit_ns: u64) -> io::Result<bool> {
+        time_limit::sleep_until(self.socket.as_fd(), PollFlags::IN, limit_ns)
     }
 
     /// Sends all of `header` and then all of `payload`, waiting while the peer is slow.

@@ -286,3 +286,50 @@ fn listener_that_does_not_wait_says_that_nobody_is_there() {
     listener.set_nonblocking(true).unwrap();
     assert!(matches!(listener.accept().unwrap(), Accepted::Nothing));
 }
+
+/// Connects where nobody accepts, several times at once. The timer wheel of a kernel with 250 ticks a second would end half of these
+/// more than 100 ms late.
+fn assert_connecting_ends_in_time(address: &StreamAddress) {
+    let limits = [2_300, 2_335, 2_370, 2_405, 2_440, 2_475, 2_510].map(Duration::from_millis);
+    let mut late: Vec<_> = thread::scope(|scope| {
+        let connect = |limit| {
+            scope.spawn(move || {
+                let begun = std::time::Instant::now();
+                let error = Stream::connect(address, limit).unwrap_err();
+                let took = begun.elapsed();
+                assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+                took.checked_sub(limit).unwrap_or_else(|| panic!("ended after {took:?} instead of {limit:?}"))
+            })
+        };
+        let connects: Vec<_> = limits.into_iter().map(connect).collect();
+        connects.into_iter().map(|connect| connect.join().unwrap()).collect()
+    });
+    late.sort_unstable();
+    assert!(late[late.len() / 2] < Duration::from_millis(50), "{late:?}");
+}
+
+/// A listening socket with room for few connections, which nobody accepts; those that fill it.
+fn full_queue(socket: &OwnedFd, address: &StreamAddress) -> Vec<Stream> {
+    rustix::net::listen(socket, 0).unwrap();
+    std::iter::from_fn(|| Stream::connect(address, Duration::from_millis(100)).ok()).collect()
+}
+
+#[test]
+fn connecting_over_tcp_ends_with_its_limit() {
+    let any = StreamAddress::Tcp("127.0.0.1:0".parse().unwrap());
+    let socket = stream_socket(&any).unwrap();
+    rustix::net::bind(&socket, &"127.0.0.1:0".parse::<SocketAddr>().unwrap()).unwrap();
+    let bound = SocketAddr::try_from(rustix::net::getsockname(&socket).unwrap()).unwrap();
+    let _full = full_queue(&socket, &StreamAddress::Tcp(bound));
+    assert_connecting_ends_in_time(&StreamAddress::Tcp(bound));
+}
+
+#[test]
+fn connecting_to_a_unix_socket_ends_with_its_limit() {
+    let directory = Directory::new();
+    let address = unix_path(&directory.socket());
+    let socket = stream_socket(&address).unwrap();
+    rustix::net::bind(&socket, &address.unix_addr().unwrap()).unwrap();
+    let _full = full_queue(&socket, &address);
+    assert_connecting_ends_in_time(&address);
+}

@@ -98,21 +98,33 @@ impl CallerSocket {
         arrival(received.map(|(_, len)| len), size)
     }
 
-    /// Sleeps in the kernel until a datagram is there or about `limit_ns` nanoseconds have passed: at most an
-    /// eighth less, so that similar limits need not be told to the kernel again (`SO_RCVTIMEO`), and at most two
-    /// ticks of the kernel more. Look at the clock, and wait for the rest.
+    /// Sleeps in the kernel until a datagram is there or `limit_ns` nanoseconds have passed: often less, so that
+    /// similar limits need not be set in the socket again, and never more (but for the thread's timer slack). Look at the
+    /// clock, and wait for the rest.
     ///
     /// # Errors
     ///
     /// As [`recv`](Self::recv).
     #[inline]
     pub fn recv_within(&self, buffer: &mut [u8], limit_ns: u64) -> io::Result<CallerArrival> {
-        if limit_ns == 0 {
+        self.recv_about(buffer, limit_ns, limit_ns)
+    }
+
+    /// As [`recv_within`](Self::recv_within), for about `about_ns`, up to two ticks of the kernel and an eighth more, but
+    /// never beyond `latest_ns`. Where an exact wait as short as a few ticks takes two system calls, this one takes one.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Self::recv).
+    #[inline]
+    pub fn recv_about(&self, buffer: &mut [u8], about_ns: u64, latest_ns: u64) -> io::Result<CallerArrival> {
+        if about_ns == 0 {
             return self.recv(buffer);
         }
-        self.limit.arm(self.socket.as_fd(), limit_ns)?;
+        let flags = self.limit.arm(self.socket.as_fd(), about_ns, latest_ns)?;
         let size = buffer.len();
-        let received = rustix::net::recv(&self.socket, buffer, RecvFlags::TRUNC);
+        let received = rustix::net::recv(&self.socket, buffer, RecvFlags::TRUNC | flags);
+        self.limit.note(flags, &received);
         arrival(received.map(|(_, len)| len), size)
     }
 }
@@ -240,21 +252,24 @@ impl CallerSocket {
         }
     }
 
-    /// [`recv_segments`](Self::recv_segments), but sleeps as [`recv_within`](Self::recv_within) does.
+    /// [`recv_segments`](Self::recv_segments), but sleeps as [`recv_about`](Self::recv_about) does.
     ///
     /// # Errors
     ///
     /// As [`recv`](Self::recv).
-    pub fn recv_segments_within(
+    pub fn recv_segments_about(
         &self,
         buffer: &mut [u8],
-        limit_ns: u64,
+        about_ns: u64,
+        latest_ns: u64,
     ) -> io::Result<CallerArrival<Segments>> {
-        if limit_ns == 0 {
+        if about_ns == 0 {
             return self.recv_segments(buffer);
         }
-        self.limit.arm(self.socket.as_fd(), limit_ns)?;
-        arrival_of_segments(self.recv_segments_once(buffer, RecvFlags::TRUNC))
+        let flags = self.limit.arm(self.socket.as_fd(), about_ns, latest_ns)?;
+        let received = self.recv_segments_once(buffer, RecvFlags::TRUNC | flags);
+        self.limit.note(flags, &received);
+        arrival_of_segments(received)
     }
 
     /// [`recv_segments`](Self::recv_segments), but sleeps as [`recv_blocking`](Self::recv_blocking) does.

@@ -84,6 +84,9 @@ pub struct WaitCounts {
 const MEAN_OF: u64 = 4;
 const HOLD_OFF_MAX: u32 = 1024;
 const TRIAL_EVERY: u32 = 64;
+/// How long [`Waiting::Spin`] spins where more threads wait than processors are left for them. They take turns of a time slice
+/// each (4 ms), so that one of many would see its deadline hundreds of milliseconds late.
+const SPIN_IN_CROWD_NS: u64 = 1_000_000;
 
 impl Wait {
     /// A wait that knows nothing yet of this lane, and begins by spinning if it may.
@@ -155,11 +158,17 @@ impl Wait {
     }
 
     /// Whether to look once more before sleeping. `waiting` as in [`begin`](Self::begin): a crowd that
-    /// gathers ends the spin.
+    /// gathers ends the spin, at once or, of [`Waiting::Spin`], after a millisecond.
     #[inline]
     pub fn keeps_spinning(&self, now_ns: u64, waiting: u32) -> bool {
         now_ns < self.spin_until_ns
-            && (waiting <= self.company.waiting_max || self.waiting != Waiting::Adaptive)
+            && (waiting <= self.company.waiting_max || self.keeps_spinning_in_crowd(now_ns))
+    }
+
+    /// More threads of this process wait than can spin.
+    #[cold]
+    fn keeps_spinning_in_crowd(&self, now_ns: u64) -> bool {
+        self.waiting == Waiting::Spin && now_ns.saturating_sub(self.began_ns) < SPIN_IN_CROWD_NS
     }
 
     /// The thread goes to sleep at `now_ns`. Said again within one wait (after a retransmission), it
@@ -219,6 +228,11 @@ impl Wait {
     fn follow(&mut self, waited_ns: u64) {
         let waited_ns = waited_ns.min(4 * self.wake_up_ns);
         self.mean_ns = (self.mean_ns * (MEAN_OF - 1) + waited_ns) / MEAN_OF;
+    }
+
+    /// When the last wait began, in nanoseconds.
+    pub fn began_ns(&self) -> u64 {
+        self.began_ns
     }
 
     /// How often each way was taken so far.

@@ -120,8 +120,21 @@ impl<'a> Handshake<'a> {
     }
 
     /// Nanoseconds that are left, at least one.
-    pub(super) fn limit_ns(&self) -> u64 {
+    fn limit_ns(&self) -> u64 {
         (self.deadline.since(now()).as_nanos() as u64).max(1)
+    }
+
+    /// Waits until something can be received, and has the next receive wait no more.
+    ///
+    /// # Errors
+    /// `WouldBlock`: nothing came until the deadline.
+    pub(super) fn await_bytes(&self) -> io::Result<()> {
+        while !self.stream.sleep_until_readable(self.limit_ns())? {
+            if now() >= self.deadline {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+        }
+        Ok(())
     }
 
     fn not_bound(&self, step: BindStep) -> BindError {

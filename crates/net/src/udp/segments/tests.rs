@@ -52,7 +52,7 @@ fn receive_at_caller(caller: &CallerSocket, wanted: usize) -> (Vec<Vec<u8>>, Vec
     let mut buffer = vec![0; 1 << 16];
     let (mut datagrams, mut receipts, mut got) = (Vec::new(), Vec::new(), 0);
     while got < wanted {
-        match caller.recv_segments_within(&mut buffer, 10 * SECOND_NS).unwrap() {
+        match caller.recv_segments_about(&mut buffer, 10 * SECOND_NS, 10 * SECOND_NS).unwrap() {
             CallerArrival::Datagram(segments) => {
                 datagrams.extend(segments.split(&buffer).map(<[u8]>::to_vec));
                 receipts.push(segments);
@@ -155,7 +155,7 @@ fn closed_port_is_told_to_who_sends_many_as_to_who_sends_one() {
     assert_eq!(caller.send_segments(&[0; 20], 10).unwrap(), SegmentsSending::Sent);
     assert_eq!(caller.send_segments(&[0; 20], 10).unwrap(), SegmentsSending::Refused);
     assert_eq!(caller.send_segments(&[0; 20], 10).unwrap(), SegmentsSending::Sent);
-    let heard = caller.recv_segments_within(&mut [0; 64], 10 * SECOND_NS).unwrap();
+    let heard = caller.recv_segments_about(&mut [0; 64], 10 * SECOND_NS, 10 * SECOND_NS).unwrap();
     assert_eq!(heard, CallerArrival::Refused);
 }
 
@@ -165,8 +165,8 @@ fn waiting_for_many_ends_as_waiting_for_one_does() {
         let Some((server, caller)) = pair(address) else { continue };
         let mut buffer = [0; 64];
         assert_eq!(caller.recv_segments(&mut buffer).unwrap(), CallerArrival::Nothing);
-        assert_eq!(caller.recv_segments_within(&mut buffer, 0).unwrap(), CallerArrival::Nothing);
-        assert_eq!(caller.recv_segments_within(&mut buffer, 1).unwrap(), CallerArrival::Nothing);
+        assert_eq!(caller.recv_segments_about(&mut buffer, 0, 0).unwrap(), CallerArrival::Nothing);
+        assert_eq!(caller.recv_segments_about(&mut buffer, 1, 1).unwrap(), CallerArrival::Nothing);
         server.wake_receivers().unwrap();
         assert_eq!(server.recv_segments(&mut buffer, Patience::Block).unwrap(), ServerArrival::WokenUp);
         caller.retire().unwrap();

@@ -76,9 +76,17 @@ fn spin_and_block_do_as_they_are_told() {
     for company in [APART, ON_ONE_CPU] {
         let mut spin = Wait::new(Waiting::Spin, COSTS, company);
         assert_eq!(spin.begin(5, 100), u64::MAX);
-        assert!(spin.keeps_spinning(1 << 60, 100));
+        assert!(spin.keeps_spinning(1 << 60, company.waiting_max));
         assert_eq!(Wait::new(Waiting::Block, COSTS, company).begin(5, 1), 0);
     }
+}
+
+#[test]
+fn more_spinners_than_processors_sleep_after_a_millisecond() {
+    let mut spin = Wait::new(Waiting::Spin, COSTS, APART);
+    spin.begin(5, 100);
+    assert!(spin.keeps_spinning(SPIN_IN_CROWD_NS, 100));
+    assert!(!spin.keeps_spinning(5 + SPIN_IN_CROWD_NS, 100));
 }
 
 #[test]

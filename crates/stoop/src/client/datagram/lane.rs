@@ -121,8 +121,9 @@ impl DatagramLane {
             let news = if spins {
                 self.socket.recv(&mut self.result)
             } else {
-                let limit = self.exchange.next_timeout().nanos_since(clock);
-                self.socket.recv_within(&mut self.result, limit)
+                let limit_ns = self.exchange.next_timeout().nanos_since(clock);
+                let latest_ns = self.exchange.deadline().nanos_since(clock);
+                self.socket.recv_about(&mut self.result, limit_ns, latest_ns)
             };
             clock = now();
             match news {

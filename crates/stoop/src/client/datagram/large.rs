@@ -132,7 +132,10 @@ impl LargeCall<'_, '_, '_, '_> {
             let sleeps = spins == Some(false) && !self.lane.exchange.owes_receipt(true);
             let limit_ns = if sleeps { self.limit_ns(clock) } else { 0 };
             let news = match sleeps {
-                true => self.lane.socket.recv_segments_within(&mut self.large.datagrams, limit_ns),
+                true => {
+                    let latest_ns = self.lane.exchange.deadline().nanos_since(clock);
+                    self.lane.socket.recv_segments_about(&mut self.large.datagrams, limit_ns, latest_ns)
+                }
                 false => self.lane.socket.recv_segments(&mut self.large.datagrams),
             };
             clock = now();

@@ -35,10 +35,7 @@ impl Handshake<'_> {
         let question = Header::bare(Kind::Attach, bound.binding, LaneId(0), CallNumber(0)).to_bytes();
         self.stream.send_all(&question, &[]).map_err(|cause| self.unreachable(cause))?;
         let mut packet = [0; HEADER_LEN];
-        let received = match self.stream.set_receive_limit(self.limit_ns()) {
-            Ok(()) => descriptors::receive(&self.stream, &mut packet),
-            Err(cause) => Err(cause),
-        };
+        let received = self.await_bytes().and_then(|()| descriptors::receive(&self.stream, &mut packet));
         let (len, received) = match received {
             Ok((0, _)) => return Err(self.closed()),
             Ok(received) => received,

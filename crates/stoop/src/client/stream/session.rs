@@ -194,9 +194,20 @@ impl Session {
     /// Receives once, waiting up to `limit_ns`. Returns whether something came.
     #[inline]
     pub(super) fn receive(&self, intake: &mut Intake, limit_ns: u64) -> Result<bool, Lost> {
-        let arrival = match limit_ns {
+        self.receive_about(intake, limit_ns, limit_ns)
+    }
+
+    /// As [`receive`](Self::receive), waiting about `about_ns` and up to `latest_ns`.
+    #[inline]
+    pub(super) fn receive_about(
+        &self,
+        intake: &mut Intake,
+        about_ns: u64,
+        latest_ns: u64,
+    ) -> Result<bool, Lost> {
+        let arrival = match about_ns {
             0 => self.stream.recv(intake.space(), Patience::DontWait),
-            limit_ns => self.stream.recv_within(intake.space(), limit_ns),
+            about_ns => self.stream.recv_about(intake.space(), about_ns, latest_ns),
         };
         match arrival {
             Ok(StreamArrival::Bytes(len)) => {

@@ -30,7 +30,7 @@ enum Brought {
 const ROUNDS: usize = 64;
 
 impl StreamEndpoint {
-    /// Receives what there is on a connection, waiting for it up to `limit_ns`. Returns whether the connection is open.
+    /// Receives what there is on a connection, waiting for it about `limit_ns`. Returns whether the connection is open.
     #[inline]
     pub(super) fn read(&self, desk: &mut Desk, connection: &Arc<Connection>, limit_ns: u64) -> bool {
         // Another thread reads it, and will not leave anything.
@@ -40,7 +40,7 @@ impl StreamEndpoint {
             let space = incoming.intake.space();
             let arrival = match mem::take(&mut limit_ns) {
                 0 => connection.stream.recv(space, Patience::DontWait),
-                limit_ns => connection.stream.recv_within(space, limit_ns),
+                limit_ns => connection.stream.recv_about(space, limit_ns, u64::MAX),
             };
             match arrival {
                 Ok(StreamArrival::Bytes(len)) => {

@@ -7,6 +7,8 @@ mod departures;
 mod sessions;
 mod timeouts;
 
+pub(super) use timeouts::Next;
+
 use super::batch::Batch;
 use super::board::Board;
 use super::keeper;
@@ -34,7 +36,9 @@ pub(super) struct Calls {
     /// The slot of each lane.
     by_lane: Vec<u32>,
     /// When the timeouts are looked through next.
-    pub(super) next_look: Instant,
+    next_look: Instant,
+    /// No deadline of a call is earlier.
+    next_deadline: Instant,
     /// What can be seen without the lock: which have ended, and short results.
     pub(super) board: &'static Board,
     batches: Vec<Held>,
@@ -104,6 +108,7 @@ impl Calls {
             free: Vec::new(),
             by_lane: Vec::new(),
             next_look: Instant::NEVER,
+            next_deadline: Instant::NEVER,
             board: Board::get(),
             batches: Vec::new(),
             free_batches: Vec::new(),

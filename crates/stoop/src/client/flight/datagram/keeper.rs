@@ -3,11 +3,11 @@
 //! One for each binding that begins calls, because it sleeps in the kernel on that binding's socket. While nothing is in
 //! flight it sleeps for good.
 
-use super::Flight;
 use super::calls::Calls;
-use super::reception::News;
+use super::reception::{AFTER_THE_RECEIVER, News};
+use super::{Flight, now};
 use std::io;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
@@ -115,10 +115,29 @@ impl Flight {
                 }
                 reception => {
                     calls.reception = reception;
-                    return Some(WATCH_EVERY);
+                    return Some(self.look_late(calls));
                 }
             }
         }
+    }
+
+    /// Ends calls whose deadlines have passed though another thread receives, which may not have known of them when it fell
+    /// asleep. Tells when to look again.
+    fn look_late(&self, mut calls: MutexGuard<'_, Calls>) -> Duration {
+        let clock = now();
+        let late = calls.next().deadline() + AFTER_THE_RECEIVER;
+        if clock < late {
+            return late.since(clock).min(WATCH_EVERY);
+        }
+        let mut news = News::default();
+        calls.look(clock, &self.binding, &self.socket, &mut news);
+        let sends = calls.has_more_to_send();
+        drop(calls);
+        news.tell();
+        if sends {
+            self.pump();
+        }
+        AFTER_THE_RECEIVER
     }
 
     /// Has a thread bind again: it may take as long as any call that waits for it, and others end before.

@@ -1,6 +1,6 @@
 //! Who receives for all: one thread of those that wait for a call, or the housekeeper when none does.
 
-use super::calls::Calls;
+use super::calls::{Calls, Next};
 use super::{Flight, now};
 use crate::client::datagram::DatagramBinding;
 use std::sync::{Arc, MutexGuard};
@@ -19,13 +19,6 @@ pub(super) struct Reception {
     news: News,
 }
 
-/// How long a receiver sleeps that has so long until something is to be done: of few lengths, for the socket has to be
-/// told each other one.
-fn nap_ns(limit: Duration) -> u64 {
-    let limit_ns = limit.min(LOOK_UP).as_nanos() as u64;
-    (limit_ns / 2 + 1).next_power_of_two()
-}
-
 /// Who is to be told that calls have ended, when the lock has been given back.
 #[derive(Default)]
 pub(super) struct News {
@@ -38,14 +31,11 @@ pub(super) struct News {
 /// Packets that came together.
 const BUFFER: usize = 64 << 10;
 
-/// A sleeping receiver looks up at least this often: a call begun meanwhile may have a timeout before all others.
-const LOOK_UP: Duration = Duration::from_millis(10);
-
 /// Receives before timeouts are seen to: no peer keeps calls from their ends.
 const LAST_LOOKS: u32 = 64;
 
-/// How much later than whoever receives a follower sees to its own calls.
-const AFTER_THE_RECEIVER: Duration = Duration::from_millis(1);
+/// How much later than whoever receives others see to timeouts.
+pub(super) const AFTER_THE_RECEIVER: Duration = Duration::from_millis(1);
 
 impl News {
     fn is_empty(&self) -> bool {
@@ -105,10 +95,10 @@ impl Flight {
             match calls.reception.take() {
                 Some(reception) => {
                     calls.receptions += 1;
-                    let next_look = calls.next_look;
+                    let next = calls.next();
                     drop(calls);
                     let role = Role { flight: self, reception: Some(reception) };
-                    return role.receive(wanted, until, next_look);
+                    return role.receive(wanted, until, next);
                 }
                 None => match self.follow(calls, wanted, until) {
                     Followed::Ended(place) => return Some(place),
@@ -126,13 +116,19 @@ impl Flight {
             return Followed::TimedOut;
         }
         let thread = thread::current();
+        let spinners_max = match self.binding.options.waiting {
+            Waiting::Spin => self.binding.present().company.waiting_max as usize,
+            _ => 0,
+        };
         calls.join_followers(wanted, &thread);
         let followed = loop {
             let limit = until.min(calls.earliest(wanted) + AFTER_THE_RECEIVER);
+            // The receiver spins, too.
+            let spins = calls.followers.len() < spinners_max;
             drop(calls);
-            match self.binding.options.waiting {
-                Waiting::Spin => (0..100).for_each(|_| std::hint::spin_loop()),
-                _ => thread::park_timeout(limit.since(clock)),
+            match spins {
+                true => (0..100).for_each(|_| std::hint::spin_loop()),
+                false => thread::park_timeout(limit.since(clock)),
             }
             calls = self.calls();
             clock = now();
@@ -145,7 +141,7 @@ impl Flight {
             if calls.reception.is_some() {
                 break Followed::RoleIsFree;
             }
-            if clock >= calls.next_look {
+            if clock >= calls.next().due() {
                 let mut news = News::default();
                 // The receiver should have done this: something keeps it from running.
                 self.take_what_is_there(&mut calls, &mut vec![0; BUFFER], clock, &mut news);
@@ -190,21 +186,20 @@ impl Flight {
     /// Receives for all as long as no other thread waits and there is something to receive.
     pub(super) fn attend(&self, reception: Box<Reception>) {
         let mut role = Role { flight: self, reception: Some(reception) };
-        let mut limit = Duration::ZERO;
+        let (mut about_ns, mut latest_ns) = (0, 0);
         loop {
             let Reception { buffer, news, .. } = &mut **role.reception.as_mut().expect("the role is held");
-            let limit_ns = limit.as_nanos() as u64;
-            let arrival = self.socket.recv_segments_within(buffer, limit_ns);
+            let arrival = self.socket.recv_segments_about(buffer, about_ns, latest_ns);
             let clock = now();
             let mut calls = self.calls();
             let quiet = !self.take_in(&mut calls, arrival, buffer, clock, news);
             let leaves = !calls.followers.is_empty()
                 || calls.needs_binding()
-                || (quiet && !limit.is_zero() && calls.outstanding == 0);
-            limit = Duration::from_nanos(nap_ns(calls.next_look.since(clock)));
-            if calls.large.is_owing() {
-                limit = Duration::ZERO;
-            }
+                || (quiet && about_ns > 0 && calls.outstanding == 0);
+            (about_ns, latest_ns) = match calls.large.is_owing() {
+                true => (0, 0),
+                false => calls.next().nap_ns(clock, Instant::NEVER),
+            };
             let sends = calls.has_more_to_send();
             drop(calls);
             news.tell();
@@ -243,7 +238,7 @@ impl Flight {
                 false
             }
         };
-        if clock >= calls.next_look {
+        if clock >= calls.next().due() {
             self.take_what_is_there(calls, buffer, clock, news);
             calls.look(clock, &self.binding, &self.socket, news);
         }
@@ -278,7 +273,7 @@ enum Followed {
 
 impl Role<'_> {
     /// Receives until one of the calls has ended, at most until that time; looks once in any case.
-    fn receive(mut self, wanted: &[u32], until: Instant, mut next_look: Instant) -> Option<usize> {
+    fn receive(mut self, wanted: &[u32], until: Instant, mut next: Next) -> Option<usize> {
         let flight = self.flight;
         let mut clock = now();
         let mut spins = self.begin_wait(clock);
@@ -290,11 +285,12 @@ impl Role<'_> {
             let arrival = if spins || owes || clock >= until {
                 flight.socket.recv_segments(buffer)
             } else {
-                flight.socket.recv_segments_within(buffer, nap_ns(next_look.min(until).since(clock)))
+                let (about_ns, latest_ns) = next.nap_ns(clock, until);
+                flight.socket.recv_segments_about(buffer, about_ns, latest_ns)
             };
             clock = now();
             let nothing = matches!(arrival, Ok(CallerArrival::Nothing));
-            if nothing && !owes && clock < next_look && clock < until {
+            if nothing && !owes && clock < next.due() && clock < until {
                 if spins && !wait.keeps_spinning(clock.as_nanos(), crowd.waiting()) {
                     spins = false;
                     wait.sleeps(clock.as_nanos());
@@ -309,7 +305,7 @@ impl Role<'_> {
                 wait.arrived(clock.as_nanos());
             }
             let ended = calls.ended(wanted);
-            next_look = calls.next_look;
+            next = calls.next();
             owes = calls.large.is_owing();
             if ended.is_some() || clock >= until {
                 if owes {

@@ -137,6 +137,11 @@ impl Slot {
         self
     }
 
+    /// Deadline of its call, or of the last.
+    pub(super) fn last_deadline(&self) -> Instant {
+        if self.brief.is_out() { self.brief.times().1 } else { self.deadline }
+    }
+
     /// There is another lane for its calls.
     pub(super) fn change_lane(&mut self, lane: caller::Lane) {
         self.brief = lane.brief();

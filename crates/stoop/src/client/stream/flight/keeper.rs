@@ -26,8 +26,10 @@ pub(super) struct Keeper {
 const TICK: Duration = Duration::from_millis(1);
 /// Looks with nothing in flight before it goes to sleep.
 const QUIET_TICKS: u32 = 20;
-/// How long it receives at most before it looks at the rest.
-const LISTEN_NS: u64 = 10_000_000;
+/// How long it receives before it looks at the rest: about so long, and at most so long. A call that is begun meanwhile may have
+/// a deadline before all others.
+const LISTEN_NS: u64 = 5_000_000;
+const LISTEN_MAX_NS: u64 = 10_000_000;
 
 impl Keeper {
     /// There is something in flight: it looks now and then from now on. Pairs with `Flights::fall_asleep`: both sides
@@ -134,7 +136,8 @@ impl Flights {
         let Some(mut role) = session.try_role() else { return thread::park_timeout(TICK) };
         let now_ns = clock::now_ns();
         let due_ns = self.state().slots.earliest_ns();
-        let came = session.receive(&mut role, LISTEN_NS.min(due_ns.saturating_sub(now_ns)).max(1));
+        let left_ns = due_ns.saturating_sub(now_ns).max(1);
+        let came = session.receive_about(&mut role, LISTEN_NS.min(left_ns), LISTEN_MAX_NS.min(left_ns));
         let lost = match came {
             Ok(true) => {
                 session.heard(clock::now_ns());

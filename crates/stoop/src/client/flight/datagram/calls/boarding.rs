@@ -32,7 +32,7 @@ pub(super) struct Held {
     pub(super) generation: u64,
     /// When the calls of the list were begun, and when they have to end.
     begun: Instant,
-    deadline: Instant,
+    pub(super) deadline: Instant,
 }
 
 impl Held {

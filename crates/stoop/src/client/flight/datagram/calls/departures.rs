@@ -32,6 +32,7 @@ impl Calls {
         if departure.deadline <= departure.begun {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         }
+        self.next_deadline = self.next_deadline.min(departure.deadline);
         if self.generation != binding.generation() {
             self.note_session(binding);
         }

@@ -3,7 +3,7 @@
 use super::Calls;
 use crate::client::datagram::{DatagramBinding, forgotten, given_up, nobody_listens};
 use crate::client::flight::datagram::reception::News;
-use crate::client::flight::datagram::slot::Stage;
+use crate::client::flight::datagram::slot::{Slot, Stage};
 use crate::error::{CallError, SendError};
 use std::time::Duration;
 use stoop_exchange::Instant;
@@ -12,6 +12,38 @@ use stoop_net::udp::{CallerSocket, Sending};
 
 /// The timeouts are looked through no more often: there may be thousands.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// A sleeping receiver looks up at least this often: a call begun meanwhile may have a timeout before all others. Short
+/// enough that at 250 ticks a second one limit in the socket suits all naps.
+const LONGEST_NAP_NS: u64 = 7_000_000;
+
+/// When something is to be done for a call, as far as whoever receives has to know.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Next {
+    /// When the timeouts are looked through next.
+    look: Instant,
+    /// No deadline is earlier.
+    deadline: Instant,
+}
+
+impl Next {
+    /// When to [`look`](Calls::look).
+    #[inline]
+    pub(in super::super) fn due(self) -> Instant {
+        self.look.min(self.deadline)
+    }
+
+    /// No deadline is earlier.
+    pub(in super::super) fn deadline(self) -> Instant {
+        self.deadline
+    }
+
+    /// How many nanoseconds to sleep, at most until `until`: about so many, and at most so many.
+    #[inline]
+    pub(in super::super) fn nap_ns(self, clock: Instant, until: Instant) -> (u64, u64) {
+        let about = self.look.min(until).nanos_since(clock).min(LONGEST_NAP_NS);
+        (about, self.deadline.min(until).nanos_since(clock))
+    }
+}
 
 impl Calls {
     /// Takes note of when something is to be done for a call.
@@ -29,6 +61,23 @@ impl Calls {
     /// The timeouts are looked through by that time.
     pub(in super::super) fn look_by(&mut self, time: Instant) {
         self.next_look = self.next_look.min(time);
+    }
+
+    /// When something is to be done next.
+    #[inline]
+    pub(in super::super) fn next(&self) -> Next {
+        Next { look: self.next_look, deadline: self.next_deadline }
+    }
+
+    /// Finds the earliest deadline after `clock`: those before it have just been seen to.
+    #[cold]
+    fn note_deadlines(&mut self, clock: Instant) {
+        let is_open = |slot: &&Slot| !matches!(slot.stage, Stage::Free | Stage::Ended);
+        let open = self.slots.iter().filter(is_open).map(Slot::last_deadline);
+        // A slot that is reserved for a list knows nothing of its call yet.
+        let listed = self.batches.iter().map(|held| held.deadline);
+        let later = open.chain(listed).filter(|deadline| *deadline > clock);
+        self.next_deadline = later.min().unwrap_or(Instant::NEVER);
     }
 
     /// When something is to be done for one of these calls.
@@ -56,6 +105,9 @@ impl Calls {
             next = next.min(self.timeouts[call]);
         }
         self.next_look = Instant::from_nanos(next).max(clock + LOOK_EVERY);
+        if clock >= self.next_deadline {
+            self.note_deadlines(clock);
+        }
         if refused {
             self.on_unreachable(clock, binding, socket, news);
         }
