@@ -210,6 +210,49 @@ pub(crate) fn noting_asked<R>(call: impl FnOnce() -> R) -> (R, bool) {
     (returned, asked)
 }
 
+/// From this timeout on the coarse clock tells when a call begins: reading the precise one costs 15 ns more.
+const COARSE_ENOUGH_NS: u64 = 1_000_000_000;
+
+/// When a call begins, by the cheapest clock that will do, and its deadline: never earlier than by the precise clock, but up to
+/// two ticks of the kernel later where its timeout is a second or more. Such a deadline can be [refined].
+#[inline]
+pub(crate) fn begin_cheaply(timeout_ns: u64) -> (u64, u64) {
+    if timeout_ns < COARSE_ENOUGH_NS {
+        let begun_ns = clock::now_ns();
+        return (begun_ns, bounded_deadline(begun_ns, timeout_ns));
+    }
+    let begun_ns = clock::coarse_now_ns();
+    let deadline_ns = (begun_ns + clock::coarse_lag_ns()).saturating_add(timeout_ns);
+    let inherited_ns = DEADLINE_NS.get();
+    if inherited_ns < deadline_ns { begin_with_inherited(inherited_ns) } else { (begun_ns, deadline_ns) }
+}
+
+/// The deadline is known exactly, and as if the coarse clock had shown when the call begins.
+#[cold]
+fn begin_with_inherited(deadline_ns: u64) -> (u64, u64) {
+    let now_ns = clock::now_ns();
+    match deadline_ns <= now_ns {
+        true => (deadline_ns, deadline_ns),
+        false => (now_ns.saturating_sub(clock::coarse_lag_ns()), deadline_ns),
+    }
+}
+
+/// The deadline of a call that [began cheaply](begin_cheaply), as it is known by the precise clock at `now_ns`: the sooner that
+/// is read, the more exactly, but never too early.
+pub(crate) fn refined(begun_ns: u64, deadline_ns: u64, now_ns: u64) -> u64 {
+    match time_left_at_begin(begun_ns, deadline_ns) {
+        Some(left_ns) => deadline_ns.min(now_ns.saturating_add(left_ns)),
+        None => deadline_ns,
+    }
+}
+
+/// How long before its deadline a call began at the latest that [began cheaply](begin_cheaply); `None`: the deadline is exact.
+#[inline]
+pub(crate) fn time_left_at_begin(begun_ns: u64, deadline_ns: u64) -> Option<u64> {
+    let left_ns = deadline_ns.saturating_sub(begun_ns).saturating_sub(clock::coarse_lag_ns());
+    (left_ns >= COARSE_ENOUGH_NS).then_some(left_ns)
+}
+
 /// A length of time in nanoseconds, at most 584 years.
 pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
@@ -230,6 +273,34 @@ mod tests {
             assert_eq!(bounded_deadline(100, 5), 105);
         });
         assert!(current_call().is_none());
+    }
+
+    #[test]
+    fn a_deadline_by_the_coarse_clock_is_not_early_and_can_be_refined() {
+        for timeout_ns in [5_000_000, COARSE_ENOUGH_NS, 60 * COARSE_ENOUGH_NS] {
+            let before_ns = clock::now_ns();
+            let (begun_ns, deadline_ns) = begin_cheaply(timeout_ns);
+            let after_ns = clock::now_ns();
+            assert!(deadline_ns >= before_ns + timeout_ns);
+            let refined_ns = refined(begun_ns, deadline_ns, after_ns);
+            assert!(refined_ns >= before_ns + timeout_ns && refined_ns <= after_ns + timeout_ns);
+        }
+    }
+
+    #[test]
+    fn an_inherited_deadline_stays_as_it_is() {
+        let now_ns = clock::now_ns();
+        for left_ns in [COARSE_ENOUGH_NS / 2, COARSE_ENOUGH_NS, 5 * COARSE_ENOUGH_NS] {
+            serving(now_ns + left_ns, Caller::Local, || {
+                let (begun_ns, deadline_ns) = begin_cheaply(60 * COARSE_ENOUGH_NS);
+                assert_eq!(deadline_ns, now_ns + left_ns);
+                assert_eq!(refined(begun_ns, deadline_ns, clock::now_ns()), deadline_ns);
+            });
+        }
+        serving(now_ns, Caller::Local, || {
+            let (begun_ns, deadline_ns) = begin_cheaply(60 * COARSE_ENOUGH_NS);
+            assert!(deadline_ns <= begun_ns);
+        });
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::Shared;
 use super::counters::CallCounters;
 use super::lanes::Counted;
-use crate::context::{Caller, bounded_deadline, is_too_late, noting_asked, serving};
+use crate::context::{Caller, begin_cheaply, is_too_late, noting_asked, serving};
 use crate::error::{BindError, CallError, Failure, FailureCode, SendError};
 use crate::local::{self, Door};
 use crate::stub::{Interface, Procedure};
@@ -14,7 +14,6 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
-use stoop_net::clock;
 
 /// Where a client looks for a server of its own process.
 #[derive(Clone)]
@@ -115,14 +114,10 @@ impl<L: ?Sized> Counted for Here<L> {
     }
 }
 
-/// Below this, the tick of the coarse clock would be felt in a deadline.
-const COARSE_ENOUGH_NS: u64 = 1_000_000_000;
-
 impl<L: ?Sized> Here<L> {
     #[inline]
     fn call<R>(&self, timeout_ns: u64, procedure: impl FnOnce(&L) -> R) -> Result<R, CallError> {
-        let now = if timeout_ns >= COARSE_ENOUGH_NS { clock::coarse_now_ns() } else { clock::now_ns() };
-        let deadline = bounded_deadline(now, timeout_ns);
+        let (now, deadline) = begin_cheaply(timeout_ns);
         if deadline <= now {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         }

@@ -18,7 +18,7 @@ use super::lanes::{self, Counted, Lanes};
 use super::recovery::{Attempts, Ended, Terms, no_lane, recover};
 use super::sessions::Sessions;
 use crate::bind::BindOptions;
-use crate::context::bounded_deadline;
+use crate::context::{begin_cheaply, time_left_at_begin};
 use crate::error::{BindError, CallError, SendError, UnknownCause};
 use crate::stub::Interface;
 use connect::connect;
@@ -46,9 +46,6 @@ pub(super) struct Held<'a> {
     binding: &'a ShmBinding,
     place: lanes::Held<'a, ShmLane>,
 }
-
-/// Below this, the tick of the coarse clock would be felt in a deadline.
-const COARSE_ENOUGH_NS: u64 = 1_000_000_000;
 
 impl ShmBinding {
     pub(super) fn bind(
@@ -156,20 +153,50 @@ impl Counted for ShmLane {
     }
 }
 
+/// The deadline of a call that began by the coarse clock.
+#[derive(Clone, Copy)]
+struct Deadline {
+    /// It is not later; nor is it for the server.
+    latest_ns: u64,
+    timeout_ns: u64,
+}
+
+impl Deadline {
+    /// One that is known exactly.
+    fn exact(deadline_ns: u64) -> Self {
+        Self { latest_ns: deadline_ns, timeout_ns: u64::MAX }
+    }
+
+    /// That of a call that began cheaply.
+    #[inline]
+    fn of(begun_ns: u64, latest_ns: u64) -> Self {
+        Self { latest_ns, timeout_ns: time_left_at_begin(begun_ns, latest_ns).unwrap_or(u64::MAX) }
+    }
+
+    /// This deadline, or `until_ns` if that is earlier.
+    fn until(self, until_ns: u64) -> Self {
+        Self { latest_ns: self.latest_ns.min(until_ns), ..self }
+    }
+
+    /// What is known of it at `clock_ns` by the precise clock, which is read anyhow when the call is on its way, and takes no
+    /// time of it then: never earlier than the deadline.
+    #[inline]
+    fn at(self, clock_ns: u64) -> u64 {
+        clock_ns.saturating_add(self.timeout_ns).min(self.latest_ns)
+    }
+}
+
 /// When a call begins, and its deadline.
 ///
 /// # Errors
 /// The deadline that it inherits has passed.
 #[inline]
-fn begin(timeout_ns: u64) -> Result<(u64, u64), CallError> {
-    // The clock is read again when the call is on its way, and that takes no time of it.
-    let is_coarse = timeout_ns >= COARSE_ENOUGH_NS;
-    let begun_ns = if is_coarse { clock::coarse_now_ns() } else { clock::now_ns() };
-    let deadline_ns = bounded_deadline(begun_ns, timeout_ns);
-    if deadline_ns <= begun_ns {
+fn begin(timeout_ns: u64) -> Result<(u64, Deadline), CallError> {
+    let (begun_ns, latest_ns) = begin_cheaply(timeout_ns);
+    if latest_ns <= begun_ns {
         return Err(CallError::NotSent(SendError::DeadlinePassed));
     }
-    Ok((begun_ns, deadline_ns))
+    Ok((begun_ns, Deadline { latest_ns, timeout_ns }))
 }
 
 /// How a call is made once more.
@@ -224,10 +251,12 @@ impl Held<'_> {
         timeout_ns: u64,
         pieces: &mut Pieces<'_, '_>,
     ) -> Result<(), CallError> {
-        let (begun_ns, deadline_ns) = begin(timeout_ns)?;
-        match self.lane().exchange(deadline_ns, procedure, len, pieces) {
+        let (begun_ns, deadline) = begin(timeout_ns)?;
+        match self.lane().exchange(deadline, procedure, len, pieces) {
             Ok(()) => Ok(()),
-            Err(ended) => self.recover(ended, begun_ns, deadline_ns, procedure, Again::Sent(len, pieces)),
+            Err(ended) => {
+                self.recover(ended, begun_ns, deadline.latest_ns, procedure, Again::Sent(len, pieces))
+            }
         }
     }
 
@@ -263,10 +292,11 @@ impl Attempts for Repeated<'_, '_, '_, '_, '_> {
 
     fn attempt(&mut self, _: u64, deadline_ns: u64) -> Result<(), Ended> {
         let limit = self.held.limit();
+        let deadline = Deadline::exact(deadline_ns);
         let lane = self.held.lane();
         match &mut self.again {
-            Again::Sent(len, pieces) => lane.exchange(deadline_ns, self.procedure, *len, pieces),
-            Again::Written(write) => lane.exchange_in_place(deadline_ns, self.procedure, limit, write),
+            Again::Sent(len, pieces) => lane.exchange(deadline, self.procedure, *len, pieces),
+            Again::Written(write) => lane.exchange_in_place(deadline, self.procedure, limit, write),
         }
     }
 

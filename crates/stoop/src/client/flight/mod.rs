@@ -13,7 +13,7 @@ mod short;
 use super::shm::ShmFlights;
 use super::stream::StreamCarrier;
 use super::{CallCounters, Failures, Source, Teller, Transport, Which};
-use crate::context::bounded_deadline;
+use crate::context::{begin_cheaply, bounded_deadline};
 use crate::error::CallError;
 use crate::local::LocalFlights;
 use crate::pending::Outcome;
@@ -37,8 +37,8 @@ use stoop_net::clock;
 /// - A call is known by the number that [`begin`](Self::begin) gave it. The number is its handle's alone until the
 ///   handle has given it back, by [`take`](Self::take), [`cancel`](Self::cancel) or [`detach`](Self::detach); each is
 ///   called once at most, and nothing of that number after it. A handle that was forgotten never gives it back.
-/// - Every call ends by its deadline (give or take a few ticks of the kernel): with its result, or with an error that
-///   says whether it ran.
+/// - Every call ends with its result, or with an error that says whether it ran: with that at its deadline, never earlier by the
+///   precise clock, and no more than a few milliseconds later.
 /// - Nothing is required of a handle's thread: a call goes on when nobody waits for it, if by a thread of the carrier.
 /// - No lock is held while code of the user runs: in what `take` calls, and when a waker is woken, cloned or dropped.
 /// - All may be called by any thread at any time. What blocks is `wait_any` only, and of the others none for longer
@@ -211,9 +211,6 @@ pub(crate) struct Departure {
     boarding: Option<datagram::Boarding>,
 }
 
-/// Below this, the tick of the coarse clock would be felt in a deadline.
-const COARSE_ENOUGH_NS: u64 = 1_000_000_000;
-
 impl Departure {
     /// A departure now, with an empty batch.
     pub(crate) fn new(packet: Vec<u8>, start: usize, limit: usize, timeout_ns: u64) -> Self {
@@ -231,20 +228,20 @@ impl Departure {
 
     /// Calls begun from now on are begun now.
     pub(crate) fn read_clock(&mut self) {
-        self.begin_at(clock::now_ns());
+        let now_ns = clock::now_ns();
+        self.begin_at((now_ns, bounded_deadline(now_ns, self.timeout_ns)));
     }
 
-    /// A call is begun now: reads the clock that is precise enough for it.
+    /// A call is begun now: reads the cheapest clock that will do.
     #[inline]
     pub(crate) fn read_cheap_clock(&mut self) {
-        let is_coarse = self.timeout_ns >= COARSE_ENOUGH_NS;
-        self.begin_at(if is_coarse { clock::coarse_now_ns() } else { clock::now_ns() });
+        self.begin_at(begin_cheaply(self.timeout_ns));
     }
 
     #[inline]
-    fn begin_at(&mut self, now: u64) {
-        self.begun = Instant::from_nanos(now);
-        self.deadline = Instant::from_nanos(bounded_deadline(now, self.timeout_ns));
+    fn begin_at(&mut self, (begun_ns, deadline_ns): (u64, u64)) {
+        self.begun = Instant::from_nanos(begun_ns);
+        self.deadline = Instant::from_nanos(deadline_ns);
     }
 
     #[inline]

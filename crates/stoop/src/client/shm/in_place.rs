@@ -53,13 +53,13 @@ impl Held<'_> {
         timeout_ns: u64,
         write: &mut WriteArguments<'_>,
     ) -> Result<(), CallError> {
-        let (begun_ns, deadline_ns) = begin(timeout_ns)?;
+        let (begun_ns, deadline) = begin(timeout_ns)?;
         let limit = self.limit();
         let lane = self.lane();
         lane.trim();
-        let ended = match lane.exchange_in_place(deadline_ns, procedure, limit, write) {
+        let ended = match lane.exchange_in_place(deadline, procedure, limit, write) {
             Ok(()) => Ok(()),
-            Err(ended) => self.recover(ended, begun_ns, deadline_ns, procedure, Again::Written(write)),
+            Err(ended) => self.recover(ended, begun_ns, deadline.latest_ns, procedure, Again::Written(write)),
         };
         self.lane().lent.clear();
         ended

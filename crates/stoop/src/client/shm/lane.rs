@@ -1,8 +1,8 @@
 //! One call on a lane: publishing it, and waiting for its answer.
 
-use super::answer;
 use super::session::{Lane, Session};
 use super::watcher::{Vain, Watcher};
+use super::{Deadline, answer};
 use crate::buffers::{Lending, Lent};
 use crate::client::recovery::Ended;
 use crate::error::{CallError, Failure, FailureCode, SendError, UnbindReason};
@@ -81,19 +81,19 @@ impl ShmLane {
     #[inline]
     pub(super) fn exchange(
         &mut self,
-        deadline_ns: u64,
+        deadline: Deadline,
         procedure: u16,
         len: usize,
         pieces: &mut Pieces<'_, '_>,
     ) -> Result<(), Ended> {
-        self.exchange_as(RequestKind::Call, deadline_ns, procedure, len, pieces)
+        self.exchange_as(RequestKind::Call, deadline, procedure, len, pieces)
     }
 
     /// One call with buffers, whose arguments `write` writes: where the buffers lie in the memory of the present session, or what is
     /// in them.
     pub(super) fn exchange_in_place(
         &mut self,
-        deadline_ns: u64,
+        deadline: Deadline,
         procedure: u16,
         limit: usize,
         write: &mut WriteArguments<'_>,
@@ -104,14 +104,14 @@ impl ShmLane {
         let written = arguments.finish();
         let len = written.map_err(|why| Ended::With(CallError::NotSent(SendError::Arguments(why))))?;
         let kind = if self.lent.ranges.is_empty() { RequestKind::Call } else { RequestKind::CallInPlace };
-        self.exchange_as(kind, deadline_ns, procedure, len, &mut Pieces::none())
+        self.exchange_as(kind, deadline, procedure, len, &mut Pieces::none())
     }
 
     #[inline(always)]
     fn exchange_as(
         &mut self,
         kind: RequestKind,
-        deadline_ns: u64,
+        deadline: Deadline,
         procedure: u16,
         len: usize,
         pieces: &mut Pieces<'_, '_>,
@@ -122,20 +122,20 @@ impl ShmLane {
         self.call_len = len;
         self.landed = None;
         if len > SLOT {
-            return self.exchange_long(kind, deadline_ns, procedure, len, pieces);
+            return self.exchange_long(kind, deadline, procedure, len, pieces);
         }
         if pieces.lent_len() > 0 {
             self.put_together(len, pieces);
         }
-        let request = self.request(kind, deadline_ns, procedure, len);
+        let request = self.request(kind, deadline, procedure, len);
         let ticket = self.session.publish(&request, &self.call[..len]);
         self.calls += 1;
-        self.await_answer(deadline_ns).map_err(|vain| self.in_vain(vain, ticket))?;
-        self.take_answer(deadline_ns, pieces)
+        self.await_answer(deadline).map_err(|vain| self.in_vain(vain, ticket))?;
+        self.take_answer(deadline, pieces)
     }
 
     #[inline]
-    fn request(&mut self, kind: RequestKind, deadline_ns: u64, procedure: u16, len: usize) -> Request {
+    fn request(&mut self, kind: RequestKind, deadline: Deadline, procedure: u16, len: usize) -> Request {
         self.lane.last = Answers::next_number(self.lane.last);
         Request {
             kind,
@@ -144,7 +144,7 @@ impl ShmLane {
             procedure: self.session.bound.procedures[usize::from(procedure)],
             cpu: host::current_cpu() as u16,
             len: len as u32,
-            deadline_ns,
+            deadline_ns: deadline.latest_ns,
             channel: 0,
             base: 0,
         }
@@ -160,7 +160,7 @@ impl ShmLane {
 
     /// Reads the answer, which is there.
     #[inline]
-    fn take_answer(&mut self, deadline_ns: u64, pieces: &mut Pieces<'_, '_>) -> Result<(), Ended> {
+    fn take_answer(&mut self, deadline: Deadline, pieces: &mut Pieces<'_, '_>) -> Result<(), Ended> {
         let session = &*self.session;
         let Some(answer) = Answers::read(&session.segment, self.lane.number) else {
             return Err(self.disorder());
@@ -173,7 +173,7 @@ impl ShmLane {
                 self.fast += 1;
                 Ok(())
             }
-            AnswerKind::Result => self.take_long(deadline_ns, &answer, pieces),
+            AnswerKind::Result => self.take_long(deadline, &answer, pieces),
             AnswerKind::Refusal | AnswerKind::Failure => Err(self.no_result(&answer)),
         }
     }
@@ -220,11 +220,11 @@ impl ShmLane {
 
     /// Waits for the answer.
     #[inline]
-    fn await_answer(&mut self, deadline_ns: u64) -> Result<(), Vain> {
+    fn await_answer(&mut self, deadline: Deadline) -> Result<(), Vain> {
         let (lane, number) = (self.lane.number, self.lane.last);
         self.watcher.wait_until(
             &self.session,
-            deadline_ns,
+            deadline,
             |session| Answers::is_there(&session.segment, lane, number),
             |session, limit_ns| Answers::sleep(&session.segment, lane, number, limit_ns),
         )
@@ -249,12 +249,14 @@ impl ShmLane {
     fn exchange_long(
         &mut self,
         kind: RequestKind,
-        deadline_ns: u64,
+        deadline: Deadline,
         procedure: u16,
         len: usize,
         pieces: &mut Pieces<'_, '_>,
     ) -> Result<(), Ended> {
-        let limit = Duration::from_nanos(deadline_ns.saturating_sub(clock::now_ns()));
+        let now_ns = clock::now_ns();
+        let deadline = Deadline::exact(deadline.at(now_ns));
+        let limit = Duration::from_nanos(deadline.latest_ns.saturating_sub(now_ns));
         let Some((channel, base)) = self.session.take_channel(limit) else {
             return Err(match self.session.is_lost() {
                 true => Ended::Lost { may_have_run: false },
@@ -262,14 +264,14 @@ impl ShmLane {
             });
         };
         let mut filling = Filling::new(Way::Call, channel, base, len);
-        let mut request = self.request(kind, deadline_ns, procedure, len);
+        let mut request = self.request(kind, deadline, procedure, len);
         (request.channel, request.base) = (channel, filling.base());
         // The first chunks are there when the server is told.
         let inline_len = len - pieces.lent_len();
         self.fill(&mut filling, inline_len, pieces);
         let ticket = self.session.publish(&request, &[]);
         self.calls += 1;
-        let filled = self.fill_all(&mut filling, deadline_ns, inline_len, pieces);
+        let filled = self.fill_all(&mut filling, deadline, inline_len, pieces);
         if let Err(vain) = filled {
             if let Vain::Late = vain {
                 self.retire(Some((channel, filling)));
@@ -279,8 +281,8 @@ impl ShmLane {
         }
         // The server has emptied it, or has answered without: in both cases it will look there no more.
         self.session.give_channel_back(channel, &filling);
-        self.await_answer(deadline_ns).map_err(|vain| self.in_vain(vain, ticket))?;
-        self.take_answer(deadline_ns, pieces)
+        self.await_answer(deadline).map_err(|vain| self.in_vain(vain, ticket))?;
+        self.take_answer(deadline, pieces)
     }
 
     /// Fills chunks as long as there is room.
@@ -300,7 +302,7 @@ impl ShmLane {
     fn fill_all(
         &mut self,
         filling: &mut Filling,
-        deadline_ns: u64,
+        deadline: Deadline,
         inline_len: usize,
         pieces: &Pieces<'_, '_>,
     ) -> Result<(), Vain> {
@@ -327,7 +329,7 @@ impl ShmLane {
             let goes_on = |session: &Session| {
                 is_over(session) || !filling.is_done() && filling.has_room(&session.segment)
             };
-            self.watcher.wait_until(&self.session, deadline_ns, goes_on, |session, limit_ns| {
+            self.watcher.wait_until(&self.session, deadline, goes_on, |session, limit_ns| {
                 filling.sleep_unless(&session.segment, limit_ns, || goes_on(session));
             })?;
         }
@@ -337,7 +339,7 @@ impl ShmLane {
     #[cold]
     fn take_long(
         &mut self,
-        deadline_ns: u64,
+        deadline: Deadline,
         answer: &Answer,
         pieces: &mut Pieces<'_, '_>,
     ) -> Result<(), Ended> {
@@ -359,7 +361,7 @@ impl ShmLane {
         while !emptying.is_done() {
             let there = self.watcher.wait_until(
                 &self.session,
-                deadline_ns,
+                deadline,
                 |session| emptying.has_more(&session.segment) != Ok(false),
                 |session, limit_ns| emptying.sleep(&session.segment, limit_ns),
             );

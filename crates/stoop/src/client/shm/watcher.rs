@@ -1,6 +1,7 @@
 //! How a thread waits for what a server does in shared memory: spinning while the server can run at the same time, asleep
 //! otherwise.
 
+use super::Deadline;
 use super::session::Session;
 use std::sync::atomic::Ordering;
 use stoop_net::waiting::{Company, Crowd, MachineCosts, Member, Wait, WaitCounts, Waiting, Yielding};
@@ -40,6 +41,11 @@ impl Watcher {
         self.together = company.together;
     }
 
+    /// When the last wait began.
+    pub(super) fn began_ns(&self) -> u64 {
+        self.wait.began_ns()
+    }
+
     pub(super) fn counts(&self) -> WaitCounts {
         self.wait.counts()
     }
@@ -49,7 +55,7 @@ impl Watcher {
     pub(super) fn wait_until(
         &mut self,
         session: &Session,
-        deadline_ns: u64,
+        deadline: Deadline,
         is_so: impl Fn(&Session) -> bool,
         sleep: impl Fn(&Session, u64),
     ) -> Result<(), Vain> {
@@ -62,6 +68,7 @@ impl Watcher {
         }
         let _present = self.crowd.wait();
         let mut clock_ns = clock::now_ns();
+        let deadline_ns = deadline.at(clock_ns);
         let spins = self.wait.begin(clock_ns, self.crowd.waiting()) > 0;
         if spins {
             loop {

@@ -123,6 +123,7 @@ impl ShmCarrier {
         if seen.stage() != Stage::Open || place.look() != seen {
             return;
         }
+        place.refine_deadline(clock::now_ns());
         let (kept, deadline_ns) = place.to_keep(&self.session, id);
         let call = state.calls.open(deadline_ns, kept);
         if place.move_to(seen, call) {
@@ -155,10 +156,10 @@ impl ShmCarrier {
         }
     }
 
-    /// Looks at a call that has not been answered: whether its server is lost or its deadline has passed, at that time.
-    pub(super) fn look_after(&self, call: u32, now_ns: u64) {
+    /// Looks at a call that has not been answered: whether its server is lost or its deadline has passed.
+    pub(super) fn look_after(&self, call: u32) {
         if let Whereabouts::Place(place, seen) = self.find(call)
-            && (self.session.is_lost() || place.deadline_ns() <= now_ns)
+            && (self.session.is_lost() || clock::has_come(place.deadline_ns()))
             && !place.is_answered(seen, &self.session)
         {
             self.keep(place, seen);
@@ -227,8 +228,7 @@ impl ShmCarrier {
     #[inline(never)]
     fn is_ready_after_all(&self, call: u32) -> bool {
         self.let_leave(call);
-        // A tick more or less is nothing to a deadline.
-        self.look_after(call, clock::coarse_now_ns());
+        self.look_after(call);
         self.has_ended(call)
     }
 

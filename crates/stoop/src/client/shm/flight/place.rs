@@ -6,7 +6,9 @@
 //! the carrier's lock for that: by whoever began it, with others, or by whoever cannot wait until then.
 
 use super::kept::Kept;
+use crate::client::shm::Deadline;
 use crate::client::shm::session::{Lane, Session};
+use crate::context::refined;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Mutex, PoisonError};
@@ -181,6 +183,18 @@ impl Place {
     #[inline]
     pub(super) fn deadline_ns(&self) -> u64 {
         self.deadline_ns.load(Relaxed)
+    }
+
+    /// The deadline of its call, to be refined by whoever reads the precise clock.
+    #[inline]
+    pub(super) fn deadline(&self) -> Deadline {
+        Deadline::of(self.begun_ns.load(Relaxed), self.deadline_ns())
+    }
+
+    /// The precise clock shows `now_ns`: the deadline of its call is known the more exactly, the sooner that is after its begin.
+    pub(super) fn refine_deadline(&self, now_ns: u64) {
+        let deadline_ns = refined(self.begun_ns.load(Relaxed), self.deadline_ns(), now_ns);
+        self.deadline_ns.store(deadline_ns, Relaxed);
     }
 
     /// What the keeper calls the call that has been moved.

@@ -2,6 +2,7 @@
 
 use super::carrier::{ShmCarrier, Whereabouts};
 use super::locked;
+use crate::client::shm::Deadline;
 use crate::client::shm::watcher::{Vain, Watcher};
 use std::thread;
 use std::time::Duration;
@@ -15,7 +16,7 @@ const LOOKED_FOR_NS: u64 = 2_000_000;
 /// How a wait is to go on.
 enum Way {
     /// All calls are on lanes; the earliest deadline of theirs.
-    Lanes(u64),
+    Lanes(Deadline),
     /// The keeper has some of them.
     Keeper,
 }
@@ -34,14 +35,14 @@ impl ShmCarrier {
                 break Some(place);
             }
             match self.way_of(calls) {
-                Way::Lanes(deadline_ns) => self.watch(&mut watcher, calls, deadline_ns.min(until_ns)),
+                Way::Lanes(deadline) => self.watch(&mut watcher, calls, deadline.until(until_ns)),
                 Way::Keeper => self.wait_for_keeper(calls, until_ns),
             }
             if let Some(place) = self.ended_among(calls) {
                 break Some(place);
             }
             let now_ns = clock::now_ns();
-            calls.iter().for_each(|&call| self.look_after(call, now_ns));
+            calls.iter().for_each(|&call| self.look_after(call));
             if until_ns <= now_ns {
                 break self.ended_among(calls);
             }
@@ -60,20 +61,26 @@ impl ShmCarrier {
     }
 
     fn way_of(&self, calls: &[u32]) -> Way {
+        if let [call] = calls {
+            return match self.find(*call) {
+                Whereabouts::Place(place, _) => Way::Lanes(place.deadline()),
+                Whereabouts::Keeper(..) => Way::Keeper,
+            };
+        }
+        let now_ns = clock::now_ns();
         let mut earliest_ns = u64::MAX;
         for &call in calls {
-            match self.find(call) {
-                Whereabouts::Place(place, _) => earliest_ns = earliest_ns.min(place.deadline_ns()),
-                Whereabouts::Keeper(..) => return Way::Keeper,
-            }
+            let Whereabouts::Place(place, _) = self.find(call) else { return Way::Keeper };
+            place.refine_deadline(now_ns);
+            earliest_ns = earliest_ns.min(place.deadline_ns());
         }
-        Way::Lanes(earliest_ns)
+        Way::Lanes(Deadline::exact(earliest_ns))
     }
 
     /// Waits for calls on lanes.
-    fn watch(&self, watcher: &mut Watcher, calls: &[u32], limit_ns: u64) {
+    fn watch(&self, watcher: &mut Watcher, calls: &[u32], deadline: Deadline) {
         let is_so = |_: &_| self.is_over(calls);
-        let waited = watcher.wait_until(&self.session, limit_ns, is_so, |session, patience_ns| {
+        let waited = watcher.wait_until(&self.session, deadline, is_so, |session, patience_ns| {
             let segment = &session.segment;
             match calls {
                 [call] => {
@@ -86,8 +93,11 @@ impl ShmCarrier {
                 _ => listening::sleep(segment, Event::Answer, patience_ns, || self.is_over(calls)),
             }
         });
-        match waited {
-            Ok(()) | Err(Vain::Late | Vain::Lost) => {}
+        // The watcher has read the precise clock at the wait's begin.
+        if let (Err(Vain::Late), [call]) = (waited, calls)
+            && let Whereabouts::Place(place, _) = self.find(*call)
+        {
+            place.refine_deadline(watcher.began_ns());
         }
     }
 
