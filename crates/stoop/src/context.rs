@@ -69,9 +69,13 @@ pub fn current_call() -> Option<CurrentCall> {
 }
 
 impl CurrentCall {
-    /// Time until the caller stops waiting; zero when it has. Calls made by the procedure inherit this bound.
+    /// Time until the caller stops waiting; zero when it has. Calls made by the procedure inherit this bound. While a second or
+    /// more is left, it may be up to four ticks of the kernel more than this tells.
     pub fn time_left(&self) -> Duration {
-        Duration::from_nanos(self.deadline_ns.saturating_sub(clock::now_ns()))
+        let left_ns = self.deadline_ns.saturating_sub(clock::now_ns());
+        // Such a deadline may be later than the caller's own (`begin_cheaply`).
+        let lag_ns = if left_ns >= COARSE_ENOUGH_NS { clock::coarse_lag_ns() } else { 0 };
+        Duration::from_nanos(left_ns - lag_ns)
     }
 
     /// Whether nobody waits for the result any more: the caller has dropped its handle of the call

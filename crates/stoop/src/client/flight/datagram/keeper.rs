@@ -4,7 +4,7 @@
 //! flight it sleeps for good.
 
 use super::calls::Calls;
-use super::reception::{AFTER_THE_RECEIVER, News};
+use super::reception::{AFTER_THE_RECEIVER, BUFFER, News};
 use super::{Flight, now};
 use std::io;
 use std::sync::{Arc, MutexGuard, OnceLock, Weak};
@@ -130,6 +130,7 @@ impl Flight {
             return late.since(clock).min(WATCH_EVERY);
         }
         let mut news = News::default();
+        self.take_what_is_there(&mut calls, &mut vec![0; BUFFER], clock, &mut news);
         calls.look(clock, &self.binding, &self.socket, &mut news);
         let sends = calls.has_more_to_send();
         drop(calls);

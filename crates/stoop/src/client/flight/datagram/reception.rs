@@ -29,7 +29,7 @@ pub(super) struct News {
 }
 
 /// Packets that came together.
-const BUFFER: usize = 64 << 10;
+pub(super) const BUFFER: usize = 64 << 10;
 
 /// Receives before timeouts are seen to: no peer keeps calls from their ends.
 const LAST_LOOKS: u32 = 64;
@@ -250,7 +250,13 @@ impl Flight {
 
     /// Takes in what has arrived before calls are given up: a thread that was kept from running sees late what came in time.
     #[cold]
-    fn take_what_is_there(&self, calls: &mut Calls, buffer: &mut [u8], clock: Instant, news: &mut News) {
+    pub(super) fn take_what_is_there(
+        &self,
+        calls: &mut Calls,
+        buffer: &mut [u8],
+        clock: Instant,
+        news: &mut News,
+    ) {
         for _ in 0..LAST_LOOKS {
             match self.socket.recv_segments(buffer) {
                 Ok(CallerArrival::Datagram(segments)) => {

@@ -1,0 +1,99 @@
+//! Measures by the caller's clock how late calls end that nobody answers.
+
+use super::LabClient;
+use super::runtime::block_on;
+use std::fmt;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How a caller waits for its call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// The calling thread makes a blocking call.
+    Blocking,
+    /// A thread begins a call and waits for its handle.
+    Handle,
+    /// A thread begins a call and awaits its handle as a future.
+    Future,
+    /// One thread begins all calls and waits for any of them.
+    Any,
+}
+
+/// How much later than their deadlines calls ended, in nanoseconds, the smallest first. A call that ended too early has a
+/// negative one.
+pub(crate) struct Lateness(Vec<i64>);
+
+impl Lateness {
+    /// Makes calls with these timeouts at once, and measures how late they end.
+    pub(crate) fn measure(client: &LabClient, way: Way, timeouts: &[Duration]) -> Self {
+        let mut late_ns = match way {
+            Way::Any => wait_for_any(client, timeouts),
+            _ => wait_in_threads(client, way, timeouts),
+        };
+        late_ns.sort_unstable();
+        Self(late_ns)
+    }
+
+    /// No call may end before its deadline.
+    pub(crate) fn assert_never_early(&self, what: impl fmt::Debug) {
+        assert!(self.0[0] >= 0, "{what:?}: a call ended {} ns before its deadline", -self.0[0]);
+    }
+
+    /// A share of the calls, in hundredths, was no later than this.
+    pub(crate) fn percentile(&self, share: usize) -> Duration {
+        let place = (self.0.len() * share).div_ceil(100).max(1) - 1;
+        Duration::from_nanos(self.0[place].max(0) as u64)
+    }
+}
+
+impl fmt::Display for Lateness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |late_ns: i64| late_ns as f64 / 1e6;
+        let at = |share| self.percentile(share).as_secs_f64() * 1e3;
+        let (first, last) = (self.0[0], self.0[self.0.len() - 1]);
+        write!(f, "{:9.3} {:9.3} {:9.3} {:9.3}", ms(first), at(50), at(99), ms(last))
+    }
+}
+
+/// How late a call is that was begun then.
+fn late_ns(begun: Instant, timeout: Duration) -> i64 {
+    begun.elapsed().as_nanos() as i64 - timeout.as_nanos() as i64
+}
+
+fn wait_in_threads(client: &LabClient, way: Way, timeouts: &[Duration]) -> Vec<i64> {
+    let start = &Barrier::new(timeouts.len());
+    thread::scope(|scope| {
+        let wait = |&timeout| {
+            scope.spawn(move || {
+                let client = client.with_timeout(timeout);
+                start.wait();
+                let begun = Instant::now();
+                let ended = match way {
+                    Way::Blocking => client.wait(),
+                    Way::Handle => client.begin().wait().wait(),
+                    _ => block_on(client.begin().wait()),
+                };
+                let late_ns = late_ns(begun, timeout);
+                ended.unwrap_err();
+                late_ns
+            })
+        };
+        let waits: Vec<_> = timeouts.iter().map(wait).collect();
+        waits.into_iter().map(|wait| wait.join().unwrap()).collect()
+    })
+}
+
+fn wait_for_any(client: &LabClient, timeouts: &[Duration]) -> Vec<i64> {
+    let (mut begun, mut pending): (Vec<_>, Vec<_>) = timeouts
+        .iter()
+        .map(|&timeout| ((Instant::now(), timeout), client.with_timeout(timeout).begin().wait()))
+        .unzip();
+    let mut late = Vec::new();
+    while let Some(place) = stoop::wait_any(&mut pending) {
+        let (begun, timeout) = begun.swap_remove(place);
+        late.push(late_ns(begun, timeout));
+        pending.swap_remove(place).wait().unwrap_err();
+    }
+    late
+}

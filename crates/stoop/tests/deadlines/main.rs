@@ -1,0 +1,90 @@
+//! Calls end at their deadlines: never before, and not long after, over every transport and in every way of waiting.
+//!
+//! By default the deadlines are short and the bounds wide. The long form makes 200 waits at once in each way and prints how late they
+//! ended; `STOOP_DEADLINES` is the longest deadline in milliseconds:
+//!
+//! ```text
+//! STOOP_DEADLINES=60000 cargo test --release -p stoop --test deadlines waits:: -- --test-threads=1 --nocapture
+//! ```
+
+#[path = "../gate/mod.rs"]
+mod gate;
+#[path = "../loopback/mod.rs"]
+mod loopback;
+#[path = "../runtime/mod.rs"]
+mod runtime;
+
+mod binding;
+mod lateness;
+mod long_waits;
+mod waits;
+
+use gate::Gate;
+use lateness::{Lateness, Way};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+use stoop::{BindOptions, RunningServer, Server, Waiting};
+
+#[stoop::interface]
+trait Lab {
+    /// Returns when the gate is opened.
+    fn wait(&self);
+}
+
+struct Bench(Gate);
+
+impl Lab for Bench {
+    fn wait(&self) {
+        self.0.pass();
+    }
+}
+
+/// A server that answers nothing as long as this lives.
+struct Silent {
+    gate: Gate,
+    _server: RunningServer,
+}
+
+impl Drop for Silent {
+    fn drop(&mut self) {
+        self.gate.open();
+    }
+}
+
+/// A server that answers nothing, and a client of it.
+fn silent(transport: &str, waiting: Waiting) -> (Silent, LabClient) {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("deadlines-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let uri = match transport {
+        "udp" | "tcp" => format!("{transport}://{}:0", loopback::address()),
+        "unix" => format!("unix:@{name}"),
+        other => format!("{other}:{name}"),
+    };
+    let gate = Gate::default();
+    // One call waits at the gate, and the others for a worker.
+    let server = Server::new().workers(1).queue(10_000).waiting(waiting);
+    let server = server.export(LabServer::new(Bench(gate.clone()))).listen(&uri).unwrap().start().unwrap();
+    // A busy machine may keep the server from answering probes for long.
+    let options = BindOptions::new().waiting(waiting).silence_limit(Duration::from_secs(100));
+    let client = LabClient::bind_with(&server.uris()[0], &options).unwrap();
+    (Silent { gate, _server: server }, client)
+}
+
+/// A transport, how threads wait, and for what.
+type Cell<'a> = (&'a str, Waiting, Way);
+
+/// Waits in all these cells at once: no call may end too early, and half of the calls of a cell no later than `late`.
+fn check_at_once(cells: &[Cell<'_>], timeouts: &[Duration], late: Duration) {
+    thread::scope(|scope| {
+        for &cell in cells {
+            scope.spawn(move || {
+                let (_server, client) = silent(cell.0, cell.1);
+                let lateness = Lateness::measure(&client, cell.2, timeouts);
+                lateness.assert_never_early(cell);
+                let middle = lateness.percentile(50);
+                assert!(middle < late, "{cell:?}: half of the calls ended {middle:?} late");
+            });
+        }
+    });
+}
