@@ -26,12 +26,15 @@ pub fn boot_now_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::Boottime))
 }
 
-/// How far [`coarse_now_ns`] lags behind [`now_ns`] at most, in nanoseconds: the kernel keeps the coarse clock in step with the
-/// hardware's, not with its own ticks. (A machine that is stopped between two ticks may exceed it.)
+/// How far [`coarse_now_ns`] lags behind [`now_ns`] at most, in nanoseconds: two ticks, for the kernel keeps the coarse clock in step
+/// with the hardware's, not with its own ticks. (A machine that is stopped between two ticks may exceed it.) Of the slowest ticks
+/// there are, until this process has asked for the [tick](tick_ns).
 #[inline]
 pub fn coarse_lag_ns() -> u64 {
-    2 * tick_ns()
+    COARSE_LAG_NS.load(Relaxed)
 }
+
+static COARSE_LAG_NS: AtomicU64 = AtomicU64::new(2 * 10_000_000);
 
 /// Whether the clock shows `time_ns` or later. Reads the coarse clock, and the precise one only near that time.
 #[inline]
@@ -55,6 +58,7 @@ static TICK_NS: AtomicU64 = AtomicU64::new(0);
 fn ask_for_tick() -> u64 {
     let tick_ns = nanoseconds(clock_getres(ClockId::MonotonicCoarse)).max(1);
     TICK_NS.store(tick_ns, Relaxed);
+    COARSE_LAG_NS.store(2 * tick_ns, Relaxed);
     tick_ns
 }
 

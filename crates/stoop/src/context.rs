@@ -190,12 +190,9 @@ pub(crate) fn take_asked() -> bool {
 /// caller of the call that this thread serves has cancelled that. `asked`: its procedure has learnt of its deadline.
 #[inline]
 pub(crate) fn is_too_late(deadline_ns: u64, asked: bool) -> bool {
-    let is_near = clock::coarse_now_ns() + TICK_MAX_NS >= deadline_ns;
+    let is_near = clock::coarse_now_ns() + clock::coarse_lag_ns() >= deadline_ns;
     (is_near | asked) && is_over(deadline_ns)
 }
-
-/// The coarse clock is that far behind at most.
-const TICK_MAX_NS: u64 = 10_000_000;
 
 #[cold]
 fn is_over(deadline_ns: u64) -> bool {
@@ -218,27 +215,30 @@ pub(crate) fn noting_asked<R>(call: impl FnOnce() -> R) -> (R, bool) {
 const COARSE_ENOUGH_NS: u64 = 1_000_000_000;
 
 /// When a call begins, by the cheapest clock that will do, and its deadline: never earlier than by the precise clock, but up to
-/// two ticks of the kernel later where its timeout is a second or more. Such a deadline can be [refined].
+/// two ticks of the kernel later where its timeout is a second or more. Such a deadline can be [refined]. `None`: the deadline
+/// that it inherits has passed.
 #[inline]
-pub(crate) fn begin_cheaply(timeout_ns: u64) -> (u64, u64) {
+pub(crate) fn begin_cheaply(timeout_ns: u64) -> Option<(u64, u64)> {
     if timeout_ns < COARSE_ENOUGH_NS {
         let begun_ns = clock::now_ns();
-        return (begun_ns, bounded_deadline(begun_ns, timeout_ns));
+        let deadline_ns = bounded_deadline(begun_ns, timeout_ns);
+        return (begun_ns < deadline_ns).then_some((begun_ns, deadline_ns));
     }
     let begun_ns = clock::coarse_now_ns();
     let deadline_ns = (begun_ns + clock::coarse_lag_ns()).saturating_add(timeout_ns);
     let inherited_ns = DEADLINE_NS.get();
-    if inherited_ns < deadline_ns { begin_with_inherited(inherited_ns) } else { (begun_ns, deadline_ns) }
+    if inherited_ns < deadline_ns {
+        begin_with_inherited(inherited_ns)
+    } else {
+        Some((begun_ns, deadline_ns))
+    }
 }
 
-/// The deadline is known exactly, and as if the coarse clock had shown when the call begins.
+/// The deadline is known exactly; it is given as if the call began when the coarse clock could have shown the present time.
 #[cold]
-fn begin_with_inherited(deadline_ns: u64) -> (u64, u64) {
+fn begin_with_inherited(deadline_ns: u64) -> Option<(u64, u64)> {
     let now_ns = clock::now_ns();
-    match deadline_ns <= now_ns {
-        true => (deadline_ns, deadline_ns),
-        false => (now_ns.saturating_sub(clock::coarse_lag_ns()), deadline_ns),
-    }
+    (now_ns < deadline_ns).then(|| (now_ns.saturating_sub(clock::coarse_lag_ns()), deadline_ns))
 }
 
 /// The deadline of a call that [began cheaply](begin_cheaply), as it is known by the precise clock at `now_ns`: the sooner that
@@ -283,7 +283,7 @@ mod tests {
     fn a_deadline_by_the_coarse_clock_is_not_early_and_can_be_refined() {
         for timeout_ns in [5_000_000, COARSE_ENOUGH_NS, 60 * COARSE_ENOUGH_NS] {
             let before_ns = clock::now_ns();
-            let (begun_ns, deadline_ns) = begin_cheaply(timeout_ns);
+            let (begun_ns, deadline_ns) = begin_cheaply(timeout_ns).unwrap();
             let after_ns = clock::now_ns();
             assert!(deadline_ns >= before_ns + timeout_ns);
             let refined_ns = refined(begun_ns, deadline_ns, after_ns);
@@ -296,14 +296,13 @@ mod tests {
         let now_ns = clock::now_ns();
         for left_ns in [COARSE_ENOUGH_NS / 2, COARSE_ENOUGH_NS, 5 * COARSE_ENOUGH_NS] {
             serving(now_ns + left_ns, Caller::Local, || {
-                let (begun_ns, deadline_ns) = begin_cheaply(60 * COARSE_ENOUGH_NS);
+                let (begun_ns, deadline_ns) = begin_cheaply(60 * COARSE_ENOUGH_NS).unwrap();
                 assert_eq!(deadline_ns, now_ns + left_ns);
                 assert_eq!(refined(begun_ns, deadline_ns, clock::now_ns()), deadline_ns);
             });
         }
         serving(now_ns, Caller::Local, || {
-            let (begun_ns, deadline_ns) = begin_cheaply(60 * COARSE_ENOUGH_NS);
-            assert!(deadline_ns <= begun_ns);
+            assert!(begin_cheaply(60 * COARSE_ENOUGH_NS).is_none() && begin_cheaply(1).is_none());
         });
     }
 

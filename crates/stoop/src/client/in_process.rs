@@ -117,10 +117,9 @@ impl<L: ?Sized> Counted for Here<L> {
 impl<L: ?Sized> Here<L> {
     #[inline]
     fn call<R>(&self, timeout_ns: u64, procedure: impl FnOnce(&L) -> R) -> Result<R, CallError> {
-        let (now, deadline) = begin_cheaply(timeout_ns);
-        if deadline <= now {
+        let Some((_, deadline)) = begin_cheaply(timeout_ns) else {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
-        }
+        };
         let run = AssertUnwindSafe(|| serving(deadline, Caller::Local, || procedure(&self.server)));
         let (ran, asked) = noting_asked(|| catch_unwind(run));
         let returned = ran.map_err(|panic| CallError::Failed(panicked(&*panic)))?;

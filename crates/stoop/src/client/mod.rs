@@ -139,6 +139,8 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
     /// Why there is no binding; see [`BindError`].
     pub fn bind(interface: &'static Interface, uri: &str, options: &BindOptions) -> Result<Self, BindError> {
         Uri::parse(uri).map_err(BindError::Uri)?;
+        // From now on it is known how far the coarse clock lags.
+        clock::tick_ns();
         let binding = Binding::new(Source::of::<L>(interface, uri), options);
         let shared = Shared { first: OnceLock::new(), next: Lanes::default(), binding };
         let client = Self { shared: Arc::new(shared), timeout_ns: nanos(options.timeout) };

@@ -192,10 +192,9 @@ impl Deadline {
 /// The deadline that it inherits has passed.
 #[inline]
 fn begin(timeout_ns: u64) -> Result<(u64, Deadline), CallError> {
-    let (begun_ns, latest_ns) = begin_cheaply(timeout_ns);
-    if latest_ns <= begun_ns {
+    let Some((begun_ns, latest_ns)) = begin_cheaply(timeout_ns) else {
         return Err(CallError::NotSent(SendError::DeadlinePassed));
-    }
+    };
     Ok((begun_ns, Deadline { latest_ns, timeout_ns }))
 }
 

@@ -232,10 +232,10 @@ impl Departure {
         self.begin_at((now_ns, bounded_deadline(now_ns, self.timeout_ns)));
     }
 
-    /// A call is begun now: reads the cheapest clock that will do.
+    /// A call is begun now: reads the cheapest clock that will do. `false`: the deadline that it inherits has passed.
     #[inline]
-    pub(crate) fn read_cheap_clock(&mut self) {
-        self.begin_at(begin_cheaply(self.timeout_ns));
+    pub(crate) fn read_cheap_clock(&mut self) -> bool {
+        begin_cheaply(self.timeout_ns).map(|times| self.begin_at(times)).is_some()
     }
 
     #[inline]

@@ -264,8 +264,7 @@ impl Carrier for ShmCarrier {
 
     #[inline]
     fn begin(&self, departure: &mut Departure, procedure: u16, len: usize) -> Result<u32, CallError> {
-        departure.read_cheap_clock();
-        if departure.deadline <= departure.begun {
+        if !departure.read_cheap_clock() {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         }
         if len <= SLOT
