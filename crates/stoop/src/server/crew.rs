@@ -282,6 +282,9 @@ impl<E: Endpoint> Crew<E> {
             // What the housekeeper has received is in the queue when this worker looks there: nobody would see to it
             // while this worker waits for the next call.
             drop(locked(&self.keeping));
+        } else {
+            // It may rest for long: nothing of the calls that it has run is kept meanwhile.
+            self.endpoint.give_back(desk);
         }
         takes_role
     }
