@@ -94,6 +94,8 @@ pub struct Server<P> {
     /// Assignments that have not come back.
     running: usize,
     shutting_down: bool,
+    /// Receipts that told of parts of results that had not been known to have arrived.
+    progress: u64,
     next_sweep: Instant,
     spare: Vec<Assignment<P>>,
     memory: Memory,
@@ -121,6 +123,7 @@ impl<P: Peer> Server<P> {
             packets: 0,
             running: 0,
             shutting_down: false,
+            progress: 0,
             next_sweep: Instant::NEVER,
             spare: Vec::new(),
             memory: Memory::default(),
@@ -205,6 +208,11 @@ impl<P: Peer> Server<P> {
     /// Whether results of many packets are on their way: somebody may not have all of one. It looks at all bindings.
     pub fn is_sending(&self) -> bool {
         self.bindings.is_sending()
+    }
+
+    /// Changes whenever a caller tells that more of a result of many packets has arrived.
+    pub fn progress(&self) -> u64 {
+        self.progress
     }
 
     /// Bindings known now.

@@ -303,7 +303,9 @@ impl<P: Peer> Server<P> {
             return Arrival::Nothing;
         }
         *taken = header.time;
-        if !outgoing.on_receipt(now, &receipt, path) {
+        if outgoing.on_receipt(now, &receipt, path) {
+            self.progress += 1;
+        } else {
             // It tells nothing new, so it asks whether anybody is there.
             if !core::mem::replace(&mut large.asks, true) {
                 self.agenda.questions.push((header.binding, header.lane));

@@ -13,6 +13,7 @@ use super::ServerCounters;
 use super::crew::{Endpoint, Housekeeper};
 use super::dedicated::{Dedication, Reason};
 use super::dispatch::Exports;
+use super::patience::wait_for_readers;
 use batch::Batch;
 use call::{DatagramCall, Loans, Place};
 use desk::Desk;
@@ -121,16 +122,14 @@ impl DatagramEndpoint {
         self.exchange().shut_down();
     }
 
-    /// Waits until every call has been answered, and for a while until every result of many packets has arrived.
+    /// Waits until every call has been answered, and until every result of many packets has arrived, as long as more of them does.
     pub(super) fn drain(&self) {
         let running = self.ended.wait_while(self.exchange(), |exchange| exchange.running() > 0);
-        let mut exchange = running.unwrap_or_else(PoisonError::into_inner);
-        let until_ns = clock::now_ns() + LAST_RESULTS_NANOS;
-        while exchange.is_sending() && clock::now_ns() < until_ns {
-            // Receipts come to the workers; nobody notifies of the last.
-            let waited = self.ended.wait_timeout(exchange, LOOK_FOR_LAST);
-            exchange = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
+        let exchange = running.unwrap_or_else(PoisonError::into_inner);
+        // Receipts come to the workers; nobody notifies of the last.
+        wait_for_readers(exchange, &self.ended, READERS_QUIET, |exchange| {
+            exchange.is_sending().then(|| exchange.progress())
+        });
     }
 
     pub(super) fn counters(&self) -> ServerCounters {
@@ -309,7 +308,5 @@ fn window(socket: &ServerSocket) -> u32 {
 /// Bytes of a call that may be under way however little the system grants.
 const WINDOW_MIN: u32 = 32 << 10;
 
-/// How long a server that shuts down waits for callers to take their long results. Who takes longer may have gone.
-const LAST_RESULTS_NANOS: u64 = 2_000_000_000;
-/// Between two looks whether they have.
-const LOOK_FOR_LAST: Duration = Duration::from_millis(2);
+/// A server that shuts down gives up callers of whose long results nothing more has arrived for so long: they may have gone.
+const READERS_QUIET: Duration = Duration::from_secs(2);

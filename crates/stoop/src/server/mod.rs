@@ -6,6 +6,7 @@ mod crew;
 mod datagram;
 mod dedicated;
 mod dispatch;
+mod patience;
 mod shm;
 mod stream;
 
@@ -410,8 +411,9 @@ impl RunningServer {
         &self.shared.uris
     }
 
-    /// Shuts down: new calls are refused, calls that run are finished and answered; then it returns. Over UDP, results
-    /// of many packets have two seconds to arrive. If another thread shuts the server down already, it waits for that; if
+    /// Shuts down: new calls are refused, calls that run are finished and answered; then it returns. Callers that are still
+    /// reading long results are waited for until they have read all, or nothing more for two seconds (over UDP) or five (over
+    /// other transports): one that never ends to read a little more can keep the server that long. If another thread shuts the server down already, it waits for that; if
     /// that is done, it does nothing.
     ///
     /// In a procedure of this server it returns at once, for that procedure is one of those to be finished; whoever

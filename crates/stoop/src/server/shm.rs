@@ -15,6 +15,7 @@ mod transfers;
 use super::ServerCounters;
 use super::crew::{Endpoint, Housekeeper};
 use super::dispatch::Exports;
+use super::patience::wait_for_readers;
 use crate::bind::Waiting;
 use crate::users::Users;
 use binding::Binding;
@@ -54,6 +55,8 @@ pub(super) struct ShmEndpoint {
     active: AtomicUsize,
     /// Long messages under way.
     moving: AtomicUsize,
+    /// While the server shuts down: changes whenever some of them have moved.
+    moves: AtomicU64,
     shutting_down: AtomicBool,
     /// Guards nothing: for whoever waits until all is answered.
     quiet: Mutex<()>,
@@ -80,8 +83,8 @@ struct Counts {
     bindings: AtomicU64,
 }
 
-/// How long a server that shuts down waits for long messages to end.
-const FLUSH_LIMIT: Duration = Duration::from_secs(5);
+/// A server that shuts down gives up readers that have taken nothing for so long.
+const READERS_QUIET: Duration = Duration::from_secs(5);
 /// Bytes of the longest arguments for which a worker keeps the buffer.
 const ARGUMENTS_KEPT: usize = 64 * 1024;
 
@@ -115,6 +118,7 @@ impl ShmEndpoint {
             waiting,
             active: AtomicUsize::new(0),
             moving: AtomicUsize::new(0),
+            moves: AtomicU64::new(0),
             shutting_down: AtomicBool::new(false),
             quiet: Mutex::new(()),
             ended: Condvar::new(),
@@ -134,14 +138,16 @@ impl ShmEndpoint {
         self.stirrer.wake();
     }
 
-    /// Waits until every call has been answered, and for a while until long results have been taken.
+    /// Waits until every call has been answered, and until long messages have ended, as long as they move.
     pub(super) fn drain(&self) {
         let quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
         let is_active = |_: &mut ()| self.active.load(Ordering::SeqCst) > 0;
         let quiet = self.ended.wait_while(quiet, is_active).unwrap_or_else(PoisonError::into_inner);
-        let is_moving = |_: &mut ()| self.moving.load(Ordering::SeqCst) > 0;
-        // Whoever does not go on with its messages now will find the binding closed.
-        let _ = self.ended.wait_timeout_while(quiet, FLUSH_LIMIT, is_moving);
+        // Whoever does not go on with its messages will find the binding closed.
+        wait_for_readers(quiet, &self.ended, READERS_QUIET, |()| {
+            let is_moving = self.moving.load(Ordering::SeqCst) > 0;
+            is_moving.then(|| self.moves.load(Ordering::Relaxed))
+        });
     }
 
     /// Something that [`drain`](Self::drain) may wait for has happened.

@@ -16,6 +16,7 @@ mod reception;
 use super::ServerCounters;
 use super::crew::{Endpoint, Housekeeper};
 use super::dispatch::Exports;
+use super::patience::wait_for_readers;
 use crate::bind::Waiting;
 use crate::uri::Uri;
 use crate::users::Users;
@@ -81,8 +82,8 @@ struct Counts {
 /// Buffers kept for calls and results, and bytes of the largest.
 const SPARES: usize = 16;
 const SPARE_MAX: usize = 4 << 20;
-/// How long a server that shuts down waits for callers to take their results.
-const FLUSH_LIMIT: Duration = Duration::from_secs(5);
+/// A server that shuts down gives up readers that have taken nothing for so long.
+const READERS_QUIET: Duration = Duration::from_secs(5);
 
 /// Listens at an address. Returns it with the port that was chosen.
 pub(super) fn listen(to: &Uri) -> io::Result<(String, StreamListener)> {
@@ -138,15 +139,28 @@ impl StreamEndpoint {
         self.reception.shut_down();
     }
 
-    /// Waits until every call has been answered, and for a while until callers have taken the answers.
+    /// Waits until every call has been answered, and until callers have taken the answers, as long as they take more.
     pub(super) fn drain(&self) {
         let quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
         let is_active = |_: &mut ()| self.active.load(Ordering::SeqCst) > 0;
         let quiet = self.ended.wait_while(quiet, is_active).unwrap_or_else(PoisonError::into_inner);
-        let is_unflushed =
-            |_: &mut ()| !self.reception.all().iter().all(|connection| connection.is_flushed());
-        // Whoever does not take its results now will find the connection closed.
-        let _ = self.ended.wait_timeout_while(quiet, FLUSH_LIMIT, is_unflushed);
+        // Whoever does not go on taking its results will find the connection closed.
+        wait_for_readers(quiet, &self.ended, READERS_QUIET, |()| self.unread());
+    }
+
+    /// Bytes that no stream has taken yet; `None`: there are no more.
+    fn unread(&self) -> Option<u64> {
+        let (mut unread, mut left) = (None, Vec::new());
+        for connection in self.reception.all() {
+            // A poller tells of room only when there is much of it; a reader that is slow makes little at a time. Whoever
+            // receives learns that a connection is broken.
+            if !connection.is_flushed()
+                && !matches!(connection.flush(&self.reception.poller, &mut left), Ok(true))
+            {
+                unread = Some(unread.unwrap_or(0) + connection.unread() as u64);
+            }
+        }
+        unread
     }
 
     /// Something that [`drain`](Self::drain) may wait for has happened.

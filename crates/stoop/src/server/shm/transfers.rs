@@ -289,6 +289,9 @@ impl ShmEndpoint {
         let ended = binding.incoming().advance(binding, &mut moved)?;
         if moved {
             desk.moved_ns = desk.clock_ns;
+            if self.shutting_down.load(Ordering::Relaxed) {
+                self.moves.fetch_add(1, Ordering::Relaxed);
+            }
         }
         let (request, message) = match ended {
             Some(Ended::Arrived(request, message)) => (request, message),

@@ -114,6 +114,11 @@ impl Connection {
         self.outgoing().is_empty()
     }
 
+    /// Bytes of answers that the stream has not taken.
+    pub(super) fn unread(&self) -> usize {
+        self.outgoing().bytes()
+    }
+
     /// Counts room for a result of so many bytes, if that and what waits for the reader is not too much.
     pub(super) fn lend(&self, bytes: usize, message_max: usize) -> bool {
         let most = message_max.saturating_mul(LONG_MESSAGES).saturating_sub(self.outgoing().bytes());
