@@ -217,12 +217,10 @@ const COARSE_ENOUGH_NS: u64 = 1_000_000_000;
 /// When a call begins, by the cheapest clock that will do, and its deadline: never earlier than by the precise clock, but up to
 /// two ticks of the kernel later where its timeout is a second or more. Such a deadline can be [refined]. `None`: the deadline
 /// that it inherits has passed.
-#[inline]
+#[inline(always)]
 pub(crate) fn begin_cheaply(timeout_ns: u64) -> Option<(u64, u64)> {
     if timeout_ns < COARSE_ENOUGH_NS {
-        let begun_ns = clock::now_ns();
-        let deadline_ns = bounded_deadline(begun_ns, timeout_ns);
-        return (begun_ns < deadline_ns).then_some((begun_ns, deadline_ns));
+        return begin_precisely(timeout_ns);
     }
     let begun_ns = clock::coarse_now_ns();
     let deadline_ns = (begun_ns + clock::coarse_lag_ns()).saturating_add(timeout_ns);
@@ -232,6 +230,13 @@ pub(crate) fn begin_cheaply(timeout_ns: u64) -> Option<(u64, u64)> {
     } else {
         Some((begun_ns, deadline_ns))
     }
+}
+
+#[inline(never)]
+fn begin_precisely(timeout_ns: u64) -> Option<(u64, u64)> {
+    let begun_ns = clock::now_ns();
+    let deadline_ns = bounded_deadline(begun_ns, timeout_ns);
+    (begun_ns < deadline_ns).then_some((begun_ns, deadline_ns))
 }
 
 /// The deadline is known exactly; it is given as if the call began when the coarse clock could have shown the present time.
