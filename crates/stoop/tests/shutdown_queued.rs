@@ -1,0 +1,84 @@
+//! A server ends soon also when workers rest that have run calls which had waited for them.
+
+mod loopback;
+
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+use stoop::Server;
+
+#[stoop::interface]
+trait Office {
+    /// Returns when that many calls may go on.
+    fn wait(&self, turn: u32);
+}
+
+/// The calls that have begun to run, and how many may go on.
+#[derive(Clone, Default)]
+struct Clerk(Arc<(Mutex<(Vec<u32>, u32)>, Condvar)>);
+
+impl Clerk {
+    fn await_inside(&self, turn: u32) {
+        let (state, changed) = &*self.0;
+        drop(changed.wait_while(state.lock().unwrap(), |state| !state.0.contains(&turn)).unwrap());
+    }
+
+    fn let_go_on(&self, turn: u32) {
+        self.0.0.lock().unwrap().1 = turn;
+        self.0.1.notify_all();
+    }
+}
+
+impl Office for Clerk {
+    fn wait(&self, turn: u32) {
+        let (state, changed) = &*self.0;
+        let mut state = state.lock().unwrap();
+        state.0.push(turn);
+        changed.notify_all();
+        drop(changed.wait_while(state, |state| state.1 < turn).unwrap());
+    }
+}
+
+fn shuts_down_soon(uri: &str) {
+    let clerk = Clerk::default();
+    let server = Server::new().export(OfficeServer::new(clerk.clone())).workers(2).queue(2);
+    let server = server.listen(uri).unwrap().start().unwrap();
+    let client = OfficeClient::bind(&server.uris()[0]).unwrap();
+    thread::scope(|scope| {
+        for turn in [1, 2] {
+            let client = client.clone();
+            scope.spawn(move || client.wait(turn).unwrap());
+            clerk.await_inside(turn);
+        }
+        // Both workers are busy: two of these calls wait for them, and the third is refused.
+        let (ends, ended) = std::sync::mpsc::channel();
+        for turn in [3, 4, 5] {
+            let (client, ends) = (client.clone(), ends.clone());
+            scope.spawn(move || ends.send((turn, client.wait(turn))).unwrap());
+        }
+        let (refused, error) = ended.recv().unwrap();
+        error.unwrap_err();
+        let waiting = [3, 4, 5].into_iter().filter(|turn| *turn != refused);
+        clerk.let_go_on(2);
+        waiting.clone().for_each(|turn| clerk.await_inside(turn));
+        // One worker after the other is done: the first receives, and the second rests.
+        for turn in waiting {
+            clerk.let_go_on(turn);
+            ended.recv().unwrap().1.unwrap();
+        }
+    });
+    let begun = Instant::now();
+    server.shut_down();
+    // A worker rests for ten seconds.
+    assert!(begun.elapsed() < Duration::from_secs(5), "{uri}: {:?}", begun.elapsed());
+}
+
+#[test]
+fn shutting_down_after_calls_have_waited_for_workers_takes_no_seconds() {
+    let name = format!("shutdown-queued-{}", std::process::id());
+    for transport in ["udp", "tcp"] {
+        shuts_down_soon(&format!("{transport}://{}:0", loopback::address()));
+    }
+    shuts_down_soon(&format!("unix:@{name}"));
+    shuts_down_soon(&format!("shm:{name}"));
+}
