@@ -322,7 +322,7 @@ impl ShmLane {
                 return Ok(());
             }
             // A server that takes back the room that it gave must not keep this thread beyond the deadline.
-            if has_waited && !has_filled && clock::now_ns() >= deadline_ns {
+            if has_waited && !has_filled && clock::now_ns() >= deadline.latest_ns {
                 return Err(Vain::Late);
             }
             has_waited = true;
@@ -376,7 +376,7 @@ impl ShmLane {
             match emptying.has_more(&self.session.segment) {
                 Ok(true) => {}
                 // The server has taken back what it had filled. Until the deadline it may fill it again.
-                Ok(false) if clock::now_ns() < deadline_ns => continue,
+                Ok(false) if clock::now_ns() < deadline.latest_ns => continue,
                 Ok(false) => {
                     self.retire(None);
                     return Err(Ended::Late);

@@ -122,7 +122,7 @@ impl ShmCarrier {
         let mut watcher = locked(&self.watchers).pop().unwrap_or_else(|| self.watcher());
         let waited = watcher.wait_until(
             &self.session,
-            limit_ns,
+            Deadline::exact(limit_ns),
             |_| is_over(),
             |session, patience_ns| listening::sleep(&session.segment, Event::Answer, patience_ns, is_over),
         );
