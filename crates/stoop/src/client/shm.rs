@@ -28,7 +28,6 @@ use session::Session;
 use std::sync::Arc;
 use stoop_exchange::Instant;
 use stoop_marshal::{Pieces, Writer};
-use stoop_net::clock;
 use stoop_net::stream::{Credentials, StreamAddress};
 
 /// A binding over shared memory.
