@@ -6,11 +6,55 @@ use core::hash::Hasher;
 use siphasher::sip::SipHasher13;
 use stoop_wire::bind::{BindStatus, Describe, HostFacts, NO_PROCEDURE};
 
-/// What travels of a signature: enough to tell two apart. It guards against mistakes, not against forgers.
+/// What travels of a signature: enough to tell two apart, whatever their parameters are called. It guards against mistakes, not
+/// against forgers.
 pub fn fingerprint(signature: &str) -> u64 {
     let mut hasher = SipHasher13::new();
-    hasher.write(signature.as_bytes());
+    hasher.write(without_parameter_names(signature).as_bytes());
     hasher.finish()
+}
+
+/// A signature without the names of its parameters: `place(Point{x: f64, y: f64}, [u8])` for
+/// `place(at: Point{x: f64, y: f64}, name: [u8])`.
+fn without_parameter_names(signature: &str) -> String {
+    let begin = signature.find('(').map_or(signature.len(), |open| open + 1);
+    let (mut out, mut rest) = (String::from(&signature[..begin]), &signature[begin..]);
+    loop {
+        if let Some((name, behind)) = rest.split_once(": ")
+            && name.chars().all(|each| each.is_alphanumeric() || each == '_')
+        {
+            rest = behind;
+        }
+        match end_of_type(rest) {
+            Some(end) if rest[end..].starts_with(", ") => {
+                let (of_this, behind) = rest.split_at(end + 2);
+                out.push_str(of_this);
+                rest = behind;
+            }
+            _ => {
+                out.push_str(rest);
+                return out;
+            }
+        }
+    }
+}
+
+/// Where the type of a parameter ends: at a comma, or at the end of the list.
+fn end_of_type(text: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    text.bytes().position(|byte| match byte {
+        b'(' | b'[' | b'{' | b'<' => {
+            depth += 1;
+            false
+        }
+        b')' | b']' | b'}' | b'>' if depth > 0 => {
+            depth -= 1;
+            false
+        }
+        b')' => true,
+        b',' => depth == 0,
+        _ => false,
+    })
 }
 
 /// A procedure as the two sides compare it.
@@ -18,7 +62,8 @@ pub fn fingerprint(signature: &str) -> u64 {
 pub struct Procedure {
     /// Its name.
     pub name: String,
-    /// Its signature, types spelled out down to their fields.
+    /// Its signature, types spelled out down to their fields. The names of its parameters are for people: they are shown,
+    /// and not compared.
     pub signature: String,
 }
 
@@ -161,6 +206,31 @@ mod tests {
             },
             Interface { name: "B".into(), procedures: vec![] },
         ])
+    }
+
+    #[test]
+    fn parameters_are_compared_without_their_names() {
+        for (signature, compared) in [
+            ("null()", "null()"),
+            ("divide(by: i32) -> Result<i32, String>", "divide(i32) -> Result<i32, String>"),
+            ("max_result(buf: out [u8; 1440])", "max_result(out [u8; 1440])"),
+            (
+                "f(at: P{x: f64, y: (u8, u16)}, by: HashMap<u8, (u8, u16)>, é_1: Option<[u8]>) -> P",
+                "f(P{x: f64, y: (u8, u16)}, HashMap<u8, (u8, u16)>, Option<[u8]>) -> P",
+            ),
+            ("one_way g(a: (u8, u8))", "one_way g((u8, u8))"),
+            ("h(P{x: u8}) -> Q{a: u8, b: u8}", "h(P{x: u8}) -> Q{a: u8, b: u8}"),
+            ("cut(off: P{x: u8", "cut(P{x: u8"),
+            ("nothing", "nothing"),
+        ] {
+            assert_eq!(without_parameter_names(signature), compared);
+        }
+        assert_eq!(fingerprint("f(a: u8, b: u16)"), fingerprint("f(b: u8, a: u16)"));
+        for other in
+            ["f(a: u8, b: u8)", "f(a: u8)", "g(a: u8, b: u16)", "f(a: u8, b: u16) -> u8", "f(a: (u8, u16))"]
+        {
+            assert_ne!(fingerprint("f(a: u8, b: u16)"), fingerprint(other), "{other}");
+        }
     }
 
     #[test]

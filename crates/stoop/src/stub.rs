@@ -23,7 +23,8 @@ pub struct Interface {
 pub struct Procedure {
     /// Its name.
     pub name: &'static str,
-    /// Its signature, with user types spelled out down to their fields: what both sides compare.
+    /// Its signature, with user types spelled out down to their fields: what both sides compare, but for the names of the
+    /// parameters.
     pub signature: fn() -> String,
     /// Whether running it again does no harm.
     pub idempotent: bool,

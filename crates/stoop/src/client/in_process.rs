@@ -14,6 +14,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
+use stoop_exchange::fingerprint;
 
 /// Where a client looks for a server of its own process.
 #[derive(Clone)]
@@ -76,7 +77,8 @@ fn mismatch(ours: &'static Interface, theirs: &Interface, server: String) -> Bin
     let signature = |procedure: &Procedure| (procedure.signature)();
     let of_theirs =
         |name| theirs.procedures.iter().find(|p| p.name == name).map(signature).unwrap_or_default();
-    match ours.procedures.iter().find(|p| signature(p) != of_theirs(p.name)) {
+    let differs = |p: &&Procedure| fingerprint(&signature(p)) != fingerprint(&of_theirs(p.name));
+    match ours.procedures.iter().find(differs) {
         Some(differs) => BindError::Mismatch {
             interface: ours.name,
             procedure: differs.name,
