@@ -177,9 +177,9 @@ impl<P: Peer> Server<P> {
             Kind::Unbind => self.on_unbind(peer, &header),
             Kind::Receipt => self.on_receipt(now, peer, &header, payload, reply),
             Kind::Cancel => self.on_cancel(now, peer, &header, reply),
-            // A call of one packet has no second part.
-            Kind::Call
-            | Kind::BindReply
+            // It has a flag that can be passed over.
+            Kind::Call => self.on_call(now, &peer, &header, packet, reply),
+            Kind::BindReply
             | Kind::Result
             | Kind::Acknowledgement
             | Kind::Refusal

@@ -320,7 +320,9 @@ impl BindReply {
             window: PACKET_DATA as u32,
             host: HostFacts::default(),
             first: request.first,
-            procedures: (request.first..).take(request.fingerprints.len()).collect(),
+            procedures: (0..request.fingerprints.len() as u16)
+                .map(|i| request.first.wrapping_add(i))
+                .collect(),
             text: String::new(),
             clock: None,
             packet_data: PACKET_DATA as u32,

@@ -207,12 +207,12 @@ impl Header {
     }
 
     /// The header of a call or a result, whichever `kind` is, which holds its message as a whole, as nearly all packets do: in
-    /// fewer steps than [`parse`](Self::parse), which says the same of them. `None` for any other packet, and for what is none.
+    /// fewer steps than [`parse`](Self::parse), which says the same of them. `None` for any other packet, for one with flags, and
+    /// for what is none.
     #[inline]
     pub fn parse_whole(kind: Kind, packet: &[u8]) -> Option<Self> {
         let bytes = packet.first_chunk::<HEADER_LEN>()?;
-        const COUNTS: u32 = u32::from_le_bytes([0xff, 0xff, 0xff, flags::CRITICAL]);
-        if Self::first_word(bytes) & COUNTS != u32::from_le_bytes([MAGIC, VERSION, kind as u8, 0]) {
+        if bytes[..4] != [MAGIC, VERSION, kind as u8, 0] {
             return None;
         }
         let header = Self::of_kind(kind, bytes);

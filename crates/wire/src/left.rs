@@ -11,10 +11,8 @@ const NANOS_OF_MILLI: u64 = 1_000_000;
 /// The word for so many nanoseconds, rounded down.
 #[inline]
 pub fn left_of_nanos(nanos: u64) -> u32 {
-    match u32::try_from(nanos / NANOS_OF_MICRO) {
-        Ok(micros) if micros < MILLIS => micros,
-        _ => long_left(nanos),
-    }
+    let micros = nanos / NANOS_OF_MICRO;
+    if micros < u64::from(MILLIS) { micros as u32 } else { long_left(nanos) }
 }
 
 #[cold]

@@ -223,7 +223,7 @@ fn a_whole_message_is_parsed_as_parse_does_and_nothing_else_is() {
                     let parsed = Header::parse(packet).ok().map(|(header, _)| header).filter(|header| {
                         let is_message = matches!(kind, Kind::Call | Kind::Result);
                         let is_whole = header.offset == 0 && header.message_len as usize <= PACKET_DATA;
-                        header.kind == kind && is_message && is_whole
+                        header.kind == kind && is_message && is_whole && packet[3] == 0
                     });
                     assert_eq!(Header::parse_whole(kind, packet), parsed, "{kind:?} {at} {byte} {len}");
                 }
