@@ -1,6 +1,6 @@
 //! The static description of an interface, which is compared at bind time.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::Type;
 use syn::ext::IdentExt;
@@ -30,8 +30,9 @@ pub(super) fn interface(interface: &Interface, names: &Names) -> TokenStream {
 
 /// Lets the compiler check that a procedure's type does not hide a `Result`; nothing where the type is seen not to.
 fn check_returned(procedure: &Procedure, names: &Names) -> Option<TokenStream> {
-    let stub = &names.stub;
     let Returns::Value(ty) = &procedure.returns else { return None };
+    // All at the type, so that the compiler points there.
+    let stub: TokenStream = names.stub.clone().into_iter().map(|token| at(ty.span(), token)).collect();
     let hides = quote_spanned!(ty.span()=> #stub::Hides<{ <#stub::Returned<#ty>>::IS_RESULT }>);
     let check = quote_spanned!(ty.span()=> #stub::check_returned::<#hides>(););
     may_be_alias(ty).then(|| {
@@ -43,6 +44,11 @@ fn check_returned(procedure: &Procedure, names: &Names) -> Option<TokenStream> {
             };
         }
     })
+}
+
+fn at(span: Span, mut token: TokenTree) -> TokenTree {
+    token.set_span(span);
+    token
 }
 
 /// Whether a type may have been declared as another name of a `Result`.
