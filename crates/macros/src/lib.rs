@@ -13,9 +13,60 @@ use syn::parse_macro_input;
 /// For `trait Greeter` this declares, beside the trait itself:
 ///
 /// - `GreeterClient`, with `bind(uri)`, `bind_with(uri, &options)`, and a method for each procedure that returns
-///   `Result<T, CallError>`, or `Result<T, Error<E>>` for a procedure that returns `Result<T, E>` itself; and `begin()`, for
+///   `Result<T, CallError>`, or `Result<T, Error<E>>` for a procedure that returns `Result<T, E>` itself, which has to be written
+///   so, not as an alias; and `begin()`, for
 ///   calls that do not wait: the same methods, each giving a `stoop::Pending`;
 /// - `GreeterServer`, with `new(implementation)`, to be exported by a server.
+///
+/// ```
+/// #[derive(Debug, PartialEq, stoop::Data)]
+/// pub enum Refused { Empty }
+///
+/// // With these, `?` hands the error on.
+/// impl std::fmt::Display for Refused {
+///     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+///         f.write_str("there are no samples")
+///     }
+/// }
+/// impl std::error::Error for Refused {}
+///
+/// #[stoop::interface]
+/// pub trait Statistics {
+///     /// The mean of some samples.
+///     fn mean(&self, samples: &[f64]) -> Result<f64, Refused>;
+///     /// Makes each sample as large as the factor says.
+///     #[idempotent]
+///     fn scaled(&self, factor: f64, samples: &[f64], #[out] scaled: &mut [f64]);
+/// }
+///
+/// struct Plain;
+/// impl Statistics for Plain {
+///     fn mean(&self, samples: &[f64]) -> Result<f64, Refused> {
+///         if samples.is_empty() { Err(Refused::Empty) } else { Ok(samples.iter().sum::<f64>() / samples.len() as f64) }
+///     }
+///     fn scaled(&self, factor: f64, samples: &[f64], scaled: &mut [f64]) {
+///         scaled.iter_mut().zip(samples).for_each(|(scaled, sample)| *scaled = factor * sample);
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = stoop::Server::new().export(StatisticsServer::new(Plain)).listen("udp://127.0.0.1:0")?.start()?;
+/// let client = StatisticsClient::bind(&server.uris()[0])?;
+///
+/// assert_eq!(client.mean(&[1.0, 2.0, 6.0])?, 3.0);
+/// assert!(matches!(client.mean(&[]), Err(stoop::Error::Application(Refused::Empty))));
+///
+/// let mut scaled = [0.0; 2];
+/// client.scaled(2.0, &[1.0, 4.0], &mut scaled)?;
+/// assert_eq!(scaled, [2.0, 8.0]);
+///
+/// // Both calls are under way at the same time.
+/// let calls = client.begin();
+/// let (one, other) = (calls.mean(&[1.0]), calls.mean(&[2.0]));
+/// assert_eq!((one.wait()?, other.wait()?), (1.0, 2.0));
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Arguments
 ///
@@ -67,6 +118,31 @@ pub fn interface(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// variant is its position. `#[stoop(shared)]` on a field that holds `Arc` or `Rc` keeps what is shared within one
 /// message shared: it is sent once and comes out as one value. `#[stoop(crate = path)]` on the type names the crate
 /// `stoop` where it has another name.
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// #[derive(Clone, Debug, PartialEq, stoop::Data)]
+/// pub enum Value {
+///     Text(String),
+///     List(Vec<Value>),
+///     Table { rows: BTreeMap<u32, Value> },
+/// }
+///
+/// #[stoop::interface]
+/// pub trait Echo { fn echo(&self, value: Value) -> Value; }
+///
+/// struct Same;
+/// impl Echo for Same { fn echo(&self, value: Value) -> Value { value } }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = stoop::Server::new().export(EchoServer::new(Same)).listen("udp://127.0.0.1:0")?.start()?;
+/// let client = EchoClient::bind(&server.uris()[0])?;
+/// let value = Value::List(vec![Value::Text("one".into()), Value::Table { rows: BTreeMap::new() }]);
+/// assert_eq!(client.echo(value.clone())?, value);
+/// # Ok(())
+/// # }
+/// ```
 #[proc_macro_derive(Data, attributes(stoop))]
 pub fn derive_data(item: TokenStream) -> TokenStream {
     let item = parse_macro_input!(item as syn::DeriveInput);

@@ -32,7 +32,8 @@ use std::sync::Arc;
 /// memory is shared.
 ///
 /// ```
-/// use stoop_shm::InPlace;
+/// # use stoop_shm as stoop;
+/// use stoop::InPlace;
 ///
 /// let mut samples = InPlace::from(vec![1.0_f32, 2.0, 3.0]);
 /// samples.set(1, 5.0);

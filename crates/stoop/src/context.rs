@@ -60,6 +60,30 @@ const NONE: u64 = u64::MAX;
 ///
 /// Threads that a procedure starts are not in the call: hand them what they need of it.
 ///
+/// ```
+/// use stoop::current_call;
+///
+/// #[stoop::interface]
+/// pub trait Primes { fn largest_below(&self, limit: u64) -> u64; }
+///
+/// struct Trial;
+/// impl Primes for Trial {
+///     fn largest_below(&self, limit: u64) -> u64 {
+///         let call = current_call().expect("a procedure runs in a call");
+///         let is_prime = |n: u64| n >= 2 && (2..n).take_while(|d| d * d <= n).all(|d| n % d != 0);
+///         // Nobody waits for the result of a call that is cancelled: it does not matter what is returned then.
+///         (0..limit).rev().find(|&n| call.is_cancelled() || is_prime(n)).unwrap_or(0)
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = stoop::Server::new().export(PrimesServer::new(Trial)).listen("udp://127.0.0.1:0")?.start()?;
+/// assert_eq!(PrimesClient::bind(&server.uris()[0])?.largest_below(1000)?, 997);
+/// assert!(current_call().is_none());
+/// # Ok(())
+/// # }
+/// ```
+///
 /// A procedure that returns at or after the deadline gives its caller no result, whatever it returns: the call fails with
 /// [`FailureCode::FinishedTooLate`](crate::FailureCode::FinishedTooLate), which says that it ran.
 pub fn current_call() -> Option<CurrentCall> {

@@ -1,4 +1,14 @@
 //! What can go wrong with a call or a binding. Each error first answers: did the procedure run?
+//!
+//! | operation | its error | the reasons in it |
+//! |---|---|---|
+//! | a call | [`CallError`]; [`Error`] if the procedure returns a `Result` | [`SendError`], [`Refusal`], [`Failure`], [`UnknownCause`], [`DecodeError`] |
+//! | `bind`, `bind_with` | [`BindError`] | [`UriError`] |
+//! | `close`, [`Binding::flush`](crate::Binding::flush) | [`CloseError`] | [`CallError`] |
+//! | `in_place` | [`InPlaceError`] | [`Full`], [`BindError`] |
+//! | [`Server::listen`](crate::Server::listen), [`start`](crate::Server::start), [`run`](crate::Server::run) | [`ListenError`] | [`UriError`] |
+//!
+//! Each can be cloned and passed to another thread. `{}` and `{:?}` print the same sentence: what happened, and what to do.
 
 mod bind;
 mod call;
@@ -12,6 +22,8 @@ pub use close::CloseError;
 pub use listen::{ListenError, UriError};
 use std::fmt;
 use std::io;
+pub use stoop_marshal::{DecodeError, EncodeError};
+pub use stoop_shm::Full;
 pub use stoop_wire::{FailureCode, RefusalCode, UnbindReason};
 
 /// Errors end in the hands of `unwrap` and of a `main` that returns them, which show them by `Debug`.

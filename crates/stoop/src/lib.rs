@@ -31,7 +31,7 @@
 //!
 //! Every call has a deadline, which travels with it ([`BindOptions::timeout`], [`current_call`]). A call runs at most
 //! once, and a [`CallError`] first says whether it ran ([`CallError::ran`]). A procedure that returns `Result<T, E>`
-//! has an error of its own, apart from those of the call ([`Error`]).
+//! has an error of its own, apart from those of the call ([`Error`]). The module [`error`] has them all.
 //!
 //! [Many calls](Pending) can be in flight from one thread: `client.begin()` begins them without waiting.
 //!
@@ -176,9 +176,10 @@ fn not_bound(step: BindStep, interface: &'static stub::Interface, uri: &str) -> 
             why: "it has as many bindings as it takes: each needs two descriptors, and its process has none left; raise its \
                   limit (ulimit -n)",
         },
-        BindStep::Refused(BindStatus::Full, _) => {
-            NotBound::Refused { server, why: "it has as many bindings as it takes" }
-        }
+        BindStep::Refused(BindStatus::Full, _) => NotBound::Refused {
+            server,
+            why: "it has as many bindings as it takes; drop clients that are not needed, or share one among threads",
+        },
         BindStep::Refused(BindStatus::ShuttingDown, _) => {
             NotBound::Refused { server, why: error::SHUTTING_DOWN }
         }

@@ -309,8 +309,8 @@ impl fmt::Display for UnknownCause {
             Self::GivenUp(why) => return write!(f, "this end gave the binding up: {why}"),
             Self::Forked => "this process was forked after the call was begun; its parent gets the result",
             Self::DeadlinePassed => "its deadline passed",
-            Self::ServerSilent => "the server had taken it and then fell silent",
-            Self::PortClosed => "the server is gone: nobody listens at its port any more",
+            Self::ServerSilent => "the server acknowledged the call, and then stopped answering",
+            Self::PortClosed => "the server has ended: no program listens at its port any more",
             Self::ServerRestarted => "the server was restarted meanwhile",
             Self::ConnectionLost => "the connection to the server was lost",
         })

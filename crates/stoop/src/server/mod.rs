@@ -34,6 +34,26 @@ use stream::{StreamEndpoint, StreamListener};
 
 /// A server in the making: what it exports and where it listens.
 ///
+/// [`start`](Self::start) serves in threads of its own, until [`RunningServer::shut_down`] or the drop of all handles:
+///
+/// ```
+/// use stoop::Server;
+///
+/// # #[stoop::interface] trait Greeter { fn greet(&self, name: &str) -> String; }
+/// # struct English;
+/// # impl Greeter for English { fn greet(&self, name: &str) -> String { format!("Hello, {name}!") } }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // Port 0: the system chooses one, which `uris` tells.
+/// let server = Server::new().export(GreeterServer::new(English)).listen("tcp://127.0.0.1:0")?.workers(8).start()?;
+/// assert_eq!(GreeterClient::bind(&server.uris()[0])?.greet("world")?, "Hello, world!");
+/// assert_eq!(server.counters().calls, 1);
+/// server.shut_down();
+/// # Ok(())
+/// # }
+/// ```
+///
+/// [`run`](Self::run) serves until the process ends, in this thread and others:
+///
 /// ```no_run
 /// # use stoop::Server;
 /// # #[stoop::interface] trait Greeter { fn greet(&self, name: &str) -> String; }
