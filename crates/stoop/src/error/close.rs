@@ -7,6 +7,7 @@ use std::fmt;
 /// [`Binding::flush`](crate::Binding::flush)), when not all of them have returned.
 ///
 /// `{:?}` shows the same sentence as `{}`.
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct CloseError {
     /// Calls that had not ended when the time was over. They go on, until their results, their deadlines or the end of the process.
@@ -39,3 +40,22 @@ impl fmt::Display for CloseError {
 impl std::error::Error for CloseError {}
 
 debug_as_display!(CloseError);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::SendError;
+
+    #[test]
+    fn a_report_tells_both_numbers_and_the_first_cause() {
+        let cause = Some(CallError::NotSent(SendError::Closed));
+        let report = CloseError { outstanding: 2, failed: 3, cause }.to_string();
+        assert!(report.starts_with("2 one-way or detached calls have not ended"), "{report}");
+        assert!(
+            report.contains(". 3 one-way or detached calls gave no result; the first: not sent"),
+            "{report}"
+        );
+        let report = CloseError { outstanding: 0, failed: 1, cause: None }.to_string();
+        assert_eq!(report, "1 one-way or detached calls gave no result");
+    }
+}
