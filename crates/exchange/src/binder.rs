@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use stoop_wire::bind::{
-    BindReply, BindRequest, BindStatus, Describe, Description, FINGERPRINTS_PER_PAGE, HostFacts,
+    BindReply, BindRequest, BindStatus, CHECKSUM, Describe, Description, FINGERPRINTS_PER_PAGE, HostFacts,
     NO_PROCEDURE, ServerClock,
 };
 use stoop_wire::{BindingId, CallNumber, Challenge, Header, Kind, LaneId, PACKET_DATA, Versions};
@@ -150,7 +150,8 @@ impl Binder {
     /// those that are only `wanted`. None, unless this is said.
     #[must_use]
     pub fn asking(self, required: u32, wanted: u32) -> Self {
-        Self { required, wanted, ..self }
+        let checksum = (required | wanted) & CHECKSUM != 0;
+        Self { required, wanted, binding: BindingId::NONE.with_checksum(checksum), ..self }
     }
 
     /// The packet to be sent now, if one is due.
@@ -229,14 +230,19 @@ impl Binder {
         if header.number != self.number() {
             return BindStep::Continue;
         }
+        let is_checked = header.binding.has_checksum() || self.required & CHECKSUM == 0;
         match header.kind {
             Kind::Challenge => self.on_challenge(now, &header),
             Kind::Versions => Versions::in_packet(&header).map_or(BindStep::Continue, BindStep::OtherVersion),
             Kind::BindReply => match BindReply::decode(payload) {
+                // A server that does not know what a checksum is gives none. Whatever else it says without one may be corrupt.
+                Some(reply) if !is_checked && !matches!(reply.status, BindStatus::UnknownFlags(_)) => {
+                    BindStep::Continue
+                }
                 Some(reply) if reply.nonce == self.nonce => self.on_reply(now, header.binding, reply),
                 _ => BindStep::Continue,
             },
-            Kind::Description => match (Description::decode(payload), self.mismatch) {
+            Kind::Description if is_checked => match (Description::decode(payload), self.mismatch) {
                 (Some(description), Some(procedure)) if description.nonce == self.nonce => {
                     BindStep::Mismatch { procedure, theirs: description.signature }
                 }

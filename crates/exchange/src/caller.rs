@@ -281,7 +281,7 @@ impl Lane {
         }
         call.unreachable = 0;
         // A long one may come in one packet, too: the server keeps it until a receipt tells that it is here.
-        if header.kind == Kind::Result && header.message_len as usize > PACKET_DATA {
+        if header.kind == Kind::Result && header.message_len as usize > self.binding.packet_data() {
             return self.on_part(now, &header, payload.len());
         }
         match call.state.on_packet(header.kind) {
@@ -371,7 +371,7 @@ impl Lane {
         call.proven = false;
         let silent = now.since(call.heard) >= self.silence_limit && call.unanswered >= PROBES_UNANSWERED;
         let due = match call.state.on_timeout() {
-            Kind::Call if call.message_len as usize > PACKET_DATA => {
+            Kind::Call if call.message_len as usize > self.binding.packet_data() => {
                 self.transmissions += 1;
                 self.counters.retransmissions += 1;
                 // `resume` knows better.

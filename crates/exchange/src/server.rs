@@ -167,12 +167,12 @@ impl<P: Peer> Server<P> {
             }
         };
         match header.kind {
-            Kind::Call if header.message_len as usize > stoop_wire::PACKET_DATA => {
+            Kind::Call if header.message_len as usize > header.binding.packet_data() => {
                 self.on_parts(now, peer, packet, reply)
             }
             Kind::Probe => self.on_probe(now, peer, &header, reply),
             Kind::Bind => self.on_bind(now, peer, &header, payload, reply),
-            Kind::Describe => self.on_describe(payload, reply),
+            Kind::Describe => self.on_describe(&header, payload, reply),
             Kind::Proof => self.on_proof(now, peer, &header),
             Kind::Unbind => self.on_unbind(peer, &header),
             Kind::Receipt => self.on_receipt(now, peer, &header, payload, reply),

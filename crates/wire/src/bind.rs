@@ -9,7 +9,7 @@
 
 use crate::cursor::{Cursor, put_text};
 use crate::extensions::{self, Extensions};
-use crate::{Challenge, PACKET_DATA};
+use crate::{Challenge, PACKET_DATA, PACKET_DATA_CHECKED};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -25,6 +25,10 @@ pub const NO_PROCEDURE: u16 = u16::MAX;
 /// Lanes of a binding where neither side says otherwise.
 pub const LANES: u32 = 16_384;
 
+/// The binding flag for checksums: each packet of the binding has one behind its data, and the number of the binding has its top bit
+/// set ([`BindingId::CHECKSUM`](crate::BindingId::CHECKSUM)).
+pub const CHECKSUM: u32 = 1;
+
 /// Initial credit that is no limit.
 pub const NO_CREDIT_LIMIT: u32 = u32::MAX;
 
@@ -35,10 +39,11 @@ const REPLY_TEXT: usize = 256;
 /// Room that every request leaves for the reply's extensions, those of later versions included.
 const REPLY_EXTENSIONS: usize = 128;
 /// Bytes that the extensions of the longest request may have.
-const REQUEST_EXTENSIONS: usize = 100;
+const REQUEST_EXTENSIONS: usize = 92;
 
-const _: () =
-    assert!(REQUEST_FIXED + 2 + MAX_NAME + 8 * FINGERPRINTS_PER_PAGE + REQUEST_EXTENSIONS <= PACKET_DATA);
+const _: () = assert!(
+    REQUEST_FIXED + 2 + MAX_NAME + 8 * FINGERPRINTS_PER_PAGE + REQUEST_EXTENSIONS <= PACKET_DATA_CHECKED
+);
 
 /// Bytes of the longest reply with the numbers of so many procedures, and so of the shortest request.
 const fn reply_max(procedures: usize) -> usize {
@@ -422,7 +427,7 @@ impl Describe {
         out.extend_from_slice(&self.nonce.to_le_bytes());
         put_text(&mut out, &self.interface, MAX_NAME);
         put_text(&mut out, &self.procedure, MAX_NAME);
-        out.resize(PACKET_DATA, 0);
+        out.resize(PACKET_DATA_CHECKED, 0);
         out
     }
 
@@ -431,7 +436,7 @@ impl Describe {
         let cursor = &mut Cursor(payload);
         let nonce = cursor.u64()?;
         let (interface, procedure) = (cursor.text()?.into(), cursor.text()?.into());
-        (payload.len() == PACKET_DATA).then_some(Self { nonce, interface, procedure })
+        (payload.len() == PACKET_DATA_CHECKED).then_some(Self { nonce, interface, procedure })
     }
 }
 
@@ -449,7 +454,7 @@ impl Description {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(PACKET_DATA);
         out.extend_from_slice(&self.nonce.to_le_bytes());
-        put_text(&mut out, &self.signature, PACKET_DATA - 10);
+        put_text(&mut out, &self.signature, PACKET_DATA_CHECKED - 10);
         out
     }
 

@@ -33,6 +33,12 @@ pub const HEADER_LEN: usize = 32;
 /// ones travel as fragments of any size.
 pub const PACKET_DATA: usize = 1440;
 
+/// Bytes of the checksum behind the data of each packet of a binding that has checksums: CRC-32C, of header and data.
+pub const CHECKSUM_LEN: usize = 4;
+
+/// As [`PACKET_DATA`], where a checksum follows: so many that data is a multiple of eight bytes, as it is without.
+pub const PACKET_DATA_CHECKED: usize = PACKET_DATA - 8;
+
 /// Bytes of the largest datagram that carries a whole message: what fills an Ethernet frame.
 pub const MAX_DATAGRAM: usize = HEADER_LEN + PACKET_DATA;
 
@@ -75,6 +81,45 @@ pub struct BindingId(pub u64);
 impl BindingId {
     /// Stands where there is no binding yet. Never given out.
     pub const NONE: Self = Self(0);
+
+    /// Set in the number of a binding whose packets each have a checksum behind their data.
+    pub const CHECKSUM: u64 = 1 << 63;
+
+    /// That of a header.
+    #[inline]
+    pub fn of_header(header: &[u8; HEADER_LEN]) -> Self {
+        let [.., binding, _, _] = header.as_chunks::<8>().0 else { unreachable!("a header has four words") };
+        Self(u64::from_le_bytes(*binding))
+    }
+
+    /// Whether each packet whose header has this number has a checksum behind its data.
+    #[inline]
+    pub fn has_checksum(self) -> bool {
+        self.0 & Self::CHECKSUM != 0
+    }
+
+    /// The same number, for packets that have a checksum or have none.
+    #[must_use]
+    pub fn with_checksum(self, checksum: bool) -> Self {
+        Self(self.0 & !Self::CHECKSUM | if checksum { Self::CHECKSUM } else { 0 })
+    }
+
+    /// Bytes of the checksum behind the data of each packet: 4, or 0 if there is none.
+    #[inline]
+    pub fn checksum_len(self) -> usize {
+        if self.has_checksum() { CHECKSUM_LEN } else { 0 }
+    }
+
+    /// Bytes of a message that fit into one packet on a standard Ethernet.
+    #[inline]
+    pub fn packet_data(self) -> usize {
+        if self.has_checksum() { PACKET_DATA_CHECKED } else { PACKET_DATA }
+    }
+
+    /// Bytes of a message that fit into a packet of at most so many bytes.
+    pub fn data_in(self, packet: usize) -> usize {
+        packet.saturating_sub(HEADER_LEN + PACKET_DATA - self.packet_data())
+    }
 }
 
 impl fmt::Debug for BindingId {
@@ -194,7 +239,7 @@ impl Header {
             true => (0, self.offset),
             false => (self.offset, u32::from(self.procedure)),
         };
-        if self.message_len as usize <= PACKET_DATA || len == 0 {
+        if self.message_len as usize <= self.binding.packet_data() || len == 0 {
             return Err(HeaderError::NotInParts);
         }
         if self.message_len.checked_sub(offset).is_none_or(|rest| rest < len) {

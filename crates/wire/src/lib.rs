@@ -21,8 +21,8 @@ mod versions;
 
 pub use error::HeaderError;
 pub use header::{
-    BindingId, CallNumber, Challenge, HEADER_LEN, Header, LaneId, MAGIC, MAX_DATAGRAM, PACKET_DATA,
-    STREAM_FRAGMENT, Template, VERSION, flags,
+    BindingId, CHECKSUM_LEN, CallNumber, Challenge, HEADER_LEN, Header, LaneId, MAGIC, MAX_DATAGRAM,
+    PACKET_DATA, PACKET_DATA_CHECKED, STREAM_FRAGMENT, Template, VERSION, flags,
 };
 pub use kind::Kind;
 pub use left::{left_of_nanos, nanos_of_left};

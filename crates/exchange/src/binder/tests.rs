@@ -2,6 +2,8 @@ use super::*;
 use crate::server::{Arrival, Limits, Peer, Server};
 use crate::{Interfaces, Procedure};
 use alloc::format;
+use stoop_wire::HEADER_LEN;
+use stoop_wire::bind::CHECKSUM;
 
 #[derive(Clone, Copy)]
 struct Host(u8);
@@ -208,6 +210,54 @@ fn of_the_flags_that_are_wanted_those_that_the_server_knows_hold() {
 fn a_flag_that_is_required_and_unknown_is_named_in_the_refusal() {
     let step = bound_at(2, 0b110, 0b1011, 0b1100);
     assert_eq!(step, BindStep::Refused(BindStatus::UnknownFlags(0b1001), String::new()));
+}
+
+/// What a server that knows checksums makes of a bind that `tamper` has changed, and what the binder makes of its answer.
+fn bound_with_checksum(tamper: impl Fn(&mut Vec<u8>), spoil: impl Fn(&mut Vec<u8>)) -> BindStep {
+    let limits = Limits { flags: CHECKSUM, ..Limits::default() };
+    let interfaces = Interfaces::new([interface(1)]);
+    let mut server = Server::new(now(), interfaces, limits, HostFacts::default(), [1, 2]);
+    let mut binder =
+        Binder::new(now(), now() + Duration::from_secs(60), interface(1), HostFacts::default(), 99)
+            .asking(CHECKSUM, 0);
+    let mut step = BindStep::Continue;
+    for _ in 0..3 {
+        let mut packet = binder.transmit(binder.next_timeout()).expect("something to ask");
+        tamper(&mut packet);
+        let mut reply = Vec::new();
+        server.handle_packet(now(), &Host(1), &packet, &mut reply);
+        spoil(&mut reply);
+        step = binder.handle_packet(now(), &reply);
+    }
+    step
+}
+
+/// Changes whether a packet tells of a checksum.
+fn flip(packet: &mut [u8]) {
+    if let Some(byte) = packet.get_mut(15) {
+        *byte ^= 0x80;
+    }
+}
+
+#[test]
+fn a_binding_with_checksums_is_told_by_its_number_and_has_less_data_in_a_packet() {
+    let BindStep::Bound(bound) = bound_with_checksum(|_| {}, |_| {}) else { panic!() };
+    assert!(bound.binding.has_checksum());
+    assert_eq!((bound.chosen, bound.packet_data), (CHECKSUM, 1432));
+    let BindStep::Bound(bound) = bound_at(2, CHECKSUM, 0, 0) else { panic!() };
+    assert!(!bound.binding.has_checksum());
+}
+
+#[test]
+fn a_bind_is_dropped_whose_flags_and_header_differ_about_the_checksum() {
+    assert_eq!(bound_with_checksum(|packet| flip(packet), |_| {}), BindStep::Continue);
+    let without_flag = |packet: &mut Vec<u8>| packet[HEADER_LEN + 16] ^= CHECKSUM as u8;
+    assert_eq!(bound_with_checksum(without_flag, |_| {}), BindStep::Continue);
+}
+
+#[test]
+fn a_reply_that_tells_of_no_checksum_is_not_believed_where_one_is_required() {
+    assert_eq!(bound_with_checksum(|_| {}, |reply| flip(reply)), BindStep::Continue);
 }
 
 #[test]

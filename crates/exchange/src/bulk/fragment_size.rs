@@ -37,6 +37,8 @@ const SILENT_WAITS: u32 = 3;
 #[derive(Debug)]
 pub(super) struct FragmentSize {
     size: u32,
+    /// What an Ethernet carries of a packet's data, less by a checksum if there is one.
+    ethernet: u32,
     /// What the interface carries.
     largest: u32,
     /// A probe is on its way.
@@ -48,10 +50,11 @@ pub(super) struct FragmentSize {
 }
 
 impl FragmentSize {
-    pub(super) fn new(largest: u32) -> Self {
+    /// `ethernet`: what an Ethernet carries.
+    pub(super) fn new(ethernet: u32, largest: u32) -> Self {
         let largest = largest.clamp(ABSURD, GREATEST);
-        let size = ETHERNET.min(largest);
-        Self { size, largest, probing: false, failed: 0, not_before: Instant::default() }
+        let size = ethernet.min(largest);
+        Self { size, ethernet, largest, probing: false, failed: 0, not_before: Instant::default() }
     }
 
     #[inline]
@@ -79,7 +82,7 @@ impl FragmentSize {
     }
 
     fn larger(&self) -> Option<u32> {
-        [LEAST, ETHERNET, JUMBO, self.largest]
+        [LEAST, self.ethernet, JUMBO - (ETHERNET - self.ethernet), self.largest]
             .into_iter()
             .filter(|&size| size > self.size && size <= self.largest)
             .min()
@@ -116,7 +119,7 @@ impl FragmentSize {
         }
         // §4.3: back to the size that is safe, then to the one that is safer. Whether it was a black hole, or a path that
         // carries nothing at all, the next probe finds out.
-        self.size = if self.size > ETHERNET { ETHERNET } else { self.size.min(LEAST) };
+        self.size = if self.size > self.ethernet { self.ethernet } else { self.size.min(LEAST) };
     }
 }
 
@@ -145,13 +148,13 @@ mod tests {
 
     #[test]
     fn an_ethernet_is_not_probed() {
-        assert_eq!(FragmentSize::new(1440).wanted(at(0)), None);
-        assert_eq!(FragmentSize::new(1420).get(), 1420);
+        assert_eq!(FragmentSize::new(ETHERNET, 1440).wanted(at(0)), None);
+        assert_eq!(FragmentSize::new(ETHERNET, 1420).get(), 1420);
     }
 
     #[test]
     fn a_path_that_carries_more_is_found_step_by_step() {
-        let mut size = FragmentSize::new(u32::MAX);
+        let mut size = FragmentSize::new(ETHERNET, u32::MAX);
         assert_eq!(size.get(), ETHERNET);
         assert_eq!(search(&mut size, at(0), u32::MAX), 2);
         assert_eq!(size.get(), GREATEST);
@@ -159,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_size_that_is_not_carried_is_tried_three_times_and_again_after_ten_minutes() {
-        let mut size = FragmentSize::new(8940);
+        let mut size = FragmentSize::new(ETHERNET, 8940);
         assert_eq!(search(&mut size, at(1), 2000), 3);
         assert_eq!(search(&mut size, at(600), 9000), 0);
         assert_eq!(search(&mut size, at(601), 9000), 2);
@@ -168,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_black_hole_brings_back_what_is_safe_and_then_what_is_safer() {
-        let mut size = FragmentSize::new(u32::MAX);
+        let mut size = FragmentSize::new(ETHERNET, u32::MAX);
         search(&mut size, at(0), u32::MAX);
         let after: [u32; 7] = core::array::from_fn(|waits| {
             size.on_silence(waits as u32);
@@ -180,7 +183,7 @@ mod tests {
 
     #[test]
     fn an_interface_that_changes_is_followed() {
-        let mut size = FragmentSize::new(u32::MAX);
+        let mut size = FragmentSize::new(ETHERNET, u32::MAX);
         search(&mut size, at(0), u32::MAX);
         size.set_largest(5000);
         assert_eq!((size.get(), size.wanted(at(0))), (5000, None));
@@ -190,6 +193,14 @@ mod tests {
 
     #[test]
     fn an_interface_that_says_nonsense_is_not_believed() {
-        assert_eq!(FragmentSize::new(0).get(), ABSURD);
+        assert_eq!(FragmentSize::new(ETHERNET, 0).get(), ABSURD);
+    }
+
+    #[test]
+    fn a_checksum_takes_its_place_from_the_data() {
+        let mut size = FragmentSize::new(ETHERNET - 8, u32::MAX);
+        assert_eq!(size.get(), 1432);
+        assert_eq!(search(&mut size, at(0), 9000), 4);
+        assert_eq!(size.get(), JUMBO - 8);
     }
 }

@@ -6,6 +6,7 @@ use super::pacing::{Pace, Pacing};
 use super::round_trip::Estimate;
 use crate::retransmit::Jitter;
 use crate::{Instant, RoundTrip};
+use stoop_wire::{BindingId, HEADER_LEN};
 
 /// The congestion window of a path (RFC 9002 §7), its round trip, the fragment size it carries (RFC 8899) and how many
 /// bytes are in flight on it.
@@ -18,6 +19,8 @@ pub struct Path {
     jitter: Jitter,
     /// When that was sent which was sent last of all that has arrived.
     newest_arrival: Instant,
+    /// Bytes of the checksum behind each packet.
+    checksum_len: usize,
 }
 
 impl Path {
@@ -25,7 +28,12 @@ impl Path {
     /// interface could carry and that has room in a call of [`Outgoing::next_run`](super::Outgoing::next_run);
     /// `round_trip`: as single-packet calls have measured it.
     pub fn new(largest: u32, round_trip: RoundTrip, seed: u64) -> Self {
-        let size = FragmentSize::new(largest);
+        Self::of(BindingId::NONE, largest, round_trip, seed)
+    }
+
+    /// The same, for packets of that binding, which may have checksums.
+    pub fn of(binding: BindingId, largest: u32, round_trip: RoundTrip, seed: u64) -> Self {
+        let size = FragmentSize::new(binding.packet_data() as u32, largest);
         let measured =
             round_trip.measured_nanos().map(|(smoothed, _)| core::time::Duration::from_nanos(smoothed));
         Self {
@@ -35,7 +43,19 @@ impl Path {
             pacing: Pacing::default(),
             jitter: Jitter::new(seed),
             newest_arrival: Instant::default(),
+            checksum_len: binding.checksum_len(),
         }
+    }
+
+    /// Bytes of a packet that carries so many of a message, with header and checksum.
+    #[inline]
+    pub fn packet_len(&self, fragment: u32) -> usize {
+        HEADER_LEN + fragment as usize + self.checksum_len
+    }
+
+    /// How many packets with fragments of this size are not longer than `most_bytes` together.
+    pub(super) fn packets(&self, most_bytes: usize, fragment: u32) -> u32 {
+        u32::try_from(most_bytes / self.packet_len(fragment)).unwrap_or(u32::MAX)
     }
 
     /// Bytes of a message that a fragment carries, but for probes of a larger size.

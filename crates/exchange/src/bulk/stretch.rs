@@ -9,8 +9,10 @@ pub struct Stretch {
     pub offset: usize,
     /// Bytes of the message in all of them.
     pub len: usize,
-    /// Bytes of each with its header.
+    /// Bytes of each datagram, with header and what is behind the part.
     pub segment: usize,
+    /// Bytes of the message in each.
+    pub(crate) payload: usize,
     /// Number of the last.
     pub(crate) transmission: u32,
 }
@@ -26,11 +28,11 @@ impl Stretch {
     /// `end` of their message; `None` if the first is none of these. Whose parts they are is told by the first header.
     #[inline]
     pub(crate) fn at_beginning(datagrams: &[u8], segment: usize, end: u32) -> Option<Self> {
-        let payload = u32::try_from(segment.checked_sub(HEADER_LEN)?).ok().filter(|payload| *payload > 0)?;
-        let first = datagrams.get(..segment)?;
-        // One that is padded is taken by itself.
-        let told = u16::from_le_bytes([first[6], first[7]]);
-        if u32::from(told) != payload {
+        let first = datagrams.get(..segment).filter(|first| first.len() > HEADER_LEN)?;
+        let payload = u32::from(u16::from_le_bytes([first[6], first[7]]));
+        // Behind it may be a checksum or padding. One with room for another part there is taken by itself.
+        let behind = (segment - HEADER_LEN).checked_sub(payload as usize)?;
+        if payload == 0 || behind >= HEADER_LEN {
             return None;
         }
         let (offset, transmission) = place_and_time(first)?;
@@ -46,13 +48,14 @@ impl Stretch {
         }
         let len = (next.0 - offset) as usize;
         let last = next.1.wrapping_sub(1);
-        (parts > 0).then_some(Self { offset: offset as usize, len, segment, transmission: last })
+        let (offset, payload) = (offset as usize, payload as usize);
+        (parts > 0).then_some(Self { offset, len, segment, payload, transmission: last })
     }
 
     /// Bytes of datagrams that it takes.
     #[inline]
     pub fn datagrams_len(&self) -> usize {
-        self.len / (self.segment - HEADER_LEN) * self.segment
+        self.len / self.payload * self.segment
     }
 
     /// Copies the bytes of the parts, with which `datagrams` begin, to where they belong: `memory` is what the message has
@@ -65,7 +68,7 @@ impl Stretch {
     /// When `memory` or `datagrams` is shorter than that.
     #[inline]
     pub fn copy_to(&self, memory: &mut [u8], datagrams: &[u8], ahead: impl Fn(&[u8])) {
-        let payload = self.segment - HEADER_LEN;
+        let payload = self.payload;
         ahead(&memory[..AHEAD.min(memory.len())]);
         for (at, (_, part)) in (0..).step_by(payload).zip(self.parts(datagrams)) {
             let later = (at + AHEAD).min(memory.len());
@@ -77,9 +80,9 @@ impl Stretch {
     /// The parts, with which `datagrams` begin: where each begins in the message, and its bytes.
     #[inline]
     pub fn parts<'d>(&self, datagrams: &'d [u8]) -> impl Iterator<Item = (usize, &'d [u8])> {
-        let payload = self.segment - HEADER_LEN;
+        let payload = self.payload;
         let parts = datagrams[..self.datagrams_len()].chunks_exact(self.segment);
-        (self.offset..).step_by(payload).zip(parts.map(|part| &part[HEADER_LEN..]))
+        (self.offset..).step_by(payload).zip(parts.map(move |part| &part[HEADER_LEN..HEADER_LEN + payload]))
     }
 }
 
@@ -93,6 +96,7 @@ fn place_and_time(part: &[u8]) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
     use alloc::vec::Vec;
     use stoop_wire::{BindingId, CallNumber, Kind, LaneId, Template};
 
@@ -130,10 +134,20 @@ mod tests {
     }
 
     #[test]
-    fn parts_with_padding_are_no_stretch() {
-        let padded: Vec<u8> =
-            [part(1, 20, 5), part(1, 30, 6)].map(|part| [&part[..], &[0; 6]].concat()).concat();
-        assert_eq!(Stretch::at_beginning(&padded, HEADER_LEN + 16, 1000), None);
+    fn what_is_behind_a_part_is_not_taken_for_data() {
+        let with_behind = |behind: usize| {
+            let parts = [part(1, 20, 5), part(1, 30, 6)];
+            let datagrams = parts.map(|part| [&part[..], &vec![0xd7; behind]].concat()).concat();
+            let found = Stretch::at_beginning(&datagrams, HEADER_LEN + 10 + behind, 1000)?;
+            assert_eq!(found.datagrams_len(), datagrams.len());
+            let mut memory = [0; 20];
+            found.copy_to(&mut memory, &datagrams, |_| {});
+            assert!(memory.iter().copied().eq(20..40));
+            Some((found.offset, found.len))
+        };
+        assert_eq!(with_behind(4), Some((20, 20)));
+        assert_eq!(with_behind(HEADER_LEN - 1), Some((20, 20)));
+        assert_eq!(with_behind(HEADER_LEN), None, "another part could be there");
         assert_eq!(Stretch::at_beginning(&part(1, 20, 5)[..40], HEADER_LEN + 8, 1000), None);
     }
 

@@ -6,7 +6,7 @@
 use super::{CallState, Heard, Lane, PROBE_INTERVAL};
 use crate::Instant;
 use crate::bulk::{Incoming, Outgoing, Path, Run, Stretch, Taken};
-use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, PACKET_DATA, Receipt, Template, left_of_nanos};
+use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, Receipt, Template, left_of_nanos};
 
 /// What a lane knows of a call or result of many packets.
 #[derive(Debug, Default)]
@@ -54,11 +54,17 @@ impl Lane {
         message_len: u32,
         window: u32,
     ) {
-        debug_assert!(message_len as usize > PACKET_DATA, "a shorter call begins by `start`");
+        debug_assert!(message_len as usize > self.packet_data(), "a shorter call begins by `start`");
         let large = self.large.get_or_insert_default();
         large.clear();
         large.sending = Some(Outgoing::new(message_len, window));
         self.register(self.number.next(), (now, deadline), procedure, message_len);
+    }
+
+    /// Bytes of a message that fit into one packet of the binding.
+    #[inline]
+    pub fn packet_data(&self) -> usize {
+        self.binding.packet_data()
     }
 
     /// The next packets of the call that are to be sent, of at most `most_bytes` with their headers; `None` if there
@@ -134,7 +140,7 @@ impl Lane {
     #[cold]
     pub(super) fn on_part(&mut self, now: Instant, header: &Header, len: usize) -> Heard {
         let Some(call) = &mut self.outstanding else { return self.ignore() };
-        if header.message_len as usize <= PACKET_DATA {
+        if header.message_len as usize <= self.binding.packet_data() {
             return self.ignore();
         }
         if call.state == CallState::Cancelled {

@@ -302,7 +302,15 @@ impl<P: Peer> Assignment<P> {
     /// Whether the answer is longer than one packet.
     #[inline]
     pub fn is_large(&self) -> bool {
-        self.0.len as usize > MAX_DATAGRAM
+        self.0.len as usize > HEADER_LEN + self.0.binding.packet_data()
+    }
+
+    /// To be called before a [large](Self::is_large) answer is given back: it is recognised by the length of its packet, although
+    /// without a checksum it might have been one packet.
+    #[cold]
+    pub fn leave_in_parts(&mut self) {
+        let len = self.0.packet.len().max(MAX_DATAGRAM + 1);
+        self.0.packet.resize(len, 0);
     }
 
     /// Completes the packet as a refusal: the procedure has not run and will not run for this call.

@@ -7,7 +7,7 @@ use super::{Arrival, Peer, Server};
 use crate::Instant;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use stoop_wire::bind::{BindRequest, BindStatus, Describe, Description, NO_CREDIT_LIMIT};
+use stoop_wire::bind::{BindRequest, BindStatus, CHECKSUM, Describe, Description, NO_CREDIT_LIMIT};
 use stoop_wire::{BindingId, CallNumber, Header, Kind, LaneId};
 
 impl<P: Peer> Server<P> {
@@ -60,7 +60,12 @@ impl<P: Peer> Server<P> {
     }
 
     #[cold]
-    pub(super) fn on_describe(&mut self, payload: &[u8], reply: &mut Vec<u8>) -> Arrival<P> {
+    pub(super) fn on_describe(
+        &mut self,
+        asked_in: &Header,
+        payload: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
         let Some(asked) = Describe::decode(payload) else {
             self.counters.malformed += 1;
             return Arrival::Nothing;
@@ -68,7 +73,7 @@ impl<P: Peer> Server<P> {
         let signature = self.interfaces.signature(&asked).into();
         let payload = Description { nonce: asked.nonce, signature }.encode();
         let mut header =
-            Header::bare(Kind::Description, BindingId::NONE, LaneId(0), CallNumber(asked.nonce as u32));
+            Header::bare(Kind::Description, asked_in.binding, LaneId(0), CallNumber(asked.nonce as u32));
         header.message_len = payload.len() as u32;
         put(reply, &header, &payload);
         Arrival::Reply
@@ -90,6 +95,11 @@ impl<P: Peer> Server<P> {
         };
         if !self.admission.admits(now, peer.host(), peer.port(), request.nonce, request.cookie) {
             return self.challenge(now, peer, header, request.nonce, reply);
+        }
+        if ((request.required | request.wanted) & CHECKSUM != 0) != header.binding.has_checksum() {
+            // One of the two is corrupt.
+            self.counters.malformed += 1;
+            return Arrival::Nothing;
         }
         let Some((binding, answer)) = self.bind(now, peer, header.binding, &request) else {
             return Arrival::Nothing;
@@ -120,18 +130,21 @@ impl<P: Peer> Server<P> {
         if self.shutting_down {
             status = BindStatus::ShuttingDown;
         }
-        let mut id = BindingId::NONE;
+        let checksum = page_of.has_checksum() && self.limits.flags & CHECKSUM != 0;
+        let mut id = BindingId::NONE.with_checksum(checksum);
         if status == BindStatus::Bound && request.first > 0 {
             id = page_of;
         } else if status == BindStatus::Bound {
             match self.admission.made_for(now, peer.host(), request.nonce) {
                 // The binding of this request has come and gone: its calls must not run again under a new one.
                 Some(made) if self.bindings.get_mut(made).is_none() => return None,
+                // Of another request, in which the checksum was corrupted away.
+                Some(made) if made.has_checksum() != checksum => return None,
                 Some(made) => id = made,
                 None if self.bindings.len() >= self.limits.bindings || self.admission.is_full() => {
                     status = BindStatus::Full;
                 }
-                None => id = self.make_binding(now, peer, interface as u16, request),
+                None => id = self.make_binding(now, peer, interface as u16, checksum, request),
             }
         }
         let reply = stoop_wire::bind::BindReply {
@@ -147,14 +160,21 @@ impl<P: Peer> Server<P> {
             procedures,
             text: self.interfaces.reply_text(status, &self.host, &request.host),
             clock: Some(self.clock.read(now)),
-            packet_data: stoop_wire::PACKET_DATA as u32,
+            packet_data: id.packet_data() as u32,
             lanes: self.limits.lanes.into(),
             credit: NO_CREDIT_LIMIT,
         };
         Some((id, reply.encode()))
     }
 
-    fn make_binding(&mut self, now: Instant, peer: P, interface: u16, request: &BindRequest) -> BindingId {
+    fn make_binding(
+        &mut self,
+        now: Instant,
+        peer: P,
+        interface: u16,
+        checksum: bool,
+        request: &BindRequest,
+    ) -> BindingId {
         let together = self.host.can_run_together(&request.host);
         let binding = Binding {
             host: peer.host(),
@@ -170,7 +190,7 @@ impl<P: Peer> Server<P> {
             lanes: Lanes::default(),
         };
         let admission = &mut self.admission;
-        let id = self.bindings.insert(binding, || admission.draw());
+        let id = self.bindings.insert(binding, || BindingId(admission.draw()).with_checksum(checksum));
         self.admission.remember(now, peer.host(), request.nonce, id);
         self.counters.bound += 1;
         if self.next_sweep == Instant::NEVER {

@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 use stoop_wire::{
-    BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId, PACKET_DATA, Receipt, RefusalCode, nanos_of_left,
+    BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId, Receipt, RefusalCode, nanos_of_left,
 };
 
 /// A call of which parts have arrived.
@@ -164,7 +164,7 @@ impl<P: Peer> Server<P> {
         ahead: impl Fn(&[u8]),
     ) -> usize {
         let Some(Ok((first, _))) = datagrams.get(..segment).map(Header::parse) else { return 0 };
-        if first.kind != Kind::Call || first.message_len as usize <= PACKET_DATA {
+        if first.kind != Kind::Call || first.message_len as usize <= first.binding.packet_data() {
             return 0;
         }
         let Some(binding) = self.bindings.get_mut(first.binding).filter(|it| it.host == peer.host()) else {
@@ -178,7 +178,7 @@ impl<P: Peer> Server<P> {
         let Some(stretch) = reception.incoming.take_stretch(now, datagrams, segment) else { return 0 };
         stretch.copy_to(&mut reception.message[reception.start + stretch.offset..], datagrams, ahead);
         (reception.heard, reception.peer, binding.heard) = (now, peer, now);
-        binding.longest = binding.longest.max((segment - HEADER_LEN) as u32);
+        binding.longest = binding.longest.max(stretch.payload as u32);
         if reception.incoming.receipt_is_urgent() {
             let place = (first.binding, first.lane);
             if self.agenda.receipts.last() != Some(&place) {

@@ -82,7 +82,7 @@ impl<P: Peer> Server<P> {
         match answer {
             Answer::Acknowledge => acknowledgement(header, reply),
             Answer::Resend => match lane.retained() {
-                Some(retained) if retained.len() <= stoop_wire::MAX_DATAGRAM => {
+                Some(retained) if retained.len() <= stoop_wire::HEADER_LEN + header.binding.packet_data() => {
                     reply.clear();
                     reply.extend_from_slice(retained);
                     Arrival::Reply

@@ -12,9 +12,7 @@ use crate::{Instant, RoundTrip};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use stoop_wire::{
-    BindingId, FailureCode, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, PACKET_DATA, Receipt, Template,
-};
+use stoop_wire::{BindingId, FailureCode, HEADER_LEN, Header, Kind, LaneId, Receipt, Template};
 
 /// An answer of many packets of which the caller does not have all.
 #[derive(Debug)]
@@ -132,7 +130,10 @@ impl<P: Peer> Server<P> {
     fn begin_sending(&mut self, place: Place) {
         let Some(binding) = self.bindings.get_mut(place.0) else { return };
         let Some(lane) = binding.lanes.get_mut(place.1) else { return };
-        let Some(answer) = lane.retained().filter(|answer| answer.len() > MAX_DATAGRAM) else { return };
+        let Some(answer) = lane.retained().filter(|answer| answer.len() > HEADER_LEN + place.0.packet_data())
+        else {
+            return;
+        };
         let len = (answer.len() - HEADER_LEN) as u32;
         let large = lane.large.get_or_insert_default();
         if let (Some(sending), Some(path)) = (&mut large.sending, &mut binding.path) {
@@ -142,9 +143,9 @@ impl<P: Peer> Server<P> {
             }
             return;
         }
-        let largest = binding.longest.max(PACKET_DATA as u32);
-        let path =
-            binding.path.get_or_insert_with(|| Box::new(Path::new(largest, RoundTrip::default(), place.0.0)));
+        let largest = binding.longest.max(place.0.packet_data() as u32);
+        let new = || Box::new(Path::of(place.0, largest, RoundTrip::default(), place.0.0));
+        let path = binding.path.get_or_insert_with(new);
         path.set_largest(largest);
         large.sending =
             Some(Sending { outgoing: Outgoing::new(len, binding.window), taken: 0, resting: false });
@@ -152,7 +153,7 @@ impl<P: Peer> Server<P> {
     }
 
     /// Leaves in `out` the next datagrams that are to be sent to one peer, at most `most` bytes, one behind the other;
-    /// to be called until it returns `None`.
+    /// to be called until it returns `None`. Where a binding has checksums, there is room for one behind each packet.
     pub fn next_transmission(
         &mut self,
         now: Instant,
@@ -161,7 +162,7 @@ impl<P: Peer> Server<P> {
     ) -> Option<Transmission<P>> {
         while let Some((binding, lane)) = self.agenda.receipts.pop() {
             if let Some(peer) = self.receipt(now, binding, lane, out) {
-                return Some(Transmission { peer, segment: out.len() });
+                return Some(single(peer, binding, out));
             }
         }
         while let Some(place) = self.agenda.questions.pop() {
@@ -239,9 +240,10 @@ impl<P: Peer> Server<P> {
             return None;
         };
         self.agenda.enqueue(large, place);
+        let segment = path.packet_len(run.fragment);
         let (_, answer) = lane.retained_for()?;
-        frame(&framing, &run, answer, out);
-        Some(Transmission { peer, segment: HEADER_LEN + run.fragment as usize })
+        frame(&framing, &run, answer, place.0.checksum_len(), out);
+        Some(Transmission { peer, segment })
     }
 
     /// Says that the answer is on its way.
@@ -251,17 +253,18 @@ impl<P: Peer> Server<P> {
         let (peer, _) = state.retained_for()?;
         out.clear();
         out.extend_from_slice(&Header::bare(Kind::Acknowledgement, id, lane, state.number).to_bytes());
-        Some(Transmission { peer, segment: out.len() })
+        Some(single(peer, id, out))
     }
 
     /// An answer of one packet that was to be of many.
     #[cold]
-    fn send_whole(&mut self, (binding, lane): Place, out: &mut Vec<u8>) -> Option<Transmission<P>> {
-        let lane = self.bindings.get_mut(binding)?.lanes.get_mut(lane)?;
-        let (peer, answer) = lane.retained_for().filter(|(_, answer)| answer.len() <= MAX_DATAGRAM)?;
+    fn send_whole(&mut self, (id, lane): Place, out: &mut Vec<u8>) -> Option<Transmission<P>> {
+        let lane = self.bindings.get_mut(id)?.lanes.get_mut(lane)?;
+        let most = HEADER_LEN + id.packet_data();
+        let (peer, answer) = lane.retained_for().filter(|(_, answer)| answer.len() <= most)?;
         out.clear();
         out.extend_from_slice(answer);
-        Some(Transmission { peer, segment: out.len() })
+        Some(single(peer, id, out))
     }
 
     /// A caller tells which parts of a result it has.
@@ -419,6 +422,12 @@ impl<P: Peer> Server<P> {
     }
 }
 
+/// The transmission of the one packet that is in `out`.
+fn single<P>(peer: P, binding: BindingId, out: &mut Vec<u8>) -> Transmission<P> {
+    out.resize(out.len() + binding.checksum_len(), 0);
+    Transmission { peer, segment: out.len() }
+}
+
 /// What the headers of the packets of an answer have in common.
 fn framing(answer: &[u8], (binding, lane): Place) -> Option<Framing> {
     let header = Header::from_bytes(answer.first_chunk()?).ok()?;
@@ -431,8 +440,8 @@ fn framing(answer: &[u8], (binding, lane): Place) -> Option<Framing> {
     })
 }
 
-/// Puts the packets of a run one behind the other.
-fn frame(framing: &Framing, run: &Run, answer: &[u8], out: &mut Vec<u8>) {
+/// Puts the packets of a run one behind the other, with room for the checksum of each.
+fn frame(framing: &Framing, run: &Run, answer: &[u8], checksum_len: usize, out: &mut Vec<u8>) {
     out.clear();
     let from = HEADER_LEN + run.offset as usize;
     let payload = &answer[from..from + run.len as usize];
@@ -442,6 +451,7 @@ fn frame(framing: &Framing, run: &Run, answer: &[u8], out: &mut Vec<u8>) {
         framing.stamp(&mut header, (offset, part.len() as u32), transmission);
         out.extend_from_slice(&header);
         out.extend_from_slice(part);
+        out.resize(out.len() + checksum_len, 0);
         offset += part.len() as u32;
         transmission = transmission.wrapping_add(1);
     }

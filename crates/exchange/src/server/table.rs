@@ -97,16 +97,16 @@ impl<P> Table<P> {
         }
     }
 
-    /// Takes in a binding under a number of `draw`'s, which must give 64 random bits each time.
-    pub(super) fn insert(&mut self, binding: Binding<P>, mut draw: impl FnMut() -> u64) -> BindingId {
+    /// Takes in a binding under a number of `draw`'s, whose low bits must be random each time.
+    pub(super) fn insert(&mut self, binding: Binding<P>, mut draw: impl FnMut() -> BindingId) -> BindingId {
         if 2 * (self.len + 1) > self.places.len() {
             self.grow();
         }
         loop {
             // At least every second number leads to a free place.
-            let id = BindingId(draw());
+            let id = draw();
             let place = self.place(id);
-            if id != BindingId::NONE && self.places[place].is_none() {
+            if id.with_checksum(false) != BindingId::NONE && self.places[place].is_none() {
                 self.places[place] = Some((id, Box::new(binding)));
                 self.len += 1;
                 return id;
@@ -201,7 +201,7 @@ mod tests {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
-            state
+            BindingId(state)
         };
         let ids: Vec<BindingId> = (0..5000).map(|_| table.insert(binding(), &mut draw)).collect();
         assert!(ids.iter().all(|id| table.get_mut(*id).is_some()));

@@ -3,7 +3,6 @@
 use super::{Outgoing, Run};
 use crate::Instant;
 use crate::bulk::path::Path;
-use stoop_wire::HEADER_LEN;
 
 impl Outgoing {
     /// What to send now, in at most `most_bytes` of datagrams; `None`: nothing before a receipt, a timeout, or before other
@@ -20,7 +19,7 @@ impl Outgoing {
             return Some(run);
         }
         let fragment = path.fragment();
-        let most = packets(most_bytes, fragment).saturating_mul(fragment);
+        let most = path.packets(most_bytes, fragment).saturating_mul(fragment);
         let most = self.first_of_two(most, fragment).min(end - start);
         let len = match self.len_within_window(most, end - start, path) {
             // The next packet finds out whether the path carries more, if all goes well.
@@ -88,7 +87,7 @@ impl Outgoing {
     /// window as any other (RFC 8899 §3 item 8).
     fn next_probe(&mut self, now: Instant, path: &mut Path, most: usize, bytes: (u32, u32)) -> Option<Run> {
         let size = path.size.wanted(now)?;
-        let fits = packets(most, size) > 0 && u64::from(size) <= path.congestion.room();
+        let fits = path.packets(most, size) > 0 && u64::from(size) <= path.congestion.room();
         if bytes.0 == 0 || bytes.1 - bytes.0 < size || !fits {
             return None;
         }
@@ -99,7 +98,7 @@ impl Outgoing {
     /// The first fragment, which may have arrived already: any receiver answers it with a receipt.
     fn next_question(&mut self, now: Instant, path: &Path, most_bytes: usize) -> Option<Run> {
         let fragment = path.fragment();
-        if packets(most_bytes, fragment) == 0 {
+        if path.packets(most_bytes, fragment) == 0 {
             return None;
         }
         self.ask = false;
@@ -148,8 +147,3 @@ impl Outgoing {
 
 /// A message of at least so many bytes leaves in two runs, though one could take it.
 const OVERLAPPED_MIN: u32 = 24 * 1024;
-
-/// How many datagrams with fragments of this size are not longer than `most_bytes`.
-fn packets(most_bytes: usize, fragment: u32) -> u32 {
-    u32::try_from(most_bytes / (HEADER_LEN + fragment as usize)).unwrap_or(u32::MAX)
-}
