@@ -42,6 +42,7 @@ pub struct BindOptions {
     pub(crate) upgrade: bool,
     /// To whose servers it binds.
     pub(crate) trusted: Users,
+    pub(crate) checksum: bool,
     /// Why this transport was chosen.
     pub(crate) reason: String,
 }
@@ -58,6 +59,7 @@ impl Default for BindOptions {
             max_message: crate::MAX_MESSAGE,
             upgrade: false,
             trusted: Users::default(),
+            checksum: false,
             reason: "because the address says so".into(),
         }
     }
@@ -106,6 +108,21 @@ impl BindOptions {
     /// Binds to servers of all users over shared memory and Unix sockets.
     pub fn trust_everybody(mut self) -> Self {
         self.trusted = Users::Everybody;
+        self
+    }
+
+    /// Has every packet of the binding carry a checksum of its own (CRC-32C), in both directions, over a `udp:` address. Packets whose
+    /// checksum is wrong are dropped and counted, and sent again like packets that are lost. A server that cannot do so refuses to be
+    /// bound ([`BindError`](crate::BindError)).
+    ///
+    /// The checksum of UDP has 16 bits, misses one in 65,536 of the damages that change many bits, and is made anew by whatever rewrites
+    /// packets on their way, like a network address translation; so it does not see what a broken memory there does to them. This one
+    /// costs about 70 ns for a packet of 1440 bytes at each end, and 8 of the 1440 bytes of data that a packet has.
+    ///
+    /// Without effect over other transports: byte streams rely on TCP's checksum, and nothing lies between the two ends of shared
+    /// memory, a Unix socket or a `local:` call.
+    pub fn checksum(mut self) -> Self {
+        self.checksum = true;
         self
     }
 

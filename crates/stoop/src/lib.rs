@@ -75,6 +75,7 @@
 
 mod bind;
 mod buffers;
+mod checksum;
 mod client;
 mod context;
 pub mod error;

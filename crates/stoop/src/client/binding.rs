@@ -109,7 +109,8 @@ impl Binding {
             Ok(Bound { transport, .. }) => {
                 let has_buffers = self.source.interface.has_buffers();
                 let buffers = if has_buffers { transport.describe_buffers() } else { String::new() };
-                format!("{uri}: {}{buffers}", transport.describe())
+                let checksums = if self.options.checksum { transport.describe_checksums() } else { "" };
+                format!("{uri}: {}{buffers}{checksums}", transport.describe())
             }
             Err(why) => format!("{uri}: not bound in this process, which has been forked: {why}"),
         }

@@ -14,6 +14,9 @@ pub struct CallCounters {
     pub probes: u64,
     /// Packets that belonged to no outstanding call.
     pub ignored: u64,
+    /// Packets dropped because their checksum was wrong or missing
+    /// ([`BindOptions::checksum`](crate::BindOptions::checksum)).
+    pub corrupt: u64,
     /// Waits that ended while spinning.
     pub spun: u64,
     /// Waits that slept in the kernel.
@@ -27,6 +30,7 @@ impl CallCounters {
         self.retransmissions += other.retransmissions;
         self.probes += other.probes;
         self.ignored += other.ignored;
+        self.corrupt += other.corrupt;
         self.spun += other.spun;
         self.slept += other.slept;
     }

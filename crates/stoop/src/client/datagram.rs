@@ -8,6 +8,7 @@ use super::counters::CallCounters;
 use super::lanes::{self, Lanes};
 use super::sessions::Sessions;
 use crate::bind::BindOptions;
+use crate::checksum;
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, SendError, UnknownCause};
 use crate::stub::Interface;
@@ -16,13 +17,14 @@ pub(super) use session::Session;
 use session::{Granted, connect, grant};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_exchange::caller::{self, Lost};
 use stoop_marshal::{Pieces, Reader, Writer};
 use stoop_net::udp::{CallerSocket, resolve};
 use stoop_net::waiting::{Crowd, MachineCosts, Wait};
-use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, PACKET_DATA};
+use stoop_wire::{BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, PACKET_DATA};
 
 /// A binding over UDP.
 pub(crate) struct DatagramBinding {
@@ -56,7 +58,7 @@ impl DatagramBinding {
         let unreachable = |cause| BindError::Unreachable { server: uri.into(), cause };
         let mut last = None;
         for server in resolve(host_and_port).map_err(unreachable)? {
-            match grant(interface, uri, server, deadline, options.max_message, 0) {
+            match grant(interface, uri, server, deadline, options, 0) {
                 Ok((session, socket)) => {
                     let binding = Self {
                         interface,
@@ -80,10 +82,12 @@ impl DatagramBinding {
     pub(super) fn describe(&self) -> String {
         let session = self.present();
         format!(
-            "packet exchange over UDP with {}, {}; one packet each way up to {PACKET_DATA} bytes, \
+            "packet exchange over UDP with {}, {}; one packet each way up to {} bytes{}, \
              and at most {} bytes of arguments and {} of result; waiting {:?}, and both ends {} run at the same time",
             self.server,
             self.options.reason,
+            session.bound.binding.packet_data(),
+            if session.bound.binding.has_checksum() { ", each with a checksum (CRC-32C)" } else { "" },
             session.longest_call,
             self.options.max_message,
             self.options.waiting,
@@ -91,8 +95,14 @@ impl DatagramBinding {
         )
     }
 
+    /// Bytes of a message that fit into one packet.
+    pub(super) fn packet_data(&self) -> usize {
+        BindingId::NONE.with_checksum(self.options.checksum).packet_data()
+    }
+
     pub(super) fn counters(&self) -> CallCounters {
-        self.lanes.counters()
+        let corrupt = self.present().corrupt.load(Ordering::Relaxed);
+        CallCounters { corrupt, ..self.lanes.counters() }
     }
 
     /// Where else the server can be reached.
@@ -149,6 +159,7 @@ impl DatagramBinding {
             wait: Wait::new(self.options.waiting, MachineCosts::of_this_machine(), session.company),
             longest_call: session.longest_call,
             longest_result: self.options.max_message,
+            plain_end: if session.bound.binding.has_checksum() { 0 } else { PACKET_DATA + 1 },
             session,
             socket,
             window,
@@ -165,7 +176,8 @@ impl DatagramBinding {
     /// Binds again, unless another thread has done so since `lost` was found to be unknown to the server.
     pub(super) fn rebind(&self, lost: &Session, deadline: Instant) -> Result<Arc<Session>, BindError> {
         self.sessions.replace(lost, &self.uri, deadline, self.options.bind_timeout, |deadline, generation| {
-            let (session, _) = self.grant_again(deadline, generation)?;
+            let (mut session, _) = self.grant_again(deadline, generation)?;
+            session.corrupt = Arc::clone(&lost.corrupt);
             Ok(Arc::new(session))
         })
     }
@@ -173,8 +185,7 @@ impl DatagramBinding {
 
 impl DatagramBinding {
     fn grant_again(&self, deadline: Instant, generation: u64) -> Result<Granted, BindError> {
-        let max_message = self.options.max_message;
-        grant(self.interface, &self.uri, self.server, deadline, max_message, generation)
+        grant(self.interface, &self.uri, self.server, deadline, &self.options, generation)
     }
 
     /// Whether the latest call of `lane`, first sent on the session `lost` at `sent` and refused because the server does
@@ -237,7 +248,7 @@ impl Drop for DatagramBinding {
         let unbind = Header::bare(Kind::Unbind, self.present().bound.binding, LaneId(0), CallNumber::ZERO);
         if let Some(lane) = self.lanes.any() {
             // The server may be gone already; then there is nobody to tell.
-            let _ = lane.socket.send(&unbind.to_bytes());
+            let _ = checksum::send(&lane.socket, &unbind.to_bytes());
         }
     }
 }

@@ -111,6 +111,16 @@ impl Transport {
         }
     }
 
+    /// In words: what there is instead of the checksums that were asked for, as the last part of a description.
+    fn describe_checksums(&self) -> &'static str {
+        match self {
+            // It has said so.
+            Self::Datagram(_) => "",
+            Self::Stream(_) => "; no checksums but those of TCP, and none over a Unix socket",
+            Self::Local(_) | Self::Shm(_) => "; no checksums, because nothing lies between the two ends",
+        }
+    }
+
     /// Keeps it from being dropped with its last user.
     fn leak(&self) {
         match self {

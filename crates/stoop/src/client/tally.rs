@@ -31,7 +31,8 @@ impl Tally {
     /// Tells what has been seen.
     #[inline]
     pub(super) fn set(&self, counters: CallCounters) {
-        let CallCounters { calls, fast, retransmissions, probes, ignored, spun, slept } = counters;
+        let CallCounters { calls, fast, retransmissions, probes, ignored, corrupt: _, spun, slept } =
+            counters;
         self.calls.store(calls, Relaxed);
         self.fast.store(fast, Relaxed);
         self.retransmissions.store(retransmissions, Relaxed);
@@ -49,6 +50,8 @@ impl Tally {
             retransmissions: self.retransmissions.load(Relaxed),
             probes: self.probes.load(Relaxed),
             ignored: self.ignored.load(Relaxed),
+            // Counted for a whole binding: it hardly ever happens.
+            corrupt: 0,
             spun: self.spun.load(Relaxed),
             slept: self.slept.load(Relaxed),
         }

@@ -95,7 +95,7 @@ impl Binder<'_> {
         if status == BindStatus::Bound && bound.is_none() {
             *bound = Some(Bound {
                 // Never zero, which stands for none.
-                binding: BindingId(u64::from_le_bytes(host::random_bytes()).max(1)),
+                binding: BindingId(u64::from_le_bytes(host::random_bytes()).max(1)).with_checksum(false),
                 interface,
                 together: host::can_run_together(self.own, &crate::from_wire(&request.host)),
             });

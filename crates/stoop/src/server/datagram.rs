@@ -14,6 +14,7 @@ use super::crew::{Endpoint, Housekeeper};
 use super::dedicated::{Dedication, Reason};
 use super::dispatch::Exports;
 use super::patience::wait_for_readers;
+use crate::checksum;
 use batch::Batch;
 use call::{DatagramCall, Loans, Place};
 use desk::Desk;
@@ -29,6 +30,7 @@ use stoop_net::host::{self, HostFacts};
 use stoop_net::udp::{Patience, ServerSocket};
 use stoop_net::waiting::{Company, Crowd, Waiting};
 use stoop_wire::RefusalCode;
+use stoop_wire::bind::CHECKSUM;
 
 /// A UDP socket and the server's half of the exchange.
 pub(super) struct DatagramEndpoint {
@@ -53,6 +55,8 @@ pub(super) struct DatagramEndpoint {
     housekeeper: OnceLock<Arc<Housekeeper>>,
     /// Datagrams longer than there is room for any.
     too_large: AtomicU64,
+    /// Datagrams whose checksum was wrong or missing.
+    corrupt: AtomicU64,
 }
 
 /// The present moment by a clock that goes on while the machine sleeps.
@@ -62,7 +66,7 @@ fn sleepless(now: Instant) -> Instant {
 
 impl DatagramEndpoint {
     pub(super) fn new(socket: ServerSocket, exports: Arc<Exports>, limits: Limits, waiting: Waiting) -> Self {
-        let limits = Limits { window: window(&socket), ..limits };
+        let limits = Limits { window: window(&socket), flags: limits.flags | CHECKSUM, ..limits };
         let loans = Loans::new(limits.retained);
         let own = HostFacts::gather();
         let random = host::random_bytes::<16>();
@@ -91,6 +95,7 @@ impl DatagramEndpoint {
             loans,
             housekeeper: OnceLock::new(),
             too_large: AtomicU64::new(0),
+            corrupt: AtomicU64::new(0),
         }
     }
 
@@ -99,8 +104,13 @@ impl DatagramEndpoint {
         self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A packet that is not sent is like one that is lost: its receiver asks again.
+    /// Sends a packet, with its checksum if it has one.
     fn send(&self, packet: &[u8], peer: &From) {
+        checksum::sealed(packet, |packet| self.send_as_it_is(packet, peer));
+    }
+
+    /// A packet that is not sent is like one that is lost: its receiver asks again.
+    fn send_as_it_is(&self, packet: &[u8], peer: &From) {
         let _ = self.socket.send(packet, &peer.0);
     }
 
@@ -140,6 +150,7 @@ impl DatagramEndpoint {
             duplicates: counters.duplicates,
             refused: counters.refused,
             malformed: counters.malformed + self.too_large.load(Ordering::Relaxed),
+            corrupt: self.corrupt.load(Ordering::Relaxed),
             given_up: 0,
             bindings: exchange.bindings() as u64,
             dedicated: self.dedication.count(),

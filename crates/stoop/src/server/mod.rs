@@ -541,6 +541,9 @@ pub struct ServerCounters {
     pub refused: u64,
     /// Packets that made no sense, and connections closed for what they sent.
     pub malformed: u64,
+    /// Packets dropped because their checksum was wrong or missing
+    /// ([`BindOptions::checksum`](crate::BindOptions::checksum)).
+    pub corrupt: u64,
     /// Bindings over shared memory that their callers gave up: what was written there made no sense to them.
     pub given_up: u64,
     /// Bindings at this moment.
@@ -555,6 +558,7 @@ impl ServerCounters {
         self.duplicates += other.duplicates;
         self.refused += other.refused;
         self.malformed += other.malformed;
+        self.corrupt += other.corrupt;
         self.given_up += other.given_up;
         self.bindings += other.bindings;
         self.dedicated += other.dedicated;

@@ -179,6 +179,7 @@ impl ShmEndpoint {
             duplicates: 0,
             refused: self.counts.refused.load(Ordering::Relaxed),
             malformed: self.counts.malformed.load(Ordering::Relaxed),
+            corrupt: 0,
             given_up: self.counts.given_up.load(Ordering::Relaxed),
             bindings: self.counts.bindings.load(Ordering::Relaxed),
             dedicated: 0,

@@ -177,6 +177,7 @@ impl StreamEndpoint {
             duplicates: 0,
             refused: self.counts.refused.load(Ordering::Relaxed),
             malformed: self.counts.malformed.load(Ordering::Relaxed),
+            corrupt: 0,
             given_up: 0,
             bindings: self.counts.bindings.load(Ordering::Relaxed),
             dedicated: 0,

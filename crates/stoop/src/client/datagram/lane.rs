@@ -3,6 +3,7 @@
 use super::large::Large;
 use super::session::Session;
 use super::{detail, given_up, now};
+use crate::checksum;
 use crate::client::counters::CallCounters;
 use crate::client::lanes::Counted;
 use crate::error::{CallError, Failure, Refusal, SendError};
@@ -13,7 +14,7 @@ use stoop_exchange::caller::{self, Due, Heard, Lost};
 use stoop_marshal::Pieces;
 use stoop_net::udp::{CallerArrival, CallerSocket, Sending};
 use stoop_net::waiting::{Member, Wait};
-use stoop_wire::{HEADER_LEN, PACKET_DATA};
+use stoop_wire::HEADER_LEN;
 
 /// A lane with all that a call needs.
 pub(crate) struct DatagramLane {
@@ -31,6 +32,8 @@ pub(crate) struct DatagramLane {
     /// Bytes of the longest call and the longest result.
     pub(super) longest_call: usize,
     pub(super) longest_result: usize,
+    /// From this length on a call is not one packet without a checksum; 0 where packets have checksums.
+    pub(super) plain_end: usize,
     /// While there are large calls.
     pub(super) large: Option<Box<Large>>,
     pub(super) wait: Wait,
@@ -76,6 +79,12 @@ impl Counted for DatagramLane {
 }
 
 impl DatagramLane {
+    /// Whether packets have checksums.
+    #[inline]
+    pub(super) fn has_checksum(&self) -> bool {
+        self.session.bound.binding.has_checksum()
+    }
+
     /// One call: the packet there, and the result back.
     #[inline]
     pub(super) fn exchange(
@@ -85,7 +94,7 @@ impl DatagramLane {
         procedure: u16,
         len: usize,
     ) -> Result<(), Ended> {
-        if len > PACKET_DATA || self.large.is_some() {
+        if len >= self.plain_end || self.large.is_some() {
             return self.exchange_large(begun, deadline, procedure, len, &mut Pieces::none());
         }
         let procedure = self.session.bound.procedures[usize::from(procedure)];
@@ -102,7 +111,7 @@ impl DatagramLane {
     /// whether it still is.
     #[cold]
     pub(super) fn not_sent(&mut self, outcome: io::Result<Sending>, len: usize) -> Result<(), Ended> {
-        let again = outcome.and_then(|_| self.socket.send(&self.call[..HEADER_LEN + len]));
+        let again = outcome.and_then(|_| checksum::send(&self.socket, &self.call[..HEADER_LEN + len]));
         again.map(|_| ()).map_err(|error| {
             self.exchange.abandon(now());
             Ended::With(CallError::NotSent(SendError::Io(error)))
@@ -207,8 +216,8 @@ impl DatagramLane {
     /// Sends the call packet again; once more if that only told of an earlier packet that came back.
     pub(super) fn send_again(&mut self, len: usize) {
         let packet = &self.call[..HEADER_LEN + len];
-        if let Ok(Sending::Refused) = self.socket.send(packet) {
-            let _ = self.socket.send(packet);
+        if let Ok(Sending::Refused) = checksum::send(&self.socket, packet) {
+            let _ = checksum::send(&self.socket, packet);
         }
     }
 

@@ -11,6 +11,7 @@ mod sending;
 
 use super::lane::{DatagramLane, Ended, LAST_LOOKS};
 use super::now;
+use crate::checksum;
 use crate::error::{CallError, SendError};
 pub(super) use memory::Large;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +20,7 @@ use stoop_exchange::bulk::{Path, RECEIPT_WAITS_NANOS};
 use stoop_exchange::caller::{Due, Part};
 use stoop_marshal::{EncodeError, Pieces};
 use stoop_net::udp::CallerArrival;
-use stoop_wire::{HEADER_LEN, PACKET_DATA, Receipt};
+use stoop_wire::{HEADER_LEN, Receipt};
 
 /// How long a thread with more to send sleeps at most: another thread's message may have left some of the window they share.
 const LOOK_AT_WINDOW_NS: u64 = 1_000_000;
@@ -56,9 +57,10 @@ impl DatagramLane {
             let why = EncodeError::TooLarge { needed_at_least: len, limit: self.longest_call };
             return Err(Ended::With(CallError::NotSent(SendError::Arguments(why))));
         }
-        let (is_large, expects_large) = (len > PACKET_DATA, pieces.landing_end() > PACKET_DATA);
+        let one_packet = self.exchange.packet_data();
+        let (is_large, expects_large) = (len > one_packet, pieces.landing_end() > one_packet);
         let mut large = self.large.take().unwrap_or_default();
-        if !is_large && !expects_large && large.has_rested() {
+        if !is_large && !expects_large && large.has_rested() && !self.has_checksum() {
             large.give_back(&self.socket, &mut self.call, &mut self.result);
             return self.exchange(begun, deadline, procedure, len);
         }
@@ -197,7 +199,7 @@ impl LargeCall<'_, '_, '_, '_> {
             return Ok(false);
         }
         // The packet of a small call; a large one is framed anew.
-        let packet = if self.len > PACKET_DATA { HEADER_LEN } else { HEADER_LEN + self.len };
+        let packet = if self.is_large() { HEADER_LEN } else { HEADER_LEN + self.len };
         let due = self.lane.exchange.handle_timeout(clock, &mut self.lane.call[..packet]);
         self.carry_out(due, clock)
     }
@@ -209,7 +211,7 @@ impl LargeCall<'_, '_, '_, '_> {
             Due::Nothing => {}
             Due::Retransmit => lane.send_again(self.len),
             Due::Resume => lane.exchange.resume(clock, &mut locked(self.path)),
-            Due::Probe(packet) | Due::Cancel(packet) => drop(lane.socket.send(&packet)),
+            Due::Probe(packet) | Due::Cancel(packet) => drop(checksum::send(&lane.socket, &packet)),
             Due::Receipt => self.send_receipt(clock),
             Due::GiveUp(lost) => {
                 if self.take_what_is_there(clock)? {
@@ -247,7 +249,7 @@ impl LargeCall<'_, '_, '_, '_> {
         let mut packet = [0; Receipt::MAX_PACKET];
         let len = self.lane.exchange.receipt(clock, self.lane.window, &mut packet);
         if len > 0 {
-            drop(self.lane.socket.send(&packet[..len]));
+            drop(checksum::send(&self.lane.socket, &packet[..len]));
         }
     }
 }

@@ -2,13 +2,15 @@
 
 use super::now;
 use crate::bind::BindOptions;
+use crate::checksum;
 use crate::client::sessions::Generation;
 use crate::error::BindError;
 use crate::stub::Interface;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use stoop_exchange::binder::{BindStep, Binder, Bound};
 use stoop_exchange::bulk::Path;
@@ -17,7 +19,8 @@ use stoop_exchange::{Instant, RoundTrip, caller};
 use stoop_net::host;
 use stoop_net::udp::{CallerArrival, CallerSocket, Sending};
 use stoop_net::waiting::Company;
-use stoop_wire::{HEADER_LEN, LaneId, MAX_DATAGRAM};
+use stoop_wire::bind::CHECKSUM;
+use stoop_wire::{HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM};
 
 /// A binding as the server has granted it once.
 pub(in crate::client) struct Session {
@@ -34,6 +37,8 @@ pub(in crate::client) struct Session {
     /// The way to the server, which long calls of all threads share; known from the first one on.
     path_there: OnceLock<Mutex<Path>>,
     numbers: Mutex<LaneNumbers>,
+    /// Packets whose checksum was wrong or missing, of all sessions of the binding.
+    pub(in crate::client) corrupt: Arc<AtomicU64>,
 }
 
 /// Which of a session's lanes can be given out.
@@ -104,9 +109,10 @@ impl Session {
     /// The way to the server, for calls of many packets; `socket` is one that leads there.
     pub(in crate::client) fn path_there(&self, socket: &CallerSocket, round_trip: RoundTrip) -> &Mutex<Path> {
         self.path_there.get_or_init(|| {
-            let largest = socket.largest_datagram().unwrap_or(MAX_DATAGRAM).saturating_sub(HEADER_LEN);
+            let largest = self.bound.binding.data_in(socket.largest_datagram().unwrap_or(MAX_DATAGRAM));
             let seed = u64::from_le_bytes(host::random_bytes());
-            Mutex::new(Path::new(u32::try_from(largest).unwrap_or(u32::MAX), round_trip, seed))
+            let largest = u32::try_from(largest).unwrap_or(u32::MAX);
+            Mutex::new(Path::of(self.bound.binding, largest, round_trip, seed))
         })
     }
 
@@ -155,6 +161,13 @@ impl Session {
     }
 }
 
+/// Whether a binding in the making may take the packet. It takes a challenge without a checksum, also of a server that knows no
+/// checksums and is about to refuse them: a cookie that is wrong leads to another challenge.
+fn is_sound(packet: &[u8]) -> bool {
+    let is_challenge = || Header::parse(packet).is_ok_and(|(header, _)| header.kind == Kind::Challenge);
+    checksum::is_right(packet) || is_challenge()
+}
+
 /// A socket to the server, and how many bytes of a result may be on their way to it.
 pub(super) fn connect(server: SocketAddr) -> io::Result<(CallerSocket, u32)> {
     let socket = CallerSocket::connect(server)?;
@@ -171,7 +184,7 @@ pub(super) fn grant(
     uri: &str,
     server: SocketAddr,
     deadline: Instant,
-    max_message: usize,
+    options: &BindOptions,
     generation: u64,
 ) -> Result<Granted, BindError> {
     let unreachable = |cause: io::Error| BindError::Unreachable { server: uri.into(), cause };
@@ -180,16 +193,17 @@ pub(super) fn grant(
     let nonce = u64::from_le_bytes(host::random_bytes());
     let begun = now();
     // What travels has 32 bits for its length.
-    let max_message = u32::try_from(max_message).unwrap_or(u32::MAX);
+    let max_message = u32::try_from(options.max_message).unwrap_or(u32::MAX);
     let mut binder =
         Binder::new(begun, deadline, crate::bound_interface(interface), crate::to_wire(&own), nonce)
-            .accepting(max_message, window.min(UNASKED_MAX));
+            .accepting(max_message, window.min(UNASKED_MAX))
+            .asking(if options.checksum { CHECKSUM } else { 0 }, 0);
     let mut packet = vec![0; MAX_DATAGRAM];
     let mut refused = 0;
     let bound = loop {
         let mut news = CallerArrival::Nothing;
         if let Some(question) = binder.transmit(now())
-            && socket.send(&question).map_err(unreachable)? == Sending::Refused
+            && checksum::send(&socket, &question).map_err(unreachable)? == Sending::Refused
         {
             news = CallerArrival::Refused;
         }
@@ -198,6 +212,7 @@ pub(super) fn grant(
             news = socket.recv_within(&mut packet, wait.as_nanos() as u64).map_err(unreachable)?;
         }
         match news {
+            CallerArrival::Datagram(len) if !is_sound(&packet[..len]) => {}
             CallerArrival::Datagram(len) => match binder.handle_packet(now(), &packet[..len]) {
                 BindStep::Continue => {}
                 BindStep::Bound(bound) => break bound,
@@ -221,8 +236,19 @@ pub(super) fn grant(
     let longest_call = bound.max_message.min(max_message) as usize;
     let path_there = OnceLock::new();
     let numbers = Mutex::default();
-    let session =
-        Session { generation, bound, path, company, is_here, asleep_ns, longest_call, path_there, numbers };
+    let corrupt = Arc::default();
+    let session = Session {
+        generation,
+        bound,
+        path,
+        company,
+        is_here,
+        asleep_ns,
+        longest_call,
+        path_there,
+        numbers,
+        corrupt,
+    };
     session.prepare(&socket);
     Ok((session, (socket, window)))
 }

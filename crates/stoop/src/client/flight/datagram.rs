@@ -10,6 +10,7 @@ mod reception;
 mod slot;
 
 use super::{Carrier, Departure, Failures, Teller, Which};
+use crate::checksum;
 use crate::client::counters::CallCounters;
 use crate::client::datagram::DatagramBinding;
 use crate::error::{CallError, SendError};
@@ -25,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use stoop_exchange::Instant;
 use stoop_marshal::Reader;
-use stoop_net::udp::{CallerSocket, SegmentsSending, Sending};
+use stoop_net::udp::{CallerSocket, MAX_SEGMENTS_LEN, SegmentsSending, Sending};
 use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 
 /// What carries the begun calls of one binding.
@@ -96,9 +97,29 @@ impl Flight {
     }
 
     fn transmit(&self, batch: &Batch) -> Result<(), Vec<(usize, io::Error)>> {
-        if batch.count() > 1 && self.sends_segments() {
+        if self.binding.options.checksum {
+            return self.transmit_sealed(batch);
+        }
+        self.transmit_packets(batch.packets(), batch.segment())
+    }
+
+    #[cold]
+    fn transmit_sealed(&self, batch: &Batch) -> Result<(), Vec<(usize, io::Error)>> {
+        let (packets, segment) = checksum::sealed_together(batch.packets(), batch.segment());
+        let at_once = MAX_SEGMENTS_LEN / segment;
+        let mut failed = Vec::new();
+        for (first, packets) in (0..).step_by(at_once).zip(packets.chunks(at_once * segment)) {
+            let others = self.transmit_packets(packets, segment).err().into_iter().flatten();
+            failed.extend(others.map(|(place, why)| (first + place, why)));
+        }
+        if failed.is_empty() { Ok(()) } else { Err(failed) }
+    }
+
+    /// Sends packets, `segment` bytes apart; or tells which of them the system would not send, by their places.
+    fn transmit_packets(&self, packets: &[u8], segment: usize) -> Result<(), Vec<(usize, io::Error)>> {
+        if packets.len() > segment && self.sends_segments() {
             for _ in 0..2 {
-                match self.socket.send_segments(batch.packets(), batch.segment()) {
+                match self.socket.send_segments(packets, segment) {
                     Ok(SegmentsSending::Sent) => return Ok(()),
                     // Stale news of a closed port: asked again, the system says whether it still is.
                     Ok(SegmentsSending::Refused) => {}
@@ -110,12 +131,12 @@ impl Flight {
                 }
             }
         }
-        self.transmit_one_by_one(batch)
+        self.transmit_one_by_one(packets, segment)
     }
 
-    fn transmit_one_by_one(&self, batch: &Batch) -> Result<(), Vec<(usize, io::Error)>> {
+    fn transmit_one_by_one(&self, packets: &[u8], segment: usize) -> Result<(), Vec<(usize, io::Error)>> {
         let mut failed = Vec::new();
-        for (place, packet) in batch.packets().chunks(batch.segment()).enumerate() {
+        for (place, packet) in packets.chunks(segment).enumerate() {
             let sent = match self.socket.send(packet) {
                 Ok(Sending::Refused) => self.socket.send(packet),
                 sent => sent,
@@ -325,7 +346,7 @@ impl Carrier for Flight {
         drop(calls);
         if let Some(packet) = leftovers.packet {
             // If it is lost, the lane tells again.
-            let _ = self.socket.send(&packet);
+            let _ = checksum::send(&self.socket, &packet);
         }
         drop(last);
     }

@@ -3,6 +3,7 @@
 //! Datagrams that leave together are of one length, but for the last. So answers of similar length to the same peer are
 //! filled up with zeros to the longest of them, which their receiver takes for padding; others begin a new group.
 
+use crate::checksum;
 use stoop_net::udp::{MAX_SEGMENTS, MAX_SEGMENTS_LEN, Peer};
 use stoop_wire::HEADER_LEN;
 
@@ -51,6 +52,7 @@ impl Answers {
             && group.count < MAX_SEGMENTS
             && self.bytes.len() == group.start + group.count * HEADER_LEN
             && group.peer == *peer
+            && !checksum::says_so(bare)
         {
             group.count += 1;
             return self.bytes.extend_from_slice(bare);
@@ -59,7 +61,8 @@ impl Answers {
     }
 
     fn push_any(&mut self, peer: &Peer, answer: &[u8]) {
-        let len = answer.len().next_multiple_of(ALIGNMENT);
+        let whole = answer.len() + checksum::room_for(answer);
+        let len = whole.next_multiple_of(ALIGNMENT);
         let joined = self.groups.last_mut().and_then(|group| Some((group.joined(peer, len)?, group)));
         if let Some((segment, group)) = joined {
             group.segment = segment;
@@ -72,7 +75,9 @@ impl Answers {
             let start = self.bytes.len();
             self.groups.push(Group { peer: *peer, start, segment: len.max(ALIGNMENT), count: 1 });
         }
+        let start = self.bytes.len();
         self.bytes.extend_from_slice(answer);
+        checksum::append(&mut self.bytes, start);
     }
 
     /// What leaves together: the peer, the datagrams one behind the other, and the length of each but the last.

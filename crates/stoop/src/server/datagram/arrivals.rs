@@ -3,8 +3,10 @@
 use super::call::{CallPacket, DatagramCall};
 use super::desk::Desk;
 use super::{DatagramEndpoint, From};
+use crate::checksum;
 use crate::context::cancelled::{self, CallId};
 use std::sync::MutexGuard;
+use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
 use stoop_exchange::server::{Arrival, Server};
 use stoop_net::udp;
@@ -15,17 +17,42 @@ impl DatagramEndpoint {
     /// the address's own); returns the call that it brings.
     #[inline(always)]
     pub(super) fn take(&self, desk: &mut Desk, len: usize, dedicated: u64) -> Option<DatagramCall> {
+        let mut answer_by = dedicated;
+        if desk.packet_has_checksum() {
+            if !self.is_intact(&desk.packet[..len]) {
+                return None;
+            }
+            answer_by = CallPacket::BY_OWN;
+        }
         let now = Instant::from_nanos(desk.clock_ns);
         let mut exchange = self.exchange();
         let peer = if dedicated == 0 { &desk.own_peer } else { &desk.dedicated_peer };
         match exchange.handle_packet(now, peer, &desk.packet[..len], &mut desk.reply) {
             Arrival::Run(assignment) => {
                 drop(exchange);
-                return Some(DatagramCall { assignment, packet: CallPacket::at_desk(dedicated) });
+                return Some(DatagramCall { assignment, packet: CallPacket::at_desk(answer_by) });
             }
             arrival => self.take_no_call(desk, exchange, arrival, len, dedicated),
         }
         None
+    }
+
+    /// Whether the datagram is as it was sent. If it is not, it is dropped and counted.
+    #[cold]
+    pub(super) fn is_intact(&self, datagram: &[u8]) -> bool {
+        let is_intact = checksum::is_right(datagram);
+        if !is_intact {
+            self.corrupt.fetch_add(1, Ordering::Relaxed);
+        }
+        is_intact
+    }
+
+    /// How many bytes of datagrams, `segment` bytes apart, begin with those that have a checksum that is right.
+    #[cold]
+    pub(super) fn intact_len(&self, datagrams: &[u8], segment: usize) -> usize {
+        let is_expected = |datagram: &&[u8]| checksum::is_expected(datagram);
+        let intact = datagrams.chunks(segment).take_while(is_expected).take_while(|it| self.is_intact(it));
+        intact.map(<[u8]>::len).sum()
     }
 
     /// Sees to what has led to no call.

@@ -11,6 +11,7 @@ use super::arrivals::tell_procedure;
 use super::call::{ANSWER_MAX, CallPacket, DatagramCall, complete};
 use super::desk::{BatchDesk, Desk};
 use super::{DatagramEndpoint, From};
+use crate::checksum;
 use crate::context::take_asked;
 use crate::server::crew::Endpoint;
 use crate::server::dispatch::Outcome;
@@ -110,18 +111,35 @@ impl DatagramEndpoint {
         let (mut replies, mut attention) = (Answers::default(), false);
         let mut exchange = self.exchange();
         let datagrams = Arc::clone(batch.received());
-        let mut rest = &datagrams[..segments.len];
+        let (mut rest, segment) = (&datagrams[..segments.len], segments.segment.max(1));
+        // So far their checksums are right; and whether parts of a message may come next.
+        let (mut intact, mut parts) = (0, false);
         while !rest.is_empty() {
             let start = segments.len - rest.len();
+            let mut ready = rest;
+            if checksum::is_expected(rest) {
+                if start >= intact {
+                    intact = start + self.intact_len(rest, segment);
+                }
+                if start >= intact {
+                    rest = &rest[segment.min(rest.len())..];
+                    continue;
+                }
+                ready = &rest[..intact - start];
+            }
+            if mem::take(&mut parts) {
+                rest = &rest[exchange.take_parts(now, from, ready, segment, prefetch)..];
+                continue;
+            }
             let run = |assignment, at| {
                 batch.calls.push_back(DatagramCall { assignment, packet: CallPacket::in_batch(start + at) });
             };
-            let calls = exchange.take_calls(now, &from, rest, segments.segment.max(1), run);
+            let calls = exchange.take_calls(now, &from, ready, segment, run);
             if calls > 0 {
                 rest = &rest[calls..];
                 continue;
             }
-            let (datagram, behind) = rest.split_at(segments.segment.max(1).min(rest.len()));
+            let (datagram, behind) = rest.split_at(segment.min(rest.len()));
             rest = behind;
             match exchange.handle_packet(now, &from, datagram, &mut desk.reply) {
                 Arrival::Run(assignment) => {
@@ -135,7 +153,7 @@ impl DatagramEndpoint {
                 Arrival::Transmit | Arrival::Nothing => {
                     attention = true;
                     // The next ones of a long call.
-                    rest = &rest[exchange.take_parts(now, from, rest, segments.segment, prefetch)..];
+                    parts = true;
                 }
             }
         }
@@ -283,9 +301,10 @@ impl DatagramEndpoint {
         // Not at once, for a header that is read while it is being written keeps its reader waiting.
         for Finished { assignment, .. } in finished {
             // A longer one is sent by the exchange.
-            let answer = assignment.answer();
-            if answer.len() <= ANSWER_MAX {
-                answers.push(&assignment.peer.0, answer);
+            if assignment.answer_len() > ANSWER_MAX && assignment.is_large() {
+                assignment.leave_in_parts();
+            } else {
+                answers.push(&assignment.peer.0, assignment.answer());
             }
         }
         for (peer, datagrams, segment) in desk.batch.answers.groups() {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use stoop_exchange::Instant;
 use stoop_exchange::server::{Assignment, Next};
 use stoop_net::clock;
-use stoop_wire::{HEADER_LEN, MAX_DATAGRAM, PACKET_DATA, RefusalCode};
+use stoop_wire::{HEADER_LEN, MAX_DATAGRAM, PACKET_DATA_CHECKED, RefusalCode};
 
 /// A call, and where the packet is that brought it.
 pub(in crate::server) struct DatagramCall {
@@ -28,7 +28,8 @@ pub(super) struct CallPacket(u64);
 /// Where the packet of a call is.
 pub(super) enum Place {
     /// At the desk of the worker that has received it last, and runs it. It came in by the dedicated socket of so many
-    /// changes, and its answer can go out there as long as that is the one; 0: by the address's own.
+    /// changes, and its answer can go out there as long as that is the one; 0: by the address's own, and needs no checksum;
+    /// [`CallPacket::BY_OWN`]: its answer goes out by the address's own.
     AtDesk(u64),
     /// It came together with others and is answered with them: where in the datagrams of its batch it begins.
     InBatch(usize),
@@ -43,6 +44,8 @@ impl CallPacket {
     pub(super) const KEPT: Self = Self(Self::DEFERRED | 1 << 61);
     /// Changes beyond are none that a dedicated socket sees.
     const PLACE: u64 = (1 << 61) - 1;
+    /// In place of the changes: the answer goes out by the address's own socket, and may need a checksum.
+    pub(super) const BY_OWN: u64 = Self::PLACE;
 
     /// At the desk, by the dedicated socket of so many changes.
     #[inline]
@@ -212,13 +215,13 @@ impl DatagramEndpoint {
             self.exports.took(assignment.interface, assignment.procedure, took);
         }
         complete(assignment, outcome, desk.clock_ns);
-        let answer = assignment.answer();
-        if answer.len() > ANSWER_MAX {
-            return;
+        if assignment.answer_len() > ANSWER_MAX && assignment.is_large() {
+            return assignment.leave_in_parts();
         }
+        let answer = assignment.answer();
         let changes = match packet.place() {
             Place::AtDesk(changes) => changes,
-            Place::InBatch(_) | Place::Kept => 0,
+            Place::InBatch(_) | Place::Kept => CallPacket::BY_OWN,
         };
         match &desk.dedicated {
             Some(own) if changes == desk.changes && changes == self.dedication.changes() => {
@@ -229,6 +232,7 @@ impl DatagramEndpoint {
                     self.send(answer, &assignment.peer);
                 }
             }
+            _ if changes == 0 => self.send_as_it_is(answer, &assignment.peer),
             _ => self.send(answer, &assignment.peer),
         }
     }
@@ -317,8 +321,8 @@ fn complete_without_result(assignment: &mut Assignment<From>, outcome: Outcome) 
     };
 }
 
-/// Bytes of the longest answer of one packet.
-pub(super) const ANSWER_MAX: usize = HEADER_LEN + PACKET_DATA;
+/// Bytes of the longest answer that is one packet of any binding.
+pub(super) const ANSWER_MAX: usize = HEADER_LEN + PACKET_DATA_CHECKED;
 
 impl DatagramCall {
     /// Keeps its packet apart from the desk that has received it.

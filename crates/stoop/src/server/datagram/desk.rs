@@ -4,6 +4,7 @@ use super::From;
 use super::answers::Answers;
 use super::batch::Finished;
 use super::call::DatagramCall;
+use crate::checksum;
 use crate::server::dedicated::Dedicated;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -107,6 +108,12 @@ impl Desk {
             batch: BatchDesk::default(),
             taker,
         }
+    }
+
+    /// Whether the packet at the desk is one that has a checksum; anything, if it is shorter than a header.
+    #[inline]
+    pub(super) fn packet_has_checksum(&self) -> bool {
+        checksum::says_so(self.packet.first_chunk().expect("it is longer"))
     }
 
     /// The latest caller is the likeliest to call next.

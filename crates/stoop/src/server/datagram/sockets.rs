@@ -237,7 +237,7 @@ impl DatagramEndpoint {
             Ok(Sent | Refused) => {}
             Ok(TooLong | Unsupported) | Err(_) => {
                 for datagram in datagrams.chunks(segment) {
-                    self.send(datagram, &From(*peer));
+                    self.send_as_it_is(datagram, &From(*peer));
                 }
             }
         }

@@ -6,6 +6,7 @@
 
 use super::desk::Desk;
 use super::{DatagramEndpoint, From};
+use crate::checksum;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
@@ -71,6 +72,7 @@ impl DatagramEndpoint {
             let Some(next) = exchange.next_transmission(now, MAX_SEGMENTS_LEN, &mut out) else { break };
             // Not under the lock: others have calls to take and to give back.
             drop(exchange);
+            checksum::seal_all(&mut out, next.segment);
             self.send_together(desk, &out, next.segment, &next.peer.0);
             exchange = self.exchange();
         }

@@ -1,15 +1,17 @@
 //! What comes in for a large call: packets taken from the kernel together, and their bytes put where they belong.
 
 use super::{LargeCall, locked};
+use crate::checksum;
 use crate::client::datagram::lane::{DatagramLane, Ended, ended_by};
 use crate::error::{CallError, Failure, FailureCode};
+use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
 use stoop_exchange::bulk::Stretch;
 use stoop_exchange::caller::{Heard, Part};
 use stoop_marshal::Pieces;
 use stoop_net::prefetch;
 use stoop_net::udp::Segments;
-use stoop_wire::{HEADER_LEN, Header, PACKET_DATA};
+use stoop_wire::{HEADER_LEN, Header};
 
 /// Where a payload that lands is taken up again: its first bytes are in the caller's memory, and those after them keep
 /// their alignment.
@@ -18,7 +20,12 @@ const ALIGNED: usize = 16;
 impl LargeCall<'_, '_, '_, '_> {
     /// Takes packets that have arrived together; `true` when the result is here.
     pub(super) fn take(&mut self, clock: Instant, segments: Segments) -> Result<bool, Ended> {
-        let mut rest = &self.large.datagrams[..segments.len];
+        let datagrams = &mut self.large.datagrams[..segments.len];
+        if self.lane.has_checksum() {
+            let struck = checksum::strike_out(datagrams, segments.segment);
+            self.lane.session.corrupt.fetch_add(struck, Ordering::Relaxed);
+        }
+        let mut rest = &*datagrams;
         while !rest.is_empty() {
             let lane = &mut *self.lane;
             if let Some(landing) = self.landing
@@ -47,13 +54,16 @@ impl LargeCall<'_, '_, '_, '_> {
                     }
                     Heard::Prove(proof) => {
                         // What it does not take before, it is sent again.
-                        drop(lane.socket.send(&proof));
-                        if self.len <= PACKET_DATA {
-                            drop(lane.socket.send(&lane.call[..HEADER_LEN + self.len]));
+                        drop(checksum::send(&lane.socket, &proof));
+                        if self.len <= lane.exchange.packet_data() {
+                            drop(checksum::send(&lane.socket, &lane.call[..HEADER_LEN + self.len]));
                         }
                     }
                     // All of the call is there: what was on its way no longer is.
-                    Heard::Progress if self.len > PACKET_DATA && lane.exchange.last_was_acknowledged() => {
+                    Heard::Progress
+                        if self.len > lane.exchange.packet_data()
+                            && lane.exchange.last_was_acknowledged() =>
+                    {
                         lane.exchange.settle(&mut locked(self.path));
                     }
                     Heard::Progress | Heard::Ignored => {}

@@ -1,6 +1,7 @@
 //! What goes out of a large call: packets framed in a buffer, and handed to the kernel together.
 
 use super::{LargeCall, locked};
+use crate::checksum;
 use crate::client::datagram::lane::Ended;
 use crate::client::datagram::now;
 use crate::error::{CallError, SendError};
@@ -11,7 +12,7 @@ use stoop_exchange::caller::Framing;
 use stoop_marshal::Pieces;
 use stoop_net::prefetch;
 use stoop_net::udp::{MAX_SEGMENTS, MAX_SEGMENTS_LEN, SegmentsSending, Sending};
-use stoop_wire::{HEADER_LEN, PACKET_DATA};
+use stoop_wire::HEADER_LEN;
 
 /// From this many bytes of a fragment on the kernel takes the bytes of a packet from where they are, without their being
 /// copied to stand behind the header. Below, the lists that say where they are cost more (`stoop-net`'s example `gather`).
@@ -23,21 +24,29 @@ const AHEAD: usize = 6 * 1024;
 impl LargeCall<'_, '_, '_, '_> {
     /// Sends a call of one packet, or the first packets of a longer one.
     pub(super) fn send_first(&mut self, begun: Instant) -> Result<(), Ended> {
-        if self.len > PACKET_DATA {
+        if self.is_large() {
             // What follows is sent before anything is looked for: nothing can have come yet.
             return self.send_run(begun).map(|_| ());
         }
         let (lane, len) = (&mut *self.lane, self.len);
         self.unsent = false;
-        match lane.socket.send(&lane.call[..HEADER_LEN + len]) {
+        match checksum::send(&lane.socket, &lane.call[..HEADER_LEN + len]) {
             Ok(Sending::Sent) => Ok(()),
             outcome => lane.not_sent(outcome, len),
         }
     }
 
+    pub(super) fn is_large(&self) -> bool {
+        self.len > self.lane.exchange.packet_data()
+    }
+
+    fn checksum_len(&self) -> usize {
+        self.lane.session.bound.binding.checksum_len()
+    }
+
     /// Whether parts of the call have not arrived yet, as far as is known.
     pub(super) fn is_sending(&self) -> bool {
-        self.len > PACKET_DATA && !self.lane.exchange.last_was_acknowledged()
+        self.is_large() && !self.lane.exchange.last_was_acknowledged()
     }
 
     /// Sends the next packets of the call, if there are some to be sent now.
@@ -46,7 +55,7 @@ impl LargeCall<'_, '_, '_, '_> {
             return Ok(false);
         }
         let mut path = locked(self.path);
-        let packet = HEADER_LEN + path.fragment() as usize;
+        let packet = path.packet_len(path.fragment());
         let most = (MAX_SEGMENTS * packet).min(MAX_SEGMENTS_LEN);
         let Some(run) = self.lane.exchange.next_run(clock, &mut path, most) else { return Ok(false) };
         let is_probe = run.fragment > path.fragment();
@@ -84,7 +93,7 @@ impl LargeCall<'_, '_, '_, '_> {
         match sending? {
             SegmentsSending::Sent | SegmentsSending::Refused => return Ok(()),
             SegmentsSending::TooLong => {
-                let largest = self.lane.socket.largest_datagram()?.saturating_sub(HEADER_LEN);
+                let largest = self.lane.session.bound.binding.data_in(self.lane.socket.largest_datagram()?);
                 locked(self.path).set_largest(u32::try_from(largest).unwrap_or(u32::MAX));
                 if is_probe {
                     return Ok(());
@@ -96,8 +105,9 @@ impl LargeCall<'_, '_, '_, '_> {
     }
 
     fn send_together(&mut self, run: &Run, framing: &Framing) -> io::Result<SegmentsSending> {
-        let packet = HEADER_LEN + run.fragment as usize;
-        if run.fragment >= GATHERED_MIN {
+        let packet = HEADER_LEN + run.fragment as usize + self.checksum_len();
+        // A checksum is made of what is in a cache.
+        if run.fragment >= GATHERED_MIN && !self.lane.has_checksum() {
             return gathered(run, framing, self.pieces, self.inline(), |pieces| {
                 self.lane.socket.send_gathered(pieces, packet)
             });
@@ -109,7 +119,8 @@ impl LargeCall<'_, '_, '_, '_> {
     #[cold]
     fn send_singly(&mut self, run: &Run, framing: &Framing) -> io::Result<()> {
         let len = self.frame(run, framing);
-        for packet in self.large.datagrams[..len].chunks(HEADER_LEN + run.fragment as usize) {
+        let packet = HEADER_LEN + run.fragment as usize + self.checksum_len();
+        for packet in self.large.datagrams[..len].chunks(packet) {
             self.lane.socket.send(packet)?;
         }
         Ok(())
@@ -122,7 +133,8 @@ impl LargeCall<'_, '_, '_, '_> {
 
     fn frame(&mut self, run: &Run, framing: &Framing) -> usize {
         let inline = &self.lane.call[HEADER_LEN..HEADER_LEN + self.len - self.pieces.lent_len()];
-        frame(run, framing, self.pieces, inline, &mut self.large.datagrams)
+        let checksum_len = self.checksum_len();
+        frame(run, framing, self.pieces, inline, checksum_len, &mut self.large.datagrams)
     }
 }
 
@@ -149,28 +161,32 @@ fn gathered<T>(
     send(&list)
 }
 
-/// Puts the packets of a run behind each other and returns their length.
+/// Puts the packets of a run behind each other, with their checksums if they have any, and returns their length.
 fn frame(
     run: &Run,
     framing: &Framing,
     pieces: &Pieces<'_, '_>,
     inline: &[u8],
+    checksum_len: usize,
     datagrams: &mut [u8],
 ) -> usize {
     let (fragment, end) = (run.fragment, run.offset + run.len);
     let message_len = inline.len() + pieces.lent_len();
     let (mut offset, mut transmission) = (run.offset, run.transmission);
-    for packet in datagrams.chunks_mut(HEADER_LEN + fragment as usize) {
+    for packet in datagrams.chunks_mut(HEADER_LEN + fragment as usize + checksum_len) {
         let (header, payload) = packet.split_first_chunk_mut().expect("a packet has a header");
         let len = fragment.min(end - offset);
         framing.stamp(header, (offset, len), transmission);
         let ahead = (offset as usize + AHEAD).min(message_len);
         pieces.stretches(inline, ahead, (ahead + len as usize).min(message_len), prefetch);
         pieces.gather(inline, offset as usize, &mut payload[..len as usize]);
+        if checksum_len > 0 {
+            checksum::seal(packet, HEADER_LEN + len as usize);
+        }
         (offset, transmission) = (offset + len, transmission.wrapping_add(1));
         if offset == end {
             break;
         }
     }
-    run.len as usize + run.len.div_ceil(fragment) as usize * HEADER_LEN
+    run.len as usize + run.len.div_ceil(fragment) as usize * (HEADER_LEN + checksum_len)
 }

@@ -6,6 +6,7 @@ use super::calls::Calls;
 use super::reception::News;
 use super::slot::{Slot, Stage};
 use super::{Flight, now};
+use crate::checksum;
 use crate::error::{CallError, Failure, FailureCode};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -179,7 +180,7 @@ impl Calls {
         let len = self.slots[call as usize].lane.receipt(clock, window, &mut packet);
         if len > 0 {
             // If it is lost, the lane tells again.
-            let _ = socket.send(&packet[..len]);
+            let _ = checksum::send(socket, &packet[..len]);
         }
     }
 
@@ -196,13 +197,14 @@ impl Calls {
             if slot.stage == Stage::Sent && slot.is_large {
                 let path = slot.session.path_there(socket, slot.lane.path());
                 let mut path = locked(path);
-                let most = (MAX_SEGMENTS * (HEADER_LEN + path.fragment() as usize)).min(MAX_SEGMENTS_LEN);
+                let most = (MAX_SEGMENTS * path.packet_len(path.fragment())).min(MAX_SEGMENTS_LEN);
                 if let Some(run) = slot.lane.next_run(clock, &mut path, most) {
                     let is_probe = run.fragment > path.fragment();
+                    let packet = path.packet_len(run.fragment);
                     drop(path);
                     write_packets(slot, &run, clock, datagrams);
                     self.arm(call);
-                    return Some(Framed { call, packet: HEADER_LEN + run.fragment as usize, is_probe });
+                    return Some(Framed { call, packet, is_probe });
                 }
                 drop(path);
                 self.arm(call);
@@ -228,8 +230,10 @@ fn write_packets(slot: &Slot, run: &Run, clock: Instant, datagrams: &mut Vec<u8>
     for (offset, transmission) in (run.offset..end).step_by(run.fragment as usize).zip(run.transmission..) {
         let mut header = [0; HEADER_LEN];
         framing.stamp(&mut header, (offset, run.fragment.min(end - offset)), transmission);
+        let start = datagrams.len();
         datagrams.extend_from_slice(&header);
         datagrams.extend_from_slice(&arguments[offset as usize..end.min(offset + run.fragment) as usize]);
+        checksum::append(datagrams, start);
     }
 }
 
@@ -271,8 +275,8 @@ impl Flight {
             match sending? {
                 SegmentsSending::Sent | SegmentsSending::Refused => return Ok(()),
                 SegmentsSending::TooLong => {
-                    let largest = self.socket.largest_datagram()?.saturating_sub(HEADER_LEN);
                     let session = Arc::clone(&self.calls().slots[framed.call as usize].session);
+                    let largest = session.bound.binding.data_in(self.socket.largest_datagram()?);
                     let path = session.path_there(&self.socket, stoop_exchange::RoundTrip::default());
                     locked(path).set_largest(u32::try_from(largest).unwrap_or(u32::MAX));
                     if framed.is_probe {

@@ -2,13 +2,15 @@
 
 use super::calls::{Calls, Next};
 use super::{Flight, now};
+use crate::checksum;
 use crate::client::datagram::DatagramBinding;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
 use std::thread::{self, Thread};
 use std::time::Duration;
 use stoop_exchange::Instant;
-use stoop_net::udp::CallerArrival;
+use stoop_net::udp::{CallerArrival, Segments};
 use stoop_net::waiting::{Crowd, MachineCosts, Member, Wait, WaitCounts, Waiting};
 
 /// The receive role, for whoever has it.
@@ -217,13 +219,14 @@ impl Flight {
     fn take_in(
         &self,
         calls: &mut Calls,
-        arrival: std::io::Result<CallerArrival<stoop_net::udp::Segments>>,
+        arrival: std::io::Result<CallerArrival<Segments>>,
         buffer: &mut [u8],
         clock: Instant,
         news: &mut News,
     ) -> bool {
         let arrived = match arrival {
             Ok(CallerArrival::Datagram(segments)) => {
+                self.strike_out(buffer, &segments);
                 calls.deliver_all(clock, segments.split(buffer), &self.socket, news);
                 true
             }
@@ -248,6 +251,15 @@ impl Flight {
         arrived
     }
 
+    /// Makes packets that have arrived no packets where their checksums are not right.
+    #[inline]
+    fn strike_out(&self, buffer: &mut [u8], segments: &Segments) {
+        if self.binding.options.checksum {
+            let struck = checksum::strike_out(&mut buffer[..segments.len], segments.segment);
+            self.binding.present().corrupt.fetch_add(struck, Ordering::Relaxed);
+        }
+    }
+
     /// Takes in what has arrived before calls are given up: a thread that was kept from running sees late what came in time.
     #[cold]
     pub(super) fn take_what_is_there(
@@ -260,6 +272,7 @@ impl Flight {
         for _ in 0..LAST_LOOKS {
             match self.socket.recv_segments(buffer) {
                 Ok(CallerArrival::Datagram(segments)) => {
+                    self.strike_out(buffer, &segments);
                     calls.deliver_all(clock, segments.split(buffer), &self.socket, news);
                 }
                 Ok(CallerArrival::Refused) => calls.on_unreachable(clock, &self.binding, &self.socket, news),

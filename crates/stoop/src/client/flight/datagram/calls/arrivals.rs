@@ -1,6 +1,7 @@
 //! What arrives, and what it means for the call that it is for.
 
 use super::{Calls, NO_CALL};
+use crate::checksum;
 use crate::client::datagram::detail;
 use crate::client::flight::datagram::reception::News;
 use crate::client::flight::datagram::slot::{Slot, Stage};
@@ -96,10 +97,10 @@ impl Calls {
             }
             Heard::Prove(proof) => {
                 // Lost or not sent: the server asks again when the call is sent again.
-                let proven = socket.send(&proof);
+                let proven = checksum::send(socket, &proof);
                 if !slot.is_large {
                     slot.lane.stamp_again(clock, &mut slot.call);
-                    let _ = proven.and_then(|_| socket.send(&slot.call));
+                    let _ = proven.and_then(|_| checksum::send(socket, &slot.call));
                 }
             }
             Heard::Progress => self.goes_on(call, clock, socket),

@@ -36,7 +36,7 @@ impl Calls {
         if self.generation != binding.generation() {
             self.note_session(binding);
         }
-        if len > MAX_DATAGRAM {
+        if len > HEADER_LEN + binding.packet_data() {
             return self.begin_large(binding, departure, procedure, len);
         }
         if departure.batch == Batch::NONE {

@@ -2,6 +2,7 @@
 //! forgotten.
 
 use super::{Calls, NO_CALL};
+use crate::checksum;
 use crate::client::datagram::{DatagramBinding, Session, forgotten};
 use crate::client::flight::datagram::reception::News;
 use crate::client::flight::datagram::slot::{Owner, Slot, Stage};
@@ -161,7 +162,7 @@ impl Calls {
             slot.lane.start(clock, slot.deadline, number, &mut slot.call);
             slot.lane.note_in(&mut slot.brief);
             // A packet that is not sent is like one that is lost: the next timeout sees to it.
-            let _ = socket.send(&slot.call);
+            let _ = checksum::send(socket, &slot.call);
         }
         self.map_lane(call);
         self.arm(call);

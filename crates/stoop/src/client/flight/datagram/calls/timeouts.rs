@@ -1,6 +1,7 @@
 //! What is to be done for calls because time has passed, or because the port was found closed.
 
 use super::Calls;
+use crate::checksum;
 use crate::client::datagram::{DatagramBinding, forgotten, given_up, nobody_listens};
 use crate::client::flight::datagram::reception::News;
 use crate::client::flight::datagram::slot::{Slot, Stage};
@@ -156,7 +157,7 @@ impl Calls {
             Due::Resume => self.resume(call, clock, socket),
             Due::Receipt => self.send_receipt(call, clock, socket),
             Due::Retransmit => self.send_later(call),
-            Due::Probe(packet) | Due::Cancel(packet) => sending = socket.send(&packet).ok(),
+            Due::Probe(packet) | Due::Cancel(packet) => sending = checksum::send(socket, &packet).ok(),
             Due::GiveUp(lost) => {
                 self.give_up(call, lost, clock, binding, news);
                 return false;
