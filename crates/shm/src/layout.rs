@@ -4,6 +4,7 @@
 //! |------------|------|------------|
 //! | 0          | attention: whether the server looks for requests | server |
 //! | 128        | taken: how many requests it has taken | server |
+//! | 136        | the server's clock when it handed the memory over | server |
 //! | 256        | for each channel a line with how many chunks are filled, and one with how many are emptied | its two ends |
 //! | 3968       | listening: whether threads of the caller sleep until anything happens | both |
 //! | 3976       | cancels: how many of the requests have been cancels | callers |
@@ -14,7 +15,7 @@
 //! | …          | the arena: buffers of arguments in place, if the server gives any memory for them | caller, procedures |
 
 /// Tells this layout from others.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Bytes that processors hand over together.
 pub const LINE: usize = 64;
@@ -38,6 +39,8 @@ pub const CHUNKS: usize = or_in_models(16, 2);
 
 pub(crate) const ATTENTION: usize = 0;
 pub(crate) const TAKEN: usize = APART;
+/// Behind it: written once.
+pub(crate) const CLOCK: usize = TAKEN + 8;
 const COUNTS: usize = 2 * APART;
 pub(crate) const LISTENING: usize = REQUESTS - APART;
 /// Beside it: a server that looks at either has both.

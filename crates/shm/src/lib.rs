@@ -11,6 +11,7 @@
 //! - [`Arena`] is memory behind all that, and [`InPlace`] a buffer in it that both processes use where it lies.
 //! - [`attention`] tells whether the server looks, so that nobody wakes it in vain.
 //! - [`listening`] tells whether threads of the caller sleep until there is any answer.
+//! - [`clock`] tells how far the clocks of the two ends are apart.
 //! - [`descriptors`] hands the memory over when two processes bind.
 //!
 //! Who waits, for how long, and what a call means is not known here.
@@ -24,6 +25,8 @@ pub mod attention;
 #[cfg(not(all(test, loom)))]
 mod bytes;
 mod channel;
+#[cfg(not(all(test, loom)))]
+pub mod clock;
 mod count;
 pub mod descriptors;
 #[cfg(not(all(test, loom)))]

@@ -9,7 +9,7 @@
 //! | 12–13 | procedure |
 //! | 14    | kind |
 //! | 15    | channel, if the message is longer than a slot |
-//! | 16–23 | deadline, nanoseconds of the monotonic clock |
+//! | 16–23 | deadline, nanoseconds of the server's monotonic clock |
 //! | 24–27 | number of the call on its lane |
 //! | 28–31 | the count at which its chunks begin in the channel |
 //! | 32–63 | the message, if it is no longer than that |
@@ -48,7 +48,7 @@ pub struct Request {
     pub cpu: u16,
     /// Bytes of the message.
     pub len: u32,
-    /// When the caller stops waiting, in nanoseconds of the monotonic clock.
+    /// When the caller stops waiting, in nanoseconds of the server's monotonic clock.
     pub deadline_ns: u64,
     /// The channel in which a message longer than [`SLOT`] comes.
     pub channel: u8,

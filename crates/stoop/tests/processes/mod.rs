@@ -35,6 +35,8 @@ pub(crate) trait Target {
     fn bindings(&self) -> u64;
     /// The process that calls, its user and group.
     fn caller(&self) -> String;
+    /// Seconds that are left to the call.
+    fn seconds_left(&self) -> u64;
     /// As `hang`; what it fills has a length that its caller knows.
     fn hang_and_fill(&self, #[out] bytes: &mut [u8]);
     /// As `hang`, under a name.
@@ -70,6 +72,9 @@ impl Target for Honest {
     fn hang(&self) {
         println!("hanging");
         eventually(|| stoop::current_call().unwrap().is_cancelled());
+    }
+    fn seconds_left(&self) -> u64 {
+        stoop::current_call().unwrap().time_left().as_secs()
     }
     fn hang_and_fill(&self, bytes: &mut [u8]) {
         self.hang();

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use stoop_exchange::Instant;
 use stoop_exchange::binder::Bound;
 use stoop_exchange::stream::{Bounds, Intake};
+use stoop_net::clock;
 use stoop_net::poller::Bell;
 use stoop_net::waiting::Company;
 use stoop_shm::{Arena, Segment, descriptors, layout};
@@ -21,17 +22,27 @@ pub(super) fn connect(plan: &Plan<'_>, deadline: Instant, generation: u64) -> Re
     let bounds = Bounds { long: Kind::Result, message_max: 0, announced_max: 0, lanes: 1 };
     let bound = handshake.bind(&mut Intake::new(bounds))?;
     let attached = handshake.attach(&bound);
-    let (segment, arena, bell) =
+    let Attached { segment, arena, bell, clock_ahead_ns } =
         attached.map_err(|error| NotBound { error, offers: bound.offers.clone() })?;
     let company = Company::of(&handshake.own, &crate::from_wire(&bound.host));
     let server = handshake.stream.peer_credentials().ok().flatten();
-    let shared = Shared { stream: handshake.stream, segment, arena, bell, server };
+    let shared = Shared { stream: handshake.stream, segment, arena, bell, server, clock_ahead_ns };
     Ok(Session::new(generation, bound, company, shared, plan.max_message))
+}
+
+/// What the server has handed over.
+struct Attached {
+    segment: Segment,
+    arena: Option<Arc<Arena>>,
+    bell: Bell,
+    /// How far its clock is ahead of this process's.
+    clock_ahead_ns: i64,
 }
 
 impl Handshake<'_> {
     /// Asks for the memory.
-    fn attach(&self, bound: &Bound) -> Result<(Segment, Option<Arc<Arena>>, Bell), BindError> {
+    fn attach(&self, bound: &Bound) -> Result<Attached, BindError> {
+        let asked_ns = clock::now_ns();
         let question = Header::bare(Kind::Attach, bound.binding, LaneId(0), CallNumber(0)).to_bytes();
         self.stream.send_all(&question, &[]).map_err(|cause| self.unreachable(cause))?;
         let mut packet = [0; HEADER_LEN];
@@ -63,6 +74,7 @@ impl Handshake<'_> {
             _ => self.unreachable(why),
         };
         let (segment, arena) = Segment::attach_with_arena(file).map_err(unusable)?;
-        Ok((segment, arena, Bell::from_descriptor(bell).map_err(unusable)?))
+        let clock_ahead_ns = stoop_shm::clock::ahead_ns(&segment, asked_ns, clock::now_ns());
+        Ok(Attached { segment, arena, bell: Bell::from_descriptor(bell).map_err(unusable)?, clock_ahead_ns })
     }
 }

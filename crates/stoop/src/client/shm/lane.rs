@@ -144,7 +144,7 @@ impl ShmLane {
             procedure: self.session.bound.procedures[usize::from(procedure)],
             cpu: host::current_cpu() as u16,
             len: len as u32,
-            deadline_ns: deadline.latest_ns,
+            deadline_ns: self.session.deadline_there(deadline.latest_ns),
             channel: 0,
             base: 0,
         }

@@ -29,6 +29,8 @@ pub(super) struct Session {
     bell: Bell,
     /// Who made the server's end.
     pub(super) server: Option<Credentials>,
+    /// How far the server's clock is ahead of this process's: not at all, but in different time namespaces.
+    clock_ahead_ns: i64,
     /// The processor on which the server was last seen.
     pub(super) server_cpu: AtomicU16,
     lanes: Mutex<Lanes>,
@@ -50,6 +52,7 @@ pub(super) struct Shared {
     pub(super) arena: Option<Arc<Arena>>,
     pub(super) bell: Bell,
     pub(super) server: Option<Credentials>,
+    pub(super) clock_ahead_ns: i64,
 }
 
 /// A lane of a session: at most one outstanding call.
@@ -117,7 +120,7 @@ impl Session {
         shared: Shared,
         longest_result: usize,
     ) -> Self {
-        let Shared { stream, segment, arena, bell, server } = shared;
+        let Shared { stream, segment, arena, bell, server, clock_ahead_ns } = shared;
         Self {
             generation,
             bound,
@@ -128,6 +131,7 @@ impl Session {
             requests: Requests::default(),
             bell,
             server,
+            clock_ahead_ns,
             server_cpu: AtomicU16::new(NOWHERE),
             lanes: Mutex::default(),
             channels: Mutex::default(),
@@ -136,6 +140,12 @@ impl Session {
             why: Default::default(),
             longest_result,
         }
+    }
+
+    /// A deadline of this process's clock, by the server's.
+    #[inline]
+    pub(super) fn deadline_there(&self, deadline_ns: u64) -> u64 {
+        deadline_ns.saturating_add_signed(self.clock_ahead_ns)
     }
 
     #[inline]

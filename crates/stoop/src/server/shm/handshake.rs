@@ -13,6 +13,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoop_net::Patience;
+use stoop_net::clock;
 use stoop_net::host;
 use stoop_net::poller::Bell;
 use stoop_net::stream::{Stream, StreamArrival};
@@ -223,6 +224,7 @@ impl Handshake {
         let Some(Made { segment, arena, memory, bell }) = self.made.take() else { return Step::Malformed };
         let mut header = Header::bare(Kind::Attach, bound.binding, question.lane, question.number);
         header.time = layout::VERSION;
+        stoop_shm::clock::tell(&segment, clock::now_ns());
         match descriptors::send(&self.stream, &header.to_bytes(), &memory, &bell) {
             Ok(true) => Step::Attached(bound, segment, arena, bell),
             Ok(false) | Err(_) => Step::Close,

@@ -105,7 +105,7 @@ impl Kept {
             procedure: session.bound.procedures[usize::from(self.procedure)],
             cpu: host::current_cpu() as u16,
             len: len as u32,
-            deadline_ns,
+            deadline_ns: session.deadline_there(deadline_ns),
             channel: channel.map_or(0, |(channel, _)| channel),
             base: filling.map_or(0, |(_, filling)| filling.base()),
         };

@@ -157,7 +157,7 @@ impl Place {
             procedure: session.bound.procedures[self.procedure.load(Relaxed) as usize],
             cpu,
             len: self.arguments.len.load(Relaxed),
-            deadline_ns: self.deadline_ns(),
+            deadline_ns: session.deadline_there(self.deadline_ns()),
             channel: 0,
             base: 0,
         };

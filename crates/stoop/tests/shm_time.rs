@@ -1,0 +1,71 @@
+//! Callers and servers in time namespaces whose monotonic clocks differ.
+
+mod processes;
+
+use processes::{Process, TargetClient, name, patient};
+use std::process::Command;
+use std::time::Duration;
+use stoop::BindOptions;
+
+/// No test of its own: another process, when it is started as such.
+#[test]
+fn process() {
+    processes::play(|role, uri| match role {
+        "ask" => ask(uri),
+        other => panic!("{other}"),
+    });
+}
+
+const TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// Calls in all ways, and checks how much time its server sees.
+fn ask(uri: &str) {
+    let client = TargetClient::bind_with(uri, &BindOptions::new().timeout(TIMEOUT)).unwrap();
+    let long = vec![1; 100_000];
+    for _ in 0..20 {
+        assert_eq!(client.next(1).unwrap(), 2);
+        assert_eq!(client.begin().next(1).wait().unwrap(), 2);
+        assert_eq!(client.echo(&long).unwrap(), long);
+        assert_eq!(client.begin().echo(&long).wait().unwrap(), long);
+        for seconds in [client.seconds_left().unwrap(), client.begin().seconds_left().wait().unwrap()] {
+            // The clocks differ by far more.
+            assert!(seconds <= TIMEOUT.as_secs() && seconds > TIMEOUT.as_secs() / 2, "{seconds}");
+        }
+    }
+    println!("done");
+}
+
+/// What unshare(1) is told so that the monotonic clock of a process is ahead by more than a day.
+const AHEAD: [&str; 5] = ["--time", "--monotonic", "100000", "--fork", "--kill-child"];
+
+/// Whether this process may make such a namespace; says so if not.
+fn may(test: &str) -> bool {
+    let done = Command::new("unshare").args(AHEAD).arg("true").output();
+    let may = done.is_ok_and(|done| done.status.success());
+    if !may {
+        println!("SKIPPED: {test}: `unshare {}` does not work here", AHEAD.join(" "));
+    }
+    may
+}
+
+#[test]
+fn server_whose_clock_is_ahead_of_its_callers_sees_their_deadlines() {
+    if !may("server_whose_clock_is_ahead_of_its_callers_sees_their_deadlines") {
+        return;
+    }
+    let uri = name();
+    let mut server = Process::spawn(&mut Process::command_by("unshare", &AHEAD, "serve", &uri));
+    server.await_line("ready");
+    assert_eq!(TargetClient::bind_with(&uri, &patient()).unwrap().next(1).unwrap(), 2);
+    Process::start("ask", &uri).ends_well();
+}
+
+#[test]
+fn server_whose_clock_is_behind_its_callers_sees_their_deadlines() {
+    if !may("server_whose_clock_is_behind_its_callers_sees_their_deadlines") {
+        return;
+    }
+    let uri = name();
+    let _server = Process::server(&uri);
+    Process::spawn(&mut Process::command_by("unshare", &AHEAD, "ask", &uri)).ends_well();
+}
