@@ -12,11 +12,13 @@ pub mod binder;
 pub mod bulk;
 pub mod caller;
 mod interfaces;
+mod memory;
 mod retransmit;
 pub mod server;
 pub mod stream;
 mod time;
 
 pub use interfaces::{Interface, Interfaces, Procedure, fingerprint};
+pub use memory::zeroed;
 pub use retransmit::RoundTrip;
 pub use time::Instant;

@@ -74,7 +74,7 @@ fn serve_in(memory: u64, uri: &str) {
 fn fetch_in_little(uri: &str) {
     let client = StoreClient::bind_with(uri, &patient()).unwrap();
     bound_memory(LITTLE);
-    for _ in 0..3 {
+    for _ in 0..2 {
         let results = [client.give(LONG as u32), client.begin().give(LONG as u32).wait()];
         for result in results {
             let Err(CallError::Failed(why)) = result else { panic!("{:?}", result.map(|bytes| bytes.len())) };
@@ -130,7 +130,7 @@ fn long_arguments_are_refused(uri: &str) {
     let (_server, uri) = server("serve-in-little", uri);
     let client = StoreClient::bind_with(&uri, &patient()).unwrap();
     let (long, short) = (vec![1; LONG], vec![1; 300_000]);
-    for _ in 0..3 {
+    for _ in 0..2 {
         for result in [client.len(&long), client.begin().len(&long).wait()] {
             let Err(CallError::Refused(why)) = result else { panic!("{result:?}") };
             assert_eq!(why.code, RefusalCode::Overloaded);
@@ -145,6 +145,24 @@ fn arguments_that_a_server_has_no_memory_for_are_refused_over_shared_memory() {
     long_arguments_are_refused(&name());
 }
 
+#[test]
+fn arguments_that_a_server_has_no_memory_for_are_refused_over_byte_streams() {
+    long_arguments_are_refused("tcp://127.0.0.1:0");
+    long_arguments_are_refused(&name().replace("shm:", "unix:@"));
+}
+
+#[test]
+fn arguments_that_a_server_has_no_memory_for_do_not_end_it_over_udp() {
+    let (_server, uri) = server("serve-in-little", "udp://127.0.0.1:0");
+    let client = StoreClient::bind_with(&uri, &patient()).unwrap();
+    // Until its deadline the caller asks whether there is room now.
+    let brief = client.with_timeout(std::time::Duration::from_millis(300));
+    let (long, short) = (vec![1; LONG], vec![1; 300_000]);
+    assert!(brief.len(&long).is_err() && brief.begin().len(&long).wait().is_err());
+    assert_eq!(client.len(&short).unwrap(), 300_000);
+    assert_eq!(client.begin().len(&short).wait().unwrap(), 300_000);
+}
+
 /// A result that its caller has no memory for is an error of the call, and its process goes on.
 fn long_result_is_an_error(uri: &str) {
     let server = Server::new().export(StoreServer::new(Plain)).listen(uri).unwrap().start().unwrap();
@@ -154,4 +172,11 @@ fn long_result_is_an_error(uri: &str) {
 #[test]
 fn a_result_that_its_caller_has_no_memory_for_is_an_error_over_shared_memory() {
     long_result_is_an_error(&name());
+}
+
+#[test]
+fn a_result_that_its_caller_has_no_memory_for_is_an_error_over_every_other_transport() {
+    long_result_is_an_error("udp://127.0.0.1:0");
+    long_result_is_an_error("tcp://127.0.0.1:0");
+    long_result_is_an_error(&name().replace("shm:", "unix:@"));
 }

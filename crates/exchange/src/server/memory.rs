@@ -1,7 +1,6 @@
 //! The memory for messages of many packets: how much of it is in use, and what is kept for the next message.
 
 use super::table::Binding;
-use alloc::vec;
 use alloc::vec::Vec;
 use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 
@@ -23,7 +22,7 @@ const SPARE: usize = 8;
 const SPARE_BYTES: usize = 64 << 20;
 
 impl Memory {
-    /// Room for a header and a message of `len` bytes; `None` if more than `limit` bytes would be in use. What is in it
+    /// Room for a header and a message of `len` bytes; `None` if more than `limit` bytes would be in use, or the process has no memory for it. What is in it
     /// is what an earlier message left: none of it may be read before it has been written.
     pub(super) fn take(&mut self, len: usize, limit: usize) -> Option<Vec<u8>> {
         let needed = HEADER_LEN + len;
@@ -35,7 +34,7 @@ impl Memory {
         let fits = |message: &Vec<u8>| (needed..=needed.saturating_mul(2).min(left)).contains(&message.len());
         let message = match self.spare.iter().position(fits) {
             Some(place) => self.spare.swap_remove(place),
-            None => vec![0; needed],
+            None => crate::zeroed(needed)?,
         };
         self.unused = self.unused.min(self.spare.len());
         self.incomplete += message.len();

@@ -160,10 +160,10 @@ impl Intake {
             fragment.direct = false;
             if self.start == self.end && fragment.left >= DIRECT_MIN {
                 let message = &mut self.incomplete[fragment.of];
+                let room = message.make_room(fragment.left, &mut self.announced);
                 if let Ok(packet) = &mut message.packet {
                     fragment.direct = true;
                     let at = HEADER_LEN + message.received;
-                    let room = make_room(packet, at, fragment.left, message.header.message_len as usize);
                     return &mut packet[at..at + room];
                 }
             }
@@ -358,10 +358,11 @@ impl Intake {
         let announced = message.header.message_len as usize;
         while fragment.left > 0 && self.start < self.end {
             let len = fragment.left.min(self.end - self.start);
+            let room = message.make_room(len, &mut self.announced);
             let len = match &mut message.packet {
                 Ok(packet) => {
                     let at = HEADER_LEN + message.received;
-                    let len = len.min(make_room(packet, at, len, announced));
+                    let len = len.min(room);
                     packet[at..at + len].copy_from_slice(&self.input[self.start..self.start + len]);
                     len
                 }
@@ -420,14 +421,24 @@ fn continues(message: &Incomplete, next: &Header) -> bool {
         && (next.number, next.message_len) == (last.number, last.message_len)
 }
 
-/// Makes room behind byte `at` of a packet for up to `wanted` bytes, without ever having more than twice the bytes that
-/// have arrived (and a first room). Returns how many there is room for: at least one.
-fn make_room(packet: &mut Vec<u8>, at: usize, wanted: usize, announced: usize) -> usize {
-    if packet.len() <= at {
-        let len = (2 * packet.len()).max(HEADER_LEN + FIRST_ROOM).min(HEADER_LEN + announced);
-        packet.resize(len.max(at + 1), 0);
+impl Incomplete {
+    /// Makes room for up to `wanted` bytes that follow, without ever having more than twice the bytes that have arrived (and a first
+    /// room). Returns how many there is room for: at least one of a message that is taken. Where there is no memory, the message is
+    /// not taken any more, and leaves `announced_in_all`.
+    fn make_room(&mut self, wanted: usize, announced_in_all: &mut usize) -> usize {
+        let Ok(packet) = &mut self.packet else { return 0 };
+        let (at, announced) = (HEADER_LEN + self.received, self.header.message_len as usize);
+        if packet.len() <= at {
+            let len = (2 * packet.len()).max(HEADER_LEN + FIRST_ROOM).min(HEADER_LEN + announced).max(at + 1);
+            if packet.try_reserve_exact(len - packet.len()).is_err() {
+                self.packet = Err(RefusalCode::Overloaded);
+                *announced_in_all -= announced;
+                return 0;
+            }
+            packet.resize(len, 0);
+        }
+        wanted.min(packet.len() - at)
     }
-    wanted.min(packet.len() - at)
 }
 
 impl Message<'_> {

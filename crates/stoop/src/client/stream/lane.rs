@@ -134,7 +134,7 @@ impl StreamLane {
             Waited::Answered(answer) => {
                 let detail_len = match answer {
                     Answer::Message(header) => header.message_len as usize,
-                    Answer::TooLong(_) => 0,
+                    Answer::TooLong(_) | Answer::NoMemory(_) => 0,
                 };
                 Ended::With(failure_of(answer, &self.result[HEADER_LEN..HEADER_LEN + detail_len]))
             }

@@ -48,6 +48,8 @@ pub(super) enum Answer {
     Message(Header),
     /// A result longer than this caller takes, of so many bytes.
     TooLong(usize),
+    /// A result of so many bytes, which this process has no memory for.
+    NoMemory(usize),
 }
 
 /// What became of an answer that was received for another lane.
@@ -65,7 +67,15 @@ pub(super) enum Delivery<'a> {
 pub(super) fn opened<'a>(arrival: Arrival<'a>) -> (Header, Answer, Option<Message<'a>>) {
     match arrival {
         Arrival::Message(message) => (message.header, Answer::Message(message.header), Some(message)),
-        Arrival::NotTaken(header, _) => (header, Answer::TooLong(header.message_len as usize), None),
+        Arrival::NotTaken(header, code) => (header, not_taken(&header, code), None),
+    }
+}
+
+fn not_taken(header: &Header, why: RefusalCode) -> Answer {
+    let len = header.message_len as usize;
+    match why {
+        RefusalCode::Overloaded => Answer::NoMemory(len),
+        _ => Answer::TooLong(len),
     }
 }
 
@@ -83,6 +93,10 @@ pub(super) fn failure_of(answer: Answer, detail: &[u8]) -> CallError {
         Answer::TooLong(len) => CallError::Failed(Failure {
             code: FailureCode::ResultTooLarge,
             detail: format!("it has {len} bytes, more than the binding's BindOptions::max_message"),
+        }),
+        Answer::NoMemory(len) => CallError::Failed(Failure {
+            code: FailureCode::ResultTooLarge,
+            detail: crate::room::no_memory_for_result(len),
         }),
     }
 }

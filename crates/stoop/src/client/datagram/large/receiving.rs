@@ -165,7 +165,10 @@ fn make_room(lane: &mut DatagramLane, pieces: &Pieces<'_, '_>, part: &Part) -> R
     let room = HEADER_LEN + part.message_len - (landing - landing % ALIGNED);
     if lane.result.len() < room {
         // From the system as zeros that take no memory until something arrives there.
-        lane.result = vec![0; room];
+        lane.result = stoop_exchange::zeroed(room).ok_or_else(|| {
+            let detail = crate::room::no_memory_for_result(part.message_len);
+            Ended::With(CallError::Failed(Failure { code: FailureCode::ResultTooLarge, detail }))
+        })?;
     }
     Ok(landing)
 }

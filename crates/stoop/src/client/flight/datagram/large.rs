@@ -125,10 +125,16 @@ impl Calls {
                 let failure = Failure { code: FailureCode::ResultTooLarge, detail };
                 return self.fail(call, CallError::Failed(failure), clock, news);
             }
+            // From the system as zeros that take no memory until something arrives there.
+            let Some(memory) = stoop_exchange::zeroed(part.message_len) else {
+                slot.lane.abandon(clock);
+                let detail = crate::room::no_memory_for_result(part.message_len);
+                let failure = Failure { code: FailureCode::ResultTooLarge, detail };
+                return self.fail(call, CallError::Failed(failure), clock, news);
+            };
             slot.is_receiving = true;
             self.large.receiving += 1;
-            // From the system as zeros that take no memory until something arrives there.
-            slot.result = vec![0; part.message_len];
+            slot.result = memory;
         }
         let payload = &packet[HEADER_LEN..HEADER_LEN + part.len];
         slot.result[part.offset..part.offset + part.len].copy_from_slice(payload);
