@@ -152,20 +152,15 @@ impl DatagramLane {
                 }
                 Ok(CallerArrival::Nothing | CallerArrival::TooLarge(_)) => {}
                 Ok(CallerArrival::Refused) => {
-                    self.take_sent_back();
-                    let due = self.exchange.handle_unreachable(clock);
-                    if self.carry_out(due, clock, len)? {
+                    if self.on_refused(clock, len)? {
                         return Ok(());
                     }
                 }
                 // The network's news about an earlier packet (no route just now): the deadline is what counts.
                 Err(_) => self.take_sent_back(),
             }
-            if clock >= self.exchange.next_timeout() {
-                let due = self.exchange.handle_timeout(clock, &mut self.call[..HEADER_LEN + len]);
-                if self.carry_out(due, clock, len)? {
-                    return Ok(());
-                }
+            if clock >= self.exchange.next_timeout() && self.on_timeout(clock, len)? {
+                return Ok(());
             }
             if spins && !self.wait.keeps_spinning(clock.as_nanos(), self.crowd.waiting()) {
                 spins = false;
@@ -192,8 +187,24 @@ impl DatagramLane {
         Ok(false)
     }
 
-    /// Does what is due; `true` when the result is here after all.
+    /// Something is due; `true` when the result is here after all.
     #[cold]
+    #[inline(never)]
+    fn on_timeout(&mut self, clock: Instant, len: usize) -> Result<bool, Ended> {
+        let due = self.exchange.handle_timeout(clock, &mut self.call[..HEADER_LEN + len]);
+        self.carry_out(due, clock, len)
+    }
+
+    /// The port was found closed; `true` when the result is here after all.
+    #[cold]
+    #[inline(never)]
+    fn on_refused(&mut self, clock: Instant, len: usize) -> Result<bool, Ended> {
+        self.take_sent_back();
+        let due = self.exchange.handle_unreachable(clock);
+        self.carry_out(due, clock, len)
+    }
+
+    /// Does what is due; `true` when the result is here after all.
     fn carry_out(&mut self, due: Due, clock: Instant, len: usize) -> Result<bool, Ended> {
         // A packet that is not sent is like one that is lost: the next timeout sees to it.
         match due {
@@ -223,6 +234,7 @@ impl DatagramLane {
 
     /// Takes note of what has come back from a closed port.
     #[cold]
+    #[inline(never)]
     pub(super) fn take_sent_back(&mut self) {
         let exchange = &mut self.exchange;
         self.session.take_sent_back(&self.socket, |packet| exchange.handle_sent_back(packet));
