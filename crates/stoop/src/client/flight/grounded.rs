@@ -20,7 +20,8 @@ const NONE_BEGUN: &str = "no call has been begun";
 
 impl Carrier for Grounded {
     fn depart(&self, timeout_ns: u64) -> Departure {
-        Departure::new(vec![0; HEADER_LEN + PACKET_DATA], HEADER_LEN, PACKET_DATA, timeout_ns)
+        // However long the arguments are: why the call cannot be begun is what its caller is told.
+        Departure::new(vec![0; HEADER_LEN + PACKET_DATA], HEADER_LEN, u32::MAX as usize, timeout_ns)
     }
 
     fn begin(&self, _: &mut Departure, _: u16, _: usize) -> Result<u32, CallError> {
