@@ -75,22 +75,6 @@ pub struct Bound {
     pub credit: u32,
 }
 
-impl Bound {
-    /// Whether a call on the binding `lost`, of which the server then did not know, has certainly not run and will not:
-    /// only then may it be sent again under this binding, unless it is idempotent. `sent` is when the call was first
-    /// sent on the lost binding, `now` is after this binding was granted, and both are told by a clock that goes on
-    /// while the machine sleeps; `acknowledged` is whether the server ever said that it had the call.
-    ///
-    /// A server that was restarted has forgotten what ran. One that was not has released the binding because it heard
-    /// nothing on it for the whole silence limit: a call that had arrived before would have been heard. What arrives
-    /// afterwards does not run, for no binding gets the number of another.
-    pub fn shows_not_run(&self, lost: &Self, sent: Instant, now: Instant, acknowledged: bool) -> bool {
-        // An eighth less: the clocks of two machines do not go equally fast.
-        let surely_heard = lost.silence - lost.silence / 8;
-        !acknowledged && self.incarnation == lost.incarnation && now.since(sent) < surely_heard
-    }
-}
-
 /// What an arriving packet means for the binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BindStep {

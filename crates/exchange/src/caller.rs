@@ -8,6 +8,7 @@ mod large;
 mod sent_back;
 mod state;
 
+use crate::outcome::{Sent, Unbound};
 use crate::retransmit::Jitter;
 use crate::{Instant, RoundTrip};
 use alloc::boxed::Box;
@@ -107,11 +108,7 @@ pub enum Heard {
     /// The call has ended: the procedure did not run for it.
     Refused(RefusalCode),
     /// The call has ended, and this alone does not say whether it ran: the server does not know the binding.
-    Unbound {
-        /// That of the server which says so; the binding may have been another's. 0: it speaks another version of the
-        /// protocol, and knows no binding of this one.
-        incarnation: u64,
-    },
+    Unbound(Unbound),
     /// The call has ended: the procedure ran, but there is no result. The packet's payload may say more.
     Failed(FailureCode),
     /// A part of the result: its place is in the message, its bytes are behind the packet's header.
@@ -289,7 +286,10 @@ impl Lane {
             Step::Finish if header.kind == Kind::Refusal => {
                 self.outstanding = None;
                 match header.incarnation() {
-                    Some(incarnation) => Heard::Unbound { incarnation },
+                    Some(incarnation) => {
+                        let up = Duration::from_secs(u64::from(header.procedure));
+                        Heard::Unbound(Unbound { incarnation, up })
+                    }
                     None => Heard::Refused(RefusalCode::from_code(header.time)),
                 }
             }
@@ -297,7 +297,7 @@ impl Lane {
             Step::Finish if header.kind == Kind::Versions => match Versions::in_packet(&header) {
                 Some(_) => {
                     self.outstanding = None;
-                    Heard::Unbound { incarnation: 0 }
+                    Heard::Unbound(Unbound::ANOTHER_VERSION)
                 }
                 None => self.ignore(),
             },
@@ -456,6 +456,13 @@ impl Lane {
     pub fn effort(&self, now: Instant) -> Option<Effort> {
         let call = self.outstanding.as_ref()?;
         Some(Effort { transmissions: self.transmissions, waited: now.since(call.started) })
+    }
+
+    /// How the latest call was sent, which was refused because the server does not know the binding, `refused_itself` or with
+    /// another one. `first` is when it was first sent, by a clock that goes on while the machine sleeps.
+    pub fn sent(&self, first: Instant, refusal: Unbound, refused_itself: bool) -> Sent {
+        let acknowledged = self.acknowledged || self.large.as_ref().is_some_and(|large| large.is_heard());
+        Sent { transmissions: self.transmissions, acknowledged, refusal, refused_itself, first }
     }
 
     /// Times that the latest call was sent, ended or not.

@@ -13,6 +13,7 @@ pub mod bulk;
 pub mod caller;
 mod interfaces;
 mod memory;
+pub mod outcome;
 mod retransmit;
 pub mod server;
 pub mod stream;

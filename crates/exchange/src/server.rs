@@ -238,6 +238,11 @@ impl<P: Peer> Server<P> {
             + self.memory.spare_bytes()
     }
 
+    /// Answers retained and calls that wait for their lanes; at most [`Limits::packets`].
+    pub fn packets(&self) -> usize {
+        self.packets
+    }
+
     /// Bytes of calls of many packets that are arriving, wait for their lanes or run; at most [`Limits::incomplete`].
     pub fn incomplete_bytes(&self) -> usize {
         self.memory.incomplete

@@ -63,10 +63,10 @@ fn ask_for_tick() -> u64 {
 }
 
 /// How long this machine has been asleep (suspended) since it started: the monotonic clock stands still meanwhile, the
-/// rest of the world does not (CLOCK_BOOTTIME). Exact to the time between two readings.
+/// rest of the world does not (CLOCK_BOOTTIME). Never too much; too little by the time between two readings.
 pub fn asleep_ns() -> u64 {
-    let awake = now_ns();
-    boot_now_ns().saturating_sub(awake)
+    let both = boot_now_ns();
+    both.saturating_sub(now_ns())
 }
 
 /// The monotonic clock starts at 0 with the kernel: 584 years fit.

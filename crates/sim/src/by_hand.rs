@@ -2,7 +2,7 @@
 
 use crate::caller_process::Wish;
 use crate::events::ThreadId;
-use crate::{BEGINNING, CallId, Losses, Side, Sim, Told};
+use crate::{BEGINNING, CallId, Losses, Side, Sim, Stop, Told};
 use core::time::Duration;
 use stoop_exchange::Instant;
 use stoop_wire::Kind;
@@ -147,6 +147,16 @@ impl Sim {
     /// The caller gives up its binding.
     pub fn unbind_caller(&mut self) {
         self.unbind(0);
+    }
+
+    /// A machine stops for so long: the server's (0), or that of the first caller (1).
+    pub fn stop_machine(&mut self, machine: usize, stop: Stop, lasts: Duration) {
+        self.stops(machine, stop, lasts);
+    }
+
+    /// The server's address leads to another server, and by the next such change back to the first.
+    pub fn wander(&mut self) {
+        self.address_wanders();
     }
 
     /// Bindings that the server knows.

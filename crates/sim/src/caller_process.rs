@@ -16,6 +16,7 @@ use std::rc::Rc;
 use stoop_exchange::binder::{Binder, Bound};
 use stoop_exchange::bulk::Path;
 use stoop_exchange::caller::{Brief, Lane};
+use stoop_exchange::outcome::Sent;
 use stoop_exchange::{Instant, RoundTrip};
 use stoop_wire::MAX_DATAGRAM;
 
@@ -37,7 +38,7 @@ pub(crate) struct CallerProcess {
     pub(crate) up: bool,
     pub(crate) host: u16,
     pub(crate) threads: Vec<Thread>,
-    binding: Option<Rc<Bound>>,
+    binding: Option<Rc<Granted>>,
     bulk: Option<Rc<RefCell<Path>>>,
     generation: Generation,
     binder: Option<Binder>,
@@ -46,11 +47,18 @@ pub(crate) struct CallerProcess {
     retired: Vec<(Instant, OwnLane)>,
 }
 
+/// A binding, and when its caller read that it was granted.
+#[derive(Debug)]
+struct Granted {
+    bound: Bound,
+    read: Instant,
+}
+
 /// A lane and which of its process's bindings it is of.
 #[derive(Debug)]
 struct OwnLane {
     generation: Generation,
-    bound: Rc<Bound>,
+    granted: Rc<Granted>,
     /// What all long calls of the binding share.
     path: Rc<RefCell<Path>>,
     lane: Lane,
@@ -131,18 +139,10 @@ struct Call {
 
 #[derive(Clone, Debug)]
 enum Stage {
-    /// Waits for a binding. If it was sent before on one that the server did not know, it matters when.
-    Waiting { sent: Option<Sent> },
+    /// Waits for a binding. If it was sent before on one that the server did not know, it matters how.
+    Waiting { sent: Option<(Rc<Granted>, Sent)> },
     /// Sent on the thread's lane.
     Calling { first_sent: Instant },
-}
-
-/// How a call was sent on a binding that was lost.
-#[derive(Clone, Debug)]
-struct Sent {
-    on: Rc<Bound>,
-    first: Instant,
-    acknowledged: bool,
 }
 
 impl Sim {
@@ -172,6 +172,7 @@ impl Sim {
     }
 
     pub(crate) fn caller_crashes(&mut self, caller: usize) {
+        let now = self.caller_is_judged_at(caller);
         let process = &mut self.callers[caller];
         process.up = false;
         self.report.caller_crashes += 1;
@@ -180,7 +181,7 @@ impl Sim {
             thread.socket = Socket::default();
             (thread.drains_at, thread.timer_at) = (None, None);
             if let Some(call) = thread.call.take().filter(|call| !call.cancelled) {
-                self.ledger.ends(call.id, Told::Crashed, self.now);
+                self.ledger.ends(call.id, Told::Crashed, now);
                 self.report.count_end(Told::Crashed);
             }
         }
@@ -239,6 +240,9 @@ impl Sim {
     pub(crate) fn reaches_caller(&mut self, to: Address, mut packet: Vec<u8>) {
         let up = |process: &CallerProcess| process.up && process.host == to.host;
         let Some(caller) = self.callers.iter().position(up) else { return };
+        if self.is_stopped(self.machine_of(caller)) {
+            return;
+        }
         if to.port == BINDER_PORT {
             return self.binder_receives(caller, &packet);
         }
@@ -267,7 +271,7 @@ impl Sim {
 
     /// The call of a thread has ended; the thread thinks and goes on.
     fn end_call(&mut self, at: ThreadId, told: Told) {
-        let now = self.now;
+        let (now, judged_at) = (self.caller_now(at.caller), self.caller_is_judged_at(at.caller));
         let process = &mut self.callers[at.caller];
         let thread = &mut process.threads[at.thread];
         let call = thread.call.take().expect("a call that ends has begun");
@@ -276,9 +280,9 @@ impl Sim {
             println!("{:>16} ns  {:?} of {at:?} ends: {told:?}", now.as_nanos(), call.id);
         }
         if call.cancelled {
-            self.ledger.settled(call.id, told, now);
+            self.ledger.settled(call.id, told, judged_at);
         } else {
-            self.ledger.ends(call.id, told, now);
+            self.ledger.ends(call.id, told, judged_at);
         }
         self.report.count_end(told);
         if let Some(mut own) = thread.own.take() {
@@ -302,6 +306,6 @@ impl Sim {
         if self.random.chance(self.scenario.nap) {
             think *= 1000;
         }
-        self.events.plan(now + think, Event::ThreadWakes(at, life));
+        self.events.plan(self.now + think, Event::ThreadWakes(at, life));
     }
 }

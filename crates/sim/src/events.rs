@@ -1,5 +1,6 @@
 //! What is going to happen, earliest first; at one moment, in the order in which it was planned.
 
+use crate::clock::SERVERS;
 use crate::{Address, CallId};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -81,9 +82,59 @@ pub(crate) enum Event {
     CallerMoves {
         caller: usize,
     },
+    /// A machine is saved, or falls asleep, for a while.
+    MachineStops {
+        machine: usize,
+    },
+    /// The server's address leads to another server from now on, and the first one lives on.
+    AddressWanders,
 }
 
 impl Event {
+    /// The machine of the process to which it happens; none for what the network does. All callers are on the server's
+    /// machine, or each has its own.
+    pub(crate) fn machine(&self, one_machine: bool) -> Option<usize> {
+        let callers = |caller: usize| if one_machine { SERVERS } else { 1 + caller };
+        match self {
+            Self::ServerTakes { .. }
+            | Self::ServerTimer(_)
+            | Self::ServerDrained(_)
+            | Self::JobReturns { .. }
+            | Self::ServerCrashes(_)
+            | Self::ServerShutsDown(_)
+            | Self::ServerLingered(_)
+            | Self::ServerStarts => Some(SERVERS),
+            Self::ThreadTakes { at, .. }
+            | Self::ThreadWakes(at, _)
+            | Self::WaitEnds(at, _)
+            | Self::LaneTimer(at, _)
+            | Self::ThreadDrained(at, _)
+            | Self::CallCancelled(at, ..) => Some(callers(at.caller)),
+            Self::BinderTimer { caller, .. }
+            | Self::CallerCrashes { caller, .. }
+            | Self::CallerStarts { caller } => Some(callers(*caller)),
+            Self::ToServer { .. }
+            | Self::ToCaller { .. }
+            | Self::PortClosed { .. }
+            | Self::CallerMoves { .. }
+            | Self::MachineStops { .. }
+            | Self::AddressWanders => None,
+        }
+    }
+
+    /// The start of a server to which it happens, if it happens to one.
+    pub(crate) fn server_life(&self) -> Option<Life> {
+        match self {
+            Self::ServerTakes { life, .. } | Self::JobReturns { life, .. } => Some(*life),
+            Self::ServerTimer(life)
+            | Self::ServerDrained(life)
+            | Self::ServerCrashes(life)
+            | Self::ServerShutsDown(life)
+            | Self::ServerLingered(life) => Some(*life),
+            _ => None,
+        }
+    }
+
     /// It follows at once what arrives: nothing happens in between that could not as well happen after it.
     pub(crate) fn is_drained(&self) -> bool {
         matches!(self, Self::ThreadDrained(..) | Self::ServerDrained(_))
@@ -169,6 +220,15 @@ impl Events {
 
     pub(crate) fn next(&mut self) -> Option<(Instant, Event)> {
         self.heap.pop().map(|Reverse(planned)| (planned.at, planned.event))
+    }
+
+    /// Gives what is planned another time.
+    pub(crate) fn postpone(&mut self, later: impl Fn(&Event, Instant) -> Instant) {
+        let mut planned = std::mem::take(&mut self.heap).into_vec();
+        for Reverse(planned) in &mut planned {
+            planned.at = later(&planned.event, planned.at);
+        }
+        self.heap = planned.into();
     }
 
     pub(crate) fn next_at(&self) -> Option<Instant> {

@@ -19,6 +19,7 @@
 
 mod by_hand;
 mod caller_process;
+mod clock;
 mod errand;
 mod events;
 mod ledger;
@@ -31,6 +32,8 @@ mod server_process;
 mod violation;
 
 use caller_process::CallerProcess;
+pub use clock::Stop;
+use clock::{Clock, EXACT, SERVERS};
 use core::time::Duration;
 use events::{Event, Events, Life};
 pub use ledger::CallId;
@@ -90,9 +93,14 @@ pub struct Sim {
     network: Network,
     ledger: Ledger,
     callers: Vec<CallerProcess>,
+    /// The server to which the server's address leads.
     server: ServerProcess,
-    /// The server timer that is planned, so that it is not planned again for every packet.
-    server_timer_at: Option<(Life, Instant)>,
+    /// Another one, to which the address led before, or will lead again.
+    other_server: ServerProcess,
+    /// Starts of a server.
+    server_lives: Life,
+    /// Of the server's machine, then of those of the callers.
+    clocks: Vec<Clock>,
     /// Host numbers given out.
     hosts: u16,
     reply: Vec<u8>,
@@ -114,11 +122,13 @@ impl Sim {
             random,
             now: Instant::from_nanos(BEGINNING),
             events: Events::default(),
-            network: Network::new(scenario.faults.clone()),
+            network: Network::new(scenario.faults.clone(), scenario.packet_life),
             ledger: Ledger::new(scenario.faults.corruption > 0 && !scenario.faults.checksums),
             callers: Vec::new(),
             server: ServerProcess::default(),
-            server_timer_at: None,
+            other_server: ServerProcess::default(),
+            server_lives: 0,
+            clocks: Vec::new(),
             hosts: scenario.callers as u16,
             reply: Vec::new(),
             report: Report::default(),
@@ -135,6 +145,10 @@ impl Sim {
     }
 
     fn populate(&mut self) {
+        for machine in 0..=self.scenario.callers {
+            let rate = self.scenario.rates.get(machine).copied().unwrap_or(EXACT);
+            self.clocks.push(Clock::new(self.now, rate));
+        }
         for caller in 0..self.scenario.callers {
             let mut process = CallerProcess::default();
             process.host = caller as u16 + 1;
@@ -149,6 +163,33 @@ impl Sim {
                 let at = self.now + self.random.between(moves);
                 self.events.plan(at, Event::CallerMoves { caller });
             }
+        }
+        for machine in 0..=self.scenario.callers {
+            self.plan_stop(machine);
+        }
+        self.plan_wandering();
+    }
+
+    fn plan_stop(&mut self, machine: usize) {
+        if let Some(between) = self.scenario.stops {
+            let at = self.now + self.random.between(between);
+            self.events.plan(at, Event::MachineStops { machine });
+        }
+    }
+
+    fn plan_wandering(&mut self) {
+        if let Some(between) = self.scenario.wanders {
+            let at = self.now + self.random.between(between);
+            self.events.plan(at, Event::AddressWanders);
+        }
+    }
+
+    fn machine_stops(&mut self, machine: usize) {
+        if self.has_traffic() {
+            let stop = if self.random.chance(500) { Stop::Saved } else { Stop::Asleep };
+            let lasts = self.random.between(self.scenario.stop_lasts);
+            self.stops(machine, stop, lasts);
+            self.plan_stop(machine);
         }
     }
 
@@ -226,7 +267,14 @@ impl Sim {
             self.server_ends();
             self.server_starts();
         }
+        let of_other = event.server_life().is_some_and(|life| life == self.other_server.life);
+        if of_other {
+            self.exchange_servers();
+        }
         self.happen(event);
+        if of_other {
+            self.exchange_servers();
+        }
         if self.report.steps.is_multiple_of(16) {
             self.check_memory();
         }
@@ -250,6 +298,7 @@ impl Sim {
 
     fn happen(&mut self, event: Event) {
         match event {
+            Event::ToServer { .. } if self.is_stopped(SERVERS) => {}
             Event::ToServer { from, packet } => self.reaches_server(from, packet),
             Event::ToCaller { to, packet } => self.reaches_caller(to, packet),
             Event::ServerTakes { life, from, packet } if life == self.server.life => {
@@ -276,6 +325,11 @@ impl Sim {
             Event::CallerCrashes { caller, life } if self.lives(caller, life) => self.caller_crashes(caller),
             Event::CallerStarts { caller } => self.caller_starts(caller),
             Event::CallerMoves { caller } => self.caller_moves(caller),
+            Event::MachineStops { machine } => self.machine_stops(machine),
+            Event::AddressWanders if self.has_traffic() => {
+                self.address_wanders();
+                self.plan_wandering();
+            }
             _of_an_earlier_life => {}
         }
     }
@@ -296,7 +350,7 @@ impl Sim {
         if unfinished > 0 {
             self.ledger.complain(format!("{unfinished} calls never end"));
         }
-        if let Some(server) = &self.server.server {
+        for server in [&self.server, &self.other_server].into_iter().filter_map(|it| it.server.as_ref()) {
             let (running, bindings) = (server.running(), server.bindings());
             self.report.waited += server.counters().waited;
             if running > 0 || bindings > 0 {

@@ -100,6 +100,8 @@ enum Order {
 #[derive(Debug)]
 pub(crate) struct Network {
     pub(crate) faults: Faults,
+    /// The longest life of a packet.
+    life: Duration,
     orders: Vec<(Side, Kind, Order)>,
     sent: BTreeMap<(Side, Kind), u64>,
     pub(crate) there: Traffic,
@@ -107,9 +109,10 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub(crate) fn new(faults: Faults) -> Self {
+    pub(crate) fn new(faults: Faults, life: Duration) -> Self {
         Self {
             faults,
+            life,
             orders: Vec::new(),
             sent: BTreeMap::new(),
             there: Traffic::default(),
@@ -173,7 +176,7 @@ impl Network {
         };
         let Some(sent) = traffic.pass(line, now, packet.len()) else { return [None; 3] };
         if let Some(Order::Delay(by)) = ordered {
-            return [Some(sent + by), None, None];
+            return [Some(sent + by).filter(|at| at.since(now) <= self.life), None, None];
         }
         let first = (!random.chance(self.faults.loss)).then(|| sent + self.travel(random));
         let second = random.chance(self.faults.duplicate).then(|| sent + self.travel(random));
@@ -183,7 +186,7 @@ impl Network {
                 random.chance(self.faults.late_duplicate).then(|| sent + random.between(self.faults.how_late))
             }
         };
-        [first, second, late]
+        [first, second, late].map(|arrives| arrives.filter(|at| at.since(now) <= self.life))
     }
 
     pub(crate) fn travel(&self, random: &mut Random) -> Duration {

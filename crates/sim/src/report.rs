@@ -109,6 +109,10 @@ report! {
     proofs: "addresses proven",
     /// Changes of address.
     moves: "changes of address",
+    /// Machines that stood still for a while.
+    stops: "machines saved or asleep",
+    /// Changes of the server to which the address leads.
+    wanderings: "changes of the server behind the address",
     /// Starts of a server.
     server_starts: "starts of a server",
     /// Clean shutdowns.

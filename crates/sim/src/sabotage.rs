@@ -1,5 +1,7 @@
 //! Mistakes on purpose: a checker that cannot fail is no checker.
 
+use stoop_exchange::outcome::{Evidence, Grant, Sent, Unbound, Verdict};
+
 /// A mistake built into the drivers around the protocol, to see that the checkers notice it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sabotage {
@@ -10,6 +12,15 @@ pub enum Sabotage {
     ResendAnyway,
     /// A caller sends its call again under a new binding of the same server, however long ago it was first sent.
     ResendHoweverOld,
+    /// A caller compares its clock with the server's, at the first bind and at the second, to find out whether one of them
+    /// has stood still.
+    ComparesClocks,
+    /// A caller takes the time for which the server has been up when it binds again for that when it was refused.
+    AsksForAgeLater,
+    /// A caller forgets that the server has acknowledged the call.
+    ForgetsAcknowledgement,
+    /// A caller does not mind that another server grants a binding than has refused the call.
+    IgnoresWandering,
     /// A restarted server draws the secret of its predecessor, and so the same bindings.
     SameSecret,
     /// The server takes every call packet for a new call.
@@ -22,4 +33,45 @@ pub enum Sabotage {
     RunsCancelled,
     /// The server refuses a call for overload and yet keeps it.
     RefuseButRun,
+}
+
+impl Sabotage {
+    /// Whether a caller that makes this mistake believes that its call did not run; `None` if it makes none there.
+    pub(crate) fn shows_not_run(
+        self,
+        sent: &Sent,
+        lost: Grant<'_>,
+        granted: Grant<'_>,
+        evidence: &Evidence,
+    ) -> Option<bool> {
+        let believes = |evidence: Evidence| Some(evidence.verdict(false) == Verdict::NotRun);
+        match self {
+            Self::ResendAnyway => Some(true),
+            Self::ResendHoweverOld => Some(lost.bound.incarnation == granted.bound.incarnation),
+            Self::ComparesClocks => Some(clocks_agree(sent, lost, granted)),
+            Self::AsksForAgeLater => {
+                let refusal = Unbound { up: evidence.granted.1, ..evidence.refusal };
+                believes(Evidence { refusal, ..*evidence })
+            }
+            Self::ForgetsAcknowledgement => believes(Evidence { acknowledged: false, ..*evidence }),
+            Self::IgnoresWandering => {
+                let refusal = Unbound { incarnation: evidence.granted.0, ..evidence.refusal };
+                believes(Evidence { refusal, ..*evidence })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A rule that looks right: the clocks of both sides have gone on by the same time between the two binds, to an eighth of
+/// the silence limit or of the time for which the server has been up, so that neither has stood still; and by the caller's
+/// clock the call was first sent less than seven eighths of that ago. It is wrong, for one clock may have lost as much
+/// before the call as the other after it.
+fn clocks_agree(sent: &Sent, lost: Grant<'_>, granted: Grant<'_>) -> bool {
+    let (Some(then), Some(now)) = (lost.bound.clock, granted.bound.clock) else { return false };
+    let apart = (now.now_ns - then.now_ns).abs_diff(granted.read.nanos_since(lost.read));
+    let same = lost.bound.incarnation == granted.bound.incarnation;
+    let remembers = if same { lost.bound.silence.as_nanos() as u64 } else { now.up_ns };
+    let elapsed = granted.read.nanos_since(sent.first);
+    !sent.acknowledged && elapsed < remembers - remembers / 8 && apart < remembers / 8
 }

@@ -4,6 +4,7 @@ mod seeds;
 
 use crate::Faults;
 use core::time::Duration;
+use stoop_exchange::outcome::PACKET_LIFE;
 use stoop_exchange::server::Limits;
 
 /// From the least to the most of something.
@@ -96,6 +97,18 @@ pub struct Scenario {
     pub caller_up: Option<Span>,
     /// Time between two changes of a caller's address.
     pub moves: Option<Span>,
+    /// How fast the clocks go, in 1,024 of the world: the server's machine's, then the callers'. Exact, where none is said.
+    pub rates: Vec<u64>,
+    /// Time between two moments at which a machine is saved or falls asleep.
+    pub stops: Option<Span>,
+    /// How long it then stands still.
+    pub stop_lasts: Span,
+    /// All processes run on the server's machine, by its clock.
+    pub one_machine: bool,
+    /// Time until the server's address leads to another server, which is alive beside the first; then back again.
+    pub wanders: Option<Span>,
+    /// No packet arrives later than this after it was sent.
+    pub packet_life: Duration,
     /// Nothing keeps any call from its result: all must get theirs.
     pub kind: bool,
 }
@@ -142,6 +155,12 @@ impl Scenario {
             unbinds: 0,
             caller_up: None,
             moves: None,
+            rates: Vec::new(),
+            stops: None,
+            stop_lasts: (Duration::ZERO, Duration::ZERO),
+            one_machine: false,
+            wanders: None,
+            packet_life: PACKET_LIFE,
             kind: true,
         }
     }

@@ -3,6 +3,7 @@
 mod large;
 mod memory;
 
+use crate::clock::SERVERS;
 use crate::errand::{Errand, Manner};
 use crate::events::{Event, Life};
 use crate::network::Socket;
@@ -11,7 +12,6 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use stoop_exchange::server::{Arrival, Assignment, Next, Server};
 use stoop_exchange::{Instant, Interface, Interfaces, Procedure};
-use stoop_wire::bind::HostFacts;
 use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, MAX_DATAGRAM, RefusalCode};
 
 /// How long a server that has shut down still answers late packets.
@@ -42,6 +42,8 @@ pub(crate) struct ServerProcess {
     pub(crate) socket: Socket,
     /// When a look is planned at what it owes once its socket is drained.
     pub(crate) drains_at: Option<Instant>,
+    /// For when its timer is planned by its clock, so that it is not planned again for every packet.
+    timer_at: Option<Instant>,
 }
 
 impl Sim {
@@ -50,14 +52,15 @@ impl Sim {
         if self.server.server.is_some() {
             return;
         }
-        let life = self.server.life + 1;
+        self.server_lives += 1;
+        let life = self.server_lives;
         let secret = match self.sabotage {
             Sabotage::SameSecret => [1, 2],
             _ => [self.random.bits(), self.random.bits()],
         };
         let interfaces = Interfaces::new([interface(self.scenario.procedures)]);
-        let server =
-            Server::new(self.now, interfaces, self.scenario.limits.clone(), HostFacts::default(), secret);
+        let (now, facts, limits) = (self.server_now(), self.facts_of(SERVERS), self.scenario.limits.clone());
+        let server = Server::new(now, interfaces, limits, facts, secret);
         self.server = ServerProcess { life, server: Some(server), ..ServerProcess::default() };
         self.report.server_starts += 1;
         if let Some(up) = self.scenario.server_up
@@ -70,6 +73,20 @@ impl Sim {
             };
             self.events.plan(ends, event);
         }
+    }
+
+    /// The server's address leads to another server, which starts if it has not, and later back again.
+    pub(crate) fn address_wanders(&mut self) {
+        self.exchange_servers();
+        self.report.wanderings += 1;
+        if self.server.server.is_none() {
+            self.server_starts();
+        }
+    }
+
+    /// What follows happens to the other server.
+    pub(crate) fn exchange_servers(&mut self) {
+        std::mem::swap(&mut self.server, &mut self.other_server);
     }
 
     /// Ends the server's process at once.
@@ -114,12 +131,12 @@ impl Sim {
 
     /// The server's process takes a packet.
     pub(crate) fn server_receives(&mut self, from: Address, packet: &[u8]) {
-        let now = self.now;
+        let now = self.server_now();
         let sabotaged = (self.sabotage == Sabotage::DuplicatesAsNew).then(|| self.renumbered(packet));
         let packet = sabotaged.as_deref().unwrap_or(packet);
         let Some(server) = &mut self.server.server else {
             if self.scenario.port_closed {
-                let arrives = now + self.network.travel(&mut self.random);
+                let arrives = self.now + self.network.travel(&mut self.random);
                 self.events.plan(arrives, Event::PortClosed { to: from });
             }
             return;
@@ -182,8 +199,18 @@ impl Sim {
         }
     }
 
+    /// A packet that is lent for an answer tells nothing of another binding: it has been wiped, or is the same lane's.
+    fn check_packet_is_clean(&mut self, assignment: &mut Assignment<Address>) {
+        let (binding, ..) = assignment.identity();
+        let told = assignment.packet_mut().get(BINDING).unwrap_or_default();
+        if told.iter().any(|byte| *byte != 0) && told != binding.0.to_le_bytes() {
+            self.ledger.complain(format!("the packet for an answer to {binding:?} holds one to {told:x?}"));
+        }
+    }
+
     /// Gives a call to whoever is free, as the runtime's receive role does.
     fn dispatch(&mut self, mut assignment: Assignment<Address>, packet: &[u8]) {
+        self.check_packet_is_clean(&mut assignment);
         let (arguments, _) = assignment.arguments_and_result(packet);
         let errand = Errand::read(arguments);
         if let Some(position) = errand.and_then(|errand| errand.wrong_argument(arguments)) {
@@ -239,7 +266,7 @@ impl Sim {
         self.job_returns(job);
         while self.server.running.len() < self.scenario.workers {
             let Some(job) = self.server.queue.pop_front() else { break };
-            if job.assignment.left(self.now).is_zero() {
+            if job.assignment.left(self.server_now()).is_zero() {
                 self.report.too_late += 1;
                 self.refuse(job, RefusalCode::DeadlinePassed);
             } else {
@@ -250,6 +277,7 @@ impl Sim {
     }
 
     fn job_returns(&mut self, mut job: Job) {
+        let now = self.server_now();
         self.ledger.returns(self.server.life, job.assignment.identity());
         let packet = if job.errand.manner == Manner::Panics {
             job.assignment.fail(FailureCode::Panicked, "the errand panicked")
@@ -260,7 +288,7 @@ impl Sim {
             let packet = job.assignment.packet_mut();
             packet.resize(packet.len().max(HEADER_LEN + len), 0);
             job.errand.write_result(&mut packet[HEADER_LEN..HEADER_LEN + len]);
-            job.assignment.complete(self.now, len)
+            job.assignment.complete(now, len)
         };
         if packet.len() <= MAX_DATAGRAM {
             let packet = packet.to_vec();
@@ -274,9 +302,10 @@ impl Sim {
     }
 
     fn finish(&mut self, job: Job) {
+        let now = self.server_now();
         let Some(server) = &mut self.server.server else { return };
         let mut next = Next::Nothing;
-        server.finish_all(self.now, [job.assignment], |other| next = other);
+        server.finish_all(now, [job.assignment], |other| next = other);
         match next {
             Next::Nothing => {}
             Next::Run(assignment, packet) => {
@@ -288,7 +317,7 @@ impl Sim {
     }
 
     pub(crate) fn server_timer(&mut self) {
-        let now = self.now;
+        let now = self.server_now();
         if let Some(server) = &mut self.server.server
             && server.next_timeout() <= now
         {
@@ -303,9 +332,9 @@ impl Sim {
 
     pub(crate) fn plan_server_timer(&mut self) {
         let server = self.server.server.as_ref().map_or(Instant::NEVER, Server::next_timeout);
-        if self.server_timer_at.is_none_or(|(life, at)| (life, at) != (self.server.life, server)) {
-            self.server_timer_at = Some((self.server.life, server));
-            self.events.plan(server, Event::ServerTimer(self.server.life));
+        if self.server.timer_at != Some(server) {
+            self.server.timer_at = Some(server);
+            self.plan_on(SERVERS, server, Event::ServerTimer(self.server.life));
         }
     }
 
@@ -324,6 +353,9 @@ impl Sim {
         }
     }
 }
+
+/// Where in a packet its binding is.
+const BINDING: std::ops::Range<usize> = 8..16;
 
 /// Where in a packet the lowest byte of its call's number is.
 const CALL_NUMBER: usize = 16;

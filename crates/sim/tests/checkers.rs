@@ -61,3 +61,9 @@ fn a_server_that_runs_a_call_after_it_said_that_it_was_cancelled_is_noticed() {
     let what = complaint_in(Family::Large, Sabotage::RunsCancelled);
     assert!(what.contains("told that it did not run"), "{what}");
 }
+
+#[test]
+fn a_caller_that_believes_its_clock_is_noticed() {
+    let what = complaint(Sabotage::ComparesClocks);
+    assert!(what.contains("second time") || what.contains("told that it did not run"), "{what}");
+}

@@ -97,9 +97,9 @@ fn call_that_ran_before_a_restart_is_of_unknown_outcome_and_does_not_run_again()
 #[test]
 fn call_after_a_release_for_silence_is_sent_again_under_a_new_binding() {
     let mut scenario = Scenario::calm();
-    scenario.limits.silence = millis(1_000);
+    scenario.limits.silence = millis(100_000);
     let mut sim = bound_in(scenario);
-    sim.run_for(millis(3_000)).unwrap();
+    sim.run_for(millis(200_000)).unwrap();
     assert_eq!(sim.bindings(), 0);
     let (call, told) = sim.call(0, NO_TIME);
     assert_eq!((told, sim.executions(call)), (Told::Result, 1));

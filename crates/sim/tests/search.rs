@@ -46,9 +46,10 @@ fn duplicates_and_losses_across_restarts() {
 #[test]
 fn duplicates_of_calls_after_their_binding_was_released() {
     let mut scenario = small();
-    scenario.think = (Duration::ZERO, millis(400));
+    scenario.think = (Duration::ZERO, millis(2_000));
     scenario.faults.how_late = (millis(70), millis(700));
-    scenario.limits.silence = millis(100);
+    scenario.limits.silence = millis(1_000);
+    scenario.packet_life = millis(700);
     let report = search(&scenario, 4);
     assert!(report.runs > 10_000 && report.sent_again > 100, "{report}");
 }

@@ -7,7 +7,7 @@ use gate::Gate;
 use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
-use stoop::error::{SendError, UnknownCause};
+use stoop::error::SendError;
 use stoop::{BindError, BindOptions, CallError, Caller, Ran, RunningServer, Server, Waiting};
 
 #[stoop::interface]
@@ -113,16 +113,15 @@ fn a_result_too_large_for_the_server_is_a_failure_that_names_the_limit() {
 }
 
 #[test]
-fn after_a_restart_a_call_does_not_know_its_outcome_and_the_next_one_works() {
+fn after_a_restart_while_its_client_was_idle_a_call_runs_at_the_new_server() {
     let (server, _gate, client) = lab();
     client.next(1).unwrap();
     let uri = server.uris()[0].clone();
     server.shut_down();
     drop(server);
     let (_server, _gate) = serve_at(&uri, Server::new());
-    let error = client.next(1).unwrap_err();
-    assert!(matches!(error, CallError::Unknown { cause: UnknownCause::ServerRestarted, .. }), "{error}");
     assert_eq!(client.next(1).unwrap(), 2);
+    assert_eq!(client.begin().next(2).wait().unwrap(), 3);
 }
 
 #[test]
@@ -149,7 +148,7 @@ fn a_binding_released_for_silence_is_made_again_without_the_user_noticing() {
                 unnoticed += 1;
             }
             // This machine had no time for us: after so long the call could have been heard before the release.
-            Err(CallError::Unknown { waited, .. }) => assert!(waited >= limit * 7 / 8, "{waited:?}"),
+            Err(CallError::Unknown { waited, .. }) => assert!(waited >= limit, "{waited:?}"),
             Err(error) => panic!("{error}"),
         }
         eventually(|| server.counters().bindings == 0);

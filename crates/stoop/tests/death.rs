@@ -229,3 +229,17 @@ fn the_next_server_at_the_address_is_found_by_the_same_client() {
     let second = client.process().or_else(|_| client.process()).unwrap();
     assert_ne!(first, second);
 }
+
+#[test]
+fn a_restart_while_a_client_was_idle_is_not_noticed_by_its_next_call() {
+    let begun = |client: &SlowClient| client.begin().process().wait();
+    for call in [SlowClient::process, begun] {
+        let (mut server, uri) = Process::start(&address("udp"));
+        let client = SlowClient::bind(&uri).unwrap();
+        let first = call(&client).unwrap();
+        server.kill();
+        let (_server, _uri) = Process::start(&uri);
+        let second = call(&client).unwrap();
+        assert_ne!(first, second);
+    }
+}

@@ -73,7 +73,7 @@ fn each_call_ends_by_its_own_deadline_while_there_is_no_server_to_bind_to() {
         while let Ok((len, caller)) = forgetful.recv_from(&mut packet) {
             let (call, _) = Header::parse(&packet[..len]).unwrap();
             if call.kind == Kind::Call {
-                let refusal = call.unknown_binding(7);
+                let refusal = call.unknown_binding(7, 0);
                 forgetful.send_to(&refusal.to_bytes(), caller).unwrap();
             }
         }

@@ -19,7 +19,7 @@
 //! |       |                 | number of the transmission; receipt: number of the receipt        |
 //!
 //! In a challenge and its proof, which have no payload, bytes 20–27 hold the cookie; in the refusal *unknown binding*, which
-//! has none either, the server's incarnation. In a packet of kind *versions* bytes 24–31 are the versions that are spoken.
+//! has none either, the server's incarnation, and bytes 6–7 the seconds for which it has been up. In a packet of kind *versions* bytes 24–31 are the versions that are spoken.
 //!
 //! Bytes 0–2 and 8–15 never move, whatever the version.
 
@@ -387,11 +387,13 @@ impl Header {
         (self.kind == Kind::Refusal && self.has_word()).then(|| self.word())
     }
 
-    /// The refusal of the packet with this header on a binding that the server of that incarnation does not know.
+    /// The refusal of the packet with this header on a binding that the server of that incarnation, which has been up for
+    /// `up_s` whole seconds or longer, does not know.
     #[must_use]
-    pub fn unknown_binding(&self, incarnation: u64) -> Self {
+    pub fn unknown_binding(&self, incarnation: u64, up_s: u16) -> Self {
         let refusal = Self::bare(Kind::Refusal, self.binding, self.lane, self.number);
-        Self { time: RefusalCode::UnknownBinding.code(), ..refusal }.with_word(incarnation)
+        let time = RefusalCode::UnknownBinding.code();
+        Self { time, procedure: up_s, ..refusal }.with_word(incarnation)
     }
 
     /// This header with a cookie in it, as a challenge or a proof.

@@ -146,31 +146,6 @@ fn an_unanswered_question_is_asked_again_until_the_deadline() {
     assert!(binder.transmit(binder.next_timeout()).is_none());
 }
 
-#[test]
-fn a_call_has_not_run_only_if_the_same_server_must_have_heard_it_and_never_said_so() {
-    let bound = |incarnation| Bound {
-        binding: BindingId(1),
-        procedures: Vec::new(),
-        incarnation,
-        silence: Duration::from_secs(8),
-        max_message: 0,
-        window: 0,
-        host: HostFacts::default(),
-        offers: String::new(),
-        chosen: 0,
-        clock: None,
-        packet_data: PACKET_DATA as u32,
-        lanes: 0,
-        credit: 0,
-    };
-    let at = |seconds: u64| Instant::from_nanos(seconds * 1_000_000_000);
-    let shown = |new: Bound, now, acknowledged| new.shows_not_run(&bound(1), at(100), at(now), acknowledged);
-    assert!(shown(bound(1), 106, false));
-    assert!(!shown(bound(2), 106, false), "restarted");
-    assert!(!shown(bound(1), 107, false), "it may have been heard, run, and then released");
-    assert!(!shown(bound(1), 101, true), "the server had it");
-}
-
 /// A binding at a server which began at 1 ns and knows those flags, asked for some time later.
 fn bound_at(nanos: u64, known: u32, required: u32, wanted: u32) -> BindStep {
     let limits = Limits { flags: known, lanes: 77, ..Limits::default() };

@@ -13,6 +13,8 @@ use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, Receipt, Template, left_
 pub(super) struct Large {
     sending: Option<Outgoing>,
     receiving: Option<Incoming>,
+    /// A receipt for the call has come: the server has known the binding since the call was sent.
+    heard: bool,
     /// Number of the newest receipt for the call that has been taken.
     taken: u32,
     /// Number of the newest receipt for the result that has been sent.
@@ -26,6 +28,10 @@ impl Large {
     pub(super) fn clear(&mut self) {
         debug_assert!(self.sending.is_none(), "a large call has been settled before the next begins");
         *self = Self::default();
+    }
+
+    pub(super) fn is_heard(&self) -> bool {
+        self.heard
     }
 }
 
@@ -106,6 +112,7 @@ impl Lane {
         };
         large.taken = header.time;
         call.heard = now;
+        large.heard = true;
         sending.on_receipt(now, &receipt, path);
         if sending.is_acknowledged() {
             call.state = CallState::Acknowledged;

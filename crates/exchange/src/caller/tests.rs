@@ -374,5 +374,5 @@ fn a_server_that_speaks_another_version_does_not_know_the_binding() {
     answer[24..].copy_from_slice(&[2, 1, 0, 0, 0, 0, 0, 0]);
     assert_eq!(lane.handle_packet(at(1), &answer), Heard::Ignored, "it speaks this one, too");
     answer[25] = 0;
-    assert_eq!(lane.handle_packet(at(1), &answer), Heard::Unbound { incarnation: 0 });
+    assert_eq!(lane.handle_packet(at(1), &answer), Heard::Unbound(Unbound::ANOTHER_VERSION));
 }

@@ -22,7 +22,7 @@ impl<P: Peer> Server<P> {
         reply: &mut Vec<u8>,
     ) -> Arrival<P> {
         let Some(binding) = self.bindings.get_mut(header.binding) else {
-            return self.unknown_binding(header, reply);
+            return self.unknown_binding(now, header, reply);
         };
         if !peer.is_at(&binding.host) {
             return self.challenge(now, *peer, header, header.binding.0, reply);

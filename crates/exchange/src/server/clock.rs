@@ -26,6 +26,11 @@ impl Clock {
         self.started = sleepless(self.begun);
     }
 
+    /// Whole seconds since the server began, by the driver's clock: fewer than have passed, where that stood still.
+    pub(super) fn up_s(&self, now: Instant) -> u16 {
+        u16::try_from(now.since(self.begun).as_secs()).unwrap_or(u16::MAX)
+    }
+
     /// What callers are told.
     pub(super) fn read(&self, now: Instant) -> ServerClock {
         let now = (self.sleepless)(now);

@@ -47,7 +47,7 @@ impl<P: Peer> Server<P> {
         reply: &mut Vec<u8>,
     ) -> Option<Arrival<P>> {
         let Some(binding) = self.bindings.get_mut(header.binding) else {
-            return Some(self.unknown_binding(header, reply));
+            return Some(self.unknown_binding(now, header, reply));
         };
         if binding.host != peer.host() {
             return Some(self.challenge(now, peer, header, header.binding.0, reply));
@@ -57,9 +57,14 @@ impl<P: Peer> Server<P> {
     }
 
     #[cold]
-    pub(super) fn unknown_binding(&mut self, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+    pub(super) fn unknown_binding(
+        &mut self,
+        now: Instant,
+        header: &Header,
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
         self.counters.unknown_bindings += 1;
-        put(reply, &header.unknown_binding(self.admission.incarnation()), &[]);
+        put(reply, &header.unknown_binding(self.admission.incarnation(), self.clock.up_s(now)), &[]);
         Arrival::Reply
     }
 

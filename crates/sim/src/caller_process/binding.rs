@@ -1,14 +1,14 @@
 //! How a caller's process gets a binding, and what becomes of calls that wait for one.
 
-use super::{BIND_LIMIT, BINDER_PORT, Call, Sent, Stage};
+use super::{BIND_LIMIT, BINDER_PORT, Call, Granted, Stage};
 use crate::events::{Event, ThreadId};
 use crate::server_process::interface;
-use crate::{Address, Sabotage, Sim, Told};
+use crate::{Address, Sim, Told};
 use std::cell::RefCell;
 use std::rc::Rc;
 use stoop_exchange::binder::{BindStep, Binder};
 use stoop_exchange::bulk::Path;
-use stoop_wire::bind::HostFacts;
+use stoop_exchange::outcome::{Evidence, Grant, Sent, Unbound, Verdict};
 use stoop_wire::{HEADER_LEN, Header, Kind, LaneId};
 
 /// The longest datagram of UDP over IPv4.
@@ -18,40 +18,45 @@ impl Sim {
     pub(super) fn wait_for_binding(&mut self, at: ThreadId) {
         let life = self.callers[at.caller].life;
         let call = self.callers[at.caller].threads[at.thread].call.as_ref().expect("it has a call");
-        self.events.plan(call.deadline, Event::WaitEnds(at, life));
+        let deadline = call.deadline;
+        self.plan_on(self.machine_of(at.caller), deadline, Event::WaitEnds(at, life));
         self.bind(at.caller);
     }
 
     fn bind(&mut self, caller: usize) {
+        let now = self.caller_now(caller);
+        let host = self.facts_of(self.machine_of(caller));
         let process = &mut self.callers[caller];
         if process.binder.is_none() {
             let interface = interface(self.scenario.procedures);
             let nonce = self.random.nonce();
-            let until = self.now + BIND_LIMIT;
+            let until = now + BIND_LIMIT;
             let (longest, window) = (self.scenario.longest_result, self.scenario.caller_window());
-            let binder = Binder::new(self.now, until, interface, HostFacts::default(), nonce);
+            let binder = Binder::new(now, until, interface, host, nonce);
             process.binder = Some(binder.accepting(longest as u32, window));
             self.drive_binder(caller);
         }
     }
 
     pub(crate) fn binder_timer(&mut self, caller: usize) {
+        let now = self.caller_now(caller);
         let binder = self.callers[caller].binder.as_ref();
-        if binder.is_some_and(|binder| binder.next_timeout() <= self.now) {
+        if binder.is_some_and(|binder| binder.next_timeout() <= now) {
             self.drive_binder(caller);
         }
     }
 
     /// Sends what the binder has to send, and comes back when it has more.
     fn drive_binder(&mut self, caller: usize) {
-        let (now, life) = (self.now, self.callers[caller].life);
+        let (now, life) = (self.caller_now(caller), self.callers[caller].life);
         let Some(binder) = &mut self.callers[caller].binder else { return };
         if binder.has_expired(now) {
             self.callers[caller].binder = None;
             return self.binding_fails(caller);
         }
         let packet = binder.transmit(now);
-        self.events.plan(binder.next_timeout(), Event::BinderTimer { caller, life });
+        let timeout = binder.next_timeout();
+        self.plan_on(self.machine_of(caller), timeout, Event::BinderTimer { caller, life });
         if let Some(packet) = packet {
             let host = self.callers[caller].host;
             self.send_to_server(Address { host, port: BINDER_PORT }, &packet);
@@ -59,8 +64,9 @@ impl Sim {
     }
 
     pub(super) fn binder_receives(&mut self, caller: usize, packet: &[u8]) {
+        let now = self.caller_now(caller);
         let Some(binder) = &mut self.callers[caller].binder else { return };
-        match binder.handle_packet(self.now, packet) {
+        match binder.handle_packet(now, packet) {
             BindStep::Continue => self.drive_binder(caller),
             BindStep::Bound(bound) => {
                 let path = binder.path();
@@ -71,7 +77,7 @@ impl Sim {
                 let bulk = Path::new(largest as u32, path, self.random.bits());
                 process.bulk = Some(Rc::new(RefCell::new(bulk)));
                 process.binder = None;
-                process.binding = Some(Rc::new(bound));
+                process.binding = Some(Rc::new(Granted { bound, read: now }));
                 process.generation += 1;
                 process.next_lane = 0;
                 process.retired.clear();
@@ -109,8 +115,9 @@ impl Sim {
     }
 
     pub(crate) fn wait_ends(&mut self, at: ThreadId) {
+        let now = self.caller_now(at.caller);
         let call = self.callers[at.caller].threads[at.thread].call.as_ref();
-        if call.is_some_and(|call| call.deadline <= self.now) {
+        if call.is_some_and(|call| call.deadline <= now) {
             self.stop_waiting(at);
         }
     }
@@ -123,16 +130,15 @@ impl Sim {
             return;
         };
         let (sent, idempotent) = (sent.clone(), *idempotent);
-        let bound = process.binding.as_ref().expect("it is there");
-        let may_be_sent = sent.as_ref().is_none_or(|sent| match self.sabotage {
-            Sabotage::ResendAnyway => true,
-            Sabotage::ResendHoweverOld => sent.on.incarnation == bound.incarnation,
-            _ => bound.shows_not_run(&sent.on, sent.first, self.now, sent.acknowledged),
-        });
-        if let Some(call) = &mut process.threads[at.thread].call {
-            call.may_have_run |= !may_be_sent;
+        let granted = Rc::clone(process.binding.as_ref().expect("it is there"));
+        let verdict = match &sent {
+            None => Verdict::NotRun,
+            Some((lost, sent)) => self.verdict(at, lost, sent, &granted, idempotent),
+        };
+        if let Some(call) = &mut self.callers[at.caller].threads[at.thread].call {
+            call.may_have_run |= verdict != Verdict::NotRun;
         }
-        if may_be_sent || idempotent {
+        if verdict != Verdict::Unknown {
             self.report.sent_again += u64::from(sent.is_some());
             self.send_call(at);
         } else {
@@ -141,16 +147,38 @@ impl Sim {
         }
     }
 
+    /// What is to be done with a call that was sent on a lost binding; or what a caller would do that makes a mistake.
+    fn verdict(
+        &self,
+        at: ThreadId,
+        lost: &Granted,
+        sent: &Sent,
+        granted: &Granted,
+        idempotent: bool,
+    ) -> Verdict {
+        let lost = Grant { bound: &lost.bound, read: lost.read };
+        let granted = Grant { bound: &granted.bound, read: granted.read };
+        let own = self.facts_of(self.machine_of(at.caller));
+        let evidence =
+            Evidence { packet_life: self.scenario.packet_life, ..Evidence::new(sent, lost, granted, &own) };
+        match self.sabotage.shows_not_run(sent, lost, granted, &evidence) {
+            None => evidence.verdict(idempotent),
+            Some(true) => Verdict::NotRun,
+            Some(false) if idempotent => Verdict::RunAgain,
+            Some(false) => Verdict::Unknown,
+        }
+    }
+
     /// The server does not know the binding of this thread's lane. Unless another thread has already got a new one, one
     /// is asked for.
-    pub(super) fn on_unknown_binding(&mut self, at: ThreadId) {
+    pub(super) fn on_unknown_binding(&mut self, at: ThreadId, refusal: Unbound) {
         let process = &mut self.callers[at.caller];
         let thread = &mut process.threads[at.thread];
         let (Some(mut own), Some(call)) = (thread.own.take(), &mut thread.call) else { return };
         let Stage::Calling { first_sent } = call.stage else { return };
-        let acknowledged = own.lane().last_was_acknowledged();
+        let sent = own.lane().sent(first_sent, refusal, true);
         own.lane.settle(&mut own.path.borrow_mut());
-        call.stage = Stage::Waiting { sent: Some(Sent { on: own.bound, first: first_sent, acknowledged }) };
+        call.stage = Stage::Waiting { sent: Some((own.granted, sent)) };
         let cancelled = call.cancelled;
         self.report.unknown_bindings += 1;
         if process.generation == own.generation {
@@ -169,10 +197,11 @@ impl Sim {
     /// Sends the unbind packet of an orderly caller.
     pub(crate) fn unbind(&mut self, caller: usize) {
         let process = &mut self.callers[caller];
-        if let Some(bound) = process.binding.take() {
+        if let Some(granted) = process.binding.take() {
             process.threads.iter_mut().for_each(|thread| thread.own = None);
             self.report.unbinds += 1;
-            let packet = Header::bare(Kind::Unbind, bound.binding, LaneId(0), stoop_wire::CallNumber::ZERO);
+            let packet =
+                Header::bare(Kind::Unbind, granted.bound.binding, LaneId(0), stoop_wire::CallNumber::ZERO);
             let from = Address { host: process.host, port: BINDER_PORT };
             self.send_to_server(from, &packet.to_bytes());
         }

@@ -11,7 +11,7 @@ use stoop_wire::{HEADER_LEN, LaneId, PACKET_DATA};
 
 impl Sim {
     pub(crate) fn begin_call(&mut self, at: ThreadId, wish: Wish) -> CallId {
-        let deadline = self.now + wish.limit;
+        let deadline = self.caller_now(at.caller) + wish.limit;
         let id = self.ledger.begin(deadline, wish.idempotent);
         let mut packet = vec![0; HEADER_LEN + wish.arguments.max(ERRAND_LEN)];
         let result_len = wish.result.max(RESULT_LEN);
@@ -44,7 +44,7 @@ impl Sim {
 
     /// A lane for a thread: its own, or one that has been left alone long enough, or a new one.
     fn lane_for(&mut self, at: ThreadId) {
-        let now = self.now;
+        let now = self.caller_now(at.caller);
         let process = &mut self.callers[at.caller];
         let generation = process.generation;
         if process.threads[at.thread].own.as_ref().is_some_and(|own| own.generation == generation) {
@@ -55,27 +55,28 @@ impl Sim {
         let own = match rested {
             Some(position) => process.retired.remove(position).1,
             None => {
-                let bound = process.binding.as_ref().expect("a lane is one of a binding");
+                let granted = process.binding.as_ref().expect("a lane is one of a binding");
                 let number = process.next_lane;
                 process.next_lane += 1;
                 self.report.lanes_opened = self.report.lanes_opened.max(usize::from(number) + 1);
-                let mut lane = Lane::new(bound.binding, LaneId(number), process.path, self.random.bits());
+                let mut lane =
+                    Lane::new(granted.bound.binding, LaneId(number), process.path, self.random.bits());
                 lane.set_silence_limit(self.scenario.silence_limit);
                 let path = Rc::clone(process.bulk.as_ref().expect("a binding has a path"));
                 let (brief, way) = (lane.brief(), lane.path());
-                OwnLane { generation, bound: Rc::clone(bound), path, lane, brief, way }
+                OwnLane { generation, granted: Rc::clone(granted), path, lane, brief, way }
             }
         };
         process.threads[at.thread].own = Some(own);
     }
 
     pub(super) fn send_call(&mut self, at: ThreadId) {
-        let now = self.now;
+        let now = self.caller_now(at.caller);
         self.lane_for(at);
         let process = &mut self.callers[at.caller];
         let thread = &mut process.threads[at.thread];
         let (Some(own), Some(call)) = (&mut thread.own, &mut thread.call) else { return };
-        let bound = process.binding.as_ref().expect("it is sent on a binding");
+        let bound = &process.binding.as_ref().expect("it is sent on a binding").bound;
         let procedure = bound.procedures[usize::from(call.procedure)];
         call.stage = Stage::Calling { first_sent: now };
         let len = call.packet.len() - HEADER_LEN;
@@ -116,12 +117,13 @@ impl Sim {
         let timeout = own.next_timeout();
         if thread.timer_at != Some(timeout) {
             thread.timer_at = Some(timeout);
-            self.events.plan(timeout, Event::LaneTimer(at, process.life));
+            let life = process.life;
+            self.plan_on(self.machine_of(at.caller), timeout, Event::LaneTimer(at, life));
         }
     }
 
     pub(crate) fn thread_receives(&mut self, at: ThreadId, packet: &mut [u8]) {
-        let now = self.now;
+        let now = self.caller_now(at.caller);
         let process = &mut self.callers[at.caller];
         let thread = &mut process.threads[at.thread];
         let Some(own) = &mut thread.own else { return };
@@ -136,7 +138,7 @@ impl Sim {
             Heard::Result { len, .. } => self.takes_result(at, &packet[HEADER_LEN..HEADER_LEN + len]),
             Heard::Part(part) => self.takes_part(at, part, packet),
             Heard::Receipt => self.takes_receipt(at, packet),
-            Heard::Unbound { .. } => self.on_unknown_binding(at),
+            Heard::Unbound(refusal) => self.on_unknown_binding(at, refusal),
             Heard::Refused(code) => {
                 self.report.count_refusal(code);
                 self.end_call(at, Told::DidNotRun);
@@ -165,7 +167,7 @@ impl Sim {
     }
 
     pub(crate) fn lane_timer(&mut self, at: ThreadId) {
-        let now = self.now;
+        let now = self.caller_now(at.caller);
         let thread = &mut self.callers[at.caller].threads[at.thread];
         let (Some(own), Some(call)) = (&mut thread.own, &mut thread.call) else { return };
         if own.next_timeout() > now {
@@ -215,7 +217,7 @@ impl Sim {
 
     /// Parts of a long call are sent again.
     fn resumes(&mut self, at: ThreadId) {
-        let now = self.now;
+        let now = self.caller_now(at.caller);
         let Some(own) = &mut self.callers[at.caller].threads[at.thread].own else { return };
         own.lane.resume(now, &mut own.path.borrow_mut());
         self.pump(at);
@@ -223,9 +225,10 @@ impl Sim {
 
     /// More than one thing may be due at one moment; but not again and again.
     fn resumes_no_more_than_needed(&mut self, at: ThreadId) {
+        let now = self.caller_now(at.caller);
         let thread = &mut self.callers[at.caller].threads[at.thread];
         let (when, times) = thread.resumed;
-        thread.resumed = if when == self.now { (when, times + 1) } else { (self.now, 0) };
+        thread.resumed = if when == now { (when, times + 1) } else { (now, 0) };
         if thread.resumed.1 > 4 {
             self.ledger.complain("a lane's timer does not advance after parts were sent again".into());
         }
@@ -233,8 +236,9 @@ impl Sim {
 
     pub(super) fn lane_goes_on(&mut self, at: ThreadId, packet: &[u8]) {
         self.send_from(at, packet);
+        let now = self.caller_now(at.caller);
         let own = &self.callers[at.caller].threads[at.thread].own;
-        if own.as_ref().is_some_and(|own| own.next_timeout() <= self.now) {
+        if own.as_ref().is_some_and(|own| own.next_timeout() <= now) {
             self.ledger.complain("a lane's timer does not advance".into());
         }
         self.plan_lane_timer(at);
@@ -244,13 +248,14 @@ impl Sim {
     pub(crate) fn port_is_closed(&mut self, to: Address) {
         let up = |process: &CallerProcess| process.up && process.host == to.host;
         let Some(caller) = self.callers.iter().position(up) else { return };
-        if to.port == BINDER_PORT {
+        if to.port == BINDER_PORT || self.is_stopped(self.machine_of(caller)) {
             return;
         }
+        let now = self.caller_now(caller);
         let at = ThreadId { caller, thread: usize::from(to.port - BINDER_PORT - 1) };
         let thread = &mut self.callers[caller].threads[at.thread];
         let Some(own) = &mut thread.own else { return };
-        match own.lane().handle_unreachable(self.now) {
+        match own.lane().handle_unreachable(now) {
             Due::GiveUp(lost) => {
                 self.report.count_lost(lost);
                 self.end_call(at, Told::Unknown);

@@ -8,7 +8,7 @@ use crate::{Sim, Told};
 impl Sim {
     /// The program no longer waits for a call, if it still did.
     pub(crate) fn cancel_call(&mut self, at: ThreadId, id: CallId) {
-        let now = self.now;
+        let (now, judged_at) = (self.caller_now(at.caller), self.caller_is_judged_at(at.caller));
         let Thread { own, call, .. } = &mut self.callers[at.caller].threads[at.thread];
         let Some(call) = call.as_mut().filter(|call| call.id == id && !call.cancelled) else {
             self.report.cancelled_late += 1;
@@ -19,7 +19,7 @@ impl Sim {
                 let told = if sent.is_none() { Told::DidNotRun } else { Told::Unknown };
                 self.report.cancelled_unsent += 1;
                 call.cancelled = true;
-                self.ledger.cancelled(id, now);
+                self.ledger.cancelled(id, judged_at);
                 self.end_call(at, told);
             }
             Stage::Calling { .. } => {
@@ -29,7 +29,7 @@ impl Sim {
                 };
                 own.lane.settle(&mut own.path.borrow_mut());
                 call.cancelled = true;
-                self.ledger.cancelled(id, now);
+                self.ledger.cancelled(id, judged_at);
                 self.report.cancelled += 1;
                 self.send_from(at, &packet);
                 self.plan_lane_timer(at);

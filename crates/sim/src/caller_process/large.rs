@@ -13,7 +13,7 @@ const BLAST: usize = 64 * 1024;
 impl Sim {
     /// Sends what the thread's lane may send of its call now.
     pub(super) fn pump(&mut self, at: ThreadId) {
-        let now = self.now;
+        let now = self.caller_now(at.caller);
         loop {
             let Thread { own, call, .. } = &mut self.callers[at.caller].threads[at.thread];
             let (Some(own), Some(call)) = (own, call) else { break };
@@ -48,7 +48,7 @@ impl Sim {
 
     /// Parts of the thread's call have arrived.
     pub(super) fn takes_receipt(&mut self, at: ThreadId, packet: &[u8]) {
-        let now = self.now;
+        let now = self.caller_now(at.caller);
         let Thread { own, call, .. } = &mut self.callers[at.caller].threads[at.thread];
         let (Some(own), Some(call)) = (own, call) else { return };
         let told = Header::parse(packet).ok().and_then(|(_, payload)| Receipt::decode(payload));
@@ -91,7 +91,7 @@ impl Sim {
     /// Sends the receipt that the thread's lane owes, if it should not wait; and sees to it that it does not wait for
     /// long.
     pub(crate) fn tell_server(&mut self, at: ThreadId, drained: bool) {
-        let (now, window) = (self.now, self.scenario.caller_window());
+        let (now, window) = (self.caller_now(at.caller), self.scenario.caller_window());
         let process = &mut self.callers[at.caller];
         let thread = &mut process.threads[at.thread];
         let Some(OwnLane { lane, .. }) = &mut thread.own else { return };
@@ -102,16 +102,20 @@ impl Sim {
                 self.report.receipts_sent += 1;
                 self.send_from(at, &packet[..len]);
             }
-        } else if lane.owes_receipt(true) && !thread.socket.has_more(now) && thread.drains_at != Some(now) {
+        } else if lane.owes_receipt(true)
+            && !thread.socket.has_more(self.now)
+            && thread.drains_at != Some(now)
+        {
             // After everything else that arrives at this moment.
             thread.drains_at = Some(now);
-            self.events.plan(now, Event::ThreadDrained(at, process.life));
+            let life = process.life;
+            self.events.plan(self.now, Event::ThreadDrained(at, life));
         }
     }
 
     /// The thread's lane says once more what has arrived.
     pub(super) fn repeats_receipt(&mut self, at: ThreadId) {
-        let (now, window) = (self.now, self.scenario.caller_window());
+        let (now, window) = (self.caller_now(at.caller), self.scenario.caller_window());
         let Some(own) = &mut self.callers[at.caller].threads[at.thread].own else { return };
         let mut packet = [0; Receipt::MAX_PACKET];
         let len = own.lane.receipt(now, window, &mut packet);

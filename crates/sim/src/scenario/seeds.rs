@@ -3,6 +3,7 @@
 use super::{Scenario, micros, millis};
 use crate::{Faults, Line, Random};
 use core::time::Duration;
+use stoop_exchange::outcome::PACKET_LIFE;
 use stoop_exchange::server::Limits;
 
 impl Scenario {
@@ -59,6 +60,7 @@ impl Scenario {
             scenario.be_kind();
         }
         scenario.unbinds = random.pick(&[0, 1000]);
+        scenario.clocks_from(&mut Random::new(seed ^ 0x0063_6c6f_636b));
         scenario
     }
 
@@ -71,6 +73,9 @@ impl Scenario {
     }
 
     fn enlarge(&mut self, random: &mut Random) {
+        // Lines and sockets go by the time of the world, and packets wait in them for long.
+        (self.rates, self.stops, self.wanders) = (Vec::new(), None, None);
+        self.packet_life = PACKET_LIFE;
         self.threads = random.pick(&[1, 2, 4, 12]);
         self.calls = 1 + random.below(6) as u32;
         self.callers = self.callers.min(2);
@@ -174,6 +179,37 @@ impl Scenario {
         self.shut_downs = random.pick(&[0, 300, 1000]);
         self.server_down = random.pick(&[(micros(1), millis(1)), (millis(1), millis(300))]);
         self.port_closed = random.chance(300);
+    }
+
+    /// Clocks that drift by up to an eighth, machines that stop, an address that wanders, packets that live for less long.
+    fn clocks_from(&mut self, random: &mut Random) {
+        self.one_machine = random.chance(300);
+        if self.kind {
+            // Elsewhere a call that needs more than one transmission, after a release, is of unknown outcome.
+            self.limits.silence = if self.one_machine { self.limits.silence } else { millis(600_000) };
+            return;
+        }
+        self.packet_life = random.pick(&[millis(50), millis(2_000), millis(60_000), millis(60_000)]);
+        if random.chance(300) {
+            let all_but_equal = [1024, 1023, 1025, 1024 - 128, 1024 + 128];
+            self.rates = (0..=self.callers).map(|_| random.pick(&all_but_equal)).collect();
+        }
+        if random.chance(200) {
+            let (between, lasts) = random.pick(&[
+                ((millis(5), millis(60)), (millis(1), millis(100))),
+                ((millis(60), millis(2_000)), (millis(100), millis(5_000))),
+                ((millis(1_000), millis(30_000)), (millis(60_000), millis(700_000))),
+            ]);
+            (self.stops, self.stop_lasts) = (Some(between), lasts);
+        }
+        if random.chance(100) && !self.one_machine {
+            self.wanders = Some(random.pick(&[(millis(1), millis(60)), (millis(100), millis(3_000))]));
+            // No network delivers copies of one packet to two servers that are both alive.
+            (self.faults.duplicate, self.faults.late_duplicate) = (0, 0);
+        }
+        if random.chance(200) {
+            self.limits.silence = random.pick(&[millis(80), millis(3_000), millis(70_000)]);
+        }
     }
 
     fn faults_from(random: &mut Random) -> Faults {

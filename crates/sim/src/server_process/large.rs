@@ -12,7 +12,7 @@ const BLAST: usize = 64 * 1024;
 impl Sim {
     /// Sends what the server has to send now.
     pub(crate) fn server_transmits(&mut self) {
-        let now = self.now;
+        let now = self.server_now();
         let mut datagrams = Vec::new();
         for turn in 0.. {
             let Some(server) = &mut self.server.server else { return };

@@ -24,6 +24,10 @@ impl Sim {
                 limits.incomplete, limits.retained
             ));
         }
+        if server.packets() > limits.packets {
+            let (packets, most) = (server.packets(), limits.packets);
+            self.ledger.complain(format!("{packets} answers and calls are kept where {most} are the most"));
+        }
         self.report.most_incomplete = self.report.most_incomplete.max(incomplete);
         let held = server.bytes_held();
         if held > bound || server.bindings() > self.scenario.limits.bindings {

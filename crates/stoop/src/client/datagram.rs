@@ -21,6 +21,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_exchange::caller::{self, Lost};
+use stoop_exchange::outcome::{Evidence, Unbound, Verdict};
 use stoop_marshal::{Pieces, Reader, Writer};
 use stoop_net::udp::{CallerSocket, resolve};
 use stoop_net::waiting::{Crowd, MachineCosts, Wait};
@@ -174,11 +175,17 @@ impl DatagramBinding {
     }
 
     /// Binds again, unless another thread has done so since `lost` was found to be unknown to the server.
-    pub(super) fn rebind(&self, lost: &Session, deadline: Instant) -> Result<Arc<Session>, BindError> {
+    /// `because` of this refusal.
+    pub(super) fn rebind(
+        &self,
+        lost: &Session,
+        because: Unbound,
+        deadline: Instant,
+    ) -> Result<Arc<Session>, BindError> {
         self.sessions.replace(lost, &self.uri, deadline, self.options.bind_timeout, |deadline, generation| {
             let (mut session, _) = self.grant_again(deadline, generation)?;
             session.corrupt = Arc::clone(&lost.corrupt);
-            Ok(Arc::new(session))
+            Ok(Arc::new(session.because(because)))
         })
     }
 }
@@ -188,24 +195,24 @@ impl DatagramBinding {
         grant(self.interface, &self.uri, self.server, deadline, &self.options, generation)
     }
 
-    /// Whether the latest call of `lane`, first sent on the session `lost` at `sent` and refused because the server does
-    /// not know that any more, may be sent again on `session`. If so, whether it has certainly not run.
-    pub(super) fn sends_again(
+    /// What is to be done with the latest call of `lane`, first sent on the session `lost` at `sent`, now that there is another
+    /// session. `refusal` is that of this call, if it was refused itself because the server does not know the binding.
+    pub(super) fn verdict(
         &self,
         procedure: u16,
         lane: &caller::Lane,
-        sent: Instant,
+        (sent, refusal): (Instant, Option<Unbound>),
         lost: &Session,
         session: &Session,
-    ) -> Option<bool> {
-        // A call that needed a retransmission may have been out while this machine slept and its server did not.
-        let slept = match lane.last_transmissions() {
-            1 => 0,
-            _ => stoop_net::clock::asleep_ns().saturating_sub(lost.asleep_ns),
-        };
-        let since = now() + Duration::from_nanos(slept);
-        let not_run = session.bound.shows_not_run(&lost.bound, sent, since, lane.last_was_acknowledged());
-        (not_run || self.interface.procedures[usize::from(procedure)].idempotent).then_some(not_run)
+    ) -> Verdict {
+        // Not later than it was: this machine may have slept since the binding was granted, and before the call.
+        let first = sent.after_nanos(lost.asleep_ns);
+        // What another call was told counts if it was told so on the same binding.
+        let with_others = session.because.filter(|_| session.generation == lost.generation + 1);
+        let refused = refusal.or(with_others).unwrap_or(Unbound::ANOTHER_VERSION);
+        let call = lane.sent(first, refused, refusal.is_some());
+        let evidence = Evidence::new(&call, lost.grant(), session.grant(), &session.own);
+        evidence.verdict(self.interface.procedures[usize::from(procedure)].idempotent)
     }
 }
 
@@ -335,8 +342,8 @@ impl Held<'_> {
                     let not_run = matches!(error, CallError::NotSent(_) | CallError::Refused(_));
                     return Err(if may_have_run && not_run { self.forgotten(begun) } else { error });
                 }
-                Ended::Unbound => {
-                    may_have_run |= !self.rebind(procedure, deadline, begun, sent)?;
+                Ended::Unbound(refusal) => {
+                    may_have_run |= !self.rebind(procedure, deadline, begun, (sent, refusal))?;
                     // Parts of the result are where arguments were.
                     if pieces.are_overwritten() {
                         return Err(self.forgotten(begun));
@@ -362,14 +369,20 @@ impl Held<'_> {
         procedure: u16,
         deadline: Instant,
         begun: Instant,
-        sent: Instant,
+        (sent, refusal): (Instant, Unbound),
     ) -> Result<bool, CallError> {
         let lost = Arc::clone(&self.lane().session);
-        let Ok(session) = self.binding.rebind(&lost, deadline) else { return Err(self.forgotten(begun)) };
-        let again = self.binding.sends_again(procedure, &self.lane().exchange, sent, &lost, &session);
-        let Some(not_run) = again else { return Err(self.forgotten(begun)) };
+        let Ok(session) = self.binding.rebind(&lost, refusal, deadline) else {
+            return Err(self.forgotten(begun));
+        };
+        let binding = self.binding;
+        let lane = &self.lane().exchange;
+        let verdict = binding.verdict(procedure, lane, (sent, Some(refusal)), &lost, &session);
+        if verdict == Verdict::Unknown {
+            return Err(self.forgotten(begun));
+        }
         self.binding.renew(&mut self.place)?;
-        Ok(not_run)
+        Ok(verdict == Verdict::NotRun)
     }
 
     /// The server may have run the call, and does not know any more.

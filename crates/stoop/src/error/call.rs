@@ -290,7 +290,8 @@ pub enum UnknownCause {
     ServerSilent,
     /// The server's machine says that nobody listens at the port any more.
     PortClosed,
-    /// The server was restarted while the call was on its way; the one before may have run it.
+    /// The server does not know the binding any more, because it was restarted or had heard nothing on it for its silence
+    /// limit. It may have run the call before.
     ServerRestarted,
     /// The connection was closed or broke.
     ConnectionLost,
@@ -311,7 +312,9 @@ impl fmt::Display for UnknownCause {
             Self::DeadlinePassed => "its deadline passed",
             Self::ServerSilent => "the server acknowledged the call, and then stopped answering",
             Self::PortClosed => "the server has ended: no program listens at its port any more",
-            Self::ServerRestarted => "the server was restarted meanwhile",
+            Self::ServerRestarted => {
+                "the server was restarted meanwhile, or has released the binding after a long silence"
+            }
             Self::ConnectionLost => "the connection to the server was lost",
         })
     }

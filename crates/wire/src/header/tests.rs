@@ -189,7 +189,7 @@ fn a_cookie_travels_in_a_bare_header() {
 
 #[test]
 fn an_incarnation_travels_in_the_refusal_of_an_unknown_binding_alone() {
-    let refusal = sample().unknown_binding(0xfedc_ba98_7654_3210);
+    let refusal = sample().unknown_binding(0xfedc_ba98_7654_3210, 77);
     let (parsed, payload) = Header::parse(&refusal.to_bytes()).map(|(h, p)| (h, p.len())).unwrap();
     assert_eq!((parsed, payload), (refusal, 0));
     assert_eq!(refusal.incarnation(), Some(0xfedc_ba98_7654_3210));

@@ -11,6 +11,7 @@ use std::io;
 use std::sync::Arc;
 use stoop_exchange::Instant;
 use stoop_exchange::caller::{self, Due, Heard, Lost};
+use stoop_exchange::outcome::Unbound;
 use stoop_marshal::Pieces;
 use stoop_net::udp::{CallerArrival, CallerSocket, Sending};
 use stoop_net::waiting::{Member, Wait};
@@ -53,7 +54,7 @@ pub(super) enum Ended {
     /// As the caller is to be told.
     With(CallError),
     /// The server does not know the binding.
-    Unbound,
+    Unbound(Unbound),
     /// Nobody listened at the server's port whenever the call was sent: it has not run.
     NobodyListens,
 }
@@ -61,7 +62,7 @@ pub(super) enum Ended {
 /// What a packet means that refuses a call or says that it failed.
 pub(super) fn ended_by(heard: Heard, packet: &[u8]) -> Ended {
     Ended::With(match heard {
-        Heard::Unbound { .. } => return Ended::Unbound,
+        Heard::Unbound(refusal) => return Ended::Unbound(refusal),
         Heard::Refused(code) => CallError::Refused(Refusal { code, detail: detail(packet) }),
         Heard::Failed(code) => CallError::Failed(Failure { code, detail: detail(packet) }),
         _ => unreachable!("the call goes on, or has a result"),

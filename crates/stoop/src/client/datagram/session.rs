@@ -15,10 +15,11 @@ use std::time::Duration;
 use stoop_exchange::binder::{BindStep, Binder, Bound};
 use stoop_exchange::bulk::Path;
 use stoop_exchange::caller::Lost;
+use stoop_exchange::outcome::{Grant, Unbound};
 use stoop_exchange::{Instant, RoundTrip, caller};
-use stoop_net::host;
 use stoop_net::udp::{CallerArrival, CallerSocket, Sending};
 use stoop_net::waiting::Company;
+use stoop_net::{clock, host};
 use stoop_wire::bind::CHECKSUM;
 use stoop_wire::{HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM};
 
@@ -30,8 +31,14 @@ pub(in crate::client) struct Session {
     pub(in crate::client) company: Company,
     /// The server runs on this machine: nothing between repeats packets.
     is_here: bool,
-    /// How long this machine had been asleep when the binding was granted.
+    /// The refusal because of which it replaces another one.
+    pub(super) because: Option<Unbound>,
+    /// When the grant was read, by a clock that goes on while the machine sleeps.
+    read: Instant,
+    /// How long this machine had been asleep then, in nanoseconds.
     pub(super) asleep_ns: u64,
+    /// About this machine.
+    pub(super) own: stoop_wire::bind::HostFacts,
     /// Bytes of the longest call.
     pub(in crate::client) longest_call: usize,
     /// The way to the server, which long calls of all threads share; known from the first one on.
@@ -99,6 +106,16 @@ impl Session {
     /// sent.
     pub(in crate::client) fn shows_nobody_listened(&self, lane: &caller::Lane, lost: Lost) -> bool {
         lost == Lost::PortClosed && self.is_here && lane.last_came_back()
+    }
+
+    /// The session, which replaces another one because of that refusal.
+    pub(super) fn because(self, refusal: Unbound) -> Self {
+        Self { because: Some(refusal), ..self }
+    }
+
+    /// What the exchange is to know of it, to judge a call on a binding that was lost.
+    pub(super) fn grant(&self) -> Grant<'_> {
+        Grant { bound: &self.bound, read: self.read }
     }
 
     /// The way to the server, if a large call has asked for it.
@@ -232,18 +249,22 @@ pub(super) fn grant(
     let theirs = crate::from_wire(&bound.host);
     let (company, is_here) = (Company::of(&own, &theirs), own.shares_kernel_with(&theirs));
     let path = binder.path();
-    let asleep_ns = stoop_net::clock::asleep_ns();
+    let (asleep_ns, read) = (clock::asleep_ns(), Instant::from_nanos(clock::boot_now_ns()));
     let longest_call = bound.max_message.min(max_message) as usize;
     let path_there = OnceLock::new();
     let numbers = Mutex::default();
     let corrupt = Arc::default();
+    let own = crate::to_wire(&own);
     let session = Session {
         generation,
         bound,
         path,
         company,
         is_here,
+        because: None,
+        read,
         asleep_ns,
+        own,
         longest_call,
         path_there,
         numbers,

@@ -190,7 +190,10 @@ impl Calls {
         debug_assert!(!slot.brief.is_out(), "it has been taken up, or has ended in brief");
         match slot.stage {
             Stage::Sent => self.out -= 1,
-            Stage::Unbound => self.unbound -= 1,
+            Stage::Unbound => {
+                slot.refusal = None;
+                self.unbound -= 1;
+            }
             Stage::Free | Stage::Reserved(_) | Stage::HeldBack(_) | Stage::Ended => {}
         }
         if slot.is_large {

@@ -160,7 +160,9 @@ impl Flight {
     fn bind_again(&self) {
         let mut news = News::default();
         let lost = self.calls().lost();
-        let bound = lost.map(|(lost, deadline)| (self.binding.rebind(&lost, deadline).ok(), lost, deadline));
+        let bound = lost.map(|(lost, refusal, deadline)| {
+            (self.binding.rebind(&lost, refusal, deadline).ok(), lost, deadline)
+        });
         let mut calls = self.calls();
         calls.is_binding = false;
         if let Some((session, lost, deadline)) = bound {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::thread::Thread;
 use stoop_exchange::caller::{self, Brief};
+use stoop_exchange::outcome::Unbound;
 use stoop_exchange::{Instant, RoundTrip};
 use stoop_wire::HEADER_LEN;
 
@@ -35,6 +36,8 @@ pub(super) struct Slot {
     /// When it was begun, and when it was first sent on this session; not of a call in brief.
     pub(super) begun: Instant,
     pub(super) sent: Instant,
+    /// While it waits for another session: how it was refused, if it was itself.
+    pub(super) refusal: Option<Unbound>,
     pub(super) deadline: Instant,
     /// The call packet, until the call has ended; its header is written when it is sent again.
     pub(super) call: Vec<u8>,
@@ -91,6 +94,7 @@ impl Slot {
             may_have_run: false,
             begun: Instant::default(),
             sent: Instant::default(),
+            refusal: None,
             deadline: Instant::default(),
             call: Vec::new(),
             result: Vec::new(),

@@ -86,7 +86,10 @@ impl Calls {
     ) {
         let slot = &mut self.slots[call as usize];
         match heard {
-            Heard::Unbound { .. } => self.strand(call),
+            Heard::Unbound(refusal) => {
+                slot.refusal = Some(refusal);
+                self.strand(call);
+            }
             Heard::Refused(code) => {
                 let refusal = Refusal { code, detail: detail(packet) };
                 self.fail(call, CallError::Refused(refusal), clock, news);

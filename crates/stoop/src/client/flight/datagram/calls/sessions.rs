@@ -9,6 +9,7 @@ use crate::client::flight::datagram::slot::{Owner, Slot, Stage};
 use crate::error::{CallError, SendError};
 use std::sync::Arc;
 use stoop_exchange::Instant;
+use stoop_exchange::outcome::{Unbound, Verdict};
 use stoop_net::udp::CallerSocket;
 
 impl Calls {
@@ -93,11 +94,13 @@ impl Calls {
         self.by_lane[lane] = call;
     }
 
-    /// The session of a call that waits for another one, and when the last of these calls has to end.
-    pub(in super::super) fn lost(&self) -> Option<(Arc<crate::client::datagram::Session>, Instant)> {
+    /// The session of a call that waits for another one, how it was refused, and when the last of these calls has to end.
+    pub(in super::super) fn lost(&self) -> Option<(Arc<Session>, Unbound, Instant)> {
         let unbound = || self.slots.iter().filter(|slot| slot.stage == Stage::Unbound);
         let deadline = unbound().map(|slot| slot.deadline).max()?;
-        unbound().next().map(|slot| (Arc::clone(&slot.session), deadline))
+        let slot = unbound().find(|slot| slot.refusal.is_some()).or(unbound().next())?;
+        // If none was refused itself, there is another session already.
+        Some((Arc::clone(&slot.session), slot.refusal.unwrap_or(Unbound::ANOTHER_VERSION), deadline))
     }
 
     /// The server has been bound to again, or could not be: the calls that were refused on `lost` are sent again, or end. If
@@ -123,8 +126,9 @@ impl Calls {
                 continue;
             }
             let again = session.and_then(|session| {
-                let not_run = binding.sends_again(slot.procedure, &slot.lane, slot.sent, lost, session)?;
-                Some((Arc::clone(session), not_run))
+                let how = (slot.sent, slot.refusal);
+                let verdict = binding.verdict(slot.procedure, &slot.lane, how, lost, session);
+                (verdict != Verdict::Unknown).then(|| (Arc::clone(session), verdict == Verdict::NotRun))
             });
             match again {
                 Some((session, not_run)) => self.send_again(call, binding, session, not_run, clock, socket),
@@ -150,7 +154,7 @@ impl Calls {
         slot.change_lane(session.lane(&binding.options));
         slot.session = session;
         slot.may_have_run |= !not_run;
-        slot.sent = clock;
+        (slot.sent, slot.refusal) = (clock, None);
         slot.stage = Stage::Sent;
         self.out += 1;
         self.unbound -= 1;

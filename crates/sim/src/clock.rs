@@ -1,0 +1,171 @@
+//! The clock of a simulated machine: it drifts, and it stands still while the machine is saved.
+//!
+//! Processes read their machine's clock; only the network goes by the time of the world.
+
+use crate::Sim;
+use crate::events::Event;
+use core::time::Duration;
+use stoop_exchange::Instant;
+use stoop_wire::bind::HostFacts;
+
+/// The rate of a clock that goes as fast as the world.
+pub(crate) const EXACT: u64 = 1024;
+
+/// A clock, and whether its machine runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    /// A moment of the world, and what the clock showed then.
+    set: (Instant, Instant),
+    /// Steps of the clock in [`EXACT`] of the world.
+    rate: u64,
+    /// The machine is saved or asleep, and goes on at this moment of the world.
+    stopped_until: Instant,
+    /// Until when it stands still, and what it shows until then.
+    stands_still: (Instant, Instant),
+    /// What it showed when the machine last fell asleep, and when it woke up.
+    leapt: (Instant, Instant),
+}
+
+impl Clock {
+    /// A clock that shows the time of the world at `now`.
+    pub(crate) fn new(now: Instant, rate: u64) -> Self {
+        Self { set: (now, now), rate, stopped_until: now, stands_still: (now, now), leapt: (now, now) }
+    }
+
+    /// What it shows at a moment of the world.
+    pub(crate) fn at(&self, world: Instant) -> Instant {
+        let (until, shown) = self.stands_still;
+        if world < until { shown } else { self.runs_at(world) }
+    }
+
+    fn runs_at(&self, world: Instant) -> Instant {
+        let (world_then, shown) = self.set;
+        let passed = u128::from(world.nanos_since(world_then)) * u128::from(self.rate);
+        shown.after_nanos((passed / u128::from(EXACT)) as u64)
+    }
+
+    /// The first moment of the world at which it shows `local`, if the machine is not stopped before.
+    fn shows(&self, local: Instant) -> Instant {
+        if local == Instant::NEVER {
+            return local;
+        }
+        let (world_then, shown) = self.set;
+        let steps = u128::from(local.nanos_since(shown)) * u128::from(EXACT);
+        world_then.after_nanos(steps.div_ceil(u128::from(self.rate)) as u64)
+    }
+
+    /// From `from` on it shows the same for so long, and then goes on.
+    fn stand_still(&mut self, from: Instant, lasts: Duration) {
+        self.stands_still = (from + lasts, self.at(from));
+        self.set.0 = self.set.0 + lasts;
+    }
+}
+
+/// How a machine stops for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// A virtual machine is saved and resumed: its clocks have stood still.
+    Saved,
+    /// The machine sleeps: its clock has gone on, and leaps ahead for its processes.
+    Asleep,
+}
+
+/// The machine of the server; those of the callers follow, unless they run on this one.
+pub(crate) const SERVERS: usize = 0;
+
+impl Sim {
+    /// The machine on which a caller runs.
+    pub(crate) fn machine_of(&self, caller: usize) -> usize {
+        if self.scenario.one_machine { SERVERS } else { 1 + caller }
+    }
+
+    /// What a caller reads from its clock now.
+    pub(crate) fn caller_now(&self, caller: usize) -> Instant {
+        self.clocks[self.machine_of(caller)].at(self.now)
+    }
+
+    /// What a caller is to be judged by: when its machine has just woken up, that it did not do in time what it had to do
+    /// meanwhile is no fault of its.
+    pub(crate) fn caller_is_judged_at(&self, caller: usize) -> Instant {
+        let Clock { leapt: (falls_asleep, wakes_up), rate, .. } = self.clocks[self.machine_of(caller)];
+        match self.caller_now(caller) {
+            now if now == wakes_up => falls_asleep,
+            // It leaps over some of its nanoseconds.
+            now if rate > EXACT => Instant::from_nanos(now.as_nanos() - 1),
+            now => now,
+        }
+    }
+
+    /// What the server reads from its clock now.
+    pub(crate) fn server_now(&self) -> Instant {
+        self.clocks[SERVERS].at(self.now)
+    }
+
+    /// What processes say about their machine.
+    pub(crate) fn facts_of(&self, machine: usize) -> HostFacts {
+        HostFacts { boot_id: [1 + machine as u8; 16], only_cpu: HostFacts::SEVERAL, cpus: 4 }
+    }
+
+    /// Plans what happens on a machine when its clock shows `local`.
+    pub(crate) fn plan_on(&mut self, machine: usize, local: Instant, event: Event) {
+        self.events.plan(self.clocks[machine].shows(local).max(self.now), event);
+    }
+
+    /// Whether a machine stands still; packets that arrive there are lost.
+    pub(crate) fn is_stopped(&self, machine: usize) -> bool {
+        self.clocks[machine].stopped_until > self.now
+    }
+
+    /// A machine stops for so long, with all its processes.
+    pub(crate) fn stops(&mut self, machine: usize, stop: Stop, lasts: Duration) {
+        let (now, until) = (self.now, self.now + lasts);
+        if self.is_stopped(machine) {
+            return;
+        }
+        let clock = &mut self.clocks[machine];
+        clock.stopped_until = until;
+        match stop {
+            Stop::Saved => clock.stand_still(now, lasts),
+            Stop::Asleep => {
+                let falls_asleep = clock.at(now);
+                let begun = if clock.leapt.1 == falls_asleep { clock.leapt.0 } else { falls_asleep };
+                clock.leapt = (begun, clock.at(until));
+            }
+        }
+        let one_machine = self.scenario.one_machine;
+        self.events.postpone(|event, at| match event.machine(one_machine) {
+            Some(at_machine) if at_machine == machine => match stop {
+                Stop::Saved => at + lasts,
+                Stop::Asleep => at.max(until),
+            },
+            _ => at,
+        });
+        self.report.stops += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    #[test]
+    fn a_timer_is_never_planned_before_its_clock_shows_its_time() {
+        for rate in [EXACT * 7 / 8, EXACT - 1, EXACT, EXACT + 1, EXACT * 9 / 8] {
+            let mut clock = Clock::new(at(1_000), rate);
+            clock.stand_still(at(5_000), Duration::from_nanos(4_999));
+            assert_eq!(
+                (clock.at(at(5_001)), clock.at(at(9_999))),
+                (clock.at(at(5_000)), clock.at(at(5_000)))
+            );
+            for local in (clock.at(at(9_999)).as_nanos()..).step_by(77).take(1_000).map(at) {
+                let world = clock.shows(local);
+                assert!(clock.at(world) >= local, "{rate}");
+                assert!(world == at(9_999) || clock.at(at(world.as_nanos() - 1)) < local, "{rate}");
+            }
+        }
+    }
+}
