@@ -94,6 +94,7 @@ type Begun = HashSet<(u64, u16, u32)>;
 
 fn begins(begun: &mut Begun, call: &Assignment<Address>) {
     let (binding, lane, number) = call.identity();
+    assert_eq!(call.peer.host, CALLER.host, "a call runs that came from a host which has shown no cookie");
     assert!(begun.insert((binding.0, lane.0, number.0)), "{lane:?} {number:?} runs a second time");
 }
 
@@ -135,7 +136,8 @@ fn transmit(server: &mut Server<Address>, now: Instant) -> u64 {
 
 #[test]
 fn a_server_bears_whatever_arrives() {
-    let random = &mut Random::new(1);
+    let (random, ways) = (&mut Random::new(1), &mut Random::new(6));
+    let mut batched = 0;
     let mut server =
         Server::new(Instant::default(), Interfaces::new([interface()]), LIMITS, HostFacts::default(), [3, 4]);
     let mut now = Instant::from_nanos(1);
@@ -145,8 +147,21 @@ fn a_server_bears_whatever_arrives() {
     let (mut runs, mut rebinds, mut sent, mut begun) = (0, 0, 0, Begun::new());
     for i in 0..PACKETS {
         let packet = nearly(random, &known, binding);
-        let from = if random.chance(950) { CALLER } else { Address { host: random.bits() as u16, port: 1 } };
+        let from = if random.chance(950) {
+            CALLER
+        } else {
+            Address { host: 2 + (random.bits() % 2) as u16, port: 1 }
+        };
         now = now + Duration::from_micros(random.below(200));
+        if ways.chance(500) {
+            let mut together = Vec::new();
+            server.take_calls(now, &from, &packet, packet.len().max(1), |call, _| together.push(call));
+            for call in together {
+                batched += 1;
+                begins(&mut begun, &call);
+                running.push(call);
+            }
+        }
         match server.handle_packet(now, &from, &packet, &mut reply) {
             Arrival::Run(call) => {
                 runs += 1;
@@ -181,6 +196,7 @@ fn a_server_bears_whatever_arrives() {
     }
     assert!(runs > 1000 && rebinds > 1000, "{runs} {rebinds}: the packets are not nearly right");
     assert!(sent > 5_000, "{sent}: hardly any long result");
+    assert!(batched > 10, "{batched} calls as if they had come together");
 }
 
 #[test]
