@@ -72,14 +72,14 @@ fn serve(
         Kind::Call if header.binding == FIRST => {
             taken.fetch_add(1, Ordering::SeqCst);
             send(&Header::bare(Kind::Acknowledgement, FIRST, header.lane, header.number), &[]);
-            send(&header.unknown_binding(2), &[]);
+            send(&header.unknown_binding(2, 0), &[]);
         }
         Kind::Call => match second {
             Second::RefusesTheCall => {
                 let refusal = Header::bare(Kind::Refusal, LATER, header.lane, header.number);
                 send(&Header { time: RefusalCode::Overloaded.code(), ..refusal }, &[]);
             }
-            _ => send(&header.unknown_binding(3), &[]),
+            _ => send(&header.unknown_binding(3, 0), &[]),
         },
         _ => {}
     }
