@@ -266,6 +266,7 @@ fn begin_precisely(timeout_ns: u64) -> Option<(u64, u64)> {
 /// The deadline is known exactly; it is given as if the call began when the coarse clock could have shown the present time.
 #[cold]
 fn begin_with_inherited(deadline_ns: u64) -> Option<(u64, u64)> {
+    ASKED.set(true);
     let now_ns = clock::now_ns();
     (now_ns < deadline_ns).then(|| (now_ns.saturating_sub(clock::coarse_lag_ns()), deadline_ns))
 }
@@ -317,6 +318,16 @@ mod tests {
             assert!(deadline_ns >= before_ns + timeout_ns);
             let refined_ns = refined(begun_ns, deadline_ns, after_ns);
             assert!(refined_ns >= before_ns + timeout_ns && refined_ns <= after_ns + timeout_ns);
+        }
+    }
+
+    #[test]
+    fn a_call_that_inherits_its_deadline_tells_the_procedure_of_it_whatever_its_own_timeout() {
+        for timeout_ns in [COARSE_ENOUGH_NS / 2, COARSE_ENOUGH_NS, 60 * COARSE_ENOUGH_NS] {
+            serving(clock::now_ns() + COARSE_ENOUGH_NS / 4, Caller::Local, || {
+                take_asked();
+                assert!(begin_cheaply(timeout_ns).is_some() && take_asked(), "{timeout_ns} ns");
+            });
         }
     }
 

@@ -1,5 +1,6 @@
 //! Results that are made too late, and results that are made in time and seen too late.
 
+mod inherited;
 mod stopped;
 
 use super::*;
