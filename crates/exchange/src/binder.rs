@@ -286,8 +286,10 @@ impl Binder {
     fn on_page(&mut self, now: Instant, binding: BindingId, reply: BindReply) -> BindStep {
         let request = self.request();
         let (asked, lacking) = (self.required | self.wanted, self.required & !reply.chosen);
+        // All that is sent on the binding goes by its number: it has to say the same of checksums as the flags.
+        let other_number = binding.has_checksum() != (reply.chosen & CHECKSUM != 0);
         let other_flags = reply.chosen & !asked != 0 || lacking != 0;
-        if other_flags || reply.procedures.len() != request.fingerprints.len() {
+        if other_flags || other_number || reply.procedures.len() != request.fingerprints.len() {
             return BindStep::Continue;
         }
         self.answered(now);

@@ -236,6 +236,22 @@ fn a_reply_that_tells_of_no_checksum_is_not_believed_where_one_is_required() {
 }
 
 #[test]
+fn a_binding_whose_number_tells_of_checksums_that_nobody_asked_for_is_not_taken() {
+    let mut server = server(1);
+    let mut binder = binder(interface(1));
+    let mut reply = Vec::new();
+    let mut ask = |binder: &mut Binder, spoil: fn(&mut [u8])| {
+        let packet = binder.transmit(binder.next_timeout()).expect("something to ask");
+        server.handle_packet(now(), &Host(1), &packet, &mut reply);
+        spoil(&mut reply);
+        binder.handle_packet(now(), &reply)
+    };
+    assert_eq!(ask(&mut binder, |_| {}), BindStep::Continue, "a challenge");
+    assert_eq!(ask(&mut binder, flip), BindStep::Continue);
+    assert!(matches!(ask(&mut binder, |_| {}), BindStep::Bound(_)));
+}
+
+#[test]
 fn a_storm_of_challenges_is_answered_once_between_two_timeouts() {
     let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
     let mut binder = Binder::new(at(0), at(10_000), interface(1), HostFacts::default(), 5);
