@@ -42,11 +42,14 @@ struct Attached {
 impl Handshake<'_> {
     /// Asks for the memory.
     fn attach(&self, bound: &Bound) -> Result<Attached, BindError> {
+        // From a server of a user who is trusted, and only what has been asked for.
+        self.stream.allow_descriptors(true).map_err(|cause| self.unreachable(cause))?;
         let asked_ns = clock::now_ns();
         let question = Header::bare(Kind::Attach, bound.binding, LaneId(0), CallNumber(0)).to_bytes();
         self.stream.send_all(&question, &[]).map_err(|cause| self.unreachable(cause))?;
         let mut packet = [0; HEADER_LEN];
         let received = self.await_bytes().and_then(|()| descriptors::receive(&self.stream, &mut packet));
+        self.stream.allow_descriptors(false).map_err(|cause| self.unreachable(cause))?;
         let (len, received) = match received {
             Ok((0, _)) => return Err(self.closed()),
             Ok(received) => received,

@@ -1,0 +1,118 @@
+//! Peers that hand descriptors over by a Unix socket to whoever wants none: closing such a descriptor can take as long as they like.
+
+mod processes;
+
+use processes::{Process, TargetClient, client, name};
+use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
+use std::io::{ErrorKind, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+use stoop::{BindError, BindOptions};
+use stoop_shm::descriptors;
+
+/// No test of its own: another process, when it is started as such.
+#[test]
+fn process() {
+    processes::play(|role, _| panic!("{role}"));
+}
+
+/// As long as closing the descriptor takes.
+const LONG: Duration = Duration::from_secs(20);
+
+/// Whether the system can refuse descriptors; says so if not.
+fn may(test: &str) -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(['.', '-', '\n']).map_while(|number| number.parse::<u32>().ok());
+    let can = (numbers.next(), numbers.next()) >= (Some(6), Some(16));
+    if !can {
+        println!("SKIPPED: {test}: before Linux 6.16 a socket takes whatever descriptors its peer sends");
+    }
+    can
+}
+
+/// A connection whose last descriptor closes when all has been sent, or after a long time. Its other end takes nothing.
+struct Lingering {
+    end: TcpStream,
+    silent: TcpStream,
+}
+
+impl Lingering {
+    fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        set_socket_recv_buffer_size(&listener, 4096).unwrap();
+        let mut end = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let silent = listener.accept().unwrap().0;
+        end.set_nonblocking(true).unwrap();
+        let full = std::iter::repeat_with(|| end.write(&[0; 65536])).find_map(Result::err).unwrap();
+        assert_eq!(full.kind(), ErrorKind::WouldBlock);
+        set_socket_linger(&end, Some(LONG)).unwrap();
+        Self { end, silent }
+    }
+
+    /// Sends the descriptor to a peer, who has the last one then. Returns what must stay open for that.
+    fn hand_over(self, socket: &UnixStream) -> TcpStream {
+        if let Err(refused) = descriptors::send(socket, b"!", &self.end, &self.end) {
+            assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
+            // Or this thread would be held.
+            set_socket_linger(&self.end, None).unwrap();
+        }
+        self.silent
+    }
+}
+
+fn abstract_name(uri: &str) -> SocketAddr {
+    let name = match uri.strip_prefix("shm:") {
+        Some(name) => format!("stoop-shm/{name}"),
+        None => uri.strip_prefix("unix:@").unwrap().into(),
+    };
+    SocketAddr::from_abstract_name(name).unwrap()
+}
+
+fn names() -> [String; 2] {
+    [name(), name().replace("shm:", "unix:@")]
+}
+
+#[test]
+fn a_caller_that_hands_descriptors_over_keeps_no_server_from_others() {
+    if !may("a_caller_that_hands_descriptors_over_keeps_no_server_from_others") {
+        return;
+    }
+    for uri in names() {
+        let _server = Process::server(&uri);
+        let earlier = client(&uri);
+        let hostile = UnixStream::connect_addr(&abstract_name(&uri)).unwrap();
+        let _open = Lingering::new().hand_over(&hostile);
+        let begun = Instant::now();
+        assert_eq!(earlier.next(1).unwrap(), 2, "{uri}");
+        assert_eq!(client(&uri).next(1).unwrap(), 2, "{uri}");
+        assert!(begun.elapsed() < LONG / 2, "{uri}: {:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn a_server_that_hands_descriptors_over_holds_nobody_beyond_the_time_to_bind() {
+    if !may("a_server_that_hands_descriptors_over_holds_nobody_beyond_the_time_to_bind") {
+        return;
+    }
+    for uri in names() {
+        let listener = UnixListener::bind_addr(&abstract_name(&uri)).unwrap();
+        let (done, is_done) = mpsc::channel();
+        let server = thread::spawn(move || {
+            let (socket, _) = listener.accept().unwrap();
+            let open = Lingering::new().hand_over(&socket);
+            is_done.recv().unwrap();
+            drop((open, socket));
+        });
+        let options = BindOptions::new().bind_timeout(Duration::from_millis(200));
+        let begun = Instant::now();
+        let why = TargetClient::bind_with(&uri, &options).err().unwrap();
+        assert!(matches!(why, BindError::NoAnswer { .. }), "{uri}: {why}");
+        assert!(begun.elapsed() < LONG / 2, "{uri}: {:?}", begun.elapsed());
+        done.send(()).unwrap();
+        server.join().unwrap();
+    }
+}
