@@ -9,6 +9,7 @@ use crate::{bytes, futex};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
+use rustix::process::{Resource, getrlimit};
 use std::ffi::c_void;
 use std::io;
 use std::ptr::NonNull;
@@ -42,7 +43,8 @@ impl Segment {
     /// It can be neither shrunk nor grown (sealed), so that no access by either side ever faults for the other's doing.
     ///
     /// # Errors
-    /// The system gives no descriptor, or no address space.
+    /// The system gives no descriptor, or no address space; `FileTooLarge` when this process may make no file of that length
+    /// (RLIMIT_FSIZE).
     pub fn create() -> io::Result<(Self, OwnedFd)> {
         let (segment, _, file) = Self::create_with_arena(0)?;
         Ok((segment, file))
@@ -57,6 +59,10 @@ impl Segment {
         let too_long = || io::Error::from(io::ErrorKind::InvalidInput);
         let arena_len = arena_len.checked_next_multiple_of(Arena::PAGE).ok_or_else(too_long)?;
         let len = if arena_len > 0 { ARENA.checked_add(arena_len).ok_or_else(too_long)? } else { LEN };
+        // Beyond the limit the system would end this process by a signal (SIGXFSZ).
+        if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < len as u64) {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         rustix::fs::ftruncate(&file, len as u64)?;
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         Ok((Self::map(&file)?, Arena::map(&file, arena_len)?, file))

@@ -152,6 +152,8 @@ fn from_wire(facts: &HostFacts) -> host::HostFacts {
 
 /// What a server that shares memory says of why it has as many bindings as it takes.
 const NO_DESCRIPTORS: &str = "descriptors";
+/// The same, if it may make no file as long as the memory of a binding.
+const NO_FILE_LENGTH: &str = "file length";
 /// The same, if others may still bind.
 const NO_SHARE: &str = "share";
 
@@ -176,6 +178,11 @@ fn not_bound(step: BindStep, interface: &'static stub::Interface, uri: &str) -> 
             server,
             why: "it has as many bindings as it takes: each needs two descriptors, and its process has none left; raise its \
                   limit (ulimit -n)",
+        },
+        BindStep::Refused(BindStatus::Full, why) if why == NO_FILE_LENGTH => NotBound::Refused {
+            server,
+            why: "the memory of a binding is a file without a name, and its process may make none of that length; raise its limit \
+                  (ulimit -f)",
         },
         BindStep::Refused(BindStatus::Full, _) => NotBound::Refused {
             server,

@@ -1,4 +1,5 @@
-//! Processes whose address space is bounded (`RLIMIT_AS`): a message that they have no memory for is refused, and they go on.
+//! Processes whose address space is bounded (`RLIMIT_AS`), or the length of their files (`RLIMIT_FSIZE`): what they have no room for is
+//! refused, and they go on.
 
 mod processes;
 mod shm_peer;
@@ -48,6 +49,10 @@ const SOME: u64 = 1 << 30;
 fn process() {
     processes::play(|role, uri| match role {
         "serve-in-little" => serve_in(LITTLE, uri),
+        "serve-in-short-files" => {
+            setrlimit(Resource::Fsize, Rlimit { current: Some(1 << 20), maximum: Some(1 << 20) }).unwrap();
+            serve(uri);
+        }
         "serve-in-some" => serve_in(SOME, uri),
         "fetch-in-little" => fetch_in_little(uri),
         other => panic!("{other}"),
@@ -65,6 +70,10 @@ fn bound_memory(more: u64) {
 
 fn serve_in(memory: u64, uri: &str) {
     bound_memory(memory);
+    serve(uri);
+}
+
+fn serve(uri: &str) {
     let server = Server::new().export(StoreServer::new(Plain)).listen(uri).unwrap().start().unwrap();
     println!("{}", server.uris()[0]);
     server.wait();
@@ -179,4 +188,13 @@ fn a_result_that_its_caller_has_no_memory_for_is_an_error_over_every_other_trans
     long_result_is_an_error("udp://127.0.0.1:0");
     long_result_is_an_error("tcp://127.0.0.1:0");
     long_result_is_an_error(&name().replace("shm:", "unix:@"));
+}
+
+#[test]
+fn a_server_whose_files_are_bounded_refuses_to_share_memory_and_goes_on() {
+    let (_server, uri) = server("serve-in-short-files", &name());
+    for _ in 0..2 {
+        let why = StoreClient::bind_with(&uri, &patient()).err().unwrap().to_string();
+        assert!(why.contains("ulimit -f"), "{why}");
+    }
 }

@@ -20,6 +20,8 @@ pub(super) struct Bound {
 pub(super) enum Lacking {
     /// The server's process has no descriptor or no memory left.
     Descriptors,
+    /// The server's process may make no file as long as the memory of a binding.
+    FileLength,
     /// The caller's user has as many bindings as one that is let in may have.
     Share,
 }
@@ -29,6 +31,7 @@ impl Lacking {
     fn text(self) -> &'static str {
         match self {
             Self::Descriptors => crate::NO_DESCRIPTORS,
+            Self::FileLength => crate::NO_FILE_LENGTH,
             Self::Share => crate::NO_SHARE,
         }
     }

@@ -193,7 +193,10 @@ impl Handshake {
             }
             let has_buffers = endpoint.exports.all[usize::from(interface)].interface().has_buffers();
             let arena_len = if has_buffers { endpoint.arena_len } else { 0 };
-            *made = Some(Made::new(arena_len).map_err(|_| Lacking::Descriptors)?);
+            *made = Some(Made::new(arena_len).map_err(|why| match why.kind() {
+                io::ErrorKind::FileTooLarge => Lacking::FileLength,
+                _ => Lacking::Descriptors,
+            })?);
             Ok(())
         };
         let Ok(reply) = binder.answer(&mut self.bound, self.allowed, header, request, make) else {
