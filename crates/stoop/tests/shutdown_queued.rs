@@ -9,33 +9,40 @@ use stoop::Server;
 
 #[stoop::interface]
 trait Office {
-    /// Returns when that many calls may go on.
+    /// Returns when the calls up to this turn may return.
     fn wait(&self, turn: u32);
 }
 
-/// The calls that have begun to run, and how many may go on.
+#[derive(Default)]
+struct Turns {
+    /// Those of the calls that have begun to run.
+    inside: Vec<u32>,
+    /// Calls up to this turn may return.
+    over: u32,
+}
+
 #[derive(Clone, Default)]
-struct Clerk(Arc<(Mutex<(Vec<u32>, u32)>, Condvar)>);
+struct Clerk(Arc<(Mutex<Turns>, Condvar)>);
 
 impl Clerk {
     fn await_inside(&self, turn: u32) {
-        let (state, changed) = &*self.0;
-        drop(changed.wait_while(state.lock().unwrap(), |state| !state.0.contains(&turn)).unwrap());
+        let (turns, changed) = &*self.0;
+        drop(changed.wait_while(turns.lock().unwrap(), |turns| !turns.inside.contains(&turn)).unwrap());
     }
 
     fn let_go_on(&self, turn: u32) {
-        self.0.0.lock().unwrap().1 = turn;
+        self.0.0.lock().unwrap().over = turn;
         self.0.1.notify_all();
     }
 }
 
 impl Office for Clerk {
     fn wait(&self, turn: u32) {
-        let (state, changed) = &*self.0;
-        let mut state = state.lock().unwrap();
-        state.0.push(turn);
+        let (turns, changed) = &*self.0;
+        let mut turns = turns.lock().unwrap();
+        turns.inside.push(turn);
         changed.notify_all();
-        drop(changed.wait_while(state, |state| state.1 < turn).unwrap());
+        drop(changed.wait_while(turns, |turns| turns.over < turn).unwrap());
     }
 }
 
