@@ -97,7 +97,7 @@ pub struct BindRequest {
     /// The cookie of the server's challenge; zero in the first request.
     pub cookie: Challenge,
     /// The binding flags without which the caller does not want the binding; zero is the fast path (Peregrine §3.1). A
-    /// server that does not know one of them refuses. No bit has a meaning yet.
+    /// server that does not know one of them refuses. Only [`CHECKSUM`] has a meaning.
     pub required: u32,
     /// Binding flags that the caller can do with or without. A server passes over those that it does not know.
     pub wanted: u32,
