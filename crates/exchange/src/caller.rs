@@ -17,7 +17,7 @@ use core::time::Duration;
 use large::Large;
 pub use large::{Framing, Part};
 pub(crate) use large::{is_newer, put_receipt};
-use sent_back::SentBack;
+use sent_back::{Said, SentBack};
 pub use state::CallState;
 use state::Step;
 use stoop_wire::{
@@ -59,6 +59,7 @@ pub struct Lane {
     /// Of the latest call, if it or its result has many packets.
     large: Option<Box<Large>>,
     sent_back: SentBack,
+    said: Said,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -180,6 +181,7 @@ impl Lane {
             counters: Counters::default(),
             large: None,
             sent_back: SentBack::default(),
+            said: Said::default(),
         }
     }
 
@@ -201,7 +203,7 @@ impl Lane {
             large.clear();
         }
         self.register(self.number.next(), (now, deadline), procedure, message_len);
-        self.stamp(now, deadline, procedure, message_len, packet);
+        self.stamp(left_of_nanos(deadline.nanos_since(now)), procedure, message_len, packet);
     }
 
     #[inline]
@@ -233,9 +235,8 @@ impl Lane {
     }
 
     #[inline]
-    fn stamp(&self, now: Instant, deadline: Instant, procedure: u16, message_len: u32, packet: &mut [u8]) {
+    fn stamp(&self, left: u32, procedure: u16, message_len: u32, packet: &mut [u8]) {
         let header = packet.first_chunk_mut().expect("a call packet has room for its header");
-        let left = left_of_nanos(deadline.nanos_since(now));
         self.call.stamp(header, procedure, self.number, (message_len, 0), left);
     }
 
@@ -244,9 +245,10 @@ impl Lane {
     ///
     /// # Panics
     /// As [`start`](Self::start).
-    pub fn stamp_again(&self, now: Instant, packet: &mut [u8]) {
-        if let Some(call) = &self.outstanding {
-            self.stamp(now, call.deadline, call.procedure, call.message_len, packet);
+    pub fn stamp_again(&mut self, now: Instant, packet: &mut [u8]) {
+        if let Some(Outstanding { procedure, message_len, .. }) = self.outstanding {
+            let left = self.left_again(now);
+            self.stamp(left, procedure, message_len, packet);
         }
     }
 
@@ -382,7 +384,7 @@ impl Lane {
                 self.transmissions += 1;
                 self.counters.retransmissions += 1;
                 call.next = self.jitter.after(now, self.path.timeout_after(self.transmissions));
-                self.stamp(now, call.deadline, call.procedure, call.message_len, packet);
+                self.stamp_again(now, packet);
                 Due::Retransmit
             }
             Kind::Receipt if now.since(call.heard) < PROBE_INTERVAL => {

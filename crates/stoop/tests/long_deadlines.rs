@@ -1,7 +1,7 @@
 //! Deadlines that are hours and days away travel as they are.
 
 use std::time::Duration;
-use stoop::{BindOptions, Server, current_call};
+use stoop::{BindOptions, Ran, Server, current_call};
 
 #[stoop::interface]
 trait Clock {
@@ -51,6 +51,24 @@ fn a_procedure_sees_what_is_left_of_two_hours_and_of_thirty_days() {
                         "{transport}: {left:?}"
                     );
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_call_to_a_server_that_is_gone_has_not_run_though_its_deadline_is_hours_away() {
+    for ballast in [0, 5000] {
+        let ballast = vec![0; ballast];
+        for _ in 0..5 {
+            let server = Server::new().export(ClockServer::new(Own)).listen("udp://127.0.0.1:0").unwrap();
+            let server = server.start().unwrap();
+            let client =
+                ClockClient::bind(&server.uris()[0]).unwrap().with_timeout(Duration::from_secs(3600));
+            drop(server);
+            let begun = client.begin().left(&ballast).wait();
+            for error in [begun.unwrap_err(), client.left(&ballast).unwrap_err()] {
+                assert_eq!(error.ran(), Ran::No, "{} bytes: {error}", ballast.len());
             }
         }
     }

@@ -81,7 +81,14 @@ impl Lane {
         let sending = large.sending.as_mut()?;
         let run = sending.next_run(now, path, most_bytes);
         call.next = sending.next_timeout(path).min(call.deadline);
-        large.first_parts += u32::from(run.as_ref().is_some_and(|run| run.offset == 0));
+        if run.as_ref().is_some_and(|run| run.offset == 0) {
+            large.first_parts += 1;
+            let left = left_of_nanos(call.deadline.nanos_since(now));
+            match large.first_parts {
+                1 => self.say_left(left),
+                _ => _ = self.left_again(now),
+            }
+        }
         run
     }
 
@@ -94,7 +101,7 @@ impl Lane {
             procedure: call.map_or(0, |call| call.procedure),
             number: self.number,
             message_len: call.map_or(0, |call| call.message_len),
-            time: left_of_nanos(left),
+            time: self.said().unwrap_or(left_of_nanos(left)),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Transmissions of a call that came back because nobody listens at the server's port: what shows that it did not run.
 
 use super::Lane;
-use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind};
+use crate::Instant;
+use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, left_of_nanos};
 
 /// Transmissions of one call that came back.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +13,20 @@ pub(super) struct SentBack {
     left: u32,
 }
 
+/// What the latest transmission of a call said of the time left; not the first of a call of one packet, which says what is left when
+/// the call is begun.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Said {
+    number: CallNumber,
+    left: u32,
+}
+
+impl Default for Said {
+    fn default() -> Self {
+        Self { number: CallNumber::ZERO, left: u32::MAX }
+    }
+}
+
 impl Default for SentBack {
     fn default() -> Self {
         Self { number: CallNumber::ZERO, count: 0, left: u32::MAX }
@@ -19,6 +34,30 @@ impl Default for SentBack {
 }
 
 impl Lane {
+    /// The time word of one more transmission of the outstanding call: less than that of the one before, however soon it follows, so that
+    /// each is known when it comes back. A word that says that there is no end stays.
+    pub(super) fn left_again(&mut self, now: Instant) -> u32 {
+        let Some(call) = &self.outstanding else { return 0 };
+        let left_at = |time| left_of_nanos(call.deadline.nanos_since(time));
+        let before = if self.said.number == self.number { self.said.left } else { left_at(call.started) };
+        let left = match left_at(now) {
+            u32::MAX => u32::MAX,
+            left => left.min(before.saturating_sub(1)),
+        };
+        self.say_left(left);
+        left
+    }
+
+    /// A transmission of the outstanding call has that time word.
+    pub(super) fn say_left(&mut self, left: u32) {
+        self.said = Said { number: self.number, left };
+    }
+
+    /// What the latest transmission of the outstanding call said, if that was not the first of a call of one packet.
+    pub(super) fn said(&self) -> Option<u32> {
+        (self.said.number == self.number).then_some(self.said.left)
+    }
+
     /// Takes the beginning of a packet that the server's machine has sent back, because nobody listens at the port, to which this lane
     /// had sent it (RFC 792, RFC 4443 §3.1). Of a call of many packets, the first part counts: without it the call is never whole.
     pub fn handle_sent_back(&mut self, packet: &[u8]) {

@@ -171,6 +171,22 @@ fn a_call_has_come_back_when_each_of_its_transmissions_has() {
 }
 
 #[test]
+fn transmissions_of_a_call_whose_time_counts_in_milliseconds_are_told_apart() {
+    let mut lane = Lane::new(BINDING, LANE, RoundTrip::default(), 1);
+    let mut packet = alloc::vec![0; HEADER_LEN];
+    let hour = at(3_600_000).after_nanos(500_000);
+    lane.start(at(0), hour, 7, &mut packet);
+    for micros in 1..5 {
+        lane.handle_sent_back(&packet);
+        assert!(lane.last_came_back(), "all that were sent by {micros} µs");
+        let now = Instant::from_nanos(1000 * micros);
+        lane.handle_unreachable(now);
+        assert_eq!(lane.handle_timeout(now, &mut packet), Due::Retransmit);
+        lane.outstanding.as_mut().unwrap().unreachable = 0;
+    }
+}
+
+#[test]
 fn nothing_but_a_transmission_of_the_call_counts_as_one_that_came_back() {
     let (mut lane, packet) = calling();
     let call = Header::from_bytes(packet.first_chunk().unwrap()).unwrap();

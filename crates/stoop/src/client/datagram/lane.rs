@@ -176,9 +176,10 @@ impl DatagramLane {
         match heard {
             Heard::Part(part) => return self.go_on_large(clock, part, received, len).map(|()| true),
             Heard::Prove(proof) => {
+                let packet = &mut self.call[..HEADER_LEN + len];
+                self.exchange.stamp_again(clock, packet);
                 // Lost or not sent: the server asks again when the call is sent again.
-                let _ =
-                    self.socket.send(&proof).and_then(|_| self.socket.send(&self.call[..HEADER_LEN + len]));
+                let _ = self.socket.send(&proof).and_then(|_| self.socket.send(packet));
             }
             Heard::Refused(_) | Heard::Unbound { .. } | Heard::Failed(_) => {
                 return Err(ended_by(heard, &self.result[..received]));

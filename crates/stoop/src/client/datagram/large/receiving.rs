@@ -56,7 +56,9 @@ impl LargeCall<'_, '_, '_, '_> {
                         // What it does not take before, it is sent again.
                         drop(checksum::send(&lane.socket, &proof));
                         if self.len <= lane.exchange.packet_data() {
-                            drop(checksum::send(&lane.socket, &lane.call[..HEADER_LEN + self.len]));
+                            let packet = &mut lane.call[..HEADER_LEN + self.len];
+                            lane.exchange.stamp_again(clock, packet);
+                            drop(checksum::send(&lane.socket, packet));
                         }
                     }
                     // All of the call is there: what was on its way no longer is.
