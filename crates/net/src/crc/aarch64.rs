@@ -6,11 +6,15 @@ use std::arch::is_aarch64_feature_detected;
 /// `None`: this processor lacks the instructions.
 #[inline]
 pub(super) fn append(state: u32, bytes: &[u8]) -> Option<u32> {
-    if !(is_aarch64_feature_detected!("crc") && is_aarch64_feature_detected!("pmull")) {
+    // What Rust calls `aes` is both AES and PMULL; `neon` is part of every such target.
+    let has_all = is_aarch64_feature_detected!("crc")
+        && is_aarch64_feature_detected!("aes")
+        && is_aarch64_feature_detected!("pmull");
+    if !has_all {
         return None;
     }
     #[expect(unsafe_code)]
-    // SAFETY: the processor has what the function is compiled for, as has just been found out.
+    // SAFETY: the processor has each feature for which the function is compiled: `has_all` above.
     Some(unsafe { append_by_instruction(state, bytes) })
 }
 
