@@ -295,7 +295,7 @@ impl Lane {
                     None => Heard::Refused(RefusalCode::from_code(header.time)),
                 }
             }
-            // Who binds again is told the same, and knows what to do.
+            // The caller binds again, and is told there which versions the server speaks.
             Step::Finish if header.kind == Kind::Versions => match Versions::in_packet(&header) {
                 Some(_) => {
                     self.outstanding = None;

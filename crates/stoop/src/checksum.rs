@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_struck_out_is_no_packet_and_the_others_are_as_they_were() {
+    fn striking_out_spoils_packets_with_wrong_checksums_and_leaves_the_others() {
         let right = sealed(&packet(CHECKED, Kind::Call, b"data"), <[u8]>::to_vec);
         let mut wrong = right.clone();
         wrong[33] ^= 4;

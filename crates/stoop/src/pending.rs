@@ -74,7 +74,7 @@ const _: () = assert!(size_of::<Pending<Result<[u8; 1440], CallError>>>() == 32)
 pub(crate) struct Flight {
     pub(crate) holder: Holder,
     pub(crate) call: u32,
-    /// The process that has begun it, see [`fork::generation`]; of a one-way call, all of its bits are the other way round.
+    /// The process that has begun it, see [`fork::generation`]; of a one-way call, with all bits inverted.
     origin: u32,
 }
 

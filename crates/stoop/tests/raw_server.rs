@@ -85,7 +85,7 @@ fn serve(
     }
 }
 
-fn assert_nobody_knows(second: Second, call: impl Fn(&MeterClient) -> CallError) {
+fn assert_outcome_is_unknown(second: Second, call: impl Fn(&MeterClient) -> CallError) {
     let mut timeout = Duration::from_millis(100);
     loop {
         // Anew for each call: what was taken is this one.
@@ -104,8 +104,8 @@ fn assert_nobody_knows(second: Second, call: impl Fn(&MeterClient) -> CallError)
 #[test]
 fn a_call_that_a_server_had_before_it_forgot_never_says_that_it_has_not_run() {
     for second in [Second::RefusesTheCall, Second::KnowsNothingAgain, Second::AnswersNoBind] {
-        assert_nobody_knows(second, |client| client.read().unwrap_err());
-        assert_nobody_knows(second, |client| client.begin().read().wait().unwrap_err());
-        assert_nobody_knows(second, |client| client.weigh(&[1; 1000]).unwrap_err());
+        assert_outcome_is_unknown(second, |client| client.read().unwrap_err());
+        assert_outcome_is_unknown(second, |client| client.begin().read().wait().unwrap_err());
+        assert_outcome_is_unknown(second, |client| client.weigh(&[1; 1000]).unwrap_err());
     }
 }

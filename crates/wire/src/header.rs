@@ -64,7 +64,7 @@ pub mod flags {
     /// Reserved: the procedure of a result at offset 0 is a grant of credit.
     pub const CREDIT: u8 = 0x10;
 
-    /// Those with which a packet is dropped by who does not know them.
+    /// A receiver drops a packet with one of these that it does not know.
     pub const CRITICAL: u8 = 0x0f;
 }
 

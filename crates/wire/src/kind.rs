@@ -36,7 +36,7 @@ pub enum Kind {
     Cancel = 15,
     /// Caller of a shared-memory binding asks for the memory, and server hands it over.
     Attach = 16,
-    /// Reserved for a handshake of keys before the bind. Nobody sends it, and who receives it drops it.
+    /// Reserved for a handshake of keys before the bind. No peer of this version sends it, and a receiver drops it.
     Handshake = 17,
     /// Tells a peer of another version which versions are spoken: [`Versions`](crate::Versions).
     Versions = 18,

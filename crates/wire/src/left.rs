@@ -21,7 +21,7 @@ fn long_left(nanos: u64) -> u32 {
         .map_or(u32::MAX, |millis| if millis < MILLIS { MILLIS | millis } else { u32::MAX })
 }
 
-/// Nanoseconds for such a word; [`u64::MAX`] if there is no end that it can say.
+/// Nanoseconds for such a word; [`u64::MAX`] for the word of no deadline.
 #[inline]
 pub fn nanos_of_left(word: u32) -> u64 {
     if word < MILLIS { u64::from(word) * NANOS_OF_MICRO } else { nanos_of_long(word) }
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_can_be_said_has_no_end() {
+    fn times_of_more_than_24_days_travel_as_no_deadline() {
         let longest = Duration::from_millis((1 << 31) - 2);
         assert_eq!(travels(longest), longest);
         for nanos in [((1 << 31) - 1) * NANOS_OF_MILLI, 30 * 24 * 3600 * 1_000_000_000, u64::MAX] {

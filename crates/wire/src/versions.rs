@@ -1,12 +1,12 @@
-//! What is said to a peer of another version: which versions are spoken. All versions write and read this alike.
+//! The packet that tells a peer of another version which versions are spoken. All versions write and read it alike.
 
 use crate::{HEADER_LEN, Header, Kind, MAGIC, VERSION};
 use core::fmt;
 
 /// The versions that a peer speaks, as a packet of kind [`Versions`](Kind::Versions) lists them.
 ///
-/// The packet is a bare header: its sender's version in byte 1; bytes 4–23 as in the packet that it answers, so that who sent that
-/// one knows which it was; in bytes 24–31 the versions, a byte each. A 0 ends the list.
+/// The packet is a bare header: its sender's version in byte 1; bytes 4–23 as in the packet that it answers, so that the
+/// receiver knows which of its packets that was; in bytes 24–31 the versions, a byte each. A 0 ends the list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Versions([u8; 8]);
 
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_answered() {
+    fn packets_of_this_version_lists_and_other_datagrams_are_not_answered() {
         assert_eq!(Versions::answer_to(&of_version(VERSION, 3)), None);
         assert_eq!(Versions::answer_to(&of_version(2, Kind::Versions as u8)), None);
         assert_eq!(Versions::answer_to(&of_version(2, 3)[..31]), None);

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_behind_a_part_is_not_taken_for_data() {
+    fn bytes_behind_a_part_are_not_copied_as_its_data() {
         let with_behind = |behind: usize| {
             let parts = [part(1, 20, 5), part(1, 30, 6)];
             let datagrams = parts.map(|part| [&part[..], &vec![0xd7; behind]].concat()).concat();

@@ -1,4 +1,4 @@
-//! The clock that a server tells to those who bind.
+//! The clock that a server tells in its bind replies.
 
 use crate::Instant;
 use stoop_wire::bind::ServerClock;

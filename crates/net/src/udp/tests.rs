@@ -163,7 +163,7 @@ fn closed_port(ipv6: bool) -> SocketAddr {
 }
 
 #[test]
-fn what_a_closed_port_sends_back_begins_as_it_was_sent() {
+fn datagram_sent_back_from_a_closed_port_begins_as_it_was_sent() {
     for ipv6 in [false, true] {
         let caller = CallerSocket::connect(closed_port(ipv6)).unwrap();
         let mut buffer = [0; 8];

@@ -58,7 +58,7 @@ impl<'a> Handshake<'a> {
         let begun = now();
         let unreachable = |cause| BindError::Unreachable { server: plan.uri.into(), cause };
         let stream = Stream::connect(plan.address, deadline.since(begun)).map_err(unreachable)?;
-        // Before anything is sent: whoever listens there learns nothing.
+        // Before anything is sent: a process of another user that listens there learns nothing.
         if let Some(peer) = stream.peer_credentials().map_err(unreachable)?
             && !plan.trusted.contains(peer.uid)
         {

@@ -136,7 +136,7 @@ impl DatagramEndpoint {
     pub(super) fn drain(&self) {
         let running = self.ended.wait_while(self.exchange(), |exchange| exchange.running() > 0);
         let exchange = running.unwrap_or_else(PoisonError::into_inner);
-        // Receipts come to the workers; nobody notifies of the last.
+        // Workers take the receipts, and do not notify of the last one.
         wait_for_readers(exchange, &self.ended, READERS_QUIET, |exchange| {
             exchange.is_sending().then(|| exchange.progress())
         });

@@ -431,10 +431,10 @@ impl RunningServer {
         &self.shared.uris
     }
 
-    /// Shuts down: new calls are refused, calls that run are finished and answered; then it returns. Callers that are still
-    /// reading long results are waited for until they have read all, or nothing more for two seconds (over UDP) or five (over
-    /// other transports): one that never ends to read a little more can keep the server that long. If another thread shuts the server down already, it waits for that; if
-    /// that is done, it does nothing.
+    /// Shuts down: new calls are refused, and calls that run are finished and answered. Then it waits for callers that are still reading
+    /// long results, until they have read all, or have read nothing more for two seconds (over UDP) or five (over other transports), and
+    /// returns. A caller that goes on reading a little at a time keeps the server for as long. If another thread shuts the server down
+    /// already, it waits for that; if that is done, it does nothing.
     ///
     /// In a procedure of this server it returns at once, for that procedure is one of those to be finished; whoever
     /// [waits](Self::wait) sees the end. (A procedure must not wait for a thread that shuts its server down: each would

@@ -143,7 +143,7 @@ impl ShmEndpoint {
         let quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
         let is_active = |_: &mut ()| self.active.load(Ordering::SeqCst) > 0;
         let quiet = self.ended.wait_while(quiet, is_active).unwrap_or_else(PoisonError::into_inner);
-        // Whoever does not go on with its messages will find the binding closed.
+        // A caller that does not go on with its messages finds the binding closed.
         wait_for_readers(quiet, &self.ended, READERS_QUIET, |()| {
             let is_moving = self.moving.load(Ordering::SeqCst) > 0;
             is_moving.then(|| self.moves.load(Ordering::Relaxed))

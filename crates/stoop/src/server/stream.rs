@@ -144,7 +144,7 @@ impl StreamEndpoint {
         let quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
         let is_active = |_: &mut ()| self.active.load(Ordering::SeqCst) > 0;
         let quiet = self.ended.wait_while(quiet, is_active).unwrap_or_else(PoisonError::into_inner);
-        // Whoever does not go on taking its results will find the connection closed.
+        // A caller that does not go on taking its results finds the connection closed.
         wait_for_readers(quiet, &self.ended, READERS_QUIET, |()| self.unread());
     }
 
@@ -152,8 +152,8 @@ impl StreamEndpoint {
     fn unread(&self) -> Option<u64> {
         let (mut unread, mut left) = (None, Vec::new());
         for connection in self.reception.all() {
-            // A poller tells of room only when there is much of it; a reader that is slow makes little at a time. Whoever
-            // receives learns that a connection is broken.
+            // A poller tells of room only when there is much of it, and a slow reader makes little at a time. The worker with the
+            // receive role learns that a connection is broken.
             if !connection.is_flushed()
                 && !matches!(connection.flush(&self.reception.poller, &mut left), Ok(true))
             {

@@ -1,4 +1,4 @@
-//! Somebody between client and server who changes their datagrams.
+//! A relay between client and server that changes their datagrams.
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, UdpSocket};

@@ -37,7 +37,7 @@ fn office(uri: &str) -> RunningServer {
     server
 }
 
-/// The server gives up who does not read, within seconds.
+/// The server gives up a reader that has stopped, within seconds.
 fn assert_ends_soon(server: &RunningServer) {
     let begun = Instant::now();
     server.wait();

@@ -1,5 +1,5 @@
-//! Calls that are made on a second connection, after the first was lost when the server had them: whatever happens on the second, nobody
-//! can say that they have not run.
+//! Calls that are made on a second connection, after the first was lost when the server had them: whatever happens on the second, their
+//! outcome is unknown.
 
 use super::*;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ fn take_call(raw: &mut Raw) -> Option<Header> {
     }
 }
 
-fn assert_nobody_knows(second: Second, millis: u64, call: impl Fn(&LabClient) -> CallError) {
+fn assert_outcome_is_unknown(second: Second, millis: u64, call: impl Fn(&LabClient) -> CallError) {
     let mut timeout = Duration::from_millis(millis);
     loop {
         // Anew for each call: what was taken is this one.
@@ -83,8 +83,8 @@ fn assert_nobody_knows(second: Second, millis: u64, call: impl Fn(&LabClient) ->
 fn a_call_that_was_taken_on_an_earlier_connection_never_says_that_it_has_not_run() {
     for second in [Second::RefusesTheCall, Second::AnswersNoBind, Second::AnswersNoCall, Second::ClosesAgain]
     {
-        assert_nobody_knows(second, 100, |client| client.read().unwrap_err());
-        assert_nobody_knows(second, 100, |client| client.begin().read().wait().unwrap_err());
+        assert_outcome_is_unknown(second, 100, |client| client.read().unwrap_err());
+        assert_outcome_is_unknown(second, 100, |client| client.begin().read().wait().unwrap_err());
     }
 }
 
@@ -92,7 +92,7 @@ fn a_call_that_was_taken_on_an_earlier_connection_never_says_that_it_has_not_run
 fn a_long_call_that_was_taken_on_an_earlier_connection_never_says_that_it_has_not_run() {
     let bytes = vec![1; LONG];
     for second in [Second::RefusesTheCall, Second::TakesNothing, Second::AnswersNoBind] {
-        assert_nobody_knows(second, 400, |client| client.count(&bytes).unwrap_err());
-        assert_nobody_knows(second, 400, |client| client.begin().count(&bytes).wait().unwrap_err());
+        assert_outcome_is_unknown(second, 400, |client| client.count(&bytes).unwrap_err());
+        assert_outcome_is_unknown(second, 400, |client| client.begin().count(&bytes).wait().unwrap_err());
     }
 }

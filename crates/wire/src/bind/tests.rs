@@ -81,7 +81,7 @@ fn extensions_and_statuses_that_are_unknown_are_passed_over() {
 }
 
 #[test]
-fn a_reply_without_extensions_has_what_holds_without_them() {
+fn a_reply_without_extensions_has_their_defaults() {
     let whole = BindReply { text: String::new(), ..reply(3) };
     let bytes = &whole.encode()[..REPLY_FIXED + 2 + 6];
     let expected =

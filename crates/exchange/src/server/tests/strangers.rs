@@ -1,9 +1,9 @@
-//! Packets of those whom the server does not know, or whose version it does not speak.
+//! Packets on bindings that the server does not know, from other hosts, and of other versions.
 
 use super::*;
 
 #[test]
-fn who_refuses_an_unknown_binding_tells_its_incarnation() {
+fn refusal_of_an_unknown_binding_tells_the_servers_incarnation() {
     let (mut server, binding) = bound();
     let mut incarnation_of = |packet: &[u8]| {
         let mut reply = Vec::new();

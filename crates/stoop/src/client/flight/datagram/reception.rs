@@ -36,7 +36,7 @@ pub(super) const BUFFER: usize = 64 << 10;
 /// Receives before timeouts are seen to: no peer keeps calls from their ends.
 const LAST_LOOKS: u32 = 64;
 
-/// How much later than whoever receives others see to timeouts.
+/// How much later than the receiving thread other threads look at timeouts.
 pub(super) const AFTER_THE_RECEIVER: Duration = Duration::from_millis(1);
 
 impl News {

@@ -185,7 +185,7 @@ impl Place {
         self.deadline_ns.load(Relaxed)
     }
 
-    /// The deadline of its call, to be refined by whoever reads the precise clock.
+    /// The deadline of its call. A thread that reads the precise clock can refine it.
     #[inline]
     pub(super) fn deadline(&self) -> Deadline {
         Deadline::of(self.begun_ns.load(Relaxed), self.deadline_ns())

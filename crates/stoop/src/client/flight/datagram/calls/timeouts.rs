@@ -17,7 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// enough that at 250 ticks a second one limit in the socket suits all naps.
 const LONGEST_NAP_NS: u64 = 7_000_000;
 
-/// When something is to be done for a call, as far as whoever receives has to know.
+/// When something is to be done for a call, as far as the receiving thread has to know.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Next {
     /// When the timeouts are looked through next.
