@@ -141,6 +141,11 @@ pub(super) fn recover(
     unreachable!("attempts are bounded")
 }
 
+/// The deadline of a call has passed before its client was bound again.
+pub(super) fn no_answer(uri: &str, waited: Duration) -> CallError {
+    CallError::NotSent(SendError::Bind(Box::new(BindError::NoAnswer { server: uri.into(), waited })))
+}
+
 /// No lane is left for another call.
 pub(super) fn no_lane() -> CallError {
     let why = "the server owes answers on all lanes of the binding";

@@ -82,6 +82,8 @@ impl CallError {
         match self {
             Self::NotSent(SendError::DeadlinePassed | SendError::OneWayPending) => true,
             Self::NotSent(SendError::Bind(why)) => matches!(**why, BindError::NoAnswer { .. }),
+            // No lane was free, or the server took nothing more, until the deadline.
+            Self::NotSent(SendError::Io(why)) => why.kind() == io::ErrorKind::TimedOut,
             Self::Refused(refusal) => refusal.code == RefusalCode::DeadlinePassed,
             Self::Failed(failure) => failure.code == FailureCode::FinishedTooLate,
             Self::Unknown { cause, .. } => *cause == UnknownCause::DeadlinePassed,

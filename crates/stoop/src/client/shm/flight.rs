@@ -247,7 +247,7 @@ impl Flights {
         state.sent = sent;
         for call in state.calls.expired(clock::now_ns()) {
             let kept = state.calls.get_mut(call).expect("what expires is open");
-            let error = kept.expire();
+            let error = kept.expire(&self.binding);
             notices.extend(state.calls.end(call, Err(error)).if_awaited());
         }
         state.launch(&self.binding.present());

@@ -12,7 +12,7 @@ mod waiting;
 use super::StreamBinding;
 use super::mailbox::{Answer, Mailbox, failure_of};
 use super::session::Session;
-use crate::client::recovery::Earlier;
+use crate::client::recovery::{Earlier, no_answer};
 use crate::client::slots::{Notice, Outcome, Payload, Slots};
 use crate::client::{CallCounters, Carrier, Departure, Failures, Teller, Which};
 use crate::error::{CallError, SendError};
@@ -318,6 +318,9 @@ impl Flights {
             let error = match &flight.progress {
                 // Whoever sends it sees it.
                 Progress::Leaving => continue,
+                Progress::Queued if self.binding.present().is_lost() => {
+                    flight.explain(no_answer(&self.binding.uri, flight.waited()))
+                }
                 Progress::Queued => flight.explain(not_sent_in_time()),
                 Progress::Sent(_, mailbox) => {
                     mailbox.abandon((call, flight.id));

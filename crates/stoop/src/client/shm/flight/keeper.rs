@@ -12,6 +12,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
+use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_net::clock;
 use stoop_shm::listening::{self, Event};
@@ -24,6 +25,8 @@ pub(super) struct Keeper {
     called: AtomicBool,
     /// It sleeps until it is called.
     asleep: AtomicBool,
+    /// A thread binds again for the calls in the queue.
+    binding: AtomicBool,
 }
 
 impl Keeper {
@@ -43,6 +46,8 @@ enum Rest {
     Listen(Event),
     /// There is something to be sent, and nobody to send it to.
     Bind,
+    /// Sleeps until a thread has bound again, or a deadline has passed.
+    AwaitBinding,
     Leave,
 }
 
@@ -83,7 +88,8 @@ impl Flights {
                 Rest::Leave => return,
                 Rest::Sleep => self.fall_asleep(),
                 Rest::Listen(event) => self.listen(&session, event, seen),
-                Rest::Bind => self.bind_again(&session),
+                Rest::Bind => self.start_binding(&session),
+                Rest::AwaitBinding => self.await_binding(),
             }
         }
     }
@@ -95,6 +101,9 @@ impl Flights {
         let has_queued = !state.queue.is_empty();
         let is_waited_for = state.calls.attended() > 0 || has_queued || state.closing;
         match () {
+            () if has_queued && session.is_lost() && self.keeper.binding.load(Ordering::SeqCst) => {
+                Rest::AwaitBinding
+            }
             () if has_queued && session.is_lost() => Rest::Bind,
             // All that was in flight has ended.
             () if session.is_lost() && state.calls.open_count() == 0 && !state.closing => Rest::Sleep,
@@ -141,11 +150,30 @@ impl Flights {
         can_one || state.waits_for_channel && session.has_free_channel()
     }
 
-    /// Gets another session.
+    /// Has a thread get another session: that may take longer than some calls have.
+    fn start_binding(self: &Arc<Self>, lost: &Arc<Session>) {
+        self.keeper.binding.store(true, Ordering::SeqCst);
+        let (flights, session) = (Arc::clone(self), Arc::clone(lost));
+        let binder = move || flights.bind_again(&session);
+        if thread::Builder::new().name("stoop-bind".into()).spawn(binder).is_err() {
+            // Late is better than not at all.
+            self.bind_again(lost);
+        }
+    }
+
+    /// Gets another session for all that are queued; each of them waits for it until its own deadline.
     fn bind_again(&self, lost: &Session) {
-        let due_ns = self.state().calls.earliest_ns();
-        if let Err(why) = self.binding.rebind(lost, Instant::from_nanos(due_ns)) {
+        if let Err(why) = self.binding.rebind(lost, Instant::NEVER) {
             self.give_up_queued(&why);
+        }
+        self.keeper.binding.store(false, Ordering::SeqCst);
+        self.call_keeper();
+    }
+
+    fn await_binding(&self) {
+        let left_ns = self.state().calls.earliest_ns().saturating_sub(clock::now_ns());
+        if left_ns > 0 && !self.keeper.called.load(Ordering::SeqCst) {
+            thread::park_timeout(Duration::from_nanos(left_ns));
         }
     }
 

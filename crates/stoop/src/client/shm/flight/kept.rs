@@ -1,6 +1,7 @@
 //! A call that the keeper sees to: one that waits for a lane, is long, is not waited for by a thread alone, or has lost its server.
 
-use crate::client::recovery::Earlier;
+use crate::client::recovery::{Earlier, no_answer};
+use crate::client::shm::ShmBinding;
 use crate::client::shm::answer;
 use crate::client::shm::session::{Lane, Session};
 use crate::client::slots::{Outcome, Payload};
@@ -260,11 +261,14 @@ impl Kept {
     }
 
     /// Its deadline has passed.
-    pub(super) fn expire(&mut self) -> CallError {
+    pub(super) fn expire(&mut self, binding: &ShmBinding) -> CallError {
         let is_sent = self.sent.is_some();
         self.abandon();
         if is_sent {
             return self.earlier.late(self.waited());
+        }
+        if binding.present().is_lost() {
+            return self.explain(no_answer(&binding.uri, self.waited()));
         }
         let why = "no lane of the binding was free, or there was no server, until the call's deadline";
         self.explain(CallError::NotSent(SendError::Io(io::Error::new(io::ErrorKind::TimedOut, why))))

@@ -20,6 +20,8 @@ pub(super) struct Keeper {
     thread: OnceLock<Thread>,
     /// It sleeps until it is roused.
     asleep: AtomicBool,
+    /// A thread binds again for the calls in the queue.
+    binding: AtomicBool,
 }
 
 /// Between two looks.
@@ -75,7 +77,7 @@ impl Flights {
         let (mut looked_ns, mut generation) = (0, 0);
         loop {
             let session = self.binding.present();
-            let rest = self.rest(&mut quiet);
+            let rest = self.rest(&session, &mut quiet);
             match rest {
                 Rest::Leave => return,
                 Rest::Sleep => self.fall_asleep(),
@@ -95,12 +97,12 @@ impl Flights {
         }
     }
 
-    fn rest(&self, quiet: &mut u32) -> Rest {
+    fn rest(&self, session: &Session, quiet: &mut u32) -> Rest {
         let state = self.state();
         let in_flight = state.slots.open_count() > 0;
         *quiet = if in_flight { 0 } else { *quiet + 1 };
         match () {
-            () if in_flight && state.slots.is_polled() => Rest::Listen,
+            () if in_flight && state.slots.is_polled() && !session.is_lost() => Rest::Listen,
             () if in_flight => Rest::Tick,
             () if state.closing => Rest::Leave,
             () if *quiet < QUIET_TICKS => Rest::Tick,
@@ -124,9 +126,10 @@ impl Flights {
         if session.is_lost() || session.outgoing.flush(&session.stream).is_err() {
             session.lose();
             self.see_to_lost();
-            self.bind_again(session);
+            self.start_binding(session);
+        } else {
+            self.launch(true);
         }
-        self.launch(true);
         self.look_and_expire(clock::now_ns());
         self.wake_all();
     }
@@ -152,15 +155,26 @@ impl Flights {
         }
     }
 
-    /// Gets another connection, if there is anything to be sent on it.
-    fn bind_again(&self, lost: &Session) {
-        if !self.state().has_queued() {
+    /// Has a thread get another connection, if there is anything to be sent on it: that may take longer than some calls have.
+    fn start_binding(self: &Arc<Self>, lost: &Arc<Session>) {
+        if !self.state().has_queued() || self.keeper.binding.swap(true, Ordering::SeqCst) {
             return;
         }
-        let due_ns = self.state().slots.earliest_ns();
-        if let Err(why) = self.binding.rebind(lost, Instant::from_nanos(due_ns)) {
+        let (flights, session) = (Arc::clone(self), Arc::clone(lost));
+        let binder = move || flights.bind_again(&session);
+        if thread::Builder::new().name("stoop-bind".into()).spawn(binder).is_err() {
+            // Late is better than not at all.
+            self.bind_again(lost);
+        }
+    }
+
+    /// Gets another connection for all that are queued; each of them waits for it until its own deadline.
+    fn bind_again(&self, lost: &Session) {
+        if let Err(why) = self.binding.rebind(lost, Instant::NEVER) {
             self.give_up_queued(&why);
         }
+        self.keeper.binding.store(false, Ordering::SeqCst);
+        self.keeper.call();
     }
 
     /// There is nobody to send them to.

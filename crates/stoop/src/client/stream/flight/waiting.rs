@@ -170,6 +170,10 @@ impl Flights {
     /// Receives what has arrived, if nobody else receives.
     pub(super) fn look_at_stream(self: &Arc<Self>) {
         let session = self.binding.present();
+        if session.is_lost() {
+            // The keeper knows.
+            return;
+        }
         let Some(mut role) = session.try_role() else { return };
         let lost = loop {
             match session.receive(&mut role, 0) {
