@@ -4,10 +4,10 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use rustix::time::Timespec;
 use std::fmt;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::time::Duration;
 
 /// A set of descriptors to wait for. Any number of threads may wait at once.
@@ -192,35 +192,42 @@ impl AsFd for Waker {
     }
 }
 
-/// Rings in the [`Poller`] of another process, to which the descriptor is handed over. Whoever waits for it looks for its
-/// [edge](Interest::edge): it is always readable, and nothing is ever read.
+/// Rings in the [`Poller`] of another process, to which the descriptor is handed over. Whoever waits for it looks for the
+/// [edge](Interest::edge) of both [directions](Interest::READ_WRITE).
 ///
-/// Neither side can keep the other waiting, whatever it does with the descriptor that both have: ringing adds nothing to a count
-/// that is not zero, and for that there is always room (eventfd(2)). A counter that is full, on a descriptor that the peer has made
-/// blocking, would hold whoever adds one.
+/// Neither side can keep the other waiting, whatever it does with the descriptor that both have. Ringing takes one from a count that is
+/// never used up, and whoever waits is told that there is room for one more. A read can be told not to wait though the peer has made
+/// the descriptor blocking (RWF_NOWAIT); a write of anything, even zero, waits while the kernel has counted to the very end for the peer
+/// (io_submit(2), IOCB_FLAG_RESFD).
 #[derive(Debug)]
 pub struct Bell {
     eventfd: OwnedFd,
 }
 
 impl Bell {
+    /// How often it can ring: for thousands of years.
+    const RINGS: u64 = 1 << 62;
+
     /// A bell that has not been rung.
     ///
     /// # Errors
     ///
     /// No descriptor is left.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { eventfd: eventfd(1, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK | EventfdFlags::SEMAPHORE;
+        let eventfd = eventfd(0, flags)?;
+        rustix::io::write(&eventfd, &Self::RINGS.to_ne_bytes())?;
+        Ok(Self { eventfd })
     }
 
     /// The bell behind a descriptor that another process has handed over.
     ///
     /// # Errors
     ///
-    /// `InvalidData` when it is none: to write to what the peer has chosen (a pipe, a file of its own file system) could take for
+    /// `InvalidData` when it is none: to read from what the peer has chosen (a pipe, a file of its own file system) could take for
     /// ever. Otherwise, no descriptor is left.
     pub fn from_descriptor(eventfd: OwnedFd) -> io::Result<Self> {
-        // All that have no file behind them share one inode, and of these only an eventfd takes eight bytes.
+        // All that have no file behind them share one inode, and none of these waits in a read that is told not to.
         let (ours, theirs) = (rustix::fs::fstat(Self::new()?.eventfd)?, rustix::fs::fstat(&eventfd)?);
         if (ours.st_dev, ours.st_ino) != (theirs.st_dev, theirs.st_ino) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "what should be a bell is none"));
@@ -231,7 +238,16 @@ impl Bell {
     /// Whoever waits for it is told.
     pub fn ring(&self) {
         // Fails only for a peer that has made it something else, to which this makes no difference.
-        let _ = retry_on_intr(|| rustix::io::write(&self.eventfd, &0_u64.to_ne_bytes()));
+        let _ = retry_on_intr(|| {
+            let taken = &mut [0; 8];
+            // From the descriptor's own place, which it has not.
+            rustix::io::preadv2(
+                &self.eventfd,
+                &mut [IoSliceMut::new(taken)],
+                u64::MAX,
+                ReadWriteFlags::NOWAIT,
+            )
+        });
     }
 }
 
@@ -319,7 +335,7 @@ mod tests {
     #[test]
     fn a_bell_is_heard_each_time_it_rings() {
         let (poller, bell) = (Poller::new().unwrap(), Bell::new().unwrap());
-        poller.add(&bell, 7, Interest::READ.edge()).unwrap();
+        poller.add(&bell, 7, Interest::READ_WRITE.edge()).unwrap();
         told(&poller, NOW);
         for _ in 0..3 {
             assert!(told(&poller, NOW).is_empty());
@@ -333,10 +349,10 @@ mod tests {
     fn a_bell_that_the_peer_has_filled_and_made_blocking_holds_nobody() {
         let bell = Bell::new().unwrap();
         let theirs = bell.as_fd().try_clone_to_owned().unwrap();
-        rustix::io::write(&theirs, &(u64::MAX - 2).to_ne_bytes()).unwrap();
+        rustix::io::write(&theirs, &(u64::MAX - 1 - Bell::RINGS).to_ne_bytes()).unwrap();
         rustix::fs::fcntl_setfl(&theirs, rustix::fs::OFlags::empty()).unwrap();
         let poller = Poller::new().unwrap();
-        poller.add(&bell, 7, Interest::READ.edge()).unwrap();
+        poller.add(&bell, 7, Interest::READ_WRITE.edge()).unwrap();
         told(&poller, NOW);
         bell.ring();
         assert_eq!(told(&poller, NOW).len(), 1);

@@ -300,7 +300,7 @@ fn whoever_floods_keeps_nobody_out() {
             for peer in &peers {
                 // In vain, if all goes well: whoever rings it would wait.
                 rustix::fs::fcntl_setfl(peer.bell(), OFlags::empty()).unwrap();
-                peer.ring(u64::MAX - 2);
+                peer.ring(u64::MAX - 1 - (1 << 62));
                 scope.spawn(|| {
                     let mut published = 0;
                     while !done.load(Ordering::Relaxed) {
@@ -456,7 +456,7 @@ fn a_server_that_scribbles_does_not_hold_its_client() {
 fn scribble_between(between: Between, dice: &mut Dice) {
     if dice.below(2) == 0 {
         rustix::fs::fcntl_setfl(between.server.bell(), OFlags::empty()).unwrap();
-        between.server.ring(u64::MAX - 2);
+        between.server.ring(u64::MAX - 1 - (1 << 62));
     }
     between.client.set_nonblocking(true).unwrap();
     let patience = dice.below(200);

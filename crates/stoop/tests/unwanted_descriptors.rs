@@ -1,11 +1,17 @@
-//! Peers that hand descriptors over by a Unix socket to whoever wants none: closing such a descriptor can take as long as they like.
+//! Peers that hand descriptors over by a Unix socket to whoever wants none, for closing one can take as long as they like; and one
+//! whose bell cannot be rung.
 
 mod processes;
+mod shm_peer;
 
 use processes::{Process, TargetClient, client, name};
+use rustix::fs::OFlags;
 use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
+use shm_peer::Between;
+use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::mpsc;
@@ -115,4 +121,45 @@ fn a_server_that_hands_descriptors_over_holds_nobody_beyond_the_time_to_bind() {
         done.send(()).unwrap();
         server.join().unwrap();
     }
+}
+
+/// Has an eventfd count to the very end, which only the kernel can, and makes it blocking: whoever writes anything there waits.
+fn fill(eventfd: &File) {
+    rustix::fs::fcntl_setfl(eventfd, OFlags::NONBLOCK).unwrap();
+    let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", eventfd.as_raw_fd())).unwrap();
+    let count = about.lines().find_map(|line| line.strip_prefix("eventfd-count:")).unwrap();
+    let count = u64::from_str_radix(count.trim(), 16).unwrap();
+    (&*eventfd).write_all(&(u64::MAX - 1 - count).to_ne_bytes()).unwrap();
+    let mut queue = 0_u64;
+    let file = File::open("/proc/self/exe").unwrap();
+    let mut byte = 0_u8;
+    // As in linux/aio_abi.h: a read of a byte, whose end is told by the eventfd (IOCB_FLAG_RESFD).
+    let mut request = [0_u64; 8];
+    request[2] = (file.as_raw_fd() as u64) << 32;
+    request[3] = (&raw mut byte) as u64;
+    request[4] = 1;
+    request[7] = 1 | (eventfd.as_raw_fd() as u64) << 32;
+    // SAFETY: `queue` is zero and writable; `request` is what the kernel expects, and `byte` is read into before the queue is gone.
+    unsafe {
+        assert_eq!(libc::syscall(libc::SYS_io_setup, 1, &raw mut queue), 0);
+        assert_eq!(libc::syscall(libc::SYS_io_submit, queue, 1, [&raw mut request].as_ptr()), 1);
+        assert_eq!(libc::syscall(libc::SYS_io_destroy, queue), 0);
+    }
+    rustix::fs::fcntl_setfl(eventfd, OFlags::empty()).unwrap();
+}
+
+#[test]
+fn a_server_that_fills_the_bell_holds_no_caller_beyond_the_deadline() {
+    let (behind, front) = (name(), name());
+    let _server = Process::server(&behind);
+    let listener = UnixListener::bind_addr(&abstract_name(&front)).unwrap();
+    let between = thread::spawn(move || Between::hand_on(listener.accept().unwrap().0, &behind).unwrap());
+    let options = BindOptions::new().timeout(Duration::from_millis(100));
+    let client = TargetClient::bind_with(&front, &options).unwrap();
+    let between = between.join().unwrap();
+    fill(between.server.bell());
+    let (ended, has_ended) = mpsc::channel();
+    // The server sleeps, and has to be rung.
+    thread::spawn(move || ended.send(client.next(1).is_ok()));
+    assert!(has_ended.recv_timeout(LONG).is_ok());
 }

@@ -136,7 +136,7 @@ impl Reception {
     /// A handshake has become a binding.
     pub(super) fn add(&mut self, poller: &Poller, binding: Binding) -> io::Result<()> {
         // Edge: each ring is told once, and need not be taken back.
-        if let Err(error) = poller.add(&binding.bell, binding.token + 1, Interest::READ.edge()) {
+        if let Err(error) = poller.add(&binding.bell, binding.token + 1, Interest::READ_WRITE.edge()) {
             binding.close(Some(UnbindReason::NoResources));
             return Err(error);
         }
