@@ -143,3 +143,27 @@ fn a_number_that_is_not_after_the_last_one_is_a_violation() {
     raw.assert_closed();
     eventually(|| server.counters().malformed == 1);
 }
+
+#[test]
+fn a_caller_uses_no_more_lanes_than_the_server_grants() {
+    let uri = raw_server(|_, mut raw| {
+        raw.grant_lanes(3)?;
+        while let Some((call, _)) = raw.receive() {
+            // As a server does with a lane that it has not granted.
+            if call.lane >= LaneId(3) {
+                return None;
+            }
+            let failure = Header { kind: Kind::Failure, message_len: 0, ..call };
+            raw.send(&Header { time: WireFailure::Panicked.code(), ..failure }, &[]);
+        }
+        None
+    });
+    let client = LabClient::bind(&uri).unwrap();
+    let calls = client.begin();
+    let pending: Vec<_> = (0..20).map(|_| calls.caller()).collect();
+    drop(calls);
+    for result in stoop::wait_all(pending) {
+        let error = result.unwrap_err();
+        assert!(matches!(&error, CallError::Failed(_)), "{error}");
+    }
+}

@@ -33,9 +33,14 @@ impl Raw {
 
     /// Answers the bind that comes, as a server does; `None` if nothing comes.
     pub(super) fn grant(&mut self) -> Option<()> {
+        self.grant_lanes(1024)
+    }
+
+    /// The same, with so many lanes.
+    pub(super) fn grant_lanes(&mut self, lanes: u32) -> Option<()> {
         let (asked, payload) = self.receive()?;
         let request = BindRequest::decode(&payload).unwrap();
-        let payload = BindReply { max_message: 1, ..BindReply::granting(&request) }.encode();
+        let payload = BindReply { max_message: 1, lanes, ..BindReply::granting(&request) }.encode();
         let mut header = Header { kind: Kind::BindReply, binding: self.binding, ..asked };
         header.message_len = payload.len() as u32;
         self.send(&header, &payload);

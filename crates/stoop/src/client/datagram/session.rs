@@ -44,6 +44,8 @@ pub(in crate::client) struct Session {
     /// The way to the server, which long calls of all threads share; known from the first one on.
     path_there: OnceLock<Mutex<Path>>,
     numbers: Mutex<LaneNumbers>,
+    /// Lanes that the server grants. It refuses the calls of threads for which there is none.
+    most_lanes: u16,
     /// Packets whose checksum was wrong or missing, of all sessions of the binding.
     pub(in crate::client) corrupt: Arc<AtomicU64>,
 }
@@ -59,11 +61,11 @@ struct LaneNumbers {
 /// How long a lane rests after a call that was given up.
 const REST: Duration = Duration::from_secs(60);
 
-/// Lanes that a server allows a binding.
+/// Lanes of a binding, however many the server grants.
 const MOST_LANES: u16 = 16_384;
 
-/// Of these, those that only threads that wait for their calls are given.
-const FOR_THREADS: u16 = 1024;
+/// Of the lanes that a server grants, one of so many is only for threads that wait for their calls.
+const FOR_THREADS: u16 = 16;
 
 /// Room asked for in a lane's socket, which the kernel doubles; where it grants less, long results come in smaller parts.
 const RECEIVE_BUFFER: usize = 1 << 20;
@@ -143,7 +145,7 @@ impl Session {
     pub(in crate::client) fn another_lane(&self, options: &BindOptions) -> Option<caller::Lane> {
         let mut numbers = self.numbers();
         let rested = numbers.resting.front().is_some_and(|(since, _)| now().since(*since) >= REST);
-        let available = rested || numbers.next < MOST_LANES - FOR_THREADS;
+        let available = rested || numbers.next < self.most_lanes - self.most_lanes.div_ceil(FOR_THREADS);
         available.then(|| self.lane_of(&mut numbers, options))
     }
 
@@ -151,7 +153,7 @@ impl Session {
     pub(in crate::client) fn give_another(&self, lane: &mut caller::Lane, options: &BindOptions) {
         let mut numbers = self.numbers();
         // The server allows no more, and all are in use: it stays with this one.
-        if numbers.next >= MOST_LANES && numbers.resting.is_empty() {
+        if numbers.next >= self.most_lanes && numbers.resting.is_empty() {
             return;
         }
         let other = self.lane_of(&mut numbers, options);
@@ -164,7 +166,7 @@ impl Session {
 
     fn lane_of(&self, numbers: &mut LaneNumbers, options: &BindOptions) -> caller::Lane {
         let rested = numbers.resting.front().is_some_and(|(since, _)| now().since(*since) >= REST);
-        if (rested || numbers.next >= MOST_LANES)
+        if (rested || numbers.next >= self.most_lanes)
             && let Some((_, lane)) = numbers.resting.pop_front()
         {
             return lane;
@@ -254,6 +256,7 @@ pub(super) fn grant(
     let path_there = OnceLock::new();
     let numbers = Mutex::default();
     let corrupt = Arc::default();
+    let most_lanes = u16::try_from(bound.lanes).unwrap_or(MOST_LANES).min(MOST_LANES);
     let own = crate::to_wire(&own);
     let session = Session {
         generation,
@@ -268,6 +271,7 @@ pub(super) fn grant(
         longest_call,
         path_there,
         numbers,
+        most_lanes,
         corrupt,
     };
     session.prepare(&socket);

@@ -114,7 +114,8 @@ impl Session {
         if let Some(free) = lanes.free.pop() {
             return Some(free);
         }
-        let number = u16::try_from(lanes.all.len()).ok().filter(|number| *number < MOST_LANES)?;
+        let most = self.bound.lanes.min(u32::from(MOST_LANES));
+        let number = u16::try_from(lanes.all.len()).ok().filter(|number| u32::from(*number) < most)?;
         let mailbox = Arc::new(Mailbox::new(LaneId(number)));
         lanes.all.push(Arc::clone(&mailbox));
         Some(mailbox)
