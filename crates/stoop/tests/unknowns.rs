@@ -6,10 +6,12 @@ mod relay;
 use relay::{Relay, Way};
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::Duration;
+use stoop::error::SendError;
 use stoop::{BindError, BindOptions, CallError, FailureCode, RefusalCode, RunningServer, Server};
-use stoop_wire::bind::{BindReply, BindRequest, BindStatus};
+use stoop_wire::bind::{BindReply, BindRequest, BindStatus, CHECKSUM};
 use stoop_wire::{BindingId, CallNumber, Challenge, HEADER_LEN, Header, Kind, LaneId};
 
 #[stoop::interface]
@@ -117,7 +119,7 @@ fn unknown_extensions_and_wanted_flags_are_passed_over() {
         let (header, payload) = Header::parse(packet).unwrap();
         match header.kind {
             Kind::Bind => {
-                let request = BindRequest { wanted: u32::MAX, ..BindRequest::decode(payload).unwrap() };
+                let request = BindRequest { wanted: !CHECKSUM, ..BindRequest::decode(payload).unwrap() };
                 vec![with_payload(header, &[&request.encode()[..], &EXTENSION].concat())]
             }
             Kind::BindReply => {
@@ -143,10 +145,10 @@ fn required_flags_that_are_unknown_are_named() {
         if header.kind != Kind::Bind {
             return vec![packet.to_vec()];
         }
-        let request = BindRequest { required: 0xa000_0001, ..BindRequest::decode(payload).unwrap() };
+        let request = BindRequest { required: 0xa000_0002, ..BindRequest::decode(payload).unwrap() };
         vec![with_payload(header, &request.encode())]
     });
-    assert!(why.contains("0xa0000001"), "{why}");
+    assert!(why.contains("0xa0000002"), "{why}");
 }
 
 #[test]
@@ -300,4 +302,27 @@ fn parts_that_a_kernel_hands_over_as_one_datagram_arrive_whole() {
             });
         }
     });
+}
+
+#[test]
+fn calls_in_flight_take_no_more_lanes_than_the_server_grants() {
+    static HIGHEST: AtomicU16 = AtomicU16::new(0);
+    let server = start("udp://127.0.0.1:0");
+    let relay = Relay::to(server.uris()[0].strip_prefix("udp://").unwrap(), |_, packet| {
+        let (header, payload) = Header::parse(packet).unwrap();
+        if header.kind != Kind::BindReply {
+            HIGHEST.fetch_max(header.lane.0, Ordering::SeqCst);
+            return vec![packet.to_vec()];
+        }
+        vec![with_payload(header, &BindReply { lanes: 10, ..BindReply::decode(payload).unwrap() }.encode())]
+    });
+    let client = bind(&relay.uri).unwrap();
+    let calls = client.begin();
+    let pending: Vec<_> = (0..50).map(|_| calls.reverse(bytes(9))).collect();
+    drop(calls);
+    let results = stoop::wait_all(pending);
+    let too_many = |error: &CallError| matches!(error, CallError::NotSent(SendError::TooManyCalls { .. }));
+    assert!(results.iter().all(|result| result.as_ref().err().is_none_or(too_many)), "{results:?}");
+    assert!(results.iter().any(|result| result.is_ok()) && HIGHEST.load(Ordering::SeqCst) < 10);
+    client.reverse(bytes(9)).unwrap();
 }
