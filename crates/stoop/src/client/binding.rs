@@ -164,7 +164,11 @@ impl Binding {
             }
         }
         self.order.clear();
-        Ok(timeout_ns.saturating_sub(clock::now_ns() - begun_ns))
+        match timeout_ns.saturating_sub(clock::now_ns() - begun_ns) {
+            // Over `local:` this thread can have run them, for longer than that.
+            0 => not_sent(SendError::OneWayPending),
+            left_ns => Ok(left_ns),
+        }
     }
 
     /// The carrier of calls that this process has begun, if it has begun any.

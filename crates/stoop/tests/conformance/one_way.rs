@@ -17,6 +17,7 @@ claims! { local udp tcp unix shm: [
     a_one_way_call_goes_on_when_its_handle_is_dropped
     closing_waits_for_one_way_and_detached_calls
     closing_tells_what_has_not_ended_and_what_gave_no_result
+    closing_waits_no_longer_than_it_may_for_a_call_that_has_no_worker
 ] }
 
 #[stoop::interface]
@@ -75,8 +76,12 @@ impl Register for Cell {
 }
 
 fn register(transport: &str) -> (RunningServer, Cell, RegisterClient) {
+    register_with(transport, 64)
+}
+
+fn register_with(transport: &str, workers: usize) -> (RunningServer, Cell, RegisterClient) {
     let cell = Cell::default();
-    let server = Server::new().export(RegisterServer::new(cell.clone()));
+    let server = Server::new().export(RegisterServer::new(cell.clone())).workers(workers);
     let server = server.listen(&address(transport)).unwrap().start().unwrap();
     let client = RegisterClient::bind_with(&server.uris()[0], &patient()).unwrap();
     (server, cell, client)
@@ -207,6 +212,50 @@ fn closing_tells_what_has_not_ended_and_what_gave_no_result(transport: &str) {
         "{failed}"
     );
     client.close(Duration::from_secs(60)).unwrap();
+}
+
+fn closing_waits_no_longer_than_it_may_for_a_call_that_has_no_worker(transport: &str) {
+    let (_server, cell, client) = register_with(transport, 1);
+    client.write_slowly(1).unwrap();
+    cell.gate.await_inside(1);
+    client.write_slowly(2).unwrap();
+    thread::scope(|scope| {
+        let closing =
+            scope.spawn(|| client.clone().close(Duration::from_millis(10)).unwrap_err().outstanding);
+        let begun = Instant::now();
+        while !closing.is_finished() && begun.elapsed() < Duration::from_secs(20) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let in_time = closing.is_finished();
+        cell.gate.open();
+        assert_eq!((in_time, closing.join().unwrap()), (true, 2));
+    });
+    client.close(Duration::from_secs(60)).unwrap();
+}
+
+/// A caller's thread runs what no worker has begun.
+mod in_process {
+    use super::*;
+
+    claims! { local: [a_call_whose_time_an_earlier_one_way_call_has_used_up_says_so] }
+
+    fn a_call_whose_time_an_earlier_one_way_call_has_used_up_says_so(transport: &str) {
+        let (_server, cell, client) = register_with(transport, 1);
+        thread::scope(|scope| scope.spawn(|| client.write_slowly(1)).join().unwrap()).unwrap();
+        cell.gate.await_inside(1);
+        client.write_slowly(2).unwrap();
+        let timeout = Duration::from_millis(30);
+        let error = thread::scope(|scope| {
+            scope.spawn(|| {
+                let begun = Instant::now();
+                cell.gate.await_inside(2); // The reader's thread has begun to run it.
+                thread::sleep((2 * timeout).saturating_sub(begun.elapsed()));
+                cell.gate.open();
+            });
+            client.with_timeout(timeout).read().unwrap_err()
+        });
+        assert!(matches!(error, CallError::NotSent(SendError::OneWayPending)), "{error}");
+    }
 }
 
 /// Over UDP a packet leaves even if nobody is there.

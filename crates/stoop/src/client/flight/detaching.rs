@@ -39,7 +39,11 @@ impl dyn Carrier {
     /// Waits until those calls have ended, at most until that time. Returns whether they have.
     fn settle(&self, which: Which, until: Instant) -> bool {
         while let Some((call, teller)) = self.reclaim(which) {
-            self.wait_for_reclaimed(call, until);
+            match which {
+                Which::Of(_) => self.wait_for_reclaimed(call, until),
+                // Run in this thread, a procedure could take longer than that.
+                Which::All => drop(self.wait_any(&[call], until)),
+            }
             let mut error = None;
             if !self.take(call, &mut |outcome| error = outcome.err()) {
                 self.detach(call, teller);

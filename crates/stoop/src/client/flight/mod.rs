@@ -108,7 +108,7 @@ pub(crate) trait Carrier: Send + Sync {
     /// Looks at the failures of the calls that had no handles.
     fn with_failures(&self, look: &mut dyn FnMut(&mut Failures));
 
-    /// Waits for a call that was [reclaimed](Self::reclaim), at most until that time.
+    /// Waits for a call that was [reclaimed](Self::reclaim) to keep the order, at most until that time, or runs it.
     fn wait_for_reclaimed(&self, call: u32, until: Instant) {
         self.wait_any(&[call], until);
     }
