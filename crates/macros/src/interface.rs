@@ -129,7 +129,7 @@ fn procedure(item: TraitItem) -> Result<Procedure, Error> {
 
 fn check_signature(signature: &Signature, mistakes: &mut Mistakes) {
     if let Some(token) = &signature.asyncness {
-        mistakes.add(token, "a procedure runs in a thread of the server; remove `async`");
+        mistakes.add(token, "a procedure runs in a thread of the server; remove `async`; its callers can await it all the same, by `client.begin()`");
     }
     if let Some(token) = &signature.unsafety {
         mistakes
@@ -194,7 +194,7 @@ fn argument(input: FnArg) -> Result<Option<Argument>, Error> {
             Some(pattern.ident)
         }
         pattern => {
-            mistakes.add(&pattern, "give the argument a name: it is part of what caller and server agree on");
+            mistakes.add(&pattern, "give the argument a name: the client's method has it too");
             None
         }
     };

@@ -1,7 +1,7 @@
 //! Remote procedure calls so fast that nobody is tempted to write a special protocol instead.
 //!
-//! An interface is a trait. The transport is chosen when the client binds: a server of this process, packet exchange
-//! over UDP, or a byte stream over TCP or a Unix socket.
+//! An interface is a trait. The transport is chosen when the client binds: a call through the trait to a server of this process, memory
+//! shared with a server on this machine, packet exchange over UDP, or a byte stream over TCP or a Unix socket.
 //!
 //! ```
 //! use stoop::Server;

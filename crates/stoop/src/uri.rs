@@ -26,7 +26,11 @@ impl Uri {
     pub(crate) fn parse(uri: &str) -> Result<Self, UriError> {
         let wrong = |why| Err(UriError { uri: uri.into(), why });
         let Some((scheme, rest)) = uri.split_once(':') else {
-            return match uri.is_empty() || uri.contains(|c: char| c == '/' || c == '@' || c.is_whitespace()) {
+            return match uri.contains(|c: char| c == '/' || c == '@' || c.is_whitespace()) {
+                _ if uri.is_empty() => wrong(FORMS),
+                true if uri.starts_with('/') => {
+                    wrong("the transport is missing: write unix:/PATH or shm:/PATH")
+                }
                 true => wrong(FORMS),
                 false => Ok(Self::Name(uri.into())),
             };
@@ -62,6 +66,11 @@ impl Uri {
             "shm" => Ok(Self::Shm(rest.into())),
             "local" if rest.is_empty() => wrong("the name is missing: write local:NAME"),
             "local" => Ok(Self::Local(rest.into())),
+            _ if !uri.contains('/')
+                && rest.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok()) =>
+            {
+                wrong("the transport is missing: write udp://HOST:PORT or tcp://HOST:PORT")
+            }
             _ => wrong(FORMS),
         }
     }
@@ -86,7 +95,19 @@ mod tests {
     #[test]
     fn a_wrong_address_is_told_how_to_be_right() {
         let why = |uri: &str| Uri::parse(uri).unwrap_err().to_string();
-        assert!(why("/run/greeter").contains("udp://HOST:PORT"), "{}", why("/run/greeter"));
+        assert!(
+            why("/run/greeter").contains("transport is missing: write unix:/PATH"),
+            "{}",
+            why("/run/greeter")
+        );
+        for no_transport in ["127.0.0.1:7400", "localhost:7400", "[::1]:7400"] {
+            assert!(
+                why(no_transport).contains("transport is missing: write udp://HOST:PORT"),
+                "{}",
+                why(no_transport)
+            );
+        }
+        assert!(why("").contains("udp://HOST:PORT"));
         assert!(why("http://x:1").contains("udp://HOST:PORT"));
         assert!(why("udp:x:1").contains("two slashes"));
         assert!(why("udp://x").contains("port is missing"));

@@ -324,6 +324,9 @@ impl fmt::Display for UnknownCause {
 
 /// The error of a client's method whose procedure returns `Result<T, E>`: either the procedure's own error or that of the call.
 ///
+/// It is a [`std::error::Error`] if `E` is one; then `?` hands it on into a `Box<dyn Error>`. A `String` is none: give the procedure an
+/// error type of its own, or use `map_err`.
+///
 /// ```
 /// use stoop::{Error, Ran};
 ///

@@ -34,6 +34,12 @@ impl fmt::Display for ListenError {
                     _ if needs_descriptor(cause) => {
                         f.write_str("; raise the limit of this process (ulimit -n)")
                     }
+                    io::ErrorKind::AddrInUse if has_path(uri) => f.write_str(
+                        "; another server runs there, or a file that is no socket has that path: stop the server, or choose another path",
+                    ),
+                    io::ErrorKind::NotFound if has_path(uri) => {
+                        f.write_str("; make the directory first, or choose another path")
+                    }
                     io::ErrorKind::AddrInUse => {
                         f.write_str("; another server runs there: stop it, or choose another address")
                     }
@@ -53,6 +59,15 @@ impl fmt::Display for ListenError {
             ),
             Self::Incomplete(what) => f.write_str(what),
         }
+    }
+}
+
+/// Whether an address is that of a socket with a file.
+fn has_path(uri: &str) -> bool {
+    match uri.split_once(':') {
+        Some(("unix", path)) => !path.starts_with('@'),
+        Some(("shm", name)) => name.contains('/'),
+        _ => false,
     }
 }
 
