@@ -51,6 +51,9 @@ struct Waiting<'m> {
 /// How long that can wait.
 const MEANWHILE_NS: u64 = 1_000_000;
 
+/// Bytes of what has been sent that are kept, and of the room for what is left over.
+const KEPT_MAX: usize = 256 * 1024;
+
 /// Yields to other senders between two fragments at most.
 const YIELDS: u32 = 200;
 
@@ -250,18 +253,70 @@ impl Rest {
     fn flush(&mut self, stream: &Stream) -> io::Result<bool> {
         while self.sent < self.bytes.len() {
             match stream.try_send(&[IoSlice::new(&self.bytes[self.sent..])])? {
-                0 => return Ok(false),
+                0 => {
+                    self.let_go();
+                    return Ok(false);
+                }
                 sent => self.sent += sent,
             }
         }
         self.bytes.clear();
+        self.bytes.shrink_to(KEPT_MAX);
         self.sent = 0;
         self.gone = self.kept;
         Ok(true)
+    }
+
+    /// Gives up what has been sent, if that is most of it: whoever posts without end would have it grow without end.
+    fn let_go(&mut self) {
+        if self.sent > KEPT_MAX && self.sent > self.bytes.len() / 2 {
+            self.bytes.drain(..self.sent);
+            self.sent = 0;
+        }
     }
 }
 
 /// What is left of the time, as the header has it.
 fn time_left(deadline_ns: u64) -> u32 {
     left_of_nanos(deadline_ns.saturating_sub(clock::now_ns()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stoop_net::Patience;
+
+    #[test]
+    fn what_has_been_sent_is_not_kept_though_something_is_always_left_over() {
+        let (ours, theirs) = Stream::pair().unwrap();
+        let outgoing = Outgoing::default();
+        let (fragments, mut buffer) = ([7; 64 * 1024], [0; 64 * 1024]);
+        (0..16).for_each(|_| outgoing.post(&ours, &fragments).unwrap());
+        for _ in 0..400 {
+            outgoing.post(&ours, &fragments).unwrap();
+            let mut taken = 0;
+            while taken < fragments.len() {
+                let room = &mut buffer[taken..];
+                let Ok(stoop_net::stream::StreamArrival::Bytes(len)) = theirs.recv(room, Patience::DontWait)
+                else {
+                    panic!()
+                };
+                taken += len;
+                outgoing.flush(&ours).unwrap();
+            }
+            assert!(!outgoing.turn().bytes.is_empty());
+        }
+        assert!(
+            outgoing.turn().bytes.capacity() < 100 * fragments.len(),
+            "{}",
+            outgoing.turn().bytes.capacity()
+        );
+        while theirs
+            .recv(&mut buffer, Patience::DontWait)
+            .is_ok_and(|arrival| arrival != stoop_net::stream::StreamArrival::Nothing)
+        {
+            outgoing.flush(&ours).unwrap();
+        }
+        assert!(outgoing.turn().bytes.capacity() <= KEPT_MAX);
+    }
 }
