@@ -1,0 +1,189 @@
+//! A server that serves, from its start to its end.
+
+use super::ServerCounters;
+use super::awake::StayAwake;
+use super::crew::Crew;
+use super::datagram::DatagramEndpoint;
+use super::shm::ShmEndpoint;
+use super::stream::StreamEndpoint;
+use crate::local;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use stoop_net::fork;
+
+/// A server that serves. Dropping it shuts it down, unless a clone of it is left.
+#[derive(Clone)]
+pub struct RunningServer {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// The process that serves, see [`fork::generation`].
+    generation: u32,
+    uris: Vec<String>,
+    state: Mutex<State>,
+    stopped: Condvar,
+}
+
+enum State {
+    Running(Arc<Running>),
+    /// It refuses what is new, and finishes what runs.
+    Stopping(Arc<Running>),
+    Stopped,
+}
+
+/// Everything that serves.
+#[derive(Default)]
+pub(super) struct Running {
+    /// Keeps the processors awake as long as it is there.
+    pub(super) _awake: Option<StayAwake>,
+    pub(super) datagram: Vec<Arc<Crew<DatagramEndpoint>>>,
+    pub(super) stream: Vec<Arc<Crew<StreamEndpoint>>>,
+    pub(super) shm: Vec<Arc<Crew<ShmEndpoint>>>,
+    pub(super) local: Mutex<Vec<local::Listening>>,
+}
+
+impl Running {
+    pub(super) fn local(&self) -> MutexGuard<'_, Vec<local::Listening>> {
+        self.local.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the calling thread serves a call, which a stop would wait for.
+    fn is_own_thread(&self) -> bool {
+        self.datagram.iter().any(|crew| crew.is_own_thread())
+            || self.stream.iter().any(|crew| crew.is_own_thread())
+            || self.shm.iter().any(|crew| crew.is_own_thread())
+    }
+
+    /// Refuses what is new, lets finish what runs, and ends all threads.
+    pub(super) fn stop(&self) {
+        self.local().clear();
+        self.datagram.iter().for_each(|crew| crew.endpoint.shut_down());
+        self.stream.iter().for_each(|crew| crew.endpoint.shut_down());
+        self.shm.iter().for_each(|crew| crew.endpoint.shut_down());
+        self.datagram.iter().for_each(|crew| crew.endpoint.drain());
+        self.stream.iter().for_each(|crew| crew.endpoint.drain());
+        self.shm.iter().for_each(|crew| crew.endpoint.drain());
+        self.datagram.iter().for_each(|crew| crew.stop());
+        self.stream.iter().for_each(|crew| crew.stop());
+        self.shm.iter().for_each(|crew| crew.stop());
+    }
+}
+
+impl std::fmt::Debug for RunningServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("RunningServer").field(&self.shared.uris).finish()
+    }
+}
+
+impl RunningServer {
+    /// Serves from now on, at these addresses.
+    pub(super) fn start(running: Running, uris: Vec<String>) -> Self {
+        let state = Mutex::new(State::Running(Arc::new(running)));
+        Self {
+            shared: Arc::new(Shared { generation: fork::generation(), uris, state, stopped: Condvar::new() }),
+        }
+    }
+
+    /// Where it listens, in the order of the calls of `listen`, with the ports that were chosen.
+    pub fn uris(&self) -> &[String] {
+        &self.shared.uris
+    }
+
+    /// Shuts down: new calls are refused, and calls that run are finished and answered. Then it waits for callers that are still reading
+    /// long results, until they have read all, or have read nothing more for two seconds (over UDP) or five (over other transports), and
+    /// returns. A caller that goes on reading a little at a time keeps the server for as long. If another thread shuts the server down
+    /// already, it waits for that; if that is done, it does nothing.
+    ///
+    /// In a procedure of this server it returns at once, for that procedure is one of those to be finished; whoever
+    /// [waits](Self::wait) sees the end. (A procedure must not wait for a thread that shuts its server down: each would
+    /// wait for the other.) Calls through `local:` addresses run on their callers' threads, or, if they were begun, on
+    /// some of the server's: new ones are refused, and those that run are not waited for.
+    ///
+    /// In a process that was forked from the one that serves it does nothing.
+    ///
+    /// # Panics
+    /// When it is called in a procedure of this server and the system gives no thread. Then nothing is shut down.
+    pub fn shut_down(&self) {
+        if self.shared.is_a_parents() {
+            return;
+        }
+        let mut state = self.shared.state();
+        let is_first = matches!(*state, State::Running(_));
+        let (State::Running(running) | State::Stopping(running)) = &*state else { return };
+        let running = Arc::clone(running);
+        let is_own_thread = running.is_own_thread();
+        *state = State::Stopping(Arc::clone(&running));
+        drop(state);
+        match (is_first, is_own_thread) {
+            (true, false) => self.shared.stop(&running),
+            (true, true) => {
+                let shared = Arc::clone(&self.shared);
+                let of_thread = Arc::clone(&running);
+                let started =
+                    thread::Builder::new().name("stoop-stop".into()).spawn(move || shared.stop(&of_thread));
+                if let Err(why) = started {
+                    *self.shared.state() = State::Running(running);
+                    panic!("the server is not shut down, for the system gives no thread: {why}");
+                }
+            }
+            (false, false) => self.wait(),
+            (false, true) => {}
+        }
+    }
+
+    /// Waits until the server has been shut down by another thread, and all that ran has been answered.
+    pub fn wait(&self) {
+        if self.shared.is_a_parents() {
+            return;
+        }
+        let is_up = |state: &mut State| !matches!(state, State::Stopped);
+        drop(self.shared.stopped.wait_while(self.shared.state(), is_up));
+    }
+
+    /// What the server has seen so far, at all its addresses; zero once it is shut down. Calls to `local:` addresses
+    /// are not counted.
+    pub fn counters(&self) -> ServerCounters {
+        let mut sum = ServerCounters::default();
+        if let State::Running(running) | State::Stopping(running) = &*self.shared.state() {
+            running.datagram.iter().for_each(|crew| sum.add(crew.endpoint.counters()));
+            running.stream.iter().for_each(|crew| sum.add(crew.endpoint.counters()));
+            running.shm.iter().for_each(|crew| sum.add(crew.endpoint.counters()));
+        }
+        sum
+    }
+}
+
+impl Shared {
+    /// This process was forked from the one that serves.
+    fn is_a_parents(&self) -> bool {
+        self.generation != fork::generation()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stop(&self, running: &Running) {
+        running.stop();
+        *self.state() = State::Stopped;
+        self.stopped.notify_all();
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let is_a_parents = self.is_a_parents();
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let State::Running(running) = std::mem::replace(state, State::Stopped) else { return };
+        if is_a_parents {
+            // It has none of the threads that would have to stop, and must not close what the parent listens at.
+            return std::mem::forget(running);
+        }
+        if !running.is_own_thread() {
+            return running.stop();
+        }
+        // The last clone was dropped in a procedure, which a stop would wait for. Without a thread it serves on.
+        let _ = thread::Builder::new().name("stoop-stop".into()).spawn(move || running.stop());
+    }
+}
