@@ -154,7 +154,8 @@ pub enum SendError {
     /// Its time was over before it was sent: the timeout is zero, or the deadline that this call inherited from the call
     /// being served had passed.
     DeadlinePassed,
-    /// The operating system refused a socket, a thread or the sending of a packet.
+    /// The operating system refused a socket, a thread or the sending of a packet; or, as `TimedOut`, the server took nothing more, or
+    /// there was no lane for the call, until its deadline.
     Io(io::Error),
     /// The client is not bound: it is [lazy](crate::BindOptions::lazy), its process has been forked, or its binding was lost; and
     /// binding failed.
@@ -202,6 +203,7 @@ impl fmt::Display for SendError {
                 "{why}: over UDP each thread that calls needs a socket of its own; raise the limit (ulimit -n), or let fewer threads \
                  make the calls (`begin()`)"
             ),
+            Self::Io(why) if why.kind() == io::ErrorKind::TimedOut && why.raw_os_error().is_none() => write!(f, "{why}"),
             Self::Io(why) => write!(f, "the operating system reports: {why}"),
             Self::Bind(why) => write!(f, "the client could not bind: {why}"),
             Self::TooManyCalls { in_flight } => {

@@ -68,6 +68,19 @@ fn copies_of_errors_say_the_same_and_have_the_same_sources() {
 }
 
 #[test]
+fn a_call_that_found_no_room_until_its_deadline_is_a_timeout() {
+    let ours = io::Error::new(io::ErrorKind::TimedOut, "no lane was free until the call's deadline");
+    let error = CallError::NotSent(SendError::Io(ours));
+    assert!(error.is_timeout(), "{error}");
+    assert_eq!(error.ran(), Ran::No);
+    let text = error.to_string();
+    assert!(!text.contains("operating system"), "the library ended it: {text}");
+
+    let of_the_system = CallError::NotSent(SendError::Io(without_descriptors()));
+    assert!(!of_the_system.is_timeout(), "{of_the_system}");
+}
+
+#[test]
 fn errors_of_procedures_have_run_and_are_no_timeouts() {
     let own: Error<&str> = Error::Application("no");
     assert_eq!((own.ran(), own.is_timeout()), (Ran::Yes, false));
