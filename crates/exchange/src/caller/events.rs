@@ -23,9 +23,9 @@ pub enum Heard {
     Failed(FailureCode),
     /// A part of the result: its place is in the message, its bytes are behind the packet's header.
     Part(Part),
-    /// Parts of the call have arrived: [`Lane::take_receipt`].
+    /// Parts of the call have arrived: [`Lane::take_receipt`](super::Lane::take_receipt).
     Receipt,
-    /// The call goes on; [`Lane::next_timeout`] may have changed.
+    /// The call goes on; [`Lane::next_timeout`](super::Lane::next_timeout) may have changed.
     Progress,
     /// The server wants to know that the caller receives at its address: send this, then the call again.
     Prove([u8; HEADER_LEN]),
@@ -40,15 +40,15 @@ pub enum Due {
     Nothing,
     /// Send the call packet again; its header has been brought up to date.
     Retransmit,
-    /// Parts of the call are to be sent again: [`Lane::resume`], then [`Lane::next_run`].
+    /// Parts of the call are to be sent again: [`Lane::resume`](super::Lane::resume), then [`Lane::next_run`](super::Lane::next_run).
     Resume,
     /// Send this probe.
     Probe([u8; HEADER_LEN]),
-    /// Say once more which parts of the result are here: [`Lane::receipt`].
+    /// Say once more which parts of the result are here: [`Lane::receipt`](super::Lane::receipt).
     Receipt,
     /// Send this packet, which says that nobody waits any more.
     Cancel([u8; HEADER_LEN]),
-    /// Waiting on is pointless, and nobody knows whether the procedure ran: [`Lane::abandon`] the call.
+    /// Waiting on is pointless, and nobody knows whether the procedure ran: [`Lane::abandon`](super::Lane::abandon) the call.
     GiveUp(Lost),
 }
 
