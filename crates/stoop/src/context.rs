@@ -94,7 +94,7 @@ pub fn current_call() -> Option<CurrentCall> {
 
 impl CurrentCall {
     /// Time until the caller stops waiting; zero when it has. Calls made by the procedure inherit this bound. While a second or
-    /// more is left, it may be up to four ticks of the kernel more than this tells.
+    /// more is left, it may be up to eight ticks of the kernel more than this tells.
     pub fn time_left(&self) -> Duration {
         let left_ns = self.deadline_ns.saturating_sub(clock::now_ns());
         // Such a deadline may be later than the caller's own (`begin_cheaply`).
@@ -239,7 +239,7 @@ pub(crate) fn noting_asked<R>(call: impl FnOnce() -> R) -> (R, bool) {
 const COARSE_ENOUGH_NS: u64 = 1_000_000_000;
 
 /// When a call begins, by the cheapest clock that will do, and its deadline: never earlier than by the precise clock, but up to
-/// two ticks of the kernel later where its timeout is a second or more. Such a deadline can be [refined]. `None`: the deadline
+/// four ticks of the kernel later where its timeout is a second or more. Such a deadline can be [refined]. `None`: the deadline
 /// that it inherits has passed.
 #[inline(always)]
 pub(crate) fn begin_cheaply(timeout_ns: u64) -> Option<(u64, u64)> {
