@@ -3,7 +3,7 @@
 
 pub(crate) mod cancelled;
 
-use cancelled::CallId;
+use crate::context::cancelled::CallId;
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -294,7 +294,7 @@ pub(crate) fn nanos(time: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::context::*;
     use stoop_wire::{BindingId, CallNumber, LaneId};
 
     #[test]

@@ -10,16 +10,16 @@
 //!
 //! Each can be cloned and passed to another thread. `{}` and `{:?}` print the same sentence: what happened, and what to do.
 
-mod bind;
-mod call;
-mod close;
-mod listen;
+pub(crate) mod bind;
+pub(crate) mod call;
+pub(crate) mod close;
+pub(crate) mod listen;
 
-pub(crate) use bind::SHUTTING_DOWN;
-pub use bind::{BindError, InPlaceError};
-pub use call::{CallError, Error, Failure, Ran, Refusal, SendError, UnknownCause};
-pub use close::CloseError;
-pub use listen::{ListenError, UriError};
+pub(crate) use crate::error::bind::SHUTTING_DOWN;
+pub use crate::error::bind::{BindError, InPlaceError};
+pub use crate::error::call::{CallError, Error, Failure, Ran, Refusal, SendError, UnknownCause};
+pub use crate::error::close::CloseError;
+pub use crate::error::listen::{ListenError, UriError};
 use std::fmt;
 use std::io;
 pub use stoop_marshal::{DecodeError, EncodeError};

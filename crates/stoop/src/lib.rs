@@ -73,145 +73,36 @@
 
 #![forbid(unsafe_code)]
 
-mod bind;
 mod buffers;
-mod checksum;
+mod calling;
 mod client;
 mod context;
 pub mod error;
-mod local;
+mod host_facts;
+mod message_buffer;
 mod offers;
-mod parting;
-mod pending;
-mod room;
+mod options;
 mod server;
+mod serving;
 #[doc(hidden)]
 pub mod stub;
+mod transport;
+mod transports;
 mod uri;
 mod users;
 
-pub use bind::{BindOptions, Waiting};
-pub use client::{Binding, CallCounters};
-pub use context::{Caller, Credentials, CurrentCall, current_call};
+pub use crate::client::pending::{Pending, wait_all, wait_any};
+pub use crate::client::{Binding, CallCounters};
+pub use crate::context::{Caller, Credentials, CurrentCall, current_call};
 #[doc(inline)]
-pub use error::{
+pub use crate::error::{
     BindError, CallError, CloseError, Error, FailureCode, ListenError, Ran, RefusalCode, UnbindReason,
 };
-pub use pending::{Pending, wait_all, wait_any};
-pub use server::{RunningServer, Server, ServerCounters};
+pub use crate::options::{BindOptions, Waiting};
+pub use crate::server::{RunningServer, Server, ServerCounters};
 pub use stoop_macros::{Data, interface};
 /// What can travel as an argument or a result; derive it for your own types.
 #[doc(inline)]
 pub use stoop_marshal::Data;
 #[doc(inline)]
 pub use stoop_shm::{InPlace, Number};
-
-use error::BindError as NotBound;
-use stoop_exchange::binder::BindStep;
-use stoop_net::host;
-use stoop_net::stream::StreamAddress;
-use stoop_wire::bind::{BindStatus, HostFacts};
-
-/// Bytes of the longest message, unless the user says otherwise.
-const MAX_MESSAGE: usize = 64 << 20;
-
-/// The socket at which callers of a `shm:` address bind: a path if there is a slash in it, otherwise an abstract name that no
-/// `unix:` address has.
-fn shm_address(name: &str) -> StreamAddress {
-    match name.strip_prefix('@').unwrap_or(name) {
-        path if path.contains('/') => StreamAddress::UnixPath(path.into()),
-        name => StreamAddress::UnixAbstract(format!("stoop-shm/{name}").into_bytes()),
-    }
-}
-
-/// An interface as the exchange compares it.
-fn bound_interface(interface: &stub::Interface) -> stoop_exchange::Interface {
-    let procedure =
-        |p: &stub::Procedure| stoop_exchange::Procedure { name: p.name.into(), signature: (p.signature)() };
-    stoop_exchange::Interface {
-        name: interface.name.into(),
-        procedures: interface.procedures.iter().map(procedure).collect(),
-    }
-}
-
-fn to_wire(facts: &host::HostFacts) -> HostFacts {
-    HostFacts {
-        boot_id: facts.boot_id,
-        cpus: u16::try_from(facts.cpus).unwrap_or(u16::MAX),
-        only_cpu: facts.only_cpu.and_then(|cpu| u16::try_from(cpu).ok()).unwrap_or(HostFacts::SEVERAL),
-    }
-}
-
-fn from_wire(facts: &HostFacts) -> host::HostFacts {
-    host::HostFacts {
-        boot_id: facts.boot_id,
-        cpus: facts.cpus.into(),
-        only_cpu: (facts.only_cpu != HostFacts::SEVERAL).then_some(facts.only_cpu.into()),
-    }
-}
-
-/// What a server that shares memory says of why it has as many bindings as it takes.
-const NO_DESCRIPTORS: &str = "descriptors";
-/// The same, if it may make no file as long as the memory of a binding.
-const NO_FILE_LENGTH: &str = "file length";
-/// The same, if others may still bind.
-const NO_SHARE: &str = "share";
-
-/// Why a bind step other than success is the end.
-fn not_bound(step: BindStep, interface: &'static stub::Interface, uri: &str) -> NotBound {
-    let server = uri.to_string();
-    match step {
-        BindStep::Mismatch { procedure, theirs } => {
-            let ours = &interface.procedures[procedure];
-            let (interface, procedure) = (interface.name, ours.name);
-            NotBound::Mismatch { interface, procedure, ours: (ours.signature)(), theirs }
-        }
-        BindStep::Refused(BindStatus::NoSuchInterface, exported) => {
-            NotBound::NoSuchInterface { server, interface: interface.name, exported }
-        }
-        BindStep::Refused(BindStatus::Full, why) if why == NO_SHARE => NotBound::Refused {
-            server,
-            why: "it lets your user in as a guest (Server::allow_user, Server::allow_everybody), who may have bindings for a quarter of \
-                  its descriptors, and has them; drop clients that are not needed, or raise the server's limit (ulimit -n)",
-        },
-        BindStep::Refused(BindStatus::Full, why) if why == NO_DESCRIPTORS => NotBound::Refused {
-            server,
-            why: "it has as many bindings as it takes: each needs two descriptors, and its process has none left; raise its \
-                  limit (ulimit -n)",
-        },
-        BindStep::Refused(BindStatus::Full, why) if why == NO_FILE_LENGTH => NotBound::Refused {
-            server,
-            why: "the memory of a binding is a file without a name, and its process may make none of that length; raise its limit \
-                  (ulimit -f)",
-        },
-        BindStep::Refused(BindStatus::Full, _) => NotBound::Refused {
-            server,
-            why: "it has as many bindings as it takes; drop clients that are not needed, or share one among threads",
-        },
-        BindStep::Refused(BindStatus::ShuttingDown, _) => {
-            NotBound::Refused { server, why: error::SHUTTING_DOWN }
-        }
-        BindStep::Refused(BindStatus::NotAllowed, _) => NotBound::Refused {
-            server,
-            why: "it serves processes of its own user only, and root's, unless Server::allow_user or Server::allow_everybody \
-                  lets in others",
-        },
-        BindStep::OtherVersion(theirs) => {
-            NotBound::OtherVersion { server, ours: stoop_wire::VERSION, theirs: theirs.iter().collect() }
-        }
-        BindStep::Refused(BindStatus::UnknownFlags(flags), _) => NotBound::Protocol {
-            server,
-            why: format!(
-                "it does not know what this client requires of the binding (flags {flags:#x}); leave the option out, or build the \
-                 server from a later version"
-            ),
-        },
-        BindStep::Refused(BindStatus::Other(status), _) => NotBound::Protocol {
-            server,
-            why: format!("it refuses the binding for reason {status}, which this version does not know"),
-        },
-        BindStep::Refused(..) | BindStep::Continue | BindStep::Bound(_) => {
-            NotBound::Protocol { server, why: "it answered what is no answer to a bind".into() }
-        }
-    }
-}

@@ -63,7 +63,7 @@ pub(crate) fn parse(text: &str) -> impl Iterator<Item = Offer> + '_ {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::offers::*;
 
     #[test]
     fn what_is_told_is_understood() {

@@ -1,10 +1,10 @@
 //! What emitted stubs use. Not for programs: it changes with the emitter.
 
-mod returned;
+pub(crate) mod returned;
 
 pub use crate::buffers::{Buffer, Lending, Memory, put_contents};
 pub use crate::client::{Begin, Beginning, Call, CallResult, Client, Local, Remote, Route};
-pub use returned::{AnyReturned, Hides, HidesNothing, Returned, check_returned};
+pub use crate::stub::returned::{AnyReturned, Hides, HidesNothing, Returned, check_returned};
 use std::any::Any;
 pub use stoop_marshal::*;
 pub use stoop_shm::Number;
@@ -38,6 +38,16 @@ pub struct Procedure {
 }
 
 impl Interface {
+    /// The interface in the form in which the exchange compares it.
+    pub(crate) fn for_exchange(&self) -> stoop_exchange::Interface {
+        let procedure =
+            |p: &Procedure| stoop_exchange::Procedure { name: p.name.into(), signature: (p.signature)() };
+        stoop_exchange::Interface {
+            name: self.name.into(),
+            procedures: self.procedures.iter().map(procedure).collect(),
+        }
+    }
+
     /// Whether some procedure has buffers.
     pub(crate) fn has_buffers(&self) -> bool {
         self.procedures.iter().any(|procedure| procedure.buffers)

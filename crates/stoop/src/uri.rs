@@ -78,7 +78,7 @@ impl Uri {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::uri::*;
 
     #[test]
     fn addresses_are_taken_apart() {

@@ -37,7 +37,7 @@ impl Users {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::users::*;
 
     #[test]
     fn own_user_and_root_always_belong_and_others_when_they_are_named() {

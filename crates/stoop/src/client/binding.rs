@@ -1,17 +1,21 @@
 //! What a client can tell of its binding, and which it is in this process: made when the client is made, by a lazy client's first
 //! call, or in a child that was forked since.
 
-use super::Teller;
-use super::counters::CallCounters;
-use super::flight::{self, Awaited, Carrier, Carriers};
-use super::in_process::Source;
-use super::order::Order;
-use super::turns::Turns;
-use super::{Transport, choice};
-use crate::bind::BindOptions;
+use crate::calling::begun::Carrier;
+use crate::calling::counters::CallCounters;
+use crate::calling::detached::Teller;
+use crate::calling::detaching::Awaited;
+use crate::calling::order::Order;
+use crate::calling::timed_lock::Turns;
+use crate::calling::unavailable::grounded;
+use crate::client::choice;
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, CloseError, InPlaceError, SendError};
-use crate::local;
+use crate::options::BindOptions;
+use crate::transport::local;
+use crate::transport::local::caller::Source;
+use crate::transports::Carriers;
+use crate::transports::Transport;
 use crate::uri::Uri;
 use std::fmt;
 use std::io;
@@ -38,14 +42,14 @@ pub struct Binding {
     of_children: PerProcess<Bound>,
     turns: Turns,
     /// Which threads have one-way calls to wait for.
-    pub(super) order: Order,
+    pub(crate) order: Order,
 }
 
 /// A binding of one process.
-pub(super) struct Bound {
+pub(crate) struct Bound {
     /// The process, see [`fork::generation`].
     generation: u32,
-    pub(super) transport: Transport,
+    pub(crate) transport: Transport,
     /// The carriers of begun calls, from the first such call on.
     carriers: OnceLock<Carriers>,
 }
@@ -76,7 +80,7 @@ fn now() -> Instant {
 
 impl Binding {
     /// A binding that is not made yet.
-    pub(super) fn new(source: Source, options: &BindOptions) -> Self {
+    pub(crate) fn new(source: Source, options: &BindOptions) -> Self {
         // Before anything is made that could be inherited.
         fork::notice();
         Self {
@@ -146,7 +150,7 @@ impl Binding {
     /// Waits until the calling thread's ordered one-way calls have returned, at most for `timeout_ns`. Returns how much of that is
     /// left.
     #[cold]
-    pub(super) fn await_order(&self, timeout_ns: u64) -> Result<u64, CallError> {
+    pub(crate) fn await_order(&self, timeout_ns: u64) -> Result<u64, CallError> {
         let not_sent = |why| Err(CallError::NotSent(why));
         let begun_ns = clock::now_ns();
         let deadline_ns = bounded_deadline(begun_ns, timeout_ns);
@@ -188,7 +192,7 @@ impl Binding {
     }
 
     /// Where a server of this process is looked for.
-    pub(super) fn source(&self) -> &Source {
+    pub(crate) fn source(&self) -> &Source {
         &self.source
     }
 
@@ -198,7 +202,7 @@ impl Binding {
 
     /// The transport to a server of another process, if there is one by now.
     #[inline]
-    pub(super) fn transport(&self) -> Option<&Transport> {
+    pub(crate) fn transport(&self) -> Option<&Transport> {
         if self.generation != fork::generation() {
             return None;
         }
@@ -218,7 +222,7 @@ impl Binding {
     /// # Errors
     /// There is none by `deadline`, or by the time that the options allow.
     #[cold]
-    pub(super) fn bound_by(&self, deadline: Instant) -> Result<&Bound, BindError> {
+    pub(crate) fn bound_by(&self, deadline: Instant) -> Result<&Bound, BindError> {
         if let Some(bound) = self.known() {
             return Ok(bound);
         }
@@ -283,7 +287,7 @@ impl Binding {
     /// The carrier of calls that are begun now; if there is none, one that says why of each call. Binds within that time, if the
     /// client is not bound yet.
     #[inline]
-    pub(super) fn carrier(&self, timeout_ns: u64) -> Arc<dyn Carrier> {
+    pub(crate) fn carrier(&self, timeout_ns: u64) -> Arc<dyn Carrier> {
         if self.generation == fork::generation()
             && let Some(bound) = self.remote.get()
             && let Some(carriers) = bound.carriers.get()
@@ -297,20 +301,20 @@ impl Binding {
     fn make_carrier(&self, timeout_ns: u64) -> Arc<dyn Carrier> {
         let bound = match self.bound_by(Instant::from_nanos(clock::now_ns().saturating_add(timeout_ns))) {
             Ok(bound) => bound,
-            Err(why) => return flight::grounded(SendError::Bind(Box::new(why))),
+            Err(why) => return grounded(SendError::Bind(Box::new(why))),
         };
         if let Transport::Local(_) = bound.transport
             && !self.is_of_this_process()
         {
             let why = "the threads of the local: server are in the process from which this one was forked; bind to another there";
-            return flight::grounded(SendError::Io(io::Error::other(why)));
+            return grounded(SendError::Io(io::Error::other(why)));
         }
         if let Some(carriers) = bound.carriers.get() {
             return carriers.present();
         }
         match Carriers::new(&bound.transport, &self.source) {
             Ok(carriers) => bound.carriers.get_or_init(|| carriers).present(),
-            Err(why) => flight::grounded(SendError::Io(why)),
+            Err(why) => grounded(SendError::Io(why)),
         }
     }
 }

@@ -1,21 +1,22 @@
 //! Which transport a binding has: as its address says, or the best that caller and server both can use.
 
-use super::Transport;
-use super::datagram::DatagramBinding;
-use super::handshake::NotBound;
-use super::shm::ShmBinding;
-use super::stream::StreamBinding;
-use crate::bind::BindOptions;
+use crate::calling::handshake::NotBound;
 use crate::error::BindError;
-use crate::offers::{self, Offer};
+use crate::offers;
+use crate::offers::Offer;
+use crate::options::BindOptions;
 use crate::stub::Interface;
+use crate::transport::packet::caller::DatagramBinding;
+use crate::transport::shm::caller::ShmBinding;
+use crate::transport::stream::caller::StreamBinding;
+use crate::transports::Transport;
 use crate::uri::Uri;
 use std::io;
 use std::sync::Arc;
 use stoop_exchange::Instant;
 
 /// Binds to the server of another process.
-pub(super) fn remote(
+pub(crate) fn remote(
     interface: &'static Interface,
     uri: &str,
     to: Uri,

@@ -3,42 +3,28 @@
 //! The three verbs are Firefly's: *start* finds the calling thread's lane and its call packet, *transport* sends it
 //! and waits for the result, *end* gives the lane back. Which transport they reach is decided when the client binds.
 
-mod binding;
-mod choice;
-mod counters;
-mod datagram;
-mod detached;
-mod flight;
-mod handshake;
-mod in_process;
-mod lanes;
-mod order;
-mod recovery;
-mod sessions;
-mod shm;
-pub(crate) mod slots;
-mod stream;
-mod tally;
-mod turns;
+pub(crate) mod begin;
+pub(crate) mod binding;
+pub(crate) mod calls_ref;
+pub(crate) mod choice;
+pub(crate) mod pending;
 
-use crate::bind::BindOptions;
-use crate::buffers::{self, Lending, Lent};
+use crate::buffers;
+use crate::buffers::{Lending, Lent};
+pub use crate::calling::counters::CallCounters;
+use crate::calling::detached::Teller;
+use crate::calling::lanes::Lanes;
+pub use crate::client::begin::{Begin, Beginning};
+pub use crate::client::binding::Binding;
 use crate::context::{bounded_deadline, nanos};
 use crate::error::{BindError, CallError, SendError};
+use crate::options::BindOptions;
 use crate::stub::Interface;
+use crate::transport::local::caller::Here;
+pub use crate::transport::local::caller::Local;
+use crate::transport::local::caller::Source;
+use crate::transports::{Lane, Transport};
 use crate::uri::Uri;
-pub use binding::Binding;
-pub use counters::CallCounters;
-use datagram::DatagramBinding;
-pub(crate) use detached::{Failures, Teller, Which};
-pub use flight::{Begin, Beginning};
-pub(crate) use flight::{Carrier, Departure, Holder, Short, grounded};
-use in_process::Here;
-pub use in_process::Local;
-pub(crate) use in_process::{InProcess, Source, panic_message};
-use lanes::Lanes;
-use shm::ShmBinding;
-use std::mem;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -46,7 +32,6 @@ use stoop_exchange::Instant;
 use stoop_marshal::{DecodeError, EncodeError, Pieces, Reader, Scalar, Writer};
 use stoop_net::clock;
 use stoop_shm::{InPlace, Number};
-use stream::StreamBinding;
 
 /// A bound client of an interface whose trait object is `L`.
 pub struct Client<L: ?Sized> {
@@ -60,6 +45,13 @@ struct Shared<L: ?Sized> {
     /// Those that had its name later, as each thread last found them.
     next: Lanes<Here<L>>,
     binding: Binding,
+}
+
+impl<L: ?Sized + 'static> Shared<L> {
+    #[inline]
+    fn local<'a>(&'a self, here: &'a Here<L>, timeout_ns: u64) -> Local<'a, L> {
+        Local::new(self.binding.source(), &self.next, here, timeout_ns)
+    }
 }
 
 // A call that panics leaves nothing half done: what a panic interrupts is at a place of the calling thread, which the next call there
@@ -79,65 +71,6 @@ impl<L: ?Sized> std::fmt::Debug for Client<L> {
             .field("binding", &self.shared.binding)
             .field("timeout", &Duration::from_nanos(self.timeout_ns))
             .finish()
-    }
-}
-
-/// How a binding's calls travel.
-pub(crate) enum Transport {
-    Local(InProcess),
-    Datagram(Arc<DatagramBinding>),
-    Stream(Arc<StreamBinding>),
-    Shm(Arc<ShmBinding>),
-}
-
-impl Transport {
-    pub(crate) fn describe(&self) -> String {
-        match self {
-            Self::Local(_) => "calls through the trait, because the server is in this process".into(),
-            Self::Datagram(binding) => binding.describe(),
-            Self::Stream(binding) => binding.describe(),
-            Self::Shm(binding) => binding.describe(),
-        }
-    }
-
-    /// In words: whether buffers are copied, as the last part of a description.
-    fn describe_buffers(&self) -> String {
-        match self {
-            Self::Local(_) => "; buffers are lent as they are".into(),
-            Self::Datagram(_) | Self::Stream(_) => {
-                "; buffers are copied, because only `shm:` shares memory with the server".into()
-            }
-            Self::Shm(binding) => binding.describe_buffers(),
-        }
-    }
-
-    /// In words: what there is instead of the checksums that were asked for, as the last part of a description.
-    fn describe_checksums(&self) -> &'static str {
-        match self {
-            // It has said so.
-            Self::Datagram(_) => "",
-            Self::Stream(_) => "; no checksums but those of TCP, and none over a Unix socket",
-            Self::Local(_) | Self::Shm(_) => "; no checksums, because nothing lies between the two ends",
-        }
-    }
-
-    /// Keeps it from being dropped with its last user.
-    fn leak(&self) {
-        match self {
-            Self::Local(_) => {}
-            Self::Datagram(binding) => mem::forget(Arc::clone(binding)),
-            Self::Stream(binding) => mem::forget(Arc::clone(binding)),
-            Self::Shm(binding) => mem::forget(Arc::clone(binding)),
-        }
-    }
-
-    pub(crate) fn counters(&self) -> CallCounters {
-        match self {
-            Self::Local(_) => CallCounters::default(),
-            Self::Datagram(binding) => binding.counters(),
-            Self::Stream(binding) => binding.counters(),
-            Self::Shm(binding) => binding.counters(),
-        }
     }
 }
 
@@ -194,7 +127,7 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
     #[inline]
     fn route_within(&self, timeout_ns: u64) -> Result<Route<'_, L>, CallError> {
         if let Some(here) = self.shared.first.get() {
-            return Ok(Route::Local(Local::new(&self.shared, here, timeout_ns)));
+            return Ok(Route::Local(self.shared.local(here, timeout_ns)));
         }
         match self.shared.binding.transport() {
             Some(transport) => Ok(Route::Remote(Remote { transport, timeout_ns })),
@@ -214,7 +147,7 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         let transport = transport.map_err(|why| CallError::NotSent(SendError::Bind(Box::new(why))))?;
         let timeout_ns = deadline_ns.saturating_sub(clock::now_ns());
         Ok(match self.shared.first.get() {
-            Some(here) => Route::Local(Local::new(&self.shared, here, timeout_ns)),
+            Some(here) => Route::Local(self.shared.local(here, timeout_ns)),
             None => Route::Remote(Remote { transport, timeout_ns }),
         })
     }
@@ -294,12 +227,6 @@ pub struct Call<'a> {
 /// A result, and the lane that holds it.
 pub struct CallResult<'a> {
     lane: Lane<'a>,
-}
-
-enum Lane<'a> {
-    Datagram(datagram::Held<'a>),
-    Stream(stream::Held<'a>),
-    Shm(shm::Held<'a>),
 }
 
 impl<'a> Remote<'a> {

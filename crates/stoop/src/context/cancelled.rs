@@ -85,7 +85,7 @@ pub(crate) fn count_of(binding: BindingId) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::context::cancelled::*;
 
     #[test]
     fn a_call_is_on_the_list_from_its_cancel_to_its_end() {

@@ -1,6 +1,6 @@
 //! Why a client is not bound, or has no buffer.
 
-use super::{UriError, cloned, debug_as_display, needs_descriptor};
+use crate::error::{UriError, cloned, debug_as_display, needs_descriptor};
 use std::fmt;
 use std::io;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Why a call gave no result.
 
-use super::{BindError, cloned, debug_as_display, needs_descriptor, with_detail};
+use crate::error::{BindError, cloned, debug_as_display, needs_descriptor, with_detail};
 use std::fmt;
 use std::io;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! What became of calls without handles.
 
-use super::{CallError, debug_as_display};
+use crate::error::{CallError, debug_as_display};
 use std::fmt;
 
 /// What became of the one-way and detached calls of a client that were waited for (`close` of a client,
@@ -43,8 +43,8 @@ debug_as_display!(CloseError);
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::error::SendError;
+    use crate::error::close::*;
 
     #[test]
     fn a_report_tells_both_numbers_and_the_first_cause() {

@@ -1,6 +1,6 @@
 //! Why a server does not listen, and why a text is no address.
 
-use super::{cloned, debug_as_display, needs_descriptor};
+use crate::error::{cloned, debug_as_display, needs_descriptor};
 use std::fmt;
 use std::io;
 

@@ -1,32 +1,26 @@
 //! The server's side: what is exported, where it listens, and how it ends.
 
-mod awake;
-mod binder;
-mod counters;
-mod crew;
-mod datagram;
-mod dedicated;
-mod dispatch;
-mod patience;
-mod running;
-mod shm;
-mod stream;
+pub(crate) mod running;
+pub(crate) mod stay_awake;
 
-use crate::bind::Waiting;
 use crate::error::ListenError;
-use crate::local;
-use crate::offers::{self, Offer};
+use crate::offers;
+use crate::offers::Offer;
+use crate::options::Waiting;
+use crate::server::running::Running;
+pub use crate::server::running::RunningServer;
+use crate::server::stay_awake::StayAwake;
+pub use crate::serving::counters::ServerCounters;
+pub(crate) use crate::serving::dispatch::Exports;
+use crate::serving::workers::{Bounds, Crew};
 use crate::stub::Exported;
+use crate::transport::local;
+use crate::transport::packet::server::DatagramEndpoint;
+use crate::transport::shm::server::ShmEndpoint;
+use crate::transport::stream;
+use crate::transport::stream::server::{StreamEndpoint, StreamListener};
 use crate::uri::Uri;
 use crate::users::Users;
-use awake::StayAwake;
-pub use counters::ServerCounters;
-use crew::{Bounds, Crew};
-use datagram::DatagramEndpoint;
-pub(crate) use dispatch::{Exports, Outcome, Terms};
-use running::Running;
-pub use running::RunningServer;
-use shm::ShmEndpoint;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +28,6 @@ use stoop_exchange::server::Limits;
 use stoop_net::fork;
 use stoop_net::host;
 use stoop_net::udp::{self, ServerSocket};
-use stream::{StreamEndpoint, StreamListener};
 
 /// A server in the making: what it exports and where it listens.
 ///
@@ -128,7 +121,7 @@ impl Server {
             waiting: Waiting::Adaptive,
             bounds: Bounds { workers: 64, queue: 1024 },
             limits: Limits::default(),
-            max_message: crate::MAX_MESSAGE,
+            max_message: crate::options::MAX_MESSAGE,
             in_place: IN_PLACE,
             allowed: Users::default(),
             low_latency: false,
@@ -172,11 +165,12 @@ impl Server {
                 Door::Udp(format!("udp://{bound}"), socket)
             }
             to @ (Uri::Tcp(_) | Uri::Unix(_)) => {
-                let (uri, listener) = stream::listen(&to).map_err(failed)?;
+                let (uri, listener) = stream::server::listen(&to).map_err(failed)?;
                 Door::Stream(uri, listener)
             }
             Uri::Shm(name) => {
-                let listener = StreamListener::bind(&crate::shm_address(&name)).map_err(failed)?;
+                let listener =
+                    StreamListener::bind(&crate::transport::shm::address(&name)).map_err(failed)?;
                 Door::Shm(uri.into(), listener, u64::from_le_bytes(host::random_bytes()))
             }
             Uri::Name(name) => {

@@ -1,12 +1,12 @@
 //! A server that serves, from its start to its end.
 
-use super::ServerCounters;
-use super::awake::StayAwake;
-use super::crew::Crew;
-use super::datagram::DatagramEndpoint;
-use super::shm::ShmEndpoint;
-use super::stream::StreamEndpoint;
-use crate::local;
+use crate::server::stay_awake::StayAwake;
+use crate::serving::counters::ServerCounters;
+use crate::serving::workers::Crew;
+use crate::transport::local;
+use crate::transport::packet::server::DatagramEndpoint;
+use crate::transport::shm::server::ShmEndpoint;
+use crate::transport::stream::server::StreamEndpoint;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use stoop_net::fork;
@@ -34,17 +34,17 @@ enum State {
 
 /// Everything that serves.
 #[derive(Default)]
-pub(super) struct Running {
+pub(crate) struct Running {
     /// Keeps the processors awake as long as it is there.
-    pub(super) _awake: Option<StayAwake>,
-    pub(super) datagram: Vec<Arc<Crew<DatagramEndpoint>>>,
-    pub(super) stream: Vec<Arc<Crew<StreamEndpoint>>>,
-    pub(super) shm: Vec<Arc<Crew<ShmEndpoint>>>,
-    pub(super) local: Mutex<Vec<local::Listening>>,
+    pub(crate) _awake: Option<StayAwake>,
+    pub(crate) datagram: Vec<Arc<Crew<DatagramEndpoint>>>,
+    pub(crate) stream: Vec<Arc<Crew<StreamEndpoint>>>,
+    pub(crate) shm: Vec<Arc<Crew<ShmEndpoint>>>,
+    pub(crate) local: Mutex<Vec<local::Listening>>,
 }
 
 impl Running {
-    pub(super) fn local(&self) -> MutexGuard<'_, Vec<local::Listening>> {
+    pub(crate) fn local(&self) -> MutexGuard<'_, Vec<local::Listening>> {
         self.local.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -56,7 +56,7 @@ impl Running {
     }
 
     /// Refuses what is new, lets finish what runs, and ends all threads.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.local().clear();
         self.datagram.iter().for_each(|crew| crew.endpoint.shut_down());
         self.stream.iter().for_each(|crew| crew.endpoint.shut_down());
@@ -78,7 +78,7 @@ impl std::fmt::Debug for RunningServer {
 
 impl RunningServer {
     /// Serves from now on, at these addresses.
-    pub(super) fn start(running: Running, uris: Vec<String>) -> Self {
+    pub(crate) fn start(running: Running, uris: Vec<String>) -> Self {
         let state = Mutex::new(State::Running(Arc::new(running)));
         Self {
             shared: Arc::new(Shared { generation: fork::generation(), uris, state, stopped: Condvar::new() }),

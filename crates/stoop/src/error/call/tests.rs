@@ -1,4 +1,4 @@
-use super::*;
+use crate::error::call::*;
 
 fn assert_says(error: &CallError, first: &str, then: &str) {
     let text = error.to_string();

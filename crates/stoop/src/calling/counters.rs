@@ -1,0 +1,52 @@
+//! What the calls of a binding have seen.
+
+/// What the calls of a binding have seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CallCounters {
+    /// Calls made.
+    pub calls: u64,
+    /// Of these, calls that took the fast path: one packet there and one back, with nothing sent again.
+    pub fast: u64,
+    /// Call packets sent again.
+    pub retransmissions: u64,
+    /// Questions whether the server still works on a call.
+    pub probes: u64,
+    /// Packets that belonged to no outstanding call.
+    pub ignored: u64,
+    /// Packets dropped because their checksum was wrong or missing
+    /// ([`BindOptions::checksum`](crate::BindOptions::checksum)).
+    pub corrupt: u64,
+    /// Waits that ended while spinning.
+    pub spun: u64,
+    /// Waits that slept in the kernel.
+    pub slept: u64,
+}
+
+impl CallCounters {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.fast += other.fast;
+        self.retransmissions += other.retransmissions;
+        self.probes += other.probes;
+        self.ignored += other.ignored;
+        self.corrupt += other.corrupt;
+        self.spun += other.spun;
+        self.slept += other.slept;
+    }
+
+    #[inline]
+    pub(crate) fn add_lane(&mut self, lane: stoop_exchange::caller::Counters) {
+        self.calls += lane.calls;
+        self.fast += lane.fast;
+        self.retransmissions += lane.retransmissions;
+        self.probes += lane.probes;
+        self.ignored += lane.ignored;
+    }
+
+    #[inline]
+    pub(crate) fn add_waits(&mut self, waits: stoop_net::waiting::WaitCounts) {
+        self.spun += waits.spun;
+        self.slept += waits.slept + waits.spun_then_slept;
+    }
+}

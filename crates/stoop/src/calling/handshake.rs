@@ -1,0 +1,185 @@
+//! Binding over a connection: the questions and answers that all transports have for it, over a byte stream.
+
+use crate::calling::unbind_notice;
+use crate::error::{BindError, SHUTTING_DOWN, UnbindReason};
+use crate::stub::Interface;
+use crate::users::Users;
+use std::fmt::Display;
+use std::io;
+use stoop_exchange::Instant;
+use stoop_exchange::binder::{BindStep, Binder, Bound};
+use stoop_exchange::stream::{Arrival, Intake, Violation};
+use stoop_net::clock;
+use stoop_net::host::{self, HostFacts};
+use stoop_net::stream::{Stream, StreamAddress, StreamArrival};
+use stoop_wire::HEADER_LEN;
+use stoop_wire::bind::BindStatus;
+
+/// What a binding is made of.
+pub(crate) struct Plan<'a> {
+    pub(crate) interface: &'static Interface,
+    pub(crate) uri: &'a str,
+    pub(crate) address: &'a StreamAddress,
+    pub(crate) max_message: usize,
+    /// Of a Unix socket: whose server it may be.
+    pub(crate) trusted: &'a Users,
+}
+
+/// Why there is no binding.
+#[derive(Debug)]
+pub(crate) struct NotBound {
+    pub(crate) error: BindError,
+    /// Where else the server can be reached, if it has said so.
+    pub(crate) offers: String,
+}
+
+impl From<BindError> for NotBound {
+    fn from(error: BindError) -> Self {
+        Self { error, offers: String::new() }
+    }
+}
+
+/// A connection on which a binding is being made.
+pub(crate) struct Handshake<'a> {
+    plan: &'a Plan<'a>,
+    pub(crate) stream: Stream,
+    pub(crate) own: HostFacts,
+    begun: Instant,
+    deadline: Instant,
+}
+
+fn now() -> Instant {
+    Instant::from_nanos(clock::now_ns())
+}
+
+impl<'a> Handshake<'a> {
+    /// Connects.
+    pub(crate) fn connect(plan: &'a Plan<'a>, deadline: Instant) -> Result<Self, BindError> {
+        let begun = now();
+        let unreachable = |cause| BindError::Unreachable { server: plan.uri.into(), cause };
+        let stream = Stream::connect(plan.address, deadline.since(begun)).map_err(unreachable)?;
+        // Before anything is sent: a process of another user that listens there learns nothing.
+        if let Some(peer) = stream.peer_credentials().map_err(unreachable)?
+            && !plan.trusted.contains(peer.uid)
+        {
+            let (user, own) = (peer.uid, host::effective_user());
+            return Err(BindError::OtherUser { server: plan.uri.into(), user, own });
+        }
+        Ok(Self { plan, stream, own: HostFacts::gather(), begun, deadline })
+    }
+
+    /// Gets a binding from the server. What arrives is taken by `intake`, which may go on with what follows.
+    pub(crate) fn bind(&self, intake: &mut Intake) -> Result<Bound, NotBound> {
+        let nonce = u64::from_le_bytes(host::random_bytes());
+        let interface = self.plan.interface.for_exchange();
+        let mut binder =
+            Binder::new(self.begun, self.deadline, interface, crate::host_facts::to_wire(&self.own), nonce);
+        let mut packet = vec![0; Intake::BUFFER_LEN];
+        loop {
+            // Once each: nothing is lost on a stream.
+            if binder.transmissions() == 0
+                && let Some(question) = binder.transmit(now())
+            {
+                self.stream.send_all(&question, &[]).map_err(|cause| self.unreachable(cause))?;
+            }
+            if now() >= self.deadline {
+                return Err(self.no_answer().into());
+            }
+            let Some(len) = self.receive(intake, &mut packet)? else { continue };
+            if let Some(why) = unbind_notice::heard(&packet[..len]) {
+                return Err(self.ended(why).into());
+            }
+            match binder.handle_packet(now(), &packet[..len]) {
+                BindStep::Continue => {}
+                BindStep::Bound(bound) => return Ok(bound),
+                BindStep::Refused(status, text) => {
+                    let offers = if status == BindStatus::NotAllowed { text.clone() } else { String::new() };
+                    return Err(NotBound { error: self.not_bound(BindStep::Refused(status, text)), offers });
+                }
+                step => return Err(self.not_bound(step).into()),
+            }
+        }
+    }
+
+    /// Waits for a packet and puts it into `packet`; `None` when there is none yet.
+    fn receive(&self, intake: &mut Intake, packet: &mut Vec<u8>) -> Result<Option<usize>, BindError> {
+        match self.stream.recv_within(intake.space(), self.limit_ns()) {
+            Ok(StreamArrival::Bytes(len)) => intake.received(len),
+            Ok(StreamArrival::Nothing) => return Ok(None),
+            Ok(StreamArrival::Closed) => return Err(self.closed()),
+            Err(cause) => return Err(self.unreachable(cause)),
+        }
+        match intake.poll().map_err(|why| self.violation(&why))? {
+            None => Ok(None),
+            Some(Arrival::Message(message)) => {
+                let len = HEADER_LEN + message.header.message_len as usize;
+                message.take(packet);
+                Ok(Some(len))
+            }
+            Some(Arrival::NotTaken(..)) => Err(self.protocol("it sends a result before any call")),
+        }
+    }
+
+    /// Nanoseconds that are left, at least one.
+    fn limit_ns(&self) -> u64 {
+        (self.deadline.since(now()).as_nanos() as u64).max(1)
+    }
+
+    /// Waits until something can be received, and has the next receive wait no more.
+    ///
+    /// # Errors
+    /// `WouldBlock`: nothing came until the deadline.
+    pub(crate) fn await_bytes(&self) -> io::Result<()> {
+        while !self.stream.sleep_until_readable(self.limit_ns())? {
+            if now() >= self.deadline {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn not_bound(&self, step: BindStep) -> BindError {
+        crate::calling::refused_bind::not_bound(step, self.plan.interface, self.plan.uri)
+    }
+
+    pub(crate) fn unreachable(&self, cause: io::Error) -> BindError {
+        BindError::Unreachable { server: self.plan.uri.into(), cause }
+    }
+
+    pub(crate) fn protocol(&self, why: impl Display) -> BindError {
+        BindError::Protocol { server: self.plan.uri.into(), why: why.to_string() }
+    }
+
+    fn violation(&self, why: &Violation) -> BindError {
+        match why {
+            Violation::OtherVersion(theirs) => self.not_bound(BindStep::OtherVersion(*theirs)),
+            why => self.protocol(why),
+        }
+    }
+
+    pub(crate) fn no_answer(&self) -> BindError {
+        BindError::NoAnswer { server: self.plan.uri.into(), waited: now().since(self.begun) }
+    }
+
+    /// The server has ended it, and said why.
+    pub(crate) fn ended(&self, why: UnbindReason) -> BindError {
+        let server = self.plan.uri.into();
+        match why {
+            UnbindReason::ShuttingDown => BindError::Refused { server, why: SHUTTING_DOWN },
+            UnbindReason::NoResources => BindError::Refused {
+                server,
+                why: "its process has no descriptor or no memory left; raise its limit (ulimit -n)",
+            },
+            UnbindReason::Crowded => BindError::Refused {
+                server,
+                why: "too many connections to it were not bound yet, and this one was given up for another; bind again",
+            },
+            why => self.protocol(format!("it ended the connection: {why}; build both ends from one version")),
+        }
+    }
+
+    pub(crate) fn closed(&self) -> BindError {
+        let why = "it closed the connection instead of binding";
+        self.unreachable(io::Error::new(io::ErrorKind::ConnectionAborted, why))
+    }
+}

@@ -1,0 +1,242 @@
+//! A binding's lanes: each calling thread finds its own without waiting for another.
+//!
+//! Threads are numbered with the smallest number that is free, and each looks first at the place of its number. A
+//! place that is taken all the same (by a call inside a call, or by thread 1024 + n) is passed over.
+//!
+//! What lanes have seen is told at the end of each call, beside the lane: whoever asks for it need not wait for calls.
+
+use crate::calling::counters::CallCounters;
+use crate::calling::lane_counters::Tally;
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+
+/// Places in a row, made together when the first of them is needed.
+const ROW: usize = 64;
+/// Rows: as many places as a server allows lanes.
+const ROWS: usize = 16;
+
+/// A lane, as a place for it sees it.
+pub(crate) trait Counted {
+    /// What it has seen so far, in all the sessions in which it was.
+    fn counters(&self) -> CallCounters;
+}
+
+/// The lanes of one binding.
+pub(crate) struct Lanes<T> {
+    rows: [OnceLock<Box<[Place<T>; ROW]>>; ROWS],
+}
+
+/// Apart from its neighbours by two cache lines, which processors fetch together.
+#[repr(align(128))]
+struct Place<T> {
+    lane: Mutex<Option<T>>,
+    /// Of the lane, as of the end of its last call.
+    tally: Tally,
+}
+
+/// A place held by the calling thread; empty until a lane is put there.
+pub(crate) struct Held<'a, T: Counted> {
+    lane: MutexGuard<'a, Option<T>>,
+    tally: &'a Tally,
+}
+
+impl<T: Counted> Deref for Held<'_, T> {
+    type Target = Option<T>;
+
+    #[inline]
+    fn deref(&self) -> &Option<T> {
+        &self.lane
+    }
+}
+
+impl<T: Counted> DerefMut for Held<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Option<T> {
+        &mut self.lane
+    }
+}
+
+impl<T: Counted> Drop for Held<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(lane) = &*self.lane {
+            self.tally.set(lane.counters());
+        }
+    }
+}
+
+impl<T: Counted> Place<T> {
+    const fn empty() -> Self {
+        Self { lane: Mutex::new(None), tally: Tally::zero() }
+    }
+
+    #[inline]
+    fn try_hold(&self) -> Option<Held<'_, T>> {
+        match self.lane.try_lock() {
+            Ok(lane) => Some(Held { lane, tally: &self.tally }),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                Some(Held { lane: poisoned.into_inner(), tally: &self.tally })
+            }
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    #[cold]
+    fn wait(&self) -> Held<'_, T> {
+        let lane = self.lane.lock().unwrap_or_else(PoisonError::into_inner);
+        Held { lane, tally: &self.tally }
+    }
+}
+
+impl<T> Default for Lanes<T> {
+    fn default() -> Self {
+        Self { rows: [const { OnceLock::new() }; ROWS] }
+    }
+}
+
+impl<T: Counted> Lanes<T> {
+    /// The calling thread's place, or another if a call of this thread holds that already. Waits only when all 1024
+    /// are held.
+    #[inline]
+    pub(crate) fn hold(&self) -> Held<'_, T> {
+        let number = thread_number();
+        let own = &self.row(number / ROW % ROWS)[number % ROW];
+        match own.try_hold() {
+            Some(held) => held,
+            None => self.hold_another(own),
+        }
+    }
+
+    #[cold]
+    fn hold_another<'a>(&'a self, own: &'a Place<T>) -> Held<'a, T> {
+        self.try_hold_any().unwrap_or_else(|| own.wait())
+    }
+
+    /// As [`hold`](Self::hold), but `None` when all 1024 are held.
+    pub(crate) fn try_hold(&self) -> Option<Held<'_, T>> {
+        let number = thread_number();
+        self.row(number / ROW % ROWS)[number % ROW].try_hold().or_else(|| self.try_hold_any())
+    }
+
+    fn try_hold_any(&self) -> Option<Held<'_, T>> {
+        (0..ROWS).flat_map(|row| self.row(row).iter()).find_map(Place::try_hold)
+    }
+
+    #[inline]
+    fn row(&self, row: usize) -> &[Place<T>; ROW] {
+        self.rows[row].get_or_init(|| Box::new([const { Place::empty() }; ROW]))
+    }
+
+    /// What all lanes have seen, each as of the end of its last call. Waits for nobody.
+    pub(crate) fn counters(&self) -> CallCounters {
+        let mut sum = CallCounters::default();
+        for place in self.rows.iter().filter_map(OnceLock::get).flat_map(|row| row.iter()) {
+            sum.add(place.tally.get());
+        }
+        sum
+    }
+
+    /// Some lane, if there is any.
+    pub(crate) fn any(&mut self) -> Option<&mut T> {
+        let places = self.rows.iter_mut().filter_map(OnceLock::get_mut).flat_map(|row| row.iter_mut());
+        let mut lanes = places.map(|place| place.lane.get_mut().unwrap_or_else(PoisonError::into_inner));
+        lanes.find_map(Option::as_mut)
+    }
+}
+
+struct ThreadNumber(Cell<usize>);
+
+const UNNUMBERED: usize = usize::MAX;
+
+thread_local! {
+    static NUMBER: ThreadNumber = const { ThreadNumber(Cell::new(UNNUMBERED)) };
+}
+
+/// Numbers given back by threads that have ended, and the first that was never given out.
+static FREE: Mutex<(BTreeSet<usize>, usize)> = Mutex::new((BTreeSet::new(), 0));
+
+#[inline]
+fn thread_number() -> usize {
+    // A thread that calls while its thread-locals are being destroyed shares place 0.
+    NUMBER
+        .try_with(|number| match number.0.get() {
+            UNNUMBERED => number.draw(),
+            number => number,
+        })
+        .unwrap_or(0)
+}
+
+impl ThreadNumber {
+    #[cold]
+    fn draw(&self) -> usize {
+        let (free, next) = &mut *FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = free.pop_first().unwrap_or_else(|| {
+            *next += 1;
+            *next - 1
+        });
+        self.0.set(number);
+        number
+    }
+}
+
+impl Drop for ThreadNumber {
+    fn drop(&mut self) {
+        if self.0.get() != UNNUMBERED {
+            FREE.lock().unwrap_or_else(PoisonError::into_inner).0.insert(self.0.get());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::calling::lanes::*;
+    use std::thread;
+
+    impl Counted for usize {
+        fn counters(&self) -> CallCounters {
+            CallCounters { calls: *self as u64, ..CallCounters::default() }
+        }
+    }
+
+    #[test]
+    fn counters_wait_for_no_call() {
+        let mut lanes = Lanes::default();
+        *lanes.hold() = Some(7);
+        let mut held = lanes.hold();
+        *held = Some(8);
+        assert_eq!(lanes.counters().calls, 7);
+        drop(held);
+        assert_eq!(lanes.counters().calls, 8);
+        assert_eq!(lanes.any(), Some(&mut 8));
+    }
+
+    #[test]
+    fn a_thread_finds_the_lane_that_it_left() {
+        let lanes = Lanes::default();
+        *lanes.hold() = Some(7_usize);
+        assert_eq!(*lanes.hold(), Some(7));
+    }
+
+    #[test]
+    fn a_call_inside_a_call_gets_another_lane() {
+        let lanes = Lanes::default();
+        let mut outer = lanes.hold();
+        *outer = Some(1_usize);
+        assert_eq!(*lanes.hold(), None);
+    }
+
+    #[test]
+    fn a_thousand_calls_at_once_each_have_their_own() {
+        let lanes = Lanes::<usize>::default();
+        let held: Vec<_> = (0..ROW * ROWS).map(|_| lanes.hold()).collect();
+        assert!(held.iter().all(|lane| lane.is_none()));
+    }
+
+    #[test]
+    fn numbers_of_ended_threads_are_given_out_again() {
+        let highest = (0..200).map(|_| thread::spawn(thread_number).join().unwrap()).max();
+        assert!(highest < Some(150), "{highest:?}");
+    }
+}

@@ -1,0 +1,87 @@
+//! The order between a thread's one-way calls and its next call on the same binding.
+//!
+//! Each thread remembers at which bindings it has made ordered one-way calls since it last waited for them. A thread that has made
+//! none reads one word of its own.
+
+use std::cell::{Cell, RefCell};
+use std::sync::{Arc, Weak};
+
+thread_local! {
+    /// Length of `MARKED`. It needs no destructor, and so no check for one.
+    static COUNT: Cell<usize> = const { Cell::new(0) };
+    /// The bindings at which this thread has made ordered one-way calls.
+    static MARKED: RefCell<Vec<Weak<()>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// So many bindings are remembered before those that are gone are looked for.
+const TIDY_FROM: usize = 16;
+
+/// A binding, as the threads that make one-way calls remember it.
+#[derive(Debug, Default)]
+pub(crate) struct Order(Arc<()>);
+
+impl Order {
+    /// The calling thread has made an ordered one-way call at this binding.
+    pub(crate) fn mark(&self) {
+        if self.is_marked() {
+            return;
+        }
+        // Fails while the thread's locals are being destroyed: `is_listed` presumes a mark then.
+        let _ = MARKED.try_with(|marked| {
+            let mut marked = marked.borrow_mut();
+            if marked.len() >= TIDY_FROM {
+                marked.retain(|binding| binding.strong_count() > 0);
+            }
+            marked.push(Arc::downgrade(&self.0));
+            COUNT.set(marked.len());
+        });
+    }
+
+    /// Whether the calling thread may have ordered one-way calls at this binding for which it has not waited.
+    #[inline]
+    pub(crate) fn is_marked(&self) -> bool {
+        COUNT.get() > 0 && self.is_listed()
+    }
+
+    #[cold]
+    fn is_listed(&self) -> bool {
+        let is_this = |binding: &Weak<()>| binding.as_ptr() == Arc::as_ptr(&self.0);
+        MARKED.try_with(|marked| marked.borrow().iter().any(is_this)).unwrap_or(true)
+    }
+
+    /// The calling thread has waited for its one-way calls at this binding.
+    pub(crate) fn clear(&self) {
+        let _ = MARKED.try_with(|marked| {
+            let mut marked = marked.borrow_mut();
+            marked.retain(|binding| binding.as_ptr() != Arc::as_ptr(&self.0));
+            COUNT.set(marked.len());
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::calling::order::*;
+    use std::thread;
+
+    #[test]
+    fn a_mark_is_of_one_thread_and_one_binding() {
+        let (one, other) = (Order::default(), Order::default());
+        one.mark();
+        assert!(one.is_marked() && !other.is_marked());
+        thread::scope(|scope| assert!(!scope.spawn(|| one.is_marked()).join().unwrap()));
+        other.mark();
+        one.clear();
+        assert!(!one.is_marked() && other.is_marked());
+        other.clear();
+        assert_eq!(COUNT.get(), 0);
+    }
+
+    #[test]
+    fn marks_of_bindings_that_are_gone_are_forgotten() {
+        for _ in 0..10 * TIDY_FROM {
+            Order::default().mark();
+        }
+        assert!(COUNT.get() <= TIDY_FROM, "{}", COUNT.get());
+    }
+}

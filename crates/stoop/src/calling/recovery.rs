@@ -1,0 +1,256 @@
+//! What becomes of a call whose connection or shared memory was lost: the one place that decides whether it is made again.
+
+use crate::error::{BindError, CallError, SendError, UnknownCause};
+use std::io;
+use std::time::Duration;
+use stoop_exchange::Instant;
+use stoop_net::clock;
+
+/// How an attempt to make a call ended without a result.
+pub(crate) enum Ended {
+    /// As the caller is to be told.
+    With(CallError),
+    /// Its deadline has passed, and the server may have it.
+    Late,
+    /// With its session.
+    Lost {
+        /// The server may have run it; otherwise it has not taken it, and never will.
+        may_have_run: bool,
+    },
+}
+
+/// A call that can be made again.
+pub(crate) trait Attempts {
+    /// Binds again until `deadline`. `false`: the new session has no lane for the call.
+    fn rebind(&mut self, deadline: Instant) -> Result<bool, BindError>;
+
+    /// Makes the call once more.
+    fn attempt(&mut self, now_ns: u64, deadline_ns: u64) -> Result<(), Ended>;
+
+    /// Why the present session was lost.
+    fn cause_of_loss(&self) -> UnknownCause;
+
+    /// Whether some of its arguments may be gone: parts of a result are where they were.
+    fn is_overwritten(&self) -> bool;
+}
+
+/// What is known of a call from its beginning.
+pub(crate) struct Terms {
+    pub(crate) begun_ns: u64,
+    pub(crate) deadline_ns: u64,
+    pub(crate) idempotent: bool,
+}
+
+/// Sessions that one call tries.
+pub(crate) const ATTEMPTS: u32 = 3;
+
+/// The attempts of one call that were lost with their connections, memory or bindings, and that may have run it.
+///
+/// It holds the rule for what comes after them: only an idempotent call is made again, and no error of a later attempt says that
+/// the call has not run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Earlier {
+    attempts: u32,
+    /// Why the last of them was lost.
+    cause: Option<UnknownCause>,
+}
+
+impl Earlier {
+    /// An attempt was lost that may have run the call.
+    pub(crate) fn lose(&mut self, cause: UnknownCause) {
+        self.attempts += 1;
+        self.cause = Some(cause);
+    }
+
+    /// Whether one of them may have run the call.
+    pub(crate) fn may_have_run(&self) -> bool {
+        self.attempts > 0
+    }
+
+    /// Whether the call may be made once more.
+    pub(crate) fn allows_another(&self, idempotent: bool) -> bool {
+        self.attempts == 0 || idempotent && self.attempts < ATTEMPTS
+    }
+
+    /// The error of the call if none of them may have run it and it is not made again, or that of a call of which nobody knows
+    /// whether it has run. `waited`: since the call was first sent.
+    pub(crate) fn or_not_run(&self, not_run: CallError, waited: Duration) -> CallError {
+        match (self.cause, &not_run) {
+            (Some(cause), CallError::NotSent(_)) => self.unknown(0, waited, cause),
+            (Some(cause), CallError::Refused(_)) => self.unknown(1, waited, cause),
+            _ => not_run,
+        }
+    }
+
+    /// The error of a call of which nobody knows whether it has run, and that was sent `more` times since these attempts.
+    fn unknown(&self, more: u32, waited: Duration, cause: UnknownCause) -> CallError {
+        CallError::Unknown { transmissions: self.attempts + more, waited, cause }
+    }
+
+    /// The error of the call when the last of them was lost and it is not made again.
+    pub(crate) fn lost(&self, waited: Duration) -> CallError {
+        self.unknown(0, waited, self.cause.unwrap_or(UnknownCause::ConnectionLost))
+    }
+
+    /// The error of the call when its deadline passes while an attempt has no answer yet.
+    pub(crate) fn late(&self, waited: Duration) -> CallError {
+        self.unknown(1, waited, self.cause.unwrap_or(UnknownCause::DeadlinePassed))
+    }
+}
+
+/// An attempt did not end with a result: binds again and makes the call once more where that is right, and explains where it is not.
+///
+/// A call that may have run is made again only if it is idempotent; and from then on no error may say that it has not run.
+#[cold]
+pub(crate) fn recover(
+    call: &mut dyn Attempts,
+    mut ended: Ended,
+    &Terms { begun_ns, deadline_ns, idempotent }: &Terms,
+) -> Result<(), CallError> {
+    let mut earlier = Earlier::default();
+    let waited = || Duration::from_nanos(clock::now_ns().saturating_sub(begun_ns));
+    let not_run = |earlier: Earlier, error| Err(earlier.or_not_run(error, waited()));
+    for attempt in 1.. {
+        match ended {
+            Ended::With(error) => return not_run(earlier, error),
+            Ended::Late => return Err(earlier.late(waited())),
+            Ended::Lost { may_have_run: false } => {}
+            Ended::Lost { may_have_run: true } => earlier.lose(call.cause_of_loss()),
+        }
+        if !earlier.allows_another(idempotent) || earlier.may_have_run() && call.is_overwritten() {
+            return Err(earlier.lost(waited()));
+        }
+        if attempt == ATTEMPTS {
+            let reset = io::ErrorKind::ConnectionReset.into();
+            return not_run(earlier, CallError::NotSent(SendError::Io(reset)));
+        }
+        match call.rebind(Instant::from_nanos(deadline_ns)) {
+            Ok(true) => {}
+            Ok(false) => return not_run(earlier, no_lane()),
+            Err(why) => return not_run(earlier, CallError::NotSent(SendError::Bind(Box::new(why)))),
+        }
+        let now_ns = clock::now_ns();
+        if now_ns >= deadline_ns {
+            return not_run(earlier, CallError::NotSent(SendError::DeadlinePassed));
+        }
+        match call.attempt(now_ns, deadline_ns) {
+            Ok(()) => return Ok(()),
+            Err(again) => ended = again,
+        }
+    }
+    unreachable!("attempts are bounded")
+}
+
+/// The deadline of a call has passed before its client was bound again.
+pub(crate) fn no_answer(uri: &str, waited: Duration) -> CallError {
+    CallError::NotSent(SendError::Bind(Box::new(BindError::NoAnswer { server: uri.into(), waited })))
+}
+
+/// No lane is left for another call.
+pub(crate) fn no_lane() -> CallError {
+    let why = "the server owes answers on all lanes of the binding";
+    CallError::NotSent(SendError::Io(io::Error::other(why)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::calling::recovery::*;
+    use crate::error::{Ran, Refusal, RefusalCode};
+
+    /// A call whose attempts end like this, the last first.
+    #[derive(Default)]
+    struct Scripted {
+        endings: Vec<Result<(), Ended>>,
+        attempts: u32,
+        is_overwritten: bool,
+        finds_nobody: bool,
+    }
+
+    impl Attempts for Scripted {
+        fn rebind(&mut self, _: Instant) -> Result<bool, BindError> {
+            let cause = io::ErrorKind::ConnectionRefused.into();
+            let nobody = BindError::Unreachable { server: "shm:@nobody".into(), cause };
+            if self.finds_nobody { Err(nobody) } else { Ok(true) }
+        }
+
+        fn attempt(&mut self, _: u64, _: u64) -> Result<(), Ended> {
+            self.attempts += 1;
+            self.endings.pop().unwrap()
+        }
+
+        fn cause_of_loss(&self) -> UnknownCause {
+            UnknownCause::ServerSilent
+        }
+
+        fn is_overwritten(&self) -> bool {
+            self.is_overwritten
+        }
+    }
+
+    const LOST: Ended = Ended::Lost { may_have_run: true };
+    const LEFT: Ended = Ended::Lost { may_have_run: false };
+
+    fn refused() -> Ended {
+        Ended::With(CallError::Refused(Refusal { code: RefusalCode::Overloaded, detail: String::new() }))
+    }
+
+    fn terms(idempotent: bool) -> Terms {
+        let begun_ns = clock::now_ns();
+        Terms { begun_ns, deadline_ns: begun_ns + 3_600_000_000_000, idempotent }
+    }
+
+    #[test]
+    fn a_call_that_may_have_run_is_made_again_only_if_it_is_idempotent() {
+        let mut call = Scripted { endings: vec![Ok(())], ..Scripted::default() };
+        let error = recover(&mut call, LOST, &terms(false)).unwrap_err();
+        assert_eq!((error.ran(), call.attempts), (Ran::Perhaps, 0));
+        recover(&mut call, LOST, &terms(true)).unwrap();
+        assert_eq!(call.attempts, 1);
+    }
+
+    #[test]
+    fn a_call_that_was_left_lying_is_made_again() {
+        let mut call = Scripted { endings: vec![Ok(())], ..Scripted::default() };
+        recover(&mut call, LEFT, &terms(false)).unwrap();
+        assert_eq!(call.attempts, 1);
+    }
+
+    #[test]
+    fn nothing_that_comes_later_says_of_a_call_that_may_have_run_that_it_has_not() {
+        let not_sent = || Ended::With(CallError::NotSent(SendError::DeadlinePassed));
+        for later in [refused as fn() -> Ended, not_sent, || LEFT, || Ended::Late, || LOST] {
+            let endings = vec![Err(later()), Err(later())];
+            let mut call = Scripted { endings, ..Scripted::default() };
+            let error = recover(&mut call, LOST, &terms(true)).unwrap_err();
+            assert_eq!(error.ran(), Ran::Perhaps, "{error}");
+        }
+        let mut call = Scripted { finds_nobody: true, ..Scripted::default() };
+        let error = recover(&mut call, LOST, &terms(true)).unwrap_err();
+        assert!(matches!(error, CallError::Unknown { cause: UnknownCause::ServerSilent, .. }), "{error}");
+        let passed = Terms { deadline_ns: 1, ..terms(true) };
+        let error = recover(&mut Scripted::default(), LOST, &passed).unwrap_err();
+        assert_eq!(error.ran(), Ran::Perhaps, "{error}");
+    }
+
+    #[test]
+    fn a_call_that_has_not_run_says_so() {
+        let mut call = Scripted { endings: vec![Err(LEFT), Err(LEFT)], ..Scripted::default() };
+        let error = recover(&mut call, LEFT, &terms(true)).unwrap_err();
+        assert_eq!((error.ran(), call.attempts), (Ran::No, ATTEMPTS - 1));
+        let mut call = Scripted { finds_nobody: true, ..Scripted::default() };
+        let error = recover(&mut call, LEFT, &terms(true)).unwrap_err();
+        assert!(matches!(error, CallError::NotSent(SendError::Bind(_))), "{error}");
+        let error = recover(&mut Scripted::default(), refused(), &terms(true)).unwrap_err();
+        assert!(matches!(error, CallError::Refused(_)), "{error}");
+        let passed = Terms { deadline_ns: 1, ..terms(true) };
+        let error = recover(&mut Scripted::default(), LEFT, &passed).unwrap_err();
+        assert!(matches!(error, CallError::NotSent(SendError::DeadlinePassed)), "{error}");
+    }
+
+    #[test]
+    fn a_call_whose_arguments_may_be_gone_is_not_made_again() {
+        let mut call = Scripted { is_overwritten: true, endings: vec![Ok(())], ..Scripted::default() };
+        let error = recover(&mut call, LOST, &terms(true)).unwrap_err();
+        assert_eq!((error.ran(), call.attempts), (Ran::Perhaps, 0));
+    }
+}

@@ -1,0 +1,72 @@
+//! Why a bind step that is no binding is the end: the error that the user gets.
+
+use crate::error::{self, BindError};
+use crate::stub;
+use stoop_exchange::binder::BindStep;
+use stoop_wire::bind::BindStatus;
+
+/// What a server that shares memory says of why it has as many bindings as it takes.
+pub(crate) const NO_DESCRIPTORS: &str = "descriptors";
+/// The same, if it may make no file as long as the memory of a binding.
+pub(crate) const NO_FILE_LENGTH: &str = "file length";
+/// The same, if others may still bind.
+pub(crate) const NO_SHARE: &str = "share";
+
+/// Why a bind step other than success is the end.
+pub(crate) fn not_bound(step: BindStep, interface: &'static stub::Interface, uri: &str) -> BindError {
+    let server = uri.to_string();
+    match step {
+        BindStep::Mismatch { procedure, theirs } => {
+            let ours = &interface.procedures[procedure];
+            let (interface, procedure) = (interface.name, ours.name);
+            BindError::Mismatch { interface, procedure, ours: (ours.signature)(), theirs }
+        }
+        BindStep::Refused(BindStatus::NoSuchInterface, exported) => {
+            BindError::NoSuchInterface { server, interface: interface.name, exported }
+        }
+        BindStep::Refused(BindStatus::Full, why) if why == NO_SHARE => BindError::Refused {
+            server,
+            why: "it lets your user in as a guest (Server::allow_user, Server::allow_everybody), who may have bindings for a quarter of \
+                  its descriptors, and has them; drop clients that are not needed, or raise the server's limit (ulimit -n)",
+        },
+        BindStep::Refused(BindStatus::Full, why) if why == NO_DESCRIPTORS => BindError::Refused {
+            server,
+            why: "it has as many bindings as it takes: each needs two descriptors, and its process has none left; raise its \
+                  limit (ulimit -n)",
+        },
+        BindStep::Refused(BindStatus::Full, why) if why == NO_FILE_LENGTH => BindError::Refused {
+            server,
+            why: "the memory of a binding is a file without a name, and its process may make none of that length; raise its limit \
+                  (ulimit -f)",
+        },
+        BindStep::Refused(BindStatus::Full, _) => BindError::Refused {
+            server,
+            why: "it has as many bindings as it takes; drop clients that are not needed, or share one among threads",
+        },
+        BindStep::Refused(BindStatus::ShuttingDown, _) => {
+            BindError::Refused { server, why: error::SHUTTING_DOWN }
+        }
+        BindStep::Refused(BindStatus::NotAllowed, _) => BindError::Refused {
+            server,
+            why: "it serves processes of its own user only, and root's, unless Server::allow_user or Server::allow_everybody \
+                  lets in others",
+        },
+        BindStep::OtherVersion(theirs) => {
+            BindError::OtherVersion { server, ours: stoop_wire::VERSION, theirs: theirs.iter().collect() }
+        }
+        BindStep::Refused(BindStatus::UnknownFlags(flags), _) => BindError::Protocol {
+            server,
+            why: format!(
+                "it does not know what this client requires of the binding (flags {flags:#x}); leave the option out, or build the \
+                 server from a later version"
+            ),
+        },
+        BindStep::Refused(BindStatus::Other(status), _) => BindError::Protocol {
+            server,
+            why: format!("it refuses the binding for reason {status}, which this version does not know"),
+        },
+        BindStep::Refused(..) | BindStep::Continue | BindStep::Bound(_) => {
+            BindError::Protocol { server, why: "it answered what is no answer to a bind".into() }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The sessions of a binding, one after the other: what replaces one that is lost, once for all threads that find it so.
+
+use crate::calling::timed_lock::Turns;
+use crate::error::BindError;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use stoop_exchange::Instant;
+use stoop_net::clock;
+
+/// A session: what a server granted when it was bound to.
+pub(crate) trait Generation {
+    /// How many there were before it.
+    fn generation(&self) -> u64;
+}
+
+/// The present session of a binding, or the last if that is lost.
+pub(crate) struct Sessions<S> {
+    present: Mutex<Arc<S>>,
+    /// That of the present session: to be looked at before each call.
+    generation: AtomicU64,
+    rebinding: Turns,
+}
+
+impl<S: Generation> Sessions<S> {
+    pub(crate) fn new(first: Arc<S>) -> Self {
+        let generation = AtomicU64::new(first.generation());
+        Self { present: Mutex::new(first), generation, rebinding: Turns::default() }
+    }
+
+    pub(crate) fn present(&self) -> Arc<S> {
+        Arc::clone(&self.present.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The generation of the present session.
+    #[inline]
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    /// Binds again by `bind`, until a time and with a generation that it is given, unless another thread has done so since `lost` was
+    /// lost. Waits until `deadline` for others that try, and tries for `bind_timeout` at most.
+    pub(crate) fn replace(
+        &self,
+        lost: &S,
+        uri: &str,
+        deadline: Instant,
+        bind_timeout: Duration,
+        bind: impl FnOnce(Instant, u64) -> Result<Arc<S>, BindError>,
+    ) -> Result<Arc<S>, BindError> {
+        let now = || Instant::from_nanos(clock::now_ns());
+        let begun = now();
+        let Some(_turn) = self.rebinding.take(deadline.since(begun)) else {
+            return Err(BindError::NoAnswer { server: uri.into(), waited: now().since(begun) });
+        };
+        let present = self.present();
+        if present.generation() != lost.generation() {
+            return Ok(present);
+        }
+        let session = bind(deadline.min(now() + bind_timeout), lost.generation() + 1)?;
+        *self.present.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&session);
+        self.generation.store(session.generation(), Ordering::Relaxed);
+        Ok(session)
+    }
+}

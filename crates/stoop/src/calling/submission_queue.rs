@@ -1,0 +1,202 @@
+//! Calls that a thread begins without the lock: put down in a list that it alone writes, and that whoever has the lock
+//! reads.
+//!
+//! A place in the list is a slot that was reserved for it under the lock, so that the call has its number at once. What
+//! has been put down stays; what becomes of it, an [enrolled](crate::transport::packet::begun::calls::Calls::enroll) call with a packet, is seen to
+//! under the lock: when the calls leave, or when somebody asks about one of them.
+
+use std::array;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use stoop_net::udp::MAX_SEGMENTS;
+
+/// Arguments of at most so many bytes are put down. Longer ones go into their packet, under the lock.
+pub(crate) const SHORT_ARGUMENTS: usize = 32;
+
+/// The list of one batch.
+pub(crate) struct Manifest {
+    /// How many calls have been put down.
+    count: AtomicU32,
+    /// Some of them have left: those that come now should be begun anew.
+    has_left: AtomicBool,
+    lines: [Line; MAX_SEGMENTS],
+}
+
+#[derive(Default)]
+struct Line {
+    /// The slot.
+    call: AtomicU32,
+    /// Number of the procedure in the interface, and bytes of arguments above it.
+    what: AtomicU32,
+    arguments: [AtomicU64; SHORT_ARGUMENTS / 8],
+}
+
+/// A call that was put down.
+pub(crate) struct Entry {
+    pub(crate) call: u32,
+    pub(crate) procedure: u16,
+    /// Bytes of its arguments.
+    pub(crate) len: usize,
+}
+
+impl Default for Manifest {
+    fn default() -> Self {
+        let lines = array::from_fn(|_| Line::default());
+        Self { count: AtomicU32::new(0), has_left: AtomicBool::new(false), lines }
+    }
+}
+
+impl Manifest {
+    /// Begins the list anew, with these slots. Under the lock, by the thread that writes it, when nothing in it is needed
+    /// any more.
+    pub(crate) fn reopen(&self, places: impl Iterator<Item = u32>) {
+        self.count.store(0, Ordering::Relaxed);
+        self.has_left.store(false, Ordering::Relaxed);
+        for (line, call) in self.lines.iter().zip(places) {
+            line.call.store(call, Ordering::Relaxed);
+        }
+    }
+
+    /// The slot of a place.
+    pub(crate) fn slot(&self, place: usize) -> u32 {
+        self.lines[place].call.load(Ordering::Relaxed)
+    }
+
+    /// How many calls have been put down, and can be [read](Self::entry).
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        // Pairs with the Release in `put`.
+        self.count.load(Ordering::Acquire) as usize
+    }
+
+    /// What was put down there.
+    #[inline]
+    pub(crate) fn entry(&self, place: usize) -> Entry {
+        let line = &self.lines[place];
+        let what = line.what.load(Ordering::Relaxed);
+        let call = line.call.load(Ordering::Relaxed);
+        Entry { call, procedure: what as u16, len: (what >> 16) as usize }
+    }
+
+    /// The arguments that were put down there, into memory that is as long as they are.
+    #[inline]
+    pub(crate) fn copy_arguments(&self, place: usize, to: &mut [u8]) {
+        for (bytes, word) in to.chunks_mut(8).zip(&self.lines[place].arguments) {
+            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes()[..bytes.len()]);
+        }
+    }
+
+    /// Calls that were put down have left. Under the lock.
+    pub(crate) fn note_leaving(&self) {
+        // Whoever misses this puts one more call with those that it believes to be here.
+        self.has_left.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The list in the hands of the thread that begins the calls.
+pub(crate) struct Boarding {
+    manifest: Arc<Manifest>,
+    /// Calls that it has put down.
+    count: usize,
+    /// Places that there are.
+    places: usize,
+    /// Bytes of the longest arguments that go with the others.
+    longest: usize,
+}
+
+impl Boarding {
+    /// A list of so many places, in none of which a call is, for calls with at most so many bytes of arguments.
+    pub(crate) fn new(manifest: Arc<Manifest>, places: usize, longest: usize) -> Self {
+        Self { manifest, count: 0, places, longest: longest.min(SHORT_ARGUMENTS) }
+    }
+
+    /// Puts a call down and gives its slot, if there is a place for it.
+    #[inline]
+    pub(crate) fn put(&mut self, procedure: u16, arguments: &[u8]) -> Option<u32> {
+        let Self { manifest, count, .. } = self;
+        if *count == self.places
+            || arguments.len() > self.longest
+            || manifest.has_left.load(Ordering::Relaxed)
+        {
+            return None;
+        }
+        let line = &manifest.lines[*count];
+        line.what.store(u32::from(procedure) | (arguments.len() as u32) << 16, Ordering::Relaxed);
+        for (word, bytes) in line.arguments.iter().zip(arguments.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_le_bytes(whole), Ordering::Relaxed);
+        }
+        *count += 1;
+        // Publishes the line; pairs with the Acquire in `count`.
+        manifest.count.store(*count as u32, Ordering::Release);
+        Some(line.call.load(Ordering::Relaxed))
+    }
+
+    /// Whether there is no place left.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.count == self.places
+    }
+
+    /// The slots that were reserved and that no call has taken.
+    pub(crate) fn unused(&self) -> impl Iterator<Item = u32> {
+        (self.count..self.places).map(|place| self.manifest.slot(place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::calling::submission_queue::*;
+    use std::thread;
+
+    fn boarding(places: usize, longest: usize) -> (Arc<Manifest>, Boarding) {
+        let manifest = Arc::new(Manifest::default());
+        manifest.reopen((0..places as u32).map(|place| 100 + place));
+        (Arc::clone(&manifest), Boarding::new(manifest, places, longest))
+    }
+
+    #[test]
+    fn calls_are_put_down_while_there_are_places_and_they_fit() {
+        let (manifest, mut boarding) = boarding(3, 16);
+        assert_eq!(boarding.put(7, &[1; 16]), Some(100));
+        assert_eq!(boarding.put(8, &[0; 17]), None);
+        assert_eq!(boarding.put(9, &[]), Some(101));
+        assert!(boarding.unused().eq([102]) && !boarding.is_full());
+        assert_eq!(boarding.put(u16::MAX, &[5; 3]), Some(102));
+        assert!(boarding.is_full() && boarding.put(1, &[]).is_none() && manifest.count() == 3);
+        let Entry { call, procedure, len } = manifest.entry(2);
+        assert_eq!((call, procedure, len), (102, u16::MAX, 3));
+        let mut arguments = [0; 3];
+        manifest.copy_arguments(2, &mut arguments);
+        assert_eq!(arguments, [5; 3]);
+    }
+
+    #[test]
+    fn no_call_joins_those_that_have_left() {
+        let (manifest, mut boarding) = boarding(3, 0);
+        assert!(boarding.put(0, &[]).is_some());
+        manifest.note_leaving();
+        assert!(boarding.put(0, &[]).is_none() && manifest.count() == 1);
+    }
+
+    #[test]
+    fn what_is_counted_can_be_read_by_another_thread() {
+        let (manifest, mut boarding) = boarding(MAX_SEGMENTS, SHORT_ARGUMENTS);
+        let reader = thread::spawn(move || {
+            for place in 0..MAX_SEGMENTS {
+                while manifest.count() <= place {
+                    std::hint::spin_loop();
+                }
+                let mut arguments = [0; SHORT_ARGUMENTS];
+                manifest.copy_arguments(place, &mut arguments);
+                assert_eq!(usize::from(manifest.entry(place).procedure), place);
+                assert_eq!(arguments, [place as u8; SHORT_ARGUMENTS]);
+            }
+        });
+        for place in 0..MAX_SEGMENTS {
+            assert!(boarding.put(place as u16, &[place as u8; SHORT_ARGUMENTS]).is_some());
+        }
+        reader.join().unwrap();
+    }
+}

@@ -1,0 +1,74 @@
+//! The carrier of a binding that cannot have one just now: it is not bound, or the system gives no socket or no thread.
+
+use crate::calling::begun::Outcome;
+use crate::calling::begun::{Carrier, Departure};
+use crate::calling::detached::{Failures, Teller, Which};
+use crate::error::{CallError, SendError};
+use std::sync::Arc;
+use std::task::Waker;
+use stoop_exchange::Instant;
+use stoop_wire::{HEADER_LEN, PACKET_DATA};
+
+/// Begins no call.
+struct Grounded(SendError);
+
+/// A carrier that says of each call why it cannot be begun.
+pub(crate) fn grounded(why: SendError) -> Arc<dyn Carrier> {
+    Arc::new(Grounded(why))
+}
+
+const NONE_BEGUN: &str = "no call has been begun";
+
+impl Carrier for Grounded {
+    fn depart(&self, timeout_ns: u64) -> Departure {
+        // However long the arguments are: why the call cannot be begun is what its caller is told.
+        Departure::new(vec![0; HEADER_LEN + PACKET_DATA], HEADER_LEN, u32::MAX as usize, timeout_ns)
+    }
+
+    fn begin(&self, _: &mut Departure, _: u16, _: usize) -> Result<u32, CallError> {
+        let Self(why) = self;
+        Err(CallError::NotSent(why.clone()))
+    }
+
+    fn send(&self, _: Departure) {}
+
+    fn is_ready(&self, _: u32) -> bool {
+        unreachable!("{NONE_BEGUN}")
+    }
+
+    fn poll(&self, _: u32, _: &Waker) -> bool {
+        unreachable!("{NONE_BEGUN}")
+    }
+
+    fn wait_any(&self, _: &[u32], _: Instant) -> Option<usize> {
+        unreachable!("{NONE_BEGUN}")
+    }
+
+    fn take(&self, _: u32, _: &mut dyn FnMut(Outcome<'_>)) -> bool {
+        unreachable!("{NONE_BEGUN}")
+    }
+
+    fn cancel(&self, _: u32) {
+        unreachable!("{NONE_BEGUN}")
+    }
+
+    fn detach(&self, _: u32, _: Option<Teller>) {
+        unreachable!("{NONE_BEGUN}")
+    }
+
+    fn has_left(&self, _: u32) -> bool {
+        unreachable!("{NONE_BEGUN}")
+    }
+
+    fn reclaim(&self, _: Which) -> Option<(u32, Option<Teller>)> {
+        None
+    }
+
+    fn detached(&self) -> usize {
+        0
+    }
+
+    fn with_failures(&self, look: &mut dyn FnMut(&mut Failures)) {
+        look(&mut Failures::default());
+    }
+}

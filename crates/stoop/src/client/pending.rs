@@ -1,0 +1,447 @@
+//! Handles of calls in flight.
+
+use crate::calling::begun::Outcome;
+use crate::calling::short_result::Short;
+use crate::client::calls_ref::Holder;
+use crate::error::{CallError, UnknownCause};
+use std::fmt;
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+use stoop_exchange::Instant;
+use stoop_marshal::Reader;
+use stoop_net::fork;
+
+/// A call in flight: begun by `client.begin()`, and ended when its result is taken here.
+///
+/// ```
+/// # #[stoop::interface]
+/// # pub trait Adder { fn add(&self, a: i32, b: i32) -> i32; }
+/// # struct Two;
+/// # impl Adder for Two { fn add(&self, a: i32, b: i32) -> i32 { a + b } }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+/// # let client = AdderClient::bind(&server.uris()[0])?;
+/// let calls = client.begin();
+/// let pending: Vec<_> = (0..100).map(|n| calls.add(n, 1)).collect();
+/// drop(calls); // they leave together
+///
+/// for (n, sum) in (0..100).zip(stoop::wait_all(pending)) {
+///     assert_eq!(sum?, n + 1);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// It gives what the blocking method returns. It can be waited for by any thread, or awaited as a future on any
+/// runtime. The call goes on whether anybody waits or not, and ends by its deadline, which counts from when the first
+/// of those was begun that leave together.
+///
+/// *Dropping* the handle gives the call up: the server is told, and the result is not kept. The procedure may still
+/// run. [`detach`](Self::detach) lets the call go on instead. To drop the handle of a one-way call does not give the call
+/// up: it goes on as if it was detached. A handle that is forgotten ([`std::mem::forget`]) keeps its place in the binding, and
+/// the binding alive, for good; nothing dangles.
+///
+/// The handle keeps the binding: the client may be dropped before.
+#[must_use = "dropping it gives the call up, unless it is a one-way call; wait for it, or detach it"]
+pub struct Pending<R> {
+    state: State<R>,
+}
+
+enum State<R> {
+    InFlight {
+        flight: Flight,
+        decode: Decode<R>,
+    },
+    /// Nothing, when the result has been given.
+    Rare(Option<Box<Rare<R>>>),
+}
+
+/// What few handles are.
+enum Rare<R> {
+    /// In flight, with a result whose length only the caller knows.
+    Decoding { flight: Flight, decode: DecodeWith<R> },
+    /// The call could not be begun.
+    Ready(R),
+}
+
+// Those of many calls are moved to and fro.
+const _: () = assert!(size_of::<Pending<Result<[u8; 1440], CallError>>>() == 32);
+
+/// A call that has been begun.
+pub(crate) struct Flight {
+    pub(crate) holder: Holder,
+    pub(crate) call: u32,
+    /// The process that has begun it, see [`fork::generation`]; of a one-way call, with all bits inverted.
+    origin: u32,
+}
+
+impl Flight {
+    #[inline]
+    pub(crate) fn new(holder: Holder, call: u32, generation: u32) -> Self {
+        Self { holder, call, origin: generation }
+    }
+
+    /// It is a one-way call, which goes on when its handle is dropped.
+    #[inline]
+    pub(crate) fn one_way(self) -> Self {
+        Self { origin: !self.origin, ..self }
+    }
+
+    #[inline]
+    fn is_of_this_process(&self) -> bool {
+        self.origin == fork::generation() || self.is_one_way_of_this_process()
+    }
+
+    /// No process has so many ancestors that both kinds could be mistaken for each other.
+    #[inline]
+    fn is_one_way_of_this_process(&self) -> bool {
+        self.origin == !fork::generation()
+    }
+
+    /// It is that of the process from which this one was forked, and goes on there.
+    #[cold]
+    fn leave(self) {
+        mem::forget(self.holder);
+    }
+
+    /// As [`Carrier::take`](crate::calling::begun::Carrier::take).
+    #[inline]
+    fn take(&self, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
+        self.holder.with(|carrier| carrier.take(self.call, with))
+    }
+}
+
+/// What makes a handle's value of the outcome of its call.
+pub(crate) type Decode<R> = fn(Outcome<'_>) -> R;
+
+/// The same, with what only the caller knows.
+pub(crate) type DecodeWith<R> = Box<dyn FnMut(Outcome<'_>) -> R + Send>;
+
+// Nothing in it is pinned: the result is moved out when it is there.
+impl<R> Unpin for Pending<R> {}
+
+impl<R> fmt::Debug for Pending<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match &self.state {
+            State::Rare(None) => "Pending(taken)",
+            State::Rare(Some(rare)) if matches!(**rare, Rare::Ready(_)) => "Pending(ready)",
+            State::InFlight { .. } | State::Rare(_) => "Pending(in flight)",
+        })
+    }
+}
+
+impl<R> Pending<R> {
+    #[inline]
+    pub(crate) fn in_flight(flight: Flight, decode: Decode<R>) -> Self {
+        Self { state: State::InFlight { flight, decode } }
+    }
+
+    /// Of a call of whose result `decode` knows the length.
+    pub(crate) fn decoding(flight: Flight, decode: DecodeWith<R>) -> Self {
+        Self { state: State::Rare(Some(Box::new(Rare::Decoding { flight, decode }))) }
+    }
+
+    /// Of a call that has ended before it was begun.
+    pub(crate) fn ready(value: R) -> Self {
+        Self { state: State::Rare(Some(Box::new(Rare::Ready(value)))) }
+    }
+
+    /// Waits for the end of the call, its deadline at the latest, and gives its result.
+    ///
+    /// # Panics
+    /// When it has been awaited as a future, which has given the result.
+    #[inline]
+    pub fn wait(mut self) -> R {
+        match self.take_short() {
+            Some((short, decode)) => decode(Ok(Reader::new(short.bytes()))),
+            None => self.wait_long(),
+        }
+    }
+
+    #[inline(never)]
+    fn wait_long(mut self) -> R {
+        loop {
+            if let Some(value) = self.take() {
+                return value;
+            }
+            if self.wait_until(Instant::NEVER) {
+                if let Some(value) = self.take() {
+                    return value;
+                }
+                self.distrust();
+            }
+        }
+    }
+
+    /// Waits for the end of the call, at most until that time. Returns whether it has ended.
+    #[inline(never)]
+    fn wait_until(&self, until: Instant) -> bool {
+        self.flight().is_none_or(|flight| {
+            flight.holder.with(|carrier| carrier.wait_any(&[flight.call], until).is_some())
+        })
+    }
+
+    /// The call was said to have ended, and its result could not be taken.
+    #[cold]
+    fn distrust(&self) {
+        if let Some(flight) = self.flight() {
+            flight.holder.with(|carrier| carrier.distrust(flight.call));
+        }
+    }
+
+    /// The call, until its result has been taken.
+    #[inline]
+    fn begun(&self) -> Option<&Flight> {
+        match &self.state {
+            State::InFlight { flight, .. } => Some(flight),
+            State::Rare(None) => None,
+            State::Rare(Some(rare)) => match &**rare {
+                Rare::Decoding { flight, .. } => Some(flight),
+                Rare::Ready(_) => None,
+            },
+        }
+    }
+
+    /// The same, while there is something to wait for. A call of the process from which this one was forked has ended here.
+    #[inline]
+    fn flight(&self) -> Option<&Flight> {
+        self.begun().filter(|flight| flight.is_of_this_process())
+    }
+
+    /// Waits for the end of the call, but at most so long.
+    ///
+    /// # Errors
+    /// The handle, when the call has not ended by then. It goes on.
+    ///
+    /// # Panics
+    /// As [`wait`](Self::wait).
+    pub fn wait_timeout(mut self, limit: Duration) -> Result<R, Self> {
+        let until = Instant::from_nanos(stoop_net::clock::now_ns()) + limit;
+        loop {
+            let has_ended = self.wait_until(until);
+            match self.take() {
+                Some(value) => return Ok(value),
+                None if has_ended => self.distrust(),
+                None => return Err(self),
+            }
+        }
+    }
+
+    /// Whether the call has ended, so that [`wait`](Self::wait) will not wait.
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        self.flight().is_none_or(|flight| flight.holder.is_ready(flight.call))
+    }
+
+    /// Lets the call go on without its handle, until its result, its deadline, or the end of the process: it is sent again when
+    /// it is lost, also when the client has been dropped. What it returns is not kept. A process that ends does not wait for it:
+    /// call the client's `close`, or [`Binding::flush`](crate::Binding::flush), before `main` returns.
+    pub fn detach(mut self) {
+        match self.part() {
+            Some(flight) if flight.is_of_this_process() => {
+                flight.holder.with(|carrier| carrier.detach(flight.call, None));
+            }
+            // It goes on there anyway.
+            Some(flight) => flight.leave(),
+            None => {}
+        }
+    }
+
+    /// A short result of the call, if it has ended with one that is there to be taken, and what makes a value of it.
+    #[inline]
+    fn take_short(&mut self) -> Option<(Short, Decode<R>)> {
+        let State::InFlight { flight, decode } = &self.state else { return None };
+        if !flight.is_of_this_process() {
+            return None;
+        }
+        let (short, decode) = (flight.holder.take_short(flight.call)?, *decode);
+        // Whatever happens in `decode`, which may be the user's: what was taken is given back once.
+        self.state = State::Rare(None);
+        Some((short, decode))
+    }
+
+    /// The result of the call, if it has ended.
+    #[inline]
+    fn take(&mut self) -> Option<R> {
+        match self.take_short() {
+            Some((short, decode)) => Some(decode(Ok(Reader::new(short.bytes())))),
+            None => self.take_any(),
+        }
+    }
+
+    /// The same, of any result.
+    #[inline(never)]
+    fn take_any(&mut self) -> Option<R> {
+        let mut value = None;
+        match mem::replace(&mut self.state, State::Rare(None)) {
+            State::InFlight { flight, decode } if flight.is_of_this_process() => {
+                if !flight.take(&mut |outcome| value = Some(decode(outcome))) {
+                    self.state = State::InFlight { flight, decode };
+                }
+            }
+            State::InFlight { flight, decode } => {
+                flight.leave();
+                value = Some(decode(Err(forked())));
+            }
+            State::Rare(rare) => {
+                let mut rare = rare.expect("the result of this call has been taken already");
+                match &mut *rare {
+                    Rare::Decoding { flight, decode } if flight.is_of_this_process() => {
+                        if let Some(short) = flight.holder.take_short(flight.call) {
+                            return Some(decode(Ok(Reader::new(short.bytes()))));
+                        }
+                        if !flight.take(&mut |outcome| value = Some(decode(outcome))) {
+                            self.state = State::Rare(Some(rare));
+                        }
+                    }
+                    _ => match *rare {
+                        Rare::Decoding { flight, mut decode } => {
+                            flight.leave();
+                            value = Some(decode(Err(forked())));
+                        }
+                        Rare::Ready(result) => value = Some(result),
+                    },
+                }
+            }
+        }
+        value
+    }
+}
+
+impl<R> Future for Pending<R> {
+    type Output = R;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
+        loop {
+            if let Some(flight) = self.flight()
+                && !flight.holder.with(|carrier| carrier.poll(flight.call, context.waker()))
+            {
+                return Poll::Pending;
+            }
+            if let Some(value) = self.take() {
+                return Poll::Ready(value);
+            }
+            // No waker is registered now: it must be asked once more.
+            self.distrust();
+        }
+    }
+}
+
+impl<R> Drop for Pending<R> {
+    #[inline]
+    fn drop(&mut self) {
+        match self.begun() {
+            Some(flight) if flight.is_one_way_of_this_process() => {
+                flight.holder.with(|carrier| carrier.detach(flight.call, None));
+            }
+            Some(flight) if flight.is_of_this_process() => {
+                flight.holder.with(|carrier| carrier.cancel(flight.call));
+            }
+            Some(_) => self.leave(),
+            None => {}
+        }
+    }
+}
+
+impl<R> Pending<R> {
+    /// The call, which is not the handle's any more, until its result has been taken.
+    fn part(&mut self) -> Option<Flight> {
+        match mem::replace(&mut self.state, State::Rare(None)) {
+            State::InFlight { flight, .. } => Some(flight),
+            State::Rare(rare) => match *rare? {
+                Rare::Decoding { flight, .. } => Some(flight),
+                Rare::Ready(_) => None,
+            },
+        }
+    }
+
+    #[cold]
+    fn leave(&mut self) {
+        if let Some(flight) = self.part() {
+            flight.leave();
+        }
+    }
+}
+
+#[cold]
+fn forked() -> CallError {
+    CallError::Unknown { transmissions: 1, waited: Duration::ZERO, cause: UnknownCause::Forked }
+}
+
+/// Waits for all of these, and gives their results in the same order.
+///
+/// # Panics
+/// When one has been awaited as a future, which has given the result.
+pub fn wait_all<R>(pending: impl IntoIterator<Item = Pending<R>>) -> Vec<R> {
+    // In order: whoever waits for one receives for all.
+    pending.into_iter().map(Pending::wait).collect()
+}
+
+/// Waits until one of these is ready, and tells its place; `None` when there are none.
+///
+/// ```
+/// # #[stoop::interface]
+/// # pub trait Adder { fn add(&self, a: i32, b: i32) -> i32; }
+/// # struct Two;
+/// # impl Adder for Two { fn add(&self, a: i32, b: i32) -> i32 { a + b } }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+/// # let client = AdderClient::bind(&server.uris()[0])?;
+/// let calls = client.begin();
+/// let mut pending: Vec<_> = (0..3).map(|n| calls.add(n, n)).collect();
+/// drop(calls);
+///
+/// let mut sum = 0;
+/// while let Some(place) = stoop::wait_any(&mut pending) {
+///     sum += pending.swap_remove(place).wait()?; // does not wait
+/// }
+/// assert_eq!(sum, 6);
+/// # Ok(())
+/// # }
+/// ```
+pub fn wait_any<R>(pending: &mut [Pending<R>]) -> Option<usize> {
+    let mut calls = Vec::with_capacity(pending.len());
+    let mut first: Option<&Holder> = None;
+    for (place, each) in pending.iter().enumerate() {
+        let Some(flight) = each.flight() else { return Some(place) };
+        if !first.get_or_insert(&flight.holder).is_same(&flight.holder) {
+            return Some(wait_for_wakers(pending));
+        }
+        calls.push(flight.call);
+    }
+    first?.with(|carrier| {
+        loop {
+            if let Some(place) = carrier.wait_any(&calls, Instant::NEVER) {
+                return Some(place);
+            }
+        }
+    })
+}
+
+/// Wakes a thread that waits for calls of several bindings.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for calls of several bindings.
+fn wait_for_wakers<R>(pending: &[Pending<R>]) -> usize {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let has_ended = |each: &Pending<R>| {
+        each.flight().is_none_or(|flight| flight.holder.with(|carrier| carrier.poll(flight.call, &waker)))
+    };
+    loop {
+        if let Some(place) = pending.iter().position(has_ended) {
+            return place;
+        }
+        thread::park();
+    }
+}

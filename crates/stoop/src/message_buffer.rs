@@ -1,0 +1,66 @@
+//! Room for a message whose length its sender has announced, and which arrives bit by bit.
+//!
+//! A message takes address space in proportion to what has arrived, not to what is announced: a few bytes that announce a long
+//! message cost its receiver nothing. A process whose address space or memory is bounded refuses a message that does not fit.
+
+use std::collections::TryReserveError;
+
+/// Bytes reserved for the beginning of a message: as many as its sender can have put into a channel of shared memory.
+const FIRST: usize = 256 * 1024;
+/// A message that outgrows its room gets room for so many times what has arrived. (With a higher number less is copied.)
+const GROWTH: usize = 4;
+
+/// Makes room behind `message` for `more` bytes, of `announced` in all.
+///
+/// # Errors
+/// The process has no memory, or no address space, for it. `message` is as it was.
+#[inline]
+pub(crate) fn make(message: &mut Vec<u8>, more: usize, announced: usize) -> Result<(), TryReserveError> {
+    match message.capacity() - message.len() >= more {
+        true => Ok(()),
+        false => grow(message, more, announced),
+    }
+}
+
+#[cold]
+fn grow(message: &mut Vec<u8>, more: usize, announced: usize) -> Result<(), TryReserveError> {
+    let len = message.len();
+    let wanted = len.saturating_mul(GROWTH).max(FIRST).min(announced).max(len.saturating_add(more));
+    message.try_reserve_exact(wanted - len)
+}
+
+/// What a caller is told whose process has no memory for a result of `len` bytes.
+pub(crate) fn no_memory_for_result(len: usize) -> String {
+    format!("it has {len} bytes, and the caller's process has no memory left for them")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::message_buffer::*;
+
+    #[test]
+    fn room_is_in_proportion_to_what_has_arrived_and_never_more_than_announced() {
+        let announced = 64 << 20;
+        let mut message = Vec::new();
+        while message.len() < announced {
+            make(&mut message, 16 * 1024, announced).unwrap();
+            assert!(message.capacity() <= FIRST.max(GROWTH * message.len()).min(announced));
+            message.resize(message.len() + 16 * 1024, 1);
+        }
+        assert_eq!(message.capacity(), announced);
+    }
+
+    #[test]
+    fn a_short_message_gets_what_it_needs() {
+        let mut message = Vec::new();
+        make(&mut message, 5000, 5000).unwrap();
+        assert_eq!(message.capacity(), 5000);
+    }
+
+    #[test]
+    fn room_that_there_cannot_be_is_an_error() {
+        let mut message = vec![7; 10];
+        assert!(make(&mut message, isize::MAX as usize, usize::MAX).is_err());
+        assert_eq!(message, [7; 10]);
+    }
+}

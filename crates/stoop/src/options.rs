@@ -1,0 +1,189 @@
+//! What can be chosen when a client is bound.
+
+use crate::users::Users;
+use std::time::Duration;
+pub use stoop_net::waiting::Waiting;
+
+/// Bytes of the longest message, unless the user says otherwise.
+pub(crate) const MAX_MESSAGE: usize = 64 << 20;
+
+/// What can be chosen for a binding. Everything has a default that suits most.
+///
+/// ```
+/// use std::time::Duration;
+/// use stoop::BindOptions;
+///
+/// # #[stoop::interface]
+/// # pub trait Greeter { fn greet(&self, name: &str) -> String; }
+/// # struct English;
+/// # impl Greeter for English { fn greet(&self, name: &str) -> String { format!("Hello, {name}!") } }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let name = format!("unix:@bind-options-{}", std::process::id());
+/// # let uri = name.clone();
+/// # let starting = std::thread::spawn(move || {
+/// #     stoop::Server::new().export(GreeterServer::new(English)).listen(&uri).unwrap().start().unwrap()
+/// # });
+/// // Another program starts the server at about the same time: binding waits for it, and each call may take 200 ms.
+/// let options = BindOptions::new().wait_for_server(Duration::from_secs(60)).timeout(Duration::from_millis(200));
+/// let greeter = GreeterClient::bind_with(&name, &options)?;
+/// # let greeter = greeter.with_timeout(Duration::from_secs(30));
+/// assert_eq!(greeter.greet("world")?, "Hello, world!");
+/// # drop(starting.join());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct BindOptions {
+    pub(crate) timeout: Duration,
+    pub(crate) waiting: Waiting,
+    pub(crate) silence_limit: Duration,
+    pub(crate) bind_timeout: Duration,
+    wait_for_server: Option<Duration>,
+    pub(crate) lazy: bool,
+    pub(crate) max_message: usize,
+    pub(crate) upgrade: bool,
+    /// To whose servers it binds.
+    pub(crate) trusted: Users,
+    pub(crate) checksum: bool,
+    /// Why this transport was chosen.
+    pub(crate) reason: String,
+}
+
+impl Default for BindOptions {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(30),
+            waiting: Waiting::Adaptive,
+            silence_limit: stoop_exchange::caller::SILENCE_LIMIT,
+            bind_timeout: Duration::from_secs(5),
+            wait_for_server: None,
+            lazy: false,
+            max_message: crate::options::MAX_MESSAGE,
+            upgrade: false,
+            trusted: Users::default(),
+            checksum: false,
+            reason: "because the address says so".into(),
+        }
+    }
+}
+
+impl BindOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How long each call may take: its deadline, which travels with it and bounds the calls that it leads to.
+    /// 30 s unless set. The client's `with_timeout` sets it for single calls. A `local:` call is a call through the
+    /// trait: its procedure can see the deadline, but nothing ends it there.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// How threads wait for results. [`Waiting::Adaptive`] unless set.
+    pub fn waiting(mut self, waiting: Waiting) -> Self {
+        self.waiting = waiting;
+        self
+    }
+
+    /// If the server at a `udp:`, `tcp:` or `unix:` address turns out to be on this machine and offers shared memory, that is used
+    /// instead. Only the client's `binding().describe()` tells, and the time that calls take.
+    pub fn upgrade(mut self) -> Self {
+        self.upgrade = true;
+        self
+    }
+
+    /// Binds also to a server of this user over shared memory and Unix sockets. Unless this is said, a client binds at `shm:` and `unix:`
+    /// addresses to servers of the user as whom it runs, and to root's: every process of the machine can take an abstract name
+    /// (`shm:NAME`, `unix:@NAME`) before the right server does, and would get the arguments of all calls. May be said again for others.
+    ///
+    /// It is the effective user of the process that listens, as the kernel tells the client. In a user namespace (a container without
+    /// root) all users that are not mapped there look like 65534: to trust that one is to trust all of them.
+    ///
+    /// The server must serve the client's user, too ([`Server::allow_user`](crate::Server::allow_user)).
+    pub fn trust_user(mut self, user: u32) -> Self {
+        self.trusted.add(user);
+        self
+    }
+
+    /// Binds to servers of all users over shared memory and Unix sockets.
+    pub fn trust_everybody(mut self) -> Self {
+        self.trusted = Users::Everybody;
+        self
+    }
+
+    /// Has every packet of the binding carry a checksum of its own (CRC-32C), in both directions, over a `udp:` address. Packets whose
+    /// checksum is wrong are dropped and counted, and sent again like packets that are lost. A server that cannot do so refuses to be
+    /// bound ([`BindError`](crate::BindError)).
+    ///
+    /// The checksum of UDP has 16 bits, misses one in 65,536 of the damages that change many bits, and is made anew by whatever rewrites
+    /// packets on their way, like a network address translation; so it does not see what a broken memory there does to them. This one
+    /// costs about 70 ns for a packet of 1440 bytes at each end, and 8 of the 1440 bytes of data that a packet has.
+    ///
+    /// Without effect over other transports: byte streams rely on TCP's checksum, and nothing lies between the two ends of shared
+    /// memory, a Unix socket or a `local:` call.
+    pub fn checksum(mut self) -> Self {
+        self.checksum = true;
+        self
+    }
+
+    pub(crate) fn because(&self, reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), ..self.clone() }
+    }
+
+    /// After a server has acknowledged a long call, how long it may be silent before the call is given up, whatever
+    /// its deadline. 2 s unless set; it has been asked in vain several times by then, also when this process could not for
+    /// longer than that, because it was stopped. Over a byte stream the connection tells.
+    pub fn silence_limit(mut self, limit: Duration) -> Self {
+        self.silence_limit = limit;
+        self
+    }
+
+    /// How long binding may take. 5 s unless set. With [`wait_for_server`](Self::wait_for_server), how long each attempt may take.
+    pub fn bind_timeout(mut self, timeout: Duration) -> Self {
+        self.bind_timeout = timeout;
+        self
+    }
+
+    /// Binding waits for a server that is not there yet: it tries again, at least every 100 ms, until a server answers or the
+    /// timeout has passed. Then the error says why the last attempt failed. It tries again when the address refuses, is not there, does not
+    /// resolve or does not answer, and when its server is shutting down; other errors end it at once, for example a server with
+    /// another interface.
+    ///
+    /// Off unless set. When a server is lost later, each call decides for itself how long it waits for the next one: no longer than
+    /// its deadline.
+    pub fn wait_for_server(mut self, timeout: Duration) -> Self {
+        self.wait_for_server = Some(timeout);
+        self
+    }
+
+    /// Binding returns at once, and the first call binds, within its deadline; the first use of `begin()` or `in_place()` does so too.
+    /// If that fails, the call has not run: it ends with [`CallError::NotSent`](crate::CallError::NotSent) of
+    /// [`SendError::Bind`](crate::error::SendError::Bind), and the next call tries again. Only a text that is not an address is an
+    /// error of binding at once.
+    ///
+    /// With [`wait_for_server`](Self::wait_for_server) the first call waits for the server, at most that long.
+    pub fn lazy(mut self) -> Self {
+        self.lazy = true;
+        self
+    }
+
+    pub(crate) fn waits_for_server(&self) -> bool {
+        self.wait_for_server.is_some()
+    }
+
+    /// How long all attempts to bind may take.
+    pub(crate) fn time_to_bind(&self) -> Duration {
+        self.wait_for_server.unwrap_or(self.bind_timeout)
+    }
+
+    /// Bytes of the longest arguments and of the longest result, over UDP, TCP and Unix sockets. 64 MiB unless set. The
+    /// server has a bound of its own for arguments, `Server::max_message`; the smaller one counts. Over UDP what takes
+    /// more than 1440 bytes travels as many packets, and needs memory for the whole of it at both ends.
+    pub fn max_message(mut self, bytes: usize) -> Self {
+        self.max_message = bytes;
+        self
+    }
+}

@@ -1,0 +1,130 @@
+//! How a connection becomes a binding: what a bind request on it is answered.
+
+use stoop_exchange::Interfaces;
+use stoop_net::clock;
+use stoop_net::host::{self, HostFacts};
+use stoop_wire::bind::{BindReply, BindRequest, BindStatus, NO_CREDIT_LIMIT, ServerClock};
+use stoop_wire::{BindingId, Header, STREAM_FRAGMENT};
+
+/// What a connection is bound to.
+#[derive(Clone, Copy)]
+pub(crate) struct Bound {
+    pub(crate) binding: BindingId,
+    pub(crate) interface: u16,
+    /// Caller and server can run at the same time.
+    pub(crate) together: bool,
+}
+
+/// What a new binding needs, and there is not.
+#[derive(Clone, Copy)]
+pub(crate) enum Lacking {
+    /// The server's process has no descriptor or no memory left.
+    Descriptors,
+    /// The server's process may make no file as long as the memory of a binding.
+    FileLength,
+    /// The caller's user has as many bindings as one that is let in may have.
+    Share,
+}
+
+impl Lacking {
+    /// In the reply.
+    fn text(self) -> &'static str {
+        match self {
+            Self::Descriptors => crate::calling::refused_bind::NO_DESCRIPTORS,
+            Self::FileLength => crate::calling::refused_bind::NO_FILE_LENGTH,
+            Self::Share => crate::calling::refused_bind::NO_SHARE,
+        }
+    }
+}
+
+/// The peer broke the protocol.
+pub(crate) struct Malformed;
+
+/// What an endpoint has to say to those who bind.
+pub(crate) struct Binder<'a> {
+    pub(crate) interfaces: &'a Interfaces,
+    pub(crate) own: &'a HostFacts,
+    /// Tells this start of the server from others.
+    pub(crate) incarnation: u64,
+    /// When the endpoint began to receive, by [`boot_now_ns`](clock::boot_now_ns).
+    pub(crate) started_ns: u64,
+    pub(crate) message_max: usize,
+    /// Lanes of a binding.
+    pub(crate) lanes: u32,
+    pub(crate) shutting_down: bool,
+}
+
+impl Binder<'_> {
+    /// Answers a bind request. A connection has one binding, made by the first page of fingerprints; none if its peer is not
+    /// `allowed`, nor if `prepare`, called once for a new binding to an interface, does not find what that needs, and says what is
+    /// [`Lacking`].
+    pub(crate) fn answer(
+        &self,
+        bound: &mut Option<Bound>,
+        allowed: bool,
+        header: &Header,
+        request: &BindRequest,
+        prepare: impl FnOnce(u16) -> Result<(), Lacking>,
+    ) -> Result<BindReply, Malformed> {
+        let continues = bound.is_some_and(|bound| bound.binding == header.binding);
+        if (request.first > 0) != continues || (bound.is_some() && !continues) {
+            return Err(Malformed);
+        }
+        let (mut status, mut procedures, interface) =
+            match self.interfaces.compare(&request.interface, &request.fingerprints) {
+                Ok((number, procedures)) => (BindStatus::Bound, procedures, number as u16),
+                Err((status, procedures)) => (status, procedures, 0),
+            };
+        let other = bound.is_some_and(|bound| bound.interface != interface);
+        if other && status == BindStatus::Bound {
+            return Err(Malformed);
+        }
+        if request.required != 0 {
+            status = BindStatus::UnknownFlags(request.required);
+        }
+        if self.shutting_down {
+            status = BindStatus::ShuttingDown;
+        }
+        if !allowed {
+            (status, procedures) = (BindStatus::NotAllowed, Vec::new());
+        }
+        let mut lacking = None;
+        if status == BindStatus::Bound && bound.is_none() {
+            lacking = prepare(interface).err();
+        }
+        if lacking.is_some() {
+            (status, procedures) = (BindStatus::Full, Vec::new());
+        }
+        if status == BindStatus::Bound && bound.is_none() {
+            *bound = Some(Bound {
+                // Never zero, which stands for none.
+                binding: BindingId(u64::from_le_bytes(host::random_bytes()).max(1)).with_checksum(false),
+                interface,
+                together: host::can_run_together(self.own, &crate::host_facts::from_wire(&request.host)),
+            });
+        }
+        let host = crate::host_facts::to_wire(self.own);
+        let now_ns = clock::boot_now_ns();
+        Ok(BindReply {
+            status,
+            nonce: request.nonce,
+            incarnation: self.incarnation,
+            chosen: 0,
+            // As long as the connection lives.
+            silence_ms: u32::MAX,
+            max_message: u32::try_from(self.message_max).unwrap_or(u32::MAX),
+            window: 0,
+            host,
+            first: request.first,
+            procedures,
+            text: match lacking {
+                Some(lacking) => lacking.text().into(),
+                None => self.interfaces.reply_text(status, &host, &request.host),
+            },
+            clock: Some(ServerClock { now_ns, up_ns: now_ns.saturating_sub(self.started_ns) }),
+            packet_data: STREAM_FRAGMENT as u32,
+            lanes: self.lanes,
+            credit: NO_CREDIT_LIMIT,
+        })
+    }
+}

@@ -1,0 +1,256 @@
+//! From the number of a procedure to its result: what every endpoint does with a call.
+
+use crate::buffers::Memory;
+use crate::context::cancelled::CallId;
+use crate::context::{Caller, serving_call};
+use crate::stub::{Exported, Interface, Unserved};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use stoop_marshal::{EncodeError, Reader, Writer};
+use stoop_wire::{FailureCode, HEADER_LEN, RefusalCode};
+
+/// The interfaces of a server and how long their procedures take.
+pub(crate) struct Exports {
+    pub(crate) all: Vec<Arc<dyn Exported>>,
+    /// Where else the server can be reached, see [`offers`](crate::offers).
+    offers: String,
+    /// For each procedure how long it took of late, in nanoseconds; see [`took`](Self::took).
+    times: Vec<Vec<AtomicU32>>,
+}
+
+/// A procedure that takes longer is not run by whoever should receive: passing the role on wakes another thread, which
+/// costs tens of microseconds.
+const LONG_NANOS: u64 = 200_000;
+
+/// About what a write to a socket costs: an answer may wait for another that is there after so short a time.
+const BRIEF_NANOS: u32 = 10_000;
+
+/// What became of a call.
+pub(crate) enum Outcome {
+    /// The result, of so many bytes, is in the packet.
+    Result(usize),
+    /// The procedure did not run, for this reason.
+    Refused(Box<(RefusalCode, String)>),
+    /// It did not run: its OUT arguments need so many bytes of room in the result, which it may not have.
+    NoRoom(usize),
+    /// It ran, and there is no result, for this reason.
+    Failed(Box<(FailureCode, String)>),
+}
+
+// In registers from whoever runs a procedure to whoever answers.
+const _: () = assert!(size_of::<Outcome>() == 16);
+
+/// The bounds of a call.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms {
+    pub(crate) deadline_ns: u64,
+    pub(crate) caller: Caller,
+    /// For whoever cancels it.
+    pub(crate) call: CallId,
+    /// Bytes of the longest result.
+    pub(crate) result_max: usize,
+    /// Bytes of it that may be lent to the procedure as OUT arguments.
+    pub(crate) lendable: usize,
+}
+
+impl Exports {
+    pub(crate) fn new(all: Vec<Arc<dyn Exported>>, offers: String) -> Self {
+        let times = |export: &Arc<dyn Exported>| {
+            export.interface().procedures.iter().map(|_| AtomicU32::new(0)).collect()
+        };
+        Self { times: all.iter().map(times).collect(), all, offers }
+    }
+
+    /// As the exchange compares them.
+    pub(crate) fn interfaces(&self) -> stoop_exchange::Interfaces {
+        let interfaces = self.all.iter().map(|export| export.interface());
+        let all = stoop_exchange::Interfaces::new(interfaces.clone().map(Interface::for_exchange))
+            .with_offers(self.offers.clone());
+        let numbered = interfaces.map(|interface| interface.procedures.iter().enumerate()).enumerate();
+        let in_place = numbered.flat_map(|(interface, procedures)| {
+            procedures.filter_map(move |(number, procedure)| Some((interface, number, procedure.in_place?)))
+        });
+        in_place.fold(all, |all, (interface, procedure, leading)| {
+            all.returning_in_place(interface, procedure, leading)
+        })
+    }
+
+    #[inline]
+    pub(crate) fn takes_long(&self, interface: u16, procedure: u16) -> bool {
+        u64::from(self.time(interface, procedure).load(Ordering::Relaxed)) > LONG_NANOS
+    }
+
+    /// Whether it is known to take so little time that whoever waits for another answer will not notice.
+    #[inline]
+    pub(crate) fn is_brief(&self, interface: u16, procedure: u16) -> bool {
+        (1..BRIEF_NANOS).contains(&self.time(interface, procedure).load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn time(&self, interface: u16, procedure: u16) -> &AtomicU32 {
+        &self.times[usize::from(interface)][usize::from(procedure)]
+    }
+
+    /// Remembers how long a procedure took. One that took long once may have been kept from running: it counts as long
+    /// when it has been so twice in a row, and as short as soon as it was.
+    #[inline]
+    pub(crate) fn took(&self, interface: u16, procedure: u16, nanos: u64) {
+        let time = self.time(interface, procedure);
+        // A lost update loses one sample of many.
+        time.store(mean_with(time.load(Ordering::Relaxed), nanos), Ordering::Relaxed);
+    }
+
+    /// Runs a procedure on `arguments`; its result is left in `packet`, behind the header.
+    #[inline]
+    pub(crate) fn run(
+        &self,
+        interface: u16,
+        procedure: u16,
+        arguments: &[u8],
+        packet: &mut Vec<u8>,
+        terms: Terms,
+    ) -> Outcome {
+        let export = &*self.all[usize::from(interface)];
+        Self::run_with(packet, terms, |result| export.dispatch(procedure, Reader::new(arguments), result))
+    }
+
+    /// [`run`](Self::run), of a call of which buffers lie in `memory`.
+    #[cold]
+    pub(crate) fn run_with_memory(
+        &self,
+        (interface, procedure): (u16, u16),
+        arguments: &[u8],
+        memory: Memory<'_>,
+        packet: &mut Vec<u8>,
+        terms: Terms,
+    ) -> Outcome {
+        let export = &*self.all[usize::from(interface)];
+        Self::run_with(packet, terms, |result| {
+            export.dispatch_with_memory(procedure, Reader::new(arguments), memory, result)
+        })
+    }
+
+    /// [`run`](Self::run), of a procedure whose argument lies in `packet` already, where its result begins, and is `len` bytes
+    /// long; `leading` is what comes before it in the call.
+    #[cold]
+    pub(crate) fn run_in_place(
+        &self,
+        (interface, procedure): (u16, u16),
+        (leading, len): (&[u8], usize),
+        packet: &mut Vec<u8>,
+        terms: Terms,
+    ) -> Outcome {
+        let export = &*self.all[usize::from(interface)];
+        Self::run_with(packet, terms, |result| export.dispatch_in_place(procedure, leading, len, result))
+    }
+
+    #[inline(always)]
+    fn run_with(
+        packet: &mut Vec<u8>,
+        terms: Terms,
+        dispatch: impl Fn(&mut Writer<'_>) -> Result<(), Unserved>,
+    ) -> Outcome {
+        let mut result = Writer::new(packet, HEADER_LEN, terms.result_max).lending_at_most(terms.lendable);
+        // A word goes into what catches panics, and a word comes out. More would be copied by loads that are wider than the stores just
+        // before, and so wait for them: some ten nanoseconds a call.
+        let mut serve = || dispatch(&mut result).err().map(Box::new);
+        let ran = serving_call(terms.call, terms.deadline_ns, terms.caller, || {
+            catch_unwind(AssertUnwindSafe(&mut serve))
+        });
+        match ran {
+            Ok(None) => match result.finish() {
+                Ok(len) => Outcome::Result(len),
+                Err(why) => too_large(why),
+            },
+            Ok(Some(why)) => not_served(*why, result),
+            Err(panic) => panicked(panic),
+        }
+    }
+}
+
+/// The mean with another time in it. A single one, however long, does not make a short mean long.
+#[inline]
+fn mean_with(mean: u32, nanos: u64) -> u32 {
+    let newest = nanos.min(3 * LONG_NANOS) as u32;
+    if newest < mean { newest } else { mean + (newest - mean) / 4 }
+}
+
+impl Outcome {
+    #[cold]
+    pub(crate) fn refused(code: RefusalCode, detail: String) -> Self {
+        Self::Refused(Box::new((code, detail)))
+    }
+
+    /// Of a procedure that returned at or after its call's deadline: it may have seen that nobody waits, and have returned something
+    /// that is no result.
+    #[cold]
+    pub(crate) fn finished_too_late() -> Self {
+        Self::failed(FailureCode::FinishedTooLate, String::new())
+    }
+
+    #[cold]
+    fn failed(code: FailureCode, detail: String) -> Self {
+        Self::Failed(Box::new((code, detail)))
+    }
+
+    /// A call that wants more room than it can ever have.
+    #[cold]
+    pub(crate) fn refused_for_room(needed: usize, most: usize) -> (RefusalCode, String) {
+        (
+            RefusalCode::ResultTooLarge,
+            format!(
+                "its OUT arguments take {needed} bytes of the {most} that a result may have; ask for less at a time"
+            ),
+        )
+    }
+}
+
+/// What a panic said.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("")
+}
+
+#[cold]
+fn panicked(panic: Box<dyn Any + Send>) -> Outcome {
+    let message = panic_message(&*panic).into();
+    // What was thrown may panic once more when it is dropped. That must not take the worker along.
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(another);
+    }
+    Outcome::failed(FailureCode::Panicked, message)
+}
+
+#[cold]
+fn not_served(why: Unserved, result: Writer<'_>) -> Outcome {
+    match why {
+        Unserved::UnknownProcedure => Outcome::refused(RefusalCode::UnknownProcedure, String::new()),
+        Unserved::BadArguments(why) => Outcome::refused(RefusalCode::BadArguments, why.to_string()),
+        Unserved::ResultTooLarge => Outcome::NoRoom(match result.finish() {
+            Err(EncodeError::TooLarge { needed_at_least, .. }) => needed_at_least,
+            _ => usize::MAX,
+        }),
+    }
+}
+
+#[cold]
+fn too_large(why: EncodeError) -> Outcome {
+    Outcome::failed(FailureCode::ResultTooLarge, why.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::serving::dispatch::*;
+
+    #[test]
+    fn a_procedure_is_long_after_two_long_times_in_a_row_and_not_after_one() {
+        for mean in [0, 600, 60_000] {
+            let once = mean_with(mean, u64::MAX);
+            assert!(u64::from(once) <= LONG_NANOS, "{mean} becomes {once}");
+            assert!(u64::from(mean_with(once, u64::MAX)) > LONG_NANOS);
+            assert_eq!(mean_with(once, 500), 500, "and short as soon as it was");
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Written once for all servers: worker pool, dispatch, answers to binds.
+
+pub(crate) mod binder;
+pub(crate) mod counters;
+pub(crate) mod dispatch;
+pub(crate) mod drain;
+pub(crate) mod workers;

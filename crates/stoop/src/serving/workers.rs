@@ -1,0 +1,344 @@
+//! The threads of one endpoint: who receives, who runs procedures, who looks after the rest (Leader/Followers).
+//!
+//! Each endpoint has one *receive role*. Whoever holds it receives, and runs the procedure itself: the arriving packet
+//! wakes the thread that does the work, with no thread in between (F10). While it is in a procedure, the holder is
+//! *away*. A procedure that is known to take long is not begun before the role has been passed on; for the others
+//! there is the *housekeeper*: asleep while the endpoint is idle, it looks once a millisecond while there are calls,
+//! and when the holder has been away too long it takes the role and gives it to another worker, up to a bound. Beyond
+//! that it keeps the role itself: it answers probes, queues calls, and refuses them when the queue is full.
+
+pub(crate) mod background;
+pub(crate) mod idle;
+pub(crate) mod role;
+
+pub(crate) use crate::serving::workers::background::Housekeeper;
+use crate::serving::workers::idle::{HELP, LEAVE, RECEIVE, Rester};
+use crate::serving::workers::role::{HELD, KEPT, Role, STATE};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use stoop_net::fence;
+use stoop_wire::RefusalCode;
+
+/// Where packets come from and calls go to. Several threads may be in any of these at once.
+pub(crate) trait Endpoint: Send + Sync + 'static {
+    /// A call that is ready to run, with the packet that brought it.
+    type Call: Send;
+    /// What a worker keeps from one call to the next: its buffers and its way of waiting, nothing of the calls.
+    type Desk;
+
+    /// A desk for a new worker.
+    fn desk(&self) -> Self::Desk;
+
+    /// Receives until there is a call to run, answering by itself whatever needs no procedure. `None` when there is
+    /// nothing (without patience) or `stopping` is set.
+    fn receive(&self, desk: &mut Self::Desk, patient: bool, stopping: &AtomicBool) -> Option<Self::Call>;
+
+    /// Whether the call's procedure is known to take so long that another should receive meanwhile.
+    fn takes_long(&self, call: &Self::Call) -> bool;
+
+    /// Runs a call and answers it. Returns the call that had to wait for this one to return, if there is one.
+    fn run(&self, desk: &mut Self::Desk, call: Self::Call) -> Option<Self::Call>;
+
+    /// Answers a call without running it. Returns what [`run`](Self::run) does.
+    fn refuse(&self, desk: &mut Self::Desk, call: Self::Call, code: RefusalCode) -> Option<Self::Call>;
+
+    /// The worker has lost the role, or leaves: it gives back what it has kept for the next call.
+    fn give_back(&self, desk: &mut Self::Desk) {
+        let _ = desk;
+    }
+
+    /// Marks a call that will not run at once.
+    fn defer(&self, call: &mut Self::Call);
+
+    /// When [`handle_timeout`](Self::handle_timeout) has something to do, in nanoseconds of the clock.
+    fn next_timeout_ns(&self) -> u64;
+
+    /// Does what is due.
+    fn handle_timeout(&self, desk: &mut Self::Desk, now_ns: u64);
+
+    /// Gets to know the housekeeper, before anything is received.
+    fn introduce(&self, housekeeper: &Arc<Housekeeper>) {
+        let _ = housekeeper;
+    }
+
+    /// Called by the housekeeper at each of its looks; `quiet` when it is about to go to sleep.
+    fn look_after(&self, quiet: bool) {
+        let _ = quiet;
+    }
+
+    /// Whether there is something that needs the housekeeper's looks even though no call is running. Whoever brings that
+    /// about rouses the housekeeper afterwards.
+    fn needs_looks(&self) -> bool {
+        false
+    }
+
+    /// Wakes whoever is blocked in [`receive`](Self::receive), for good.
+    fn wake(&self);
+}
+
+/// How many may work at once, and how many calls may wait for them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) workers: usize,
+    pub(crate) queue: usize,
+}
+
+/// An endpoint and its threads.
+pub(crate) struct Crew<E: Endpoint> {
+    pub(crate) endpoint: E,
+    bounds: Bounds,
+    role: Role,
+    /// Workers without work, the latest last: it is the one whose caches are warm.
+    resting: Mutex<Vec<Arc<Rester>>>,
+    queue: Mutex<VecDeque<E::Call>>,
+    queued: AtomicUsize,
+    workers: AtomicUsize,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    stopping: AtomicBool,
+    housekeeper: Arc<Housekeeper>,
+    /// Held by the housekeeper while it receives and queues what it has received.
+    keeping: Mutex<()>,
+}
+
+thread_local! {
+    /// The address of the crew whose worker this thread is.
+    static CREW: Cell<usize> = const { Cell::new(0) };
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<E: Endpoint> Crew<E> {
+    /// Starts a housekeeper and a first worker.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub(crate) fn start(endpoint: E, bounds: Bounds) -> std::io::Result<Arc<Self>> {
+        let crew = Arc::new(Self {
+            endpoint,
+            bounds,
+            role: Role::held(),
+            resting: Mutex::default(),
+            queue: Mutex::default(),
+            queued: AtomicUsize::new(0),
+            workers: AtomicUsize::new(0),
+            threads: Mutex::default(),
+            stopping: AtomicBool::new(false),
+            housekeeper: Arc::default(),
+            keeping: Mutex::new(()),
+        });
+        fence::prepare();
+        crew.endpoint.introduce(&crew.housekeeper);
+        let keeper = Arc::clone(&crew);
+        let thread = thread::Builder::new().name("stoop-keeper".into()).spawn(move || keeper.keep_house())?;
+        let _ = crew.housekeeper.thread.set(thread.thread().clone());
+        locked(&crew.threads).push(thread);
+        match crew.hire() {
+            Ok(()) => Ok(crew),
+            Err(error) => {
+                crew.stop();
+                Err(error)
+            }
+        }
+    }
+
+    /// Starts a worker, which holds the role from its beginning.
+    fn hire(self: &Arc<Self>) -> std::io::Result<()> {
+        let one_more = |workers: usize| (workers < self.bounds.workers).then_some(workers + 1);
+        if self.workers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
+            // The holder and the housekeeper have found room for one at the same time.
+            return Err(std::io::ErrorKind::QuotaExceeded.into());
+        }
+        let crew = Arc::clone(self);
+        let started = thread::Builder::new().name("stoop-worker".into()).spawn(move || crew.work());
+        match started {
+            Ok(thread) => {
+                let mut threads = locked(&self.threads);
+                // Those that have left need no joining; a server that lives long must not collect them.
+                threads.retain(|thread| !thread.is_finished());
+                threads.push(thread);
+                Ok(())
+            }
+            Err(error) => {
+                self.workers.fetch_sub(1, Ordering::Relaxed);
+                Err(error)
+            }
+        }
+    }
+
+    /// Where it is in memory, from its start to its end.
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Whether the calling thread is one of its workers.
+    pub(crate) fn is_own_thread(&self) -> bool {
+        CREW.get() == self.address()
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Ends all threads; procedures that run are waited for.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        self.endpoint.wake();
+        locked(&self.resting).drain(..).for_each(|rester| rester.order(LEAVE));
+        self.housekeeper.wake();
+        let own = thread::current().id();
+        loop {
+            // Not under the lock: the housekeeper may be hiring.
+            let Some(thread) = locked(&self.threads).pop() else { break };
+            if thread.thread().id() != own {
+                // A worker cannot panic but by our own mistake, which it has reported.
+                let _ = thread.join();
+            }
+        }
+    }
+
+    /// A worker's life. It begins with the role.
+    fn work(self: &Arc<Self>) {
+        let mut place = Workplace { crew: self, holds_role: true };
+        CREW.set(self.address());
+        let mut desk = self.endpoint.desk();
+        while !self.is_stopping() {
+            if !place.holds_role {
+                match self.rest() {
+                    RECEIVE => place.holds_role = true,
+                    HELP => place.holds_role = self.help_out(&mut desk),
+                    _ => break,
+                }
+                continue;
+            }
+            let call = match self.next_queued() {
+                None => self.endpoint.receive(&mut desk, true, &self.stopping),
+                queued => queued,
+            };
+            if let Some(call) = call {
+                // Whoever is away in a procedure need not give the role back: it is taken.
+                place.holds_role = false;
+                place.holds_role = self.serve(&mut desk, call);
+            }
+        }
+        self.endpoint.give_back(&mut desk);
+    }
+
+    /// Runs a call and what waits for it. Returns whether the worker still holds the role, or holds it again.
+    #[inline]
+    fn serve(self: &Arc<Self>, desk: &mut E::Desk, call: E::Call) -> bool {
+        if self.endpoint.takes_long(&call) {
+            // Before another receives.
+            self.housekeeper.count_runner(true);
+            if self.pass_on() {
+                return self.serve_without_role(desk, call);
+            }
+            self.housekeeper.count_runner(false);
+        }
+        let claim = self.role.leave();
+        self.housekeeper.rouse();
+        self.run_with_next(desk, call);
+        self.role.turn(claim, HELD) || self.help_out(desk)
+    }
+
+    /// Runs a call that is known to take long, and what waits for it, after the role has been passed on.
+    #[cold]
+    fn serve_without_role(&self, desk: &mut E::Desk, call: E::Call) -> bool {
+        self.housekeeper.rouse();
+        self.run_with_next(desk, call);
+        self.housekeeper.count_runner(false);
+        self.help_out(desk)
+    }
+
+    #[inline(always)]
+    fn run_with_next(&self, desk: &mut E::Desk, call: E::Call) {
+        if let Some(next) = self.endpoint.run(desk, call) {
+            self.run_waiting(desk, next);
+        }
+    }
+
+    /// Runs a call that has waited for another to return, and what waits for it in turn.
+    fn run_waiting(&self, desk: &mut E::Desk, call: E::Call) {
+        let mut next = Some(call);
+        while let Some(call) = next {
+            next = self.endpoint.run(desk, call);
+        }
+    }
+
+    /// A worker without the role runs what is queued, and takes the role if only the housekeeper has it.
+    #[cold]
+    fn help_out(&self, desk: &mut E::Desk) -> bool {
+        self.endpoint.give_back(desk);
+        while let Some(call) = self.next_queued() {
+            self.run_with_next(desk, call);
+        }
+        let word = self.role.word();
+        let takes_role = word & STATE == KEPT && self.role.turn(word, HELD);
+        if takes_role {
+            // What the housekeeper has received is in the queue when this worker looks there: nobody would see to it
+            // while this worker waits for the next call.
+            drop(locked(&self.keeping));
+        } else {
+            // It may rest for long: nothing of the calls that it has run is kept meanwhile.
+            self.endpoint.give_back(desk);
+        }
+        takes_role
+    }
+
+    #[inline]
+    fn next_queued(&self) -> Option<E::Call> {
+        match self.queued.load(Ordering::Acquire) {
+            0 => None,
+            _ => self.take_queued(),
+        }
+    }
+
+    #[cold]
+    fn take_queued(&self) -> Option<E::Call> {
+        let call = locked(&self.queue).pop_front()?;
+        self.queued.fetch_sub(1, Ordering::AcqRel);
+        Some(call)
+    }
+
+    /// The holder gives the role to another worker: a resting one, or a new one if there may be more.
+    fn pass_on(self: &Arc<Self>) -> bool {
+        match self.choose() {
+            Some(rester) => {
+                rester.order(RECEIVE);
+                true
+            }
+            None => self.may_hire() && self.hire().is_ok(),
+        }
+    }
+
+    fn may_hire(&self) -> bool {
+        self.workers.load(Ordering::Relaxed) < self.bounds.workers && !self.is_stopping()
+    }
+}
+
+/// A worker at work. When it leaves, the crew may have another; if it leaves by a panic, which is our own mistake and
+/// never a procedure's, its role goes to the housekeeper, and so to another worker.
+struct Workplace<'a, E: Endpoint> {
+    crew: &'a Crew<E>,
+    holds_role: bool,
+}
+
+impl<E: Endpoint> Drop for Workplace<'_, E> {
+    fn drop(&mut self) {
+        self.crew.workers.fetch_sub(1, Ordering::Relaxed);
+        if thread::panicking() && self.holds_role {
+            let word = self.crew.role.word();
+            if word & STATE == HELD {
+                self.crew.role.turn(word, KEPT);
+            }
+            self.crew.housekeeper.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

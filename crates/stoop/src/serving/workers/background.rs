@@ -1,0 +1,162 @@
+//! Who looks after an endpoint while calls run: takes the role from a holder that is long away, gives it to another, and
+//! receives where there is no other.
+
+use crate::serving::workers::idle::{HELP, RECEIVE};
+use crate::serving::workers::role::{AWAY, HELD, KEPT, STATE};
+use crate::serving::workers::{Crew, Endpoint, locked};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, Thread};
+use std::time::Duration;
+use stoop_net::{clock, fence};
+use stoop_wire::RefusalCode;
+
+/// How long a holder may be away before the role is taken from it, and between two looks of the housekeeper.
+const TICK: Duration = Duration::from_millis(1);
+/// Looks without a call before the housekeeper goes to sleep.
+const QUIET_TICKS: u32 = 20;
+
+/// Who looks after the endpoint while calls run, and sleeps meanwhile.
+#[derive(Debug, Default)]
+pub(crate) struct Housekeeper {
+    pub(crate) thread: OnceLock<Thread>,
+    asleep: AtomicBool,
+    /// Workers that run a procedure while another has the role.
+    runners: AtomicUsize,
+}
+
+impl Housekeeper {
+    /// Wakes it, if it sleeps. Pairs with the check in `Crew::fall_asleep`: both sides write before they read, so one
+    /// of them sees the other.
+    #[inline]
+    pub(crate) fn rouse(&self) {
+        if self.asleep.load(Ordering::SeqCst) {
+            self.wake();
+        }
+    }
+
+    /// For whoever receives and spins: if a worker runs a procedure without the role, it may be on this very processor, and is let
+    /// run. Otherwise a procedure that was taken for a long one once would take until the scheduler's next look each time, and be
+    /// taken for a long one for ever.
+    #[inline]
+    pub(crate) fn let_runners_run(&self) {
+        if self.runners.load(Ordering::Relaxed) > 0 {
+            thread::yield_now();
+        }
+    }
+
+    /// A worker begins to run without the role, or has ended.
+    pub(crate) fn count_runner(&self, begins: bool) {
+        match begins {
+            true => self.runners.fetch_add(1, Ordering::Relaxed),
+            false => self.runners.fetch_sub(1, Ordering::Relaxed),
+        };
+    }
+
+    #[cold]
+    pub(crate) fn wake(&self) {
+        self.asleep.store(false, Ordering::SeqCst);
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+}
+
+impl<E: Endpoint> Crew<E> {
+    /// The housekeeper gives the role, if it has it, to a worker. Without one it keeps it.
+    fn give_away(self: &Arc<Self>) {
+        let word = self.role.word();
+        if word & STATE != KEPT {
+            return;
+        }
+        if let Some(rester) = self.choose() {
+            // If a worker has taken the role meanwhile, the chosen one sees to the queue and rests again.
+            rester.order(if self.role.turn(word, HELD) { RECEIVE } else { HELP });
+        } else if self.may_hire() && self.role.turn(word, HELD) && self.hire().is_err() {
+            self.role.turn(word & !STATE | HELD, KEPT);
+        }
+    }
+
+    /// The housekeeper's life.
+    pub(crate) fn keep_house(self: &Arc<Self>) {
+        let mut desk = self.endpoint.desk();
+        let mut seen = HELD;
+        let mut quiet = 0;
+        while !self.is_stopping() {
+            let now = clock::now_ns();
+            if now >= self.endpoint.next_timeout_ns() {
+                self.endpoint.handle_timeout(&mut desk, now);
+            }
+            let word = self.role.word();
+            quiet = if word == seen && word & STATE == HELD { quiet + 1 } else { 0 };
+            if word == seen && word & STATE == AWAY {
+                // Away since the last look. If the holder comes back at this moment, so much the better.
+                self.role.turn(word, KEPT);
+            }
+            self.give_away();
+            self.keep_calls(&mut desk);
+            self.endpoint.look_after(quiet >= QUIET_TICKS);
+            seen = word;
+            if quiet >= QUIET_TICKS {
+                self.fall_asleep();
+                quiet = 0;
+            } else {
+                thread::park_timeout(TICK);
+            }
+        }
+    }
+
+    /// Receives in place of the workers, which are all busy: what is a call waits for one of them or is refused.
+    fn keep_calls(&self, desk: &mut E::Desk) {
+        loop {
+            // Pairs with `help_out`: whoever takes the role waits until what was received is queued.
+            let keeping = locked(&self.keeping);
+            if !self.role.is_kept() {
+                return;
+            }
+            let Some(mut call) = self.endpoint.receive(desk, false, &self.stopping) else { return };
+            self.endpoint.defer(&mut call);
+            let refused = self.enqueue(call);
+            drop(keeping);
+            if refused.is_none()
+                && let Some(rester) = self.choose()
+            {
+                // It has come to rest just now.
+                rester.order(HELP);
+            }
+            let mut refused = refused;
+            while let Some(call) = refused {
+                refused = self.endpoint.refuse(desk, call, RefusalCode::Overloaded);
+            }
+        }
+    }
+
+    /// Lets a call wait for a worker. Returns it if too many wait already.
+    fn enqueue(&self, call: E::Call) -> Option<E::Call> {
+        let mut queue = locked(&self.queue);
+        if queue.len() >= self.bounds.queue {
+            return Some(call);
+        }
+        queue.push_back(call);
+        self.queued.fetch_add(1, Ordering::SeqCst);
+        None
+    }
+
+    /// Sleeps until it is roused or a timeout is due.
+    fn fall_asleep(&self) {
+        self.housekeeper.asleep.store(true, Ordering::SeqCst);
+        // Pairs with that in `Role::leave`, and with what endpoints store before they rouse.
+        let sees_all = fence::heavy();
+        let nothing_to_do = sees_all
+            && self.role.word() & STATE == HELD
+            && !self.is_stopping()
+            && !self.endpoint.needs_looks();
+        if nothing_to_do {
+            let due = self.endpoint.next_timeout_ns().saturating_sub(clock::now_ns());
+            if due > 0 {
+                thread::park_timeout(Duration::from_nanos(due));
+            }
+        }
+        self.housekeeper.asleep.store(false, Ordering::SeqCst);
+    }
+}

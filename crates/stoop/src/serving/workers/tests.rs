@@ -1,0 +1,257 @@
+//! The crew with an endpoint whose calls are numbers and whose procedures are what a test wants.
+
+use crate::serving::workers::*;
+use std::collections::BTreeMap;
+use std::sync::Condvar;
+use std::time::Duration;
+
+/// Calls come from a list, procedures do what `work` says.
+struct Desked {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// How a call spends its time.
+    work: fn(&Desked, u32),
+    long: fn(u32) -> bool,
+}
+
+#[derive(Default)]
+struct State {
+    arriving: VecDeque<u32>,
+    /// What became of each call: runs and refusals.
+    ended: BTreeMap<u32, (u32, u32)>,
+    running: usize,
+    most_running: usize,
+    gate_open: bool,
+    woken: bool,
+    /// Workers that wait for a call.
+    waiting: usize,
+    /// The housekeeper receives this call as the only worker comes back.
+    late: Option<u32>,
+    /// The next to receive panics.
+    breaks: bool,
+}
+
+impl Desked {
+    fn new(work: fn(&Desked, u32), long: fn(u32) -> bool) -> Self {
+        Self { state: Mutex::default(), changed: Condvar::new(), work, long }
+    }
+
+    fn bring(&self, calls: impl IntoIterator<Item = u32>) {
+        locked(&self.state).arriving.extend(calls);
+        self.changed.notify_all();
+    }
+
+    fn await_state(&self, so: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+        self.changed.wait_while(locked(&self.state), |state| !so(state)).unwrap()
+    }
+
+    fn pass_gate(&self) {
+        drop(self.await_state(|state| state.gate_open));
+    }
+
+    fn open_gate(&self) {
+        locked(&self.state).gate_open = true;
+        self.changed.notify_all();
+    }
+}
+
+impl Endpoint for Desked {
+    type Call = u32;
+    type Desk = ();
+
+    fn desk(&self) {}
+
+    fn receive(&self, _: &mut (), patient: bool, stopping: &AtomicBool) -> Option<u32> {
+        let mut state = locked(&self.state);
+        loop {
+            if stopping.load(Ordering::SeqCst) {
+                return None;
+            }
+            if std::mem::take(&mut state.breaks) {
+                drop(state);
+                panic!("as the test wants");
+            }
+            if let Some(call) = state.arriving.pop_front() {
+                self.changed.notify_all();
+                return Some(call);
+            }
+            if !patient && let Some(call) = state.late.take() {
+                state.gate_open = true;
+                self.changed.notify_all();
+                // Long enough for the worker to get to its next wait, if nothing keeps it from there.
+                let limit = Duration::from_millis(200);
+                drop(self.changed.wait_timeout_while(state, limit, |state| state.waiting == 0).unwrap());
+                return Some(call);
+            }
+            if !patient || state.woken {
+                return None;
+            }
+            state.waiting += 1;
+            self.changed.notify_all();
+            state = self.changed.wait(state).unwrap();
+            state.waiting -= 1;
+        }
+    }
+
+    fn takes_long(&self, call: &u32) -> bool {
+        (self.long)(*call)
+    }
+
+    fn run(&self, _: &mut (), call: u32) -> Option<u32> {
+        {
+            let mut state = locked(&self.state);
+            state.running += 1;
+            state.most_running = state.most_running.max(state.running);
+            self.changed.notify_all();
+        }
+        (self.work)(self, call);
+        let mut state = locked(&self.state);
+        state.running -= 1;
+        state.ended.entry(call).or_default().0 += 1;
+        self.changed.notify_all();
+        None
+    }
+
+    fn refuse(&self, _: &mut (), call: u32, _: RefusalCode) -> Option<u32> {
+        locked(&self.state).ended.entry(call).or_default().1 += 1;
+        self.changed.notify_all();
+        None
+    }
+
+    fn defer(&self, _: &mut u32) {}
+
+    fn next_timeout_ns(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn handle_timeout(&self, _: &mut (), _: u64) {}
+
+    fn wake(&self) {
+        locked(&self.state).woken = true;
+        self.changed.notify_all();
+    }
+}
+
+fn crew(endpoint: Desked, workers: usize, queue: usize) -> Arc<Crew<Desked>> {
+    Crew::start(endpoint, Bounds { workers, queue }).unwrap()
+}
+
+#[test]
+fn one_worker_serves_short_calls() {
+    // None is refused when a machine lets no worker run for a while.
+    let crew = crew(Desked::new(|_, _| (), |_| false), 8, 1000);
+    crew.endpoint.bring(0..1000);
+    drop(crew.endpoint.await_state(|state| state.ended.len() == 1000));
+    crew.stop();
+    let state = locked(&crew.endpoint.state);
+    assert!(state.ended.values().all(|ended| *ended == (1, 0)));
+}
+
+#[test]
+fn while_procedures_take_long_others_receive_up_to_the_bound() {
+    for long in [|_| false, |_| true] {
+        let crew = crew(Desked::new(|endpoint, _| endpoint.pass_gate(), long), 5, 8);
+        crew.endpoint.bring(0..5);
+        drop(crew.endpoint.await_state(|state| state.running == 5));
+        crew.endpoint.open_gate();
+        drop(crew.endpoint.await_state(|state| state.ended.len() == 5));
+        crew.stop();
+        assert_eq!(locked(&crew.endpoint.state).most_running, 5);
+    }
+}
+
+#[test]
+fn beyond_the_bound_calls_wait_and_beyond_the_queue_they_are_refused() {
+    let crew = crew(Desked::new(|endpoint, _| endpoint.pass_gate(), |_| false), 2, 3);
+    crew.endpoint.bring(0..2);
+    drop(crew.endpoint.await_state(|state| state.running == 2));
+    crew.endpoint.bring(2..9);
+    drop(crew.endpoint.await_state(|state| state.ended.values().filter(|ended| ended.1 == 1).count() == 4));
+    crew.endpoint.open_gate();
+    drop(crew.endpoint.await_state(|state| state.ended.len() == 9));
+    crew.stop();
+    let state = locked(&crew.endpoint.state);
+    assert!(state.ended.values().all(|(runs, refusals)| runs + refusals == 1));
+    assert_eq!(state.most_running, 2);
+}
+
+#[test]
+fn a_crew_that_was_overwhelmed_serves_as_before() {
+    let crew = crew(
+        Desked::new(
+            |endpoint, call| {
+                if call < 10 {
+                    endpoint.pass_gate()
+                }
+            },
+            |_| false,
+        ),
+        2,
+        200,
+    );
+    crew.endpoint.bring(0..10);
+    drop(crew.endpoint.await_state(|state| state.arriving.is_empty() && state.running == 2));
+    crew.endpoint.open_gate();
+    crew.endpoint.bring(10..200);
+    drop(crew.endpoint.await_state(|state| state.ended.len() == 200));
+    crew.stop();
+    assert!(locked(&crew.endpoint.state).ended.values().all(|ended| *ended == (1, 0)));
+}
+
+#[test]
+fn no_call_is_lost_or_run_twice_however_long_procedures_take() {
+    // Some are gone in no time, some are away for longer than the housekeeper's tick, some yield in between.
+    let work = |_: &Desked, call: u32| match call % 7 {
+        0 => thread::park_timeout(Duration::from_millis(u64::from(call % 3) + 1)),
+        1 | 2 => thread::yield_now(),
+        _ => {}
+    };
+    for (workers, long) in [(1, (|_| false) as fn(u32) -> bool), (2, |_| false), (3, |call| call % 5 == 0)] {
+        let crew = crew(Desked::new(work, long), workers, 10_000);
+        for part in 0..20 {
+            crew.endpoint.bring(part * 50..(part + 1) * 50);
+            drop(crew.endpoint.await_state(|state| state.arriving.len() < 20));
+        }
+        drop(crew.endpoint.await_state(|state| state.ended.len() == 1000));
+        crew.stop();
+        let state = locked(&crew.endpoint.state);
+        assert!(state.ended.values().all(|ended| *ended == (1, 0)));
+        assert!(state.most_running <= workers);
+    }
+}
+
+#[test]
+fn stopping_waits_for_what_runs() {
+    let crew = crew(Desked::new(|endpoint, _| endpoint.pass_gate(), |_| false), 4, 4);
+    crew.endpoint.bring(0..3);
+    drop(crew.endpoint.await_state(|state| state.running == 3));
+    let stopper = {
+        let crew = Arc::clone(&crew);
+        thread::spawn(move || crew.stop())
+    };
+    drop(crew.endpoint.await_state(|state| state.woken));
+    crew.endpoint.open_gate();
+    stopper.join().unwrap();
+    assert_eq!(locked(&crew.endpoint.state).ended.len(), 3);
+}
+
+#[test]
+fn a_call_that_the_housekeeper_received_is_run_by_the_worker_that_takes_the_role_at_that_moment() {
+    let crew = crew(Desked::new(|endpoint, _| endpoint.pass_gate(), |_| false), 1, 8);
+    drop(crew.endpoint.await_state(|state| state.waiting == 1));
+    locked(&crew.endpoint.state).late = Some(1);
+    crew.endpoint.bring([0]);
+    drop(crew.endpoint.await_state(|state| state.ended.len() == 2));
+    crew.stop();
+}
+
+#[test]
+fn a_receiver_that_breaks_down_is_replaced() {
+    let crew = crew(Desked::new(|_, _| (), |_| false), 1, 8);
+    drop(crew.endpoint.await_state(|state| state.waiting == 1));
+    locked(&crew.endpoint.state).breaks = true;
+    crew.endpoint.changed.notify_all();
+    crew.endpoint.bring(0..8);
+    drop(crew.endpoint.await_state(|state| state.ended.len() == 8));
+    crew.stop();
+}

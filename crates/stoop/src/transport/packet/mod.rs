@@ -1,0 +1,6 @@
+//! The packet exchange, over a packet link.
+
+pub(crate) mod begun;
+pub(crate) mod caller;
+pub(crate) mod checksum;
+pub(crate) mod server;

@@ -1,0 +1,172 @@
+//! Answers gathered to go out together: by as few system calls as their sizes and receivers allow.
+//!
+//! Datagrams that leave together are of one length, but for the last. So answers of similar length to the same peer are
+//! filled up with zeros to the longest of them, which their receiver takes for padding; others begin a new group.
+
+use crate::transport::packet::checksum;
+use stoop_net::udp::{MAX_SEGMENTS, MAX_SEGMENTS_LEN, Peer};
+use stoop_wire::HEADER_LEN;
+
+/// Zeros that an answer is filled up with at most. They cost less than another system call, as long as they are few.
+const PADDING_MAX: usize = 128;
+
+/// Lengths of answers in a group are multiples of this: those that hardly differ do not differ, and they lie aligned.
+const ALIGNMENT: usize = 8;
+
+/// Answers in the order in which they were given.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    bytes: Vec<u8>,
+    groups: Vec<Group>,
+}
+
+/// Answers that leave by one system call.
+#[derive(Debug)]
+struct Group {
+    peer: Peer,
+    /// Where the first begins.
+    start: usize,
+    /// From the beginning of one to that of the next.
+    segment: usize,
+    count: usize,
+}
+
+impl Group {
+    /// The length of its datagrams, if an answer to `peer` of `len` bytes joins them.
+    #[inline]
+    fn joined(&self, peer: &Peer, len: usize) -> Option<usize> {
+        let segment = if self.count == 1 { self.segment.max(len) } else { self.segment };
+        let fits = self.count < MAX_SEGMENTS && (self.count + 1) * segment <= MAX_SEGMENTS_LEN;
+        let similar = len <= segment && segment - len.min(self.segment) <= PADDING_MAX;
+        (fits && similar && self.peer == *peer).then_some(segment)
+    }
+}
+
+impl Answers {
+    /// Adds an answer.
+    #[inline]
+    pub(super) fn push(&mut self, peer: &Peer, answer: &[u8]) {
+        // By far the most have no result to speak of, like those before them: by a few instructions and no call.
+        if let (Ok(bare), Some(group)) = (<&[u8; HEADER_LEN]>::try_from(answer), self.groups.last_mut())
+            && group.segment == HEADER_LEN
+            && group.count < MAX_SEGMENTS
+            && self.bytes.len() == group.start + group.count * HEADER_LEN
+            && group.peer == *peer
+            && !checksum::says_so(bare)
+        {
+            group.count += 1;
+            return self.bytes.extend_from_slice(bare);
+        }
+        self.push_any(peer, answer);
+    }
+
+    fn push_any(&mut self, peer: &Peer, answer: &[u8]) {
+        let whole = answer.len() + checksum::room_for(answer);
+        let len = whole.next_multiple_of(ALIGNMENT);
+        let joined = self.groups.last_mut().and_then(|group| Some((group.joined(peer, len)?, group)));
+        if let Some((segment, group)) = joined {
+            group.segment = segment;
+            let start = group.start + group.count * segment;
+            if self.bytes.len() != start {
+                self.bytes.resize(start, 0);
+            }
+            group.count += 1;
+        } else {
+            let start = self.bytes.len();
+            self.groups.push(Group { peer: *peer, start, segment: len.max(ALIGNMENT), count: 1 });
+        }
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(answer);
+        checksum::append(&mut self.bytes, start);
+    }
+
+    /// What leaves together: the peer, the datagrams one behind the other, and the length of each but the last.
+    pub(super) fn groups(&self) -> impl Iterator<Item = (&Peer, &[u8], usize)> {
+        self.groups.iter().enumerate().map(|(at, group)| {
+            let end = self.groups.get(at + 1).map_or(self.bytes.len(), |next| next.start);
+            (&group.peer, &self.bytes[group.start..end], group.segment)
+        })
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.groups.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::transport::packet::server::answers::*;
+
+    fn peer(port: u16) -> Peer {
+        Peer::from(std::net::SocketAddr::from(([127, 0, 0, 1], port)))
+    }
+
+    /// Groups, each as the lengths of its datagrams.
+    fn lengths(answers: &Answers) -> Vec<Vec<usize>> {
+        answers.groups().map(|(_, bytes, segment)| bytes.chunks(segment).map(<[u8]>::len).collect()).collect()
+    }
+
+    fn with(lens: &[usize]) -> Answers {
+        let mut answers = Answers::default();
+        for (at, len) in lens.iter().enumerate() {
+            answers.push(&peer(1), &vec![at as u8 + 1; *len]);
+        }
+        // However they are grouped, each is there in its place, and nothing but zeros behind it.
+        let datagrams: Vec<_> =
+            answers.groups().flat_map(|(_, bytes, segment)| bytes.chunks(segment)).collect();
+        assert_eq!(datagrams.len(), lens.len());
+        for (at, (datagram, len)) in datagrams.iter().zip(lens).enumerate() {
+            assert!(datagram[..*len].iter().all(|byte| *byte == at as u8 + 1));
+            assert!(datagram[*len..].iter().all(|byte| *byte == 0));
+        }
+        answers
+    }
+
+    #[test]
+    fn equal_answers_leave_together_and_the_last_is_not_padded() {
+        assert_eq!(lengths(&with(&[32, 32, 32])), [[32, 32, 32]]);
+        assert_eq!(lengths(&with(&[36, 36, 36])), [[40, 40, 36]]);
+        assert_eq!(lengths(&with(&[1439])), [[1439]]);
+    }
+
+    #[test]
+    fn similar_answers_leave_together_and_others_do_not() {
+        assert_eq!(lengths(&with(&[32, 160, 40, 160])), [[160, 160, 160, 160]]);
+        assert_eq!(lengths(&with(&[100, 36, 100])), [[104, 104, 100]]);
+        assert_eq!(lengths(&with(&[32, 32, 40])), [vec![32, 32], vec![40]]);
+        assert_eq!(lengths(&with(&[1472, 32, 1472])), [[1472], [32], [1472]]);
+        assert_eq!(lengths(&with(&[32, 161])), [[32], [161]]);
+    }
+
+    #[test]
+    fn answers_to_different_peers_leave_apart() {
+        let mut answers = Answers::default();
+        for port in [1, 1, 2, 1] {
+            answers.push(&peer(port), &[0; 32]);
+        }
+        assert_eq!(lengths(&answers), [vec![32, 32], vec![32], vec![32]]);
+        let peers: Vec<_> = answers.groups().map(|(to, ..)| to.addr().port()).collect();
+        assert_eq!(peers, [1, 2, 1]);
+    }
+
+    #[test]
+    fn no_group_is_longer_than_what_can_be_sent_together() {
+        for len in [32, 1024, 1472] {
+            let mut answers = Answers::default();
+            for _ in 0..100 {
+                answers.push(&peer(1), &vec![1; len]);
+            }
+            for (_, bytes, segment) in answers.groups() {
+                assert!(bytes.len() <= MAX_SEGMENTS_LEN && bytes.len() <= MAX_SEGMENTS * segment);
+            }
+        }
+    }
+
+    #[test]
+    fn cleared_answers_are_none() {
+        let mut answers = with(&[32, 36]);
+        answers.clear();
+        assert!(answers.groups().next().is_none());
+    }
+}

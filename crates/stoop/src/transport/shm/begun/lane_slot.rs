@@ -1,0 +1,323 @@
+//! Where a begun call is while all goes well: a lane, and what would be needed if it did not.
+//!
+//! A place is used without a lock but for one step. Whoever has reserved it, or has the handle of its call, owns it; the keeper and
+//! whoever looks after all calls may only turn a call that is [open](Stage::Open) into one that has been [moved](Stage::Moved), and
+//! what they read before they have done so counts only then. A call that is [held back](Stage::Held) is published, or given up, under
+//! the carrier's lock for that: by whoever began it, with others, or by whoever cannot wait until then.
+
+use crate::context::refined;
+use crate::transport::shm::begun::managed::Kept;
+use crate::transport::shm::caller::Deadline;
+use crate::transport::shm::caller::session::{Lane, Session};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::{Mutex, PoisonError};
+use stoop_shm::layout::SLOT;
+use stoop_shm::{Answer, Answers, Request, RequestKind, Requests, WordResult};
+
+/// A place for a call, a line or two by itself.
+#[repr(align(128))]
+pub(super) struct Place {
+    /// The [`Stage`], and above it how many calls have been here: a call is not taken for another.
+    word: AtomicU64,
+    lane: AtomicU32,
+    /// Of the last call on the lane.
+    number: AtomicU32,
+    ticket: AtomicU64,
+    begun_ns: AtomicU64,
+    deadline_ns: AtomicU64,
+    procedure: AtomicU32,
+    /// Of a call that has been moved: what the keeper calls it.
+    moved_to: AtomicU32,
+    /// Calls whose answers were taken here.
+    answered: AtomicU64,
+    arguments: Arguments,
+}
+
+/// Arguments of a call, in case that it is to be published again: not everything that is in shared memory has come from here.
+#[derive(Default)]
+struct Arguments {
+    len: AtomicU32,
+    short: [AtomicU64; SHORT / 8],
+    long: Mutex<Vec<u8>>,
+}
+
+/// Bytes of arguments that are kept in words: no more are in the line of a request.
+const SHORT: usize = 32;
+
+/// How far the call of a place is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Free,
+    /// For a call to be begun.
+    Reserved,
+    /// Begun, and to be published together with others.
+    Held,
+    /// Published, and its answer is to be taken from its lane.
+    Open,
+    /// The keeper has it. Its handle finds it there.
+    Moved,
+}
+
+/// What [`Place::word`] was.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seen(u64);
+
+const STAGES: u64 = 8;
+const NO_LANE: u32 = u32::MAX;
+
+impl Seen {
+    #[inline]
+    pub(super) fn stage(self) -> Stage {
+        match self.0 % STAGES {
+            0 => Stage::Free,
+            1 => Stage::Reserved,
+            2 => Stage::Held,
+            3 => Stage::Open,
+            _ => Stage::Moved,
+        }
+    }
+
+    fn with(self, stage: Stage) -> u64 {
+        self.0 - self.0 % STAGES + stage as u64
+    }
+}
+
+/// What is to be known of a call that is begun.
+pub(super) struct Begun {
+    pub(super) lane: Lane,
+    pub(super) begun_ns: u64,
+    pub(super) deadline_ns: u64,
+    pub(super) procedure: u16,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self {
+            word: AtomicU64::new(Stage::Free as u64),
+            lane: AtomicU32::new(NO_LANE),
+            number: AtomicU32::default(),
+            ticket: AtomicU64::default(),
+            begun_ns: AtomicU64::default(),
+            deadline_ns: AtomicU64::default(),
+            procedure: AtomicU32::default(),
+            moved_to: AtomicU32::default(),
+            answered: AtomicU64::default(),
+            arguments: Arguments::default(),
+        }
+    }
+}
+
+impl Place {
+    #[inline]
+    pub(super) fn look(&self) -> Seen {
+        // Pairs with the releases of all that change it.
+        Seen(self.word.load(Acquire))
+    }
+
+    /// Reserves it. By one thread at a time, which has seen that it is free.
+    #[inline]
+    pub(super) fn reserve(&self) {
+        self.word.store(Seen(self.word.load(Relaxed)).with(Stage::Reserved), Release);
+    }
+
+    /// Its owner needs it no more.
+    #[inline]
+    pub(super) fn free(&self) {
+        self.word.store(Seen(self.word.load(Relaxed)).with(Stage::Free), Release);
+    }
+
+    /// Its owner begins a call.
+    #[inline]
+    pub(super) fn hold(&self, begun: &Begun, arguments: &[u8]) {
+        self.number.store(begun.lane.last, Relaxed);
+        self.begun_ns.store(begun.begun_ns, Relaxed);
+        self.deadline_ns.store(begun.deadline_ns, Relaxed);
+        self.procedure.store(begun.procedure.into(), Relaxed);
+        self.arguments.keep(arguments);
+        let next = (self.word.load(Relaxed) / STAGES + 1) * STAGES;
+        self.word.store(next + Stage::Held as u64, Release);
+    }
+
+    /// Its owner gives up the call that is held back.
+    pub(super) fn forget(&self) {
+        self.number.store(Answers::number_before(self.number.load(Relaxed)), Relaxed);
+        self.free();
+    }
+
+    /// The call that is held back is published with that ticket.
+    #[inline]
+    pub(super) fn post(&self, session: &Session, ticket: u64, cpu: u16) {
+        let mut short = [0; SHORT];
+        let arguments = self.arguments.short(&mut short);
+        let request = Request {
+            kind: RequestKind::Call,
+            lane: self.lane.load(Relaxed) as u16,
+            number: self.number.load(Relaxed),
+            procedure: session.bound.procedures[self.procedure.load(Relaxed) as usize],
+            cpu,
+            len: self.arguments.len.load(Relaxed),
+            deadline_ns: session.deadline_there(self.deadline_ns()),
+            channel: 0,
+            base: 0,
+        };
+        self.ticket.store(ticket, Relaxed);
+        // From here on it can be answered, and the place used for another.
+        self.word.store(Seen(self.word.load(Relaxed)).with(Stage::Open), Release);
+        Requests::post(&session.segment, ticket, &request, arguments);
+    }
+
+    /// The lane, as of its last call; `None` if it has none yet, or none any more.
+    #[inline]
+    pub(super) fn lane(&self) -> Option<Lane> {
+        let lane = self.lane.load(Relaxed);
+        (lane != NO_LANE).then(|| Lane { number: lane as u16, last: self.number.load(Relaxed) })
+    }
+
+    /// Its owner gives it a lane, or takes the lane away.
+    pub(super) fn set_lane(&self, lane: Option<Lane>) {
+        self.lane.store(lane.map_or(NO_LANE, |lane| lane.number.into()), Relaxed);
+        self.number.store(lane.map_or(0, |lane| lane.last), Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn deadline_ns(&self) -> u64 {
+        self.deadline_ns.load(Relaxed)
+    }
+
+    /// The deadline of its call. A thread that reads the precise clock can refine it.
+    #[inline]
+    pub(super) fn deadline(&self) -> Deadline {
+        Deadline::of(self.begun_ns.load(Relaxed), self.deadline_ns())
+    }
+
+    /// The precise clock shows `now_ns`: the deadline of its call is known the more exactly, the sooner that is after its begin.
+    pub(super) fn refine_deadline(&self, now_ns: u64) {
+        let deadline_ns = refined(self.begun_ns.load(Relaxed), self.deadline_ns(), now_ns);
+        self.deadline_ns.store(deadline_ns, Relaxed);
+    }
+
+    /// What the keeper calls the call that has been moved.
+    pub(super) fn moved_to(&self) -> u32 {
+        self.moved_to.load(Relaxed)
+    }
+
+    /// Whether the call that was seen is open, and has been answered.
+    #[inline]
+    pub(super) fn is_answered(&self, seen: Seen, session: &Session) -> bool {
+        if seen.stage() != Stage::Open {
+            return false;
+        }
+        let (lane, number) = (self.lane.load(Relaxed) as u16, self.number.load(Relaxed));
+        Answers::is_there(&session.segment, lane, number)
+    }
+
+    /// The answer to the call that is open, and which [is there](Self::is_answered); `None` when it makes no sense.
+    #[inline]
+    pub(super) fn answer(&self, session: &Session) -> Option<(u16, Answer)> {
+        let lane = self.lane.load(Relaxed) as u16;
+        Answers::read(&session.segment, lane).map(|answer| (lane, answer))
+    }
+
+    /// The same, unless its message is longer than a slot.
+    #[inline]
+    pub(super) fn short_answer(&self, session: &Session) -> Option<(u16, Answer)> {
+        self.answer(session).filter(|(_, answer)| answer.len as usize <= SLOT)
+    }
+
+    /// Whether the answer to the call that is open, and which [is there](Self::is_answered), makes sense and is no longer than a slot.
+    #[inline]
+    pub(super) fn has_short_answer(&self, session: &Session) -> bool {
+        Answers::fits_slot(&session.segment, self.lane.load(Relaxed) as u16)
+    }
+
+    /// The answer to the call that is open, and which [is there](Self::is_answered), if it is a result of no more than a word.
+    #[inline]
+    pub(super) fn word_answer(&self, session: &Session) -> Option<WordResult> {
+        Answers::word_result(&session.segment, self.lane.load(Relaxed) as u16)
+    }
+
+    /// The owner ends the call that was seen to be open, and may use the place again. `false`: it has been moved.
+    #[inline]
+    pub(super) fn close(&self, seen: Seen) -> bool {
+        self.word.compare_exchange(seen.0, seen.with(Stage::Reserved), AcqRel, Acquire).is_ok()
+    }
+
+    /// As [`close`](Self::close), and anybody may use it.
+    #[inline]
+    pub(super) fn close_and_free(&self, seen: Seen) -> bool {
+        self.word.compare_exchange(seen.0, seen.with(Stage::Free), AcqRel, Acquire).is_ok()
+    }
+
+    /// One more answer has been taken here, by the owner.
+    #[inline]
+    pub(super) fn count(&self) {
+        self.answered.store(self.answered.load(Relaxed) + 1, Relaxed);
+    }
+
+    pub(super) fn counted(&self) -> u64 {
+        self.answered.load(Relaxed)
+    }
+
+    /// What the keeper needs of the call that is open, and its deadline.
+    pub(super) fn to_keep(&self, session: &std::sync::Arc<Session>, id: u64) -> (Kept, u64) {
+        let lane = Lane { number: self.lane.load(Relaxed) as u16, last: self.number.load(Relaxed) };
+        let procedure = self.procedure.load(Relaxed) as u16;
+        let kept = Kept::sent(
+            id,
+            (procedure, self.begun_ns.load(Relaxed)),
+            self.arguments.get(),
+            (session, lane, self.ticket.load(Relaxed)),
+        );
+        (kept, self.deadline_ns())
+    }
+
+    /// The call that was seen to be open is moved. `false`: it has ended meanwhile, and what was read of it is of no use.
+    pub(super) fn move_to(&self, seen: Seen, number: u32) -> bool {
+        self.moved_to.store(number, Relaxed);
+        self.word.compare_exchange(seen.0, seen.with(Stage::Moved), AcqRel, Acquire).is_ok()
+    }
+}
+
+impl Arguments {
+    #[inline]
+    fn keep(&self, arguments: &[u8]) {
+        self.len.store(arguments.len() as u32, Relaxed);
+        if arguments.len() > SHORT {
+            let mut long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
+            long.clear();
+            long.extend_from_slice(arguments);
+            return;
+        }
+        let (whole, rest) = arguments.as_chunks::<8>();
+        for (word, bytes) in self.short.iter().zip(whole) {
+            word.store(u64::from_le_bytes(*bytes), Relaxed);
+        }
+        if !rest.is_empty() {
+            let mut padded = [0; 8];
+            padded[..rest.len()].copy_from_slice(rest);
+            self.short[whole.len()].store(u64::from_le_bytes(padded), Relaxed);
+        }
+    }
+
+    /// Those that are so few that they are in words; nothing of others.
+    #[inline]
+    fn short<'a>(&self, bytes: &'a mut [u8; SHORT]) -> &'a [u8] {
+        let len = self.len.load(Relaxed) as usize;
+        if len > SHORT {
+            return &[];
+        }
+        let (places, _) = bytes.as_chunks_mut::<8>();
+        for (place, word) in places.iter_mut().zip(&self.short).take(len.div_ceil(8)) {
+            *place = word.load(Relaxed).to_le_bytes();
+        }
+        &bytes[..len]
+    }
+
+    fn get(&self) -> Vec<u8> {
+        match self.len.load(Relaxed) as usize > SHORT {
+            true => self.long.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            false => self.short(&mut [0; SHORT]).to_vec(),
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Calls through memory that is shared with a server on this machine.
+//!
+//! A call is a line of a ring, its answer another line, on which the calling thread waits: spinning while the server can run at
+//! the same time, asleep otherwise.
+
+pub(crate) mod answer;
+pub(crate) mod connect;
+pub(crate) mod death_watch;
+pub(crate) mod in_place;
+pub(crate) mod lane;
+pub(crate) mod result_wait;
+pub(crate) mod session;
+
+use crate::calling::counters::CallCounters;
+use crate::calling::handshake::{NotBound, Plan};
+use crate::calling::lanes;
+use crate::calling::lanes::{Counted, Lanes};
+use crate::calling::recovery::{Attempts, Ended, Terms, no_lane, recover};
+use crate::calling::sessions::Sessions;
+use crate::context::{begin_cheaply, time_left_at_begin};
+use crate::error::{BindError, CallError, SendError, UnknownCause};
+use crate::options::BindOptions;
+use crate::stub::Interface;
+use crate::transport::shm::caller::connect::connect;
+use crate::transport::shm::caller::lane::{ShmLane, WriteArguments};
+use crate::transport::shm::caller::session::Session;
+use std::sync::Arc;
+use stoop_exchange::Instant;
+use stoop_marshal::{Pieces, Writer};
+use stoop_net::stream::{Credentials, StreamAddress};
+
+/// A binding over shared memory.
+pub(crate) struct ShmBinding {
+    pub(crate) interface: &'static Interface,
+    pub(crate) uri: String,
+    pub(crate) server: StreamAddress,
+    pub(crate) options: BindOptions,
+    pub(crate) sessions: Sessions<Session>,
+    lanes: Lanes<ShmLane>,
+}
+
+/// A lane held by a call.
+pub(crate) struct Held<'a> {
+    binding: &'a ShmBinding,
+    place: lanes::Held<'a, ShmLane>,
+}
+
+impl ShmBinding {
+    pub(crate) fn bind(
+        interface: &'static Interface,
+        uri: &str,
+        name: &str,
+        options: &BindOptions,
+        deadline: Instant,
+    ) -> Result<Self, NotBound> {
+        let server = crate::transport::shm::address(name);
+        let plan = Plan {
+            interface,
+            uri,
+            address: &server,
+            max_message: options.max_message,
+            trusted: &options.trusted,
+        };
+        let session = bound(&plan, deadline, 0)?;
+        Ok(Self {
+            interface,
+            uri: uri.into(),
+            server,
+            options: options.clone(),
+            sessions: Sessions::new(session),
+            lanes: Lanes::default(),
+        })
+    }
+
+    /// Tells this start of the server from others.
+    pub(crate) fn incarnation(&self) -> u64 {
+        self.present().bound.incarnation
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        let session = self.present();
+        let server = match session.server {
+            Some(Credentials { pid: Some(pid), uid, .. }) => format!("process {pid} of user {uid}"),
+            Some(Credentials { uid, .. }) => {
+                format!("a process of user {uid} (in a process namespace that is not seen here)")
+            }
+            None => "a server".into(),
+        };
+        format!(
+            "shared memory with {server}, {}; at most {} bytes of arguments or result; waiting {:?}, \
+             and both ends {} run at the same time",
+            self.options.reason,
+            self.options.max_message,
+            self.options.waiting,
+            if session.company.together { "can" } else { "cannot" },
+        )
+    }
+
+    pub(crate) fn counters(&self) -> CallCounters {
+        self.lanes.counters()
+    }
+
+    pub(crate) fn present(&self) -> Arc<Session> {
+        self.sessions.present()
+    }
+
+    /// The calling thread's lane.
+    #[inline]
+    pub(crate) fn hold(&self) -> Result<Held<'_>, CallError> {
+        let mut place = self.lanes.hold();
+        match &*place {
+            Some(lane) => lane.session.requests.expect(&lane.session.segment, 0),
+            None => *place = Some(self.lane()?),
+        }
+        Ok(Held { binding: self, place })
+    }
+
+    #[cold]
+    fn lane(&self) -> Result<ShmLane, CallError> {
+        ShmLane::new(self.present(), self.options.waiting).ok_or_else(no_lane)
+    }
+
+    /// Binds again, unless another thread has done so since `lost` was lost.
+    pub(crate) fn rebind(&self, lost: &Session, deadline: Instant) -> Result<Arc<Session>, BindError> {
+        let plan = Plan {
+            interface: self.interface,
+            uri: &self.uri,
+            address: &self.server,
+            max_message: self.options.max_message,
+            trusted: &self.options.trusted,
+        };
+        let bind =
+            |deadline, generation| bound(&plan, deadline, generation).map_err(|not_bound| not_bound.error);
+        self.sessions.replace(lost, &self.uri, deadline, self.options.bind_timeout, bind)
+    }
+}
+
+/// A new session, watched over.
+fn bound(plan: &Plan<'_>, deadline: Instant, generation: u64) -> Result<Arc<Session>, NotBound> {
+    let session = Arc::new(connect(plan, deadline, generation)?);
+    death_watch::over(&session).map_err(|cause| BindError::Unreachable { server: plan.uri.into(), cause })?;
+    Ok(session)
+}
+
+impl Counted for ShmLane {
+    #[inline]
+    fn counters(&self) -> CallCounters {
+        let mut counters = CallCounters { calls: self.calls, fast: self.fast, ..CallCounters::default() };
+        counters.add_waits(self.watcher.counts());
+        counters
+    }
+}
+
+/// The deadline of a call that began by the coarse clock.
+#[derive(Clone, Copy)]
+pub(crate) struct Deadline {
+    /// It is not later; nor is it for the server.
+    latest_ns: u64,
+    timeout_ns: u64,
+}
+
+impl Deadline {
+    /// One that is known exactly.
+    pub(crate) fn exact(deadline_ns: u64) -> Self {
+        Self { latest_ns: deadline_ns, timeout_ns: u64::MAX }
+    }
+
+    /// That of a call that began cheaply.
+    #[inline]
+    pub(crate) fn of(begun_ns: u64, latest_ns: u64) -> Self {
+        Self { latest_ns, timeout_ns: time_left_at_begin(begun_ns, latest_ns).unwrap_or(u64::MAX) }
+    }
+
+    /// This deadline, or `until_ns` if that is earlier.
+    pub(crate) fn until(self, until_ns: u64) -> Self {
+        Self { latest_ns: self.latest_ns.min(until_ns), ..self }
+    }
+
+    /// What is known of it at `clock_ns` by the precise clock, which is read anyhow when the call is on its way, and takes no
+    /// time of it then: never earlier than the deadline.
+    #[inline]
+    pub(crate) fn at(self, clock_ns: u64) -> u64 {
+        clock_ns.saturating_add(self.timeout_ns).min(self.latest_ns)
+    }
+}
+
+/// When a call begins, and its deadline.
+///
+/// # Errors
+/// The deadline that it inherits has passed.
+#[inline]
+fn begin(timeout_ns: u64) -> Result<(u64, Deadline), CallError> {
+    let Some((begun_ns, latest_ns)) = begin_cheaply(timeout_ns) else {
+        return Err(CallError::NotSent(SendError::DeadlinePassed));
+    };
+    Ok((begun_ns, Deadline { latest_ns, timeout_ns }))
+}
+
+/// How a call is made once more.
+enum Again<'r, 'p, 'a> {
+    /// As it was sent: so many bytes, and these pieces.
+    Sent(usize, &'r mut Pieces<'p, 'a>),
+    /// Written anew: its buffers lie nowhere in the memory of another session.
+    Written(&'r mut WriteArguments<'a>),
+}
+
+impl Held<'_> {
+    #[inline]
+    fn lane(&mut self) -> &mut ShmLane {
+        self.place.as_mut().expect("a held place has a lane")
+    }
+
+    fn made(&self) -> &ShmLane {
+        self.place.as_ref().expect("a held place has a lane")
+    }
+
+    /// Bytes of the longest arguments.
+    #[inline]
+    fn limit(&self) -> usize {
+        // What travels has 32 bits for its length.
+        self.binding.options.max_message.min(u32::MAX as usize)
+    }
+
+    #[inline]
+    pub(crate) fn arguments(&mut self) -> Writer<'_> {
+        let limit = self.limit();
+        let lane = self.lane();
+        lane.trim();
+        Writer::new(&mut lane.call, 0, limit)
+    }
+
+    #[inline]
+    pub(crate) fn result(&self) -> &[u8] {
+        self.made().result()
+    }
+
+    /// Where the result goes on that did not land in the caller's memory, if some of it did.
+    pub(crate) fn landed(&self) -> Option<stoop_marshal::Reader<'_>> {
+        self.made().landed()
+    }
+
+    /// Sends the call, which has `len` bytes of arguments, and waits for the result.
+    #[inline]
+    pub(crate) fn transport(
+        &mut self,
+        procedure: u16,
+        len: usize,
+        timeout_ns: u64,
+        pieces: &mut Pieces<'_, '_>,
+    ) -> Result<(), CallError> {
+        let (begun_ns, deadline) = begin(timeout_ns)?;
+        match self.lane().exchange(deadline, procedure, len, pieces) {
+            Ok(()) => Ok(()),
+            Err(ended) => {
+                self.recover(ended, begun_ns, deadline.latest_ns, procedure, Again::Sent(len, pieces))
+            }
+        }
+    }
+
+    /// The call did not end with a result.
+    #[cold]
+    fn recover(
+        &mut self,
+        ended: Ended,
+        begun_ns: u64,
+        deadline_ns: u64,
+        procedure: u16,
+        again: Again<'_, '_, '_>,
+    ) -> Result<(), CallError> {
+        let idempotent = self.binding.interface.procedures[usize::from(procedure)].idempotent;
+        let terms = Terms { begun_ns, deadline_ns, idempotent };
+        recover(&mut Repeated { held: self, procedure, again }, ended, &terms)
+    }
+}
+
+/// A call that is made once more.
+struct Repeated<'h, 'b, 'r, 'p, 'a> {
+    held: &'h mut Held<'b>,
+    procedure: u16,
+    again: Again<'r, 'p, 'a>,
+}
+
+impl Attempts for Repeated<'_, '_, '_, '_, '_> {
+    fn rebind(&mut self, deadline: Instant) -> Result<bool, BindError> {
+        let lost = Arc::clone(&self.held.lane().session);
+        let session = self.held.binding.rebind(&lost, deadline)?;
+        Ok(self.held.lane().adopt(&session))
+    }
+
+    fn attempt(&mut self, _: u64, deadline_ns: u64) -> Result<(), Ended> {
+        let limit = self.held.limit();
+        let deadline = Deadline::exact(deadline_ns);
+        let lane = self.held.lane();
+        match &mut self.again {
+            Again::Sent(len, pieces) => lane.exchange(deadline, self.procedure, *len, pieces),
+            Again::Written(write) => lane.exchange_in_place(deadline, self.procedure, limit, write),
+        }
+    }
+
+    fn cause_of_loss(&self) -> UnknownCause {
+        self.held.made().session.cause_of_loss()
+    }
+
+    fn is_overwritten(&self) -> bool {
+        match &self.again {
+            Again::Sent(_, pieces) => pieces.are_overwritten(),
+            Again::Written(_) => self.held.made().lent.is_changed,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Who notices that a server has died: a thread of the process, asleep until the kernel tells it.
+//!
+//! A caller sleeps on a word of shared memory, where nobody tells it of an end.
+
+use crate::calling::unbind_notice;
+use crate::transport::shm::caller::session::Session;
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use stoop_net::fork::PerProcess;
+use stoop_net::poller::{Events, Interest, Poller};
+use stoop_net::stream::Stream;
+
+struct Watch {
+    poller: Poller,
+    sessions: Mutex<Sessions>,
+}
+
+#[derive(Default)]
+struct Sessions {
+    all: HashMap<u64, Weak<Session>>,
+    next: u64,
+    /// There is a thread.
+    is_watched: bool,
+}
+
+/// Descriptors told at once.
+const EVENTS: usize = 16;
+
+static WATCH: PerProcess<Watch> = PerProcess::new();
+
+fn watch() -> io::Result<&'static Watch> {
+    WATCH.get_or_try_make(|| Ok(Watch { poller: Poller::new()?, sessions: Mutex::default() }))
+}
+
+impl Watch {
+    fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep_watching(&self) {
+        let mut events = Events::with_capacity(EVENTS);
+        loop {
+            // Fails for no reason that waiting again would not show.
+            let _ = self.poller.wait(&mut events, None);
+            for ready in events.iter() {
+                let session = self.sessions().all.remove(&ready.token);
+                // After the handshake a server says nothing more by its socket but its end, and why.
+                if let Some(session) = session.and_then(|session| session.upgrade()) {
+                    let _ = self.poller.remove(&session.stream);
+                    session.end(unbind_notice::hear(&session.stream));
+                }
+            }
+        }
+    }
+}
+
+/// The session is lost from the moment at which its server closes it, or dies.
+///
+/// # Errors
+/// The system gives no descriptor or no thread.
+pub(crate) fn over(session: &Arc<Session>) -> io::Result<()> {
+    let watch = watch()?;
+    let mut sessions = watch.sessions();
+    if !sessions.is_watched {
+        thread::Builder::new().name("stoop-watch".into()).spawn(|| watch.keep_watching())?;
+        sessions.is_watched = true;
+    }
+    let token = sessions.next;
+    sessions.next += 1;
+    sessions.all.retain(|_, session| session.strong_count() > 0);
+    sessions.all.insert(token, Arc::downgrade(session));
+    watch.poller.add(&session.stream, token, Interest::READ)
+}
+
+/// A session goes. Its socket leaves the poller, in which it would be as long as a forked child has it open.
+pub(crate) fn over_no_more(stream: &Stream) {
+    if let Some(watch) = WATCH.get() {
+        // It is not there if its end was seen.
+        let _ = watch.poller.remove(stream);
+    }
+}

@@ -1,0 +1,316 @@
+//! Calls that arrive over shared memory.
+//!
+//! One endpoint for a Unix socket, at which callers bind, and all bindings, each with memory of its own. While the receiver
+//! spins, it looks at the requests of the bindings that call often, its *hot* ones; the others ring a bell (an eventfd each),
+//! and so do all when it sleeps.
+
+pub(crate) mod binding;
+pub(crate) mod bindings;
+pub(crate) mod call;
+pub(crate) mod handshake;
+pub(crate) mod long_messages;
+pub(crate) mod receiving;
+pub(crate) mod worker;
+
+use crate::options::Waiting;
+use crate::serving::counters::ServerCounters;
+use crate::serving::dispatch::Exports;
+use crate::serving::drain::wait_for_readers;
+use crate::serving::workers::{Endpoint, Housekeeper};
+use crate::transport::shm::server::binding::Binding;
+use crate::transport::shm::server::bindings::{END, Reception, STIR};
+use crate::transport::shm::server::call::ShmCall;
+use crate::transport::shm::server::worker::Desk;
+use crate::users::Users;
+use std::io;
+use std::mem;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use stoop_exchange::Interfaces;
+use stoop_net::clock;
+use stoop_net::host::HostFacts;
+use stoop_net::poller::{Interest, Poller, Waker};
+use stoop_net::stream::StreamListener;
+use stoop_net::waiting::Company;
+use stoop_wire::RefusalCode;
+
+/// A socket at which callers bind, and the memory that is shared with each.
+pub(crate) struct ShmEndpoint {
+    poller: Poller,
+    /// Whoever receives has it.
+    reception: Mutex<Reception>,
+    exports: Arc<Exports>,
+    interfaces: Interfaces,
+    own: HostFacts,
+    incarnation: u64,
+    /// When it began to receive, by [`boot_now_ns`](clock::boot_now_ns).
+    started_ns: u64,
+    message_max: usize,
+    /// Bytes of the arena of a binding whose interface has buffers.
+    arena_len: usize,
+    waiting: Waiting,
+    spinners_max: u32,
+    /// Calls that have arrived and are not answered, and workers that keep the place of one for their next.
+    active: AtomicUsize,
+    /// Long messages under way.
+    moving: AtomicUsize,
+    /// While the server shuts down: changes whenever some of them have moved.
+    moves: AtomicU64,
+    shutting_down: AtomicBool,
+    /// Guards nothing: for whoever waits until all is answered.
+    quiet: Mutex<()>,
+    ended: Condvar,
+    /// Whoever receives sleeps, or is about to.
+    asleep: AtomicBool,
+    /// Bindings that whoever receives has to look at.
+    stirred: Mutex<Vec<Arc<Binding>>>,
+    stirred_count: AtomicUsize,
+    stirrer: Waker,
+    /// Ends all waiting.
+    end: Waker,
+    housekeeper: OnceLock<Arc<Housekeeper>>,
+    counts: Counts,
+}
+
+#[derive(Default)]
+struct Counts {
+    /// Of each worker; first those of workers that have left.
+    calls: Mutex<Vec<Arc<AtomicU64>>>,
+    refused: AtomicU64,
+    malformed: AtomicU64,
+    given_up: AtomicU64,
+    bindings: AtomicU64,
+}
+
+/// A server that shuts down gives up readers that have taken nothing for so long.
+const READERS_QUIET: Duration = Duration::from_secs(5);
+/// Bytes of the longest arguments for which a worker keeps the buffer.
+const ARGUMENTS_KEPT: usize = 64 * 1024;
+
+impl ShmEndpoint {
+    pub(crate) fn new(
+        listener: StreamListener,
+        exports: Arc<Exports>,
+        waiting: Waiting,
+        message_max: usize,
+        allowed: Users,
+        incarnation: u64,
+        arena_len: usize,
+    ) -> io::Result<Self> {
+        let own = HostFacts::gather();
+        let poller = Poller::new()?;
+        let reception = Reception::new(listener, &poller, allowed)?;
+        let (stirrer, end) = (Waker::new()?, Waker::new()?);
+        poller.add(&stirrer, STIR, Interest::READ)?;
+        poller.add(&end, END, Interest::READ)?;
+        Ok(Self {
+            poller,
+            reception: Mutex::new(reception),
+            interfaces: exports.interfaces(),
+            exports,
+            spinners_max: Company::of(&own, &own).waiting_max,
+            own,
+            incarnation,
+            started_ns: clock::boot_now_ns(),
+            message_max,
+            arena_len,
+            waiting,
+            active: AtomicUsize::new(0),
+            moving: AtomicUsize::new(0),
+            moves: AtomicU64::new(0),
+            shutting_down: AtomicBool::new(false),
+            quiet: Mutex::new(()),
+            ended: Condvar::new(),
+            asleep: AtomicBool::new(false),
+            stirred: Mutex::default(),
+            stirred_count: AtomicUsize::new(0),
+            stirrer,
+            end,
+            housekeeper: OnceLock::new(),
+            counts: Counts { calls: Mutex::new(vec![Arc::default()]), ..Counts::default() },
+        })
+    }
+
+    /// From now on nothing new is begun.
+    pub(crate) fn shut_down(&self) {
+        self.shutting_down.store(true, Ordering::SeqCst);
+        self.stirrer.wake();
+    }
+
+    /// Waits until every call has been answered, and until long messages have ended, as long as they move.
+    pub(crate) fn drain(&self) {
+        let quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_active = |_: &mut ()| self.active.load(Ordering::SeqCst) > 0;
+        let quiet = self.ended.wait_while(quiet, is_active).unwrap_or_else(PoisonError::into_inner);
+        // A caller that does not go on with its messages finds the binding closed.
+        wait_for_readers(quiet, &self.ended, READERS_QUIET, |()| {
+            let is_moving = self.moving.load(Ordering::SeqCst) > 0;
+            is_moving.then(|| self.moves.load(Ordering::Relaxed))
+        });
+    }
+
+    /// Something that [`drain`](Self::drain) may wait for has happened.
+    fn announce_end(&self) {
+        if self.shutting_down.load(Ordering::SeqCst) {
+            drop(self.quiet.lock().unwrap_or_else(PoisonError::into_inner));
+            self.ended.notify_all();
+        }
+    }
+
+    /// A call has been answered.
+    #[inline]
+    fn one_less(&self) {
+        if self.active.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.announce_end();
+        }
+    }
+
+    /// A worker does not keep a place among the [active](Self::active) calls any more.
+    fn give_place_back(&self, desk: &mut Desk) {
+        if mem::take(&mut desk.has_place) {
+            self.one_less();
+        }
+    }
+
+    pub(crate) fn counters(&self) -> ServerCounters {
+        ServerCounters {
+            calls: self.calls().iter().map(|calls| calls.load(Ordering::Relaxed)).sum(),
+            duplicates: 0,
+            refused: self.counts.refused.load(Ordering::Relaxed),
+            malformed: self.counts.malformed.load(Ordering::Relaxed),
+            corrupt: 0,
+            given_up: self.counts.given_up.load(Ordering::Relaxed),
+            bindings: self.counts.bindings.load(Ordering::Relaxed),
+            dedicated: 0,
+        }
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Vec<Arc<AtomicU64>>> {
+        let mut all = self.counts.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        // Of workers that have left, one number is enough.
+        if let Some(place) = all.iter().skip(1).position(|calls| Arc::strong_count(calls) == 1) {
+            let left = all.swap_remove(place + 1);
+            all[0].fetch_add(left.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        all
+    }
+
+    fn reception(&self) -> MutexGuard<'_, Reception> {
+        self.reception.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stirred(&self) -> MutexGuard<'_, Vec<Arc<Binding>>> {
+        self.stirred.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    fn is_stirred(&self) -> bool {
+        self.stirred_count.load(Ordering::SeqCst) > 0
+    }
+
+    fn take_stirred(&self) -> Vec<Arc<Binding>> {
+        let mut stirred = self.stirred();
+        self.stirred_count.store(0, Ordering::SeqCst);
+        mem::take(&mut *stirred)
+    }
+
+    fn push_stirred(&self, binding: &Arc<Binding>) {
+        let mut stirred = self.stirred();
+        stirred.push(Arc::clone(binding));
+        self.stirred_count.store(stirred.len(), Ordering::SeqCst);
+    }
+
+    /// Whoever receives is to look at a binding. Needless if that looks anyway.
+    #[cold]
+    fn stir(&self, binding: &Arc<Binding>) {
+        self.push_stirred(binding);
+        // It says that it sleeps before it looks at the list for the last time.
+        if self.asleep.load(Ordering::SeqCst) {
+            self.stirrer.wake();
+        }
+    }
+}
+
+impl Endpoint for ShmEndpoint {
+    type Call = ShmCall;
+    type Desk = Desk;
+
+    fn desk(&self) -> Desk {
+        let calls = Arc::default();
+        self.calls().push(Arc::clone(&calls));
+        Desk::new(self.waiting, self.spinners_max, calls)
+    }
+
+    #[inline(always)]
+    fn receive(&self, desk: &mut Desk, patient: bool, stopping: &AtomicBool) -> Option<ShmCall> {
+        if !patient {
+            // Whoever had the role may still be about to leave.
+            let mut reception = self.reception.try_lock().ok()?;
+            self.ask(&mut reception, desk, Some(Duration::ZERO));
+            return self.look(&mut reception, desk);
+        }
+        if let Some(call) = self.take_another(desk) {
+            return Some(call);
+        }
+        self.wait_for_call(&mut self.reception(), desk, stopping)
+    }
+
+    #[inline]
+    fn takes_long(&self, call: &ShmCall) -> bool {
+        self.exports.takes_long(call.binding.interface, call.request.procedure)
+    }
+
+    #[inline(always)]
+    fn run(&self, desk: &mut Desk, mut call: ShmCall) -> Option<ShmCall> {
+        self.answer(desk, &call);
+        let arguments = mem::take(&mut call.arguments);
+        if arguments.capacity() <= ARGUMENTS_KEPT {
+            desk.arguments = arguments;
+        } else {
+            call.binding.incoming().give_spare(arguments);
+        }
+        if desk.was_brief {
+            desk.keep(call.binding);
+        }
+        if desk.has_place {
+            self.one_less();
+        }
+        desk.has_place = true;
+        None
+    }
+
+    fn refuse(&self, desk: &mut Desk, call: ShmCall, code: RefusalCode) -> Option<ShmCall> {
+        self.refuse_request(&call.binding, &call.request, code, "", desk.cpu);
+        self.one_less();
+        None
+    }
+
+    fn give_back(&self, desk: &mut Desk) {
+        desk.let_go();
+        desk.read_clock();
+        self.give_place_back(desk);
+    }
+
+    fn defer(&self, call: &mut ShmCall) {
+        call.deferred = true;
+    }
+
+    fn introduce(&self, housekeeper: &Arc<Housekeeper>) {
+        // Introduced once.
+        let _ = self.housekeeper.set(Arc::clone(housekeeper));
+    }
+
+    fn next_timeout_ns(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn handle_timeout(&self, _: &mut Desk, _now_ns: u64) {}
+
+    fn wake(&self) {
+        self.end.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+//! One binding over shared memory: the memory, who is at its other end, and what is under way in it.
+
+use crate::calling::unbind_notice;
+use crate::context::Caller;
+use crate::context::cancelled;
+use crate::context::cancelled::CallId;
+use crate::serving::binder::Bound;
+use crate::transport::shm::server::long_messages::{Incoming, Outgoing};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use stoop_net::poller::Bell;
+use stoop_net::stream::Stream;
+use stoop_shm::layout::LANES;
+use stoop_shm::{Answer, Answers, Arena, Requests, Segment, Took};
+use stoop_wire::{BindingId, CallNumber, LaneId, UnbindReason};
+
+/// A binding of one caller's process.
+pub(super) struct Binding {
+    /// Its name in the poller; that of its bell is one more.
+    pub(super) token: u64,
+    /// Over which it was bound, and whose end tells of the caller's death.
+    pub(super) stream: Stream,
+    pub(super) bell: Bell,
+    pub(super) segment: Segment,
+    /// For buffers, if the interface has any.
+    pub(super) arena: Option<Arc<Arena>>,
+    pub(super) caller: Caller,
+    pub(super) id: BindingId,
+    pub(super) interface: u16,
+    /// Both ends can run at the same time, as far as was known when it was bound.
+    pub(super) together: bool,
+    /// The ticket of the next request. Used by whoever receives.
+    ticket: AtomicU64,
+    /// How many of the requests that were taken were cancels.
+    cancels: AtomicU32,
+    /// When a request was last taken.
+    pub(super) heard_ns: AtomicU64,
+    /// Of each lane the number of its last call, doubled; plus one while that is not answered. Private: the peer can only
+    /// say what does not fit.
+    lanes: Box<[AtomicU32]>,
+    closed: AtomicBool,
+    /// Long messages under way, either way.
+    pub(super) transfers: AtomicUsize,
+    incoming: Mutex<Incoming>,
+    outgoing: Mutex<Outgoing>,
+}
+
+const BUSY: u32 = 1;
+
+impl Binding {
+    pub(super) fn new(
+        token: u64,
+        stream: Stream,
+        bell: Bell,
+        (segment, arena): (Segment, Option<Arc<Arena>>),
+        caller: Caller,
+        bound: Bound,
+    ) -> Self {
+        Self {
+            token,
+            stream,
+            bell,
+            segment,
+            arena,
+            caller,
+            id: bound.binding,
+            interface: bound.interface,
+            together: bound.together,
+            ticket: AtomicU64::new(0),
+            cancels: AtomicU32::new(0),
+            heard_ns: AtomicU64::new(0),
+            lanes: (0..LANES).map(|_| AtomicU32::new(0)).collect(),
+            closed: AtomicBool::new(false),
+            transfers: AtomicUsize::new(0),
+            incoming: Mutex::default(),
+            outgoing: Mutex::default(),
+        }
+    }
+
+    /// Takes the next request. Only one thread at a time receives.
+    #[inline(always)]
+    pub(super) fn take(&self) -> (Took, u64) {
+        let ticket = self.ticket.load(Ordering::Relaxed);
+        let took = Requests::take(&self.segment, ticket);
+        if took != Took::Nothing {
+            // Release: see `is_cancelled`.
+            self.ticket.store(ticket + 1, Ordering::Release);
+        }
+        (took, ticket)
+    }
+
+    /// A call has arrived on a lane. `false`: the lane has a call already, or the number is not the next.
+    #[inline]
+    pub(super) fn begin(&self, lane: u16, number: u32) -> bool {
+        let state = &self.lanes[usize::from(lane)];
+        let before = state.load(Ordering::Relaxed);
+        let is_next = before & BUSY == 0 && Answers::next_number(before >> 1) == number;
+        if is_next {
+            state.store(number << 1 | BUSY, Ordering::Relaxed);
+        }
+        is_next
+    }
+
+    /// What a cancel calls a call.
+    #[inline]
+    pub(super) fn call_id(&self, lane: u16, number: u32) -> CallId {
+        CallId::new(self.id, LaneId(lane), CallNumber(number))
+    }
+
+    /// Answers the call of a lane, which can have its next from now on.
+    #[inline]
+    pub(super) fn answer(&self, lane: u16, number: u32, answer: &Answer, message: &[u8]) {
+        self.lanes[usize::from(lane)].store(number << 1, Ordering::Relaxed);
+        Answers::publish(&self.segment, lane, number, answer, message);
+        // Before its end is looked for among those that are cancelled, see `cancel`. (An exchange is a full fence there.)
+        #[cfg(not(target_arch = "x86_64"))]
+        fence(Ordering::SeqCst);
+        cancelled::ended(self.call_id(lane, number));
+    }
+
+    /// One more cancel has been taken, and what it is about is known to be cancelled.
+    pub(super) fn count_cancel(&self) {
+        self.cancels.fetch_add(1, Ordering::Release);
+    }
+
+    /// Whether a call has been cancelled: by what was taken, or by what lies in the ring.
+    #[inline]
+    pub(super) fn is_cancelled(&self, call: CallId, lane: u16, number: u32) -> bool {
+        // In this order, for whoever receives may take the cancel at this moment. That is one of three: still there, or the last that
+        // was taken; or it is on the list already, for only then is it counted, or another request taken.
+        let cancels = self.cancels.load(Ordering::Acquire);
+        Requests::cancels(&self.segment) != cancels && self.is_cancelled_in_ring(lane, number)
+            || cancelled::is_cancelled(call)
+    }
+
+    #[cold]
+    fn is_cancelled_in_ring(&self, lane: u16, number: u32) -> bool {
+        let last = self.ticket.load(Ordering::Acquire).saturating_sub(1);
+        Requests::is_cancelled_after(&self.segment, last, lane, number)
+    }
+
+    /// Nobody waits for a call any more. Nothing happens if it has been answered.
+    pub(super) fn cancel(&self, lane: u16, number: u32) {
+        let is_open = || self.lanes[usize::from(lane)].load(Ordering::Relaxed) == number << 1 | BUSY;
+        if is_open() {
+            cancelled::cancel(self.call_id(lane, number));
+            // If it is answered at this moment, either that sees the cancel, or this sees that it is answered.
+            fence(Ordering::SeqCst);
+            if !is_open() {
+                cancelled::ended(self.call_id(lane, number));
+            }
+        }
+    }
+
+    /// A call of a binding that is closed has ended, or will not begin.
+    #[cold]
+    pub(super) fn forget(&self, lane: u16, number: u32) {
+        self.lanes[usize::from(lane)].store(number << 1, Ordering::Relaxed);
+        // As in `answer`.
+        fence(Ordering::SeqCst);
+        cancelled::ended(self.call_id(lane, number));
+    }
+
+    /// It is closed: whoever runs a call of it learns that nobody waits for it.
+    pub(super) fn cancel_all(&self) {
+        for lane in 0..LANES as u16 {
+            let state = self.lanes[usize::from(lane)].load(Ordering::Relaxed);
+            if state & BUSY != 0 {
+                self.cancel(lane, state >> 1);
+            }
+        }
+    }
+
+    pub(super) fn incoming(&self) -> MutexGuard<'_, Incoming> {
+        self.incoming.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn outgoing(&self) -> MutexGuard<'_, Outgoing> {
+        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn has_transfers(&self) -> bool {
+        self.transfers.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether there is a request that has not been taken.
+    pub(super) fn has_request(&self) -> bool {
+        Requests::is_there(&self.segment, self.ticket.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Ends it, by whoever receives: nothing of it is taken after its caller has seen the end, and learnt why if there is
+    /// something to say. Returns whether it was this that ended it.
+    pub(super) fn close(&self, why: Option<UnbindReason>) -> bool {
+        let first = !self.closed.swap(true, Ordering::SeqCst);
+        if first {
+            if let Some(why) = why {
+                unbind_notice::say(&self.stream, self.id, why);
+            }
+            // Only the peer could have been faster. It learns by this that nothing more will be taken.
+            let _ = self.stream.shutdown();
+        }
+        first
+    }
+}
+
+impl Drop for Binding {
+    /// Those that are there when the server has shut down.
+    fn drop(&mut self) {
+        self.close(Some(UnbindReason::ShuttingDown));
+    }
+}

@@ -1,0 +1,206 @@
+//! A call that arrived over shared memory, and its answer.
+
+use crate::buffers::Memory;
+use crate::context::take_asked;
+use crate::error::{FailureCode, RefusalCode};
+use crate::serving::dispatch::{Outcome, Terms};
+use crate::transport::shm::server::ShmEndpoint;
+use crate::transport::shm::server::binding::Binding;
+use crate::transport::shm::server::worker::Desk;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use stoop_net::clock;
+use stoop_shm::layout::SLOT;
+use stoop_shm::{Answer, AnswerKind, Request, RequestKind};
+use stoop_wire::HEADER_LEN;
+
+/// A call, with its arguments in private memory: nobody can change them any more (P12).
+pub(crate) struct ShmCall {
+    pub(super) binding: Arc<Binding>,
+    pub(super) request: Request,
+    pub(super) arguments: Vec<u8>,
+    /// It did not run as soon as it arrived.
+    pub(super) deferred: bool,
+}
+
+/// Bytes of explanation that a refusal or failure carries at most.
+const MAX_DETAIL: usize = 512;
+/// A worker that was away for less has the receive role still.
+const BRIEF_NS: u64 = 100_000;
+/// Bytes of a result buffer that a worker keeps.
+const KEPT_MAX: usize = 64 * 1024;
+
+impl ShmCall {
+    #[inline]
+    pub(super) fn new(binding: Arc<Binding>, request: &Request, arguments: Vec<u8>) -> Self {
+        Self { binding, request: *request, arguments, deferred: false }
+    }
+}
+
+impl ShmEndpoint {
+    /// Runs a call's procedure and answers it.
+    #[inline(always)]
+    pub(super) fn answer(&self, desk: &mut Desk, call: &ShmCall) {
+        let (binding, request) = (&call.binding, &call.request);
+        let begun_ns = if call.deferred { clock::now_ns() } else { desk.clock_ns };
+        if request.deadline_ns <= begun_ns {
+            // For calls that are all too late, this is the only look at the clock.
+            desk.read_clock();
+            return self.refuse_request(binding, request, RefusalCode::DeadlinePassed, "", desk.cpu);
+        }
+        if binding.is_closed() {
+            return binding.forget(request.lane, request.number);
+        }
+        let id = binding.call_id(request.lane, request.number);
+        if binding.is_cancelled(id, request.lane, request.number) {
+            return self.refuse_request(binding, request, RefusalCode::Cancelled, "", desk.cpu);
+        }
+        desk.count_call();
+        let terms = Terms {
+            deadline_ns: request.deadline_ns,
+            caller: binding.caller,
+            call: id,
+            result_max: self.message_max,
+            lendable: self.message_max,
+        };
+        if desk.result.is_empty() || desk.result_of != binding.token {
+            wipe_result(desk, binding);
+        }
+        let procedure = (binding.interface, request.procedure);
+        let outcome = match request.kind {
+            RequestKind::CallInPlace => {
+                let memory = Memory::of(binding.arena.as_ref());
+                self.exports.run_with_memory(procedure, &call.arguments, memory, &mut desk.result, terms)
+            }
+            _ => self.exports.run(procedure.0, procedure.1, &call.arguments, &mut desk.result, terms),
+        };
+        if binding.is_closed() {
+            // It may have been told so and have returned early, and its caller may not be dead, and look.
+            return binding.forget(request.lane, request.number);
+        }
+        let outcome = match outcome {
+            Outcome::Result(len) if self.may_be_late(procedure, len) && is_late(request) => {
+                Outcome::finished_too_late()
+            }
+            outcome => outcome,
+        };
+        match outcome {
+            Outcome::Result(len) if len <= SLOT => {
+                let answer = Answer {
+                    kind: AnswerKind::Result,
+                    len: len as u32,
+                    // Not measured: reading the clock would take longer than most procedures that take no time.
+                    word: 0,
+                    cpu: desk.cpu,
+                    channel: 0,
+                    base: 0,
+                };
+                let message = &desk.result[HEADER_LEN..HEADER_LEN + len];
+                binding.answer(request.lane, request.number, &answer, message);
+            }
+            Outcome::Result(len) => {
+                // Before what it has returned is copied.
+                self.note_time(desk, call, begun_ns);
+                self.send_long(desk, call, 0, len);
+                return trim(desk);
+            }
+            Outcome::Refused(why) => {
+                let (code, detail) = *why;
+                self.refuse_request(binding, request, code, &detail, desk.cpu);
+            }
+            Outcome::NoRoom(needed) => {
+                let (code, detail) = Outcome::refused_for_room(needed, self.message_max);
+                self.refuse_request(binding, request, code, &detail, desk.cpu);
+            }
+            Outcome::Failed(why) => self.send_failure(desk, call, why.0, &why.1),
+        }
+        trim(desk);
+        desk.has_more = binding.has_request();
+        let is_one_of_many =
+            desk.has_more && self.exports.is_brief(procedure.0, procedure.1) && !call.deferred;
+        if is_one_of_many && desk.skips_clock() {
+            return;
+        }
+        // Behind the answer, so that it does not wait for the clock.
+        self.note_time(desk, call, begun_ns);
+    }
+
+    /// Whether the clock is to be compared with the deadline of a call that has returned a result of `len` bytes. Not if the procedure
+    /// is known to be brief and has not learnt of its deadline: then what it returns is a result, and the clock would take
+    /// longer than the procedure.
+    #[inline]
+    fn may_be_late(&self, (interface, procedure): (u16, u16), len: usize) -> bool {
+        take_asked() || len > SLOT || !self.exports.is_brief(interface, procedure)
+    }
+
+    /// Remembers how long the procedure of a call took, which has returned at this moment.
+    #[inline]
+    fn note_time(&self, desk: &mut Desk, call: &ShmCall, begun_ns: u64) {
+        let took_ns = desk.time_since(begun_ns);
+        self.exports.took(call.binding.interface, call.request.procedure, took_ns);
+        desk.was_brief = took_ns < BRIEF_NS;
+    }
+
+    /// Answers that the procedure has not run and will not run for this call.
+    #[cold]
+    pub(super) fn refuse_request(
+        &self,
+        binding: &Binding,
+        request: &Request,
+        code: RefusalCode,
+        detail: &str,
+        cpu: u16,
+    ) {
+        self.counts.refused.fetch_add(1, Ordering::Relaxed);
+        send_without_result(binding, request, AnswerKind::Refusal, code.code(), detail, cpu);
+    }
+
+    /// Answers that the procedure ran, but there is no result.
+    #[cold]
+    pub(super) fn send_failure(&self, desk: &Desk, call: &ShmCall, code: FailureCode, detail: &str) {
+        send_without_result(&call.binding, &call.request, AnswerKind::Failure, code.code(), detail, desk.cpu);
+    }
+}
+
+/// Whether the deadline of a call has passed.
+fn is_late(request: &Request) -> bool {
+    clock::now_ns() >= request.deadline_ns
+}
+
+/// Gives back a result buffer that is longer than a worker keeps.
+#[inline]
+fn trim(desk: &mut Desk) {
+    if desk.result.len() > KEPT_MAX {
+        desk.result = Vec::new();
+    }
+}
+
+/// The result packet goes over to another binding, and carries nothing of the old one: an OUT argument is lent to the procedure
+/// as it lies. What is needed of it is cleared as it is made longer again.
+#[cold]
+fn wipe_result(desk: &mut Desk, binding: &Binding) {
+    if desk.result.is_empty() {
+        desk.result = binding.outgoing().spare();
+    }
+    if desk.result_of != binding.token {
+        desk.result.truncate(HEADER_LEN);
+        desk.result_of = binding.token;
+    }
+    // The place of the header is there also before a result of no bytes.
+    if desk.result.len() < HEADER_LEN {
+        desk.result.resize(HEADER_LEN, 0);
+    }
+}
+
+fn send_without_result(
+    binding: &Binding,
+    request: &Request,
+    kind: AnswerKind,
+    code: u32,
+    detail: &str,
+    cpu: u16,
+) {
+    let detail = &detail.as_bytes()[..detail.floor_char_boundary(MAX_DETAIL)];
+    let answer = Answer { kind, len: detail.len() as u32, word: code, cpu, channel: 0, base: 0 };
+    binding.answer(request.lane, request.number, &answer, detail);
+}

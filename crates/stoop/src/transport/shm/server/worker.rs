@@ -1,0 +1,184 @@
+//! What a worker keeps from one call to the next.
+
+use crate::options::Waiting;
+use crate::transport::shm::server::binding::Binding;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use stoop_net::clock;
+use stoop_net::poller::Events;
+use stoop_net::waiting::{Company, Crowd, MachineCosts, Member, Present, Wait, Yielding};
+
+/// Calls of brief procedures that are answered in a row without a look at the clock.
+const UNCLOCKED_MAX: u32 = 7;
+
+/// A worker's buffers and way of waiting.
+pub(crate) struct Desk {
+    /// Where the arguments of the next call go.
+    pub(super) arguments: Vec<u8>,
+    pub(super) result: Vec<u8>,
+    /// The binding whose results the result packet has held so far.
+    pub(super) result_of: u64,
+    pub(super) events: Option<Events>,
+    pub(super) wait: Wait,
+    yielding: Yielding,
+    /// In this wait, others are let run between the looks.
+    pub(super) yields: bool,
+    /// Of a worker: the housekeeper never waits.
+    crowd: Option<Member<'static>>,
+    together: bool,
+    /// When this worker last looked at the clock, and when it last asked the poller.
+    pub(super) clock_ns: u64,
+    pub(super) asked_ns: u64,
+    /// Calls that have been answered since, without another look.
+    unclocked: u32,
+    /// The processor on which it runs, as of its last call.
+    pub(super) cpu: u16,
+    /// When a chunk of a long message was last moved.
+    pub(super) moved_ns: u64,
+    /// The binding of the last call, if that was brief: the next is most likely of the same, and need not count itself in.
+    kept: Option<Arc<Binding>>,
+    /// Calls taken in a row from one binding before others have their turn.
+    pub(super) in_a_row: u32,
+    /// How often to look at the kept binding before the others have their turn.
+    pub(super) looks_at_kept: u32,
+    /// A call that has been answered has its place among the active ones still, for the next: to count one out and another in takes
+    /// longer than many a procedure.
+    pub(super) has_place: bool,
+    /// The last call took so little time that nobody has taken the receive role from this worker meanwhile.
+    pub(super) was_brief: bool,
+    /// When the last call of its binding had been answered, the next was there.
+    pub(super) has_more: bool,
+    /// Calls begun by this worker, who alone writes it.
+    calls: Arc<AtomicU64>,
+}
+
+impl Desk {
+    pub(super) fn new(waiting: Waiting, waiting_max: u32, calls: Arc<AtomicU64>) -> Self {
+        let company = Company { together: true, waiting_max };
+        Self {
+            arguments: Vec::new(),
+            result: Vec::new(),
+            result_of: 0,
+            events: None,
+            wait: Wait::new(waiting, MachineCosts::of_this_machine(), company),
+            yielding: Yielding::default(),
+            yields: false,
+            crowd: None,
+            together: true,
+            clock_ns: clock::now_ns(),
+            asked_ns: 0,
+            unclocked: 0,
+            cpu: 0,
+            moved_ns: 0,
+            kept: None,
+            in_a_row: 0,
+            looks_at_kept: 0,
+            has_place: false,
+            has_more: false,
+            was_brief: false,
+            calls,
+        }
+    }
+
+    /// Looks at the clock.
+    #[inline]
+    pub(super) fn read_clock(&mut self) {
+        self.clock_ns = clock::now_ns();
+        self.unclocked = 0;
+    }
+
+    /// A call has been answered, of a procedure that is known to be brief, and the next is there: whether that may go without a look
+    /// at the clock, which takes longer than many a procedure.
+    #[inline]
+    pub(super) fn skips_clock(&mut self) -> bool {
+        let skips = self.unclocked < UNCLOCKED_MAX;
+        self.unclocked += u32::from(skips);
+        skips
+    }
+
+    /// A call has been answered that began at `begun_ns`: looks at the clock. Returns how long it took, or calls like it on an
+    /// average since the last look.
+    #[inline]
+    pub(super) fn time_since(&mut self, begun_ns: u64) -> u64 {
+        let calls = u64::from(self.unclocked + 1);
+        self.read_clock();
+        self.clock_ns.saturating_sub(begun_ns) / calls
+    }
+
+    /// One call more has been begun.
+    #[inline]
+    pub(super) fn count_call(&self) {
+        self.calls.store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// A binding for a call of it.
+    #[inline]
+    pub(super) fn hold(&mut self, binding: &Arc<Binding>) -> Arc<Binding> {
+        match self.kept.take() {
+            Some(kept) if Arc::ptr_eq(&kept, binding) => kept,
+            _ => Arc::clone(binding),
+        }
+    }
+
+    /// The binding of the last call, if that was brief.
+    #[inline]
+    pub(super) fn take_kept(&mut self) -> Option<Arc<Binding>> {
+        self.kept.take()
+    }
+
+    /// The binding of a call that has been answered.
+    #[inline]
+    pub(super) fn keep(&mut self, binding: Arc<Binding>) {
+        self.kept = Some(binding);
+    }
+
+    /// Who sleeps keeps nothing that others may want to see gone.
+    pub(super) fn let_go(&mut self) {
+        self.kept = None;
+    }
+
+    /// A wait for the next call begins. Returns the presence of one that spins, nothing of one that sleeps.
+    #[inline]
+    pub(super) fn begin_waiting<'a>(&mut self, crowd: &'a Crowd) -> Option<Present<'a>> {
+        let present = self.crowd.get_or_insert_with(|| Crowd::of_this_process().member()).wait();
+        let spins = self.wait.begin(self.clock_ns, crowd.waiting()) > 0;
+        self.yields = !spins && self.wait.may_yield(crowd.waiting()) && self.yielding.begin(self.clock_ns);
+        if spins || self.yields {
+            return Some(present);
+        }
+        self.wait.sleeps(self.clock_ns);
+        None
+    }
+
+    /// Looks at the clock between two looks for calls, after others have been let run if that is how it waits. Returns whether to go
+    /// on in this way.
+    #[inline]
+    pub(super) fn goes_on(&mut self, crowd: &Crowd) -> bool {
+        if self.yields {
+            self.yielding.yield_now();
+        }
+        self.read_clock();
+        match self.yields {
+            true => self.yielding.goes_on(self.clock_ns),
+            false => self.wait.keeps_spinning(self.clock_ns, crowd.waiting()),
+        }
+    }
+
+    /// The call for which it has waited was there at `now_ns`.
+    #[inline]
+    pub(super) fn arrived(&mut self, now_ns: u64) {
+        if self.yields {
+            self.yielding.arrived(now_ns);
+        }
+        self.wait.arrived(now_ns);
+    }
+
+    /// The latest caller is the likeliest to call next: whether it can run while this worker does.
+    #[inline]
+    pub(super) fn keep_company(&mut self, together: bool, waiting_max: u32) {
+        if self.together != together {
+            self.together = together;
+            self.wait.set_company(Company { together, waiting_max });
+        }
+    }
+}

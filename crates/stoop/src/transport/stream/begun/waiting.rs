@@ -1,0 +1,196 @@
+//! How a thread waits for calls in flight: it receives, if nobody else does, or is told by who does.
+
+use crate::transport::stream::begun::{Flights, locked};
+use crate::transport::stream::caller::mailbox::Mailbox;
+use crate::transport::stream::caller::session::{Lost, Role, Session};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use stoop_net::clock;
+use stoop_net::waiting::{Crowd, MachineCosts, Member, Wait};
+use stoop_wire::LaneId;
+
+/// A way of waiting, which learns how long waits are.
+pub(super) struct Watcher {
+    wait: Wait,
+    crowd: Member<'static>,
+    /// By which it is told that the receive role is free; no lane's.
+    mailbox: Arc<Mailbox>,
+}
+
+impl Flights {
+    /// Waits until one of these calls has ended, at most until that time.
+    pub(super) fn wait_any(self: &Arc<Self>, calls: &[u32], until_ns: u64) -> Option<usize> {
+        if let Some(place) = self.ended_among(calls) {
+            return Some(place);
+        }
+        self.launch(true);
+        let mut watcher = locked(&self.watchers).pop().unwrap_or_else(|| self.watcher());
+        let place = loop {
+            let now_ns = clock::now_ns();
+            self.look_and_expire(now_ns);
+            if let Some(place) = self.ended_among(calls) {
+                break Some(place);
+            }
+            if until_ns <= now_ns {
+                break None;
+            }
+            let limit_ns = until_ns.min(self.earliest_ns(calls));
+            self.wait_once(&mut watcher, calls, now_ns, limit_ns);
+            self.wake_all();
+        };
+        locked(&self.watchers).push(watcher);
+        place
+    }
+
+    fn watcher(&self) -> Watcher {
+        let company = self.binding.present().company;
+        Watcher {
+            wait: Wait::new(self.binding.options.waiting, MachineCosts::of_this_machine(), company),
+            crowd: Crowd::of_this_process().member(),
+            mailbox: Arc::new(Mailbox::new(LaneId(0))),
+        }
+    }
+
+    fn ended_among(&self, calls: &[u32]) -> Option<usize> {
+        self.state().slots.ended_among(calls)
+    }
+
+    fn earliest_ns(&self, calls: &[u32]) -> u64 {
+        let state = self.state();
+        calls.iter().map(|&call| state.slots.deadline_ns(call)).min().unwrap_or(u64::MAX)
+    }
+
+    /// Waits until something has happened, at most until that time.
+    fn wait_once(self: &Arc<Self>, watcher: &mut Watcher, calls: &[u32], now_ns: u64, limit_ns: u64) {
+        let session = self.binding.present();
+        if session.is_lost() {
+            self.keeper.call();
+            return self.attend(calls, || sleep(limit_ns));
+        }
+        match session.try_role() {
+            Some(role) => self.receive(&session, role, watcher, calls, now_ns, limit_ns),
+            None => self.wait_among_others(&session, watcher, calls, limit_ns),
+        }
+    }
+
+    /// Receives with the role until one of the calls has ended.
+    fn receive(
+        self: &Arc<Self>,
+        session: &Session,
+        mut role: Role<'_>,
+        watcher: &mut Watcher,
+        calls: &[u32],
+        now_ns: u64,
+        limit_ns: u64,
+    ) {
+        let Watcher { wait, crowd, .. } = watcher;
+        let _present = crowd.wait();
+        let mut spins = wait.begin(now_ns, crowd.waiting()) > 0;
+        if !spins {
+            wait.sleeps(now_ns);
+        }
+        let mut clock_ns = now_ns;
+        // Whoever had the role before may have received what ends one.
+        let mut has_ended = self.ended_among(calls).is_some();
+        let mut lost = false;
+        while !has_ended && !lost && clock_ns < limit_ns {
+            let patience_ns = if spins { 0 } else { limit_ns - clock_ns };
+            let came = session.receive(&mut role, patience_ns);
+            clock_ns = clock::now_ns();
+            match came {
+                Ok(true) => {
+                    session.heard(clock_ns);
+                    lost = session.deliver_all(&mut role).is_err();
+                    has_ended = self.ended_among(calls).is_some();
+                    self.launch(false);
+                }
+                Ok(false) => {}
+                Err(Lost) => lost = true,
+            }
+            if spins && !wait.keeps_spinning(clock_ns, crowd.waiting()) {
+                spins = false;
+                wait.sleeps(clock_ns);
+            }
+        }
+        session.release(role);
+        if has_ended {
+            wait.arrived(clock_ns);
+        }
+        if lost {
+            session.lose();
+            self.keeper.call();
+        }
+    }
+
+    /// Another thread receives. Waits until it has ended one of the calls, or until the role is free.
+    fn wait_among_others(
+        self: &Arc<Self>,
+        session: &Session,
+        watcher: &mut Watcher,
+        calls: &[u32],
+        limit_ns: u64,
+    ) {
+        session.join_waiters(&watcher.mailbox);
+        let role = self.attend(calls, || {
+            let mut may_take_role = true;
+            loop {
+                let is_over = self.ended_among(calls).is_some() || session.is_lost();
+                if is_over || clock::now_ns() >= limit_ns {
+                    return None;
+                }
+                if may_take_role && let Some(role) = session.role_for(&watcher.mailbox) {
+                    return Some(role);
+                }
+                sleep(limit_ns);
+                may_take_role = watcher.mailbox.take_nudge();
+            }
+        });
+        session.leave_waiters(&watcher.mailbox);
+        if let Some(role) = role {
+            self.receive(session, role, watcher, calls, clock::now_ns(), limit_ns);
+        }
+    }
+
+    /// Does something while the calling thread is told when one of the calls ends.
+    fn attend<R>(&self, calls: &[u32], wait: impl FnOnce() -> R) -> R {
+        let mut state = self.state();
+        let ended = state.slots.ended_among(calls).is_some();
+        state.slots.attend(calls, Some(&thread::current()));
+        drop(state);
+        if ended {
+            // Nobody will tell it.
+            thread::current().unpark();
+        }
+        let waited = wait();
+        self.state().slots.attend(calls, None);
+        waited
+    }
+
+    /// Receives what has arrived, if nobody else receives.
+    pub(super) fn look_at_stream(self: &Arc<Self>) {
+        let session = self.binding.present();
+        if session.is_lost() {
+            // The keeper knows.
+            return;
+        }
+        let Some(mut role) = session.try_role() else { return };
+        let lost = loop {
+            match session.receive(&mut role, 0) {
+                Ok(false) => break false,
+                Ok(true) if session.deliver_all(&mut role).is_ok() => session.heard(clock::now_ns()),
+                Ok(true) | Err(Lost) => break true,
+            }
+        };
+        session.release(role);
+        if lost {
+            session.lose();
+            return self.keeper.call();
+        }
+        self.launch(false);
+    }
+}
+
+fn sleep(until_ns: u64) {
+    thread::park_timeout(Duration::from_nanos(until_ns.saturating_sub(clock::now_ns())));
+}

@@ -1,0 +1,246 @@
+//! Calls over a byte stream, TCP or a Unix socket: all lanes of a binding share one connection.
+//!
+//! The connection has a *receive role* (Leader/Followers). A thread sends its call and then takes the role, if it is
+//! free, and receives until its own answer is there; answers to others it puts into their mailboxes. Threads that do
+//! not get the role wait for their mailboxes. Whoever gives the role back hands it to one of those.
+
+pub(crate) mod connect;
+pub(crate) mod lane;
+pub(crate) mod mailbox;
+pub(crate) mod outgoing;
+pub(crate) mod session;
+
+use crate::calling::counters::CallCounters;
+use crate::calling::handshake::Plan;
+use crate::calling::lanes;
+use crate::calling::lanes::{Counted, Lanes};
+use crate::calling::recovery::{Attempts, Ended, Terms, no_lane, recover};
+use crate::calling::sessions::Sessions;
+use crate::context::bounded_deadline;
+use crate::error::{BindError, CallError, SendError, UnknownCause};
+use crate::options::BindOptions;
+use crate::stub::Interface;
+use crate::transport::stream::caller::connect::connect;
+use crate::transport::stream::caller::lane::StreamLane;
+use crate::transport::stream::caller::session::Session;
+use crate::uri::Uri;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use stoop_exchange::Instant;
+use stoop_marshal::Writer;
+use stoop_net::clock;
+use stoop_net::stream::StreamAddress;
+use stoop_net::udp::resolve;
+use stoop_wire::HEADER_LEN;
+
+/// A binding over a byte stream.
+pub(crate) struct StreamBinding {
+    pub(crate) interface: &'static Interface,
+    pub(crate) uri: String,
+    pub(crate) server: StreamAddress,
+    pub(crate) options: BindOptions,
+    pub(crate) sessions: Sessions<Session>,
+    /// Messages ignored on connections before the present one.
+    ignored_before: AtomicU64,
+    lanes: Lanes<StreamLane>,
+}
+
+/// A lane held by a call.
+pub(crate) struct Held<'a> {
+    binding: &'a StreamBinding,
+    place: lanes::Held<'a, StreamLane>,
+}
+
+impl StreamBinding {
+    pub(crate) fn bind(
+        interface: &'static Interface,
+        uri: &str,
+        to: Uri,
+        options: &BindOptions,
+        deadline: Instant,
+    ) -> Result<Self, BindError> {
+        let unreachable = |cause| BindError::Unreachable { server: uri.into(), cause };
+        let servers = match to {
+            Uri::Tcp(host_and_port) => {
+                resolve(&host_and_port).map_err(unreachable)?.into_iter().map(StreamAddress::Tcp).collect()
+            }
+            Uri::Unix(name) => vec![StreamAddress::unix(&name)],
+            _ => unreachable!("only byte streams come here"),
+        };
+        let mut last = None;
+        for server in servers {
+            let plan = Plan {
+                interface,
+                uri,
+                address: &server,
+                max_message: options.max_message,
+                trusted: &options.trusted,
+            };
+            match connect(&plan, deadline, 0) {
+                Ok(session) => {
+                    return Ok(Self {
+                        interface,
+                        uri: uri.into(),
+                        server,
+                        options: options.clone(),
+                        sessions: Sessions::new(Arc::new(session)),
+                        ignored_before: AtomicU64::new(0),
+                        lanes: Lanes::default(),
+                    });
+                }
+                // A name may stand for addresses at which nobody listens: ::1 before 127.0.0.1.
+                Err(unreachable @ BindError::Unreachable { .. }) => last = Some(unreachable),
+                Err(other) => return Err(other),
+            }
+        }
+        Err(last.expect("a resolved name has an address"))
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        let kind = match self.server {
+            StreamAddress::Tcp(_) => "TCP",
+            StreamAddress::UnixPath(_) | StreamAddress::UnixAbstract(_) => "a Unix socket",
+        };
+        format!(
+            "a byte stream over {kind} with {}, {}; one connection for all threads, at most {} \
+             bytes of arguments or result; waiting {:?}, and both ends {} run at the same time",
+            self.server,
+            self.options.reason,
+            self.options.max_message,
+            self.options.waiting,
+            if self.present().company.together { "can" } else { "cannot" },
+        )
+    }
+
+    pub(crate) fn counters(&self) -> CallCounters {
+        let mut sum = self.lanes.counters();
+        sum.ignored += self.ignored_before.load(Ordering::Relaxed) + self.present().ignored();
+        sum
+    }
+
+    /// Where else the server can be reached.
+    pub(crate) fn offers(&self) -> String {
+        self.present().bound.offers.clone()
+    }
+
+    pub(crate) fn present(&self) -> Arc<Session> {
+        self.sessions.present()
+    }
+
+    /// The calling thread's lane.
+    #[inline]
+    pub(crate) fn hold(&self) -> Result<Held<'_>, CallError> {
+        let mut place = self.lanes.hold();
+        if place.is_none() {
+            *place = Some(self.lane()?);
+        }
+        Ok(Held { binding: self, place })
+    }
+
+    #[cold]
+    fn lane(&self) -> Result<StreamLane, CallError> {
+        StreamLane::new(self.present(), self.options.waiting).ok_or_else(no_lane)
+    }
+
+    /// Connects and binds again, unless another thread has done so since `lost` was lost.
+    pub(crate) fn rebind(&self, lost: &Session, deadline: Instant) -> Result<Arc<Session>, BindError> {
+        let plan = Plan {
+            interface: self.interface,
+            uri: &self.uri,
+            address: &self.server,
+            max_message: self.options.max_message,
+            trusted: &self.options.trusted,
+        };
+        self.sessions.replace(lost, &self.uri, deadline, self.options.bind_timeout, |deadline, generation| {
+            let session = connect(&plan, deadline, generation)?;
+            self.ignored_before.fetch_add(lost.ignored(), Ordering::Relaxed);
+            Ok(Arc::new(session))
+        })
+    }
+}
+
+impl Counted for StreamLane {
+    #[inline]
+    fn counters(&self) -> CallCounters {
+        let mut counters = CallCounters { calls: self.calls, fast: self.fast, ..CallCounters::default() };
+        counters.add_waits(self.wait.counts());
+        counters
+    }
+}
+
+impl Held<'_> {
+    #[inline]
+    fn lane(&mut self) -> &mut StreamLane {
+        self.place.as_mut().expect("a held place has a lane")
+    }
+
+    #[inline]
+    pub(crate) fn arguments(&mut self) -> Writer<'_> {
+        // What travels has 32 bits for its length.
+        let limit = self.binding.options.max_message.min(u32::MAX as usize);
+        let lane = self.lane();
+        lane.trim();
+        Writer::new(&mut lane.call, HEADER_LEN, limit)
+    }
+
+    #[inline]
+    pub(crate) fn result(&self) -> &[u8] {
+        self.place.as_ref().expect("a held place has a lane").result()
+    }
+
+    /// Sends the call, which has `len` bytes of arguments, and waits for the result.
+    #[inline]
+    pub(crate) fn transport(&mut self, procedure: u16, len: usize, timeout_ns: u64) -> Result<(), CallError> {
+        let begun_ns = clock::now_ns();
+        let deadline_ns = bounded_deadline(begun_ns, timeout_ns);
+        if deadline_ns <= begun_ns {
+            return Err(CallError::NotSent(SendError::DeadlinePassed));
+        }
+        match self.lane().exchange(begun_ns, deadline_ns, procedure, len) {
+            Ok(()) => Ok(()),
+            Err(ended) => self.recover(ended, begun_ns, deadline_ns, procedure, len),
+        }
+    }
+
+    /// The call did not end with a result.
+    #[cold]
+    fn recover(
+        &mut self,
+        ended: Ended,
+        begun_ns: u64,
+        deadline_ns: u64,
+        procedure: u16,
+        len: usize,
+    ) -> Result<(), CallError> {
+        let idempotent = self.binding.interface.procedures[usize::from(procedure)].idempotent;
+        let terms = Terms { begun_ns, deadline_ns, idempotent };
+        recover(&mut Repeated { held: self, procedure, len }, ended, &terms)
+    }
+}
+
+/// A call that is made once more: its lane still has the arguments.
+struct Repeated<'h, 'b> {
+    held: &'h mut Held<'b>,
+    procedure: u16,
+    len: usize,
+}
+
+impl Attempts for Repeated<'_, '_> {
+    fn rebind(&mut self, deadline: Instant) -> Result<bool, BindError> {
+        let lost = Arc::clone(&self.held.lane().session);
+        let session = self.held.binding.rebind(&lost, deadline)?;
+        Ok(self.held.lane().adopt(&session))
+    }
+
+    fn attempt(&mut self, now_ns: u64, deadline_ns: u64) -> Result<(), Ended> {
+        self.held.lane().exchange(now_ns, deadline_ns, self.procedure, self.len)
+    }
+
+    fn cause_of_loss(&self) -> UnknownCause {
+        UnknownCause::ConnectionLost
+    }
+
+    fn is_overwritten(&self) -> bool {
+        false
+    }
+}

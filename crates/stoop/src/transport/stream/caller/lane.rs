@@ -1,0 +1,320 @@
+//! One call on a lane: sending it, and waiting for its answer.
+
+use crate::calling::recovery::Ended;
+use crate::error::{CallError, SendError};
+use crate::transport::stream::caller::mailbox::{Answer, Mailbox, failure_of, opened};
+use crate::transport::stream::caller::outgoing::Unsent;
+use crate::transport::stream::caller::session::{Lost, Role, Session};
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use stoop_exchange::stream::{Departure, Intake};
+use stoop_net::clock;
+use stoop_net::waiting::{Crowd, MachineCosts, Member, Wait, Waiting};
+use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, MAX_DATAGRAM, left_of_nanos};
+
+/// A lane with all that a call needs.
+pub(crate) struct StreamLane {
+    pub(crate) session: Arc<Session>,
+    mailbox: Arc<Mailbox>,
+    pub(crate) call: Vec<u8>,
+    /// Bytes of the last call's arguments.
+    call_len: usize,
+    result: Vec<u8>,
+    /// Bytes of the result in it.
+    result_len: usize,
+    pub(crate) wait: Wait,
+    crowd: Member<'static>,
+    pub(crate) calls: u64,
+    /// Calls that took one send and one receive, by the calling thread itself.
+    pub(crate) fast: u64,
+}
+
+/// Where an answer came from.
+enum Waited {
+    Answered(Answer),
+    Lost,
+    Late,
+}
+
+/// Receives after the deadline, as long as something is there: no peer keeps a call from its end.
+const LAST_LOOKS: u32 = 64;
+/// A buffer beyond this is given back when it has become far too large.
+const KEPT_MAX: usize = 4 << 20;
+
+impl StreamLane {
+    /// A lane of `session`; `None` if the server allows no more.
+    pub(crate) fn new(session: Arc<Session>, waiting: Waiting) -> Option<Self> {
+        Some(Self {
+            mailbox: session.lane()?,
+            wait: Wait::new(waiting, MachineCosts::of_this_machine(), session.company),
+            session,
+            call: vec![0; MAX_DATAGRAM],
+            call_len: 0,
+            result: vec![0; Intake::BUFFER_LEN],
+            result_len: 0,
+            crowd: Crowd::of_this_process().member(),
+            calls: 0,
+            fast: 0,
+        })
+    }
+
+    /// Goes over to another session. `false`: its server allows no more lanes.
+    pub(crate) fn adopt(&mut self, session: &Arc<Session>) -> bool {
+        let Some(mailbox) = session.lane() else { return false };
+        self.wait.set_company(session.company);
+        (self.mailbox, self.session) = (mailbox, Arc::clone(session));
+        true
+    }
+
+    pub(crate) fn result(&self) -> &[u8] {
+        &self.result[HEADER_LEN..HEADER_LEN + self.result_len]
+    }
+
+    /// One call: the message there, and the result back.
+    #[inline]
+    pub(crate) fn exchange(
+        &mut self,
+        begun_ns: u64,
+        deadline_ns: u64,
+        procedure: u16,
+        len: usize,
+    ) -> Result<(), Ended> {
+        if !self.session.is_there(begun_ns) {
+            return Err(Ended::Lost { may_have_run: false });
+        }
+        self.call_len = len;
+        let number = self.mailbox.expect();
+        let bound = &self.session.bound;
+        let mut header = Header::bare(Kind::Call, bound.binding, self.mailbox.lane, number);
+        header.procedure = bound.procedures[usize::from(procedure)];
+        header.message_len = len as u32;
+        header.time = left_of_nanos(deadline_ns - begun_ns);
+        let departure = Departure::new(header, &mut self.call);
+        let sent = self.session.outgoing.send(&self.session.stream, &self.call, departure, deadline_ns);
+        let in_one_piece = match sent {
+            Ok(in_one_piece) => in_one_piece,
+            Err(unsent) => return Err(self.not_sent(unsent)),
+        };
+        self.calls += 1;
+        let (waited, fast) = self.await_answer(begun_ns, deadline_ns, number);
+        self.fast += u64::from(fast && in_one_piece);
+        match waited {
+            Waited::Answered(Answer::Message(header)) if header.kind == Kind::Result => {
+                self.result_len = header.message_len as usize;
+                Ok(())
+            }
+            other => Err(self.no_result(other)),
+        }
+    }
+
+    #[cold]
+    fn not_sent(&mut self, unsent: Unsent) -> Ended {
+        match unsent {
+            Unsent::Lost => {
+                self.session.lose();
+                Ended::Lost { may_have_run: false }
+            }
+            Unsent::Late => {
+                self.mailbox.forget();
+                let why = "the server took nothing more until the call's deadline";
+                Ended::With(CallError::NotSent(SendError::Io(io::Error::new(io::ErrorKind::TimedOut, why))))
+            }
+            Unsent::LateButOnItsWay => {
+                self.calls += 1;
+                self.no_result(Waited::Late)
+            }
+        }
+    }
+
+    #[cold]
+    fn no_result(&mut self, waited: Waited) -> Ended {
+        match waited {
+            Waited::Answered(answer) => {
+                let detail_len = match answer {
+                    Answer::Message(header) => header.message_len as usize,
+                    Answer::TooLong(_) | Answer::NoMemory(_) => 0,
+                };
+                Ended::With(failure_of(answer, &self.result[HEADER_LEN..HEADER_LEN + detail_len]))
+            }
+            Waited::Lost => Ended::Lost { may_have_run: true },
+            Waited::Late => {
+                self.retire();
+                Ended::Late
+            }
+        }
+    }
+
+    /// The lane's answer is still to come: the thread goes on with another lane.
+    fn retire(&mut self) {
+        match self.session.lane() {
+            Some(fresh) => self.mailbox = fresh,
+            // A server that owes so many answers will not be waited for.
+            None => self.session.lose(),
+        }
+    }
+
+    /// Waits for the answer: receives, if nobody else does, or has it delivered by who does. Returns also whether it
+    /// came with the first message that this thread received.
+    #[inline]
+    fn await_answer(&mut self, begun_ns: u64, deadline_ns: u64, number: CallNumber) -> (Waited, bool) {
+        let _present = self.crowd.wait();
+        let mut spins = self.wait.begin(begun_ns, self.crowd.waiting()) > 0;
+        if !spins {
+            self.wait.sleeps(begun_ns);
+        }
+        let session = Arc::clone(&self.session);
+        if let Some(role) = session.try_role() {
+            return self.receive(&session, role, begun_ns, deadline_ns, number, &mut spins);
+        }
+        self.wait_among_others(&session, deadline_ns, number, &mut spins)
+    }
+
+    /// Receives with the role until the answer is there.
+    #[inline]
+    fn receive(
+        &mut self,
+        session: &Session,
+        mut role: Role<'_>,
+        begun_ns: u64,
+        deadline_ns: u64,
+        number: CallNumber,
+        spins: &mut bool,
+    ) -> (Waited, bool) {
+        let mut clock_ns = begun_ns;
+        let mut receives = 0;
+        // Looks since the deadline has passed.
+        let mut late_looks = 0;
+        // Whoever had the role before may have received the answer.
+        let mut waited = self.mailbox.is_ready().then(|| self.collected()).flatten();
+        while waited.is_none() {
+            let looks = *spins || late_looks > 0;
+            let limit_ns = if looks { 0 } else { deadline_ns.saturating_sub(clock_ns).max(1) };
+            let came = session.receive(&mut role, limit_ns);
+            clock_ns = clock::now_ns();
+            waited = match came {
+                Ok(true) => {
+                    session.heard(clock_ns);
+                    receives += 1;
+                    self.take_apart(session, &mut role, number)
+                }
+                Ok(false) => None,
+                Err(Lost) => Some(Waited::Lost),
+            };
+            if waited.is_none() && self.passes(clock_ns, deadline_ns, spins) {
+                // A thread that was kept from running sees late what came in time: it looks until nothing is there.
+                late_looks += 1;
+                let is_over = late_looks > 1 && !matches!(came, Ok(true)) || late_looks > LAST_LOOKS;
+                waited = is_over.then_some(Waited::Late);
+            }
+        }
+        session.release(role);
+        let waited = waited.expect("the loop ends with it");
+        match waited {
+            Waited::Answered(_) => self.wait.arrived(clock_ns),
+            Waited::Lost => session.lose(),
+            // The answer to this lane can come from now on: by whoever receives next.
+            Waited::Late => return (self.give_up(), false),
+        }
+        (waited, receives == 1)
+    }
+
+    /// Sees to everything that has been received; returns this lane's answer if it was there.
+    #[inline]
+    fn take_apart(&mut self, session: &Session, intake: &mut Intake, number: CallNumber) -> Option<Waited> {
+        let mut own = None;
+        loop {
+            match intake.poll() {
+                Ok(None) => return own,
+                Ok(Some(arrival)) if session.is_answer(&arrival) => {
+                    let (header, answer, message) = opened(arrival);
+                    if header.lane == self.mailbox.lane && header.number == number && own.is_none() {
+                        if let Some(message) = message {
+                            message.take(&mut self.result);
+                        }
+                        own = Some(Waited::Answered(answer));
+                    } else {
+                        session.deliver(header, answer, message);
+                    }
+                }
+                // What is no answer to anything breaks the protocol like what is no message.
+                Ok(Some(_)) | Err(_) => return own.or(Some(Waited::Lost)),
+            }
+        }
+    }
+
+    /// Time has passed: whether it was too much, and whether it is time to sleep.
+    #[inline]
+    fn passes(&mut self, clock_ns: u64, deadline_ns: u64, spins: &mut bool) -> bool {
+        if clock_ns >= deadline_ns {
+            return true;
+        }
+        if *spins && !self.wait.keeps_spinning(clock_ns, self.crowd.waiting()) {
+            *spins = false;
+            self.wait.sleeps(clock_ns);
+        }
+        false
+    }
+
+    fn collected(&mut self) -> Option<Waited> {
+        self.mailbox.collect(&mut self.result).map(Waited::Answered)
+    }
+
+    /// The deadline has passed; perhaps the answer came at the last moment.
+    fn give_up(&mut self) -> Waited {
+        self.mailbox.give_up(&mut self.result).map_or(Waited::Late, Waited::Answered)
+    }
+
+    /// Another thread receives. Waits until it has delivered the answer, or until the role is free.
+    #[cold]
+    fn wait_among_others(
+        &mut self,
+        session: &Session,
+        deadline_ns: u64,
+        number: CallNumber,
+        spins: &mut bool,
+    ) -> (Waited, bool) {
+        session.join_waiters(&self.mailbox);
+        let mut may_take_role = true;
+        let waited = loop {
+            if self.mailbox.is_ready() {
+                break self.collected();
+            }
+            if session.is_lost() {
+                break self.collected().or(Some(Waited::Lost));
+            }
+            if may_take_role && let Some(role) = session.role_for(&self.mailbox) {
+                session.leave_waiters(&self.mailbox);
+                return self.receive(session, role, clock::now_ns(), deadline_ns, number, spins);
+            }
+            let clock_ns = clock::now_ns();
+            if self.passes(clock_ns, deadline_ns, spins) {
+                session.look();
+                break None;
+            }
+            match *spins {
+                true => std::hint::spin_loop(),
+                false => thread::park_timeout(Duration::from_nanos(deadline_ns - clock_ns)),
+            }
+            may_take_role = self.mailbox.take_nudge();
+        };
+        session.leave_waiters(&self.mailbox);
+        let waited = waited.unwrap_or_else(|| self.give_up());
+        if let Waited::Answered(_) = waited {
+            self.wait.arrived(clock::now_ns());
+        }
+        (waited, false)
+    }
+
+    /// Gives back memory that a far larger call than the last one has left.
+    #[inline]
+    pub(crate) fn trim(&mut self) {
+        if self.call.len() > KEPT_MAX && self.call_len < self.call.len() / 4 {
+            self.call = vec![0; MAX_DATAGRAM];
+        }
+        if self.result.len() > KEPT_MAX && self.result_len < self.result.len() / 4 {
+            self.result = vec![0; Intake::BUFFER_LEN];
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! The sending half of a connection: many threads, one fragment at a time.
+
+use std::io::{self, IoSlice};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
+use stoop_exchange::stream::Departure;
+use stoop_net::clock;
+use stoop_net::poller::{Events, Interest, Poller};
+use stoop_net::stream::Stream;
+use stoop_wire::{HEADER_LEN, left_of_nanos};
+
+/// Who sends, and what is left of a fragment that the stream has not taken whole.
+#[derive(Default)]
+pub(crate) struct Outgoing {
+    rest: Mutex<Rest>,
+    /// Threads that wait for their turn.
+    contenders: AtomicU32,
+    /// For waiting until there is room; made when it is first needed.
+    room: OnceLock<Poller>,
+}
+
+/// What must be sent before anything else, whoever comes next.
+#[derive(Default)]
+struct Rest {
+    bytes: Vec<u8>,
+    sent: usize,
+    /// Rests so far, and how many of them have been sent.
+    kept: u64,
+    gone: u64,
+}
+
+/// Why a message was not sent.
+#[derive(Debug)]
+pub(crate) enum Unsent {
+    /// The stream is broken. Part of the message is missing at the server, which cannot have acted on it.
+    Lost,
+    /// The deadline passed before the stream took it all. Part of it is missing for good.
+    Late,
+    /// The deadline passed while the last of it waited for room; it will still be sent.
+    LateButOnItsWay,
+}
+
+/// How long a thread waits for room in the stream, and what else it does meanwhile.
+struct Waiting<'m> {
+    deadline_ns: u64,
+    meanwhile: Option<&'m mut dyn FnMut()>,
+}
+
+/// How long that can wait.
+const MEANWHILE_NS: u64 = 1_000_000;
+
+/// Bytes of what has been sent that are kept, and of the room for what is left over.
+const KEPT_MAX: usize = 256 * 1024;
+
+/// Yields to other senders between two fragments at most.
+const YIELDS: u32 = 200;
+
+impl Outgoing {
+    /// Sends a message, in turn with those of other threads, fragment by fragment. Returns whether it went in one
+    /// piece.
+    #[inline]
+    pub(crate) fn send(
+        &self,
+        stream: &Stream,
+        packet: &[u8],
+        mut departure: Departure,
+        deadline_ns: u64,
+    ) -> Result<bool, Unsent> {
+        let rest = self.turn();
+        if rest.bytes.is_empty() && begin_fragment(stream, packet, &mut departure)? && departure.is_done() {
+            return Ok(true);
+        }
+        let waiting = Waiting { deadline_ns, meanwhile: None };
+        self.send_by_and_by(rest, stream, packet, departure, waiting).map(|()| false)
+    }
+
+    /// The same, for a thread that has more to see to: while the stream takes nothing, it does `meanwhile` every millisecond.
+    #[cold]
+    pub(crate) fn send_beside(
+        &self,
+        stream: &Stream,
+        packet: &[u8],
+        departure: Departure,
+        deadline_ns: u64,
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<(), Unsent> {
+        let waiting = Waiting { deadline_ns, meanwhile: Some(meanwhile) };
+        self.send_by_and_by(self.turn(), stream, packet, departure, waiting)
+    }
+
+    /// Sends whole fragments, all of them together, without ever waiting: what the stream does not take goes before
+    /// anything else, whoever comes next.
+    pub(crate) fn post(&self, stream: &Stream, fragments: &[u8]) -> io::Result<()> {
+        let mut rest = self.turn();
+        let sent = match rest.bytes.is_empty() {
+            true => stream.try_send(&[IoSlice::new(fragments)])?,
+            false => 0,
+        };
+        if sent < fragments.len() {
+            rest.bytes.extend_from_slice(&fragments[sent..]);
+            rest.kept += 1;
+        }
+        Ok(())
+    }
+
+    /// Sends what has been left over, as far as the stream takes it.
+    pub(crate) fn flush(&self, stream: &Stream) -> io::Result<()> {
+        self.turn().flush(stream).map(|_| ())
+    }
+
+    #[cold]
+    fn send_by_and_by<'a>(
+        &'a self,
+        mut rest: MutexGuard<'a, Rest>,
+        stream: &Stream,
+        packet: &[u8],
+        mut departure: Departure,
+        mut waiting: Waiting<'_>,
+    ) -> Result<(), Unsent> {
+        loop {
+            if departure.is_done() {
+                return Ok(());
+            }
+            if !departure.is_between_fragments() {
+                let own = rest.keep(packet, &mut departure);
+                if departure.is_done() {
+                    return self.see_off(rest, own, stream, waiting);
+                }
+            }
+            let has_room = rest.flush(stream)? && {
+                departure.set_time(time_left(waiting.deadline_ns));
+                begin_fragment(stream, packet, &mut departure)?
+            };
+            if has_room || !departure.is_between_fragments() {
+                // A fragment has gone, or begun to.
+                if departure.is_between_fragments() && !departure.is_done() {
+                    drop(rest);
+                    self.let_others_pass();
+                    rest = self.turn();
+                }
+                continue;
+            }
+            drop(rest);
+            self.wait_for_room(stream, &mut waiting, Unsent::Late)?;
+            rest = self.turn();
+        }
+    }
+
+    /// Waits until the last of a message has been sent, by this thread or another.
+    fn see_off<'a>(
+        &'a self,
+        mut rest: MutexGuard<'a, Rest>,
+        own: u64,
+        stream: &Stream,
+        mut waiting: Waiting<'_>,
+    ) -> Result<(), Unsent> {
+        loop {
+            let flushed = rest.flush(stream);
+            if rest.gone >= own {
+                return Ok(());
+            }
+            flushed?;
+            drop(rest);
+            self.wait_for_room(stream, &mut waiting, Unsent::LateButOnItsWay)?;
+            rest = self.turn();
+        }
+    }
+
+    #[inline]
+    fn turn(&self) -> MutexGuard<'_, Rest> {
+        match self.rest.try_lock() {
+            Ok(rest) => rest,
+            Err(_) => self.await_turn(),
+        }
+    }
+
+    #[cold]
+    fn await_turn(&self) -> MutexGuard<'_, Rest> {
+        self.contenders.fetch_add(1, Ordering::Relaxed);
+        let rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        self.contenders.fetch_sub(1, Ordering::Relaxed);
+        rest
+    }
+
+    /// A lock is taken again at once by whoever let go of it, unless that one is patient.
+    fn let_others_pass(&self) {
+        for _ in 0..YIELDS {
+            if self.contenders.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// Waits until there is room, or it is time to do something else; and does that. The caller holds no lock.
+    fn wait_for_room(&self, stream: &Stream, waiting: &mut Waiting<'_>, late: Unsent) -> Result<(), Unsent> {
+        let left_ns = waiting.deadline_ns.saturating_sub(clock::now_ns());
+        if left_ns == 0 {
+            return Err(late);
+        }
+        let limit_ns = if waiting.meanwhile.is_some() { left_ns.min(MEANWHILE_NS) } else { left_ns };
+        let wait = self.poller(stream).and_then(|poller| {
+            poller.wait(&mut Events::with_capacity(1), Some(Duration::from_nanos(limit_ns)))
+        });
+        if let Some(meanwhile) = &mut waiting.meanwhile {
+            meanwhile();
+        }
+        wait.map_err(|_| Unsent::Lost)
+    }
+
+    fn poller(&self, stream: &Stream) -> io::Result<&Poller> {
+        if let Some(poller) = self.room.get() {
+            return Ok(poller);
+        }
+        let poller = Poller::new()?;
+        poller.add(stream, 0, Interest::WRITE)?;
+        // Another thread's is as good.
+        Ok(self.room.get_or_init(|| poller))
+    }
+}
+
+impl From<io::Error> for Unsent {
+    fn from(_: io::Error) -> Self {
+        Self::Lost
+    }
+}
+
+/// Sends a fragment as far as the stream takes it. Returns whether it took all.
+#[inline]
+fn begin_fragment(stream: &Stream, packet: &[u8], departure: &mut Departure) -> io::Result<bool> {
+    let mut room = [0; HEADER_LEN];
+    let [first, second] = departure.pieces(packet, &mut room);
+    let sent = stream.try_send(&[IoSlice::new(first), IoSlice::new(second)])?;
+    departure.advance(sent);
+    Ok(sent > 0 && departure.is_between_fragments())
+}
+
+impl Rest {
+    /// Keeps what is left of the present fragment. Returns the number of this rest.
+    fn keep(&mut self, packet: &[u8], departure: &mut Departure) -> u64 {
+        debug_assert!(self.bytes.is_empty(), "a fragment begins when the one before has left");
+        let mut room = [0; HEADER_LEN];
+        let pieces = departure.pieces(packet, &mut room);
+        pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece));
+        departure.advance(self.bytes.len());
+        self.kept += 1;
+        self.kept
+    }
+
+    /// Sends what is left, as far as the stream takes it. Returns whether nothing is left.
+    fn flush(&mut self, stream: &Stream) -> io::Result<bool> {
+        while self.sent < self.bytes.len() {
+            match stream.try_send(&[IoSlice::new(&self.bytes[self.sent..])])? {
+                0 => {
+                    self.let_go();
+                    return Ok(false);
+                }
+                sent => self.sent += sent,
+            }
+        }
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_MAX);
+        self.sent = 0;
+        self.gone = self.kept;
+        Ok(true)
+    }
+
+    /// Gives up what has been sent, if that is most of it: whoever posts without end would have it grow without end.
+    fn let_go(&mut self) {
+        if self.sent > KEPT_MAX && self.sent > self.bytes.len() / 2 {
+            self.bytes.drain(..self.sent);
+            self.sent = 0;
+        }
+    }
+}
+
+/// What is left of the time, as the header has it.
+fn time_left(deadline_ns: u64) -> u32 {
+    left_of_nanos(deadline_ns.saturating_sub(clock::now_ns()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::transport::stream::caller::outgoing::*;
+    use stoop_net::Patience;
+
+    #[test]
+    fn what_has_been_sent_is_not_kept_though_something_is_always_left_over() {
+        let (ours, theirs) = Stream::pair().unwrap();
+        let outgoing = Outgoing::default();
+        let (fragments, mut buffer) = ([7; 64 * 1024], [0; 64 * 1024]);
+        (0..16).for_each(|_| outgoing.post(&ours, &fragments).unwrap());
+        for _ in 0..400 {
+            outgoing.post(&ours, &fragments).unwrap();
+            let mut taken = 0;
+            while taken < fragments.len() {
+                let room = &mut buffer[taken..];
+                let Ok(stoop_net::stream::StreamArrival::Bytes(len)) = theirs.recv(room, Patience::DontWait)
+                else {
+                    panic!()
+                };
+                taken += len;
+                outgoing.flush(&ours).unwrap();
+            }
+            assert!(!outgoing.turn().bytes.is_empty());
+        }
+        assert!(
+            outgoing.turn().bytes.capacity() < 100 * fragments.len(),
+            "{}",
+            outgoing.turn().bytes.capacity()
+        );
+        while theirs
+            .recv(&mut buffer, Patience::DontWait)
+            .is_ok_and(|arrival| arrival != stoop_net::stream::StreamArrival::Nothing)
+        {
+            outgoing.flush(&ours).unwrap();
+        }
+        assert!(outgoing.turn().bytes.capacity() <= KEPT_MAX);
+    }
+}

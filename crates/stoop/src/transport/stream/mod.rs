@@ -1,0 +1,5 @@
+//! Byte streams: TCP and Unix sockets.
+
+pub(crate) mod begun;
+pub(crate) mod caller;
+pub(crate) mod server;

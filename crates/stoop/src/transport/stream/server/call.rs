@@ -1,0 +1,247 @@
+//! A call that arrived over a byte stream, and its answer.
+
+use crate::context::cancelled;
+use crate::context::cancelled::CallId;
+use crate::serving::dispatch::{Outcome, Terms};
+use crate::transport::stream::server::StreamEndpoint;
+use crate::transport::stream::server::connection::Connection;
+use crate::transport::stream::server::worker::Desk;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use stoop_exchange::stream::Intake;
+use stoop_net::clock;
+use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, MAX_DATAGRAM, RefusalCode};
+
+/// A call with the packet that brought it.
+pub(crate) struct StreamCall {
+    pub(super) connection: Arc<Connection>,
+    pub(super) header: Header,
+    pub(super) interface: u16,
+    pub(super) procedure: u16,
+    pub(super) arrived_ns: u64,
+    pub(super) deadline_ns: u64,
+    pub(super) packet: Vec<u8>,
+    /// Caller and server can run at the same time.
+    pub(super) together: bool,
+    /// It did not run as soon as it arrived.
+    pub(super) deferred: bool,
+}
+
+/// Bytes of a result that OUT arguments may take without being counted.
+const LENT_FREELY: usize = 256 * 1024;
+/// Calls that one worker runs in a row before it looks at the rest.
+const IN_A_ROW_MAX: u32 = 64;
+/// Bytes of explanation that a refusal or failure carries at most.
+const MAX_DETAIL: usize = 512;
+
+impl StreamCall {
+    /// What its cancel calls it.
+    #[inline]
+    fn id(&self) -> CallId {
+        CallId::new(self.header.binding, self.header.lane, self.header.number)
+    }
+}
+
+impl StreamEndpoint {
+    /// Runs a call's procedure and sends its answer.
+    #[inline]
+    pub(super) fn answer(&self, desk: &mut Desk, call: &mut StreamCall) {
+        let begun_ns = if call.deferred { clock::now_ns() } else { desk.clock_ns };
+        if call.deadline_ns <= begun_ns {
+            return self.send_refusal(&call.connection, &call.header, RefusalCode::DeadlinePassed, "");
+        }
+        if cancelled::is_cancelled(call.id()) {
+            return self.send_refusal(&call.connection, &call.header, RefusalCode::Cancelled, "");
+        }
+        if call.connection.is_closed() {
+            return call.connection.forget(&call.header);
+        }
+        self.counts.calls.fetch_add(1, Ordering::Relaxed);
+        let terms = Terms {
+            deadline_ns: call.deadline_ns,
+            caller: call.connection.caller,
+            call: call.id(),
+            result_max: self.message_max,
+            lendable: self.message_max.min(LENT_FREELY),
+        };
+        let arguments = &call.packet[HEADER_LEN..HEADER_LEN + call.header.message_len as usize];
+        if desk.result.is_empty() || desk.result_of != call.connection.token {
+            self.wipe_result(desk, &call.connection);
+        }
+        let mut outcome =
+            self.exports.run(call.interface, call.procedure, arguments, &mut desk.result, terms);
+        let mut lent = 0;
+        if let Outcome::NoRoom(needed) = outcome {
+            outcome = match self.lend(&call.connection, needed) {
+                Ok(()) => {
+                    lent = needed;
+                    let terms = Terms { lendable: needed, ..terms };
+                    self.exports.run(call.interface, call.procedure, arguments, &mut desk.result, terms)
+                }
+                Err((code, detail)) => Outcome::refused(code, detail),
+            };
+        }
+        if lent > 0 {
+            // Before the caller has the result, and may ask for the next.
+            call.connection.take_back(lent);
+        }
+        desk.clock_ns = clock::now_ns();
+        self.exports.took(call.interface, call.procedure, desk.clock_ns - begun_ns);
+        match outcome {
+            Outcome::Result(_) if desk.clock_ns >= call.deadline_ns => {
+                self.send_failure(call, FailureCode::FinishedTooLate, "");
+            }
+            Outcome::Result(len) => self.send_result(desk, call, len),
+            Outcome::Refused(why) => {
+                let (code, detail) = *why;
+                self.send_refusal(&call.connection, &call.header, code, &detail);
+            }
+            Outcome::NoRoom(needed) => {
+                let (code, detail) = Outcome::refused_for_room(needed, self.message_max);
+                self.send_refusal(&call.connection, &call.header, code, &detail);
+            }
+            Outcome::Failed(why) => self.send_failure(call, why.0, &why.1),
+        }
+        if desk.result.len() > crate::transport::stream::server::SPARE_MAX {
+            desk.result = Vec::new();
+        }
+    }
+
+    /// The result packet goes over to another connection, and carries nothing of the old one: an OUT argument is lent to
+    /// the procedure as it lies. What is needed of it is cleared as it is made longer again.
+    #[cold]
+    fn wipe_result(&self, desk: &mut Desk, connection: &Connection) {
+        if desk.result.is_empty() {
+            desk.result = self.spare();
+        }
+        desk.result.truncate(HEADER_LEN);
+        desk.result_of = connection.token;
+    }
+
+    /// Room for OUT arguments of so many bytes, which the caller asks for with a few. What one connection has of it, and
+    /// of results that its caller has not read, is bounded.
+    #[cold]
+    fn lend(&self, connection: &Connection, needed: usize) -> Result<(), (RefusalCode, String)> {
+        if needed > self.message_max {
+            return Err(Outcome::refused_for_room(needed, self.message_max));
+        }
+        if !connection.lend(needed, self.message_max) {
+            let why = "too many results of this connection are under way or wait for being read";
+            return Err((RefusalCode::Overloaded, why.into()));
+        }
+        Ok(())
+    }
+
+    /// Takes a call that has arrived on the same connection and takes hardly any time: this worker runs it next, and
+    /// their answers leave together.
+    #[inline]
+    fn take_next(&self, desk: &mut Desk, call: &StreamCall) {
+        if self.pending_count.load(Ordering::Relaxed) > 0 && desk.in_a_row < IN_A_ROW_MAX {
+            self.take_next_of(desk, &call.connection);
+        }
+    }
+
+    #[cold]
+    fn take_next_of(&self, desk: &mut Desk, connection: &Arc<Connection>) {
+        let mut pending = self.pending();
+        let is_next = |next: &StreamCall| {
+            Arc::ptr_eq(&next.connection, connection) && self.exports.is_brief(next.interface, next.procedure)
+        };
+        if pending.front().is_some_and(is_next) {
+            desk.next = pending.pop_front();
+            self.pending_count.store(pending.len(), Ordering::Release);
+        }
+    }
+
+    #[inline]
+    fn send_result(&self, desk: &mut Desk, call: &StreamCall, len: usize) {
+        let mut header =
+            Header::bare(Kind::Result, call.header.binding, call.header.lane, call.header.number);
+        header.message_len = len as u32;
+        let at_server_ns = desk.clock_ns.saturating_sub(call.arrived_ns);
+        header.time = u32::try_from(at_server_ns).unwrap_or(u32::MAX);
+        if desk.result.len() < HEADER_LEN {
+            desk.result.resize(MAX_DATAGRAM, 0);
+        }
+        self.take_next(desk, call);
+        let (poller, hold) = (&self.reception.poller, desk.next.is_some());
+        let sent = call.connection.send_answer(poller, header, &mut desk.result, self.message_max, hold);
+        if sent.is_err() {
+            self.close(&call.connection);
+        }
+    }
+
+    /// Answers that the procedure has not run and will not run for this call.
+    #[cold]
+    pub(super) fn send_refusal(
+        &self,
+        connection: &Connection,
+        call: &Header,
+        code: RefusalCode,
+        detail: &str,
+    ) {
+        self.counts.refused.fetch_add(1, Ordering::Relaxed);
+        self.send_without_result(connection, call, Kind::Refusal, code.code(), detail);
+    }
+
+    /// Answers that the procedure ran, but there is no result.
+    #[cold]
+    fn send_failure(&self, call: &StreamCall, code: FailureCode, detail: &str) {
+        self.send_without_result(&call.connection, &call.header, Kind::Failure, code.code(), detail);
+    }
+
+    fn send_without_result(
+        &self,
+        connection: &Connection,
+        call: &Header,
+        kind: Kind,
+        code: u32,
+        detail: &str,
+    ) {
+        let detail = &detail.as_bytes()[..detail.floor_char_boundary(MAX_DETAIL)];
+        let mut header = Header::bare(kind, call.binding, call.lane, call.number);
+        header.message_len = detail.len() as u32;
+        header.time = code;
+        let mut packet = vec![0; HEADER_LEN];
+        packet.extend_from_slice(detail);
+        let poller = &self.reception.poller;
+        if connection.send_answer(poller, header, &mut packet, self.message_max, false).is_err() {
+            self.close(connection);
+        }
+    }
+
+    /// Sends a message without waiting for its reader. A connection that is broken is closed.
+    #[inline]
+    pub(super) fn send(&self, connection: &Connection, header: Header, packet: &mut Vec<u8>) {
+        if connection.send(&self.reception.poller, header, packet, self.message_max).is_err() {
+            self.close(connection);
+        }
+    }
+
+    /// A call has been answered.
+    #[inline]
+    pub(super) fn finish(&self, call: &StreamCall) {
+        cancelled::ended(call.id());
+        self.one_less();
+    }
+
+    /// One call less is waited for.
+    #[inline]
+    pub(super) fn one_less(&self) {
+        if self.active.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.announce_end();
+        }
+    }
+
+    /// Keeps the packet of an answered call for another.
+    #[cold]
+    pub(super) fn give_back(&self, connection: &Connection, packet: Vec<u8>) {
+        if packet.len() <= Intake::BUFFER_LEN {
+            return self.keep_spare(packet);
+        }
+        // Whoever sent one long message is likely to send another.
+        if let Some(mut incoming) = connection.try_incoming() {
+            incoming.intake.give_spare(packet);
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! One connection: what arrives on it, what it is bound to, and what goes back.
+
+use crate::context::cancelled;
+use crate::context::cancelled::CallId;
+use crate::context::{Caller, Credentials};
+use crate::serving::binder::Bound;
+use crate::transport::stream::server::numbers::Numbers;
+use crate::transport::stream::server::outgoing::{Outgoing, send_fragment};
+use crate::users::Users;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use stoop_exchange::stream::{Bounds, Departure, Intake};
+use stoop_net::poller::{Interest, Poller};
+use stoop_net::stream::Stream;
+use stoop_wire::{HEADER_LEN, Header, Kind};
+
+/// A connection to a caller.
+pub(super) struct Connection {
+    pub(super) stream: Stream,
+    /// Its name in the poller.
+    pub(super) token: u64,
+    pub(super) caller: Caller,
+    /// The server serves its user, or it comes from a network.
+    pub(super) is_allowed: bool,
+    incoming: Mutex<Incoming>,
+    outgoing: Mutex<Outgoing>,
+    /// Bytes of results that its calls fill at the moment, as far as they are counted.
+    lent: AtomicUsize,
+    bound: AtomicBool,
+    closed: AtomicBool,
+    /// Connections of the endpoint that hold answers back.
+    holding: Arc<AtomicUsize>,
+}
+
+/// The receiving half: used by one thread at a time.
+pub(super) struct Incoming {
+    pub(super) intake: Intake,
+    pub(super) bound: Option<Bound>,
+    /// Calls that have arrived, whole or not.
+    pub(super) arrived: Numbers,
+}
+
+/// Lanes of one connection: as many as a caller's threads and begun calls use at once.
+pub(super) const LANES: u16 = 1024;
+/// Messages of the greatest length that a peer may have incomplete, and that may be under way to it or wait for it to
+/// read.
+const LONG_MESSAGES: usize = 4;
+
+/// Bytes of the longest answer that waits for others to leave with, and of answers that leave together, about.
+const SHORT: usize = 4 * 1024;
+const TOGETHER_MAX: usize = 32 * 1024;
+
+impl Connection {
+    pub(super) fn new(
+        stream: Stream,
+        token: u64,
+        message_max: usize,
+        allowed: &Users,
+        holding: Arc<AtomicUsize>,
+    ) -> io::Result<Self> {
+        let caller = match stream.peer_credentials()? {
+            Some(peer) => Caller::Process(Credentials {
+                uid: peer.uid,
+                gid: peer.gid,
+                // Zero: the kernel does not tell, because the process is in another namespace.
+                pid: peer.pid.map_or(0, |pid| pid as i32),
+            }),
+            None => Caller::Network(stream.peer_addr()?.ok_or(io::ErrorKind::NotConnected)?),
+        };
+        let is_allowed = match &caller {
+            Caller::Process(process) => allowed.contains(process.uid),
+            _ => true,
+        };
+        let bounds = Bounds {
+            long: Kind::Call,
+            message_max,
+            announced_max: message_max.saturating_mul(LONG_MESSAGES),
+            lanes: LANES,
+        };
+        Ok(Self {
+            stream,
+            token,
+            caller,
+            is_allowed,
+            incoming: Mutex::new(Incoming {
+                intake: Intake::new(bounds),
+                bound: None,
+                arrived: Numbers::default(),
+            }),
+            outgoing: Mutex::default(),
+            lent: AtomicUsize::new(0),
+            bound: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            holding,
+        })
+    }
+
+    /// The receiving half, unless another thread has it.
+    #[inline]
+    pub(super) fn try_incoming(&self) -> Option<MutexGuard<'_, Incoming>> {
+        match self.incoming.try_lock() {
+            Ok(incoming) => Some(incoming),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn outgoing(&self) -> MutexGuard<'_, Outgoing> {
+        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether everything has been sent.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.outgoing().is_empty()
+    }
+
+    /// Bytes of answers that the stream has not taken.
+    pub(super) fn unread(&self) -> usize {
+        self.outgoing().bytes()
+    }
+
+    /// Counts room for a result of so many bytes, if that and what waits for the reader is not too much.
+    pub(super) fn lend(&self, bytes: usize, message_max: usize) -> bool {
+        let most = message_max.saturating_mul(LONG_MESSAGES).saturating_sub(self.outgoing().bytes());
+        let more = |lent: usize| lent.checked_add(bytes).filter(|&lent| lent <= most);
+        self.lent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    /// Such a result goes to the reader, or waits for it.
+    pub(super) fn take_back(&self, bytes: usize) {
+        self.lent.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// The caller no longer waits for a call that has arrived. Nothing happens if that has been answered.
+    pub(super) fn cancel(&self, call: &Header) {
+        let outgoing = self.outgoing();
+        if outgoing.answered.is_before(call) {
+            // Under the lock, which its answer takes before it ends.
+            cancelled::cancel(CallId::new(call.binding, call.lane, call.number));
+        }
+    }
+
+    /// A call will not be answered, for nobody is there.
+    pub(super) fn forget(&self, call: &Header) {
+        self.outgoing().answered.note(call);
+    }
+
+    /// It counts as a binding from now on.
+    pub(super) fn set_bound(&self) {
+        self.bound.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn was_bound(&self) -> bool {
+        self.bound.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Ends the connection. Returns whether it was this that ended it.
+    pub(super) fn close(&self) -> bool {
+        let first = !self.closed.swap(true, Ordering::SeqCst);
+        if first {
+            // Only the peer could have been faster.
+            let _ = self.stream.shutdown();
+            let mut outgoing = self.outgoing();
+            if outgoing.held_back() > 0 {
+                outgoing.forget_together();
+                self.holding.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+        first
+    }
+
+    /// Sends an answer together with those that follow it soon, or with those that were held back for it. Whoever holds
+    /// one back sends another, or sends [what it has held back](Self::send_held).
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    #[inline]
+    pub(super) fn send_answer(
+        &self,
+        poller: &Poller,
+        header: Header,
+        packet: &mut Vec<u8>,
+        waiting_max: usize,
+        hold: bool,
+    ) -> io::Result<()> {
+        let is_short = header.message_len as usize <= SHORT;
+        if !hold && self.holding.load(Ordering::Relaxed) == 0 || !is_short {
+            return self.send(poller, header, packet, waiting_max);
+        }
+        let mut outgoing = self.outgoing();
+        if self.is_closed() {
+            // Whoever closed it has counted what is held back.
+            return Ok(());
+        }
+        let others = outgoing.held_back();
+        if !hold && others == 0 {
+            drop(outgoing);
+            return self.send(poller, header, packet, waiting_max);
+        }
+        packet[..HEADER_LEN].copy_from_slice(&header.to_bytes());
+        if !outgoing.join(&packet[..HEADER_LEN + header.message_len as usize]) {
+            drop(outgoing);
+            return self.send(poller, header, packet, waiting_max);
+        }
+        outgoing.answered.note(&header);
+        if others == 0 {
+            self.holding.fetch_add(1, Ordering::SeqCst);
+        }
+        if hold && outgoing.held_back() < TOGETHER_MAX {
+            return Ok(());
+        }
+        self.let_go(poller, &mut outgoing)
+    }
+
+    /// Sends what was held back, if anything was.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    #[inline]
+    pub(super) fn send_held(&self, poller: &Poller) -> io::Result<()> {
+        if self.holding.load(Ordering::Relaxed) == 0 {
+            return Ok(());
+        }
+        let mut outgoing = self.outgoing();
+        if outgoing.held_back() == 0 {
+            return Ok(());
+        }
+        self.let_go(poller, &mut outgoing)
+    }
+
+    fn let_go(&self, poller: &Poller, outgoing: &mut Outgoing) -> io::Result<()> {
+        self.holding.fetch_sub(1, Ordering::SeqCst);
+        let sent = outgoing.send_together(&self.stream);
+        if sent.is_err() {
+            outgoing.forget_together();
+        }
+        if !sent? {
+            poller.modify(&self.stream, self.token, Interest::READ_WRITE)?;
+        }
+        Ok(())
+    }
+
+    /// Sends a message, `packet` with room for its header in front, without ever waiting for the reader: what does not
+    /// go is taken away and sent when there is room.
+    ///
+    /// # Errors
+    /// The connection is broken, or its reader so slow that more than a bound waits for it.
+    #[inline]
+    pub(super) fn send(
+        &self,
+        poller: &Poller,
+        header: Header,
+        packet: &mut Vec<u8>,
+        waiting_max: usize,
+    ) -> io::Result<()> {
+        let mut departure = Departure::new(header, packet);
+        let is_answer = matches!(header.kind, Kind::Result | Kind::Refusal | Kind::Failure);
+        loop {
+            // Let go after each fragment: results of other lanes go between them.
+            let mut outgoing = self.outgoing();
+            if is_answer && departure.is_at_start() {
+                outgoing.answered.note(&header);
+            }
+            if outgoing.held_back() > 0 {
+                // Nothing is queued behind what is held back: nobody would be told that there is room for it.
+                self.let_go(poller, &mut outgoing)?;
+            }
+            if outgoing.is_empty() && send_fragment(&self.stream, packet, &mut departure)? {
+                if departure.is_done() {
+                    return Ok(());
+                }
+                continue;
+            }
+            return self.keep(poller, &mut outgoing, packet, departure, waiting_max);
+        }
+    }
+
+    #[cold]
+    fn keep(
+        &self,
+        poller: &Poller,
+        outgoing: &mut Outgoing,
+        packet: &mut Vec<u8>,
+        departure: Departure,
+        waiting_max: usize,
+    ) -> io::Result<()> {
+        let is_first = outgoing.is_empty();
+        outgoing.keep(packet, departure);
+        if outgoing.bytes() > waiting_max.saturating_mul(LONG_MESSAGES) {
+            return Err(io::Error::other("the caller does not read its results"));
+        }
+        if is_first {
+            poller.modify(&self.stream, self.token, Interest::READ_WRITE)?;
+        }
+        Ok(())
+    }
+
+    /// Sends what has waited for room. Returns whether that is all; messages that have left go to `spares`.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(super) fn flush(&self, poller: &Poller, spares: &mut Vec<Vec<u8>>) -> io::Result<bool> {
+        let mut outgoing = self.outgoing();
+        if outgoing.held_back() > 0 {
+            self.let_go(poller, &mut outgoing)?;
+        }
+        let is_all = outgoing.flush(&self.stream, spares)?;
+        if is_all {
+            poller.modify(&self.stream, self.token, Interest::READ)?;
+        }
+        Ok(is_all)
+    }
+}

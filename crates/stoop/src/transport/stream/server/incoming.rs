@@ -1,0 +1,267 @@
+//! What arrives on a connection: calls, and the questions by which a caller binds.
+
+use crate::serving::binder::{Binder, Bound, Malformed};
+use crate::transport::stream::server::StreamEndpoint;
+use crate::transport::stream::server::call::StreamCall;
+use crate::transport::stream::server::connection::{Connection, Incoming, LANES};
+use crate::transport::stream::server::numbers::Numbers;
+use crate::transport::stream::server::worker::Desk;
+use std::io::IoSlice;
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use stoop_exchange::stream::{Arrival, Intake, Message, Violation};
+use stoop_net::Patience;
+use stoop_net::clock;
+use stoop_net::stream::StreamArrival;
+use stoop_wire::bind::{BindRequest, Describe, Description};
+use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, RefusalCode, nanos_of_left};
+
+/// What a message was.
+enum Brought {
+    Call(StreamCall),
+    /// Something that has been answered.
+    Nothing,
+    /// The caller gives up its binding.
+    End,
+}
+
+/// Receives from one connection before the others have their turn.
+const ROUNDS: usize = 64;
+
+impl StreamEndpoint {
+    /// Receives what there is on a connection, waiting for it about `limit_ns`. Returns whether the connection is open.
+    #[inline]
+    pub(super) fn read(&self, desk: &mut Desk, connection: &Arc<Connection>, limit_ns: u64) -> bool {
+        // Another thread reads it, and will not leave anything.
+        let Some(mut incoming) = connection.try_incoming() else { return true };
+        let mut limit_ns = limit_ns;
+        for _ in 0..ROUNDS {
+            let space = incoming.intake.space();
+            let arrival = match mem::take(&mut limit_ns) {
+                0 => connection.stream.recv(space, Patience::DontWait),
+                limit_ns => connection.stream.recv_about(space, limit_ns, u64::MAX),
+            };
+            match arrival {
+                Ok(StreamArrival::Bytes(len)) => {
+                    desk.clock_ns = clock::now_ns();
+                    incoming.intake.received(len);
+                }
+                Ok(StreamArrival::Nothing) => return !connection.is_closed(),
+                Ok(StreamArrival::Closed) | Err(_) => {
+                    self.close(connection);
+                    return false;
+                }
+            }
+            match self.take_apart(desk, connection, &mut incoming) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.close(connection);
+                    return false;
+                }
+                Err(Malformed) => {
+                    self.close_malformed(connection);
+                    return false;
+                }
+            }
+            // The rest of a fragment is most likely there already; after a whole message nothing is.
+            if desk.found.is_some() || !incoming.intake.is_in_fragment() {
+                break;
+            }
+        }
+        true
+    }
+
+    /// Sees to every message that is there. `false`: the connection is to be closed.
+    #[inline]
+    fn take_apart(
+        &self,
+        desk: &mut Desk,
+        connection: &Arc<Connection>,
+        incoming: &mut Incoming,
+    ) -> Result<bool, Malformed> {
+        let Incoming { intake, bound, arrived } = incoming;
+        loop {
+            let message = match intake.poll() {
+                Ok(None) => return Ok(true),
+                Ok(Some(Arrival::Message(message))) => message,
+                Err(Violation::Version { answer }) => {
+                    // For the last time: what comes behind it cannot be understood.
+                    let _ = connection.stream.try_send(&[IoSlice::new(&answer)]);
+                    return Err(Malformed);
+                }
+                Err(_) => return Err(Malformed),
+                Ok(Some(Arrival::NotTaken(header, code))) => {
+                    arrived.note(&header).ok_or(Malformed)?;
+                    self.send_refusal(connection, &header, code, &self.limit(code));
+                    continue;
+                }
+            };
+            let brought = match message.header.kind {
+                Kind::Call => {
+                    arrived.note(&message.header).ok_or(Malformed)?;
+                    self.take_call(desk, connection, bound, message)?
+                }
+                Kind::Cancel => self.take_cancel(connection, bound, arrived, &message.header)?,
+                _ => self.take_other(connection, bound, &message)?,
+            };
+            match brought {
+                Brought::Call(call) => self.take(desk, call),
+                Brought::Nothing => {}
+                Brought::End => return Ok(false),
+            }
+        }
+    }
+
+    fn limit(&self, code: RefusalCode) -> String {
+        match code {
+            RefusalCode::MessageTooLarge => format!("at most {} bytes", self.message_max),
+            _ => String::new(),
+        }
+    }
+
+    #[inline]
+    fn take_call(
+        &self,
+        desk: &mut Desk,
+        connection: &Arc<Connection>,
+        bound: &Option<Bound>,
+        message: Message<'_>,
+    ) -> Result<Brought, Malformed> {
+        let header = message.header;
+        let Some(bound) = bound.filter(|bound| bound.binding == header.binding) else {
+            return Err(Malformed);
+        };
+        if usize::from(header.procedure) >= self.interfaces.procedure_count(bound.interface.into()) {
+            self.send_refusal(connection, &header, RefusalCode::UnknownProcedure, "");
+            return Ok(Brought::Nothing);
+        }
+        // Counted first: whoever shuts down waits for it, or it sees that the server shuts down.
+        self.active.fetch_add(1, Ordering::SeqCst);
+        if self.shutting_down.load(Ordering::SeqCst) {
+            self.send_refusal(connection, &header, RefusalCode::ShuttingDown, "");
+            self.one_less();
+            return Ok(Brought::Nothing);
+        }
+        let packet = self.take_packet(desk, message);
+        Ok(Brought::Call(StreamCall {
+            connection: Arc::clone(connection),
+            header,
+            interface: bound.interface,
+            procedure: header.procedure,
+            arrived_ns: desk.clock_ns,
+            deadline_ns: desk.clock_ns.saturating_add(nanos_of_left(header.time)),
+            packet,
+            together: bound.together,
+            deferred: false,
+        }))
+    }
+
+    /// The caller no longer waits for a call. One that has begun is told, one that has not never will.
+    #[cold]
+    fn take_cancel(
+        &self,
+        connection: &Connection,
+        bound: &Option<Bound>,
+        arrived: &mut Numbers,
+        header: &Header,
+    ) -> Result<Brought, Malformed> {
+        if bound.is_none_or(|bound| bound.binding != header.binding) {
+            return Err(Malformed);
+        }
+        if arrived.note(header).is_some() {
+            // Not all of it had arrived.
+            self.send_refusal(connection, header, RefusalCode::Cancelled, "");
+        } else {
+            connection.cancel(header);
+        }
+        Ok(Brought::Nothing)
+    }
+
+    #[inline]
+    fn take_packet(&self, desk: &mut Desk, message: Message<'_>) -> Vec<u8> {
+        let is_long = message.header.message_len as usize > Intake::BUFFER_LEN - HEADER_LEN;
+        if desk.found.is_some() && !is_long {
+            // It waits, perhaps with many others: it takes no more room than it needs.
+            let mut packet = vec![0; HEADER_LEN + message.header.message_len as usize];
+            message.take(&mut packet);
+            return packet;
+        }
+        let mut packet = if is_long { Vec::new() } else { mem::take(&mut desk.packet) };
+        if packet.len() != Intake::BUFFER_LEN && !is_long {
+            packet = self.spare();
+            packet.resize(Intake::BUFFER_LEN, 0);
+        }
+        message.take(&mut packet);
+        packet
+    }
+
+    #[cold]
+    fn take_other(
+        &self,
+        connection: &Connection,
+        bound: &mut Option<Bound>,
+        message: &Message<'_>,
+    ) -> Result<Brought, Malformed> {
+        let Message { header, .. } = message;
+        match header.kind {
+            Kind::Bind => {
+                let request = BindRequest::decode(message.payload()).ok_or(Malformed)?;
+                self.bind(connection, bound, header, &request)?;
+                Ok(Brought::Nothing)
+            }
+            Kind::Describe if connection.is_allowed => {
+                let asked = Describe::decode(message.payload()).ok_or(Malformed)?;
+                let signature = self.interfaces.signature(&asked).into();
+                let description = Description { nonce: asked.nonce, signature };
+                self.reply(connection, Kind::Description, header, BindingId::NONE, &description.encode());
+                Ok(Brought::Nothing)
+            }
+            Kind::Unbind => Ok(Brought::End),
+            _ => Err(Malformed),
+        }
+    }
+
+    /// Answers a bind request.
+    fn bind(
+        &self,
+        connection: &Connection,
+        bound: &mut Option<Bound>,
+        header: &Header,
+        request: &BindRequest,
+    ) -> Result<(), Malformed> {
+        let was_bound = bound.is_some();
+        let binder = Binder {
+            interfaces: &self.interfaces,
+            own: &self.own,
+            incarnation: self.incarnation,
+            started_ns: self.started_ns,
+            lanes: LANES.into(),
+            message_max: self.message_max,
+            shutting_down: self.shutting_down.load(Ordering::SeqCst),
+        };
+        let reply = binder.answer(bound, connection.is_allowed, header, request, |_| Ok(()))?;
+        if bound.is_some() && !was_bound {
+            connection.set_bound();
+            self.counts.bindings.fetch_add(1, Ordering::Relaxed);
+        }
+        let id = bound.map_or(BindingId::NONE, |bound| bound.binding);
+        self.reply(connection, Kind::BindReply, header, id, &reply.encode());
+        Ok(())
+    }
+
+    fn reply(
+        &self,
+        connection: &Connection,
+        kind: Kind,
+        question: &Header,
+        binding: BindingId,
+        payload: &[u8],
+    ) {
+        let mut header = Header::bare(kind, binding, question.lane, question.number);
+        header.message_len = payload.len() as u32;
+        let mut packet = vec![0; HEADER_LEN];
+        packet.extend_from_slice(payload);
+        self.send(connection, header, &mut packet);
+    }
+}

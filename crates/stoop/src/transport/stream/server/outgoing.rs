@@ -1,0 +1,118 @@
+//! Answers that a slow reader has not taken yet.
+
+use crate::transport::stream::server::numbers::Numbers;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use stoop_exchange::stream::Departure;
+use stoop_net::stream::Stream;
+use stoop_wire::HEADER_LEN;
+
+/// What is to be sent on one connection, in the order in which the reader gets it: first those that were held back to
+/// leave together, then fragment by fragment, each message in turn. Only the first message may have been interrupted
+/// within a fragment.
+#[derive(Default)]
+pub(super) struct Outgoing {
+    /// Short messages that leave by one write.
+    together: Vec<u8>,
+    /// How much of them the stream has taken, and that it would take no more.
+    taken: usize,
+    blocked: bool,
+    queue: VecDeque<(Vec<u8>, Departure)>,
+    /// Bytes of the messages in it that have not been sent.
+    bytes: usize,
+    /// Calls whose answers have begun to leave, or will never.
+    pub(super) answered: Numbers,
+}
+
+impl Outgoing {
+    /// Whether a message can be sent at once.
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty() && self.together.is_empty()
+    }
+
+    /// Bytes held for the reader.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes + self.together.len()
+    }
+
+    /// Puts a short message, header and all, to others that leave with it. `false`: it must wait for those that the
+    /// stream did not take.
+    pub(super) fn join(&mut self, message: &[u8]) -> bool {
+        let joins = self.queue.is_empty() && !self.blocked;
+        if joins {
+            self.together.extend_from_slice(message);
+        }
+        joins
+    }
+
+    /// Bytes of messages that are held back and could leave.
+    pub(super) fn held_back(&self) -> usize {
+        if self.blocked { 0 } else { self.together.len() }
+    }
+
+    /// Sends what was held back. Returns whether the stream has taken all of it.
+    pub(super) fn send_together(&mut self, stream: &Stream) -> io::Result<bool> {
+        while self.taken < self.together.len() {
+            match stream.try_send(&[IoSlice::new(&self.together[self.taken..])])? {
+                0 => {
+                    self.blocked = true;
+                    return Ok(false);
+                }
+                sent => self.taken += sent,
+            }
+        }
+        self.forget_together();
+        Ok(true)
+    }
+
+    /// What was held back has gone, or has nobody to go to.
+    pub(super) fn forget_together(&mut self) {
+        self.together.clear();
+        (self.taken, self.blocked) = (0, false);
+    }
+
+    /// Keeps what the stream has not taken of a message. `packet` is taken away.
+    pub(super) fn keep(&mut self, packet: &mut Vec<u8>, departure: Departure) {
+        debug_assert!(departure.is_between_fragments() || self.queue.is_empty(), "one fragment at a time");
+        self.bytes += departure.left();
+        self.queue.push_back((std::mem::take(packet), departure));
+    }
+
+    /// Sends as much as the stream takes. Returns whether that is all; messages that have left go to `spares`.
+    pub(super) fn flush(&mut self, stream: &Stream, spares: &mut Vec<Vec<u8>>) -> io::Result<bool> {
+        if !self.send_together(stream)? {
+            return Ok(false);
+        }
+        while let Some((packet, departure)) = self.queue.front_mut() {
+            let before = departure.left();
+            let complete = send_fragment(stream, packet, departure)?;
+            self.bytes -= before - departure.left();
+            if !complete {
+                return Ok(false);
+            }
+            let (packet, departure) = self.queue.pop_front().expect("there is a first message");
+            match departure.is_done() {
+                true => spares.push(packet),
+                false => self.queue.push_back((packet, departure)),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Sends the present fragment of a message. Returns whether the stream has taken all of it.
+#[inline]
+pub(super) fn send_fragment(stream: &Stream, packet: &[u8], departure: &mut Departure) -> io::Result<bool> {
+    loop {
+        let mut room = [0; HEADER_LEN];
+        let [first, second] = departure.pieces(packet, &mut room);
+        let sent = stream.try_send(&[IoSlice::new(first), IoSlice::new(second)])?;
+        if sent == 0 {
+            return Ok(false);
+        }
+        departure.advance(sent);
+        if departure.is_between_fragments() {
+            return Ok(true);
+        }
+    }
+}

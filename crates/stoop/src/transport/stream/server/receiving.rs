@@ -1,0 +1,129 @@
+//! How a worker waits for calls: at the last active connection, at all of them, or asleep.
+
+use crate::transport::stream::server::StreamEndpoint;
+use crate::transport::stream::server::call::StreamCall;
+use crate::transport::stream::server::connection::Connection;
+use crate::transport::stream::server::connections::{END, LISTENER, PENDING};
+use crate::transport::stream::server::worker::Desk;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use stoop_net::clock;
+use stoop_net::poller::Events;
+use stoop_net::waiting::Crowd;
+
+/// Looks of a spinning receiver at the last active connection before it looks at all, a fifth of a microsecond each:
+/// while there are others, and while only the listener could have something.
+const LOOKS_AMONG_OTHERS: u32 = 16;
+const LOOKS_ALONE: u32 = 256;
+/// Time for which a connection alone may keep the others waiting.
+const ALONE: Duration = Duration::from_millis(2);
+/// Connections told at once.
+const EVENTS: usize = 32;
+
+impl StreamEndpoint {
+    /// Waits until there is a call, or until `stopping` is set.
+    #[inline]
+    pub(super) fn wait_for_call(&self, desk: &mut Desk, stopping: &AtomicBool) -> Option<StreamCall> {
+        let crowd = Crowd::of_this_process();
+        let mut spinner = desk.begin_waiting(crowd);
+        loop {
+            if spinner.is_none() {
+                self.sleep(desk);
+            } else if desk.looks < self.looks_max() {
+                self.look_at_hot(desk, 0);
+            } else {
+                self.ask(desk, Some(Duration::ZERO));
+            }
+            if let Some(call) = desk.found.take().or_else(|| self.next_pending()) {
+                desk.wait.arrived(desk.clock_ns);
+                return Some(call);
+            }
+            if stopping.load(Ordering::Relaxed) {
+                return None;
+            }
+            if spinner.is_some()
+                && let Some(housekeeper) = self.housekeeper.get()
+            {
+                housekeeper.let_runners_run();
+            }
+            desk.clock_ns = clock::now_ns();
+            if spinner.is_some() && !desk.wait.keeps_spinning(desk.clock_ns, crowd.waiting()) {
+                spinner = None;
+                desk.wait.sleeps(desk.clock_ns);
+            }
+        }
+    }
+
+    /// Looks at the connection that was last active, if that one is to be looked at.
+    #[inline]
+    fn look_at_hot(&self, desk: &mut Desk, limit_ns: u64) {
+        desk.looks = desk.looks.saturating_add(1);
+        let is_open = desk.hot.upgrade().is_some_and(|hot| self.read(desk, &hot, limit_ns));
+        if !is_open {
+            desk.looks = u32::MAX;
+        }
+    }
+
+    #[inline]
+    fn looks_max(&self) -> u32 {
+        if self.reception.count() > 1 { LOOKS_AMONG_OTHERS } else { LOOKS_ALONE }
+    }
+
+    /// Asks the poller, and does what it tells.
+    pub(super) fn ask(&self, desk: &mut Desk, limit: Option<Duration>) {
+        let mut events = desk.events.take().unwrap_or_else(|| Events::with_capacity(EVENTS));
+        // Fails for no reason that waiting again would not show.
+        let _ = self.reception.poller.wait(&mut events, limit);
+        (desk.looks, desk.asked_ns) = (0, clock::now_ns());
+        for ready in events.iter() {
+            match ready.token {
+                LISTENER => self.reception.accept(),
+                PENDING => drop(self.has_pending.drain()),
+                END => {}
+                token => {
+                    // Closed by another since the poller told it.
+                    let Some(connection) = self.reception.find(token) else { continue };
+                    if ready.writable {
+                        self.flush(&connection);
+                    }
+                    if ready.readable && self.read(desk, &connection, 0) {
+                        desk.hot = Arc::downgrade(&connection);
+                    }
+                }
+            }
+        }
+        desk.events = Some(events);
+    }
+
+    /// There is room to send on a connection.
+    fn flush(&self, connection: &Connection) {
+        let mut left = Vec::new();
+        match connection.flush(&self.reception.poller, &mut left) {
+            Ok(true) => self.announce_end(),
+            Ok(false) => {}
+            Err(_) => self.close(connection),
+        }
+        left.into_iter().for_each(|packet| self.keep_spare(packet));
+    }
+
+    /// Sleeps until something happens.
+    fn sleep(&self, desk: &mut Desk) {
+        let limit = self.reception.sleep_limit();
+        if limit.is_none() && self.may_wait_for_hot_alone(desk) {
+            return self.look_at_hot(desk, ALONE.as_nanos() as u64);
+        }
+        self.ask(desk, limit);
+    }
+
+    /// Whether nothing can happen but on the last active connection, or so rarely that it may wait a little. Nobody
+    /// else is at work whose result could find the connection full.
+    fn may_wait_for_hot_alone(&self, desk: &Desk) -> bool {
+        let alone_ns = ALONE.as_nanos() as u64;
+        desk.hot.upgrade().is_some_and(|hot| !hot.is_closed() && hot.is_flushed())
+            && self.reception.count() == 1
+            && self.active.load(Ordering::Relaxed) == 0
+            && desk.clock_ns.saturating_sub(desk.asked_ns) < alone_ns
+            && !self.shutting_down.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,83 @@
+//! What a worker keeps from one call to the next.
+
+use crate::options::Waiting;
+use crate::transport::stream::server::call::StreamCall;
+use crate::transport::stream::server::connection::Connection;
+use std::sync::Weak;
+use stoop_exchange::stream::Intake;
+use stoop_net::clock;
+use stoop_net::poller::Events;
+use stoop_net::waiting::{Company, Crowd, MachineCosts, Member, Present, Wait};
+use stoop_wire::MAX_DATAGRAM;
+
+/// A worker's buffers and way of waiting.
+pub(crate) struct Desk {
+    /// Where the next call goes.
+    pub(super) packet: Vec<u8>,
+    pub(super) result: Vec<u8>,
+    /// The connection whose results the result packet has held so far.
+    pub(super) result_of: u64,
+    pub(super) events: Option<Events>,
+    /// The connection that was last active. Not held: one that is closed must go, for only then is its peer told that
+    /// nobody will read what it still sends.
+    pub(super) hot: Weak<Connection>,
+    /// The first call that was found.
+    pub(super) found: Option<StreamCall>,
+    /// The call that is run next, by this worker, and how many it has run so in a row.
+    pub(super) next: Option<StreamCall>,
+    pub(super) in_a_row: u32,
+    /// Looks at the hot connection alone since the poller was last asked, and when that was.
+    pub(super) looks: u32,
+    pub(super) asked_ns: u64,
+    pub(super) wait: Wait,
+    /// Of a worker: the housekeeper never waits.
+    pub(super) crowd: Option<Member<'static>>,
+    pub(super) together: bool,
+    /// It waits in this receive, and so will come back for what is pending.
+    pub(super) patient: bool,
+    /// When this worker last looked at the clock.
+    pub(super) clock_ns: u64,
+}
+
+impl Desk {
+    pub(super) fn new(waiting: Waiting, waiting_max: u32) -> Self {
+        let company = Company { together: true, waiting_max };
+        Self {
+            packet: vec![0; Intake::BUFFER_LEN],
+            result: vec![0; MAX_DATAGRAM],
+            result_of: 0,
+            events: None,
+            hot: Weak::new(),
+            found: None,
+            next: None,
+            in_a_row: 0,
+            looks: u32::MAX,
+            asked_ns: 0,
+            wait: Wait::new(waiting, MachineCosts::of_this_machine(), company),
+            crowd: None,
+            together: true,
+            patient: false,
+            clock_ns: clock::now_ns(),
+        }
+    }
+
+    /// A wait for the next call begins. Returns the presence of one that spins, nothing of one that sleeps.
+    #[inline]
+    pub(super) fn begin_waiting<'a>(&mut self, crowd: &'a Crowd) -> Option<Present<'a>> {
+        let present = self.crowd.get_or_insert_with(|| Crowd::of_this_process().member()).wait();
+        if self.wait.begin(self.clock_ns, crowd.waiting()) > 0 {
+            return Some(present);
+        }
+        self.wait.sleeps(self.clock_ns);
+        None
+    }
+
+    /// The latest caller is the likeliest to call next.
+    #[inline]
+    pub(super) fn keep_company(&mut self, together: bool, waiting_max: u32) {
+        if self.together != together {
+            self.together = together;
+            self.wait.set_company(Company { together, waiting_max });
+        }
+    }
+}
