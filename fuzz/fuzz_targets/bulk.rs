@@ -12,7 +12,7 @@ struct Message {
     len: u32,
     outgoing: Outgoing,
     incoming: Incoming,
-    /// Which of its bytes the receiver has taken.
+    /// Selection of its bytes the receiver has taken.
     here: Vec<bool>,
     received: usize,
     /// The furthest byte that its sender has been allowed to send.

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stoop_exchange::stream::{Arrival, Bounds, Intake, Violation};
+use stoop_exchange::stream::{Arrival, Bounds, Reassembler, Violation};
 use stoop_wire::{BindingId, CallNumber, Header, Kind, LaneId};
 
 const BOUNDS: Bounds = Bounds { long: Kind::Call, message_max: 1 << 30, announced_max: 2 << 30, lanes: 4 };
@@ -11,7 +11,7 @@ type Seen = (u16, u32, usize);
 
 /// The messages of a stream that comes in pieces of `step` bytes.
 fn feed(mut stream: &[u8], step: usize) -> (Vec<Seen>, Option<Violation>) {
-    let mut intake = Intake::new(BOUNDS);
+    let mut intake = Reassembler::new(BOUNDS);
     let (mut seen, mut arrived) = (Vec::new(), 0);
     loop {
         loop {

@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         for line in [
-            "--transport carrier-pigeon",
+            "--transport calls-pigeon",
             "--callers 0",
             "--processors 3",
             "--calls 0",

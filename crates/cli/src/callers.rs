@@ -22,7 +22,7 @@ pub(crate) struct Window {
 
 /// What one caller did in one slice.
 #[derive(Clone, Debug)]
-pub(crate) struct Tally {
+pub(crate) struct LaneCounters {
     pub(crate) samples: Samples,
     pub(crate) calls: u64,
     /// The counted part of the slice.
@@ -33,7 +33,7 @@ pub(crate) struct Tally {
 /// One way to call: a loop over it is compiled for each implementation, so that nothing stands between the clock and the call.
 pub(crate) trait Calls: Send {
     /// Calls until the window closes.
-    fn run(&mut self, window: Window) -> Result<Tally, String>;
+    fn run(&mut self, window: Window) -> Result<LaneCounters, String>;
 }
 
 /// Calls `call` until the window closes, and times it in batches of `batch` calls.
@@ -45,7 +45,7 @@ pub(crate) fn call_repeatedly(
     window: Window,
     batch: u64,
     mut call: impl FnMut() -> Result<(), String>,
-) -> Result<Tally, String> {
+) -> Result<LaneCounters, String> {
     if let Some(silence) = window.silence {
         return call_after_silence(window, silence, call);
     }
@@ -66,7 +66,7 @@ pub(crate) fn call_repeatedly(
             break;
         }
     }
-    Ok(Tally { samples: Samples::new(picoseconds), calls, began, ended: before })
+    Ok(LaneCounters { samples: Samples::new(picoseconds), calls, began, ended: before })
 }
 
 /// Calls `call` until the window closes, after so much silence each time, and times it alone.
@@ -74,7 +74,7 @@ fn call_after_silence(
     window: Window,
     silence: Duration,
     mut call: impl FnMut() -> Result<(), String>,
-) -> Result<Tally, String> {
+) -> Result<LaneCounters, String> {
     let mut picoseconds = Vec::new();
     let mut now = Instant::now();
     let mut began = now;
@@ -90,7 +90,7 @@ fn call_after_silence(
         }
     }
     let calls = picoseconds.len() as u64;
-    Ok(Tally { samples: Samples::new(picoseconds), calls, began, ended: now })
+    Ok(LaneCounters { samples: Samples::new(picoseconds), calls, began, ended: now })
 }
 
 /// One way to have many calls in flight at a time.
@@ -110,7 +110,7 @@ pub(crate) fn keep_in_flight(
     window: Window,
     in_flight: usize,
     calls: &mut impl InFlight,
-) -> Result<Tally, String> {
+) -> Result<LaneCounters, String> {
     let mut picoseconds = Vec::with_capacity(SAMPLES_EXPECTED);
     let mut ages = Ages::default();
     let mut now = Instant::now();
@@ -135,7 +135,7 @@ pub(crate) fn keep_in_flight(
     while left > 0 {
         left -= calls.take()?;
     }
-    Ok(Tally { samples: Samples::new(picoseconds), calls: taken, began, ended })
+    Ok(LaneCounters { samples: Samples::new(picoseconds), calls: taken, began, ended })
 }
 
 /// When the calls on the way were begun, oldest first; those begun together stand together.
@@ -193,7 +193,7 @@ type Order = (Box<dyn Calls>, Window);
 struct Done {
     caller: usize,
     calls: Box<dyn Calls>,
-    tally: Result<Tally, String>,
+    counters: Result<LaneCounters, String>,
 }
 
 impl std::fmt::Debug for dyn Calls {
@@ -217,7 +217,7 @@ impl Callers {
         calls: &mut Vec<Box<dyn Calls>>,
         effort: Effort,
         calls_max: u64,
-    ) -> Result<Vec<Tally>, String> {
+    ) -> Result<Vec<LaneCounters>, String> {
         self.grow_to(calls.len());
         let count_from = Instant::now() + effort.warm_up;
         let silence = effort.silence.map(Silence::duration);
@@ -234,7 +234,7 @@ impl Callers {
         number: usize,
         window: Window,
         calls: &mut Vec<Box<dyn Calls>>,
-    ) -> Result<Vec<Tally>, String> {
+    ) -> Result<Vec<LaneCounters>, String> {
         let mut done = Vec::with_capacity(number);
         while done.len() < number {
             let left = (window.until + OVERDUE_AFTER).saturating_duration_since(Instant::now());
@@ -246,9 +246,9 @@ impl Callers {
         }
         done.sort_by_key(|done| done.caller);
         let mut tallies = Vec::with_capacity(number);
-        for Done { calls: returned, tally, .. } in done {
+        for Done { calls: returned, counters, .. } in done {
             calls.push(returned);
-            tallies.push(tally);
+            tallies.push(counters);
         }
         tallies.into_iter().collect()
     }
@@ -266,8 +266,8 @@ impl Callers {
 /// The life of a caller thread: ends when the orders do.
 fn call_on_order(caller: usize, orders: &Receiver<Order>, report: &Sender<Done>) {
     for (mut calls, window) in orders {
-        let tally = calls.run(window);
-        if report.send(Done { caller, calls, tally }).is_err() {
+        let counters = calls.run(window);
+        if report.send(Done { caller, calls, counters }).is_err() {
             return;
         }
     }
@@ -284,7 +284,7 @@ mod tests {
     }
 
     impl Calls for Counting {
-        fn run(&mut self, window: Window) -> Result<Tally, String> {
+        fn run(&mut self, window: Window) -> Result<LaneCounters, String> {
             call_repeatedly(window, 10, || {
                 self.calls += 1;
                 if Some(self.calls) == self.fails_at { Err("asked to fail".into()) } else { Ok(()) }
@@ -300,7 +300,7 @@ mod tests {
     fn a_slice_ends_after_the_calls_asked_for() {
         let mut calls: Vec<Box<dyn Calls>> = (0..3).map(|_| counting(None)).collect();
         let tallies = Callers::new().run(&mut calls, LONG, 25).expect("no call fails");
-        assert_eq!(tallies.iter().map(|tally| tally.calls).collect::<Vec<_>>(), [30, 30, 30]);
+        assert_eq!(tallies.iter().map(|counters| counters.calls).collect::<Vec<_>>(), [30, 30, 30]);
         assert_eq!(calls.len(), 3, "each way to call comes back for the next slice");
     }
 
@@ -338,8 +338,8 @@ mod tests {
         let now = Instant::now();
         let window = Window { count_from: now, until: now + AN_HOUR, calls_max: 100, silence: None };
         let mut calls = ByThrees::default();
-        let tally = keep_in_flight(window, 8, &mut calls).expect("no call fails");
-        assert_eq!((tally.calls, calls.in_flight, calls.begun), (102, 0, 102 + 8));
+        let counters = keep_in_flight(window, 8, &mut calls).expect("no call fails");
+        assert_eq!((counters.calls, calls.in_flight, calls.begun), (102, 0, 102 + 8));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 mod flight;
 
 use crate::args::{DATA_LEN, Procedure, Transport, Waiting};
-use crate::callers::{Calls, LOCAL_BATCH, Tally, Window, call_repeatedly};
+use crate::callers::{Calls, LOCAL_BATCH, LaneCounters, Window, call_repeatedly};
 use crate::plan::Cell;
 use flight::Flight;
 use std::hint::black_box;
@@ -181,7 +181,7 @@ struct Ours {
 }
 
 impl Calls for Ours {
-    fn run(&mut self, window: Window) -> Result<Tally, String> {
+    fn run(&mut self, window: Window) -> Result<LaneCounters, String> {
         let Ours { client, procedure, data, buffer, batch } = self;
         let buffer = buffer.as_mut().map_err(|error| error.clone())?;
         match procedure {
@@ -208,7 +208,7 @@ fn each(
     window: Window,
     batch: u64,
     mut call: impl FnMut() -> Result<(), CallError>,
-) -> Result<Tally, String> {
+) -> Result<LaneCounters, String> {
     call_repeatedly(window, batch, || call().map_err(in_words))
 }
 

@@ -1,4 +1,4 @@
-//! Which processors caller and server run on.
+//! Selection processors caller and server run on.
 //!
 //! Unpinned, the scheduler sometimes packs both processes on one processor and sometimes does not, and a benchmark of one
 //! caller can be off by ten either way.

@@ -1,7 +1,7 @@
 //! What was found about one cell, as the table and the JSON show it.
 
 use crate::args::{LinkRate, Procedure, Processors, Silence, Transport, Waiting};
-use crate::callers::Tally;
+use crate::callers::LaneCounters;
 use crate::floor::figures;
 use crate::others::DISTURBED_ABOVE;
 use crate::plan::Cell;
@@ -78,7 +78,7 @@ pub(crate) struct Row {
 
 /// What a slice tells of how fast it was.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pace {
+struct ClockPacing {
     p50_ns: f64,
     calls_per_second: f64,
 }
@@ -86,10 +86,10 @@ struct Pace {
 /// Neighbouring slices: of ours, of the floor after it, and after that of what else it is compared with.
 #[derive(Clone, Copy, Debug)]
 struct Group {
-    ours: Pace,
-    floor: Pace,
-    tcp: Option<Pace>,
-    vtable: Option<Pace>,
+    ours: ClockPacing,
+    floor: ClockPacing,
+    tcp: Option<ClockPacing>,
+    vtable: Option<ClockPacing>,
 }
 
 /// Everything that the slices of one cell gave.
@@ -112,11 +112,11 @@ pub(crate) struct Findings {
 /// What neighbouring slices gave.
 #[derive(Debug)]
 pub(crate) struct Slices {
-    pub(crate) ours: Vec<Tally>,
+    pub(crate) ours: Vec<LaneCounters>,
     pub(crate) costs: Costs,
-    pub(crate) floor: Vec<Tally>,
-    pub(crate) tcp: Option<Vec<Tally>>,
-    pub(crate) vtable: Option<Vec<Tally>>,
+    pub(crate) floor: Vec<LaneCounters>,
+    pub(crate) tcp: Option<Vec<LaneCounters>>,
+    pub(crate) vtable: Option<Vec<LaneCounters>>,
 }
 
 /// What a slice of ours took of the processors.
@@ -139,18 +139,18 @@ struct Side {
 
 impl Side {
     /// Adds a slice, and returns how fast it was.
-    fn add(&mut self, tallies: &[Tally]) -> Pace {
+    fn add(&mut self, tallies: &[LaneCounters]) -> ClockPacing {
         let mut slice = Samples::default();
         self.callers.resize(tallies.len(), 0);
-        for (tally, calls) in tallies.iter().zip(&mut self.callers) {
-            slice.append(&tally.samples);
-            *calls += tally.calls;
+        for (counters, calls) in tallies.iter().zip(&mut self.callers) {
+            slice.append(&counters.samples);
+            *calls += counters.calls;
         }
         self.samples.append(&slice);
         let time = time_of(tallies);
         self.time += time;
-        let calls: u64 = tallies.iter().map(|tally| tally.calls).sum();
-        Pace { p50_ns: slice.percentile_ns(0.5), calls_per_second: by_the_second(calls, time) }
+        let calls: u64 = tallies.iter().map(|counters| counters.calls).sum();
+        ClockPacing { p50_ns: slice.percentile_ns(0.5), calls_per_second: by_the_second(calls, time) }
     }
 
     fn calls(&self) -> u64 {
@@ -260,9 +260,9 @@ fn by_the_second(calls: u64, time: Duration) -> f64 {
 }
 
 /// From the first caller that began to the last that ended: callers that share a processor may have taken turns.
-fn time_of(tallies: &[Tally]) -> Duration {
-    let began = tallies.iter().map(|tally| tally.began).min();
-    let ended = tallies.iter().map(|tally| tally.ended).max();
+fn time_of(tallies: &[LaneCounters]) -> Duration {
+    let began = tallies.iter().map(|counters| counters.began).min();
+    let ended = tallies.iter().map(|counters| counters.ended).max();
     ended.zip(began).map_or(Duration::ZERO, |(ended, began)| ended.saturating_duration_since(began))
 }
 
@@ -326,16 +326,16 @@ mod tests {
 
     const CELL: Cell = Cell { procedure: Procedure::MaxArg, callers: 2, ..Cell::NULL };
 
-    fn tally(calls: u64, each_ns: u64) -> Tally {
+    fn counters(calls: u64, each_ns: u64) -> LaneCounters {
         tally_from(Instant::now(), calls, each_ns)
     }
 
-    fn tally_from(began: Instant, calls: u64, each_ns: u64) -> Tally {
+    fn tally_from(began: Instant, calls: u64, each_ns: u64) -> LaneCounters {
         let samples = Samples::new(vec![each_ns * 1000; calls as usize]);
-        Tally { samples, calls, began, ended: began + Duration::from_nanos(calls * each_ns) }
+        LaneCounters { samples, calls, began, ended: began + Duration::from_nanos(calls * each_ns) }
     }
 
-    fn slices(ours: Vec<Tally>, floor: Vec<Tally>) -> Slices {
+    fn slices(ours: Vec<LaneCounters>, floor: Vec<LaneCounters>) -> Slices {
         Slices { ours, costs: Costs::default(), floor, tcp: None, vtable: None }
     }
 
@@ -344,7 +344,7 @@ mod tests {
         let mut findings = Findings::default();
         // The machine is slower in the third pair, and both with it.
         for (ours_ns, floor_ns) in [(11, 10), (12, 10), (330, 300)] {
-            let two = |each_ns| vec![tally(5, each_ns), tally(5, each_ns)];
+            let two = |each_ns| vec![counters(5, each_ns), counters(5, each_ns)];
             findings.add(&slices(two(ours_ns), two(floor_ns)));
         }
         let row = findings.into_row(&CELL, "loopback");
@@ -358,8 +358,9 @@ mod tests {
         for (ours_ns, floor_ns, tcp_ns) in
             [(20_000, 15_000, 40_000), (40_000, 32_000, 40_000), (25_000, 20_000, 50_000)]
         {
-            let tcp = Some(vec![tally(10, tcp_ns)]);
-            findings.add(&Slices { tcp, ..slices(vec![tally(10, ours_ns)], vec![tally(10, floor_ns)]) });
+            let tcp = Some(vec![counters(10, tcp_ns)]);
+            findings
+                .add(&Slices { tcp, ..slices(vec![counters(10, ours_ns)], vec![counters(10, floor_ns)]) });
         }
         let row = findings.into_row(&CELL, "veth");
         assert_eq!((row.rate_ratio, row.rate_ratio_low), (0.8, 0.775));
@@ -370,8 +371,8 @@ mod tests {
     #[test]
     fn a_call_stands_beside_one_through_a_vtable_where_that_was_measured() {
         let mut findings = Findings::default();
-        let alone = slices(vec![tally(1, 400)], vec![tally(1, 300)]);
-        findings.add(&Slices { vtable: Some(vec![tally(1, 2)]), ..alone });
+        let alone = slices(vec![counters(1, 400)], vec![counters(1, 300)]);
+        findings.add(&Slices { vtable: Some(vec![counters(1, 2)]), ..alone });
         let row = findings.into_row(&Cell::NULL, "veth");
         assert_eq!((row.vtable_ratio, row.vtable_p50_ns, row.tcp_rate_ratio), (Some(200.0), Some(2.0), None));
     }
@@ -381,7 +382,7 @@ mod tests {
         let mut findings = Findings::default();
         let (first, later) = (Instant::now(), Instant::now() + Duration::from_millis(1));
         let taking_turns = vec![tally_from(first, 100, 10_000), tally_from(later, 50, 20_000)];
-        findings.add(&slices(taking_turns, vec![tally(1, 1), tally(1, 1)]));
+        findings.add(&slices(taking_turns, vec![counters(1, 1), counters(1, 1)]));
         let row = findings.into_row(&CELL, "veth");
         assert_eq!(row.calls, 150);
         assert!((74_900.0..=75_000.0).contains(&row.calls_per_second), "{}", row.calls_per_second);
@@ -395,7 +396,7 @@ mod tests {
         let ms = Duration::from_millis;
         for (caller_ms, server_ms) in [(50, 25), (100, 50)] {
             let costs = Costs { caller_cpu: ms(caller_ms), server_cpu: ms(server_ms), wall: ms(100) };
-            findings.add(&Slices { costs, ..slices(vec![tally(1, 1)], vec![tally(1, 1)]) });
+            findings.add(&Slices { costs, ..slices(vec![counters(1, 1)], vec![counters(1, 1)]) });
         }
         let row = findings.into_row(&CELL, "veth");
         assert_eq!((row.caller_cpu, row.server_cpu), (0.75, 0.375));

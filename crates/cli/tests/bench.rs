@@ -215,7 +215,7 @@ fn a_killed_run_leaves_no_process_behind() {
 
 #[test]
 fn nonsense_is_refused_with_what_is_possible() {
-    let output = stoop("bench --transport carrier-pigeon").output().expect("the command was built");
+    let output = stoop("bench --transport calls-pigeon").output().expect("the command was built");
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("udp"));
 }

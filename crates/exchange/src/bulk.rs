@@ -20,7 +20,7 @@ mod tests;
 pub use incoming::{Incoming, Taken};
 pub use outgoing::{Outgoing, Run};
 pub use path::Path;
-pub use stretch::Stretch;
+pub use stretch::Span;
 
 /// How long, in nanoseconds, a receiver that looks for packets all the time goes on looking before it sends a receipt that is
 /// [due](Incoming::receipt_is_due) and not [urgent](Incoming::receipt_is_urgent): its sender copies the next packets

@@ -13,7 +13,7 @@ use crate::outcome::{Sent, Unbound};
 use crate::retransmit::Jitter;
 use crate::{Instant, RoundTrip};
 use alloc::boxed::Box;
-pub use brief::Brief;
+pub use brief::CompactCall;
 use core::time::Duration;
 pub use events::{Due, Effort, Heard, Lost};
 use large::Large;

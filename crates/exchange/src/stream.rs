@@ -8,8 +8,8 @@
 mod departure;
 mod intake;
 
-pub use departure::Departure;
-pub use intake::{Arrival, Bounds, Intake, Message, Violation};
+pub use departure::OutgoingMessage;
+pub use intake::{Arrival, Bounds, Message, Reassembler, Violation};
 
 #[cfg(test)]
 mod tests;

@@ -59,18 +59,18 @@ impl Large for Server {
     }
 }
 
-fn client(takes_pieces: bool) -> LargeClient {
-    let options = BindOptions { limit: 1 << 16, takes_pieces, ..mock::to(LargeServer::new(Server)) };
+fn client(can_gather: bool) -> LargeClient {
+    let options = BindOptions { limit: 1 << 16, can_gather, ..mock::to(LargeServer::new(Server)) };
     LargeClient::bind_with("", &options).unwrap()
 }
 
 /// Everything that comes back from a call with `count` numbers.
-fn all(takes_pieces: bool, count: usize) -> (Vec<u8>, Vec<u8>, impl PartialEq + std::fmt::Debug) {
+fn all(can_gather: bool, count: usize) -> (Vec<u8>, Vec<u8>, impl PartialEq + std::fmt::Debug) {
     let numbers: Vec<f64> = (0..count).map(|i| i as f64 / 3.0).collect();
     let mut words: Vec<u32> = (0..count as u32 + 1).collect();
     let (mut list, mut copy, mut bytes) = (vec!["first".to_owned()], vec![0.0; count], [0; 5000]);
     let text = "text".repeat(count);
-    let returned = client(takes_pieces).all(
+    let returned = client(can_gather).all(
         3,
         &text,
         &numbers,

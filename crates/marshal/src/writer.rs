@@ -8,7 +8,7 @@ use crate::{Data, EncodeError, Leading, Scalar};
 
 /// Writes values into the payload of a packet, one after the other.
 ///
-/// Overflow is sticky: what does not fit is not written, and [`finish`](Writer::finish) says so once for all. Kept as a
+/// Overflow is sticky: what does not fit is not written, and [`finish`](Writer::finish) says so once for all. ManagedCall as a
 /// local variable its position is a constant wherever the values before have a fixed size, and a value costs a bound
 /// check and its stores.
 pub struct Writer<'a> {
@@ -53,7 +53,7 @@ impl<'a> Writer<'a> {
     /// that is, the caller says with a few bytes. When it is more, [`finish`](Writer::finish) says how much.
     #[inline(always)]
     #[must_use]
-    pub fn lending_at_most(self, bytes: usize) -> Self {
+    pub fn with_out_limit(self, bytes: usize) -> Self {
         Writer { lendable: bytes.min(self.limit), ..self }
     }
 

@@ -43,12 +43,12 @@ mod model {
     const HERE: u64 = 0;
     const AWAY: u64 = 1;
 
-    /// As a server's housekeeper does, which looks after procedures while they run (`Role::leave` and `Crew::fall_asleep`).
+    /// As a server's background does, which looks after procedures while they run (`Role::leave` and `WorkerPool::fall_asleep`).
     #[test]
     fn nobody_goes_away_while_who_looks_after_it_falls_asleep() {
         loom::model(|| {
             let (word, asleep) = (Arc::new(AtomicU64::new(HERE)), Arc::new(AtomicBool::new(false)));
-            let housekeeper = {
+            let background = {
                 let (word, asleep) = (word.clone(), asleep.clone());
                 thread::spawn(move || {
                     asleep.store(true, Relaxed);
@@ -62,9 +62,9 @@ mod model {
             word.store(AWAY, Release);
             fence(SeqCst);
             if asleep.load(Relaxed) {
-                housekeeper.thread().unpark();
+                background.thread().unpark();
             }
-            housekeeper.join().unwrap();
+            background.join().unwrap();
         });
     }
 }

@@ -5,7 +5,7 @@
 
 #![allow(unsafe_code)]
 
-use crate::waiting::Crowd;
+use crate::waiting::ActiveWaiters;
 use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Once, OnceLock};
@@ -33,7 +33,7 @@ pub fn notice() {
 
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
-    Crowd::of_this_process().is_left_by_all();
+    ActiveWaiters::of_this_process().is_left_by_all();
 }
 
 /// Something that each process of a line of descent makes for itself. What ancestors have made stays where it is, and is never

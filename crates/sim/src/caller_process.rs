@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use stoop_exchange::binder::{Binder, Bound};
 use stoop_exchange::bulk::Path;
-use stoop_exchange::caller::{Brief, Lane};
+use stoop_exchange::caller::{CompactCall, Lane};
 use stoop_exchange::outcome::Sent;
 use stoop_exchange::{Instant, RoundTrip};
 use stoop_wire::MAX_DATAGRAM;
@@ -63,7 +63,7 @@ struct OwnLane {
     path: Rc<RefCell<Path>>,
     lane: Lane,
     /// Where half of the short calls begin, as with a driver that has many on their way.
-    brief: Brief,
+    brief: CompactCall,
     /// What is known of the way to the server by those.
     way: RoundTrip,
 }
@@ -71,7 +71,7 @@ struct OwnLane {
 impl OwnLane {
     /// The lane, which knows of its call from now on.
     fn lane(&mut self) -> &mut Lane {
-        self.lane.take_up(&mut self.brief, self.way);
+        self.lane.expand(&mut self.brief, self.way);
         &mut self.lane
     }
 

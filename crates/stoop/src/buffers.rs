@@ -6,7 +6,7 @@ use stoop_marshal::Data;
 use stoop_shm::{Arena, InPlace, Range};
 
 /// The caller's end: where the buffers of a call lie, and which of them its server is told of.
-pub struct Lending<'a> {
+pub struct SharedBuffers<'a> {
     arena: Option<&'a Arc<Arena>>,
     lent: &'a mut Lent,
 }
@@ -20,7 +20,7 @@ pub(crate) struct Lent {
     pub(crate) is_changed: bool,
 }
 
-impl<'a> Lending<'a> {
+impl<'a> SharedBuffers<'a> {
     /// Of a call to a server that shares this memory.
     pub(crate) fn new(arena: Option<&'a Arc<Arena>>, lent: &'a mut Lent) -> Self {
         lent.clear();

@@ -15,7 +15,7 @@ const GROWTH: usize = 4;
 /// # Errors
 /// The process has no memory, or no address space, for it. `message` is as it was.
 #[inline]
-pub(crate) fn make(message: &mut Vec<u8>, more: usize, announced: usize) -> Result<(), TryReserveError> {
+pub(crate) fn reserve(message: &mut Vec<u8>, more: usize, announced: usize) -> Result<(), TryReserveError> {
     match message.capacity() - message.len() >= more {
         true => Ok(()),
         false => grow(message, more, announced),
@@ -43,7 +43,7 @@ mod tests {
         let announced = 64 << 20;
         let mut message = Vec::new();
         while message.len() < announced {
-            make(&mut message, 16 * 1024, announced).unwrap();
+            reserve(&mut message, 16 * 1024, announced).unwrap();
             assert!(message.capacity() <= FIRST.max(GROWTH * message.len()).min(announced));
             message.resize(message.len() + 16 * 1024, 1);
         }
@@ -53,14 +53,14 @@ mod tests {
     #[test]
     fn a_short_message_gets_what_it_needs() {
         let mut message = Vec::new();
-        make(&mut message, 5000, 5000).unwrap();
+        reserve(&mut message, 5000, 5000).unwrap();
         assert_eq!(message.capacity(), 5000);
     }
 
     #[test]
     fn room_that_there_cannot_be_is_an_error() {
         let mut message = vec![7; 10];
-        assert!(make(&mut message, isize::MAX as usize, usize::MAX).is_err());
+        assert!(reserve(&mut message, isize::MAX as usize, usize::MAX).is_err());
         assert_eq!(message, [7; 10]);
     }
 }

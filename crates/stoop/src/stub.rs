@@ -2,7 +2,7 @@
 
 pub(crate) mod returned;
 
-pub use crate::buffers::{Buffer, Lending, Memory, put_contents};
+pub use crate::buffers::{Buffer, Memory, SharedBuffers, put_contents};
 pub use crate::client::{Begin, Beginning, Call, CallResult, Client, Local, Remote, Route};
 pub use crate::stub::returned::{AnyReturned, Hides, HidesNothing, Returned, check_returned};
 use std::any::Any;

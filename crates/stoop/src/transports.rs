@@ -1,14 +1,14 @@
 //! The list of transports: adding one is its folder, and its lines here.
 
-use crate::calling::begun::Carrier;
+use crate::calling::begun::OutstandingCalls;
 use crate::calling::counters::CallCounters;
-use crate::transport::local::LocalFlights;
+use crate::transport::local::LocalRebinding;
 use crate::transport::local::caller::{InProcess, Source};
-use crate::transport::packet::begun::Flight;
+use crate::transport::packet::begun::PacketCalls;
 use crate::transport::packet::caller::DatagramBinding;
-use crate::transport::shm::begun::ShmFlights;
+use crate::transport::shm::begun::ShmCalls;
 use crate::transport::shm::caller::ShmBinding;
-use crate::transport::stream::begun::StreamCarrier;
+use crate::transport::stream::begun::StreamCalls;
 use crate::transport::stream::caller::StreamBinding;
 use crate::transport::{packet, shm, stream};
 use std::io;
@@ -76,44 +76,44 @@ impl Transport {
 
 /// A lane held by a call.
 pub(crate) enum Lane<'a> {
-    Datagram(packet::caller::Held<'a>),
-    Stream(stream::caller::Held<'a>),
-    Shm(shm::caller::Held<'a>),
+    Datagram(packet::caller::HeldLane<'a>),
+    Stream(stream::caller::HeldLane<'a>),
+    Shm(shm::caller::HeldLane<'a>),
 }
 
-/// The carriers of a binding's begun calls.
-pub(crate) enum Carriers {
+/// The tables of a binding's begun calls.
+pub(crate) enum BegunCalls {
     /// The same all the time.
-    One(Arc<dyn Carrier>),
+    One(Arc<dyn OutstandingCalls>),
     /// One for each session.
-    Shm(ShmFlights),
+    Shm(ShmCalls),
     /// One for each server of this process that had the name.
-    Local(LocalFlights),
+    Local(LocalRebinding),
 }
 
-impl Carriers {
+impl BegunCalls {
     /// Those of a binding; `source` tells where a server of this process is found.
     pub(crate) fn new(transport: &Transport, source: &Source) -> io::Result<Self> {
         Ok(match transport {
-            Transport::Local(server) => Self::Local(LocalFlights::new(source, server.door())),
-            Transport::Datagram(binding) => Self::One(Flight::new(Arc::clone(binding))?),
-            Transport::Stream(binding) => Self::One(Arc::new(StreamCarrier::new(binding)?)),
-            Transport::Shm(binding) => Self::Shm(ShmFlights::new(binding)?),
+            Transport::Local(server) => Self::Local(LocalRebinding::new(source, server.listening())),
+            Transport::Datagram(binding) => Self::One(PacketCalls::new(Arc::clone(binding))?),
+            Transport::Stream(binding) => Self::One(Arc::new(StreamCalls::new(binding)?)),
+            Transport::Shm(binding) => Self::Shm(ShmCalls::new(binding)?),
         })
     }
 
     /// The one for calls that are begun now.
     #[inline]
-    pub(crate) fn present(&self) -> Arc<dyn Carrier> {
+    pub(crate) fn present(&self) -> Arc<dyn OutstandingCalls> {
         match self {
-            Self::One(carrier) => Arc::clone(carrier),
+            Self::One(calls) => Arc::clone(calls),
             Self::Shm(flights) => flights.present(),
             Self::Local(flights) => flights.present(),
         }
     }
 
     /// The one that has carried the last calls, though its server may have ended.
-    pub(crate) fn latest(&self) -> Arc<dyn Carrier> {
+    pub(crate) fn latest(&self) -> Arc<dyn OutstandingCalls> {
         match self {
             Self::Local(flights) => flights.latest(),
             others => others.present(),
@@ -123,17 +123,17 @@ impl Carriers {
     /// What the begun calls have seen so far.
     pub(crate) fn counters(&self) -> CallCounters {
         match self {
-            Self::One(carrier) => carrier.counters(),
+            Self::One(calls) => calls.counters(),
             Self::Shm(flights) => flights.counters(),
             Self::Local(_) => CallCounters::default(),
         }
     }
 }
 
-impl Drop for Carriers {
+impl Drop for BegunCalls {
     fn drop(&mut self) {
-        if let Self::One(carrier) = self {
-            carrier.close();
+        if let Self::One(calls) = self {
+            calls.close();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which users' processes may be at the other end of a Unix socket or of shared memory.
+//! Selection users' processes may be at the other end of a Unix socket or of shared memory.
 
 use stoop_net::host;
 

@@ -1,4 +1,4 @@
-//! Which transport a binding gets, and what it says of that.
+//! Selection transport a binding gets, and what it says of that.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;

@@ -19,10 +19,10 @@ trait Office {
 }
 
 #[derive(Clone, Default)]
-struct Clerk(Arc<Desk>);
+struct Clerk(Arc<WorkerState>);
 
 #[derive(Default)]
-struct Desk {
+struct WorkerState {
     server: OnceLock<RunningServer>,
     last: Mutex<Option<RunningServer>>,
     /// Callers inside, and whether the gate is open.

@@ -14,7 +14,7 @@ trait Office {
 }
 
 #[derive(Default)]
-struct Turns {
+struct TimedLock {
     /// Those of the calls that have begun to run.
     inside: Vec<u32>,
     /// Calls up to this turn may return.
@@ -22,7 +22,7 @@ struct Turns {
 }
 
 #[derive(Clone, Default)]
-struct Clerk(Arc<(Mutex<Turns>, Condvar)>);
+struct Clerk(Arc<(Mutex<TimedLock>, Condvar)>);
 
 impl Clerk {
     fn await_inside(&self, turn: u32) {

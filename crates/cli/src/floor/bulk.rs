@@ -3,7 +3,7 @@
 use super::pipe::Pipe;
 use super::{HEADER_LEN, Serve, in_words};
 use crate::args::{DATA_LEN, Transport};
-use crate::callers::{Calls, Tally, Window, call_repeatedly};
+use crate::callers::{Calls, LaneCounters, Window, call_repeatedly};
 use std::io;
 
 /// One end: how much it sends and how much it waits for.
@@ -31,7 +31,7 @@ pub(super) fn message_len(transport: Transport, data: usize) -> usize {
 }
 
 impl<P: Pipe> Calls for Bulk<P> {
-    fn run(&mut self, window: Window) -> Result<Tally, String> {
+    fn run(&mut self, window: Window) -> Result<LaneCounters, String> {
         call_repeatedly(window, 1, || {
             self.pipe.push(self.call_len).and_then(|()| self.pipe.take(self.result_len)).map_err(in_words)
         })

@@ -9,7 +9,7 @@
 
 use super::endpoint::End;
 use super::segment::Segment;
-use super::turn::{TURN_LEN, Turns};
+use super::turn::{TURN_LEN, TimedLock};
 use super::{HEADER_LEN, Terms};
 use std::hint::black_box;
 use std::io;
@@ -19,7 +19,7 @@ use std::os::fd::OwnedFd;
 #[derive(Debug)]
 pub(super) struct Line {
     segment: Segment,
-    turns: Turns,
+    turns: TimedLock,
     out: Lane,
     inward: Lane,
     /// The header and the data, each way.
@@ -76,18 +76,28 @@ impl Line {
     pub(super) fn of_caller(memory: &OwnedFd, terms: &Terms) -> io::Result<Self> {
         let (call, result) = terms.packet_lens();
         let (there, back, len) = lanes(call, result);
-        Line::new(Segment::map(memory, len)?, Turns::of_caller(terms.waits), (there, call), (back, result))
+        Line::new(
+            Segment::map(memory, len)?,
+            TimedLock::of_caller(terms.waits),
+            (there, call),
+            (back, result),
+        )
     }
 
     pub(super) fn of_server(memory: &OwnedFd, terms: &Terms) -> io::Result<Self> {
         let (call, result) = terms.packet_lens();
         let (there, back, len) = lanes(call, result);
-        Line::new(Segment::map(memory, len)?, Turns::of_server(terms.waits), (back, result), (there, call))
+        Line::new(
+            Segment::map(memory, len)?,
+            TimedLock::of_server(terms.waits),
+            (back, result),
+            (there, call),
+        )
     }
 
     fn new(
         segment: Segment,
-        turns: Turns,
+        turns: TimedLock,
         (out, send_len): (Lane, usize),
         (inward, receive_len): (Lane, usize),
     ) -> io::Result<Self> {
@@ -141,7 +151,7 @@ impl End for Line {
     #[inline(always)]
     fn try_receive(&mut self) -> io::Result<bool> {
         let next = self.taken.wrapping_add(1);
-        let there = Turns::look(&self.segment, self.inward.line(next)) == next;
+        let there = TimedLock::look(&self.segment, self.inward.line(next)) == next;
         if there {
             self.copy_out(next);
         }

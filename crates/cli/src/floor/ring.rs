@@ -6,7 +6,7 @@
 use super::Terms;
 use super::pipe::Pipe;
 use super::segment::Segment;
-use super::turn::{TURN_LEN, Turns};
+use super::turn::{TURN_LEN, TimedLock};
 use std::hint::black_box;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 #[derive(Debug)]
 pub(super) struct Rings {
     segment: Segment,
-    turns: Turns,
+    turns: TimedLock,
     out: Ring,
     inward: Ring,
     to_send: Vec<u8>,
@@ -29,7 +29,7 @@ struct Ring {
     at: usize,
     slots: u32,
     slot_len: usize,
-    /// Slots that this end has filled or taken.
+    /// CallTable that this end has filled or taken.
     turn: u32,
     /// Of those that this end filled, how many it knows to have been taken.
     known_taken: u32,
@@ -65,7 +65,7 @@ impl Ring {
     }
 }
 
-/// Slots each way for long messages.
+/// CallTable each way for long messages.
 const BULK_SLOTS: u32 = 16;
 /// The fastest for 1 MiB of 4, 16, 32, 64 and 128 KiB; shorter messages go by smaller slots, so that the two copies overlap.
 const BULK_SLOT_MAX: usize = 64 << 10;
@@ -88,15 +88,15 @@ fn rings(terms: &Terms) -> (Ring, Ring) {
 impl Rings {
     pub(super) fn of_caller(memory: &OwnedFd, terms: &Terms) -> io::Result<Self> {
         let (there, back) = rings(terms);
-        Rings::new(memory, Turns::of_caller(terms.waits), there, back)
+        Rings::new(memory, TimedLock::of_caller(terms.waits), there, back)
     }
 
     pub(super) fn of_server(memory: &OwnedFd, terms: &Terms) -> io::Result<Self> {
         let (there, back) = rings(terms);
-        Rings::new(memory, Turns::of_server(terms.waits), back, there)
+        Rings::new(memory, TimedLock::of_server(terms.waits), back, there)
     }
 
-    fn new(memory: &OwnedFd, turns: Turns, out: Ring, inward: Ring) -> io::Result<Self> {
+    fn new(memory: &OwnedFd, turns: TimedLock, out: Ring, inward: Ring) -> io::Result<Self> {
         let segment = Segment::map(memory, out.end().max(inward.end()))?;
         let (to_send, received) = (vec![0x5a; out.slot_len], vec![0; inward.slot_len]);
         Ok(Rings { segment, turns, out, inward, to_send, received })
@@ -124,7 +124,7 @@ impl Rings {
     /// Whether the next slot has been filled.
     #[inline(always)]
     fn is_there(&self) -> bool {
-        Turns::look(&self.segment, self.inward.slot()) == self.inward.turn.wrapping_add(1)
+        TimedLock::look(&self.segment, self.inward.slot()) == self.inward.turn.wrapping_add(1)
     }
 
     /// Waits for the next slot and takes `len` bytes out of it.

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 /// How this end waits for words, and how the other does, which must be woken where it sleeps.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turns {
+pub(super) struct TimedLock {
     own: Wait,
     other: Wait,
 }
@@ -20,18 +20,18 @@ const ASLEEP: usize = 4;
 /// Bytes of both words.
 pub(super) const TURN_LEN: usize = 8;
 
-impl Turns {
+impl TimedLock {
     /// Whether this end sleeps while it waits.
     pub(super) fn sleeps(self) -> bool {
         self.own == Wait::Block
     }
 
     pub(super) fn of_caller(waits: Waits) -> Self {
-        Turns { own: waits.caller, other: waits.server }
+        TimedLock { own: waits.caller, other: waits.server }
     }
 
     pub(super) fn of_server(waits: Waits) -> Self {
-        Turns { own: waits.server, other: waits.caller }
+        TimedLock { own: waits.server, other: waits.caller }
     }
 
     /// Lets the word at `offset` be `turn`, with everything that was written before.
@@ -68,7 +68,7 @@ impl Turns {
         enough: impl Fn(u32) -> bool,
     ) -> io::Result<u32> {
         loop {
-            let turn = Turns::look(segment, offset);
+            let turn = TimedLock::look(segment, offset);
             if enough(turn) {
                 return Ok(turn);
             }

@@ -2,7 +2,7 @@
 
 use super::{TestBegin, TestClient, in_words};
 use crate::args::{DATA_LEN, Procedure};
-use crate::callers::{Calls, InFlight, Tally, Window, keep_in_flight};
+use crate::callers::{Calls, InFlight, LaneCounters, Window, keep_in_flight};
 use std::collections::VecDeque;
 use stoop::{CallError, InPlace, Pending};
 
@@ -15,7 +15,7 @@ pub(super) struct Flight {
 }
 
 impl Calls for Flight {
-    fn run(&mut self, window: Window) -> Result<Tally, String> {
+    fn run(&mut self, window: Window) -> Result<LaneCounters, String> {
         let Flight { client, procedure, data, in_flight } = self;
         let in_flight = usize::from(*in_flight);
         match procedure {
@@ -45,7 +45,7 @@ fn keep<R>(
     in_flight: usize,
     client: &TestClient,
     begin: impl FnMut(&TestBegin<'_>) -> Pending<Result<R, CallError>>,
-) -> Result<Tally, String> {
+) -> Result<LaneCounters, String> {
     let pending = VecDeque::with_capacity(in_flight);
     keep_in_flight(window, in_flight, &mut Handles { client, begin, pending })
 }

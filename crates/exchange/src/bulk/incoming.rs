@@ -1,7 +1,7 @@
 //! One message being received: which of its bytes are here. Their memory is somebody else's.
 
 use super::ranges::Ranges;
-use super::stretch::Stretch;
+use super::stretch::Span;
 use crate::Instant;
 use stoop_wire::{HEADER_LEN, Receipt};
 
@@ -86,12 +86,12 @@ impl Incoming {
     /// The parts with which `datagrams` begin, each of them `segment` bytes long, that continue one another, noted as if they
     /// were one; without what would complete the message. `None`: there are none, or they are no news.
     #[inline]
-    pub fn take_stretch(&mut self, now: Instant, datagrams: &[u8], segment: usize) -> Option<Stretch> {
+    pub fn take_span(&mut self, now: Instant, datagrams: &[u8], segment: usize) -> Option<Span> {
         // Fewer bytes than are missing: the last part of all is taken by itself, wherever it lies.
         let most = (self.message_len - self.received).checked_sub(1)? as usize;
         let parts = most / segment.checked_sub(HEADER_LEN).filter(|payload| *payload > 0)?;
         let datagrams = &datagrams[..datagrams.len().min(parts.saturating_mul(segment))];
-        let stretch = Stretch::at_beginning(datagrams, segment, self.message_len)?;
+        let stretch = Span::at_beginning(datagrams, segment, self.message_len)?;
         let (offset, len) = (stretch.offset as u32, stretch.len as u32);
         (self.take(now, offset, len, Some(stretch.transmission)) == Taken::New).then_some(stretch)
     }

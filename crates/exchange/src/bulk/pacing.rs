@@ -20,12 +20,12 @@ pub(super) struct Pacing {
 
 /// The pace of a path: so many bytes in so many nanoseconds.
 #[derive(Clone, Copy)]
-pub(super) struct Pace {
+pub(super) struct ClockPacing {
     pub(super) bytes: u64,
     pub(super) nanos: u64,
 }
 
-impl Pace {
+impl ClockPacing {
     /// §7.7: N windows in a round trip. N is 2 in slow start, or the window could not double, and 5/4 otherwise.
     pub(super) fn new(window: u64, in_slow_start: bool, round_trip: u64) -> Option<Self> {
         let bytes = if in_slow_start { window.saturating_mul(2) } else { window.saturating_add(window / 4) };
@@ -55,7 +55,7 @@ impl Pacing {
     pub(super) fn allowed(
         &mut self,
         now: Instant,
-        pace: Pace,
+        pace: ClockPacing,
         packet: u64,
         most: u64,
     ) -> Result<u64, Instant> {
@@ -96,13 +96,13 @@ mod tests {
     const PACKET: u64 = 1440;
     const MILLI: u64 = 1_000_000;
 
-    fn pace() -> Pace {
-        Pace::new(1_000_000, false, 50 * MILLI).expect("it is no LAN")
+    fn pace() -> ClockPacing {
+        ClockPacing::new(1_000_000, false, 50 * MILLI).expect("it is no LAN")
     }
 
     #[test]
     fn a_lan_is_not_paced() {
-        assert!(Pace::new(1_000_000, true, MILLI - 1).is_none());
+        assert!(ClockPacing::new(1_000_000, true, MILLI - 1).is_none());
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn whoever_asks_often_waits_no_longer() {
         let mut pacing = Pacing::default();
-        let slow = Pace { bytes: 34_200, nanos: 46_012_087 };
+        let slow = ClockPacing { bytes: 34_200, nanos: 46_012_087 };
         let mut now = Instant::from_nanos(0);
         let burst = pacing.allowed(now, slow, PACKET, u64::MAX).expect("the first is free");
         pacing.on_sent(burst);
@@ -154,7 +154,7 @@ mod tests {
     fn absurd_paces_do_not_overflow() {
         for (window, round_trip) in [(0, u64::MAX), (u64::MAX, MILLI), (u64::MAX, u64::MAX)] {
             let (mut pacing, pace) =
-                (Pacing::default(), Pace::new(window, true, round_trip).expect("no LAN"));
+                (Pacing::default(), ClockPacing::new(window, true, round_trip).expect("no LAN"));
             for at in [0, 1, u64::MAX] {
                 if let Ok(bytes) = pacing.allowed(Instant::from_nanos(at), pace, PACKET, u64::MAX) {
                     pacing.on_sent(bytes);

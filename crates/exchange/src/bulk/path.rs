@@ -2,7 +2,7 @@
 
 use super::congestion::Congestion;
 use super::fragment_size::FragmentSize;
-use super::pacing::{Pace, Pacing};
+use super::pacing::{ClockPacing, Pacing};
 use super::round_trip::Estimate;
 use crate::retransmit::Jitter;
 use crate::{Instant, RoundTrip};
@@ -92,7 +92,8 @@ impl Path {
     #[inline]
     pub(super) fn paced(&mut self, now: Instant, most: u32) -> Result<u32, Instant> {
         let congestion = &self.congestion;
-        let pace = Pace::new(congestion.window(), congestion.in_slow_start(), self.round_trip.smoothed());
+        let pace =
+            ClockPacing::new(congestion.window(), congestion.in_slow_start(), self.round_trip.smoothed());
         match pace {
             None => Ok(most),
             Some(pace) => {

@@ -4,7 +4,7 @@ use stoop_wire::HEADER_LEN;
 
 /// Parts of one message, of the same size, that continue one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct Span {
     /// Where in the message the first begins; never 0, for the part there has more to say.
     pub offset: usize,
     /// Bytes of the message in all of them.
@@ -23,7 +23,7 @@ const AHEAD: usize = 6 * 1024;
 /// Bytes of a header that all parts of a message share: what follows is their place and the time.
 const SAME: usize = 24;
 
-impl Stretch {
+impl Span {
     /// The parts with which `datagrams` begin, each of them `segment` bytes long, that continue one another and end by byte
     /// `end` of their message; `None` if the first is none of these. Whose parts they are is told by the first header.
     #[inline]
@@ -111,7 +111,7 @@ mod tests {
 
     fn stretch(parts: &[(u32, u32, u32)], end: u32) -> Option<(usize, usize, u32)> {
         let datagrams: Vec<u8> = parts.iter().flat_map(|&(n, o, t)| part(n, o, t)).collect();
-        let found = Stretch::at_beginning(&datagrams, HEADER_LEN + 10, end)?;
+        let found = Span::at_beginning(&datagrams, HEADER_LEN + 10, end)?;
         let mut memory = alloc::vec![0; found.len];
         found.copy_to(&mut memory, &datagrams, |_| {});
         let expected = (found.offset..found.offset + found.len).map(|at| at as u8);
@@ -138,7 +138,7 @@ mod tests {
         let with_behind = |behind: usize| {
             let parts = [part(1, 20, 5), part(1, 30, 6)];
             let datagrams = parts.map(|part| [&part[..], &vec![0xd7; behind]].concat()).concat();
-            let found = Stretch::at_beginning(&datagrams, HEADER_LEN + 10 + behind, 1000)?;
+            let found = Span::at_beginning(&datagrams, HEADER_LEN + 10 + behind, 1000)?;
             assert_eq!(found.datagrams_len(), datagrams.len());
             let mut memory = [0; 20];
             found.copy_to(&mut memory, &datagrams, |_| {});
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(with_behind(4), Some((20, 20)));
         assert_eq!(with_behind(HEADER_LEN - 1), Some((20, 20)));
         assert_eq!(with_behind(HEADER_LEN), None, "another part could be there");
-        assert_eq!(Stretch::at_beginning(&part(1, 20, 5)[..40], HEADER_LEN + 8, 1000), None);
+        assert_eq!(Span::at_beginning(&part(1, 20, 5)[..40], HEADER_LEN + 8, 1000), None);
     }
 
     #[test]
@@ -156,8 +156,8 @@ mod tests {
         assert_eq!(stretch(&[(1, 0, 5), (1, 10, 6)], 1000), None);
         assert_eq!(stretch(&[(1, 20, 5)], 29), None);
         assert_eq!(stretch(&[(1, u32::MAX, 5)], 1000), None);
-        assert_eq!(Stretch::at_beginning(&part(1, 20, 5), HEADER_LEN, 1000), None);
-        assert_eq!(Stretch::at_beginning(&part(1, 20, 5), 3, 1000), None);
-        assert_eq!(Stretch::at_beginning(&part(1, 20, 5)[..41], HEADER_LEN + 10, 1000), None);
+        assert_eq!(Span::at_beginning(&part(1, 20, 5), HEADER_LEN, 1000), None);
+        assert_eq!(Span::at_beginning(&part(1, 20, 5), 3, 1000), None);
+        assert_eq!(Span::at_beginning(&part(1, 20, 5)[..41], HEADER_LEN + 10, 1000), None);
     }
 }

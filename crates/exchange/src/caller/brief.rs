@@ -1,7 +1,7 @@
 //! A call of one packet of which nothing has been heard yet: in one line of memory, beside its lane.
 //!
 //! Nearly all calls end by the first packet that comes for them. Until anything else happens to one, its [`Lane`] need not
-//! know of it; then it [takes the call up](Lane::take_up), as if it had begun it. For drivers with many calls on their way at
+//! know of it; then it [takes the call up](Lane::expand), as if it had begun it. For drivers with many calls on their way at
 //! a time, whose lanes together are more than a cache holds.
 
 use super::Lane;
@@ -12,7 +12,7 @@ use stoop_wire::{
 
 /// The calls of one lane, as long as all goes well: at most one at a time, and none while the lane has one.
 #[derive(Clone, Copy, Debug)]
-pub struct Brief {
+pub struct CompactCall {
     started: Instant,
     deadline: Instant,
     binding: BindingId,
@@ -24,9 +24,9 @@ pub struct Brief {
     is_out: bool,
 }
 
-const _: () = assert!(size_of::<Brief>() <= 40 && PACKET_DATA <= u16::MAX as usize);
+const _: () = assert!(size_of::<CompactCall>() <= 40 && PACKET_DATA <= u16::MAX as usize);
 
-impl Brief {
+impl CompactCall {
     /// Begins a call, as [`Lane::start`] does.
     ///
     /// # Panics
@@ -106,10 +106,10 @@ impl Brief {
 }
 
 impl Lane {
-    /// Begins calls in place of this lane, which has none, until it is [to take one up](Self::take_up).
-    pub fn brief(&self) -> Brief {
+    /// Begins calls in place of this lane, which has none, until it is [to take one up](Self::expand).
+    pub fn brief(&self) -> CompactCall {
         debug_assert!(self.outstanding.is_none(), "a lane has one call at a time");
-        Brief {
+        CompactCall {
             started: Instant::default(),
             deadline: Instant::default(),
             binding: self.binding,
@@ -124,9 +124,9 @@ impl Lane {
     /// Takes up the call that is out in brief, if there is one, on a way of which that much is known, as if it had been
     /// [started](Self::start) here; and knows of those that were before. From now on it is this lane's. Tells whether there was
     /// one.
-    pub fn take_up(&mut self, brief: &mut Brief, path: RoundTrip) -> bool {
+    pub fn expand(&mut self, brief: &mut CompactCall, path: RoundTrip) -> bool {
         debug_assert_eq!((brief.binding, brief.lane), (self.binding, self.lane), "in place of this lane");
-        // Which number is after which would not do: so many may have gone well since that theirs begin anew.
+        // Selection number is after which would not do: so many may have gone well since that theirs begin anew.
         if !brief.is_out && brief.number == self.number {
             return false;
         }
@@ -146,8 +146,8 @@ impl Lane {
     }
 
     /// Calls that are begun in brief from now on come after those of this lane, which has begun some itself.
-    pub fn note_in(&self, brief: &mut Brief) {
+    pub fn note_in(&self, brief: &mut CompactCall) {
         debug_assert!(!brief.is_out && !brief.number.is_after(self.number), "it has taken up what was out");
-        *brief = Brief { number: self.number, binding: self.binding, lane: self.lane, ..*brief };
+        *brief = CompactCall { number: self.number, binding: self.binding, lane: self.lane, ..*brief };
     }
 }

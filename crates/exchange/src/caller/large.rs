@@ -5,7 +5,7 @@
 
 use super::{CallState, Heard, Lane, PROBE_INTERVAL};
 use crate::Instant;
-use crate::bulk::{Incoming, Outgoing, Path, Run, Stretch, Taken};
+use crate::bulk::{Incoming, Outgoing, Path, Run, Span, Taken};
 use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, Receipt, Template, left_of_nanos};
 
 /// What a lane knows of a call or result of many packets.
@@ -193,7 +193,7 @@ impl Lane {
     /// decision: of a result of which parts have arrived before, each where the one before it ends, and without the part
     /// that completes it. `None`: the first is for [`handle_packet`](Self::handle_packet).
     #[inline]
-    pub fn take_parts(&mut self, now: Instant, datagrams: &[u8], segment: usize) -> Option<Stretch> {
+    pub fn take_parts(&mut self, now: Instant, datagrams: &[u8], segment: usize) -> Option<Span> {
         let call = self.outstanding.as_mut().filter(|call| call.state == CallState::Receiving)?;
         let receiving = self.large.as_mut()?.receiving.as_mut()?;
         let (first, _) = Header::parse(datagrams.get(..segment)?).ok()?;
@@ -201,7 +201,7 @@ impl Lane {
         if (first.kind, first.binding, first.lane, first.number, first.message_len) != expected {
             return None;
         }
-        let stretch = receiving.take_stretch(now, datagrams, segment)?;
+        let stretch = receiving.take_span(now, datagrams, segment)?;
         (call.heard, call.unanswered, call.unreachable) = (now, 0, 0);
         Some(stretch)
     }

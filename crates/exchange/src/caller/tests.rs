@@ -296,7 +296,7 @@ fn a_long_result_in_one_packet_is_receipted_and_so_are_its_repetitions() {
 }
 
 /// As [`calling`], with the call begun in brief.
-fn calling_in_brief() -> (Lane, Brief, Vec<u8>) {
+fn calling_in_brief() -> (Lane, CompactCall, Vec<u8>) {
     let (mut lane, mut packet) = calling();
     lane.abandon(at(0));
     let mut brief = lane.brief();
@@ -337,8 +337,8 @@ fn a_call_in_brief_is_ended_by_its_result_and_by_nothing_else() {
 fn a_lane_takes_a_call_up_as_if_it_had_begun_it() {
     let (mut lane, mut brief, mut packet) = calling_in_brief();
     let path = lane.path();
-    assert!(lane.take_up(&mut brief, path) && !brief.is_out());
-    assert!(!lane.take_up(&mut brief, path), "once");
+    assert!(lane.expand(&mut brief, path) && !brief.is_out());
+    assert!(!lane.expand(&mut brief, path), "once");
     assert_eq!((lane.number(), lane.next_timeout()), (brief.number(), at(4)));
     assert_eq!(lane.handle_timeout(at(4), &mut packet), Due::Retransmit);
     let result = from_server(Kind::Result, brief.number()).to_bytes();
@@ -351,7 +351,7 @@ fn numbers_are_used_once_whoever_begins_the_calls() {
     let (mut lane, mut brief, mut packet) = calling_in_brief();
     let (first, path) = (brief.number(), lane.path());
     brief.hear(&from_server(Kind::Result, first).to_bytes()).unwrap();
-    assert!(!lane.take_up(&mut brief, path), "it has ended");
+    assert!(!lane.expand(&mut brief, path), "it has ended");
     lane.start(at(1), at(100), 7, &mut packet);
     assert_eq!(lane.number(), first.next());
     assert_eq!(lane.handle_packet(at(2), &from_server(Kind::Result, first).to_bytes()), Heard::Ignored);
@@ -368,7 +368,7 @@ fn a_lane_takes_a_call_up_however_many_went_well_before_it() {
         let (mut lane, mut brief, mut packet) = calling_in_brief();
         lane.number = CallNumber(brief.number().0.wrapping_sub(many));
         let path = lane.path();
-        assert!(lane.take_up(&mut brief, path) && !brief.is_out(), "after {many}");
+        assert!(lane.expand(&mut brief, path) && !brief.is_out(), "after {many}");
         assert_eq!((lane.number(), lane.next_timeout()), (brief.number(), at(4)));
         assert_eq!(lane.handle_timeout(at(4), &mut packet), Due::Retransmit);
     }
@@ -377,7 +377,7 @@ fn a_lane_takes_a_call_up_however_many_went_well_before_it() {
     brief.hear(&from_server(Kind::Result, brief.number()).to_bytes()).unwrap();
     lane.number = CallNumber(brief.number().0.wrapping_sub(1 << 31));
     let path = lane.path();
-    assert!(!lane.take_up(&mut brief, path));
+    assert!(!lane.expand(&mut brief, path));
     lane.start(at(1), at(100), 7, &mut packet);
     assert_eq!(lane.number(), brief.number().next());
 }

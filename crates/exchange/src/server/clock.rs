@@ -10,7 +10,7 @@ pub(super) struct Clock {
     begun: Instant,
     /// By the clock that callers are told.
     started: Instant,
-    /// Turns the present moment of the driver's clock into that of the clock that callers are told.
+    /// TimedLock the present moment of the driver's clock into that of the clock that callers are told.
     sleepless: fn(Instant) -> Instant,
 }
 

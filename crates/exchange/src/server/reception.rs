@@ -154,7 +154,7 @@ impl<P: Peer> Server<P> {
     /// Takes the parts of a long call with which `datagrams` begin, each of them `segment` bytes long, as far as they need
     /// no decision: of a call of which parts have arrived before, from the host that it comes from, each where the one
     /// before it ends, and without the part that completes it. Returns how many bytes of `datagrams` these are; what follows is for
-    /// [`handle_packet`](Self::handle_packet). `ahead` is told of the memory as in [`Stretch::copy_to`](crate::bulk::Stretch::copy_to).
+    /// [`handle_packet`](Self::handle_packet). `ahead` is told of the memory as in [`Span::copy_to`](crate::bulk::Span::copy_to).
     pub fn take_parts(
         &mut self,
         now: Instant,
@@ -175,7 +175,7 @@ impl<P: Peer> Server<P> {
         if !reception.is_of(&first) {
             return 0;
         }
-        let Some(stretch) = reception.incoming.take_stretch(now, datagrams, segment) else { return 0 };
+        let Some(stretch) = reception.incoming.take_span(now, datagrams, segment) else { return 0 };
         stretch.copy_to(&mut reception.message[reception.start + stretch.offset..], datagrams, ahead);
         (reception.heard, reception.peer, binding.heard) = (now, peer, now);
         binding.longest = binding.longest.max(stretch.payload as u32);

@@ -5,14 +5,14 @@ use stoop_wire::{HEADER_LEN, Header, STREAM_FRAGMENT};
 /// How far a message has been sent. The message itself is a packet with room for the header in front; whoever sends
 /// keeps it and lends it.
 #[derive(Clone, Debug)]
-pub struct Departure {
+pub struct OutgoingMessage {
     header: Header,
     /// Bytes of the present fragment that have been sent, its header included.
     sent: usize,
     done: bool,
 }
 
-impl Departure {
+impl OutgoingMessage {
     /// A message that has not left: `header` without its offset. Writes the header into the front of `packet`.
     ///
     /// # Panics

@@ -80,15 +80,15 @@ pub struct Message<'a> {
 #[derive(Debug)]
 enum Body<'a> {
     /// In the input, from here on.
-    Input { intake: &'a mut Intake, at: usize },
+    Input { intake: &'a mut Reassembler, at: usize },
     /// Put together from pieces.
-    Packet { intake: &'a mut Intake, packet: Vec<u8> },
+    Packet { intake: &'a mut Reassembler, packet: Vec<u8> },
 }
 
 /// An arriving byte stream. Receive into [`space`](Self::space), say how much that was, and
 /// [`poll`](Self::poll) until nothing is left.
 #[derive(Debug)]
-pub struct Intake {
+pub struct Reassembler {
     bounds: Bounds,
     input: Vec<u8>,
     /// What has not been looked at: `input[start..end]`.
@@ -109,7 +109,7 @@ struct Fragment {
     of: usize,
     /// Bytes of its payload still to come.
     left: usize,
-    /// The last [`Intake::space`] was in the message itself.
+    /// The last [`Reassembler::space`] was in the message itself.
     direct: bool,
 }
 
@@ -135,7 +135,7 @@ const FIRST_ROOM: usize = STREAM_FRAGMENT;
 /// Room kept for the next long message at most.
 const SPARE_MAX: usize = 4 << 20;
 
-impl Intake {
+impl Reassembler {
     /// Bytes that a buffer for [`Message::take`] should have, so that the message need not be copied.
     pub const BUFFER_LEN: usize = INPUT_LEN;
 
@@ -453,7 +453,7 @@ impl Message<'_> {
     }
 
     /// Puts the message, header and all, into `packet`, without copying it where that can be: if it arrived alone and
-    /// `packet` has [`Intake::BUFFER_LEN`] bytes, or if it is a long one. What `packet` was before becomes room for
+    /// `packet` has [`Reassembler::BUFFER_LEN`] bytes, or if it is a long one. What `packet` was before becomes room for
     /// others.
     #[inline]
     pub fn take(self, packet: &mut Vec<u8>) {

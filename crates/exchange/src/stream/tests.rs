@@ -23,7 +23,7 @@ fn packet(lane: u16, len: usize) -> Vec<u8> {
 /// The fragments of a message as they travel.
 fn fragments(lane: u16, number: u32, len: usize) -> Vec<Vec<u8>> {
     let mut packet = packet(lane, len);
-    let mut departure = Departure::new(header(lane, number, len), &mut packet);
+    let mut departure = OutgoingMessage::new(header(lane, number, len), &mut packet);
     let mut fragments = vec![];
     while !departure.is_done() {
         let mut fragment = vec![];
@@ -54,7 +54,7 @@ enum Seen {
 }
 
 /// Feeds a stream in pieces of at most `step` bytes.
-fn feed(intake: &mut Intake, stream: &[u8], step: usize) -> Result<Vec<Seen>, Violation> {
+fn feed(intake: &mut Reassembler, stream: &[u8], step: usize) -> Result<Vec<Seen>, Violation> {
     let mut seen = vec![];
     let mut rest = stream;
     while !rest.is_empty() {
@@ -69,7 +69,7 @@ fn feed(intake: &mut Intake, stream: &[u8], step: usize) -> Result<Vec<Seen>, Vi
                 Arrival::Message(message) => {
                     let header = message.header;
                     let payload = message.payload().to_vec();
-                    let mut taken = vec![0; Intake::BUFFER_LEN];
+                    let mut taken = vec![0; Reassembler::BUFFER_LEN];
                     message.take(&mut taken);
                     assert_eq!(taken[HEADER_LEN..HEADER_LEN + payload.len()], payload);
                     // Flags that are passed over need not be there any more.
@@ -94,7 +94,7 @@ fn messages_of_all_lengths_arrive_whatever_pieces_the_stream_is_in() {
     let stream: Vec<u8> = lens.iter().zip(1..).flat_map(|(len, number)| whole(3, number, *len)).collect();
     let expected: Vec<Seen> = lens.iter().zip(1..).map(|(len, number)| message(3, number, *len)).collect();
     for step in [1, 7, 32, 33, 1000, 16_384, usize::MAX] {
-        let mut intake = Intake::new(BOUNDS);
+        let mut intake = Reassembler::new(BOUNDS);
         assert_eq!(feed(&mut intake, &stream, step).unwrap(), expected, "in pieces of {step}");
         assert!(intake.is_at_rest());
     }
@@ -113,7 +113,7 @@ fn messages_of_other_lanes_arrive_between_the_fragments_of_a_long_one() {
     stream.extend_from_slice(&long[2]);
     stream.extend(longer[2..].concat());
     for step in [100, 5000, usize::MAX] {
-        let seen = feed(&mut Intake::new(BOUNDS), &stream, step).unwrap();
+        let seen = feed(&mut Reassembler::new(BOUNDS), &stream, step).unwrap();
         let expected =
             [message(0, 1, 10), message(0, 2, 2000), message(1, 1, 150_000), message(2, 1, 200_000)];
         assert_eq!(seen, expected);
@@ -122,13 +122,13 @@ fn messages_of_other_lanes_arrive_between_the_fragments_of_a_long_one() {
 
 #[test]
 fn a_message_that_arrives_alone_is_taken_without_a_copy() {
-    let mut intake = Intake::new(BOUNDS);
+    let mut intake = Reassembler::new(BOUNDS);
     let stream = whole(1, 1, 100);
     intake.space()[..stream.len()].copy_from_slice(&stream);
     let place = intake.space().as_ptr();
     intake.received(stream.len());
     let Some(Arrival::Message(message)) = intake.poll().unwrap() else { panic!("a message") };
-    let mut packet = vec![0; Intake::BUFFER_LEN];
+    let mut packet = vec![0; Reassembler::BUFFER_LEN];
     message.take(&mut packet);
     assert_eq!(packet.as_ptr(), place);
 }
@@ -137,13 +137,13 @@ fn a_message_that_arrives_alone_is_taken_without_a_copy() {
 fn a_message_too_long_is_passed_over_and_the_next_one_taken() {
     let len = BOUNDS.message_max + 1;
     let stream = [whole(1, 1, len), whole(1, 2, 5)].concat();
-    let seen = feed(&mut Intake::new(BOUNDS), &stream, 10_000).unwrap();
+    let seen = feed(&mut Reassembler::new(BOUNDS), &stream, 10_000).unwrap();
     assert_eq!(seen, [Seen::NotTaken(1, RefusalCode::MessageTooLarge), message(1, 2, 5)]);
 }
 
 #[test]
 fn incomplete_messages_together_are_bounded() {
-    let mut intake = Intake::new(BOUNDS);
+    let mut intake = Reassembler::new(BOUNDS);
     let begun: Vec<u8> = (0..3).flat_map(|lane| fragments(lane, 1, 1 << 20)[0].clone()).collect();
     let seen = feed(&mut intake, &[begun, whole(3, 1, 1 << 20)].concat(), 10_000).unwrap();
     assert_eq!(seen, [Seen::NotTaken(3, RefusalCode::Overloaded)]);
@@ -155,7 +155,7 @@ fn incomplete_messages_together_are_bounded() {
 #[test]
 fn memory_follows_what_has_arrived_and_not_what_is_announced() {
     let bounds = Bounds { message_max: 1 << 30, announced_max: 1 << 30, ..BOUNDS };
-    let mut intake = Intake::new(bounds);
+    let mut intake = Reassembler::new(bounds);
     let mut stream = header(0, 1, 1 << 30).to_bytes().to_vec();
     stream.extend([0; 10]);
     feed(&mut intake, &stream, usize::MAX).unwrap();
@@ -166,7 +166,7 @@ fn memory_follows_what_has_arrived_and_not_what_is_announced() {
 fn a_lane_may_give_its_message_up_for_the_next_one() {
     let given_up = fragments(1, 1, 150_000);
     let stream = [given_up[0].clone(), given_up[1].clone(), whole(1, 2, 90_000)].concat();
-    assert_eq!(feed(&mut Intake::new(BOUNDS), &stream, 9_999).unwrap(), [message(1, 2, 90_000)]);
+    assert_eq!(feed(&mut Reassembler::new(BOUNDS), &stream, 9_999).unwrap(), [message(1, 2, 90_000)]);
 }
 
 /// A cancel, and what is seen of it.
@@ -180,7 +180,7 @@ fn a_cancel_ends_the_message_that_has_not_arrived_whole() {
     let long = fragments(1, 5, 150_000);
     let (cancelled, seen_cancel) = cancel(1, 5);
     let stream = [long[0].clone(), long[1].clone(), cancelled, whole(1, 6, 90_000)].concat();
-    let mut intake = Intake::new(BOUNDS);
+    let mut intake = Reassembler::new(BOUNDS);
     assert_eq!(feed(&mut intake, &stream, 9_999).unwrap(), [seen_cancel, message(1, 6, 90_000)]);
     assert!(intake.is_at_rest());
 }
@@ -190,7 +190,7 @@ fn a_cancel_of_another_call_leaves_an_incomplete_message_alone() {
     let long = fragments(1, 5, 150_000);
     let ((before, seen_before), (beside, seen_beside)) = (cancel(1, 4), cancel(2, 5));
     let stream = [long[0].clone(), before, beside, long[1].clone(), long[2].clone()].concat();
-    let seen = feed(&mut Intake::new(BOUNDS), &stream, 9_999).unwrap();
+    let seen = feed(&mut Reassembler::new(BOUNDS), &stream, 9_999).unwrap();
     assert_eq!(seen, [seen_before, seen_beside, message(1, 5, 150_000)]);
 }
 
@@ -214,7 +214,7 @@ fn fragments_that_do_not_continue_their_message_are_violations() {
         ("an empty piece", altered(|header| header.offset = header.message_len)),
     ];
     for (what, stream) in streams {
-        let seen = feed(&mut Intake::new(BOUNDS), &stream, 4096);
+        let seen = feed(&mut Reassembler::new(BOUNDS), &stream, 4096);
         assert_eq!(seen, Err(Violation::Fragment(LaneId(1))), "{what}");
     }
 }
@@ -222,7 +222,7 @@ fn fragments_that_do_not_continue_their_message_are_violations() {
 #[test]
 fn what_no_peer_may_send_is_a_violation() {
     let refused =
-        |header: Header| feed(&mut Intake::new(BOUNDS), &header.to_bytes(), usize::MAX).unwrap_err();
+        |header: Header| feed(&mut Reassembler::new(BOUNDS), &header.to_bytes(), usize::MAX).unwrap_err();
     assert_eq!(refused(header(8, 1, 0)), Violation::Lane(LaneId(8)));
     assert_eq!(refused(Header { kind: Kind::Bind, ..header(0, 1, 1441) }), Violation::Length(Kind::Bind));
     assert_eq!(refused(Header { kind: Kind::Result, ..header(0, 1, 1441) }), Violation::Length(Kind::Result));
@@ -231,7 +231,7 @@ fn what_no_peer_may_send_is_a_violation() {
     assert_eq!(refused(challenge), Violation::Fragment(LaneId(1)));
     let beyond = Header { offset: 10, ..header(0, 1, 9) };
     assert_eq!(refused(beyond), Violation::Header(HeaderError::OffsetBeyondMessage));
-    let garbage = feed(&mut Intake::new(BOUNDS), &[0x47; 64], usize::MAX).unwrap_err();
+    let garbage = feed(&mut Reassembler::new(BOUNDS), &[0x47; 64], usize::MAX).unwrap_err();
     assert_eq!(garbage, Violation::Header(HeaderError::Magic(0x47)));
 }
 
@@ -256,7 +256,7 @@ fn no_bytes_make_it_panic_or_hold_much_more_than_has_arrived() {
             let at = next() as usize % stream.len().min(200_000);
             stream[at] ^= 1 << (next() % 8);
         }
-        let mut intake = Intake::new(BOUNDS);
+        let mut intake = Reassembler::new(BOUNDS);
         let _ = feed(&mut intake, &stream, 1 + next() as usize % 70_000);
         assert!(intake.bytes_held() <= 2 * stream.len() + 200_000, "{}", intake.bytes_held());
     }

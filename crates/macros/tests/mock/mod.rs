@@ -16,7 +16,7 @@ pub struct BindOptions {
     pub limit: usize,
     pub is_local: bool,
     /// Large arguments stay where they are.
-    pub takes_pieces: bool,
+    pub can_gather: bool,
 }
 
 impl std::fmt::Debug for BindOptions {
@@ -27,7 +27,7 @@ impl std::fmt::Debug for BindOptions {
 
 impl Default for BindOptions {
     fn default() -> Self {
-        BindOptions { exported: None, limit: 1440, is_local: false, takes_pieces: false }
+        BindOptions { exported: None, limit: 1440, is_local: false, can_gather: false }
     }
 }
 
@@ -265,8 +265,8 @@ pub mod stub {
         call_len: usize,
         result: Vec<u8>,
         result_len: usize,
-        /// Bytes of the result that have landed where they belong.
-        landed: usize,
+        /// Bytes of the result that have scattered where they belong.
+        scattered: usize,
     }
 
     impl Packets {
@@ -315,15 +315,15 @@ pub mod stub {
             Writer::new(&mut self.packets.call, START, self.options.limit)
         }
 
-        pub fn takes_pieces(&self) -> bool {
-            self.options.takes_pieces
+        pub fn can_gather(&self) -> bool {
+            self.options.can_gather
         }
 
         /// Gathers and scatters what an exchange would, in fragments of odd sizes.
-        pub fn transport_pieces(
+        pub fn transport_gathered(
             mut self,
             arguments: Result<usize, EncodeError>,
-            mut pieces: Pieces<'_, '_>,
+            mut pieces: GatherList<'_, '_>,
         ) -> Result<CallResult<'a>, CallError> {
             let len = arguments.map_err(CallError::NotSent)?;
             let mut whole = vec![0xbb; len];
@@ -333,15 +333,15 @@ pub mod stub {
             }
             self.packets.call.resize(START, 0);
             self.packets.call.extend(whole);
-            let lands = self.takes_pieces();
+            let lands = self.can_gather();
             let mut result = self.transport(Ok(len))?;
             let packets = &mut result.packets;
-            if lands && packets.result_len >= pieces.landing_end() {
-                packets.landed = pieces.landing_end();
+            if lands && packets.result_len >= pieces.scatter_end() {
+                packets.scattered = pieces.scatter_end();
                 for (index, fragment) in packets.result().chunks(1000).enumerate() {
                     pieces.scatter(1000 * index, fragment);
                 }
-                packets.result[START..][..packets.landed].fill(0xcc);
+                packets.result[START..][..packets.scattered].fill(0xcc);
             }
             Ok(result)
         }
@@ -350,7 +350,7 @@ pub mod stub {
         pub fn transport(self, arguments: Result<usize, EncodeError>) -> Result<CallResult<'a>, CallError> {
             let Call { options, procedure, mut packets } = self;
             packets.call_len = arguments.map_err(CallError::NotSent)?;
-            packets.landed = 0;
+            packets.scattered = 0;
             let mut writer = Writer::new(&mut packets.result, START, options.limit);
             let exported = options.exported.as_ref().expect("a bound client");
             let call = Reader::new(&packets.call[START..][..packets.call_len]);
@@ -366,9 +366,9 @@ pub mod stub {
     }
 
     impl CallResult<'_> {
-        pub fn landed(&self) -> Option<Reader<'_>> {
-            let landed = self.packets.landed;
-            (landed > 0).then(|| Reader::after(self.packets.result(), landed))
+        pub fn scattered(&self) -> Option<Reader<'_>> {
+            let scattered = self.packets.scattered;
+            (scattered > 0).then(|| Reader::after(self.packets.result(), scattered))
         }
 
         #[inline]

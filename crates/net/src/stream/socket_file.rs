@@ -25,7 +25,7 @@ impl Drop for SocketFile {
             return;
         }
         // Not while another server looks whether the file is stale: it might make its own in between.
-        let _turn = Turn::at(&self.path);
+        let _turn = TimedGuard::at(&self.path);
         if fs::symlink_metadata(&self.path).is_ok_and(|file| identity(&file) == self.identity) {
             let _ = fs::remove_file(&self.path);
         }
@@ -39,7 +39,7 @@ pub(super) fn bind(
     address: &SocketAddrUnix,
     backlog: i32,
 ) -> io::Result<SocketFile> {
-    let _turn = Turn::at(path);
+    let _turn = TimedGuard::at(path);
     match rustix::net::bind(socket, address) {
         Err(Errno::ADDRINUSE) if is_stale(path, address) => {
             fs::remove_file(path)?;
@@ -63,11 +63,11 @@ pub(super) fn bind(
 /// Only this process's user (and root) can open the lock file, so nobody else can hold the lock. A file of that name that belongs to
 /// another user, or that others can open, is not used; nor is one that cannot be made. Then things go on without a lock, as they
 /// would for one server.
-struct Turn {
+struct TimedGuard {
     locked: Option<(File, PathBuf)>,
 }
 
-impl Turn {
+impl TimedGuard {
     fn at(path: &Path) -> Self {
         let mut name = path.as_os_str().to_os_string();
         name.push(".lock");
@@ -94,7 +94,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for TimedGuard {
     fn drop(&mut self) {
         if let Some((_locked, path)) = &self.locked {
             // Before the lock is given up, or this could be another server's.

@@ -7,7 +7,7 @@ use crate::host::{self, HostFacts};
 
 /// With whom an end shares the processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Company {
+pub struct Placement {
     /// Both ends can run at the same time ([`host::can_run_together`]).
     pub together: bool,
     /// How many threads of this process may wait while one of them spins. More, and all sleep: eight
@@ -16,7 +16,7 @@ pub struct Company {
     pub waiting_max: u32,
 }
 
-impl Company {
+impl Placement {
     /// From the facts that both ends told when they bound.
     ///
     /// A peer on the same kernel needs a processor of its own, unless it is bound to one that this
@@ -40,7 +40,7 @@ impl Company {
 ///
 /// The adaptive rule, with *W* for the cost of a wake-up:
 ///
-/// - Never spin when the ends cannot run together, or in a crowd.
+/// - Never spin when the ends cannot run together, or in a waiters.
 /// - Spin while the mean wait is below 2 *W*, and for 2 *W* at most. Without knowing the future, spinning
 ///   for the cost of sleeping and then sleeping costs at most twice the best choice. It is 2 *W* and not
 ///   1 *W* because of the other end: while it sleeps between two calls, its own wake-up is part of our
@@ -54,7 +54,7 @@ impl Company {
 #[derive(Clone, Debug)]
 pub struct Wait {
     waiting: Waiting,
-    company: Company,
+    placement: Placement,
     wake_up_ns: u64,
     mean_ns: u64,
     /// Waits still to sleep at once, because the processor seems to be shared.
@@ -90,10 +90,10 @@ const SPIN_IN_CROWD_NS: u64 = 1_000_000;
 
 impl Wait {
     /// A wait that knows nothing yet of this lane, and begins by spinning if it may.
-    pub fn new(waiting: Waiting, costs: MachineCosts, company: Company) -> Self {
+    pub fn new(waiting: Waiting, costs: MachineCosts, placement: Placement) -> Self {
         Self {
             waiting,
-            company,
+            placement,
             // Spinning shorter than a few looks would be no spinning.
             wake_up_ns: costs.wake_up_ns.max(2 * costs.spin_pass_ns),
             mean_ns: 0,
@@ -107,20 +107,20 @@ impl Wait {
         }
     }
 
-    /// Takes note that the company has changed: at a server, when another caller binds.
-    pub fn set_company(&mut self, company: Company) {
-        self.company = company;
+    /// Takes note that the placement has changed: at a server, when another caller binds.
+    pub fn set_placement(&mut self, placement: Placement) {
+        self.placement = placement;
     }
 
     /// A wait begins at `now_ns`. Returns how long to spin, in nanoseconds: 0 to sleep at once, `u64::MAX`
     /// for ever. `waiting` is how many threads of this process wait, this one included
-    /// ([`Crowd::waiting`](super::Crowd::waiting), once it is counted).
+    /// ([`ActiveWaiters::waiting`](super::ActiveWaiters::waiting), once it is counted).
     #[inline]
     pub fn begin(&mut self, now_ns: u64, waiting: u32) -> u64 {
         let spin_ns = match self.waiting {
             Waiting::Block => 0,
             Waiting::Spin => u64::MAX,
-            Waiting::Adaptive if !self.company.together || waiting > self.company.waiting_max => 0,
+            Waiting::Adaptive if !self.placement.together || waiting > self.placement.waiting_max => 0,
             Waiting::Adaptive => self.adaptive_spin_ns(),
         };
         self.began_ns = now_ns;
@@ -154,15 +154,15 @@ impl Wait {
     /// Whether to try [`Yielding`](super::Yielding) before sleeping: the ends share a processor, and nobody else of this process waits.
     #[inline]
     pub fn may_yield(&self, waiting: u32) -> bool {
-        self.waiting == Waiting::Adaptive && !self.company.together && waiting <= self.company.waiting_max
+        self.waiting == Waiting::Adaptive && !self.placement.together && waiting <= self.placement.waiting_max
     }
 
-    /// Whether to look once more before sleeping. `waiting` as in [`begin`](Self::begin): a crowd that
+    /// Whether to look once more before sleeping. `waiting` as in [`begin`](Self::begin): a waiters that
     /// gathers ends the spin, at once or, of [`Waiting::Spin`], after a millisecond.
     #[inline]
     pub fn keeps_spinning(&self, now_ns: u64, waiting: u32) -> bool {
         now_ns < self.spin_until_ns
-            && (waiting <= self.company.waiting_max || self.keeps_spinning_in_crowd(now_ns))
+            && (waiting <= self.placement.waiting_max || self.keeps_spinning_in_crowd(now_ns))
     }
 
     /// More threads of this process wait than can spin.

@@ -6,31 +6,31 @@
 //! what is known:
 //!
 //! - what a wake-up costs here: [`MachineCosts`], measured once per process;
-//! - whether both ends can run at once, exchanged at bind: [`Company`];
-//! - how many threads of this process are waiting now: [`Crowd`];
+//! - whether both ends can run at once, exchanged at bind: [`Placement`];
+//! - how many threads of this process are waiting now: [`ActiveWaiters`];
 //! - how long this lane's waits were lately.
 //!
 //! Where both ends share a processor, what is looked for in memory can be waited for by [`Yielding`].
 //!
-//! A lane keeps a `Wait` and its membership in the crowd, and waits for a result like this:
+//! A lane keeps a `Wait` and its membership in the waiters, and waits for a result like this:
 //!
 //! ```
 //! use stoop_net::clock::now_ns;
 //! use stoop_net::udp::{CallerArrival, CallerSocket};
-//! use stoop_net::waiting::{Member, Wait};
+//! use stoop_net::waiting::{WaiterSlot, Wait};
 //!
 //! fn wait_for_result(
 //!     socket: &CallerSocket,
 //!     wait: &mut Wait,
-//!     crowd: &Member<'_>,
+//!     waiters: &WaiterSlot<'_>,
 //!     packet: &mut [u8],
 //!     retransmit_after_ns: u64,
 //! ) -> std::io::Result<CallerArrival> {
-//!     let _present = crowd.wait();
-//!     wait.begin(now_ns(), crowd.waiting());
+//!     let _present = waiters.wait();
+//!     wait.begin(now_ns(), waiters.waiting());
 //!     let arrival = loop {
 //!         let now = now_ns();
-//!         if !wait.keeps_spinning(now, crowd.waiting()) {
+//!         if !wait.keeps_spinning(now, waiters.waiting()) {
 //!             wait.sleeps(now);
 //!             break socket.recv_within(packet, retransmit_after_ns)?;
 //!         }
@@ -45,16 +45,16 @@
 //!     Ok(arrival)
 //! }
 //! # use stoop_net::{host::HostFacts, udp::{Patience, ServerArrival, ServerSocket}};
-//! # use stoop_net::waiting::{Company, Crowd, MachineCosts, Waiting};
+//! # use stoop_net::waiting::{Placement, ActiveWaiters, MachineCosts, Waiting};
 //! # let server = ServerSocket::bind("127.0.0.1:0".parse().unwrap())?;
 //! # let caller = CallerSocket::connect(server.local_addr()?)?;
 //! # caller.send(b"call")?;
 //! # let ServerArrival::Datagram { peer, .. } = server.recv(&mut [0; 8], Patience::Block)? else { panic!() };
 //! # server.send(b"result", &peer)?;
 //! # let facts = HostFacts::gather();
-//! # let mut wait = Wait::new(Waiting::Adaptive, MachineCosts::of_this_machine(), Company::of(&facts, &facts));
-//! # let crowd = Crowd::of_this_process().member();
-//! # let arrival = wait_for_result(&caller, &mut wait, &crowd, &mut [0; 8], 1_000_000_000)?;
+//! # let mut wait = Wait::new(Waiting::Adaptive, MachineCosts::of_this_machine(), Placement::of(&facts, &facts));
+//! # let waiters = ActiveWaiters::of_this_process().member();
+//! # let arrival = wait_for_result(&caller, &mut wait, &waiters, &mut [0; 8], 1_000_000_000)?;
 //! # assert_eq!(arrival, CallerArrival::Datagram(6));
 //! # Ok::<(), std::io::Error>(())
 //! ```
@@ -63,12 +63,12 @@
 
 mod adaptive;
 mod costs;
-mod crowd;
+mod waiters;
 mod yielding;
 
-pub use adaptive::{Company, Wait, WaitCounts};
+pub use adaptive::{Placement, Wait, WaitCounts};
 pub use costs::MachineCosts;
-pub use crowd::{Crowd, Member, Present};
+pub use waiters::{ActiveWaiters, WaitGuard, WaiterSlot};
 pub use yielding::Yielding;
 
 /// How an end of a binding waits.

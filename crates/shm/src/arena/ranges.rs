@@ -1,4 +1,4 @@
-//! Which parts of an arena are in use.
+//! Selection parts of an arena are in use.
 
 use std::collections::BTreeMap;
 

@@ -1,13 +1,13 @@
 //! Calls in flight: begun by a thread that goes on, and ended whenever somebody asks for their results.
 //!
 //! What begins calls is a [`Begin`]; what is left of one is a [`Pending`](crate::Pending). Between them is the
-//! [`Carrier`] of the binding, one for each transport.
+//! [`OutstandingCalls`] of the binding, one for each transport.
 
-use crate::calling::completion_table::Board;
+use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
-use crate::calling::detached::{Failures, Teller, Which};
+use crate::calling::detached::{CallingThread, Failures, Selection};
 use crate::calling::short_result::Short;
-use crate::calling::submission_queue::Boarding;
+use crate::calling::submission_queue::Submitter;
 use crate::context::{begin_cheaply, bounded_deadline};
 use crate::error::CallError;
 use std::task::Waker;
@@ -27,14 +27,14 @@ pub(crate) type Outcome<'a> = Result<Reader<'a>, CallError>;
 ///   called once at most, and nothing of that number after it. A handle that was forgotten never gives it back.
 /// - Every call ends with its result, or with an error that says whether it ran: with that at its deadline, never earlier by the
 ///   precise clock, and no more than a few milliseconds later.
-/// - Nothing is required of a handle's thread: a call goes on when nobody waits for it, if by a thread of the carrier.
+/// - Nothing is required of a handle's thread: a call goes on when nobody waits for it, if by a thread of the calls.
 /// - No lock is held while code of the user runs: in what `take` calls, and when a waker is woken, cloned or dropped.
 /// - All may be called by any thread at any time. What blocks is `wait_any` only, and of the others none for longer
 ///   than it takes to send.
-/// - Whoever has an `Arc` of a carrier keeps the binding, and so does a handle; when the last is gone, so is the binding.
-pub(crate) trait Carrier: Send + Sync {
+/// - Whoever has an `Arc` of a calls keeps the binding, and so does a handle; when the last is gone, so is the binding.
+pub(crate) trait OutstandingCalls: Send + Sync {
     /// Gives what one [`Begin`] needs. It comes back by [`send`](Self::send).
-    fn depart(&self, timeout_ns: u64) -> Departure;
+    fn open_batch(&self, timeout_ns: u64) -> CallBatch;
 
     /// Begins a call of the procedure of that number in the interface. Its arguments are `len` bytes of
     /// `departure.packet` from `departure.start` on, and are copied from there. The call may be held back until `send`,
@@ -42,10 +42,10 @@ pub(crate) trait Carrier: Send + Sync {
     ///
     /// # Errors
     /// It could not be begun, and will not run.
-    fn begin(&self, departure: &mut Departure, procedure: u16, len: usize) -> Result<u32, CallError>;
+    fn begin(&self, departure: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError>;
 
     /// What was begun with this departure is sent now, as far as it has not been yet.
-    fn send(&self, departure: Departure);
+    fn send(&self, departure: CallBatch);
 
     /// Whether a call has ended, as far as it can be known without waiting. Asked again and again, it will be known.
     fn is_ready(&self, call: u32) -> bool;
@@ -80,7 +80,7 @@ pub(crate) trait Carrier: Send + Sync {
     fn cancel(&self, call: u32);
 
     /// The call goes on without its handle. It may be an ordered one-way call of that thread.
-    fn detach(&self, call: u32, teller: Option<Teller>);
+    fn detach(&self, call: u32, calling_thread: Option<CallingThread>);
 
     /// Whether a call is on its way, as far as this end is concerned, or has ended; called when all that was held back has been
     /// [sent](Self::send). `false` while there is no way to send it: no connection, or no lane.
@@ -88,7 +88,7 @@ pub(crate) trait Carrier: Send + Sync {
 
     /// Gives a call that goes on without a handle back to one, and tells whose ordered one-way call it is. `None` when none of
     /// those is left.
-    fn reclaim(&self, which: Which) -> Option<(u32, Option<Teller>)>;
+    fn reclaim(&self, which: Selection) -> Option<(u32, Option<CallingThread>)>;
 
     /// How many calls go on without handles.
     fn detached(&self) -> usize;
@@ -101,11 +101,11 @@ pub(crate) trait Carrier: Send + Sync {
         self.wait_any(&[call], until);
     }
 
-    /// The board of this carrier, if it has one: a handle can know that instead of an `Arc` of the carrier. It takes results
-    /// there, and asks the board for the carrier when it needs one. Such a carrier [is told](Self::close) when its client is
+    /// The completions of this calls, if it has one: a handle can know that instead of an `Arc` of the calls. It takes results
+    /// there, and asks the completions for the calls when it needs one. Such a calls [is told](Self::close) when its client is
     /// gone, and has to be there while there are handles.
     #[inline]
-    fn board(&self) -> Option<&'static Board> {
+    fn completions(&self) -> Option<&'static CompletionTable> {
         None
     }
 
@@ -119,7 +119,7 @@ pub(crate) trait Carrier: Send + Sync {
 }
 
 /// What the calls of one [`Begin`] have in common.
-pub(crate) struct Departure {
+pub(crate) struct CallBatch {
     /// Where arguments are written.
     pub(crate) packet: Vec<u8>,
     /// Where they begin in it.
@@ -132,17 +132,17 @@ pub(crate) struct Departure {
     pub(crate) begun: Instant,
     /// Theirs.
     pub(crate) deadline: Instant,
-    /// For the carrier's own use: a batch that is held back, and whether the clock has been read for another.
+    /// For the calls's own use: a batch that is held back, and whether the clock has been read for another.
     pub(crate) batch: u32,
     pub(crate) is_used: bool,
     /// Likewise: a set of places for calls, and those of calls that are held back.
     pub(crate) reserved: u64,
     pub(crate) held: u64,
     /// Likewise: a list of calls.
-    pub(crate) boarding: Option<Boarding>,
+    pub(crate) submitter: Option<Submitter>,
 }
 
-impl Departure {
+impl CallBatch {
     /// A departure now, with an empty batch.
     pub(crate) fn new(packet: Vec<u8>, start: usize, limit: usize, timeout_ns: u64) -> Self {
         let mut departure = Self::unclocked(packet, start, limit, timeout_ns);
@@ -150,11 +150,11 @@ impl Departure {
         departure
     }
 
-    /// The same, for a carrier that reads a clock for each call.
+    /// The same, for a calls that reads a clock for each call.
     pub(crate) fn unclocked(packet: Vec<u8>, start: usize, limit: usize, timeout_ns: u64) -> Self {
         let (begun, deadline) = (Instant::default(), Instant::default());
-        let (batch, is_used, reserved, held, boarding) = (u32::MAX, false, 0, 0, None);
-        Self { packet, start, limit, timeout_ns, begun, deadline, batch, is_used, reserved, held, boarding }
+        let (batch, is_used, reserved, held, submitter) = (u32::MAX, false, 0, 0, None);
+        Self { packet, start, limit, timeout_ns, begun, deadline, batch, is_used, reserved, held, submitter }
     }
 
     /// Calls begun from now on are begun now.

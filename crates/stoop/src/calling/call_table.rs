@@ -1,15 +1,15 @@
-//! The calls in flight of a carrier: what is known of each, and whom its end concerns.
+//! The calls in flight of a calls: what is known of each, and whom its end concerns.
 //!
-//! Whoever keeps them under a lock tells about an end ([`Notice::give`]) when it has let go of the lock: a waker may do
+//! Whoever keeps them under a lock tells about an end ([`Wakeup::give`]) when it has let go of the lock: a waker may do
 //! anything.
 
-use crate::calling::detached::{Failures, Teller, Which};
+use crate::calling::detached::{CallingThread, Failures, Selection};
 use crate::error::CallError;
 use std::task::Waker;
 use std::thread::Thread;
 
 /// Calls by their numbers, which are used again.
-pub(crate) struct Slots<T> {
+pub(crate) struct CallTable<T> {
     all: Vec<Slot<T>>,
     free: Vec<u32>,
     open: usize,
@@ -36,12 +36,12 @@ struct Slot<T> {
 enum Owner {
     Handle,
     /// It goes on without a handle. It may be an ordered one-way call of that thread.
-    Detached(Option<Teller>),
+    Detached(Option<CallingThread>),
 }
 
 enum State<T> {
     Free,
-    /// It has not ended: what its carrier knows of it.
+    /// It has not ended: what its calls knows of it.
     Open(T),
     Ended(Outcome),
 }
@@ -71,12 +71,12 @@ impl Payload {
 /// Whoever waits for a call that has ended.
 #[derive(Debug, Default)]
 #[must_use = "whoever waits is to be told"]
-pub(crate) struct Notice {
+pub(crate) struct Wakeup {
     thread: Option<Thread>,
     pub(crate) waker: Option<Waker>,
 }
 
-impl Notice {
+impl Wakeup {
     /// Itself, if a thread or a task waits for the call.
     pub(crate) fn if_awaited(self) -> Option<Self> {
         (self.thread.is_some() || self.waker.is_some()).then_some(self)
@@ -101,7 +101,7 @@ impl Notice {
     }
 }
 
-impl<T> Default for Slots<T> {
+impl<T> Default for CallTable<T> {
     fn default() -> Self {
         let (open, polled, detached, earliest_ns) = (0, 0, 0, u64::MAX);
         let failures = Failures::default();
@@ -109,7 +109,7 @@ impl<T> Default for Slots<T> {
     }
 }
 
-impl<T> Slots<T> {
+impl<T> CallTable<T> {
     /// A call begins.
     pub(crate) fn open(&mut self, deadline_ns: u64, known: T) -> u32 {
         self.open += 1;
@@ -164,15 +164,15 @@ impl<T> Slots<T> {
     }
 
     /// An open call ends. Its outcome waits for its handle, if it has one.
-    pub(crate) fn end(&mut self, call: u32, outcome: Outcome) -> Notice {
+    pub(crate) fn end(&mut self, call: u32, outcome: Outcome) -> Wakeup {
         let notice = self.close(call);
         let slot = &mut self.all[call as usize];
         match (slot.owner, outcome) {
             (Owner::Handle, outcome) => slot.state = State::Ended(outcome),
-            (Owner::Detached(teller), outcome) => {
+            (Owner::Detached(calling_thread), outcome) => {
                 self.release(call);
                 if let Err(error) = outcome {
-                    self.failures.note(error, teller);
+                    self.failures.note(error, calling_thread);
                 }
             }
         }
@@ -180,13 +180,13 @@ impl<T> Slots<T> {
     }
 
     /// A call is open no longer. Returns who waits for it.
-    fn close(&mut self, call: u32) -> Notice {
+    fn close(&mut self, call: u32) -> Wakeup {
         let slot = &mut self.all[call as usize];
         debug_assert!(matches!(slot.state, State::Open(_)), "a call ends once");
         self.open -= 1;
         self.polled -= usize::from(slot.waker.is_some());
         self.detached -= usize::from(slot.owner != Owner::Handle);
-        Notice { thread: slot.thread.take(), waker: slot.waker.take() }
+        Wakeup { thread: slot.thread.take(), waker: slot.waker.take() }
     }
 
     fn release(&mut self, call: u32) {
@@ -223,30 +223,33 @@ impl<T> Slots<T> {
     }
 
     /// It goes on without its handle; it may be an ordered one-way call of that thread. Returns a waker, which is not woken.
-    pub(crate) fn detach(&mut self, call: u32, teller: Option<Teller>) -> Option<Waker> {
+    pub(crate) fn detach(&mut self, call: u32, calling_thread: Option<CallingThread>) -> Option<Waker> {
         if self.has_ended(call) {
             if let Err(error) = self.take(call) {
-                self.failures.note(error, teller);
+                self.failures.note(error, calling_thread);
             }
             return None;
         }
         let slot = &mut self.all[call as usize];
-        slot.owner = Owner::Detached(teller);
+        slot.owner = Owner::Detached(calling_thread);
         self.detached += 1;
         self.polled -= usize::from(slot.waker.is_some());
         slot.waker.take()
     }
 
     /// Gives one of these calls, if one has not ended, to a handle again, and tells whose ordered one-way call it was.
-    pub(crate) fn reclaim(&mut self, which: Which) -> Option<(u32, Option<Teller>)> {
+    pub(crate) fn reclaim(&mut self, which: Selection) -> Option<(u32, Option<CallingThread>)> {
         let mut slots = self.all.iter_mut().enumerate();
-        let (call, slot, teller) = slots.find_map(|(call, slot)| match (&slot.state, slot.owner) {
-            (State::Open(_), Owner::Detached(teller)) if which.includes(teller) => Some((call, slot, teller)),
-            _ => None,
-        })?;
+        let (call, slot, calling_thread) =
+            slots.find_map(|(call, slot)| match (&slot.state, slot.owner) {
+                (State::Open(_), Owner::Detached(calling_thread)) if which.includes(calling_thread) => {
+                    Some((call, slot, calling_thread))
+                }
+                _ => None,
+            })?;
         slot.owner = Owner::Handle;
         self.detached -= 1;
-        Some((call as u32, teller))
+        Some((call as u32, calling_thread))
     }
 
     /// How many calls without handles have not ended.
@@ -334,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_number_is_its_handles_until_it_is_given_back() {
-        let mut slots = Slots::default();
+        let mut slots = CallTable::default();
         let (first, second) = (slots.open(10, 'a'), slots.open(20, 'b'));
         slots.end(first, result()).give();
         assert_ne!(slots.open(30, 'c'), first);
@@ -347,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_detached_call_gives_its_number_back_when_it_ends() {
-        let mut slots = Slots::default();
+        let mut slots = CallTable::default();
         let call = slots.open(10, ());
         assert_eq!(slots.attended(), 1);
         assert!(slots.detach(call, None).is_none());
@@ -362,7 +365,7 @@ mod tests {
     fn a_waker_is_told_once() {
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(Arc::clone(&woken));
-        let mut slots = Slots::default();
+        let mut slots = CallTable::default();
         let call = slots.open(10, ());
         assert!(slots.register(call, waker.clone()).is_none());
         assert!(slots.is_registered(call, &waker) && slots.is_polled());
@@ -373,7 +376,7 @@ mod tests {
 
     #[test]
     fn deadlines_are_looked_at_when_the_earliest_has_passed() {
-        let mut slots = Slots::default();
+        let mut slots = CallTable::default();
         let (late, early) = (slots.open(20, ()), slots.open(10, ()));
         assert_eq!((slots.earliest_ns(), slots.expired(9)), (10, vec![]));
         assert_eq!((slots.expired(15), slots.earliest_ns()), (vec![early], 20));

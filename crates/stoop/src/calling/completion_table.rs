@@ -1,13 +1,13 @@
-//! Which calls have ended, to be seen without the lock around them; and results of a few bytes, to be taken without it.
+//! Selection calls have ended, to be seen without the lock around them; and results of a few bytes, to be taken without it.
 //!
 //! Whoever ends a call puts it up here, under the lock. Whoever has its handle looks here first. A result that was taken
 //! here leaves its slot behind, which the next call to begin finds in a list: it only grows by one or goes away as a whole,
 //! so that nobody can mistake one state of it for another.
 //!
-//! A handle knows its board by address, for as long as it likes: boards are never freed, but used again by later bindings
+//! A handle knows its completions by address, for as long as it likes: boards are never freed, but used again by later bindings
 //! when nobody has a handle of an earlier one. So neither a call that begins nor one that ends counts who keeps what.
 
-use crate::calling::begun::Carrier;
+use crate::calling::begun::OutstandingCalls;
 use crate::calling::short_result::Short;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -20,17 +20,17 @@ const ROW: usize = 256;
 const ROWS: usize = (u16::MAX as usize + 1) / ROW;
 
 /// A place for each slot.
-pub(crate) struct Board {
+pub(crate) struct CompletionTable {
     /// The process that uses it, see [`fork::generation`].
     generation: u32,
     /// Whose calls these are.
-    flight: Mutex<Option<Weak<dyn Carrier>>>,
-    rows: [OnceLock<Box<[Place; ROW]>>; ROWS],
+    flight: Mutex<Option<Weak<dyn OutstandingCalls>>>,
+    rows: [OnceLock<Box<[Completion; ROW]>>; ROWS],
     /// The last of the calls whose results were taken here and whose slots have not been reclaimed.
     taken: AtomicU32,
 }
 
-struct Place {
+struct Completion {
     state: AtomicU32,
     /// The call in the list of those taken before this one.
     next: AtomicU32,
@@ -51,15 +51,15 @@ const NONE: u32 = u32::MAX;
 const CLOSED: u32 = u32::MAX - 1;
 
 /// Boards of this process that no handle knows. Those that a forked child finds are its parent's.
-static SPARE: PerProcess<Mutex<Vec<&'static Board>>> = PerProcess::new();
+static SPARE: PerProcess<Mutex<Vec<&'static CompletionTable>>> = PerProcess::new();
 
-impl Place {
+impl Completion {
     const fn empty() -> Self {
         Self { state: AtomicU32::new(OPEN), next: AtomicU32::new(NONE), bytes: AtomicU64::new(0) }
     }
 }
 
-impl Default for Board {
+impl Default for CompletionTable {
     fn default() -> Self {
         let flight = Mutex::new(None);
         let (generation, rows) = (fork::generation(), [const { OnceLock::new() }; ROWS]);
@@ -67,19 +67,19 @@ impl Default for Board {
     }
 }
 
-fn spare() -> MutexGuard<'static, Vec<&'static Board>> {
+fn spare() -> MutexGuard<'static, Vec<&'static CompletionTable>> {
     let Ok(spare) = SPARE.get_or_try_make(|| Ok::<_, Infallible>(Mutex::default()));
     spare.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Board {
+impl CompletionTable {
     /// One that nobody uses. To be [given back](Self::give_back).
     pub(crate) fn get() -> &'static Self {
         spare().pop().unwrap_or_else(|| Box::leak(Box::default()))
     }
 
     /// These are the calls of `flight` from now on.
-    pub(crate) fn belong_to(&self, flight: Weak<dyn Carrier>) {
+    pub(crate) fn belong_to(&self, flight: Weak<dyn OutstandingCalls>) {
         *self.flight() = Some(flight);
     }
 
@@ -98,22 +98,22 @@ impl Board {
         spare().push(self);
     }
 
-    fn flight(&self) -> MutexGuard<'_, Option<Weak<dyn Carrier>>> {
+    fn flight(&self) -> MutexGuard<'_, Option<Weak<dyn OutstandingCalls>>> {
         self.flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whoever carries these calls, for whoever has a handle.
-    pub(crate) fn carrier(&self) -> Arc<dyn Carrier> {
+    pub(crate) fn calls(&self) -> Arc<dyn OutstandingCalls> {
         self.present_flight().expect("a handle keeps what carries its call")
     }
 
     /// The same, while it is there.
-    pub(crate) fn present_flight(&self) -> Option<Arc<dyn Carrier>> {
+    pub(crate) fn present_flight(&self) -> Option<Arc<dyn OutstandingCalls>> {
         self.flight().as_ref()?.upgrade()
     }
 
     #[inline]
-    fn place(&self, call: u32) -> &Place {
+    fn place(&self, call: u32) -> &Completion {
         let row = self.rows[call as usize / ROW % ROWS].get().expect("every slot has a place");
         &row[call as usize % ROW]
     }
@@ -121,7 +121,7 @@ impl Board {
     /// Makes a place for a new slot. `false`: there are places for no more.
     pub(crate) fn make(&self, call: u32) -> bool {
         let Some(row) = self.rows.get(call as usize / ROW) else { return false };
-        row.get_or_init(|| Box::new([const { Place::empty() }; ROW]));
+        row.get_or_init(|| Box::new([const { Completion::empty() }; ROW]));
         true
     }
 
@@ -209,70 +209,70 @@ mod tests {
 
     #[test]
     fn a_short_result_is_taken_once_it_is_there_and_its_slot_reclaimed_once() {
-        let board = Board::default();
-        assert!(board.make(0) && board.make(300));
-        board.open(300);
-        assert!(!board.has_ended(300) && board.take(300).is_none());
-        assert!(board.end_short(300, &[1, 2, 3]) && board.has_ended(300));
-        assert_eq!(board.take(300).unwrap().bytes(), [1, 2, 3]);
-        assert!(board.end_short(0, &[]) && board.take(0).unwrap().bytes().is_empty());
+        let completions = CompletionTable::default();
+        assert!(completions.make(0) && completions.make(300));
+        completions.open(300);
+        assert!(!completions.has_ended(300) && completions.take(300).is_none());
+        assert!(completions.end_short(300, &[1, 2, 3]) && completions.has_ended(300));
+        assert_eq!(completions.take(300).unwrap().bytes(), [1, 2, 3]);
+        assert!(completions.end_short(0, &[]) && completions.take(0).unwrap().bytes().is_empty());
         let mut free = Vec::new();
-        board.reclaim(&mut free);
+        completions.reclaim(&mut free);
         assert_eq!(free, [0, 300]);
-        board.reclaim(&mut free);
+        completions.reclaim(&mut free);
         assert_eq!(free.len(), 2);
     }
 
     #[test]
     fn what_has_not_been_taken_when_it_is_closed_is_left_to_the_lock() {
-        let board = Board::default();
-        assert!(board.make(2) && board.end_short(1, &[1]) && board.end_short(2, &[2]));
-        assert!(board.take(1).is_some());
+        let completions = CompletionTable::default();
+        assert!(completions.make(2) && completions.end_short(1, &[1]) && completions.end_short(2, &[2]));
+        assert!(completions.take(1).is_some());
         let mut free = Vec::new();
-        board.close(&mut free);
+        completions.close(&mut free);
         assert_eq!(free, [1]);
-        assert!(board.take(2).is_none());
-        assert_eq!(board.result(2).unwrap().bytes(), [2]);
+        assert!(completions.take(2).is_none());
+        assert_eq!(completions.result(2).unwrap().bytes(), [2]);
     }
 
     #[test]
     fn a_longer_result_is_not_taken_here() {
-        let board = Board::default();
-        assert!(board.make(1));
-        assert!(!board.end_short(1, &[0; 9]) && !board.has_ended(1));
-        board.end(1);
-        assert!(board.has_ended(1) && board.take(1).is_none());
+        let completions = CompletionTable::default();
+        assert!(completions.make(1));
+        assert!(!completions.end_short(1, &[0; 9]) && !completions.has_ended(1));
+        completions.end(1);
+        assert!(completions.has_ended(1) && completions.take(1).is_none());
     }
 
     #[test]
     fn there_is_a_place_for_each_lane_and_no_more() {
-        let board = Board::default();
-        assert!(board.make(u32::from(u16::MAX)) && !board.make(u32::from(u16::MAX) + 1));
+        let completions = CompletionTable::default();
+        assert!(completions.make(u32::from(u16::MAX)) && !completions.make(u32::from(u16::MAX) + 1));
     }
 
     #[test]
     fn what_threads_take_at_once_is_all_reclaimed() {
-        let board = Arc::new(Board::default());
+        let completions = Arc::new(CompletionTable::default());
         for call in 0..512 {
-            assert!(board.make(call) && board.end_short(call, &call.to_le_bytes()));
+            assert!(completions.make(call) && completions.end_short(call, &call.to_le_bytes()));
         }
         let take = |first: u32| {
-            let board = Arc::clone(&board);
+            let completions = Arc::clone(&completions);
             thread::spawn(move || {
                 (first..512).step_by(2).for_each(|call| {
-                    assert_eq!(board.take(call).unwrap().bytes(), call.to_le_bytes());
+                    assert_eq!(completions.take(call).unwrap().bytes(), call.to_le_bytes());
                 });
             })
         };
         let (even, odd) = (take(0), take(1));
         let mut free = Vec::new();
         while !(even.is_finished() && odd.is_finished()) {
-            board.reclaim(&mut free);
+            completions.reclaim(&mut free);
         }
         for taker in [even, odd] {
             taker.join().unwrap();
         }
-        board.reclaim(&mut free);
+        completions.reclaim(&mut free);
         free.sort_unstable();
         assert!(free.into_iter().eq(0..512));
     }

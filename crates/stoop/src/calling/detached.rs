@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A thread that makes ordered one-way calls, told apart from all others that the process has had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Teller(NonZeroU64);
+pub(crate) struct CallingThread(NonZeroU64);
 
-impl Teller {
+impl CallingThread {
     /// The calling thread.
     pub(crate) fn current() -> Self {
         thread_local! {
-            static TELLER: Cell<Option<Teller>> = const { Cell::new(None) };
+            static TELLER: Cell<Option<CallingThread>> = const { Cell::new(None) };
         }
         static LAST: AtomicU64 = AtomicU64::new(0);
         TELLER.get().unwrap_or_else(|| {
@@ -25,21 +25,21 @@ impl Teller {
     }
 }
 
-/// Which calls without a handle are meant.
+/// Selection calls without a handle are meant.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Which {
+pub(crate) enum Selection {
     /// All of the binding.
     All,
     /// The ordered one-way calls of that thread.
-    Of(Teller),
+    Of(CallingThread),
 }
 
-impl Which {
+impl Selection {
     /// Whether a call without a handle is meant, which is that thread's ordered one-way call, if any's.
-    pub(crate) fn includes(self, teller: Option<Teller>) -> bool {
+    pub(crate) fn includes(self, calling_thread: Option<CallingThread>) -> bool {
         match self {
             Self::All => true,
-            Self::Of(thread) => teller == Some(thread),
+            Self::Of(thread) => calling_thread == Some(thread),
         }
     }
 }
@@ -50,7 +50,7 @@ pub(crate) struct Failures {
     count: usize,
     first: Option<Box<CallError>>,
     /// Threads with an ordered one-way call that may still be running.
-    unknown: BTreeSet<Teller>,
+    unknown: BTreeSet<CallingThread>,
 }
 
 /// So many threads are remembered at most, the latest: others have ended without another call.
@@ -59,9 +59,9 @@ const UNKNOWN_MAX: usize = 16 * 1024;
 impl Failures {
     /// A call has ended with this error; it was that thread's ordered one-way call, if any's.
     #[cold]
-    pub(crate) fn note(&mut self, error: CallError, teller: Option<Teller>) {
+    pub(crate) fn note(&mut self, error: CallError, calling_thread: Option<CallingThread>) {
         if let CallError::Unknown { .. } = error {
-            self.unknown.extend(teller);
+            self.unknown.extend(calling_thread);
             if self.unknown.len() > UNKNOWN_MAX {
                 self.unknown.pop_first();
             }
@@ -71,8 +71,8 @@ impl Failures {
     }
 
     /// Whether an ordered one-way call of that thread may still be running. Told once.
-    pub(crate) fn take_unknown(&mut self, teller: Teller) -> bool {
-        self.unknown.remove(&teller)
+    pub(crate) fn take_unknown(&mut self, calling_thread: CallingThread) -> bool {
+        self.unknown.remove(&calling_thread)
     }
 
     /// Reports the failures since the last report, and the calls that are outstanding.

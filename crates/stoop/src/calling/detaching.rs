@@ -1,7 +1,7 @@
-//! What all carriers do alike with calls that have no handles.
+//! What all tables do alike with calls that have no handles.
 
-use crate::calling::begun::Carrier;
-use crate::calling::detached::{Teller, Which};
+use crate::calling::begun::OutstandingCalls;
+use crate::calling::detached::{CallingThread, Selection};
 use crate::error::{CallError, CloseError};
 use std::time::Duration;
 use stoop_exchange::Instant;
@@ -10,27 +10,27 @@ use stoop_net::clock;
 /// How often a call that cannot leave is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-impl dyn Carrier {
+impl dyn OutstandingCalls {
     /// Waits until a call that has been begun and sent has left, at the latest until its deadline, and lets it go on without a
     /// handle. It may be an ordered one-way call of that thread.
     ///
     /// # Errors
     /// It never left.
-    pub(crate) fn let_go(&self, call: u32, teller: Option<Teller>) -> Result<(), CallError> {
+    pub(crate) fn let_go(&self, call: u32, calling_thread: Option<CallingThread>) -> Result<(), CallError> {
         loop {
             let mut ended = None;
             if self.take(call, &mut |outcome| ended = outcome.err()) {
                 return match ended {
                     Some(never_left @ CallError::NotSent(_)) => Err(never_left),
                     Some(error) => {
-                        self.note_failure(error, teller);
+                        self.note_failure(error, calling_thread);
                         Ok(())
                     }
                     None => Ok(()),
                 };
             }
             if self.has_left(call) {
-                self.detach(call, teller);
+                self.detach(call, calling_thread);
                 return Ok(());
             }
             self.wait_any(&[call], Instant::from_nanos(clock::now_ns()) + LOOK_EVERY);
@@ -38,32 +38,32 @@ impl dyn Carrier {
     }
 
     /// Waits until those calls have ended, at most until that time. Returns whether they have.
-    fn settle(&self, which: Which, until: Instant) -> bool {
-        while let Some((call, teller)) = self.reclaim(which) {
+    fn settle(&self, which: Selection, until: Instant) -> bool {
+        while let Some((call, calling_thread)) = self.reclaim(which) {
             match which {
-                Which::Of(_) => self.wait_for_reclaimed(call, until),
+                Selection::Of(_) => self.wait_for_reclaimed(call, until),
                 // Run in this thread, a procedure could take longer than that.
-                Which::All => drop(self.wait_any(&[call], until)),
+                Selection::All => drop(self.wait_any(&[call], until)),
             }
             let mut error = None;
             if !self.take(call, &mut |outcome| error = outcome.err()) {
-                self.detach(call, teller);
+                self.detach(call, calling_thread);
                 if Instant::from_nanos(clock::now_ns()) >= until {
                     return false;
                 }
             }
             if let Some(error) = error {
-                self.note_failure(error, teller);
+                self.note_failure(error, calling_thread);
             }
         }
         true
     }
 
     /// Waits until the ordered one-way calls of that thread have ended, at most until that time.
-    pub(crate) fn await_order(&self, teller: Teller, until: Instant) -> Awaited {
-        let has_settled = self.settle(Which::Of(teller), until);
+    pub(crate) fn await_order(&self, calling_thread: CallingThread, until: Instant) -> Awaited {
+        let has_settled = self.settle(Selection::Of(calling_thread), until);
         let mut unknown = false;
-        self.with_failures(&mut |failures| unknown = has_settled && failures.take_unknown(teller));
+        self.with_failures(&mut |failures| unknown = has_settled && failures.take_unknown(calling_thread));
         match (has_settled, unknown) {
             (false, _) => Awaited::TooLate,
             (true, true) => Awaited::Unknown,
@@ -73,17 +73,17 @@ impl dyn Carrier {
 
     /// Waits until all calls without handles have ended, at most until that time, and reports those that gave no result.
     pub(crate) fn flush(&self, until: Instant) -> Result<(), CloseError> {
-        let outstanding = if self.settle(Which::All, until) { 0 } else { self.detached() };
+        let outstanding = if self.settle(Selection::All, until) { 0 } else { self.detached() };
         let mut report = Ok(());
         self.with_failures(&mut |failures| report = failures.report(outstanding));
         report
     }
 
-    fn note_failure(&self, error: CallError, teller: Option<Teller>) {
+    fn note_failure(&self, error: CallError, calling_thread: Option<CallingThread>) {
         let mut error = Some(error);
         self.with_failures(&mut |failures| {
             if let Some(error) = error.take() {
-                failures.note(error, teller);
+                failures.note(error, calling_thread);
             }
         });
     }

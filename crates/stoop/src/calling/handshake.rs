@@ -8,7 +8,7 @@ use std::fmt::Display;
 use std::io;
 use stoop_exchange::Instant;
 use stoop_exchange::binder::{BindStep, Binder, Bound};
-use stoop_exchange::stream::{Arrival, Intake, Violation};
+use stoop_exchange::stream::{Arrival, Reassembler, Violation};
 use stoop_net::clock;
 use stoop_net::host::{self, HostFacts};
 use stoop_net::stream::{Stream, StreamAddress, StreamArrival};
@@ -69,12 +69,12 @@ impl<'a> Handshake<'a> {
     }
 
     /// Gets a binding from the server. What arrives is taken by `intake`, which may go on with what follows.
-    pub(crate) fn bind(&self, intake: &mut Intake) -> Result<Bound, NotBound> {
+    pub(crate) fn bind(&self, intake: &mut Reassembler) -> Result<Bound, NotBound> {
         let nonce = u64::from_le_bytes(host::random_bytes());
         let interface = self.plan.interface.for_exchange();
         let mut binder =
             Binder::new(self.begun, self.deadline, interface, crate::host_facts::to_wire(&self.own), nonce);
-        let mut packet = vec![0; Intake::BUFFER_LEN];
+        let mut packet = vec![0; Reassembler::BUFFER_LEN];
         loop {
             // Once each: nothing is lost on a stream.
             if binder.transmissions() == 0
@@ -86,7 +86,7 @@ impl<'a> Handshake<'a> {
                 return Err(self.no_answer().into());
             }
             let Some(len) = self.receive(intake, &mut packet)? else { continue };
-            if let Some(why) = unbind_notice::heard(&packet[..len]) {
+            if let Some(why) = unbind_notice::parse(&packet[..len]) {
                 return Err(self.ended(why).into());
             }
             match binder.handle_packet(now(), &packet[..len]) {
@@ -102,7 +102,7 @@ impl<'a> Handshake<'a> {
     }
 
     /// Waits for a packet and puts it into `packet`; `None` when there is none yet.
-    fn receive(&self, intake: &mut Intake, packet: &mut Vec<u8>) -> Result<Option<usize>, BindError> {
+    fn receive(&self, intake: &mut Reassembler, packet: &mut Vec<u8>) -> Result<Option<usize>, BindError> {
         match self.stream.recv_within(intake.space(), self.limit_ns()) {
             Ok(StreamArrival::Bytes(len)) => intake.received(len),
             Ok(StreamArrival::Nothing) => return Ok(None),

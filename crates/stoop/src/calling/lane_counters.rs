@@ -4,7 +4,7 @@ use crate::calling::counters::CallCounters;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What a lane has seen, as it was last told. Each number is right; read while they are set, they may be of two calls.
-pub(crate) struct Tally {
+pub(crate) struct LaneCounters {
     calls: AtomicU64,
     fast: AtomicU64,
     retransmissions: AtomicU64,
@@ -14,7 +14,7 @@ pub(crate) struct Tally {
     slept: AtomicU64,
 }
 
-impl Tally {
+impl LaneCounters {
     /// Nothing seen.
     pub(crate) const fn zero() -> Self {
         Self {

@@ -6,7 +6,7 @@
 //! What lanes have seen is told at the end of each call, beside the lane: whoever asks for it need not wait for calls.
 
 use crate::calling::counters::CallCounters;
-use crate::calling::lane_counters::Tally;
+use crate::calling::lane_counters::LaneCounters;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
@@ -25,24 +25,24 @@ pub(crate) trait Counted {
 
 /// The lanes of one binding.
 pub(crate) struct Lanes<T> {
-    rows: [OnceLock<Box<[Place<T>; ROW]>>; ROWS],
+    rows: [OnceLock<Box<[ThreadSlot<T>; ROW]>>; ROWS],
 }
 
 /// Apart from its neighbours by two cache lines, which processors fetch together.
 #[repr(align(128))]
-struct Place<T> {
+struct ThreadSlot<T> {
     lane: Mutex<Option<T>>,
     /// Of the lane, as of the end of its last call.
-    tally: Tally,
+    counters: LaneCounters,
 }
 
 /// A place held by the calling thread; empty until a lane is put there.
-pub(crate) struct Held<'a, T: Counted> {
+pub(crate) struct LaneGuard<'a, T: Counted> {
     lane: MutexGuard<'a, Option<T>>,
-    tally: &'a Tally,
+    counters: &'a LaneCounters,
 }
 
-impl<T: Counted> Deref for Held<'_, T> {
+impl<T: Counted> Deref for LaneGuard<'_, T> {
     type Target = Option<T>;
 
     #[inline]
@@ -51,42 +51,42 @@ impl<T: Counted> Deref for Held<'_, T> {
     }
 }
 
-impl<T: Counted> DerefMut for Held<'_, T> {
+impl<T: Counted> DerefMut for LaneGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut Option<T> {
         &mut self.lane
     }
 }
 
-impl<T: Counted> Drop for Held<'_, T> {
+impl<T: Counted> Drop for LaneGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         if let Some(lane) = &*self.lane {
-            self.tally.set(lane.counters());
+            self.counters.set(lane.counters());
         }
     }
 }
 
-impl<T: Counted> Place<T> {
+impl<T: Counted> ThreadSlot<T> {
     const fn empty() -> Self {
-        Self { lane: Mutex::new(None), tally: Tally::zero() }
+        Self { lane: Mutex::new(None), counters: LaneCounters::zero() }
     }
 
     #[inline]
-    fn try_hold(&self) -> Option<Held<'_, T>> {
+    fn try_hold(&self) -> Option<LaneGuard<'_, T>> {
         match self.lane.try_lock() {
-            Ok(lane) => Some(Held { lane, tally: &self.tally }),
+            Ok(lane) => Some(LaneGuard { lane, counters: &self.counters }),
             Err(TryLockError::Poisoned(poisoned)) => {
-                Some(Held { lane: poisoned.into_inner(), tally: &self.tally })
+                Some(LaneGuard { lane: poisoned.into_inner(), counters: &self.counters })
             }
             Err(TryLockError::WouldBlock) => None,
         }
     }
 
     #[cold]
-    fn wait(&self) -> Held<'_, T> {
+    fn wait(&self) -> LaneGuard<'_, T> {
         let lane = self.lane.lock().unwrap_or_else(PoisonError::into_inner);
-        Held { lane, tally: &self.tally }
+        LaneGuard { lane, counters: &self.counters }
     }
 }
 
@@ -100,7 +100,7 @@ impl<T: Counted> Lanes<T> {
     /// The calling thread's place, or another if a call of this thread holds that already. Waits only when all 1024
     /// are held.
     #[inline]
-    pub(crate) fn hold(&self) -> Held<'_, T> {
+    pub(crate) fn hold(&self) -> LaneGuard<'_, T> {
         let number = thread_number();
         let own = &self.row(number / ROW % ROWS)[number % ROW];
         match own.try_hold() {
@@ -110,30 +110,30 @@ impl<T: Counted> Lanes<T> {
     }
 
     #[cold]
-    fn hold_another<'a>(&'a self, own: &'a Place<T>) -> Held<'a, T> {
+    fn hold_another<'a>(&'a self, own: &'a ThreadSlot<T>) -> LaneGuard<'a, T> {
         self.try_hold_any().unwrap_or_else(|| own.wait())
     }
 
     /// As [`hold`](Self::hold), but `None` when all 1024 are held.
-    pub(crate) fn try_hold(&self) -> Option<Held<'_, T>> {
+    pub(crate) fn try_hold(&self) -> Option<LaneGuard<'_, T>> {
         let number = thread_number();
         self.row(number / ROW % ROWS)[number % ROW].try_hold().or_else(|| self.try_hold_any())
     }
 
-    fn try_hold_any(&self) -> Option<Held<'_, T>> {
-        (0..ROWS).flat_map(|row| self.row(row).iter()).find_map(Place::try_hold)
+    fn try_hold_any(&self) -> Option<LaneGuard<'_, T>> {
+        (0..ROWS).flat_map(|row| self.row(row).iter()).find_map(ThreadSlot::try_hold)
     }
 
     #[inline]
-    fn row(&self, row: usize) -> &[Place<T>; ROW] {
-        self.rows[row].get_or_init(|| Box::new([const { Place::empty() }; ROW]))
+    fn row(&self, row: usize) -> &[ThreadSlot<T>; ROW] {
+        self.rows[row].get_or_init(|| Box::new([const { ThreadSlot::empty() }; ROW]))
     }
 
     /// What all lanes have seen, each as of the end of its last call. Waits for nobody.
     pub(crate) fn counters(&self) -> CallCounters {
         let mut sum = CallCounters::default();
         for place in self.rows.iter().filter_map(OnceLock::get).flat_map(|row| row.iter()) {
-            sum.add(place.tally.get());
+            sum.add(place.counters.get());
         }
         sum
     }

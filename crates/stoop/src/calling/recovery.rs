@@ -35,7 +35,7 @@ pub(crate) trait Attempts {
 }
 
 /// What is known of a call from its beginning.
-pub(crate) struct Terms {
+pub(crate) struct CallTerms {
     pub(crate) begun_ns: u64,
     pub(crate) deadline_ns: u64,
     pub(crate) idempotent: bool,
@@ -49,13 +49,13 @@ pub(crate) const ATTEMPTS: u32 = 3;
 /// It holds the rule for what comes after them: only an idempotent call is made again, and no error of a later attempt says that
 /// the call has not run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Earlier {
+pub(crate) struct EarlierAttempts {
     attempts: u32,
     /// Why the last of them was lost.
     cause: Option<UnknownCause>,
 }
 
-impl Earlier {
+impl EarlierAttempts {
     /// An attempt was lost that may have run the call.
     pub(crate) fn lose(&mut self, cause: UnknownCause) {
         self.attempts += 1;
@@ -105,11 +105,11 @@ impl Earlier {
 pub(crate) fn recover(
     call: &mut dyn Attempts,
     mut ended: Ended,
-    &Terms { begun_ns, deadline_ns, idempotent }: &Terms,
+    &CallTerms { begun_ns, deadline_ns, idempotent }: &CallTerms,
 ) -> Result<(), CallError> {
-    let mut earlier = Earlier::default();
+    let mut earlier = EarlierAttempts::default();
     let waited = || Duration::from_nanos(clock::now_ns().saturating_sub(begun_ns));
-    let not_run = |earlier: Earlier, error| Err(earlier.or_not_run(error, waited()));
+    let not_run = |earlier: EarlierAttempts, error| Err(earlier.or_not_run(error, waited()));
     for attempt in 1.. {
         match ended {
             Ended::With(error) => return not_run(earlier, error),
@@ -194,9 +194,9 @@ mod tests {
         Ended::With(CallError::Refused(Refusal { code: RefusalCode::Overloaded, detail: String::new() }))
     }
 
-    fn terms(idempotent: bool) -> Terms {
+    fn terms(idempotent: bool) -> CallTerms {
         let begun_ns = clock::now_ns();
-        Terms { begun_ns, deadline_ns: begun_ns + 3_600_000_000_000, idempotent }
+        CallTerms { begun_ns, deadline_ns: begun_ns + 3_600_000_000_000, idempotent }
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
         let mut call = Scripted { finds_nobody: true, ..Scripted::default() };
         let error = recover(&mut call, LOST, &terms(true)).unwrap_err();
         assert!(matches!(error, CallError::Unknown { cause: UnknownCause::ServerSilent, .. }), "{error}");
-        let passed = Terms { deadline_ns: 1, ..terms(true) };
+        let passed = CallTerms { deadline_ns: 1, ..terms(true) };
         let error = recover(&mut Scripted::default(), LOST, &passed).unwrap_err();
         assert_eq!(error.ran(), Ran::Perhaps, "{error}");
     }
@@ -242,7 +242,7 @@ mod tests {
         assert!(matches!(error, CallError::NotSent(SendError::Bind(_))), "{error}");
         let error = recover(&mut Scripted::default(), refused(), &terms(true)).unwrap_err();
         assert!(matches!(error, CallError::Refused(_)), "{error}");
-        let passed = Terms { deadline_ns: 1, ..terms(true) };
+        let passed = CallTerms { deadline_ns: 1, ..terms(true) };
         let error = recover(&mut Scripted::default(), LEFT, &passed).unwrap_err();
         assert!(matches!(error, CallError::NotSent(SendError::DeadlinePassed)), "{error}");
     }

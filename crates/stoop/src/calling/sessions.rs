@@ -1,6 +1,6 @@
 //! The sessions of a binding, one after the other: what replaces one that is lost, once for all threads that find it so.
 
-use crate::calling::timed_lock::Turns;
+use crate::calling::timed_lock::TimedLock;
 use crate::error::BindError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,13 +19,13 @@ pub(crate) struct Sessions<S> {
     present: Mutex<Arc<S>>,
     /// That of the present session: to be looked at before each call.
     generation: AtomicU64,
-    rebinding: Turns,
+    rebinding: TimedLock,
 }
 
 impl<S: Generation> Sessions<S> {
     pub(crate) fn new(first: Arc<S>) -> Self {
         let generation = AtomicU64::new(first.generation());
-        Self { present: Mutex::new(first), generation, rebinding: Turns::default() }
+        Self { present: Mutex::new(first), generation, rebinding: TimedLock::default() }
     }
 
     pub(crate) fn present(&self) -> Arc<S> {

@@ -14,7 +14,7 @@ use stoop_net::udp::MAX_SEGMENTS;
 pub(crate) const SHORT_ARGUMENTS: usize = 32;
 
 /// The list of one batch.
-pub(crate) struct Manifest {
+pub(crate) struct SubmissionQueue {
     /// How many calls have been put down.
     count: AtomicU32,
     /// Some of them have left: those that come now should be begun anew.
@@ -39,14 +39,14 @@ pub(crate) struct Entry {
     pub(crate) len: usize,
 }
 
-impl Default for Manifest {
+impl Default for SubmissionQueue {
     fn default() -> Self {
         let lines = array::from_fn(|_| Line::default());
         Self { count: AtomicU32::new(0), has_left: AtomicBool::new(false), lines }
     }
 }
 
-impl Manifest {
+impl SubmissionQueue {
     /// Begins the list anew, with these slots. Under the lock, by the thread that writes it, when nothing in it is needed
     /// any more.
     pub(crate) fn reopen(&self, places: impl Iterator<Item = u32>) {
@@ -94,8 +94,8 @@ impl Manifest {
 }
 
 /// The list in the hands of the thread that begins the calls.
-pub(crate) struct Boarding {
-    manifest: Arc<Manifest>,
+pub(crate) struct Submitter {
+    queue: Arc<SubmissionQueue>,
     /// Calls that it has put down.
     count: usize,
     /// Places that there are.
@@ -104,23 +104,20 @@ pub(crate) struct Boarding {
     longest: usize,
 }
 
-impl Boarding {
+impl Submitter {
     /// A list of so many places, in none of which a call is, for calls with at most so many bytes of arguments.
-    pub(crate) fn new(manifest: Arc<Manifest>, places: usize, longest: usize) -> Self {
-        Self { manifest, count: 0, places, longest: longest.min(SHORT_ARGUMENTS) }
+    pub(crate) fn new(queue: Arc<SubmissionQueue>, places: usize, longest: usize) -> Self {
+        Self { queue, count: 0, places, longest: longest.min(SHORT_ARGUMENTS) }
     }
 
     /// Puts a call down and gives its slot, if there is a place for it.
     #[inline]
     pub(crate) fn put(&mut self, procedure: u16, arguments: &[u8]) -> Option<u32> {
-        let Self { manifest, count, .. } = self;
-        if *count == self.places
-            || arguments.len() > self.longest
-            || manifest.has_left.load(Ordering::Relaxed)
-        {
+        let Self { queue, count, .. } = self;
+        if *count == self.places || arguments.len() > self.longest || queue.has_left.load(Ordering::Relaxed) {
             return None;
         }
-        let line = &manifest.lines[*count];
+        let line = &queue.lines[*count];
         line.what.store(u32::from(procedure) | (arguments.len() as u32) << 16, Ordering::Relaxed);
         for (word, bytes) in line.arguments.iter().zip(arguments.chunks(8)) {
             let mut whole = [0; 8];
@@ -129,7 +126,7 @@ impl Boarding {
         }
         *count += 1;
         // Publishes the line; pairs with the Acquire in `count`.
-        manifest.count.store(*count as u32, Ordering::Release);
+        queue.count.store(*count as u32, Ordering::Release);
         Some(line.call.load(Ordering::Relaxed))
     }
 
@@ -141,7 +138,7 @@ impl Boarding {
 
     /// The slots that were reserved and that no call has taken.
     pub(crate) fn unused(&self) -> impl Iterator<Item = u32> {
-        (self.count..self.places).map(|place| self.manifest.slot(place))
+        (self.count..self.places).map(|place| self.queue.slot(place))
     }
 }
 
@@ -150,52 +147,52 @@ mod tests {
     use crate::calling::submission_queue::*;
     use std::thread;
 
-    fn boarding(places: usize, longest: usize) -> (Arc<Manifest>, Boarding) {
-        let manifest = Arc::new(Manifest::default());
-        manifest.reopen((0..places as u32).map(|place| 100 + place));
-        (Arc::clone(&manifest), Boarding::new(manifest, places, longest))
+    fn submitter(places: usize, longest: usize) -> (Arc<SubmissionQueue>, Submitter) {
+        let queue = Arc::new(SubmissionQueue::default());
+        queue.reopen((0..places as u32).map(|place| 100 + place));
+        (Arc::clone(&queue), Submitter::new(queue, places, longest))
     }
 
     #[test]
     fn calls_are_put_down_while_there_are_places_and_they_fit() {
-        let (manifest, mut boarding) = boarding(3, 16);
-        assert_eq!(boarding.put(7, &[1; 16]), Some(100));
-        assert_eq!(boarding.put(8, &[0; 17]), None);
-        assert_eq!(boarding.put(9, &[]), Some(101));
-        assert!(boarding.unused().eq([102]) && !boarding.is_full());
-        assert_eq!(boarding.put(u16::MAX, &[5; 3]), Some(102));
-        assert!(boarding.is_full() && boarding.put(1, &[]).is_none() && manifest.count() == 3);
-        let Entry { call, procedure, len } = manifest.entry(2);
+        let (queue, mut submitter) = submitter(3, 16);
+        assert_eq!(submitter.put(7, &[1; 16]), Some(100));
+        assert_eq!(submitter.put(8, &[0; 17]), None);
+        assert_eq!(submitter.put(9, &[]), Some(101));
+        assert!(submitter.unused().eq([102]) && !submitter.is_full());
+        assert_eq!(submitter.put(u16::MAX, &[5; 3]), Some(102));
+        assert!(submitter.is_full() && submitter.put(1, &[]).is_none() && queue.count() == 3);
+        let Entry { call, procedure, len } = queue.entry(2);
         assert_eq!((call, procedure, len), (102, u16::MAX, 3));
         let mut arguments = [0; 3];
-        manifest.copy_arguments(2, &mut arguments);
+        queue.copy_arguments(2, &mut arguments);
         assert_eq!(arguments, [5; 3]);
     }
 
     #[test]
     fn no_call_joins_those_that_have_left() {
-        let (manifest, mut boarding) = boarding(3, 0);
-        assert!(boarding.put(0, &[]).is_some());
-        manifest.note_leaving();
-        assert!(boarding.put(0, &[]).is_none() && manifest.count() == 1);
+        let (queue, mut submitter) = submitter(3, 0);
+        assert!(submitter.put(0, &[]).is_some());
+        queue.note_leaving();
+        assert!(submitter.put(0, &[]).is_none() && queue.count() == 1);
     }
 
     #[test]
     fn what_is_counted_can_be_read_by_another_thread() {
-        let (manifest, mut boarding) = boarding(MAX_SEGMENTS, SHORT_ARGUMENTS);
+        let (queue, mut submitter) = submitter(MAX_SEGMENTS, SHORT_ARGUMENTS);
         let reader = thread::spawn(move || {
             for place in 0..MAX_SEGMENTS {
-                while manifest.count() <= place {
+                while queue.count() <= place {
                     std::hint::spin_loop();
                 }
                 let mut arguments = [0; SHORT_ARGUMENTS];
-                manifest.copy_arguments(place, &mut arguments);
-                assert_eq!(usize::from(manifest.entry(place).procedure), place);
+                queue.copy_arguments(place, &mut arguments);
+                assert_eq!(usize::from(queue.entry(place).procedure), place);
                 assert_eq!(arguments, [place as u8; SHORT_ARGUMENTS]);
             }
         });
         for place in 0..MAX_SEGMENTS {
-            assert!(boarding.put(place as u16, &[place as u8; SHORT_ARGUMENTS]).is_some());
+            assert!(submitter.put(place as u16, &[place as u8; SHORT_ARGUMENTS]).is_some());
         }
         reader.join().unwrap();
     }

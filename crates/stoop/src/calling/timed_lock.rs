@@ -5,20 +5,20 @@ use std::time::Duration;
 
 /// The turns of the threads of one binding.
 #[derive(Default)]
-pub(crate) struct Turns {
+pub(crate) struct TimedLock {
     taken: Mutex<bool>,
     given_back: Condvar,
 }
 
 /// A turn; over when it is dropped.
-pub(crate) struct Turn<'a>(&'a Turns);
+pub(crate) struct TimedGuard<'a>(&'a TimedLock);
 
-impl Turns {
+impl TimedLock {
     /// Waits for a turn, at most so long.
-    pub(crate) fn take(&self, limit: Duration) -> Option<Turn<'_>> {
+    pub(crate) fn take(&self, limit: Duration) -> Option<TimedGuard<'_>> {
         let waited = self.given_back.wait_timeout_while(self.taken(), limit, |taken| *taken);
         let (mut taken, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        (!std::mem::replace(&mut *taken, true)).then(|| Turn(self))
+        (!std::mem::replace(&mut *taken, true)).then(|| TimedGuard(self))
     }
 
     fn taken(&self) -> MutexGuard<'_, bool> {
@@ -26,7 +26,7 @@ impl Turns {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for TimedGuard<'_> {
     fn drop(&mut self) {
         *self.0.taken() = false;
         self.0.given_back.notify_one();
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn a_turn_is_one_threads_and_ends() {
-        let turns = Turns::default();
+        let turns = TimedLock::default();
         let turn = turns.take(Duration::ZERO);
         assert!(turn.is_some() && turns.take(Duration::ZERO).is_none());
         assert!(turns.take(Duration::from_millis(1)).is_none());

@@ -1,8 +1,8 @@
-//! The carrier of a binding that cannot have one just now: it is not bound, or the system gives no socket or no thread.
+//! The calls of a binding that cannot have one just now: it is not bound, or the system gives no socket or no thread.
 
 use crate::calling::begun::Outcome;
-use crate::calling::begun::{Carrier, Departure};
-use crate::calling::detached::{Failures, Teller, Which};
+use crate::calling::begun::{CallBatch, OutstandingCalls};
+use crate::calling::detached::{CallingThread, Failures, Selection};
 use crate::error::{CallError, SendError};
 use std::sync::Arc;
 use std::task::Waker;
@@ -10,27 +10,27 @@ use stoop_exchange::Instant;
 use stoop_wire::{HEADER_LEN, PACKET_DATA};
 
 /// Begins no call.
-struct Grounded(SendError);
+struct Unavailable(SendError);
 
-/// A carrier that says of each call why it cannot be begun.
-pub(crate) fn grounded(why: SendError) -> Arc<dyn Carrier> {
-    Arc::new(Grounded(why))
+/// A calls that says of each call why it cannot be begun.
+pub(crate) fn unavailable(why: SendError) -> Arc<dyn OutstandingCalls> {
+    Arc::new(Unavailable(why))
 }
 
 const NONE_BEGUN: &str = "no call has been begun";
 
-impl Carrier for Grounded {
-    fn depart(&self, timeout_ns: u64) -> Departure {
+impl OutstandingCalls for Unavailable {
+    fn open_batch(&self, timeout_ns: u64) -> CallBatch {
         // However long the arguments are: why the call cannot be begun is what its caller is told.
-        Departure::new(vec![0; HEADER_LEN + PACKET_DATA], HEADER_LEN, u32::MAX as usize, timeout_ns)
+        CallBatch::new(vec![0; HEADER_LEN + PACKET_DATA], HEADER_LEN, u32::MAX as usize, timeout_ns)
     }
 
-    fn begin(&self, _: &mut Departure, _: u16, _: usize) -> Result<u32, CallError> {
+    fn begin(&self, _: &mut CallBatch, _: u16, _: usize) -> Result<u32, CallError> {
         let Self(why) = self;
         Err(CallError::NotSent(why.clone()))
     }
 
-    fn send(&self, _: Departure) {}
+    fn send(&self, _: CallBatch) {}
 
     fn is_ready(&self, _: u32) -> bool {
         unreachable!("{NONE_BEGUN}")
@@ -52,7 +52,7 @@ impl Carrier for Grounded {
         unreachable!("{NONE_BEGUN}")
     }
 
-    fn detach(&self, _: u32, _: Option<Teller>) {
+    fn detach(&self, _: u32, _: Option<CallingThread>) {
         unreachable!("{NONE_BEGUN}")
     }
 
@@ -60,7 +60,7 @@ impl Carrier for Grounded {
         unreachable!("{NONE_BEGUN}")
     }
 
-    fn reclaim(&self, _: Which) -> Option<(u32, Option<Teller>)> {
+    fn reclaim(&self, _: Selection) -> Option<(u32, Option<CallingThread>)> {
         None
     }
 

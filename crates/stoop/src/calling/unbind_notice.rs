@@ -5,23 +5,23 @@ use stoop_net::stream::{Stream, StreamArrival};
 use stoop_wire::{BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId, UnbindReason};
 
 /// Says why a binding ends, if there is room for it: nobody waits for a peer that takes nothing.
-pub(crate) fn say(stream: &Stream, binding: BindingId, why: UnbindReason) {
+pub(crate) fn send(stream: &Stream, binding: BindingId, why: UnbindReason) {
     let mut header = Header::bare(Kind::Unbind, binding, LaneId(0), CallNumber::ZERO);
     header.time = why.code();
     let _ = stream.try_send(&[std::io::IoSlice::new(&header.to_bytes())]);
 }
 
 /// What the other end has said, if it has said anything.
-pub(crate) fn hear(stream: &Stream) -> Option<UnbindReason> {
+pub(crate) fn receive(stream: &Stream) -> Option<UnbindReason> {
     let mut packet = [0; HEADER_LEN];
     match stream.recv(&mut packet, Patience::DontWait) {
-        Ok(StreamArrival::Bytes(HEADER_LEN)) => heard(&packet),
+        Ok(StreamArrival::Bytes(HEADER_LEN)) => parse(&packet),
         _ => None,
     }
 }
 
 /// The reason in a packet that ends a binding; `None` if it is another.
-pub(crate) fn heard(packet: &[u8]) -> Option<UnbindReason> {
+pub(crate) fn parse(packet: &[u8]) -> Option<UnbindReason> {
     let header = Header::from_bytes(packet.first_chunk()?).ok()?;
     (header.kind == Kind::Unbind).then(|| UnbindReason::from_code(header.time))
 }
@@ -33,12 +33,12 @@ mod tests {
     #[test]
     fn what_one_end_says_the_other_hears_though_the_first_has_gone() {
         let (one, other) = Stream::pair().unwrap();
-        assert_eq!(hear(&other), None);
-        say(&one, BindingId(7), UnbindReason::ShuttingDown);
+        assert_eq!(receive(&other), None);
+        send(&one, BindingId(7), UnbindReason::ShuttingDown);
         drop(one);
-        assert_eq!(hear(&other), Some(UnbindReason::ShuttingDown));
-        assert_eq!(hear(&other), None);
+        assert_eq!(receive(&other), Some(UnbindReason::ShuttingDown));
+        assert_eq!(receive(&other), None);
         // Nobody is there to hear it.
-        say(&other, BindingId(7), UnbindReason::Disorder);
+        send(&other, BindingId(7), UnbindReason::Disorder);
     }
 }

@@ -1,12 +1,12 @@
 //! What begins calls: their arguments are written here, and leave together.
 
 use crate::calling::begun::Outcome;
-use crate::calling::begun::{Carrier, Departure};
-use crate::calling::completion_table::Board;
-use crate::calling::detached::Teller;
-use crate::calling::unavailable::grounded;
-use crate::client::calls_ref::Holder;
-use crate::client::pending::{Flight, Pending};
+use crate::calling::begun::{CallBatch, OutstandingCalls};
+use crate::calling::completion_table::CompletionTable;
+use crate::calling::detached::CallingThread;
+use crate::calling::unavailable::unavailable;
+use crate::client::calls_ref::CallsRef;
+use crate::client::pending::{BegunCall, Pending};
 use crate::context::nanos;
 use crate::error::{CallError, SendError};
 use std::cell::{RefCell, RefMut};
@@ -23,23 +23,23 @@ use stoop_wire::{HEADER_LEN, MAX_DATAGRAM, PACKET_DATA};
 /// Begins calls, which travel together: they leave when this is dropped, when they fill what one system call sends, or
 /// when one of them is waited for.
 pub struct Begin<'a> {
-    carrier: Arc<dyn Carrier>,
-    board: Option<&'static Board>,
+    calls: Arc<dyn OutstandingCalls>,
+    completions: Option<&'static CompletionTable>,
     timeout_ns: u64,
-    /// The process that the carrier is in, see [`fork::generation`].
+    /// The process that the calls is in, see [`fork::generation`].
     generation: u32,
     /// Made for the first call.
-    departure: RefCell<Option<Departure>>,
+    departure: RefCell<Option<CallBatch>>,
     client: PhantomData<&'a ()>,
 }
 
 /// A call being begun: its arguments so far.
 pub struct Beginning<'a> {
-    carrier: &'a Arc<dyn Carrier>,
-    board: Option<&'static Board>,
-    departure: RefMut<'a, Departure>,
+    calls: &'a Arc<dyn OutstandingCalls>,
+    completions: Option<&'static CompletionTable>,
+    departure: RefMut<'a, CallBatch>,
     /// What `departure` is part of.
-    departing: &'a RefCell<Option<Departure>>,
+    departing: &'a RefCell<Option<CallBatch>>,
     procedure: u16,
     generation: u32,
 }
@@ -51,9 +51,16 @@ impl fmt::Debug for Begin<'_> {
 }
 
 impl Begin<'_> {
-    pub(crate) fn new(carrier: Arc<dyn Carrier>, timeout_ns: u64) -> Self {
-        let (generation, board) = (fork::generation(), carrier.board());
-        Self { carrier, board, timeout_ns, generation, departure: RefCell::new(None), client: PhantomData }
+    pub(crate) fn new(calls: Arc<dyn OutstandingCalls>, timeout_ns: u64) -> Self {
+        let (generation, completions) = (fork::generation(), calls.completions());
+        Self {
+            calls,
+            completions,
+            timeout_ns,
+            generation,
+            departure: RefCell::new(None),
+            client: PhantomData,
+        }
     }
 
     /// Gives the calls that are begun from now on another time; those begun before leave now.
@@ -62,7 +69,7 @@ impl Begin<'_> {
         if self.generation == fork::generation()
             && let Some(departure) = self.departure.take()
         {
-            self.carrier.send(departure);
+            self.calls.send(departure);
         }
         self.timeout_ns = nanos(timeout);
         self
@@ -71,16 +78,23 @@ impl Begin<'_> {
     /// Starter: finds a packet for the arguments.
     #[inline]
     pub fn start(&self, procedure: u16) -> Beginning<'_> {
-        let Self { carrier, board, .. } = self;
+        let Self { calls, completions, .. } = self;
         let departure = RefMut::map(self.departure.borrow_mut(), |departure| {
             departure.get_or_insert_with(|| match self.generation == fork::generation() {
-                true => carrier.depart(self.timeout_ns),
+                true => calls.open_batch(self.timeout_ns),
                 // Nothing will leave with it.
-                false => Departure::new(vec![0; MAX_DATAGRAM], HEADER_LEN, PACKET_DATA, self.timeout_ns),
+                false => CallBatch::new(vec![0; MAX_DATAGRAM], HEADER_LEN, PACKET_DATA, self.timeout_ns),
             })
         });
         let departing = &self.departure;
-        Beginning { carrier, board: *board, departure, departing, procedure, generation: self.generation }
+        Beginning {
+            calls,
+            completions: *completions,
+            departure,
+            departing,
+            procedure,
+            generation: self.generation,
+        }
     }
 }
 
@@ -94,9 +108,9 @@ impl Drop for Begin<'_> {
     fn drop(&mut self) {
         if self.generation != fork::generation() {
             // What is in it, the parent of this process sends.
-            mem::forget(mem::replace(&mut self.carrier, grounded(SendError::Closed)));
+            mem::forget(mem::replace(&mut self.calls, unavailable(SendError::Closed)));
         } else if let Some(departure) = self.departure.take() {
-            self.carrier.send(departure);
+            self.calls.send(departure);
         }
     }
 }
@@ -147,20 +161,20 @@ impl Beginning<'_> {
         }
     }
 
-    /// Sends the call, at the latest by its deadline, and lets it go on without a handle. `teller` is the calling thread, if its
+    /// Sends the call, at the latest by its deadline, and lets it go on without a handle. `calling_thread` is the calling thread, if its
     /// next call is to wait for this one.
     pub(crate) fn tell(
         mut self,
         arguments: Result<usize, EncodeError>,
-        teller: Option<Teller>,
+        calling_thread: Option<CallingThread>,
     ) -> Result<(), CallError> {
         let call = self.begin(arguments)?;
-        let Self { carrier, departure, departing, .. } = self;
+        let Self { calls, departure, departing, .. } = self;
         drop(departure);
         if let Some(departure) = departing.take() {
-            carrier.send(departure);
+            calls.send(departure);
         }
-        carrier.let_go(call, teller)
+        calls.let_go(call, calling_thread)
     }
 
     #[inline]
@@ -169,13 +183,13 @@ impl Beginning<'_> {
         if self.generation != fork::generation() {
             return Err(forked());
         }
-        self.carrier.begin(&mut self.departure, self.procedure, len)
+        self.calls.begin(&mut self.departure, self.procedure, len)
     }
 
     /// That of a call that has been begun.
     #[inline]
-    fn flight(&self, call: u32) -> Flight {
-        let holder = Holder::of(self.carrier, self.board);
-        Flight::new(holder, call, self.generation)
+    fn flight(&self, call: u32) -> BegunCall {
+        let calls = CallsRef::of(self.calls, self.completions);
+        BegunCall::new(calls, call, self.generation)
     }
 }

@@ -1,20 +1,20 @@
 //! What a client can tell of its binding, and which it is in this process: made when the client is made, by a lazy client's first
 //! call, or in a child that was forked since.
 
-use crate::calling::begun::Carrier;
+use crate::calling::begun::OutstandingCalls;
 use crate::calling::counters::CallCounters;
-use crate::calling::detached::Teller;
+use crate::calling::detached::CallingThread;
 use crate::calling::detaching::Awaited;
 use crate::calling::order::Order;
-use crate::calling::timed_lock::Turns;
-use crate::calling::unavailable::grounded;
+use crate::calling::timed_lock::TimedLock;
+use crate::calling::unavailable::unavailable;
 use crate::client::choice;
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, CloseError, InPlaceError, SendError};
 use crate::options::BindOptions;
 use crate::transport::local;
 use crate::transport::local::caller::Source;
-use crate::transports::Carriers;
+use crate::transports::BegunCalls;
 use crate::transports::Transport;
 use crate::uri::Uri;
 use std::fmt;
@@ -40,8 +40,8 @@ pub struct Binding {
     in_process: OnceLock<Bound>,
     /// Those of processes that were forked from it.
     of_children: PerProcess<Bound>,
-    turns: Turns,
-    /// Which threads have one-way calls to wait for.
+    turns: TimedLock,
+    /// Selection threads have one-way calls to wait for.
     pub(crate) order: Order,
 }
 
@@ -50,13 +50,13 @@ pub(crate) struct Bound {
     /// The process, see [`fork::generation`].
     generation: u32,
     pub(crate) transport: Transport,
-    /// The carriers of begun calls, from the first such call on.
-    carriers: OnceLock<Carriers>,
+    /// The tables of begun calls, from the first such call on.
+    tables: OnceLock<BegunCalls>,
 }
 
 impl Bound {
     fn new(transport: Transport) -> Self {
-        Self { generation: fork::generation(), transport, carriers: OnceLock::new() }
+        Self { generation: fork::generation(), transport, tables: OnceLock::new() }
     }
 }
 
@@ -65,7 +65,7 @@ impl Drop for Bound {
     fn drop(&mut self) {
         if self.generation != fork::generation() {
             self.transport.leak();
-            mem::forget(self.carriers.take());
+            mem::forget(self.tables.take());
         }
     }
 }
@@ -90,7 +90,7 @@ impl Binding {
             remote: OnceLock::new(),
             in_process: OnceLock::new(),
             of_children: PerProcess::new(),
-            turns: Turns::default(),
+            turns: TimedLock::default(),
             order: Order::default(),
         }
     }
@@ -144,7 +144,7 @@ impl Binding {
     /// Some have not ended, or have ended without a result since this was last asked.
     pub fn flush(&self, timeout: Duration) -> Result<(), CloseError> {
         let until = Instant::from_nanos(clock::now_ns()) + timeout;
-        self.begun_carrier().map_or(Ok(()), |carrier| carrier.flush(until))
+        self.begun_carrier().map_or(Ok(()), |calls| calls.flush(until))
     }
 
     /// Waits until the calling thread's ordered one-way calls have returned, at most for `timeout_ns`. Returns how much of that is
@@ -157,8 +157,8 @@ impl Binding {
         if deadline_ns <= begun_ns {
             return not_sent(SendError::DeadlinePassed);
         }
-        if let Some(carrier) = self.begun_carrier() {
-            match carrier.await_order(Teller::current(), Instant::from_nanos(deadline_ns)) {
+        if let Some(calls) = self.begun_carrier() {
+            match calls.await_order(CallingThread::current(), Instant::from_nanos(deadline_ns)) {
                 Awaited::All => {}
                 Awaited::TooLate => return not_sent(SendError::OneWayPending),
                 Awaited::Unknown => {
@@ -175,9 +175,9 @@ impl Binding {
         }
     }
 
-    /// The carrier of calls that this process has begun, if it has begun any.
-    fn begun_carrier(&self) -> Option<Arc<dyn Carrier>> {
-        self.known()?.carriers.get().map(Carriers::latest)
+    /// The calls of calls that this process has begun, if it has begun any.
+    fn begun_carrier(&self) -> Option<Arc<dyn OutstandingCalls>> {
+        self.known()?.tables.get().map(BegunCalls::latest)
     }
 
     /// What this binding's calls have seen so far, those that have ended; it does not wait for the others. A `local:`
@@ -185,8 +185,8 @@ impl Binding {
     pub fn counters(&self) -> CallCounters {
         let Some(bound) = self.known() else { return CallCounters::default() };
         let mut counters = bound.transport.counters();
-        if let Some(carriers) = bound.carriers.get() {
-            counters.add(carriers.counters());
+        if let Some(tables) = bound.tables.get() {
+            counters.add(tables.counters());
         }
         counters
     }
@@ -284,37 +284,37 @@ impl Binding {
         })
     }
 
-    /// The carrier of calls that are begun now; if there is none, one that says why of each call. Binds within that time, if the
+    /// The calls of calls that are begun now; if there is none, one that says why of each call. Binds within that time, if the
     /// client is not bound yet.
     #[inline]
-    pub(crate) fn carrier(&self, timeout_ns: u64) -> Arc<dyn Carrier> {
+    pub(crate) fn calls(&self, timeout_ns: u64) -> Arc<dyn OutstandingCalls> {
         if self.generation == fork::generation()
             && let Some(bound) = self.remote.get()
-            && let Some(carriers) = bound.carriers.get()
+            && let Some(tables) = bound.tables.get()
         {
-            return carriers.present();
+            return tables.present();
         }
         self.make_carrier(timeout_ns)
     }
 
     #[cold]
-    fn make_carrier(&self, timeout_ns: u64) -> Arc<dyn Carrier> {
+    fn make_carrier(&self, timeout_ns: u64) -> Arc<dyn OutstandingCalls> {
         let bound = match self.bound_by(Instant::from_nanos(clock::now_ns().saturating_add(timeout_ns))) {
             Ok(bound) => bound,
-            Err(why) => return grounded(SendError::Bind(Box::new(why))),
+            Err(why) => return unavailable(SendError::Bind(Box::new(why))),
         };
         if let Transport::Local(_) = bound.transport
             && !self.is_of_this_process()
         {
             let why = "the threads of the local: server are in the process from which this one was forked; bind to another there";
-            return grounded(SendError::Io(io::Error::other(why)));
+            return unavailable(SendError::Io(io::Error::other(why)));
         }
-        if let Some(carriers) = bound.carriers.get() {
-            return carriers.present();
+        if let Some(tables) = bound.tables.get() {
+            return tables.present();
         }
-        match Carriers::new(&bound.transport, &self.source) {
-            Ok(carriers) => bound.carriers.get_or_init(|| carriers).present(),
-            Err(why) => grounded(SendError::Io(why)),
+        match BegunCalls::new(&bound.transport, &self.source) {
+            Ok(tables) => bound.tables.get_or_init(|| tables).present(),
+            Err(why) => unavailable(SendError::Io(why)),
         }
     }
 }

@@ -1,64 +1,69 @@
 //! How a handle knows what carries its call.
 
-use crate::calling::begun::Carrier;
-use crate::calling::completion_table::Board;
+use crate::calling::begun::OutstandingCalls;
+use crate::calling::completion_table::CompletionTable;
 use crate::calling::short_result::Short;
 use std::sync::Arc;
 
 /// Who has to be asked about a call in flight.
-pub(crate) enum Holder {
+pub(crate) enum CallsRef {
     /// What carries it, and is kept by this.
-    Carrier(Arc<dyn Carrier>),
-    /// What carries it is known by its board, and kept because of the call.
-    Board(&'static Board),
+    OutstandingCalls(Arc<dyn OutstandingCalls>),
+    /// What carries it is known by its completions, and kept because of the call.
+    CompletionTable(&'static CompletionTable),
 }
 
 // A handle has one, and is moved to and fro.
-const _: () = assert!(size_of::<Holder>() == 16);
+const _: () = assert!(size_of::<CallsRef>() == 16);
 
-impl Holder {
-    /// Of a call that this carrier has begun, whose board this is.
+impl CallsRef {
+    /// Of a call that this calls has begun, whose completions this is.
     #[inline]
-    pub(crate) fn of(carrier: &Arc<dyn Carrier>, board: Option<&'static Board>) -> Self {
-        match board {
-            Some(board) => Self::Board(board),
-            None => Self::Carrier(Arc::clone(carrier)),
+    pub(crate) fn of(
+        calls: &Arc<dyn OutstandingCalls>,
+        completions: Option<&'static CompletionTable>,
+    ) -> Self {
+        match completions {
+            Some(completions) => Self::CompletionTable(completions),
+            None => Self::OutstandingCalls(Arc::clone(calls)),
         }
     }
 
-    /// Does something with the carrier.
+    /// Does something with the calls.
     #[inline]
-    pub(crate) fn with<T>(&self, ask: impl FnOnce(&Arc<dyn Carrier>) -> T) -> T {
+    pub(crate) fn with<T>(&self, ask: impl FnOnce(&Arc<dyn OutstandingCalls>) -> T) -> T {
         match self {
-            Self::Carrier(carrier) => ask(carrier),
-            Self::Board(board) => ask(&board.carrier()),
+            Self::OutstandingCalls(calls) => ask(calls),
+            Self::CompletionTable(completions) => ask(&completions.calls()),
         }
     }
 
-    /// Whether it is the same carrier.
+    /// Whether it is the same calls.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Carrier(one), Self::Carrier(other)) => Arc::ptr_eq(one, other),
-            (Self::Board(one), Self::Board(other)) => std::ptr::eq(*one, *other),
+            (Self::OutstandingCalls(one), Self::OutstandingCalls(other)) => Arc::ptr_eq(one, other),
+            (Self::CompletionTable(one), Self::CompletionTable(other)) => std::ptr::eq(*one, *other),
             _ => false,
         }
     }
 
-    /// Whether the call has ended, as [`Carrier::is_ready`].
+    /// Whether the call has ended, as [`OutstandingCalls::is_ready`].
     #[inline]
     pub(crate) fn is_ready(&self, call: u32) -> bool {
         match self {
-            Self::Carrier(carrier) => carrier.is_ready(call),
-            Self::Board(board) => board.has_ended(call) || board.carrier().is_ready(call),
+            Self::OutstandingCalls(calls) => calls.is_ready(call),
+            Self::CompletionTable(completions) => {
+                completions.has_ended(call) || completions.calls().is_ready(call)
+            }
         }
     }
 
-    /// As [`Carrier::take_short`].
+    /// As [`OutstandingCalls::take_short`].
     #[inline]
     pub(crate) fn take_short(&self, call: u32) -> Option<Short> {
         match self {
-            Self::Carrier(carrier) => carrier.take_short(call),
-            Self::Board(board) => board.take(call),
+            Self::OutstandingCalls(calls) => calls.take_short(call),
+            Self::CompletionTable(completions) => completions.take(call),
         }
     }
 }

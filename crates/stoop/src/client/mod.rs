@@ -1,7 +1,7 @@
 //! The caller's side: what emitted clients are made of.
 //!
 //! The three verbs are Firefly's: *start* finds the calling thread's lane and its call packet, *transport* sends it
-//! and waits for the result, *end* gives the lane back. Which transport they reach is decided when the client binds.
+//! and waits for the result, *end* gives the lane back. Selection transport they reach is decided when the client binds.
 
 pub(crate) mod begin;
 pub(crate) mod binding;
@@ -10,9 +10,9 @@ pub(crate) mod choice;
 pub(crate) mod pending;
 
 use crate::buffers;
-use crate::buffers::{Lending, Lent};
+use crate::buffers::{Lent, SharedBuffers};
 pub use crate::calling::counters::CallCounters;
-use crate::calling::detached::Teller;
+use crate::calling::detached::CallingThread;
 use crate::calling::lanes::Lanes;
 pub use crate::client::begin::{Begin, Beginning};
 pub use crate::client::binding::Binding;
@@ -29,7 +29,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use stoop_exchange::Instant;
-use stoop_marshal::{DecodeError, EncodeError, Pieces, Reader, Scalar, Writer};
+use stoop_marshal::{DecodeError, EncodeError, GatherList, Reader, Scalar, Writer};
 use stoop_net::clock;
 use stoop_shm::{InPlace, Number};
 
@@ -168,7 +168,7 @@ impl<L: ?Sized> Client<L> {
     /// Begins calls that no thread waits for yet.
     #[inline]
     pub fn begin(&self) -> Begin<'_> {
-        Begin::new(self.shared.binding.carrier(self.timeout_ns), self.timeout_ns)
+        Begin::new(self.shared.binding.calls(self.timeout_ns), self.timeout_ns)
     }
 
     /// Sends a one-way call, whose arguments have been written.
@@ -190,7 +190,7 @@ impl<L: ?Sized> Client<L> {
     ) -> Result<(), CallError> {
         // Marked before: the call may have left though an error is reported.
         self.shared.binding.order.mark();
-        call.tell(arguments, Some(Teller::current()))
+        call.tell(arguments, Some(CallingThread::current()))
     }
 }
 
@@ -252,7 +252,7 @@ impl<'a> Remote<'a> {
     pub fn call_with_buffers(
         self,
         procedure: u16,
-        write: &mut dyn FnMut(&mut Writer<'_>, &mut Lending<'_>),
+        write: &mut dyn FnMut(&mut Writer<'_>, &mut SharedBuffers<'_>),
     ) -> Result<CallResult<'a>, CallError> {
         if let Transport::Shm(binding) = self.transport {
             let mut lane = binding.hold()?;
@@ -262,7 +262,7 @@ impl<'a> Remote<'a> {
         let mut call = self.start(procedure)?;
         let written = {
             let mut arguments = call.arguments();
-            write(&mut arguments, &mut Lending::new(None, &mut Lent::default()));
+            write(&mut arguments, &mut SharedBuffers::new(None, &mut Lent::default()));
             arguments.finish()
         };
         call.transport(written)
@@ -291,7 +291,9 @@ impl<'a> Call<'a> {
         match &mut self.lane {
             Lane::Datagram(lane) => lane.transport(self.procedure, len, self.timeout_ns)?,
             Lane::Stream(lane) => lane.transport(self.procedure, len, self.timeout_ns)?,
-            Lane::Shm(lane) => lane.transport(self.procedure, len, self.timeout_ns, &mut Pieces::none())?,
+            Lane::Shm(lane) => {
+                lane.transport(self.procedure, len, self.timeout_ns, &mut GatherList::none())?
+            }
         }
         Ok(CallResult { lane: self.lane })
     }
@@ -299,7 +301,7 @@ impl<'a> Call<'a> {
 
 impl<'a> Call<'a> {
     /// Whether large arguments can stay where the caller has them, and large results land there.
-    pub fn takes_pieces(&self) -> bool {
+    pub fn can_gather(&self) -> bool {
         matches!(self.lane, Lane::Datagram(_) | Lane::Shm(_))
     }
 
@@ -307,15 +309,15 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// Why there is no result; see [`CallError`].
-    pub fn transport_pieces(
+    pub fn transport_gathered(
         mut self,
         arguments: Result<usize, EncodeError>,
-        mut pieces: Pieces<'_, '_>,
+        mut pieces: GatherList<'_, '_>,
     ) -> Result<CallResult<'a>, CallError> {
         let len = arguments.map_err(|why| CallError::NotSent(SendError::Arguments(why)))?;
         match &mut self.lane {
             Lane::Datagram(lane) => {
-                lane.transport_pieces(self.procedure, len, self.timeout_ns, &mut pieces)?
+                lane.transport_gathered(self.procedure, len, self.timeout_ns, &mut pieces)?
             }
             Lane::Stream(lane) => lane.transport(self.procedure, len, self.timeout_ns)?,
             Lane::Shm(lane) => lane.transport(self.procedure, len, self.timeout_ns, &mut pieces)?,
@@ -325,12 +327,12 @@ impl<'a> Call<'a> {
 }
 
 impl CallResult<'_> {
-    /// What is left of the result, if what a procedure writes in place has landed in the caller's memory.
-    pub fn landed(&self) -> Option<Reader<'_>> {
+    /// What is left of the result, if what a procedure writes in place has scattered in the caller's memory.
+    pub fn scattered(&self) -> Option<Reader<'_>> {
         match &self.lane {
-            Lane::Datagram(lane) => lane.landed(),
+            Lane::Datagram(lane) => lane.scattered(),
             Lane::Stream(_) => None,
-            Lane::Shm(lane) => lane.landed(),
+            Lane::Shm(lane) => lane.scattered(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::calling::begun::Outcome;
 use crate::calling::short_result::Short;
-use crate::client::calls_ref::Holder;
+use crate::client::calls_ref::CallsRef;
 use crate::error::{CallError, UnknownCause};
 use std::fmt;
 use std::future::Future;
@@ -54,7 +54,7 @@ pub struct Pending<R> {
 
 enum State<R> {
     InFlight {
-        flight: Flight,
+        flight: BegunCall,
         decode: Decode<R>,
     },
     /// Nothing, when the result has been given.
@@ -64,7 +64,7 @@ enum State<R> {
 /// What few handles are.
 enum Rare<R> {
     /// In flight, with a result whose length only the caller knows.
-    Decoding { flight: Flight, decode: DecodeWith<R> },
+    Decoding { flight: BegunCall, decode: DecodeWith<R> },
     /// The call could not be begun.
     Ready(R),
 }
@@ -73,17 +73,17 @@ enum Rare<R> {
 const _: () = assert!(size_of::<Pending<Result<[u8; 1440], CallError>>>() == 32);
 
 /// A call that has been begun.
-pub(crate) struct Flight {
-    pub(crate) holder: Holder,
+pub(crate) struct BegunCall {
+    pub(crate) calls: CallsRef,
     pub(crate) call: u32,
     /// The process that has begun it, see [`fork::generation`]; of a one-way call, with all bits inverted.
     origin: u32,
 }
 
-impl Flight {
+impl BegunCall {
     #[inline]
-    pub(crate) fn new(holder: Holder, call: u32, generation: u32) -> Self {
-        Self { holder, call, origin: generation }
+    pub(crate) fn new(calls: CallsRef, call: u32, generation: u32) -> Self {
+        Self { calls, call, origin: generation }
     }
 
     /// It is a one-way call, which goes on when its handle is dropped.
@@ -106,13 +106,13 @@ impl Flight {
     /// It is that of the process from which this one was forked, and goes on there.
     #[cold]
     fn leave(self) {
-        mem::forget(self.holder);
+        mem::forget(self.calls);
     }
 
-    /// As [`Carrier::take`](crate::calling::begun::Carrier::take).
+    /// As [`OutstandingCalls::take`](crate::calling::begun::OutstandingCalls::take).
     #[inline]
     fn take(&self, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
-        self.holder.with(|carrier| carrier.take(self.call, with))
+        self.calls.with(|calls| calls.take(self.call, with))
     }
 }
 
@@ -137,12 +137,12 @@ impl<R> fmt::Debug for Pending<R> {
 
 impl<R> Pending<R> {
     #[inline]
-    pub(crate) fn in_flight(flight: Flight, decode: Decode<R>) -> Self {
+    pub(crate) fn in_flight(flight: BegunCall, decode: Decode<R>) -> Self {
         Self { state: State::InFlight { flight, decode } }
     }
 
     /// Of a call of whose result `decode` knows the length.
-    pub(crate) fn decoding(flight: Flight, decode: DecodeWith<R>) -> Self {
+    pub(crate) fn decoding(flight: BegunCall, decode: DecodeWith<R>) -> Self {
         Self { state: State::Rare(Some(Box::new(Rare::Decoding { flight, decode }))) }
     }
 
@@ -181,22 +181,21 @@ impl<R> Pending<R> {
     /// Waits for the end of the call, at most until that time. Returns whether it has ended.
     #[inline(never)]
     fn wait_until(&self, until: Instant) -> bool {
-        self.flight().is_none_or(|flight| {
-            flight.holder.with(|carrier| carrier.wait_any(&[flight.call], until).is_some())
-        })
+        self.flight()
+            .is_none_or(|flight| flight.calls.with(|calls| calls.wait_any(&[flight.call], until).is_some()))
     }
 
     /// The call was said to have ended, and its result could not be taken.
     #[cold]
     fn distrust(&self) {
         if let Some(flight) = self.flight() {
-            flight.holder.with(|carrier| carrier.distrust(flight.call));
+            flight.calls.with(|calls| calls.distrust(flight.call));
         }
     }
 
     /// The call, until its result has been taken.
     #[inline]
-    fn begun(&self) -> Option<&Flight> {
+    fn begun(&self) -> Option<&BegunCall> {
         match &self.state {
             State::InFlight { flight, .. } => Some(flight),
             State::Rare(None) => None,
@@ -209,7 +208,7 @@ impl<R> Pending<R> {
 
     /// The same, while there is something to wait for. A call of the process from which this one was forked has ended here.
     #[inline]
-    fn flight(&self) -> Option<&Flight> {
+    fn flight(&self) -> Option<&BegunCall> {
         self.begun().filter(|flight| flight.is_of_this_process())
     }
 
@@ -235,7 +234,7 @@ impl<R> Pending<R> {
     /// Whether the call has ended, so that [`wait`](Self::wait) will not wait.
     #[inline]
     pub fn is_ready(&self) -> bool {
-        self.flight().is_none_or(|flight| flight.holder.is_ready(flight.call))
+        self.flight().is_none_or(|flight| flight.calls.is_ready(flight.call))
     }
 
     /// Lets the call go on without its handle, until its result, its deadline, or the end of the process: it is sent again when
@@ -244,7 +243,7 @@ impl<R> Pending<R> {
     pub fn detach(mut self) {
         match self.part() {
             Some(flight) if flight.is_of_this_process() => {
-                flight.holder.with(|carrier| carrier.detach(flight.call, None));
+                flight.calls.with(|calls| calls.detach(flight.call, None));
             }
             // It goes on there anyway.
             Some(flight) => flight.leave(),
@@ -259,7 +258,7 @@ impl<R> Pending<R> {
         if !flight.is_of_this_process() {
             return None;
         }
-        let (short, decode) = (flight.holder.take_short(flight.call)?, *decode);
+        let (short, decode) = (flight.calls.take_short(flight.call)?, *decode);
         // Whatever happens in `decode`, which may be the user's: what was taken is given back once.
         self.state = State::Rare(None);
         Some((short, decode))
@@ -292,7 +291,7 @@ impl<R> Pending<R> {
                 let mut rare = rare.expect("the result of this call has been taken already");
                 match &mut *rare {
                     Rare::Decoding { flight, decode } if flight.is_of_this_process() => {
-                        if let Some(short) = flight.holder.take_short(flight.call) {
+                        if let Some(short) = flight.calls.take_short(flight.call) {
                             return Some(decode(Ok(Reader::new(short.bytes()))));
                         }
                         if !flight.take(&mut |outcome| value = Some(decode(outcome))) {
@@ -319,7 +318,7 @@ impl<R> Future for Pending<R> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
         loop {
             if let Some(flight) = self.flight()
-                && !flight.holder.with(|carrier| carrier.poll(flight.call, context.waker()))
+                && !flight.calls.with(|calls| calls.poll(flight.call, context.waker()))
             {
                 return Poll::Pending;
             }
@@ -337,10 +336,10 @@ impl<R> Drop for Pending<R> {
     fn drop(&mut self) {
         match self.begun() {
             Some(flight) if flight.is_one_way_of_this_process() => {
-                flight.holder.with(|carrier| carrier.detach(flight.call, None));
+                flight.calls.with(|calls| calls.detach(flight.call, None));
             }
             Some(flight) if flight.is_of_this_process() => {
-                flight.holder.with(|carrier| carrier.cancel(flight.call));
+                flight.calls.with(|calls| calls.cancel(flight.call));
             }
             Some(_) => self.leave(),
             None => {}
@@ -350,7 +349,7 @@ impl<R> Drop for Pending<R> {
 
 impl<R> Pending<R> {
     /// The call, which is not the handle's any more, until its result has been taken.
-    fn part(&mut self) -> Option<Flight> {
+    fn part(&mut self) -> Option<BegunCall> {
         match mem::replace(&mut self.state, State::Rare(None)) {
             State::InFlight { flight, .. } => Some(flight),
             State::Rare(rare) => match *rare? {
@@ -406,17 +405,17 @@ pub fn wait_all<R>(pending: impl IntoIterator<Item = Pending<R>>) -> Vec<R> {
 /// ```
 pub fn wait_any<R>(pending: &mut [Pending<R>]) -> Option<usize> {
     let mut calls = Vec::with_capacity(pending.len());
-    let mut first: Option<&Holder> = None;
+    let mut first: Option<&CallsRef> = None;
     for (place, each) in pending.iter().enumerate() {
         let Some(flight) = each.flight() else { return Some(place) };
-        if !first.get_or_insert(&flight.holder).is_same(&flight.holder) {
+        if !first.get_or_insert(&flight.calls).is_same(&flight.calls) {
             return Some(wait_for_wakers(pending));
         }
         calls.push(flight.call);
     }
-    first?.with(|carrier| {
+    first?.with(|table| {
         loop {
-            if let Some(place) = carrier.wait_any(&calls, Instant::NEVER) {
+            if let Some(place) = table.wait_any(&calls, Instant::NEVER) {
                 return Some(place);
             }
         }
@@ -436,7 +435,7 @@ impl Wake for Unpark {
 fn wait_for_wakers<R>(pending: &[Pending<R>]) -> usize {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let has_ended = |each: &Pending<R>| {
-        each.flight().is_none_or(|flight| flight.holder.with(|carrier| carrier.poll(flight.call, &waker)))
+        each.flight().is_none_or(|flight| flight.calls.with(|calls| calls.poll(flight.call, &waker)))
     };
     loop {
         if let Some(place) = pending.iter().position(has_ended) {

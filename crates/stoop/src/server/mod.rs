@@ -12,7 +12,7 @@ pub use crate::server::running::RunningServer;
 use crate::server::stay_awake::StayAwake;
 pub use crate::serving::counters::ServerCounters;
 pub(crate) use crate::serving::dispatch::Exports;
-use crate::serving::workers::{Bounds, Crew};
+use crate::serving::workers::{Bounds, WorkerPool};
 use crate::stub::Exported;
 use crate::transport::local;
 use crate::transport::packet::server::DatagramEndpoint;
@@ -66,7 +66,7 @@ use stoop_net::udp::{self, ServerSocket};
 #[must_use = "a server serves when it is run or started"]
 pub struct Server {
     exports: Vec<Arc<dyn Exported>>,
-    doors: Vec<Door>,
+    listeners: Vec<Listener>,
     waiting: Waiting,
     bounds: Bounds,
     limits: Limits,
@@ -77,7 +77,7 @@ pub struct Server {
 }
 
 /// A place to listen at, already taken.
-enum Door {
+enum Listener {
     Udp(String, ServerSocket),
     Stream(String, StreamListener),
     /// With what tells it from others that have listened there.
@@ -85,7 +85,7 @@ enum Door {
     Local(String, String),
 }
 
-impl Door {
+impl Listener {
     /// As callers on this machine are told of it.
     fn offer(&self) -> Option<Offer> {
         match self {
@@ -117,7 +117,7 @@ impl Server {
     pub fn new() -> Self {
         Self {
             exports: Vec::new(),
-            doors: Vec::new(),
+            listeners: Vec::new(),
             waiting: Waiting::Adaptive,
             bounds: Bounds { workers: 64, queue: 1024 },
             limits: Limits::default(),
@@ -155,23 +155,23 @@ impl Server {
     /// The text is no address, or it cannot be listened at.
     pub fn listen(mut self, uri: &str) -> Result<Self, ListenError> {
         let failed = |cause| ListenError::Io { uri: uri.into(), cause };
-        let door = match Uri::parse(uri).map_err(ListenError::Uri)? {
+        let listener = match Uri::parse(uri).map_err(ListenError::Uri)? {
             Uri::Udp(host) => {
                 let address = udp::resolve(&host).map_err(failed)?[0];
                 let socket = ServerSocket::bind(address).map_err(failed)?;
                 // A burst of small calls must not be lost in the socket; where the system grants less, so be it.
                 let _ = socket.set_receive_buffer(RECEIVE_BUFFER);
                 let bound = socket.local_addr().map_err(failed)?;
-                Door::Udp(format!("udp://{bound}"), socket)
+                Listener::Udp(format!("udp://{bound}"), socket)
             }
             to @ (Uri::Tcp(_) | Uri::Unix(_)) => {
                 let (uri, listener) = stream::server::listen(&to).map_err(failed)?;
-                Door::Stream(uri, listener)
+                Listener::Stream(uri, listener)
             }
             Uri::Shm(name) => {
                 let listener =
                     StreamListener::bind(&crate::transport::shm::address(&name)).map_err(failed)?;
-                Door::Shm(uri.into(), listener, u64::from_le_bytes(host::random_bytes()))
+                Listener::Shm(uri.into(), listener, u64::from_le_bytes(host::random_bytes()))
             }
             Uri::Name(name) => {
                 return self.listen(&format!("shm:{name}"))?.listen(&format!("local:{name}"));
@@ -179,9 +179,9 @@ impl Server {
             Uri::Local(name) if local::is_taken(&name) => {
                 return Err(failed(io::ErrorKind::AddrInUse.into()));
             }
-            Uri::Local(name) => Door::Local(uri.into(), name),
+            Uri::Local(name) => Listener::Local(uri.into(), name),
         };
-        self.doors.push(door);
+        self.listeners.push(listener);
         Ok(self)
     }
 
@@ -279,18 +279,20 @@ impl Server {
         if self.exports.is_empty() {
             return Err(ListenError::Incomplete("the server exports nothing; call Server::export first"));
         }
-        if self.doors.is_empty() {
+        if self.listeners.is_empty() {
             return Err(ListenError::Incomplete("the server listens nowhere; call Server::listen first"));
         }
         fork::notice();
-        let exports =
-            Arc::new(Exports::new(self.exports, offers::text(self.doors.iter().filter_map(Door::offer))));
+        let exports = Arc::new(Exports::new(
+            self.exports,
+            offers::text(self.listeners.iter().filter_map(Listener::offer)),
+        ));
         let mut running =
             Running { _awake: self.low_latency.then(StayAwake::begin).transpose()?, ..Running::default() };
         let mut uris = Vec::new();
-        for door in self.doors {
-            let (uri, started) = match door {
-                Door::Udp(uri, socket) => {
+        for listener in self.listeners {
+            let (uri, started) = match listener {
+                Listener::Udp(uri, socket) => {
                     // It has been made to fit, see `max_message`.
                     let max_message = (self.max_message as u32).max(stoop_wire::PACKET_DATA as u32);
                     // There is room for one of them at least.
@@ -299,16 +301,16 @@ impl Server {
                     let retained = self.limits.retained.max(most);
                     let limits = Limits { max_message, incomplete, retained, ..self.limits.clone() };
                     let endpoint = DatagramEndpoint::new(socket, Arc::clone(&exports), limits, self.waiting);
-                    (uri, Crew::start(endpoint, self.bounds).map(|crew| running.datagram.push(crew)))
+                    (uri, WorkerPool::start(endpoint, self.bounds).map(|pool| running.datagram.push(pool)))
                 }
-                Door::Stream(uri, listener) => {
+                Listener::Stream(uri, listener) => {
                     let (exports, allowed) = (Arc::clone(&exports), self.allowed.clone());
                     let endpoint =
                         StreamEndpoint::new(listener, exports, self.waiting, self.max_message, allowed);
-                    let started = endpoint.and_then(|endpoint| Crew::start(endpoint, self.bounds));
-                    (uri, started.map(|crew| running.stream.push(crew)))
+                    let started = endpoint.and_then(|endpoint| WorkerPool::start(endpoint, self.bounds));
+                    (uri, started.map(|pool| running.stream.push(pool)))
                 }
-                Door::Shm(uri, listener, incarnation) => {
+                Listener::Shm(uri, listener, incarnation) => {
                     let allowed = self.allowed.clone();
                     let endpoint = ShmEndpoint::new(
                         listener,
@@ -319,10 +321,10 @@ impl Server {
                         incarnation,
                         self.in_place,
                     );
-                    let started = endpoint.and_then(|endpoint| Crew::start(endpoint, self.bounds));
-                    (uri, started.map(|crew| running.shm.push(crew)))
+                    let started = endpoint.and_then(|endpoint| WorkerPool::start(endpoint, self.bounds));
+                    (uri, started.map(|pool| running.shm.push(pool)))
                 }
-                Door::Local(uri, name) => {
+                Listener::Local(uri, name) => {
                     let Bounds { workers, queue } = self.bounds;
                     let bounds = local::Bounds { workers, queue };
                     let listening = local::listen(&name, Arc::clone(&exports), bounds, self.max_message);

@@ -2,7 +2,7 @@
 
 use crate::server::stay_awake::StayAwake;
 use crate::serving::counters::ServerCounters;
-use crate::serving::workers::Crew;
+use crate::serving::workers::WorkerPool;
 use crate::transport::local;
 use crate::transport::packet::server::DatagramEndpoint;
 use crate::transport::shm::server::ShmEndpoint;
@@ -37,9 +37,9 @@ enum State {
 pub(crate) struct Running {
     /// Keeps the processors awake as long as it is there.
     pub(crate) _awake: Option<StayAwake>,
-    pub(crate) datagram: Vec<Arc<Crew<DatagramEndpoint>>>,
-    pub(crate) stream: Vec<Arc<Crew<StreamEndpoint>>>,
-    pub(crate) shm: Vec<Arc<Crew<ShmEndpoint>>>,
+    pub(crate) datagram: Vec<Arc<WorkerPool<DatagramEndpoint>>>,
+    pub(crate) stream: Vec<Arc<WorkerPool<StreamEndpoint>>>,
+    pub(crate) shm: Vec<Arc<WorkerPool<ShmEndpoint>>>,
     pub(crate) local: Mutex<Vec<local::Listening>>,
 }
 
@@ -50,23 +50,23 @@ impl Running {
 
     /// Whether the calling thread serves a call, which a stop would wait for.
     fn is_own_thread(&self) -> bool {
-        self.datagram.iter().any(|crew| crew.is_own_thread())
-            || self.stream.iter().any(|crew| crew.is_own_thread())
-            || self.shm.iter().any(|crew| crew.is_own_thread())
+        self.datagram.iter().any(|pool| pool.is_own_thread())
+            || self.stream.iter().any(|pool| pool.is_own_thread())
+            || self.shm.iter().any(|pool| pool.is_own_thread())
     }
 
     /// Refuses what is new, lets finish what runs, and ends all threads.
     pub(crate) fn stop(&self) {
         self.local().clear();
-        self.datagram.iter().for_each(|crew| crew.endpoint.shut_down());
-        self.stream.iter().for_each(|crew| crew.endpoint.shut_down());
-        self.shm.iter().for_each(|crew| crew.endpoint.shut_down());
-        self.datagram.iter().for_each(|crew| crew.endpoint.drain());
-        self.stream.iter().for_each(|crew| crew.endpoint.drain());
-        self.shm.iter().for_each(|crew| crew.endpoint.drain());
-        self.datagram.iter().for_each(|crew| crew.stop());
-        self.stream.iter().for_each(|crew| crew.stop());
-        self.shm.iter().for_each(|crew| crew.stop());
+        self.datagram.iter().for_each(|pool| pool.endpoint.shut_down());
+        self.stream.iter().for_each(|pool| pool.endpoint.shut_down());
+        self.shm.iter().for_each(|pool| pool.endpoint.shut_down());
+        self.datagram.iter().for_each(|pool| pool.endpoint.drain());
+        self.stream.iter().for_each(|pool| pool.endpoint.drain());
+        self.shm.iter().for_each(|pool| pool.endpoint.drain());
+        self.datagram.iter().for_each(|pool| pool.stop());
+        self.stream.iter().for_each(|pool| pool.stop());
+        self.shm.iter().for_each(|pool| pool.stop());
     }
 }
 
@@ -146,9 +146,9 @@ impl RunningServer {
     pub fn counters(&self) -> ServerCounters {
         let mut sum = ServerCounters::default();
         if let State::Running(running) | State::Stopping(running) = &*self.shared.state() {
-            running.datagram.iter().for_each(|crew| sum.add(crew.endpoint.counters()));
-            running.stream.iter().for_each(|crew| sum.add(crew.endpoint.counters()));
-            running.shm.iter().for_each(|crew| sum.add(crew.endpoint.counters()));
+            running.datagram.iter().for_each(|pool| sum.add(pool.endpoint.counters()));
+            running.stream.iter().for_each(|pool| sum.add(pool.endpoint.counters()));
+            running.shm.iter().for_each(|pool| sum.add(pool.endpoint.counters()));
         }
         sum
     }

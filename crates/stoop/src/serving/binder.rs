@@ -17,7 +17,7 @@ pub(crate) struct Bound {
 
 /// What a new binding needs, and there is not.
 #[derive(Clone, Copy)]
-pub(crate) enum Lacking {
+pub(crate) enum MissingResource {
     /// The server's process has no descriptor or no memory left.
     Descriptors,
     /// The server's process may make no file as long as the memory of a binding.
@@ -26,7 +26,7 @@ pub(crate) enum Lacking {
     Share,
 }
 
-impl Lacking {
+impl MissingResource {
     /// In the reply.
     fn text(self) -> &'static str {
         match self {
@@ -57,14 +57,14 @@ pub(crate) struct Binder<'a> {
 impl Binder<'_> {
     /// Answers a bind request. A connection has one binding, made by the first page of fingerprints; none if its peer is not
     /// `allowed`, nor if `prepare`, called once for a new binding to an interface, does not find what that needs, and says what is
-    /// [`Lacking`].
+    /// [`MissingResource`].
     pub(crate) fn answer(
         &self,
         bound: &mut Option<Bound>,
         allowed: bool,
         header: &Header,
         request: &BindRequest,
-        prepare: impl FnOnce(u16) -> Result<(), Lacking>,
+        prepare: impl FnOnce(u16) -> Result<(), MissingResource>,
     ) -> Result<BindReply, Malformed> {
         let continues = bound.is_some_and(|bound| bound.binding == header.binding);
         if (request.first > 0) != continues || (bound.is_some() && !continues) {

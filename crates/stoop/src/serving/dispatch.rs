@@ -44,7 +44,7 @@ const _: () = assert!(size_of::<Outcome>() == 16);
 
 /// The bounds of a call.
 #[derive(Clone, Copy)]
-pub(crate) struct Terms {
+pub(crate) struct CallLimits {
     pub(crate) deadline_ns: u64,
     pub(crate) caller: Caller,
     /// For whoever cancels it.
@@ -84,7 +84,7 @@ impl Exports {
 
     /// Whether it is known to take so little time that whoever waits for another answer will not notice.
     #[inline]
-    pub(crate) fn is_brief(&self, interface: u16, procedure: u16) -> bool {
+    pub(crate) fn is_short(&self, interface: u16, procedure: u16) -> bool {
         (1..BRIEF_NANOS).contains(&self.time(interface, procedure).load(Ordering::Relaxed))
     }
 
@@ -110,7 +110,7 @@ impl Exports {
         procedure: u16,
         arguments: &[u8],
         packet: &mut Vec<u8>,
-        terms: Terms,
+        terms: CallLimits,
     ) -> Outcome {
         let export = &*self.all[usize::from(interface)];
         Self::run_with(packet, terms, |result| export.dispatch(procedure, Reader::new(arguments), result))
@@ -124,7 +124,7 @@ impl Exports {
         arguments: &[u8],
         memory: Memory<'_>,
         packet: &mut Vec<u8>,
-        terms: Terms,
+        terms: CallLimits,
     ) -> Outcome {
         let export = &*self.all[usize::from(interface)];
         Self::run_with(packet, terms, |result| {
@@ -140,7 +140,7 @@ impl Exports {
         (interface, procedure): (u16, u16),
         (leading, len): (&[u8], usize),
         packet: &mut Vec<u8>,
-        terms: Terms,
+        terms: CallLimits,
     ) -> Outcome {
         let export = &*self.all[usize::from(interface)];
         Self::run_with(packet, terms, |result| export.dispatch_in_place(procedure, leading, len, result))
@@ -149,10 +149,10 @@ impl Exports {
     #[inline(always)]
     fn run_with(
         packet: &mut Vec<u8>,
-        terms: Terms,
+        terms: CallLimits,
         dispatch: impl Fn(&mut Writer<'_>) -> Result<(), Unserved>,
     ) -> Outcome {
-        let mut result = Writer::new(packet, HEADER_LEN, terms.result_max).lending_at_most(terms.lendable);
+        let mut result = Writer::new(packet, HEADER_LEN, terms.result_max).with_out_limit(terms.lendable);
         // A word goes into what catches panics, and a word comes out. More would be copied by loads that are wider than the stores just
         // before, and so wait for them: some ten nanoseconds a call.
         let mut serve = || dispatch(&mut result).err().map(Box::new);

@@ -1,18 +1,18 @@
 //! The threads of one endpoint: who receives, who runs procedures, who looks after the rest (Leader/Followers).
 //!
 //! Each endpoint has one *receive role*. Whoever holds it receives, and runs the procedure itself: the arriving packet
-//! wakes the thread that does the work, with no thread in between (F10). While it is in a procedure, the holder is
+//! wakes the thread that does the work, with no thread in between (F10). While it is in a procedure, the calls is
 //! *away*. A procedure that is known to take long is not begun before the role has been passed on; for the others
-//! there is the *housekeeper*: asleep while the endpoint is idle, it looks once a millisecond while there are calls,
-//! and when the holder has been away too long it takes the role and gives it to another worker, up to a bound. Beyond
+//! there is the *background*: asleep while the endpoint is idle, it looks once a millisecond while there are calls,
+//! and when the calls has been away too long it takes the role and gives it to another worker, up to a bound. Beyond
 //! that it keeps the role itself: it answers probes, queues calls, and refuses them when the queue is full.
 
 pub(crate) mod background;
 pub(crate) mod idle;
 pub(crate) mod role;
 
-pub(crate) use crate::serving::workers::background::Housekeeper;
-use crate::serving::workers::idle::{HELP, LEAVE, RECEIVE, Rester};
+pub(crate) use crate::serving::workers::background::Background;
+use crate::serving::workers::idle::{HELP, IdleWorker, LEAVE, RECEIVE};
 use crate::serving::workers::role::{HELD, KEPT, Role, STATE};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -27,27 +27,37 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
     /// A call that is ready to run, with the packet that brought it.
     type Call: Send;
     /// What a worker keeps from one call to the next: its buffers and its way of waiting, nothing of the calls.
-    type Desk;
+    type WorkerState;
 
-    /// A desk for a new worker.
-    fn desk(&self) -> Self::Desk;
+    /// A worker for a new worker.
+    fn worker(&self) -> Self::WorkerState;
 
     /// Receives until there is a call to run, answering by itself whatever needs no procedure. `None` when there is
     /// nothing (without patience) or `stopping` is set.
-    fn receive(&self, desk: &mut Self::Desk, patient: bool, stopping: &AtomicBool) -> Option<Self::Call>;
+    fn receive(
+        &self,
+        worker: &mut Self::WorkerState,
+        patient: bool,
+        stopping: &AtomicBool,
+    ) -> Option<Self::Call>;
 
     /// Whether the call's procedure is known to take so long that another should receive meanwhile.
     fn takes_long(&self, call: &Self::Call) -> bool;
 
     /// Runs a call and answers it. Returns the call that had to wait for this one to return, if there is one.
-    fn run(&self, desk: &mut Self::Desk, call: Self::Call) -> Option<Self::Call>;
+    fn run(&self, worker: &mut Self::WorkerState, call: Self::Call) -> Option<Self::Call>;
 
     /// Answers a call without running it. Returns what [`run`](Self::run) does.
-    fn refuse(&self, desk: &mut Self::Desk, call: Self::Call, code: RefusalCode) -> Option<Self::Call>;
+    fn refuse(
+        &self,
+        worker: &mut Self::WorkerState,
+        call: Self::Call,
+        code: RefusalCode,
+    ) -> Option<Self::Call>;
 
     /// The worker has lost the role, or leaves: it gives back what it has kept for the next call.
-    fn give_back(&self, desk: &mut Self::Desk) {
-        let _ = desk;
+    fn give_back(&self, worker: &mut Self::WorkerState) {
+        let _ = worker;
     }
 
     /// Marks a call that will not run at once.
@@ -57,20 +67,20 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
     fn next_timeout_ns(&self) -> u64;
 
     /// Does what is due.
-    fn handle_timeout(&self, desk: &mut Self::Desk, now_ns: u64);
+    fn handle_timeout(&self, worker: &mut Self::WorkerState, now_ns: u64);
 
-    /// Gets to know the housekeeper, before anything is received.
-    fn introduce(&self, housekeeper: &Arc<Housekeeper>) {
-        let _ = housekeeper;
+    /// Gets to know the background, before anything is received.
+    fn introduce(&self, background: &Arc<Background>) {
+        let _ = background;
     }
 
-    /// Called by the housekeeper at each of its looks; `quiet` when it is about to go to sleep.
+    /// Called by the background at each of its looks; `quiet` when it is about to go to sleep.
     fn look_after(&self, quiet: bool) {
         let _ = quiet;
     }
 
-    /// Whether there is something that needs the housekeeper's looks even though no call is running. Whoever brings that
-    /// about rouses the housekeeper afterwards.
+    /// Whether there is something that needs the background's looks even though no call is running. Whoever brings that
+    /// about rouses the background afterwards.
     fn needs_looks(&self) -> bool {
         false
     }
@@ -87,24 +97,24 @@ pub(crate) struct Bounds {
 }
 
 /// An endpoint and its threads.
-pub(crate) struct Crew<E: Endpoint> {
+pub(crate) struct WorkerPool<E: Endpoint> {
     pub(crate) endpoint: E,
     bounds: Bounds,
     role: Role,
     /// Workers without work, the latest last: it is the one whose caches are warm.
-    resting: Mutex<Vec<Arc<Rester>>>,
+    idle: Mutex<Vec<Arc<IdleWorker>>>,
     queue: Mutex<VecDeque<E::Call>>,
     queued: AtomicUsize,
     workers: AtomicUsize,
     threads: Mutex<Vec<JoinHandle<()>>>,
     stopping: AtomicBool,
-    housekeeper: Arc<Housekeeper>,
-    /// Held by the housekeeper while it receives and queues what it has received.
+    background: Arc<Background>,
+    /// Held by the background while it receives and queues what it has received.
     keeping: Mutex<()>,
 }
 
 thread_local! {
-    /// The address of the crew whose worker this thread is.
+    /// The address of the pool whose worker this thread is.
     static CREW: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -112,35 +122,37 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<E: Endpoint> Crew<E> {
-    /// Starts a housekeeper and a first worker.
+impl<E: Endpoint> WorkerPool<E> {
+    /// Starts a background and a first worker.
     ///
     /// # Errors
     /// The system gives no thread.
     pub(crate) fn start(endpoint: E, bounds: Bounds) -> std::io::Result<Arc<Self>> {
-        let crew = Arc::new(Self {
+        let pool = Arc::new(Self {
             endpoint,
             bounds,
             role: Role::held(),
-            resting: Mutex::default(),
+            idle: Mutex::default(),
             queue: Mutex::default(),
             queued: AtomicUsize::new(0),
             workers: AtomicUsize::new(0),
             threads: Mutex::default(),
             stopping: AtomicBool::new(false),
-            housekeeper: Arc::default(),
+            background: Arc::default(),
             keeping: Mutex::new(()),
         });
         fence::prepare();
-        crew.endpoint.introduce(&crew.housekeeper);
-        let keeper = Arc::clone(&crew);
-        let thread = thread::Builder::new().name("stoop-keeper".into()).spawn(move || keeper.keep_house())?;
-        let _ = crew.housekeeper.thread.set(thread.thread().clone());
-        locked(&crew.threads).push(thread);
-        match crew.hire() {
-            Ok(()) => Ok(crew),
+        pool.endpoint.introduce(&pool.background);
+        let background = Arc::clone(&pool);
+        let thread = thread::Builder::new()
+            .name("stoop-background".into())
+            .spawn(move || background.run_background())?;
+        let _ = pool.background.thread.set(thread.thread().clone());
+        locked(&pool.threads).push(thread);
+        match pool.hire() {
+            Ok(()) => Ok(pool),
             Err(error) => {
-                crew.stop();
+                pool.stop();
                 Err(error)
             }
         }
@@ -150,11 +162,11 @@ impl<E: Endpoint> Crew<E> {
     fn hire(self: &Arc<Self>) -> std::io::Result<()> {
         let one_more = |workers: usize| (workers < self.bounds.workers).then_some(workers + 1);
         if self.workers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
-            // The holder and the housekeeper have found room for one at the same time.
+            // The calls and the background have found room for one at the same time.
             return Err(std::io::ErrorKind::QuotaExceeded.into());
         }
-        let crew = Arc::clone(self);
-        let started = thread::Builder::new().name("stoop-worker".into()).spawn(move || crew.work());
+        let pool = Arc::clone(self);
+        let started = thread::Builder::new().name("stoop-worker".into()).spawn(move || pool.work());
         match started {
             Ok(thread) => {
                 let mut threads = locked(&self.threads);
@@ -188,11 +200,11 @@ impl<E: Endpoint> Crew<E> {
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         self.endpoint.wake();
-        locked(&self.resting).drain(..).for_each(|rester| rester.order(LEAVE));
-        self.housekeeper.wake();
+        locked(&self.idle).drain(..).for_each(|idle_worker| idle_worker.order(LEAVE));
+        self.background.wake();
         let own = thread::current().id();
         loop {
-            // Not under the lock: the housekeeper may be hiring.
+            // Not under the lock: the background may be hiring.
             let Some(thread) = locked(&self.threads).pop() else { break };
             if thread.thread().id() != own {
                 // A worker cannot panic but by our own mistake, which it has reported.
@@ -203,88 +215,88 @@ impl<E: Endpoint> Crew<E> {
 
     /// A worker's life. It begins with the role.
     fn work(self: &Arc<Self>) {
-        let mut place = Workplace { crew: self, holds_role: true };
+        let mut place = Workplace { pool: self, holds_role: true };
         CREW.set(self.address());
-        let mut desk = self.endpoint.desk();
+        let mut worker = self.endpoint.worker();
         while !self.is_stopping() {
             if !place.holds_role {
                 match self.rest() {
                     RECEIVE => place.holds_role = true,
-                    HELP => place.holds_role = self.help_out(&mut desk),
+                    HELP => place.holds_role = self.help_out(&mut worker),
                     _ => break,
                 }
                 continue;
             }
             let call = match self.next_queued() {
-                None => self.endpoint.receive(&mut desk, true, &self.stopping),
+                None => self.endpoint.receive(&mut worker, true, &self.stopping),
                 queued => queued,
             };
             if let Some(call) = call {
                 // Whoever is away in a procedure need not give the role back: it is taken.
                 place.holds_role = false;
-                place.holds_role = self.serve(&mut desk, call);
+                place.holds_role = self.serve(&mut worker, call);
             }
         }
-        self.endpoint.give_back(&mut desk);
+        self.endpoint.give_back(&mut worker);
     }
 
     /// Runs a call and what waits for it. Returns whether the worker still holds the role, or holds it again.
     #[inline]
-    fn serve(self: &Arc<Self>, desk: &mut E::Desk, call: E::Call) -> bool {
+    fn serve(self: &Arc<Self>, worker: &mut E::WorkerState, call: E::Call) -> bool {
         if self.endpoint.takes_long(&call) {
             // Before another receives.
-            self.housekeeper.count_runner(true);
+            self.background.count_runner(true);
             if self.pass_on() {
-                return self.serve_without_role(desk, call);
+                return self.serve_without_role(worker, call);
             }
-            self.housekeeper.count_runner(false);
+            self.background.count_runner(false);
         }
         let claim = self.role.leave();
-        self.housekeeper.rouse();
-        self.run_with_next(desk, call);
-        self.role.turn(claim, HELD) || self.help_out(desk)
+        self.background.rouse();
+        self.run_with_next(worker, call);
+        self.role.turn(claim, HELD) || self.help_out(worker)
     }
 
     /// Runs a call that is known to take long, and what waits for it, after the role has been passed on.
     #[cold]
-    fn serve_without_role(&self, desk: &mut E::Desk, call: E::Call) -> bool {
-        self.housekeeper.rouse();
-        self.run_with_next(desk, call);
-        self.housekeeper.count_runner(false);
-        self.help_out(desk)
+    fn serve_without_role(&self, worker: &mut E::WorkerState, call: E::Call) -> bool {
+        self.background.rouse();
+        self.run_with_next(worker, call);
+        self.background.count_runner(false);
+        self.help_out(worker)
     }
 
     #[inline(always)]
-    fn run_with_next(&self, desk: &mut E::Desk, call: E::Call) {
-        if let Some(next) = self.endpoint.run(desk, call) {
-            self.run_waiting(desk, next);
+    fn run_with_next(&self, worker: &mut E::WorkerState, call: E::Call) {
+        if let Some(next) = self.endpoint.run(worker, call) {
+            self.run_waiting(worker, next);
         }
     }
 
     /// Runs a call that has waited for another to return, and what waits for it in turn.
-    fn run_waiting(&self, desk: &mut E::Desk, call: E::Call) {
+    fn run_waiting(&self, worker: &mut E::WorkerState, call: E::Call) {
         let mut next = Some(call);
         while let Some(call) = next {
-            next = self.endpoint.run(desk, call);
+            next = self.endpoint.run(worker, call);
         }
     }
 
-    /// A worker without the role runs what is queued, and takes the role if only the housekeeper has it.
+    /// A worker without the role runs what is queued, and takes the role if only the background has it.
     #[cold]
-    fn help_out(&self, desk: &mut E::Desk) -> bool {
-        self.endpoint.give_back(desk);
+    fn help_out(&self, worker: &mut E::WorkerState) -> bool {
+        self.endpoint.give_back(worker);
         while let Some(call) = self.next_queued() {
-            self.run_with_next(desk, call);
+            self.run_with_next(worker, call);
         }
         let word = self.role.word();
         let takes_role = word & STATE == KEPT && self.role.turn(word, HELD);
         if takes_role {
-            // What the housekeeper has received is in the queue when this worker looks there: nobody would see to it
+            // What the background has received is in the queue when this worker looks there: nobody would see to it
             // while this worker waits for the next call.
             drop(locked(&self.keeping));
         } else {
             // It may rest for long: nothing of the calls that it has run is kept meanwhile.
-            self.endpoint.give_back(desk);
+            self.endpoint.give_back(worker);
         }
         takes_role
     }
@@ -304,11 +316,11 @@ impl<E: Endpoint> Crew<E> {
         Some(call)
     }
 
-    /// The holder gives the role to another worker: a resting one, or a new one if there may be more.
+    /// The calls gives the role to another worker: a idle one, or a new one if there may be more.
     fn pass_on(self: &Arc<Self>) -> bool {
         match self.choose() {
-            Some(rester) => {
-                rester.order(RECEIVE);
+            Some(idle_worker) => {
+                idle_worker.order(RECEIVE);
                 true
             }
             None => self.may_hire() && self.hire().is_ok(),
@@ -320,22 +332,22 @@ impl<E: Endpoint> Crew<E> {
     }
 }
 
-/// A worker at work. When it leaves, the crew may have another; if it leaves by a panic, which is our own mistake and
-/// never a procedure's, its role goes to the housekeeper, and so to another worker.
+/// A worker at work. When it leaves, the pool may have another; if it leaves by a panic, which is our own mistake and
+/// never a procedure's, its role goes to the background, and so to another worker.
 struct Workplace<'a, E: Endpoint> {
-    crew: &'a Crew<E>,
+    pool: &'a WorkerPool<E>,
     holds_role: bool,
 }
 
 impl<E: Endpoint> Drop for Workplace<'_, E> {
     fn drop(&mut self) {
-        self.crew.workers.fetch_sub(1, Ordering::Relaxed);
+        self.pool.workers.fetch_sub(1, Ordering::Relaxed);
         if thread::panicking() && self.holds_role {
-            let word = self.crew.role.word();
+            let word = self.pool.role.word();
             if word & STATE == HELD {
-                self.crew.role.turn(word, KEPT);
+                self.pool.role.turn(word, KEPT);
             }
-            self.crew.housekeeper.wake();
+            self.pool.background.wake();
         }
     }
 }

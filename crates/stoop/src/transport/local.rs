@@ -7,17 +7,17 @@ pub(crate) mod rebinding;
 
 use crate::serving::dispatch::Exports;
 use crate::stub::{Exported, Interface};
-use crate::transport::local::begun::LocalCarrier;
+use crate::transport::local::begun::LocalCalls;
 use crate::transport::local::begun::LocalJob;
 pub(crate) use crate::transport::local::pool::Bounds;
 use crate::transport::local::pool::Pool;
-pub(crate) use crate::transport::local::rebinding::LocalFlights;
+pub(crate) use crate::transport::local::rebinding::LocalRebinding;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// A server of this process, as its callers see it.
-pub(crate) struct Door {
+pub(crate) struct LocalServer {
     exports: Arc<Exports>,
     open: AtomicBool,
     /// For calls that their callers have begun and gone on.
@@ -26,23 +26,23 @@ pub(crate) struct Door {
     message_max: usize,
 }
 
-static DOORS: LazyLock<Mutex<HashMap<String, Arc<Door>>>> = LazyLock::new(Mutex::default);
+static SERVERS: LazyLock<Mutex<HashMap<String, Arc<LocalServer>>>> = LazyLock::new(Mutex::default);
 
-fn doors() -> std::sync::MutexGuard<'static, HashMap<String, Arc<Door>>> {
-    DOORS.lock().unwrap_or_else(PoisonError::into_inner)
+fn servers() -> std::sync::MutexGuard<'static, HashMap<String, Arc<LocalServer>>> {
+    SERVERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A name held by a server; free again when this is dropped.
 pub(crate) struct Listening {
     name: String,
-    door: Arc<Door>,
+    server: Arc<LocalServer>,
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        self.door.open.store(false, Ordering::Release);
-        doors().remove(&self.name);
-        self.door.pool.close().into_iter().for_each(LocalJob::refuse);
+        self.server.open.store(false, Ordering::Release);
+        servers().remove(&self.name);
+        self.server.pool.close().into_iter().for_each(LocalJob::refuse);
     }
 }
 
@@ -53,27 +53,27 @@ pub(crate) fn listen(
     bounds: Bounds,
     message_max: usize,
 ) -> Option<Listening> {
-    let mut doors = doors();
-    if doors.contains_key(name) {
+    let mut servers = servers();
+    if servers.contains_key(name) {
         return None;
     }
     let pool = Arc::new(Pool::new(bounds));
-    let door = Arc::new(Door { exports, open: AtomicBool::new(true), pool, message_max });
-    doors.insert(name.into(), Arc::clone(&door));
-    Some(Listening { name: name.into(), door })
+    let server = Arc::new(LocalServer { exports, open: AtomicBool::new(true), pool, message_max });
+    servers.insert(name.into(), Arc::clone(&server));
+    Some(Listening { name: name.into(), server })
 }
 
 /// Whether a server has that name now.
 pub(crate) fn is_taken(name: &str) -> bool {
-    doors().contains_key(name)
+    servers().contains_key(name)
 }
 
 /// The server of that name.
-pub(crate) fn find(name: &str) -> Option<Arc<Door>> {
-    doors().get(name).cloned()
+pub(crate) fn find(name: &str) -> Option<Arc<LocalServer>> {
+    servers().get(name).cloned()
 }
 
-impl Door {
+impl LocalServer {
     /// Whether the server still runs.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
@@ -90,9 +90,9 @@ impl Door {
     }
 
     /// What carries begun calls of that interface to it.
-    fn carrier(self: &Arc<Self>, interface: &Interface) -> LocalCarrier {
+    fn calls(self: &Arc<Self>, interface: &Interface) -> LocalCalls {
         let number = self.number(interface).expect("whoever is bound to an export has found it");
-        LocalCarrier::new(Arc::clone(self), number as u16)
+        LocalCalls::new(Arc::clone(self), number as u16)
     }
 
     /// Names of its interfaces.

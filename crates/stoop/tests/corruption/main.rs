@@ -70,7 +70,7 @@ impl Archive for Ledger {
 
 /// What became of the calls of one world.
 #[derive(Debug, Default, PartialEq)]
-struct Tally {
+struct LaneCounters {
     calls: u64,
     wrong_results: u64,
     errors: u64,
@@ -109,15 +109,15 @@ impl World {
         &self,
         threads: u64,
         calls: u64,
-        some_calls: impl Fn(&ArchiveClient, std::ops::Range<u64>) -> Tally + Sync,
-    ) -> Tally {
+        some_calls: impl Fn(&ArchiveClient, std::ops::Range<u64>) -> LaneCounters + Sync,
+    ) -> LaneCounters {
         let client = self.client();
-        let mut sum = Tally::default();
+        let mut sum = LaneCounters::default();
         thread::scope(|scope| {
             let ids = (0..threads).map(|thread| thread * calls..(thread + 1) * calls);
             let all: Vec<_> = ids.map(|ids| scope.spawn(|| some_calls(&client, ids))).collect();
             for thread in all {
-                let Tally { calls, wrong_results, errors, .. } = thread.join().unwrap();
+                let LaneCounters { calls, wrong_results, errors, .. } = thread.join().unwrap();
                 sum.calls += calls;
                 sum.wrong_results += wrong_results;
                 sum.errors += errors;
@@ -135,18 +135,18 @@ impl World {
         sum
     }
 
-    fn small_calls(&self, threads: u64, calls: u64) -> Tally {
+    fn small_calls(&self, threads: u64, calls: u64) -> LaneCounters {
         self.run(threads, calls, |client, ids| {
-            let mut tally = Tally::default();
+            let mut tally = LaneCounters::default();
             ids.for_each(|id| tally.note(client.add(id, check_of(id)), &result_of(id)));
             tally
         })
     }
 
     /// Twenty at a time.
-    fn begun_calls(&self, threads: u64, calls: u64) -> Tally {
+    fn begun_calls(&self, threads: u64, calls: u64) -> LaneCounters {
         self.run(threads, calls, |client, ids| {
-            let mut tally = Tally::default();
+            let mut tally = LaneCounters::default();
             for first in ids.clone().step_by(20) {
                 let calls = client.begin();
                 let ids = first..ids.end.min(first + 20);
@@ -159,9 +159,9 @@ impl World {
     }
 
     /// Of lengths up to `longest`, each time blocking and begun.
-    fn long_calls(&self, threads: u64, calls: u64, longest: u64) -> Tally {
+    fn long_calls(&self, threads: u64, calls: u64, longest: u64) -> LaneCounters {
         self.run(threads, calls, |client, ids| {
-            let mut tally = Tally::default();
+            let mut tally = LaneCounters::default();
             for id in ids {
                 // Around what fits into one packet, and anything.
                 let len = match id % 3 {
@@ -180,7 +180,7 @@ impl World {
     }
 }
 
-impl Tally {
+impl LaneCounters {
     fn note<T: PartialEq>(&mut self, result: Result<T, CallError>, expected: &T) {
         self.calls += 1;
         match result {
@@ -231,7 +231,7 @@ fn a_binding_is_made_although_half_of_all_packets_are_corrupted() {
 fn a_message_that_is_nearly_a_packet_fits_into_frames_of_an_ethernet_with_its_checksums() {
     let world = World::new(1, 0, true);
     let tally = world.run(1, 60, |client, ids| {
-        let mut tally = Tally::default();
+        let mut tally = LaneCounters::default();
         for id in ids {
             // The id and the count are 12 bytes of the arguments, the count 4 of the result.
             let len = 1410 + id as usize;

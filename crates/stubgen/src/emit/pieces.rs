@@ -56,14 +56,14 @@ pub(super) fn call_if_large(index: usize, procedure: &Procedure, names: &Names) 
             fn #large(#route: #stub::Remote<'_>, #(#parameters),*) -> #returned {
                 let mut #call = #route.start(#number)#into_error?;
                 let mut #lent = [#(#made),*];
-                let mut #lent = #stub::Pieces::new(&mut #lent, #call.takes_pieces());
+                let mut #lent = #stub::GatherList::new(&mut #lent, #call.can_gather());
                 let #writer = {
                     let mut #writer = #call.arguments();
                     #(#written)*
                     #writer.finish()
                 };
                 #(#placed)*
-                let #result = #call.transport_pieces(#writer, #lent)#into_error?;
+                let #result = #call.transport_gathered(#writer, #lent)#into_error?;
                 #decoded
                 #result.end(decoded) #into_result
             }
@@ -92,11 +92,11 @@ fn make(argument: &Argument, names: &Names) -> TokenStream {
     match (argument.mode, &argument.shape) {
         (_, Shape::Text) => quote!(#stub::Piece::input(#name.as_bytes())),
         (Mode::In, _) => quote!(#stub::Piece::input(&#name[..])),
-        _ => quote!(#stub::Piece::landing(&mut #name[..])),
+        _ => quote!(#stub::Piece::scatter_len(&mut #name[..])),
     }
 }
 
-/// Which of the pieces an argument is.
+/// Selection of the pieces an argument is.
 fn position(argument: &Argument, procedure: &Procedure) -> usize {
     pieces(procedure)
         .position(|each| std::ptr::eq(each, argument))
@@ -127,7 +127,7 @@ fn write(argument: &Argument, procedure: &Procedure, names: &Names) -> TokenStre
     quote!(#lent.#write::<#ty>(#index, &mut #writer);)
 }
 
-/// Reads what has come back and not landed yet.
+/// Reads what has come back and not scattered yet.
 fn decode(procedure: &Procedure, names: &Names) -> TokenStream {
     let stub = &names.stub;
     let (reader, result) = (local("results"), local("result"));
@@ -138,7 +138,7 @@ fn decode(procedure: &Procedure, names: &Names) -> TokenStream {
     let ty = procedure.returns.ty();
     quote! {
         let decoded = (|| -> ::core::result::Result<#ty, #stub::DecodeError> {
-            let mut #reader = match #result.landed() {
+            let mut #reader = match #result.scattered() {
                 ::core::option::Option::Some(#reader) => #reader,
                 ::core::option::Option::None => {
                     #[allow(unused_mut)]

@@ -2,11 +2,11 @@ use super::*;
 
 const W: u64 = 40_000;
 const COSTS: MachineCosts = MachineCosts { wake_up_ns: W, spin_pass_ns: 200 };
-const APART: Company = Company { together: true, waiting_max: 1 };
-const ON_ONE_CPU: Company = Company { together: false, waiting_max: 1 };
+const APART: Placement = Placement { together: true, waiting_max: 1 };
+const ON_ONE_CPU: Placement = Placement { together: false, waiting_max: 1 };
 
-fn adaptive(company: Company) -> Wait {
-    Wait::new(Waiting::Adaptive, COSTS, company)
+fn adaptive(placement: Placement) -> Wait {
+    Wait::new(Waiting::Adaptive, COSTS, placement)
 }
 
 /// A wait whose end comes `after_ns` while the ends do run together; says whether it was found spinning.
@@ -51,7 +51,7 @@ fn company_follows_from_the_facts_of_both_ends() {
         (facts(1, 1, None), facts(1, 1, None), true, 1),
     ];
     for (own, peer, together, waiting_max) in cases {
-        assert_eq!(Company::of(&own, &peer), Company { together, waiting_max }, "{own:?} {peer:?}");
+        assert_eq!(Placement::of(&own, &peer), Placement { together, waiting_max }, "{own:?} {peer:?}");
     }
 }
 
@@ -67,17 +67,17 @@ fn crowd_sleeps_at_once_and_spins_again_when_it_is_gone() {
     assert_eq!(wait.begin(0, 2), 0);
     assert_eq!(wait.begin(0, 1), 2 * W);
     assert!(wait.keeps_spinning(1, 1));
-    assert!(!wait.keeps_spinning(1, 2), "a crowd that gathers ends the spin");
+    assert!(!wait.keeps_spinning(1, 2), "a waiters that gathers ends the spin");
     assert!(!wait.keeps_spinning(2 * W, 1));
 }
 
 #[test]
 fn spin_and_block_do_as_they_are_told() {
-    for company in [APART, ON_ONE_CPU] {
-        let mut spin = Wait::new(Waiting::Spin, COSTS, company);
+    for placement in [APART, ON_ONE_CPU] {
+        let mut spin = Wait::new(Waiting::Spin, COSTS, placement);
         assert_eq!(spin.begin(5, 100), u64::MAX);
-        assert!(spin.keeps_spinning(1 << 60, company.waiting_max));
-        assert_eq!(Wait::new(Waiting::Block, COSTS, company).begin(5, 1), 0);
+        assert!(spin.keeps_spinning(1 << 60, placement.waiting_max));
+        assert_eq!(Wait::new(Waiting::Block, COSTS, placement).begin(5, 1), 0);
     }
 }
 
@@ -164,7 +164,7 @@ fn every_wait_is_counted_once_by_the_way_it_went() {
     let mut wait = adaptive(APART);
     wait_for(&mut wait, 4_000);
     wait_for(&mut wait, 3 * W);
-    wait.set_company(ON_ONE_CPU);
+    wait.set_placement(ON_ONE_CPU);
     wait_for(&mut wait, 4_000);
     assert_eq!(wait.counts(), WaitCounts { spun: 1, spun_then_slept: 1, slept: 1 });
 }
@@ -221,9 +221,9 @@ mod two_ends {
         }
 
         /// Mean time of a call over `calls` calls back to back.
-        fn mean_call_ns(&self, waiting: Waiting, company: Company, calls: u64) -> u64 {
-            let mut caller = Wait::new(waiting, COSTS, company);
-            let mut server = Wait::new(waiting, COSTS, company);
+        fn mean_call_ns(&self, waiting: Waiting, placement: Placement, calls: u64) -> u64 {
+            let mut caller = Wait::new(waiting, COSTS, placement);
+            let mut server = Wait::new(waiting, COSTS, placement);
             let (mut now, mut server_began) = (1_000_000_000, 0);
             let start = now;
             for _ in 0..calls {

@@ -1,9 +1,9 @@
-//! Who looks after an endpoint while calls run: takes the role from a holder that is long away, gives it to another, and
+//! Who looks after an endpoint while calls run: takes the role from a calls that is long away, gives it to another, and
 //! receives where there is no other.
 
 use crate::serving::workers::idle::{HELP, RECEIVE};
 use crate::serving::workers::role::{AWAY, HELD, KEPT, STATE};
-use crate::serving::workers::{Crew, Endpoint, locked};
+use crate::serving::workers::{Endpoint, WorkerPool, locked};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
@@ -11,22 +11,22 @@ use std::time::Duration;
 use stoop_net::{clock, fence};
 use stoop_wire::RefusalCode;
 
-/// How long a holder may be away before the role is taken from it, and between two looks of the housekeeper.
+/// How long a calls may be away before the role is taken from it, and between two looks of the background.
 const TICK: Duration = Duration::from_millis(1);
-/// Looks without a call before the housekeeper goes to sleep.
+/// Looks without a call before the background goes to sleep.
 const QUIET_TICKS: u32 = 20;
 
 /// Who looks after the endpoint while calls run, and sleeps meanwhile.
 #[derive(Debug, Default)]
-pub(crate) struct Housekeeper {
+pub(crate) struct Background {
     pub(crate) thread: OnceLock<Thread>,
     asleep: AtomicBool,
     /// Workers that run a procedure while another has the role.
     runners: AtomicUsize,
 }
 
-impl Housekeeper {
-    /// Wakes it, if it sleeps. Pairs with the check in `Crew::fall_asleep`: both sides write before they read, so one
+impl Background {
+    /// Wakes it, if it sleeps. Pairs with the check in `WorkerPool::fall_asleep`: both sides write before they read, so one
     /// of them sees the other.
     #[inline]
     pub(crate) fn rouse(&self) {
@@ -39,7 +39,7 @@ impl Housekeeper {
     /// run. Otherwise a procedure that was taken for a long one once would take until the scheduler's next look each time, and be
     /// taken for a long one for ever.
     #[inline]
-    pub(crate) fn let_runners_run(&self) {
+    pub(crate) fn yield_to_running_procedures(&self) {
         if self.runners.load(Ordering::Relaxed) > 0 {
             thread::yield_now();
         }
@@ -62,39 +62,39 @@ impl Housekeeper {
     }
 }
 
-impl<E: Endpoint> Crew<E> {
-    /// The housekeeper gives the role, if it has it, to a worker. Without one it keeps it.
+impl<E: Endpoint> WorkerPool<E> {
+    /// The background gives the role, if it has it, to a worker. Without one it keeps it.
     fn give_away(self: &Arc<Self>) {
         let word = self.role.word();
         if word & STATE != KEPT {
             return;
         }
-        if let Some(rester) = self.choose() {
+        if let Some(idle_worker) = self.choose() {
             // If a worker has taken the role meanwhile, the chosen one sees to the queue and rests again.
-            rester.order(if self.role.turn(word, HELD) { RECEIVE } else { HELP });
+            idle_worker.order(if self.role.turn(word, HELD) { RECEIVE } else { HELP });
         } else if self.may_hire() && self.role.turn(word, HELD) && self.hire().is_err() {
             self.role.turn(word & !STATE | HELD, KEPT);
         }
     }
 
-    /// The housekeeper's life.
-    pub(crate) fn keep_house(self: &Arc<Self>) {
-        let mut desk = self.endpoint.desk();
+    /// The background's life.
+    pub(crate) fn run_background(self: &Arc<Self>) {
+        let mut worker = self.endpoint.worker();
         let mut seen = HELD;
         let mut quiet = 0;
         while !self.is_stopping() {
             let now = clock::now_ns();
             if now >= self.endpoint.next_timeout_ns() {
-                self.endpoint.handle_timeout(&mut desk, now);
+                self.endpoint.handle_timeout(&mut worker, now);
             }
             let word = self.role.word();
             quiet = if word == seen && word & STATE == HELD { quiet + 1 } else { 0 };
             if word == seen && word & STATE == AWAY {
-                // Away since the last look. If the holder comes back at this moment, so much the better.
+                // Away since the last look. If the calls comes back at this moment, so much the better.
                 self.role.turn(word, KEPT);
             }
             self.give_away();
-            self.keep_calls(&mut desk);
+            self.keep_calls(&mut worker);
             self.endpoint.look_after(quiet >= QUIET_TICKS);
             seen = word;
             if quiet >= QUIET_TICKS {
@@ -107,26 +107,26 @@ impl<E: Endpoint> Crew<E> {
     }
 
     /// Receives in place of the workers, which are all busy: what is a call waits for one of them or is refused.
-    fn keep_calls(&self, desk: &mut E::Desk) {
+    fn keep_calls(&self, worker: &mut E::WorkerState) {
         loop {
             // Pairs with `help_out`: whoever takes the role waits until what was received is queued.
             let keeping = locked(&self.keeping);
             if !self.role.is_kept() {
                 return;
             }
-            let Some(mut call) = self.endpoint.receive(desk, false, &self.stopping) else { return };
+            let Some(mut call) = self.endpoint.receive(worker, false, &self.stopping) else { return };
             self.endpoint.defer(&mut call);
             let refused = self.enqueue(call);
             drop(keeping);
             if refused.is_none()
-                && let Some(rester) = self.choose()
+                && let Some(idle_worker) = self.choose()
             {
                 // It has come to rest just now.
-                rester.order(HELP);
+                idle_worker.order(HELP);
             }
             let mut refused = refused;
             while let Some(call) = refused {
-                refused = self.endpoint.refuse(desk, call, RefusalCode::Overloaded);
+                refused = self.endpoint.refuse(worker, call, RefusalCode::Overloaded);
             }
         }
     }
@@ -144,7 +144,7 @@ impl<E: Endpoint> Crew<E> {
 
     /// Sleeps until it is roused or a timeout is due.
     fn fall_asleep(&self) {
-        self.housekeeper.asleep.store(true, Ordering::SeqCst);
+        self.background.asleep.store(true, Ordering::SeqCst);
         // Pairs with that in `Role::leave`, and with what endpoints store before they rouse.
         let sees_all = fence::heavy();
         let nothing_to_do = sees_all
@@ -157,6 +157,6 @@ impl<E: Endpoint> Crew<E> {
                 thread::park_timeout(Duration::from_nanos(due));
             }
         }
-        self.housekeeper.asleep.store(false, Ordering::SeqCst);
+        self.background.asleep.store(false, Ordering::SeqCst);
     }
 }

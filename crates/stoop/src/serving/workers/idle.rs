@@ -1,6 +1,6 @@
 //! Workers without work: they wait for orders.
 
-use crate::serving::workers::{Crew, Endpoint, locked};
+use crate::serving::workers::{Endpoint, WorkerPool, locked};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::{self, Thread};
@@ -10,7 +10,7 @@ use std::time::Duration;
 const IDLE_LIMIT: Duration = Duration::from_secs(10);
 
 /// A worker without work.
-pub(crate) struct Rester {
+pub(crate) struct IdleWorker {
     orders: AtomicU8,
     thread: Thread,
 }
@@ -20,33 +20,33 @@ pub(crate) const RECEIVE: u8 = 1;
 pub(crate) const HELP: u8 = 2;
 pub(crate) const LEAVE: u8 = 3;
 
-impl Rester {
+impl IdleWorker {
     pub(crate) fn order(&self, orders: u8) {
         self.orders.store(orders, Ordering::Release);
         self.thread.unpark();
     }
 }
 
-impl<E: Endpoint> Crew<E> {
+impl<E: Endpoint> WorkerPool<E> {
     /// Waits for orders: to receive, to help out or to leave.
     pub(crate) fn rest(&self) -> u8 {
-        let rester = Arc::new(Rester { orders: AtomicU8::new(REST), thread: thread::current() });
+        let idle_worker = Arc::new(IdleWorker { orders: AtomicU8::new(REST), thread: thread::current() });
         {
-            let mut resting = locked(&self.resting);
+            let mut idle = locked(&self.idle);
             if self.is_stopping() {
                 return LEAVE;
             }
-            resting.push(Arc::clone(&rester));
+            idle.push(Arc::clone(&idle_worker));
         }
         // Pairs with `keep_calls`, which first queues and then looks who rests.
-        if self.queued.load(Ordering::SeqCst) > 0 && self.withdraw(&rester) {
+        if self.queued.load(Ordering::SeqCst) > 0 && self.withdraw(&idle_worker) {
             return HELP;
         }
         loop {
             thread::park_timeout(IDLE_LIMIT);
-            match rester.orders.load(Ordering::Acquire) {
+            match idle_worker.orders.load(Ordering::Acquire) {
                 // Nothing to do for so long (or woken for no reason, and little is lost).
-                REST if self.withdraw(&rester) => return LEAVE,
+                REST if self.withdraw(&idle_worker) => return LEAVE,
                 REST => {}
                 orders => return orders,
             }
@@ -54,14 +54,14 @@ impl<E: Endpoint> Crew<E> {
     }
 
     /// Takes a worker off the list of those that rest. `false`: it has been chosen, and its orders come.
-    fn withdraw(&self, rester: &Arc<Rester>) -> bool {
-        let mut resting = locked(&self.resting);
-        let before = resting.len();
-        resting.retain(|other| !Arc::ptr_eq(other, rester));
-        resting.len() < before
+    fn withdraw(&self, idle_worker: &Arc<IdleWorker>) -> bool {
+        let mut idle = locked(&self.idle);
+        let before = idle.len();
+        idle.retain(|other| !Arc::ptr_eq(other, idle_worker));
+        idle.len() < before
     }
 
-    pub(crate) fn choose(&self) -> Option<Arc<Rester>> {
-        locked(&self.resting).pop()
+    pub(crate) fn choose(&self) -> Option<Arc<IdleWorker>> {
+        locked(&self.idle).pop()
     }
 }

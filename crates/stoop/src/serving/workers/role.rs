@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use stoop_net::fence;
 
-/// Who receives: a state, and above it a number that tells one absence of a holder from another.
+/// Who receives: a state, and above it a number that tells one absence of a calls from another.
 pub(crate) struct Role(AtomicU64);
 
 /// A worker receives.
 pub(crate) const HELD: u64 = 0;
-/// The housekeeper has the role, because no worker was free.
+/// The background has the role, because no worker was free.
 pub(crate) const KEPT: u64 = 1;
-/// The holder is in a procedure.
+/// The calls is in a procedure.
 pub(crate) const AWAY: u64 = 2;
 pub(crate) const STATE: u64 = 3;
 const ONE_ABSENCE: u64 = 4;
@@ -21,14 +21,14 @@ impl Role {
         Self(AtomicU64::new(HELD))
     }
 
-    /// The holder goes to run a procedure. The returned word is its claim to the role.
+    /// The calls goes to run a procedure. The returned word is its claim to the role.
     #[inline]
     pub(crate) fn leave(&self) -> u64 {
         let word = self.0.load(Ordering::Relaxed).wrapping_add(ONE_ABSENCE);
         let claim = word & !STATE | AWAY;
-        // A store is enough: while the role is held, nobody but its holder changes the word.
+        // A store is enough: while the role is held, nobody but its calls changes the word.
         self.0.store(claim, Ordering::Release);
-        // Pairs with that in `Crew::fall_asleep`: the housekeeper's sleep is looked at next.
+        // Pairs with that in `WorkerPool::fall_asleep`: the background's sleep is looked at next.
         fence::light();
         claim
     }

@@ -1,4 +1,4 @@
-//! The crew with an endpoint whose calls are numbers and whose procedures are what a test wants.
+//! The pool with an endpoint whose calls are numbers and whose procedures are what a test wants.
 
 use crate::serving::workers::*;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ struct State {
     woken: bool,
     /// Workers that wait for a call.
     waiting: usize,
-    /// The housekeeper receives this call as the only worker comes back.
+    /// The background receives this call as the only worker comes back.
     late: Option<u32>,
     /// The next to receive panics.
     breaks: bool,
@@ -57,9 +57,9 @@ impl Desked {
 
 impl Endpoint for Desked {
     type Call = u32;
-    type Desk = ();
+    type WorkerState = ();
 
-    fn desk(&self) {}
+    fn worker(&self) {}
 
     fn receive(&self, _: &mut (), patient: bool, stopping: &AtomicBool) -> Option<u32> {
         let mut state = locked(&self.state);
@@ -132,52 +132,52 @@ impl Endpoint for Desked {
     }
 }
 
-fn crew(endpoint: Desked, workers: usize, queue: usize) -> Arc<Crew<Desked>> {
-    Crew::start(endpoint, Bounds { workers, queue }).unwrap()
+fn pool(endpoint: Desked, workers: usize, queue: usize) -> Arc<WorkerPool<Desked>> {
+    WorkerPool::start(endpoint, Bounds { workers, queue }).unwrap()
 }
 
 #[test]
 fn one_worker_serves_short_calls() {
     // None is refused when a machine lets no worker run for a while.
-    let crew = crew(Desked::new(|_, _| (), |_| false), 8, 1000);
-    crew.endpoint.bring(0..1000);
-    drop(crew.endpoint.await_state(|state| state.ended.len() == 1000));
-    crew.stop();
-    let state = locked(&crew.endpoint.state);
+    let pool = pool(Desked::new(|_, _| (), |_| false), 8, 1000);
+    pool.endpoint.bring(0..1000);
+    drop(pool.endpoint.await_state(|state| state.ended.len() == 1000));
+    pool.stop();
+    let state = locked(&pool.endpoint.state);
     assert!(state.ended.values().all(|ended| *ended == (1, 0)));
 }
 
 #[test]
 fn while_procedures_take_long_others_receive_up_to_the_bound() {
     for long in [|_| false, |_| true] {
-        let crew = crew(Desked::new(|endpoint, _| endpoint.pass_gate(), long), 5, 8);
-        crew.endpoint.bring(0..5);
-        drop(crew.endpoint.await_state(|state| state.running == 5));
-        crew.endpoint.open_gate();
-        drop(crew.endpoint.await_state(|state| state.ended.len() == 5));
-        crew.stop();
-        assert_eq!(locked(&crew.endpoint.state).most_running, 5);
+        let pool = pool(Desked::new(|endpoint, _| endpoint.pass_gate(), long), 5, 8);
+        pool.endpoint.bring(0..5);
+        drop(pool.endpoint.await_state(|state| state.running == 5));
+        pool.endpoint.open_gate();
+        drop(pool.endpoint.await_state(|state| state.ended.len() == 5));
+        pool.stop();
+        assert_eq!(locked(&pool.endpoint.state).most_running, 5);
     }
 }
 
 #[test]
 fn beyond_the_bound_calls_wait_and_beyond_the_queue_they_are_refused() {
-    let crew = crew(Desked::new(|endpoint, _| endpoint.pass_gate(), |_| false), 2, 3);
-    crew.endpoint.bring(0..2);
-    drop(crew.endpoint.await_state(|state| state.running == 2));
-    crew.endpoint.bring(2..9);
-    drop(crew.endpoint.await_state(|state| state.ended.values().filter(|ended| ended.1 == 1).count() == 4));
-    crew.endpoint.open_gate();
-    drop(crew.endpoint.await_state(|state| state.ended.len() == 9));
-    crew.stop();
-    let state = locked(&crew.endpoint.state);
+    let pool = pool(Desked::new(|endpoint, _| endpoint.pass_gate(), |_| false), 2, 3);
+    pool.endpoint.bring(0..2);
+    drop(pool.endpoint.await_state(|state| state.running == 2));
+    pool.endpoint.bring(2..9);
+    drop(pool.endpoint.await_state(|state| state.ended.values().filter(|ended| ended.1 == 1).count() == 4));
+    pool.endpoint.open_gate();
+    drop(pool.endpoint.await_state(|state| state.ended.len() == 9));
+    pool.stop();
+    let state = locked(&pool.endpoint.state);
     assert!(state.ended.values().all(|(runs, refusals)| runs + refusals == 1));
     assert_eq!(state.most_running, 2);
 }
 
 #[test]
 fn a_crew_that_was_overwhelmed_serves_as_before() {
-    let crew = crew(
+    let pool = pool(
         Desked::new(
             |endpoint, call| {
                 if call < 10 {
@@ -189,32 +189,32 @@ fn a_crew_that_was_overwhelmed_serves_as_before() {
         2,
         200,
     );
-    crew.endpoint.bring(0..10);
-    drop(crew.endpoint.await_state(|state| state.arriving.is_empty() && state.running == 2));
-    crew.endpoint.open_gate();
-    crew.endpoint.bring(10..200);
-    drop(crew.endpoint.await_state(|state| state.ended.len() == 200));
-    crew.stop();
-    assert!(locked(&crew.endpoint.state).ended.values().all(|ended| *ended == (1, 0)));
+    pool.endpoint.bring(0..10);
+    drop(pool.endpoint.await_state(|state| state.arriving.is_empty() && state.running == 2));
+    pool.endpoint.open_gate();
+    pool.endpoint.bring(10..200);
+    drop(pool.endpoint.await_state(|state| state.ended.len() == 200));
+    pool.stop();
+    assert!(locked(&pool.endpoint.state).ended.values().all(|ended| *ended == (1, 0)));
 }
 
 #[test]
 fn no_call_is_lost_or_run_twice_however_long_procedures_take() {
-    // Some are gone in no time, some are away for longer than the housekeeper's tick, some yield in between.
+    // Some are gone in no time, some are away for longer than the background's tick, some yield in between.
     let work = |_: &Desked, call: u32| match call % 7 {
         0 => thread::park_timeout(Duration::from_millis(u64::from(call % 3) + 1)),
         1 | 2 => thread::yield_now(),
         _ => {}
     };
     for (workers, long) in [(1, (|_| false) as fn(u32) -> bool), (2, |_| false), (3, |call| call % 5 == 0)] {
-        let crew = crew(Desked::new(work, long), workers, 10_000);
+        let pool = pool(Desked::new(work, long), workers, 10_000);
         for part in 0..20 {
-            crew.endpoint.bring(part * 50..(part + 1) * 50);
-            drop(crew.endpoint.await_state(|state| state.arriving.len() < 20));
+            pool.endpoint.bring(part * 50..(part + 1) * 50);
+            drop(pool.endpoint.await_state(|state| state.arriving.len() < 20));
         }
-        drop(crew.endpoint.await_state(|state| state.ended.len() == 1000));
-        crew.stop();
-        let state = locked(&crew.endpoint.state);
+        drop(pool.endpoint.await_state(|state| state.ended.len() == 1000));
+        pool.stop();
+        let state = locked(&pool.endpoint.state);
         assert!(state.ended.values().all(|ended| *ended == (1, 0)));
         assert!(state.most_running <= workers);
     }
@@ -222,36 +222,36 @@ fn no_call_is_lost_or_run_twice_however_long_procedures_take() {
 
 #[test]
 fn stopping_waits_for_what_runs() {
-    let crew = crew(Desked::new(|endpoint, _| endpoint.pass_gate(), |_| false), 4, 4);
-    crew.endpoint.bring(0..3);
-    drop(crew.endpoint.await_state(|state| state.running == 3));
+    let pool = pool(Desked::new(|endpoint, _| endpoint.pass_gate(), |_| false), 4, 4);
+    pool.endpoint.bring(0..3);
+    drop(pool.endpoint.await_state(|state| state.running == 3));
     let stopper = {
-        let crew = Arc::clone(&crew);
-        thread::spawn(move || crew.stop())
+        let pool = Arc::clone(&pool);
+        thread::spawn(move || pool.stop())
     };
-    drop(crew.endpoint.await_state(|state| state.woken));
-    crew.endpoint.open_gate();
+    drop(pool.endpoint.await_state(|state| state.woken));
+    pool.endpoint.open_gate();
     stopper.join().unwrap();
-    assert_eq!(locked(&crew.endpoint.state).ended.len(), 3);
+    assert_eq!(locked(&pool.endpoint.state).ended.len(), 3);
 }
 
 #[test]
 fn a_call_that_the_housekeeper_received_is_run_by_the_worker_that_takes_the_role_at_that_moment() {
-    let crew = crew(Desked::new(|endpoint, _| endpoint.pass_gate(), |_| false), 1, 8);
-    drop(crew.endpoint.await_state(|state| state.waiting == 1));
-    locked(&crew.endpoint.state).late = Some(1);
-    crew.endpoint.bring([0]);
-    drop(crew.endpoint.await_state(|state| state.ended.len() == 2));
-    crew.stop();
+    let pool = pool(Desked::new(|endpoint, _| endpoint.pass_gate(), |_| false), 1, 8);
+    drop(pool.endpoint.await_state(|state| state.waiting == 1));
+    locked(&pool.endpoint.state).late = Some(1);
+    pool.endpoint.bring([0]);
+    drop(pool.endpoint.await_state(|state| state.ended.len() == 2));
+    pool.stop();
 }
 
 #[test]
 fn a_receiver_that_breaks_down_is_replaced() {
-    let crew = crew(Desked::new(|_, _| (), |_| false), 1, 8);
-    drop(crew.endpoint.await_state(|state| state.waiting == 1));
-    locked(&crew.endpoint.state).breaks = true;
-    crew.endpoint.changed.notify_all();
-    crew.endpoint.bring(0..8);
-    drop(crew.endpoint.await_state(|state| state.ended.len() == 8));
-    crew.stop();
+    let pool = pool(Desked::new(|_, _| (), |_| false), 1, 8);
+    drop(pool.endpoint.await_state(|state| state.waiting == 1));
+    locked(&pool.endpoint.state).breaks = true;
+    pool.endpoint.changed.notify_all();
+    pool.endpoint.bring(0..8);
+    drop(pool.endpoint.await_state(|state| state.ended.len() == 8));
+    pool.stop();
 }

@@ -3,15 +3,15 @@
 //! The arguments of a begun call are marshaled, as those of a call to another process are: its caller goes on, and may
 //! do with its own what it wants.
 
-use crate::calling::begun::{Carrier, Departure};
-use crate::calling::call_table::{Notice, Outcome, Payload, Slots};
-use crate::calling::detached::{Failures, Teller, Which};
+use crate::calling::begun::{CallBatch, OutstandingCalls};
+use crate::calling::call_table::{CallTable, Outcome, Payload, Wakeup};
+use crate::calling::detached::{CallingThread, Failures, Selection};
 use crate::context::cancelled;
 use crate::context::cancelled::CallId;
 use crate::context::{Caller, current_call, in_between, is_too_late, take_asked};
 use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode, SendError, UnknownCause};
-use crate::serving::dispatch::{Outcome as Ran, Terms};
-use crate::transport::local::Door;
+use crate::serving::dispatch::{CallLimits, Outcome as Ran};
+use crate::transport::local::LocalServer;
 use crate::transport::local::pool::{Declined, Job};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -24,12 +24,12 @@ use stoop_net::clock;
 use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 
 /// Carries calls to a server of this process.
-pub(crate) struct LocalCarrier(Arc<Calls>);
+pub(crate) struct LocalCalls(Arc<Calls>);
 
 struct Calls {
-    door: Arc<Door>,
+    server: Arc<LocalServer>,
     interface: u16,
-    slots: Mutex<Slots<LocalCall>>,
+    slots: Mutex<CallTable<LocalCall>>,
     /// Ends calls at their deadlines for those that are woken; there from the first on.
     watch: OnceLock<Watch>,
     /// Held by whoever starts it.
@@ -62,10 +62,10 @@ struct Watch {
 /// The last identification that was given to a call.
 static LAST_ID: AtomicU64 = AtomicU64::new(0);
 
-impl LocalCarrier {
-    pub(crate) fn new(door: Arc<Door>, interface: u16) -> Self {
+impl LocalCalls {
+    pub(crate) fn new(server: Arc<LocalServer>, interface: u16) -> Self {
         Self(Arc::new(Calls {
-            door,
+            server,
             interface,
             slots: Mutex::default(),
             watch: OnceLock::new(),
@@ -75,16 +75,16 @@ impl LocalCarrier {
 
     /// Whether the server still runs.
     pub(crate) fn is_open(&self) -> bool {
-        self.0.door.is_open()
+        self.0.server.is_open()
     }
 }
 
-impl Carrier for LocalCarrier {
-    fn depart(&self, timeout_ns: u64) -> Departure {
-        Departure::new(Vec::new(), 0, self.0.door.message_max, timeout_ns)
+impl OutstandingCalls for LocalCalls {
+    fn open_batch(&self, timeout_ns: u64) -> CallBatch {
+        CallBatch::new(Vec::new(), 0, self.0.server.message_max, timeout_ns)
     }
 
-    fn begin(&self, departure: &mut Departure, procedure: u16, len: usize) -> Result<u32, CallError> {
+    fn begin(&self, departure: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
         let Self(calls) = self;
         departure.read_clock();
         if departure.deadline <= departure.begun {
@@ -95,7 +95,7 @@ impl Carrier for LocalCarrier {
         let deadline_ns = departure.deadline.as_nanos();
         let call =
             calls.slots().open(deadline_ns, LocalCall { id, procedure, begun: departure.begun, arguments });
-        let declined = match calls.door.pool.submit(LocalJob { calls: Arc::clone(calls), call, id }) {
+        let declined = match calls.server.pool.submit(LocalJob { calls: Arc::clone(calls), call, id }) {
             Ok(()) => return Ok(call),
             Err(declined) => declined,
         };
@@ -108,7 +108,7 @@ impl Carrier for LocalCarrier {
         })
     }
 
-    fn send(&self, _: Departure) {}
+    fn send(&self, _: CallBatch) {}
 
     fn is_ready(&self, call: u32) -> bool {
         self.0.look(&[call], Instant::NEVER).is_some()
@@ -147,7 +147,7 @@ impl Carrier for LocalCarrier {
             }
             // Procedures that wait for calls to their own server could have taken all its threads.
             let may_help = until == Instant::NEVER && current_call().is_some();
-            if may_help && calls.door.pool.is_busy() && calls.run_one_of(waited) {
+            if may_help && calls.server.pool.is_busy() && calls.run_one_of(waited) {
                 continue;
             }
             let mut slots = calls.slots();
@@ -188,8 +188,8 @@ impl Carrier for LocalCarrier {
         drop(waker);
     }
 
-    fn detach(&self, call: u32, teller: Option<Teller>) {
-        let waker = self.0.slots().detach(call, teller);
+    fn detach(&self, call: u32, calling_thread: Option<CallingThread>) {
+        let waker = self.0.slots().detach(call, calling_thread);
         drop(waker);
     }
 
@@ -197,7 +197,7 @@ impl Carrier for LocalCarrier {
         true
     }
 
-    fn reclaim(&self, which: Which) -> Option<(u32, Option<Teller>)> {
+    fn reclaim(&self, which: Selection) -> Option<(u32, Option<CallingThread>)> {
         self.0.slots().reclaim(which)
     }
 
@@ -237,7 +237,7 @@ enum Look {
 }
 
 impl Calls {
-    fn slots(&self) -> MutexGuard<'_, Slots<LocalCall>> {
+    fn slots(&self) -> MutexGuard<'_, CallTable<LocalCall>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -261,7 +261,7 @@ impl Calls {
     fn expire(&self, now_ns: u64) -> bool {
         let mut slots = self.slots();
         let expired = slots.expired(now_ns);
-        let notices: Vec<Notice> = expired
+        let notices: Vec<Wakeup> = expired
             .iter()
             .map(|&call| {
                 let error = slots.get_mut(call).map(|known| known.too_late(now_ns));
@@ -270,7 +270,7 @@ impl Calls {
             .collect();
         drop(slots);
         let any = !notices.is_empty();
-        notices.into_iter().for_each(Notice::give);
+        notices.into_iter().for_each(Wakeup::give);
         any
     }
 
@@ -348,10 +348,10 @@ impl Calls {
     }
 
     fn serve(&self, procedure: u16, arguments: &[u8], call: CallId, deadline_ns: u64) -> Outcome {
-        let result_max = self.door.message_max;
-        let terms = Terms { deadline_ns, caller: Caller::Local, call, result_max, lendable: result_max };
+        let result_max = self.server.message_max;
+        let terms = CallLimits { deadline_ns, caller: Caller::Local, call, result_max, lendable: result_max };
         let mut packet = vec![0; MAX_DATAGRAM];
-        match self.door.exports.run(self.interface, procedure, arguments, &mut packet, terms) {
+        match self.server.exports.run(self.interface, procedure, arguments, &mut packet, terms) {
             Ran::Result(_) if is_too_late(deadline_ns, take_asked()) => {
                 let code = FailureCode::FinishedTooLate;
                 Err(CallError::Failed(Failure { code, detail: String::new() }))
@@ -370,7 +370,7 @@ impl Calls {
     fn end(&self, call: u32, id: u64, outcome: Outcome) {
         let mut slots = self.slots();
         let is_open = slots.get_mut(call).is_some_and(|known| known.id == id);
-        let notice = if is_open { slots.end(call, outcome) } else { Notice::default() };
+        let notice = if is_open { slots.end(call, outcome) } else { Wakeup::default() };
         drop(slots);
         cancelled::ended(CallId::local(id));
         notice.give();

@@ -7,7 +7,7 @@ use crate::error::{BindError, CallError, Failure, FailureCode, SendError};
 use crate::serving::dispatch::panic_message;
 use crate::stub::{Interface, Procedure};
 use crate::transport::local;
-use crate::transport::local::Door;
+use crate::transport::local::LocalServer;
 use crate::uri::Uri;
 use std::any::Any;
 use std::fmt;
@@ -30,7 +30,7 @@ pub(crate) struct Source {
 #[derive(Clone)]
 pub(crate) struct InProcess {
     object: Arc<dyn Any + Send + Sync>,
-    door: Arc<Door>,
+    listening: Arc<LocalServer>,
 }
 
 impl Source {
@@ -46,17 +46,17 @@ impl Source {
     /// The server of that name.
     pub(crate) fn find(&self, name: &str) -> Result<InProcess, BindError> {
         let (interface, server) = (self.interface, self.uri.clone());
-        let Some(door) = local::find(name) else {
+        let Some(listening) = local::find(name) else {
             let cause = io::Error::new(io::ErrorKind::NotFound, "no server of this process has that name");
             return Err(BindError::Unreachable { server, cause });
         };
-        let Some(export) = door.export(interface) else {
-            let exported = door.names();
+        let Some(export) = listening.export(interface) else {
+            let exported = listening.names();
             return Err(BindError::NoSuchInterface { server, interface: interface.name, exported });
         };
         let object: Arc<dyn Any + Send + Sync> = Arc::from(export.local());
         match (self.is_ours)(&*object) {
-            true => Ok(InProcess { object, door }),
+            true => Ok(InProcess { object, listening }),
             false => Err(mismatch(interface, export.interface(), server)),
         }
     }
@@ -94,20 +94,20 @@ fn mismatch(ours: &'static Interface, theirs: &Interface, server: String) -> Bin
 }
 
 impl InProcess {
-    pub(crate) fn door(&self) -> &Arc<Door> {
-        &self.door
+    pub(crate) fn listening(&self) -> &Arc<LocalServer> {
+        &self.listening
     }
 
     pub(crate) fn typed<L: ?Sized + 'static>(&self) -> Here<L> {
         let server = self.object.downcast_ref::<Arc<L>>().expect("the type was checked when it was found");
-        Here { server: Arc::clone(server), door: Arc::clone(&self.door) }
+        Here { server: Arc::clone(server), listening: Arc::clone(&self.listening) }
     }
 }
 
 /// A server of this process, as calls through its trait need it.
 pub(crate) struct Here<L: ?Sized> {
     server: Arc<L>,
-    door: Arc<Door>,
+    listening: Arc<LocalServer>,
 }
 
 /// Such calls are not counted: that would cost more than the call.
@@ -178,7 +178,7 @@ impl<'a, L: ?Sized + 'static> Local<'a, L> {
     /// returned at or after the deadline.
     #[inline]
     pub fn call<R>(self, procedure: impl FnOnce(&L) -> R) -> Result<R, CallError> {
-        match self.here.door.is_open() {
+        match self.here.listening.is_open() {
             true => self.here.call(self.timeout_ns, procedure),
             false => self.call_next(procedure),
         }
@@ -194,7 +194,7 @@ impl<'a, L: ?Sized + 'static> Local<'a, L> {
             return find()?.call(self.timeout_ns, procedure);
         };
         let here = match place.take() {
-            Some(here) if here.door.is_open() => here,
+            Some(here) if here.listening.is_open() => here,
             lost => {
                 drop(lost);
                 find()?

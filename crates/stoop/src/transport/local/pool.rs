@@ -100,7 +100,7 @@ impl<J: Job> Pool<J> {
 
     /// A thread's life.
     fn work(&self) {
-        let _place = Place(self);
+        let _place = ActiveWorker(self);
         let mut state = self.state();
         loop {
             if let Some(job) = state.queue.pop_front() {
@@ -139,9 +139,9 @@ impl<J: Job> Pool<J> {
 }
 
 /// A thread's place in the pool, which is free again however it leaves.
-struct Place<'a, J: Job>(&'a Pool<J>);
+struct ActiveWorker<'a, J: Job>(&'a Pool<J>);
 
-impl<J: Job> Drop for Place<'_, J> {
+impl<J: Job> Drop for ActiveWorker<'_, J> {
     fn drop(&mut self) {
         self.0.state().workers -= 1;
     }

@@ -8,12 +8,12 @@ pub(crate) mod receiver;
 pub(crate) mod slot;
 
 use crate::calling::begun::Outcome;
-use crate::calling::begun::{Carrier, Departure};
-pub(crate) use crate::calling::completion_table::Board;
+use crate::calling::begun::{CallBatch, OutstandingCalls};
+pub(crate) use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
-use crate::calling::detached::{Failures, Teller, Which};
+use crate::calling::detached::{CallingThread, Failures, Selection};
 use crate::error::{CallError, SendError};
-use crate::transport::packet::begun::background::Keeper;
+use crate::transport::packet::begun::background::Background;
 use crate::transport::packet::begun::batch::Batch;
 use crate::transport::packet::begun::calls::Calls;
 use crate::transport::packet::caller::DatagramBinding;
@@ -30,17 +30,17 @@ use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 /// What carries the begun calls of one binding.
 ///
 /// Everything but the socket is behind one lock, which is held for moments and never while anybody waits. Whoever waits
-/// for a call takes the [`Reception`](reception::Reception) out from behind it, receives for all, and puts it back: that
+/// for a call takes the [`Receiver`](reception::Receiver) out from behind it, receives for all, and puts it back: that
 /// is the receive role.
-pub(crate) struct Flight {
+pub(crate) struct PacketCalls {
     binding: Arc<DatagramBinding>,
     socket: CallerSocket,
     /// Whether packets can be sent together here.
     segments: AtomicBool,
     calls: Mutex<Calls>,
     /// What of the calls can be seen without the lock.
-    board: &'static Board,
-    keeper: Keeper,
+    completions: &'static CompletionTable,
+    background: Background,
 }
 
 /// Room asked for what arrives: thousands of results.
@@ -53,8 +53,8 @@ fn now() -> Instant {
     Instant::from_nanos(stoop_net::clock::now_ns())
 }
 
-impl Flight {
-    /// The carrier of `binding`, with a socket and a housekeeper of its own.
+impl PacketCalls {
+    /// The calls of `binding`, with a socket and a background of its own.
     pub(crate) fn new(binding: Arc<DatagramBinding>) -> io::Result<Arc<Self>> {
         let socket = CallerSocket::connect(binding.server)?;
         binding.present().prepare(&socket);
@@ -64,11 +64,17 @@ impl Flight {
         let mut calls = Calls::new(&binding);
         // What the kernel charges for a packet that comes by itself is less than twice its bytes.
         calls.large.room = u32::try_from(granted / 2).unwrap_or(u32::MAX);
-        let board = calls.board;
-        let (calls, keeper) = (Mutex::new(calls), Keeper::default());
-        let flight =
-            Arc::new(Self { binding, socket, segments: AtomicBool::new(true), calls, board, keeper });
-        board.belong_to(Arc::<Self>::downgrade(&flight));
+        let completions = calls.completions;
+        let (calls, background) = (Mutex::new(calls), Background::default());
+        let flight = Arc::new(Self {
+            binding,
+            socket,
+            segments: AtomicBool::new(true),
+            calls,
+            completions,
+            background,
+        });
+        completions.belong_to(Arc::<Self>::downgrade(&flight));
         background::start(&flight)?;
         Ok(flight)
     }
@@ -149,7 +155,7 @@ impl Flight {
     /// The system would not send these of a batch.
     #[cold]
     fn not_sent(&self, batch: &Batch, failed: Vec<(usize, io::Error)>) {
-        let (mut news, now) = (receiver::News::default(), now());
+        let (mut news, now) = (receiver::Wakeups::default(), now());
         let mut calls = self.calls();
         for (place, why) in failed {
             let why = CallError::NotSent(SendError::Io(why));
@@ -163,7 +169,7 @@ impl Flight {
     #[inline(never)]
     fn begin_under_lock(
         &self,
-        departure: &mut Departure,
+        departure: &mut CallBatch,
         procedure: u16,
         len: usize,
     ) -> Result<u32, CallError> {
@@ -181,7 +187,7 @@ impl Flight {
 
     /// The departure's list is full.
     #[inline(never)]
-    fn end_boarding(&self, departure: &mut Departure) {
+    fn end_boarding(&self, departure: &mut CallBatch) {
         let mut calls = self.calls();
         let full = calls.end_boarding(departure);
         if full.is_some() {
@@ -189,12 +195,12 @@ impl Flight {
         }
     }
 
-    /// Sends a batch, if there is one, and has the housekeeper look after what is out.
+    /// Sends a batch, if there is one, and has the background look after what is out.
     fn set_out(&self, mut calls: MutexGuard<'_, Calls>, batch: Option<Box<Batch>>) {
-        let wakes_keeper = calls.keeper.is_wanted();
+        let wakes_background = calls.background.is_wanted();
         drop(calls);
-        if wakes_keeper {
-            self.keeper.wake();
+        if wakes_background {
+            self.background.wake();
         }
         if let Some(batch) = batch {
             self.send_batch(batch);
@@ -215,20 +221,20 @@ impl Flight {
     }
 }
 
-impl Drop for Flight {
+impl Drop for PacketCalls {
     fn drop(&mut self) {
-        if self.board.is_a_parents() {
+        if self.completions.is_a_parents() {
             return;
         }
         // It finds that there is nothing left to keep.
-        self.keeper.wake();
-        self.board.give_back();
+        self.background.wake();
+        self.completions.give_back();
     }
 }
 
 /// A result that is read outside the lock. Its slot is given back when it has been, even if its reader panics.
 struct Taken<'a> {
-    flight: &'a Flight,
+    flight: &'a PacketCalls,
     call: u32,
     result: Vec<u8>,
 }
@@ -243,21 +249,21 @@ impl Drop for Taken<'_> {
     }
 }
 
-impl Carrier for Flight {
-    fn depart(&self, timeout_ns: u64) -> Departure {
+impl OutstandingCalls for PacketCalls {
+    fn open_batch(&self, timeout_ns: u64) -> CallBatch {
         let mut calls = self.calls();
         let (packet, limit) = (calls.spare_packet(), calls.longest_call);
         drop(calls);
         let packet = packet.unwrap_or_else(|| vec![0; MAX_DATAGRAM]);
-        Departure::new(packet, HEADER_LEN, limit, timeout_ns)
+        CallBatch::new(packet, HEADER_LEN, limit, timeout_ns)
     }
 
     #[inline]
-    fn begin(&self, departure: &mut Departure, procedure: u16, len: usize) -> Result<u32, CallError> {
-        if let Some(boarding) = &mut departure.boarding
-            && let Some(call) = boarding.put(procedure, &departure.packet[HEADER_LEN..HEADER_LEN + len])
+    fn begin(&self, departure: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
+        if let Some(submitter) = &mut departure.submitter
+            && let Some(call) = submitter.put(procedure, &departure.packet[HEADER_LEN..HEADER_LEN + len])
         {
-            if boarding.is_full() {
+            if submitter.is_full() {
                 self.end_boarding(departure);
             }
             return Ok(call);
@@ -265,7 +271,7 @@ impl Carrier for Flight {
         self.begin_under_lock(departure, procedure, len)
     }
 
-    fn send(&self, mut departure: Departure) {
+    fn send(&self, mut departure: CallBatch) {
         let mut calls = self.calls();
         calls.disembark(&mut departure);
         calls.spare(departure.packet);
@@ -278,7 +284,7 @@ impl Carrier for Flight {
 
     #[inline]
     fn is_ready(&self, call: u32) -> bool {
-        self.board.has_ended(call) || self.wait(&[call], Instant::default()).is_some()
+        self.completions.has_ended(call) || self.wait(&[call], Instant::default()).is_some()
     }
 
     fn poll(&self, call: u32, waker: &Waker) -> bool {
@@ -286,15 +292,15 @@ impl Carrier for Flight {
         let waker = waker.clone();
         let mut calls = self.calls();
         let (ready, old) = calls.poll(call, waker);
-        let wakes_keeper = !ready && calls.reception.is_some() && calls.keeper.is_missed(&calls);
+        let wakes_background = !ready && calls.reception.is_some() && calls.background.is_missed(&calls);
         if ready || calls.slots[call as usize].batch() == Batch::NONE {
             drop(calls);
         } else {
             self.release(calls, call);
         }
         drop(old);
-        if wakes_keeper {
-            self.keeper.wake();
+        if wakes_background {
+            self.background.wake();
         }
         ready
     }
@@ -313,7 +319,7 @@ impl Carrier for Flight {
         let (mut small, mut len) = ([0; SMALL], slot.result.len());
         let error = slot.error.take();
         if error.is_some() {
-        } else if let Some(short) = self.board.result(call) {
+        } else if let Some(short) = self.completions.result(call) {
             len = short.bytes().len();
             small[..len].copy_from_slice(short.bytes());
         } else if len <= SMALL {
@@ -349,9 +355,9 @@ impl Carrier for Flight {
         drop(last);
     }
 
-    fn detach(&self, call: u32, teller: Option<Teller>) {
+    fn detach(&self, call: u32, calling_thread: Option<CallingThread>) {
         let mut calls = self.calls();
-        let (had_ended, leftovers) = calls.detach(call, teller);
+        let (had_ended, leftovers) = calls.detach(call, calling_thread);
         // Otherwise the call itself keeps the binding until it ends.
         let last = if had_ended { calls.hand_back() } else { None };
         drop(calls);
@@ -362,7 +368,7 @@ impl Carrier for Flight {
         self.calls().slots[call as usize].batch() == Batch::NONE
     }
 
-    fn reclaim(&self, which: Which) -> Option<(u32, Option<Teller>)> {
+    fn reclaim(&self, which: Selection) -> Option<(u32, Option<CallingThread>)> {
         self.calls().reclaim(which)
     }
 
@@ -374,15 +380,15 @@ impl Carrier for Flight {
         look(&mut self.calls().failures);
     }
 
-    fn board(&self) -> Option<&'static Board> {
-        Some(self.board)
+    fn completions(&self) -> Option<&'static CompletionTable> {
+        Some(self.completions)
     }
 
     fn close(&self) {
-        if self.board.is_a_parents() {
+        if self.completions.is_a_parents() {
             return;
         }
-        if let Some(flight) = self.board.present_flight() {
+        if let Some(flight) = self.completions.present_flight() {
             let mut calls = self.calls();
             let unneeded = calls.close(flight);
             drop(calls);

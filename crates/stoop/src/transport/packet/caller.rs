@@ -23,9 +23,9 @@ use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_exchange::caller::{self, Lost};
 use stoop_exchange::outcome::{Evidence, Unbound, Verdict};
-use stoop_marshal::{Pieces, Reader, Writer};
+use stoop_marshal::{GatherList, Reader, Writer};
 use stoop_net::udp::{CallerSocket, resolve};
-use stoop_net::waiting::{Crowd, MachineCosts, Wait};
+use stoop_net::waiting::{ActiveWaiters, MachineCosts, Wait};
 use stoop_wire::{BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, PACKET_DATA};
 
 /// A binding over UDP.
@@ -40,9 +40,9 @@ pub(crate) struct DatagramBinding {
 }
 
 /// A lane held by a call.
-pub(crate) struct Held<'a> {
+pub(crate) struct HeldLane<'a> {
     binding: &'a DatagramBinding,
-    place: lanes::Held<'a, DatagramLane>,
+    place: lanes::LaneGuard<'a, DatagramLane>,
 }
 
 fn now() -> Instant {
@@ -93,7 +93,7 @@ impl DatagramBinding {
             session.longest_call,
             self.options.max_message,
             self.options.waiting,
-            if session.company.together { "can" } else { "cannot" },
+            if session.placement.together { "can" } else { "cannot" },
         )
     }
 
@@ -124,13 +124,13 @@ impl DatagramBinding {
 
     /// The calling thread's lane.
     #[inline]
-    pub(crate) fn hold(&self) -> Result<Held<'_>, CallError> {
+    pub(crate) fn hold(&self) -> Result<HeldLane<'_>, CallError> {
         let mut place = self.lanes.hold();
         let is_present = |lane: &DatagramLane| lane.session.generation == self.generation();
         if !place.as_ref().is_some_and(is_present) {
             self.renew(&mut place)?;
         }
-        Ok(Held { binding: self, place })
+        Ok(HeldLane { binding: self, place })
     }
 
     /// Puts a lane of the present session into a place.
@@ -142,7 +142,7 @@ impl DatagramBinding {
                 lane.session = self.present();
                 lane.exchange = lane.session.lane(&self.options);
                 lane.longest_call = lane.session.longest_call;
-                lane.wait.set_company(lane.session.company);
+                lane.wait.set_placement(lane.session.placement);
                 lane.session.prepare(&lane.socket);
             }
             None => {
@@ -158,7 +158,7 @@ impl DatagramBinding {
         let session = self.present();
         *place = Some(DatagramLane {
             exchange: session.lane(&self.options),
-            wait: Wait::new(self.options.waiting, MachineCosts::of_this_machine(), session.company),
+            wait: Wait::new(self.options.waiting, MachineCosts::of_this_machine(), session.placement),
             longest_call: session.longest_call,
             longest_result: self.options.max_message,
             plain_end: if session.bound.binding.has_checksum() { 0 } else { PACKET_DATA + 1 },
@@ -168,9 +168,9 @@ impl DatagramBinding {
             call: vec![0; MAX_DATAGRAM],
             result: vec![0; RESULT_ROOM],
             result_len: 0,
-            landed: None,
+            scattered: None,
             large: None,
-            crowd: Crowd::of_this_process().member(),
+            waiters: ActiveWaiters::of_this_process().member(),
             past: CallCounters::default(),
         });
     }
@@ -261,7 +261,7 @@ impl Drop for DatagramBinding {
     }
 }
 
-impl Held<'_> {
+impl HeldLane<'_> {
     #[inline]
     fn lane(&mut self) -> &mut DatagramLane {
         self.place.as_mut().expect("a held place has a lane")
@@ -279,10 +279,10 @@ impl Held<'_> {
         &lane.result[HEADER_LEN..HEADER_LEN + lane.result_len]
     }
 
-    /// What is left to read of a result that has landed in the caller's memory, if it has.
-    pub(crate) fn landed(&self) -> Option<Reader<'_>> {
-        let landed = self.place.as_ref().expect("a held place has a lane").landed?;
-        Some(Reader::after(self.result(), landed))
+    /// What is left to read of a result that has scattered in the caller's memory, if it has.
+    pub(crate) fn scattered(&self) -> Option<Reader<'_>> {
+        let scattered = self.place.as_ref().expect("a held place has a lane").scattered?;
+        Some(Reader::after(self.result(), scattered))
     }
 
     /// Sends the call packet, which has `len` bytes of arguments, and waits for the result.
@@ -295,17 +295,17 @@ impl Held<'_> {
         }
         match self.lane().exchange(begun, deadline, procedure, len) {
             Ok(()) => Ok(()),
-            Err(ended) => self.recover(ended, begun, deadline, procedure, len, &mut Pieces::none()),
+            Err(ended) => self.recover(ended, begun, deadline, procedure, len, &mut GatherList::none()),
         }
     }
 
     /// The same, with arguments and results that are in the caller's memory.
-    pub(crate) fn transport_pieces(
+    pub(crate) fn transport_gathered(
         &mut self,
         procedure: u16,
         len: usize,
         timeout_ns: u64,
-        pieces: &mut Pieces<'_, '_>,
+        pieces: &mut GatherList<'_, '_>,
     ) -> Result<(), CallError> {
         let begun = now();
         let deadline = Instant::from_nanos(bounded_deadline(begun.as_nanos(), timeout_ns));
@@ -327,7 +327,7 @@ impl Held<'_> {
         deadline: Instant,
         procedure: u16,
         len: usize,
-        pieces: &mut Pieces<'_, '_>,
+        pieces: &mut GatherList<'_, '_>,
     ) -> Result<(), CallError> {
         let mut sent = begun;
         let mut may_have_run = false;

@@ -13,14 +13,14 @@ pub(crate) mod worker;
 use crate::serving::counters::ServerCounters;
 use crate::serving::dispatch::Exports;
 use crate::serving::drain::wait_for_readers;
-use crate::serving::workers::{Endpoint, Housekeeper};
+use crate::serving::workers::{Background, Endpoint};
 use crate::transport::packet::checksum;
 use crate::transport::packet::server::batch::Batch;
-use crate::transport::packet::server::call::{DatagramCall, Loans, Place};
+use crate::transport::packet::server::call::{DatagramCall, OutBudget, PacketLocation};
 use crate::transport::packet::server::dedicated::{Dedication, Reason};
 use crate::transport::packet::server::peer::From;
 use crate::transport::packet::server::sockets::Seen;
-use crate::transport::packet::server::worker::Desk;
+use crate::transport::packet::server::worker::WorkerState;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -29,7 +29,7 @@ use stoop_exchange::server::{Limits, Server};
 use stoop_net::clock;
 use stoop_net::host::{self, HostFacts};
 use stoop_net::udp::{Patience, ServerSocket};
-use stoop_net::waiting::{Company, Crowd, Waiting};
+use stoop_net::waiting::{ActiveWaiters, Placement, Waiting};
 use stoop_wire::RefusalCode;
 use stoop_wire::bind::CHECKSUM;
 
@@ -41,7 +41,7 @@ pub(crate) struct DatagramEndpoint {
     /// Notified when a call has ended while the server shuts down.
     ended: Condvar,
     shutting_down: AtomicBool,
-    /// The exchange's next timeout, so that the housekeeper need not ask under the lock.
+    /// The exchange's next timeout, so that the background need not ask under the lock.
     next_timeout_ns: AtomicU64,
     waiting: Waiting,
     spinners_max: u32,
@@ -52,8 +52,8 @@ pub(crate) struct DatagramEndpoint {
     /// The exchange owes receipts, or may have something to send: whoever receives sees to it before it waits. The time until which
     /// somebody who spins goes on receiving before; `u64::MAX`: nothing is to be done.
     attention_ns: AtomicU64,
-    loans: Loans,
-    housekeeper: OnceLock<Arc<Housekeeper>>,
+    loans: OutBudget,
+    background: OnceLock<Arc<Background>>,
     /// Datagrams longer than there is room for any.
     too_large: AtomicU64,
     /// Datagrams whose checksum was wrong or missing.
@@ -68,7 +68,7 @@ fn sleepless(now: Instant) -> Instant {
 impl DatagramEndpoint {
     pub(crate) fn new(socket: ServerSocket, exports: Arc<Exports>, limits: Limits, waiting: Waiting) -> Self {
         let limits = Limits { window: window(&socket), flags: limits.flags | CHECKSUM, ..limits };
-        let loans = Loans::new(limits.retained);
+        let loans = OutBudget::new(limits.retained);
         let own = HostFacts::gather();
         let random = host::random_bytes::<16>();
         let half = |at: usize| u64::from_le_bytes(random[at..at + 8].try_into().expect("eight bytes"));
@@ -88,13 +88,13 @@ impl DatagramEndpoint {
             shutting_down: AtomicBool::new(false),
             next_timeout_ns: AtomicU64::new(u64::MAX),
             waiting,
-            spinners_max: Company::of(&own, &own).waiting_max,
+            spinners_max: Placement::of(&own, &own).waiting_max,
             dedication: Dedication::default(),
             together: AtomicBool::new(false),
             batch: Batch::default(),
             attention_ns: AtomicU64::new(u64::MAX),
             loans,
-            housekeeper: OnceLock::new(),
+            background: OnceLock::new(),
             too_large: AtomicU64::new(0),
             corrupt: AtomicU64::new(0),
         }
@@ -161,78 +161,83 @@ impl DatagramEndpoint {
 
 impl Endpoint for DatagramEndpoint {
     type Call = DatagramCall;
-    type Desk = Desk;
+    type WorkerState = WorkerState;
 
-    fn desk(&self) -> Desk {
-        Desk::new(self.waiting, self.spinners_max, self.batch.taker())
+    fn worker(&self) -> WorkerState {
+        WorkerState::new(self.waiting, self.spinners_max, self.batch.taker())
     }
 
     #[inline]
-    fn receive(&self, desk: &mut Desk, patient: bool, stopping: &AtomicBool) -> Option<DatagramCall> {
+    fn receive(
+        &self,
+        worker: &mut WorkerState,
+        patient: bool,
+        stopping: &AtomicBool,
+    ) -> Option<DatagramCall> {
         if self.batch.is_pending()
-            && let Some(mut call) = self.take_over(desk)
+            && let Some(mut call) = self.take_over(worker)
         {
             if !patient {
-                call.keep_packet(desk);
+                call.keep_packet(worker);
             }
             return Some(call);
         }
-        let crowd = Crowd::of_this_process();
+        let waiters = ActiveWaiters::of_this_process();
         let mut spinner = None;
         let mut patience = Patience::DontWait;
         if patient {
-            let present = desk.crowd.get_or_insert_with(|| crowd.member()).wait();
-            if desk.wait.begin(desk.clock_ns, crowd.waiting()) > 0 {
+            let present = worker.waiters.get_or_insert_with(|| waiters.member()).wait();
+            if worker.wait.begin(worker.clock_ns, waiters.waiting()) > 0 {
                 spinner = Some(present);
             } else {
-                desk.wait.sleeps(desk.clock_ns);
+                worker.wait.sleeps(worker.clock_ns);
                 patience = Patience::Block;
             }
         }
         loop {
             let attention_ns = self.attention_ns.load(Ordering::Relaxed);
             let attention = attention_ns != u64::MAX;
-            let call = match self.look(desk, if attention { Patience::DontWait } else { patience }) {
+            let call = match self.look(worker, if attention { Patience::DontWait } else { patience }) {
                 Seen::Packet(len, dedicated) => {
-                    desk.clock_ns = clock::now_ns();
-                    let call = self.take(desk, len, dedicated);
+                    worker.clock_ns = clock::now_ns();
+                    let call = self.take(worker, len, dedicated);
                     if let Some(call) = &call
                         && patient
                     {
-                        self.note_call(desk, dedicated != 0, call);
+                        self.note_call(worker, dedicated != 0, call);
                     }
                     call
                 }
                 Seen::Many(segments, peer, dedicated) => {
-                    desk.clock_ns = clock::now_ns();
-                    self.take_segments(desk, segments, peer, dedicated, patient)
+                    worker.clock_ns = clock::now_ns();
+                    self.take_segments(worker, segments, peer, dedicated, patient)
                 }
                 Seen::Nothing if attention && (spinner.is_none() || attention_ns <= clock::now_ns()) => {
-                    self.attend(desk);
+                    self.attend(worker);
                     continue;
                 }
                 Seen::Nothing if !patient || stopping.load(Ordering::Relaxed) => return None,
                 Seen::Nothing => {
                     if spinner.is_some()
-                        && let Some(housekeeper) = self.housekeeper.get()
+                        && let Some(background) = self.background.get()
                     {
-                        housekeeper.let_runners_run();
+                        background.yield_to_running_procedures();
                     }
                     let now_ns = clock::now_ns();
-                    if spinner.is_some() && !desk.wait.keeps_spinning(now_ns, crowd.waiting()) {
+                    if spinner.is_some() && !worker.wait.keeps_spinning(now_ns, waiters.waiting()) {
                         spinner = None;
-                        desk.wait.sleeps(now_ns);
+                        worker.wait.sleeps(now_ns);
                         patience = Patience::Block;
                     }
                     continue;
                 }
             };
             if let Some(mut call) = call {
-                desk.wait.arrived(desk.clock_ns);
-                desk.keep_company(call.assignment.together);
+                worker.wait.arrived(worker.clock_ns);
+                worker.set_placement(call.assignment.together);
                 if !patient {
-                    // For a worker, who has another desk.
-                    call.keep_packet(desk);
+                    // For a worker, who has another worker.
+                    call.keep_packet(worker);
                 }
                 return Some(call);
             }
@@ -245,18 +250,23 @@ impl Endpoint for DatagramEndpoint {
     }
 
     #[inline]
-    fn run(&self, desk: &mut Desk, call: DatagramCall) -> Option<DatagramCall> {
+    fn run(&self, worker: &mut WorkerState, call: DatagramCall) -> Option<DatagramCall> {
         match call.packet.place() {
-            Place::InBatch(_) => self.run_batch(desk, call),
-            Place::AtDesk(_) | Place::Kept => self.run_alone(desk, call),
+            PacketLocation::InBatch(_) => self.run_batch(worker, call),
+            PacketLocation::AtDesk(_) | PacketLocation::ManagedCall => self.run_alone(worker, call),
         }
     }
 
-    fn refuse(&self, desk: &mut Desk, mut call: DatagramCall, code: RefusalCode) -> Option<DatagramCall> {
+    fn refuse(
+        &self,
+        worker: &mut WorkerState,
+        mut call: DatagramCall,
+        code: RefusalCode,
+    ) -> Option<DatagramCall> {
         let peer = call.assignment.peer;
         self.send(call.assignment.refuse(code, ""), &peer);
-        desk.clock_ns = clock::now_ns();
-        self.finish(desk, call.assignment)
+        worker.clock_ns = clock::now_ns();
+        self.finish(worker, call.assignment)
     }
 
     fn defer(&self, call: &mut DatagramCall) {
@@ -267,13 +277,13 @@ impl Endpoint for DatagramEndpoint {
         self.next_timeout_ns.load(Ordering::SeqCst)
     }
 
-    fn handle_timeout(&self, desk: &mut Desk, now_ns: u64) {
-        self.on_timeout(desk, now_ns);
+    fn handle_timeout(&self, worker: &mut WorkerState, now_ns: u64) {
+        self.on_timeout(worker, now_ns);
     }
 
-    fn introduce(&self, housekeeper: &Arc<Housekeeper>) {
+    fn introduce(&self, background: &Arc<Background>) {
         // Introduced once.
-        let _ = self.housekeeper.set(Arc::clone(housekeeper));
+        let _ = self.background.set(Arc::clone(background));
     }
 
     fn needs_looks(&self) -> bool {
@@ -302,8 +312,8 @@ impl Endpoint for DatagramEndpoint {
 impl DatagramEndpoint {
     #[cold]
     fn rouse_housekeeper(&self) {
-        if let Some(housekeeper) = self.housekeeper.get() {
-            housekeeper.rouse();
+        if let Some(background) = self.background.get() {
+            background.rouse();
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A call that is begun takes a [place](place), which has a lane, and is published with those that are begun together; the bell is
 //! rung for all of them. Its answer stays where the server has written it until the handle takes it: while all goes well, that is
-//! all, and there is no lock for a single call and no other thread in it. What cannot go this way the [keeper](keeper) sees to: calls for which there is no lane, long
+//! all, and there is no lock for a single call and no other thread in it. What cannot go this way the [background](background) sees to: calls for which there is no lane, long
 //! arguments and results, wakers, handles that are gone, and servers that are lost.
 
 pub(crate) mod background;
@@ -13,14 +13,14 @@ pub(crate) mod managed;
 pub(crate) mod submission;
 pub(crate) mod waiting;
 
-use crate::calling::begun::{Carrier, Departure};
-use crate::calling::call_table::{Notice, Slots};
+use crate::calling::begun::{CallBatch, OutstandingCalls};
+use crate::calling::call_table::{CallTable, Wakeup};
 use crate::calling::counters::CallCounters;
-use crate::calling::detached::Teller;
+use crate::calling::detached::CallingThread;
 use crate::error::CallError;
-use crate::transport::shm::begun::background::Keeper;
-use crate::transport::shm::begun::calls::ShmCarrier;
-use crate::transport::shm::begun::managed::{Kept, Step};
+use crate::transport::shm::begun::background::Background;
+use crate::transport::shm::begun::calls::SessionCalls;
+use crate::transport::shm::begun::managed::{ManagedCall, Step};
 use crate::transport::shm::caller::ShmBinding;
 use crate::transport::shm::caller::session::Session;
 use std::collections::VecDeque;
@@ -31,32 +31,32 @@ use std::task::Waker;
 use stoop_marshal::Reader;
 use stoop_net::clock;
 
-/// Who carries the begun calls of a binding over shared memory: a carrier for each session.
-pub(crate) struct ShmFlights {
-    flights: Arc<Flights>,
-    present: Mutex<Arc<ShmCarrier>>,
+/// Who carries the begun calls of a binding over shared memory: a calls for each session.
+pub(crate) struct ShmCalls {
+    flights: Arc<SharedCalls>,
+    present: Mutex<Arc<SessionCalls>>,
 }
 
-/// What the carriers of a binding have in common: the calls to which the keeper sees.
-pub(crate) struct Flights {
+/// What the tables of a binding have in common: the calls to which the background sees.
+pub(crate) struct SharedCalls {
     binding: Arc<ShmBinding>,
     state: Mutex<State>,
-    keeper: Keeper,
+    background: Background,
     last_id: AtomicU64,
-    /// Calls that the keeper has seen answered, and those that carriers of lost sessions have.
+    /// Calls that the background has seen answered, and those that tables of lost sessions have.
     answered: AtomicU64,
 }
 
 #[derive(Default)]
 struct State {
-    calls: Slots<Kept>,
+    calls: CallTable<ManagedCall>,
     /// Those that have not been published, in the order in which they were begun; some may have been given up.
     queue: VecDeque<Known>,
     /// Those that have; some may have been given up.
     sent: Vec<Known>,
     /// Nothing but channels keeps what is queued from being published.
     waits_for_channel: bool,
-    carriers: Vec<Weak<ShmCarrier>>,
+    tables: Vec<Weak<SessionCalls>>,
     /// The client is gone: what is in flight is detached.
     closing: bool,
 }
@@ -64,7 +64,7 @@ struct State {
 /// A call, by its number and by what tells it apart from others that have had it.
 type Known = (u32, u64);
 
-/// Calls that the keeper has on lanes at a time, beside those that have places.
+/// Calls that the background has on lanes at a time, beside those that have places.
 const SENT_MAX: usize = 128;
 /// Detached calls that are left lying before whoever detaches more looks after them.
 const LEFT_LYING_MAX: usize = 32;
@@ -73,74 +73,74 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl ShmFlights {
+impl ShmCalls {
     /// # Errors
-    /// The system gives no thread for the keeper.
+    /// The system gives no thread for the background.
     pub(crate) fn new(binding: &Arc<ShmBinding>) -> io::Result<Self> {
-        let flights = Arc::new(Flights {
+        let flights = Arc::new(SharedCalls {
             binding: Arc::clone(binding),
             state: Mutex::default(),
-            keeper: Keeper::default(),
+            background: Background::default(),
             last_id: AtomicU64::new(0),
             answered: AtomicU64::new(0),
         });
-        flights.start_keeper()?;
-        let present = flights.carrier(binding.present());
+        flights.start_background()?;
+        let present = flights.calls(binding.present());
         Ok(Self { flights, present: Mutex::new(present) })
     }
 
-    /// The carrier for calls that are begun now.
+    /// The calls for calls that are begun now.
     #[inline]
-    pub(crate) fn present(&self) -> Arc<dyn Carrier> {
+    pub(crate) fn present(&self) -> Arc<dyn OutstandingCalls> {
         let mut present = locked(&self.present);
         if present.session.is_lost() {
             self.flights.replace(&mut present);
         }
-        Arc::<ShmCarrier>::clone(&present)
+        Arc::<SessionCalls>::clone(&present)
     }
 
     /// What the begun calls have seen so far.
     pub(crate) fn counters(&self) -> CallCounters {
-        let carriers: Vec<_> = self.flights.carriers();
-        let in_places: u64 = carriers.iter().map(|carrier| carrier.counted()).sum();
+        let tables: Vec<_> = self.flights.tables();
+        let in_places: u64 = tables.iter().map(|calls| calls.counted()).sum();
         let calls = self.flights.answered.load(Ordering::Relaxed) + in_places;
         CallCounters { calls, ..CallCounters::default() }
     }
 }
 
-impl Drop for ShmFlights {
-    /// What has been detached goes on; the keeper sees to it.
+impl Drop for ShmCalls {
+    /// What has been detached goes on; the background sees to it.
     fn drop(&mut self) {
         self.flights.state().closing = true;
-        self.flights.call_keeper();
+        self.flights.wake_background();
     }
 }
 
-impl Flights {
+impl SharedCalls {
     fn state(&self) -> MutexGuard<'_, State> {
         locked(&self.state)
     }
 
-    fn carrier(self: &Arc<Self>, session: Arc<Session>) -> Arc<ShmCarrier> {
-        let carrier = Arc::new(ShmCarrier::new(self, session));
+    fn calls(self: &Arc<Self>, session: Arc<Session>) -> Arc<SessionCalls> {
+        let calls = Arc::new(SessionCalls::new(self, session));
         let mut state = self.state();
-        state.carriers.retain(|carrier| carrier.strong_count() > 0);
-        state.carriers.push(Arc::downgrade(&carrier));
-        carrier
+        state.tables.retain(|calls| calls.strong_count() > 0);
+        state.tables.push(Arc::downgrade(&calls));
+        calls
     }
 
-    /// The session of a carrier is lost: if there is another, it gets a carrier.
+    /// The session of a calls is lost: if there is another, it gets a calls.
     #[cold]
-    fn replace(self: &Arc<Self>, carrier: &mut Arc<ShmCarrier>) {
+    fn replace(self: &Arc<Self>, calls: &mut Arc<SessionCalls>) {
         let session = self.binding.present();
         if !session.is_lost() {
-            *carrier = self.carrier(session);
+            *calls = self.calls(session);
         }
     }
 
     /// Those of which there are still handles, or that are in use.
-    fn carriers(&self) -> Vec<Arc<ShmCarrier>> {
-        self.state().carriers.iter().filter_map(Weak::upgrade).collect()
+    fn tables(&self) -> Vec<Arc<SessionCalls>> {
+        self.state().tables.iter().filter_map(Weak::upgrade).collect()
     }
 
     fn new_id(&self) -> u64 {
@@ -153,15 +153,15 @@ impl Flights {
 
     /// A call begins that cannot be published at once.
     #[cold]
-    fn enqueue(&self, departure: &Departure, procedure: u16, len: usize) -> u32 {
+    fn enqueue(&self, departure: &CallBatch, procedure: u16, len: usize) -> u32 {
         let arguments = departure.packet[departure.start..departure.start + len].to_vec();
         let id = self.new_id();
-        let kept = Kept::queued(id, procedure, departure.begun.as_nanos(), arguments);
+        let kept = ManagedCall::queued(id, procedure, departure.begun.as_nanos(), arguments);
         let mut state = self.state();
         let call = state.calls.open(departure.deadline.as_nanos(), kept);
         state.queue.push_back((call, id));
         drop(state);
-        self.call_keeper();
+        self.wake_background();
         call
     }
 
@@ -169,7 +169,7 @@ impl Flights {
         self.state().calls.has_ended(call)
     }
 
-    /// As [`Carrier::take`].
+    /// As [`OutstandingCalls::take`].
     fn take(&self, call: u32, with: &mut dyn FnMut(Result<Reader<'_>, CallError>)) -> bool {
         let mut state = self.state();
         if !state.calls.has_ended(call) {
@@ -184,7 +184,7 @@ impl Flights {
         true
     }
 
-    /// As [`Carrier::poll`].
+    /// As [`OutstandingCalls::poll`].
     fn poll(&self, call: u32, waker: &Waker) -> bool {
         let state = self.state();
         if state.calls.has_ended(call) {
@@ -204,7 +204,7 @@ impl Flights {
         let before = state.calls.register(call, fresh);
         drop(state);
         drop(before);
-        self.call_keeper();
+        self.wake_background();
         false
     }
 
@@ -216,9 +216,9 @@ impl Flights {
         }
     }
 
-    fn detach(&self, call: u32, teller: Option<Teller>) {
+    fn detach(&self, call: u32, calling_thread: Option<CallingThread>) {
         let mut state = self.state();
-        let waker = state.calls.detach(call, teller);
+        let waker = state.calls.detach(call, calling_thread);
         let left_lying = state.sent.len();
         drop(state);
         drop(waker);
@@ -254,13 +254,13 @@ impl Flights {
         }
         state.launch(&self.binding.present());
         drop(state);
-        notices.into_iter().for_each(Notice::give);
+        notices.into_iter().for_each(Wakeup::give);
     }
 }
 
 impl State {
     /// What is known of a call that has not ended, nor been given up.
-    fn known(&mut self, (call, id): Known) -> Option<&mut Kept> {
+    fn known(&mut self, (call, id): Known) -> Option<&mut ManagedCall> {
         self.calls.get_mut(call).filter(|kept| kept.id == id)
     }
 

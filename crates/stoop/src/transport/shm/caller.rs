@@ -15,7 +15,7 @@ use crate::calling::counters::CallCounters;
 use crate::calling::handshake::{NotBound, Plan};
 use crate::calling::lanes;
 use crate::calling::lanes::{Counted, Lanes};
-use crate::calling::recovery::{Attempts, Ended, Terms, no_lane, recover};
+use crate::calling::recovery::{Attempts, CallTerms, Ended, no_lane, recover};
 use crate::calling::sessions::Sessions;
 use crate::context::{begin_cheaply, time_left_at_begin};
 use crate::error::{BindError, CallError, SendError, UnknownCause};
@@ -26,7 +26,7 @@ use crate::transport::shm::caller::lane::{ShmLane, WriteArguments};
 use crate::transport::shm::caller::session::Session;
 use std::sync::Arc;
 use stoop_exchange::Instant;
-use stoop_marshal::{Pieces, Writer};
+use stoop_marshal::{GatherList, Writer};
 use stoop_net::stream::{Credentials, StreamAddress};
 
 /// A binding over shared memory.
@@ -40,9 +40,9 @@ pub(crate) struct ShmBinding {
 }
 
 /// A lane held by a call.
-pub(crate) struct Held<'a> {
+pub(crate) struct HeldLane<'a> {
     binding: &'a ShmBinding,
-    place: lanes::Held<'a, ShmLane>,
+    place: lanes::LaneGuard<'a, ShmLane>,
 }
 
 impl ShmBinding {
@@ -92,7 +92,7 @@ impl ShmBinding {
             self.options.reason,
             self.options.max_message,
             self.options.waiting,
-            if session.company.together { "can" } else { "cannot" },
+            if session.placement.together { "can" } else { "cannot" },
         )
     }
 
@@ -106,13 +106,13 @@ impl ShmBinding {
 
     /// The calling thread's lane.
     #[inline]
-    pub(crate) fn hold(&self) -> Result<Held<'_>, CallError> {
+    pub(crate) fn hold(&self) -> Result<HeldLane<'_>, CallError> {
         let mut place = self.lanes.hold();
         match &*place {
             Some(lane) => lane.session.requests.expect(&lane.session.segment, 0),
             None => *place = Some(self.lane()?),
         }
-        Ok(Held { binding: self, place })
+        Ok(HeldLane { binding: self, place })
     }
 
     #[cold]
@@ -146,7 +146,7 @@ impl Counted for ShmLane {
     #[inline]
     fn counters(&self) -> CallCounters {
         let mut counters = CallCounters { calls: self.calls, fast: self.fast, ..CallCounters::default() };
-        counters.add_waits(self.watcher.counts());
+        counters.add_waits(self.result_wait.counts());
         counters
     }
 }
@@ -199,12 +199,12 @@ fn begin(timeout_ns: u64) -> Result<(u64, Deadline), CallError> {
 /// How a call is made once more.
 enum Again<'r, 'p, 'a> {
     /// As it was sent: so many bytes, and these pieces.
-    Sent(usize, &'r mut Pieces<'p, 'a>),
+    Sent(usize, &'r mut GatherList<'p, 'a>),
     /// Written anew: its buffers lie nowhere in the memory of another session.
     Written(&'r mut WriteArguments<'a>),
 }
 
-impl Held<'_> {
+impl HeldLane<'_> {
     #[inline]
     fn lane(&mut self) -> &mut ShmLane {
         self.place.as_mut().expect("a held place has a lane")
@@ -235,8 +235,8 @@ impl Held<'_> {
     }
 
     /// Where the result goes on that did not land in the caller's memory, if some of it did.
-    pub(crate) fn landed(&self) -> Option<stoop_marshal::Reader<'_>> {
-        self.made().landed()
+    pub(crate) fn scattered(&self) -> Option<stoop_marshal::Reader<'_>> {
+        self.made().scattered()
     }
 
     /// Sends the call, which has `len` bytes of arguments, and waits for the result.
@@ -246,7 +246,7 @@ impl Held<'_> {
         procedure: u16,
         len: usize,
         timeout_ns: u64,
-        pieces: &mut Pieces<'_, '_>,
+        pieces: &mut GatherList<'_, '_>,
     ) -> Result<(), CallError> {
         let (begun_ns, deadline) = begin(timeout_ns)?;
         match self.lane().exchange(deadline, procedure, len, pieces) {
@@ -268,14 +268,14 @@ impl Held<'_> {
         again: Again<'_, '_, '_>,
     ) -> Result<(), CallError> {
         let idempotent = self.binding.interface.procedures[usize::from(procedure)].idempotent;
-        let terms = Terms { begun_ns, deadline_ns, idempotent };
+        let terms = CallTerms { begun_ns, deadline_ns, idempotent };
         recover(&mut Repeated { held: self, procedure, again }, ended, &terms)
     }
 }
 
 /// A call that is made once more.
 struct Repeated<'h, 'b, 'r, 'p, 'a> {
-    held: &'h mut Held<'b>,
+    held: &'h mut HeldLane<'b>,
     procedure: u16,
     again: Again<'r, 'p, 'a>,
 }

@@ -16,11 +16,11 @@ use crate::options::Waiting;
 use crate::serving::counters::ServerCounters;
 use crate::serving::dispatch::Exports;
 use crate::serving::drain::wait_for_readers;
-use crate::serving::workers::{Endpoint, Housekeeper};
+use crate::serving::workers::{Background, Endpoint};
 use crate::transport::shm::server::binding::Binding;
-use crate::transport::shm::server::bindings::{END, Reception, STIR};
+use crate::transport::shm::server::bindings::{Bindings, END, NOTIFIED};
 use crate::transport::shm::server::call::ShmCall;
-use crate::transport::shm::server::worker::Desk;
+use crate::transport::shm::server::worker::WorkerState;
 use crate::users::Users;
 use std::io;
 use std::mem;
@@ -32,14 +32,14 @@ use stoop_net::clock;
 use stoop_net::host::HostFacts;
 use stoop_net::poller::{Interest, Poller, Waker};
 use stoop_net::stream::StreamListener;
-use stoop_net::waiting::Company;
+use stoop_net::waiting::Placement;
 use stoop_wire::RefusalCode;
 
 /// A socket at which callers bind, and the memory that is shared with each.
 pub(crate) struct ShmEndpoint {
     poller: Poller,
     /// Whoever receives has it.
-    reception: Mutex<Reception>,
+    reception: Mutex<Bindings>,
     exports: Arc<Exports>,
     interfaces: Interfaces,
     own: HostFacts,
@@ -64,12 +64,12 @@ pub(crate) struct ShmEndpoint {
     /// Whoever receives sleeps, or is about to.
     asleep: AtomicBool,
     /// Bindings that whoever receives has to look at.
-    stirred: Mutex<Vec<Arc<Binding>>>,
-    stirred_count: AtomicUsize,
-    stirrer: Waker,
+    notified: Mutex<Vec<Arc<Binding>>>,
+    notified_count: AtomicUsize,
+    notifier: Waker,
     /// Ends all waiting.
     end: Waker,
-    housekeeper: OnceLock<Arc<Housekeeper>>,
+    background: OnceLock<Arc<Background>>,
     counts: Counts,
 }
 
@@ -100,16 +100,16 @@ impl ShmEndpoint {
     ) -> io::Result<Self> {
         let own = HostFacts::gather();
         let poller = Poller::new()?;
-        let reception = Reception::new(listener, &poller, allowed)?;
-        let (stirrer, end) = (Waker::new()?, Waker::new()?);
-        poller.add(&stirrer, STIR, Interest::READ)?;
+        let reception = Bindings::new(listener, &poller, allowed)?;
+        let (notifier, end) = (Waker::new()?, Waker::new()?);
+        poller.add(&notifier, NOTIFIED, Interest::READ)?;
         poller.add(&end, END, Interest::READ)?;
         Ok(Self {
             poller,
             reception: Mutex::new(reception),
             interfaces: exports.interfaces(),
             exports,
-            spinners_max: Company::of(&own, &own).waiting_max,
+            spinners_max: Placement::of(&own, &own).waiting_max,
             own,
             incarnation,
             started_ns: clock::boot_now_ns(),
@@ -123,11 +123,11 @@ impl ShmEndpoint {
             quiet: Mutex::new(()),
             ended: Condvar::new(),
             asleep: AtomicBool::new(false),
-            stirred: Mutex::default(),
-            stirred_count: AtomicUsize::new(0),
-            stirrer,
+            notified: Mutex::default(),
+            notified_count: AtomicUsize::new(0),
+            notifier,
             end,
-            housekeeper: OnceLock::new(),
+            background: OnceLock::new(),
             counts: Counts { calls: Mutex::new(vec![Arc::default()]), ..Counts::default() },
         })
     }
@@ -135,7 +135,7 @@ impl ShmEndpoint {
     /// From now on nothing new is begun.
     pub(crate) fn shut_down(&self) {
         self.shutting_down.store(true, Ordering::SeqCst);
-        self.stirrer.wake();
+        self.notifier.wake();
     }
 
     /// Waits until every call has been answered, and until long messages have ended, as long as they move.
@@ -167,8 +167,8 @@ impl ShmEndpoint {
     }
 
     /// A worker does not keep a place among the [active](Self::active) calls any more.
-    fn give_place_back(&self, desk: &mut Desk) {
-        if mem::take(&mut desk.has_place) {
+    fn give_place_back(&self, worker: &mut WorkerState) {
+        if mem::take(&mut worker.has_place) {
             self.one_less();
         }
     }
@@ -196,64 +196,64 @@ impl ShmEndpoint {
         all
     }
 
-    fn reception(&self) -> MutexGuard<'_, Reception> {
+    fn reception(&self) -> MutexGuard<'_, Bindings> {
         self.reception.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn stirred(&self) -> MutexGuard<'_, Vec<Arc<Binding>>> {
-        self.stirred.lock().unwrap_or_else(PoisonError::into_inner)
+    fn notified(&self) -> MutexGuard<'_, Vec<Arc<Binding>>> {
+        self.notified.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[inline]
-    fn is_stirred(&self) -> bool {
-        self.stirred_count.load(Ordering::SeqCst) > 0
+    fn has_notifications(&self) -> bool {
+        self.notified_count.load(Ordering::SeqCst) > 0
     }
 
-    fn take_stirred(&self) -> Vec<Arc<Binding>> {
-        let mut stirred = self.stirred();
-        self.stirred_count.store(0, Ordering::SeqCst);
-        mem::take(&mut *stirred)
+    fn take_notified(&self) -> Vec<Arc<Binding>> {
+        let mut notified = self.notified();
+        self.notified_count.store(0, Ordering::SeqCst);
+        mem::take(&mut *notified)
     }
 
-    fn push_stirred(&self, binding: &Arc<Binding>) {
-        let mut stirred = self.stirred();
-        stirred.push(Arc::clone(binding));
-        self.stirred_count.store(stirred.len(), Ordering::SeqCst);
+    fn push_notified(&self, binding: &Arc<Binding>) {
+        let mut notified = self.notified();
+        notified.push(Arc::clone(binding));
+        self.notified_count.store(notified.len(), Ordering::SeqCst);
     }
 
     /// Whoever receives is to look at a binding. Needless if that looks anyway.
     #[cold]
-    fn stir(&self, binding: &Arc<Binding>) {
-        self.push_stirred(binding);
+    fn notify(&self, binding: &Arc<Binding>) {
+        self.push_notified(binding);
         // It says that it sleeps before it looks at the list for the last time.
         if self.asleep.load(Ordering::SeqCst) {
-            self.stirrer.wake();
+            self.notifier.wake();
         }
     }
 }
 
 impl Endpoint for ShmEndpoint {
     type Call = ShmCall;
-    type Desk = Desk;
+    type WorkerState = WorkerState;
 
-    fn desk(&self) -> Desk {
+    fn worker(&self) -> WorkerState {
         let calls = Arc::default();
         self.calls().push(Arc::clone(&calls));
-        Desk::new(self.waiting, self.spinners_max, calls)
+        WorkerState::new(self.waiting, self.spinners_max, calls)
     }
 
     #[inline(always)]
-    fn receive(&self, desk: &mut Desk, patient: bool, stopping: &AtomicBool) -> Option<ShmCall> {
+    fn receive(&self, worker: &mut WorkerState, patient: bool, stopping: &AtomicBool) -> Option<ShmCall> {
         if !patient {
             // Whoever had the role may still be about to leave.
             let mut reception = self.reception.try_lock().ok()?;
-            self.ask(&mut reception, desk, Some(Duration::ZERO));
-            return self.look(&mut reception, desk);
+            self.ask(&mut reception, worker, Some(Duration::ZERO));
+            return self.look(&mut reception, worker);
         }
-        if let Some(call) = self.take_another(desk) {
+        if let Some(call) = self.take_another(worker) {
             return Some(call);
         }
-        self.wait_for_call(&mut self.reception(), desk, stopping)
+        self.wait_for_call(&mut self.reception(), worker, stopping)
     }
 
     #[inline]
@@ -262,50 +262,50 @@ impl Endpoint for ShmEndpoint {
     }
 
     #[inline(always)]
-    fn run(&self, desk: &mut Desk, mut call: ShmCall) -> Option<ShmCall> {
-        self.answer(desk, &call);
+    fn run(&self, worker: &mut WorkerState, mut call: ShmCall) -> Option<ShmCall> {
+        self.answer(worker, &call);
         let arguments = mem::take(&mut call.arguments);
         if arguments.capacity() <= ARGUMENTS_KEPT {
-            desk.arguments = arguments;
+            worker.arguments = arguments;
         } else {
             call.binding.incoming().give_spare(arguments);
         }
-        if desk.was_brief {
-            desk.keep(call.binding);
+        if worker.was_brief {
+            worker.keep(call.binding);
         }
-        if desk.has_place {
+        if worker.has_place {
             self.one_less();
         }
-        desk.has_place = true;
+        worker.has_place = true;
         None
     }
 
-    fn refuse(&self, desk: &mut Desk, call: ShmCall, code: RefusalCode) -> Option<ShmCall> {
-        self.refuse_request(&call.binding, &call.request, code, "", desk.cpu);
+    fn refuse(&self, worker: &mut WorkerState, call: ShmCall, code: RefusalCode) -> Option<ShmCall> {
+        self.refuse_request(&call.binding, &call.request, code, "", worker.cpu);
         self.one_less();
         None
     }
 
-    fn give_back(&self, desk: &mut Desk) {
-        desk.let_go();
-        desk.read_clock();
-        self.give_place_back(desk);
+    fn give_back(&self, worker: &mut WorkerState) {
+        worker.let_go();
+        worker.read_clock();
+        self.give_place_back(worker);
     }
 
     fn defer(&self, call: &mut ShmCall) {
         call.deferred = true;
     }
 
-    fn introduce(&self, housekeeper: &Arc<Housekeeper>) {
+    fn introduce(&self, background: &Arc<Background>) {
         // Introduced once.
-        let _ = self.housekeeper.set(Arc::clone(housekeeper));
+        let _ = self.background.set(Arc::clone(background));
     }
 
     fn next_timeout_ns(&self) -> u64 {
         u64::MAX
     }
 
-    fn handle_timeout(&self, _: &mut Desk, _now_ns: u64) {}
+    fn handle_timeout(&self, _: &mut WorkerState, _now_ns: u64) {}
 
     fn wake(&self) {
         self.end.wake();

@@ -3,20 +3,20 @@
 //! A call that is begun is copied and queued. Those that are queued are *launched* together: each gets a lane of the
 //! connection for itself, and they leave by one write. An answer is received by whoever has the receive role, a thread
 //! that waits for a blocking call as well as one that waits here, and ends its call at once; the lane is then free for
-//! the next in the queue. What nobody sees to, the [keeper](keeper) does.
+//! the next in the queue. What nobody sees to, the [background](background) does.
 
 pub(crate) mod background;
 pub(crate) mod submission;
 pub(crate) mod waiting;
 
-use crate::calling::begun::{Carrier, Departure};
-use crate::calling::call_table::{Notice, Outcome, Payload, Slots};
+use crate::calling::begun::{CallBatch, OutstandingCalls};
+use crate::calling::call_table::{CallTable, Outcome, Payload, Wakeup};
 use crate::calling::counters::CallCounters;
-use crate::calling::detached::{Failures, Teller, Which};
-use crate::calling::recovery::{Earlier, no_answer};
+use crate::calling::detached::{CallingThread, Failures, Selection};
+use crate::calling::recovery::{EarlierAttempts, no_answer};
 use crate::error::{CallError, SendError};
-use crate::transport::stream::begun::background::Keeper;
-use crate::transport::stream::begun::waiting::Watcher;
+use crate::transport::stream::begun::background::Background;
+use crate::transport::stream::begun::waiting::ResultWait;
 use crate::transport::stream::caller::StreamBinding;
 use crate::transport::stream::caller::mailbox::{Answer, Mailbox, failure_of};
 use crate::transport::stream::caller::session::Session;
@@ -33,10 +33,10 @@ use stoop_net::clock;
 use stoop_wire::{HEADER_LEN, Header, Kind, MAX_DATAGRAM};
 
 /// Carries the begun calls of a binding over a byte stream.
-pub(crate) struct StreamCarrier(Arc<Flights>);
+pub(crate) struct StreamCalls(Arc<Outstanding>);
 
 /// The calls in flight of a binding.
-pub(crate) struct Flights {
+pub(crate) struct Outstanding {
     binding: Arc<StreamBinding>,
     state: Mutex<State>,
     /// Held by whoever sends, from the choice of lanes until the calls have left: a cancel follows its call.
@@ -44,32 +44,32 @@ pub(crate) struct Flights {
     /// To be woken when no lock is held.
     to_wake: Mutex<Vec<Waker>>,
     /// Ways of waiting that no thread uses.
-    watchers: Mutex<Vec<Watcher>>,
-    keeper: Keeper,
+    result_waits: Mutex<Vec<ResultWait>>,
+    background: Background,
     last_id: AtomicU64,
     answered: AtomicU64,
 }
 
 struct State {
-    slots: Slots<Flight>,
+    slots: CallTable<OutstandingCall>,
     /// Calls that have not left, in the order in which they were begun; some may have been given up.
     queue: VecDeque<(u32, u64)>,
     /// How many were added to it since it was last launched, and their bytes.
     added: (usize, usize),
     /// Packets for calls to come.
     spares: Vec<Vec<u8>>,
-    /// The carrier is gone: what is in flight is detached.
+    /// The calls is gone: what is in flight is detached.
     closing: bool,
 }
 
 /// A call that has not ended.
-struct Flight {
+struct OutstandingCall {
     /// Told apart from all others of the binding, whose numbers are used again.
     id: u64,
     procedure: u16,
     begun: Instant,
     /// What became of it on connections before the present one.
-    earlier: Earlier,
+    earlier: EarlierAttempts,
     /// The arguments behind room for the header, as long as they may have to be sent.
     packet: Vec<u8>,
     progress: Progress,
@@ -93,48 +93,48 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl StreamCarrier {
+impl StreamCalls {
     /// # Errors
-    /// The system gives no thread for the keeper.
+    /// The system gives no thread for the background.
     pub(crate) fn new(binding: &Arc<StreamBinding>) -> io::Result<Self> {
         let state = State {
-            slots: Slots::default(),
+            slots: CallTable::default(),
             queue: VecDeque::new(),
             added: (0, 0),
             spares: Vec::new(),
             closing: false,
         };
-        let flights = Arc::new(Flights {
+        let flights = Arc::new(Outstanding {
             binding: Arc::clone(binding),
             state: Mutex::new(state),
             sending: Mutex::default(),
             to_wake: Mutex::default(),
-            watchers: Mutex::default(),
-            keeper: Keeper::default(),
+            result_waits: Mutex::default(),
+            background: Background::default(),
             last_id: AtomicU64::new(0),
             answered: AtomicU64::new(0),
         });
-        flights.start_keeper()?;
+        flights.start_background()?;
         Ok(Self(flights))
     }
 }
 
-impl Drop for StreamCarrier {
-    /// What has been detached goes on; the keeper sees to it.
+impl Drop for StreamCalls {
+    /// What has been detached goes on; the background sees to it.
     fn drop(&mut self) {
         self.0.state().closing = true;
         self.0.launch(true);
-        self.0.keeper.call();
+        self.0.background.call();
     }
 }
 
-impl Carrier for StreamCarrier {
-    fn depart(&self, timeout_ns: u64) -> Departure {
+impl OutstandingCalls for StreamCalls {
+    fn open_batch(&self, timeout_ns: u64) -> CallBatch {
         let limit = self.0.binding.options.max_message.min(u32::MAX as usize);
-        Departure::new(vec![0; MAX_DATAGRAM], HEADER_LEN, limit, timeout_ns)
+        CallBatch::new(vec![0; MAX_DATAGRAM], HEADER_LEN, limit, timeout_ns)
     }
 
-    fn begin(&self, departure: &mut Departure, procedure: u16, len: usize) -> Result<u32, CallError> {
+    fn begin(&self, departure: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
         let Self(flights) = self;
         if departure.deadline <= departure.begun {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
@@ -148,8 +148,8 @@ impl Carrier for StreamCarrier {
         packet.resize(HEADER_LEN, 0);
         packet.extend_from_slice(&departure.packet[departure.start..departure.start + len]);
         let begun = departure.begun;
-        let (earlier, progress) = (Earlier::default(), Progress::Queued);
-        let flight = Flight { id, procedure, begun, earlier, packet, progress };
+        let (earlier, progress) = (EarlierAttempts::default(), Progress::Queued);
+        let flight = OutstandingCall { id, procedure, begun, earlier, packet, progress };
         let call = state.slots.open(departure.deadline.as_nanos(), flight);
         state.queue.push_back((call, id));
         let (calls, bytes) = &mut state.added;
@@ -159,11 +159,11 @@ impl Carrier for StreamCarrier {
         if is_full {
             flights.launch(true);
         }
-        flights.keeper.rouse();
+        flights.background.rouse();
         Ok(call)
     }
 
-    fn send(&self, _: Departure) {
+    fn send(&self, _: CallBatch) {
         self.0.launch(true);
     }
 
@@ -181,7 +181,7 @@ impl Carrier for StreamCarrier {
 
     fn poll(&self, call: u32, waker: &Waker) -> bool {
         let Self(flights) = self;
-        // Nobody polls to wait until a long call has left: the keeper sees to that.
+        // Nobody polls to wait until a long call has left: the background sees to that.
         flights.launch(false);
         let state = flights.state();
         if state.slots.has_ended(call) {
@@ -200,7 +200,7 @@ impl Carrier for StreamCarrier {
         let before = state.slots.register(call, fresh);
         drop(state);
         drop(before);
-        flights.keeper.call();
+        flights.background.call();
         false
     }
 
@@ -225,13 +225,13 @@ impl Carrier for StreamCarrier {
     fn cancel(&self, call: u32) {
         let (given_up, waker) = self.0.state().slots.give_up(call);
         drop(waker);
-        if let Some(Flight { id, progress: Progress::Sent(session, mailbox), .. }) = given_up {
+        if let Some(OutstandingCall { id, progress: Progress::Sent(session, mailbox), .. }) = given_up {
             self.0.send_cancel(&session, &mailbox, (call, id));
         }
     }
 
-    fn detach(&self, call: u32, teller: Option<Teller>) {
-        let waker = self.0.state().slots.detach(call, teller);
+    fn detach(&self, call: u32, calling_thread: Option<CallingThread>) {
+        let waker = self.0.state().slots.detach(call, calling_thread);
         drop(waker);
     }
 
@@ -241,7 +241,7 @@ impl Carrier for StreamCarrier {
         flight.is_none_or(|flight| matches!(flight.progress, Progress::Sent(..)))
     }
 
-    fn reclaim(&self, which: Which) -> Option<(u32, Option<Teller>)> {
+    fn reclaim(&self, which: Selection) -> Option<(u32, Option<CallingThread>)> {
         self.0.state().slots.reclaim(which)
     }
 
@@ -259,7 +259,7 @@ impl Carrier for StreamCarrier {
     }
 }
 
-impl Flights {
+impl Outstanding {
     fn state(&self) -> MutexGuard<'_, State> {
         locked(&self.state)
     }
@@ -284,15 +284,15 @@ impl Flights {
         drop(state);
         self.tell(notice);
         if more {
-            self.keeper.rouse();
+            self.background.rouse();
         }
     }
 
     /// Tells a thread at once, and a waker when no lock is held.
-    fn tell(&self, notice: Notice) {
+    fn tell(&self, notice: Wakeup) {
         if let Some(waker) = notice.unpark() {
             locked(&self.to_wake).push(waker);
-            self.keeper.call();
+            self.background.call();
         }
     }
 
@@ -344,7 +344,7 @@ impl State {
     }
 }
 
-impl Flight {
+impl OutstandingCall {
     /// Time since it was begun.
     fn waited(&self) -> Duration {
         Instant::from_nanos(clock::now_ns()).since(self.begun)

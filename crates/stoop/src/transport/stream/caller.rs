@@ -14,7 +14,7 @@ use crate::calling::counters::CallCounters;
 use crate::calling::handshake::Plan;
 use crate::calling::lanes;
 use crate::calling::lanes::{Counted, Lanes};
-use crate::calling::recovery::{Attempts, Ended, Terms, no_lane, recover};
+use crate::calling::recovery::{Attempts, CallTerms, Ended, no_lane, recover};
 use crate::calling::sessions::Sessions;
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, SendError, UnknownCause};
@@ -46,9 +46,9 @@ pub(crate) struct StreamBinding {
 }
 
 /// A lane held by a call.
-pub(crate) struct Held<'a> {
+pub(crate) struct HeldLane<'a> {
     binding: &'a StreamBinding,
-    place: lanes::Held<'a, StreamLane>,
+    place: lanes::LaneGuard<'a, StreamLane>,
 }
 
 impl StreamBinding {
@@ -108,7 +108,7 @@ impl StreamBinding {
             self.options.reason,
             self.options.max_message,
             self.options.waiting,
-            if self.present().company.together { "can" } else { "cannot" },
+            if self.present().placement.together { "can" } else { "cannot" },
         )
     }
 
@@ -129,12 +129,12 @@ impl StreamBinding {
 
     /// The calling thread's lane.
     #[inline]
-    pub(crate) fn hold(&self) -> Result<Held<'_>, CallError> {
+    pub(crate) fn hold(&self) -> Result<HeldLane<'_>, CallError> {
         let mut place = self.lanes.hold();
         if place.is_none() {
             *place = Some(self.lane()?);
         }
-        Ok(Held { binding: self, place })
+        Ok(HeldLane { binding: self, place })
     }
 
     #[cold]
@@ -168,7 +168,7 @@ impl Counted for StreamLane {
     }
 }
 
-impl Held<'_> {
+impl HeldLane<'_> {
     #[inline]
     fn lane(&mut self) -> &mut StreamLane {
         self.place.as_mut().expect("a held place has a lane")
@@ -213,14 +213,14 @@ impl Held<'_> {
         len: usize,
     ) -> Result<(), CallError> {
         let idempotent = self.binding.interface.procedures[usize::from(procedure)].idempotent;
-        let terms = Terms { begun_ns, deadline_ns, idempotent };
+        let terms = CallTerms { begun_ns, deadline_ns, idempotent };
         recover(&mut Repeated { held: self, procedure, len }, ended, &terms)
     }
 }
 
 /// A call that is made once more: its lane still has the arguments.
 struct Repeated<'h, 'b> {
-    held: &'h mut Held<'b>,
+    held: &'h mut HeldLane<'b>,
     procedure: u16,
     len: usize,
 }

@@ -17,11 +17,11 @@ use crate::options::Waiting;
 use crate::serving::counters::ServerCounters;
 use crate::serving::dispatch::Exports;
 use crate::serving::drain::wait_for_readers;
-use crate::serving::workers::{Endpoint, Housekeeper};
+use crate::serving::workers::{Background, Endpoint};
 use crate::transport::stream::server::call::StreamCall;
 use crate::transport::stream::server::connection::Connection;
-use crate::transport::stream::server::connections::{END, PENDING, Reception};
-use crate::transport::stream::server::worker::Desk;
+use crate::transport::stream::server::connections::{Connections, END, PENDING};
+use crate::transport::stream::server::worker::WorkerState;
 use crate::uri::Uri;
 use crate::users::Users;
 use std::collections::VecDeque;
@@ -30,19 +30,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use stoop_exchange::Interfaces;
-use stoop_exchange::stream::Intake;
+use stoop_exchange::stream::Reassembler;
 use stoop_net::clock;
 use stoop_net::host::{self, HostFacts};
 use stoop_net::poller::{Interest, Waker};
 use stoop_net::stream::StreamAddress;
 pub(crate) use stoop_net::stream::StreamListener;
 use stoop_net::udp::resolve;
-use stoop_net::waiting::Company;
+use stoop_net::waiting::Placement;
 use stoop_wire::RefusalCode;
 
 /// A listener, its connections, and the calls that have arrived on them.
 pub(crate) struct StreamEndpoint {
-    reception: Reception,
+    reception: Connections,
     exports: Arc<Exports>,
     interfaces: Interfaces,
     own: HostFacts,
@@ -68,7 +68,7 @@ pub(crate) struct StreamEndpoint {
     /// Ends all waiting.
     end: Waker,
     counts: Counts,
-    housekeeper: OnceLock<Arc<Housekeeper>>,
+    background: OnceLock<Arc<Background>>,
 }
 
 #[derive(Default)]
@@ -105,7 +105,7 @@ impl StreamEndpoint {
         allowed: Users,
     ) -> io::Result<Self> {
         let own = HostFacts::gather();
-        let reception = Reception::new(listener, message_max, allowed)?;
+        let reception = Connections::new(listener, message_max, allowed)?;
         let (has_pending, end) = (Waker::new()?, Waker::new()?);
         reception.poller.add(&has_pending, PENDING, Interest::READ)?;
         reception.poller.add(&end, END, Interest::READ)?;
@@ -113,7 +113,7 @@ impl StreamEndpoint {
             reception,
             interfaces: exports.interfaces(),
             exports,
-            spinners_max: Company::of(&own, &own).waiting_max,
+            spinners_max: Placement::of(&own, &own).waiting_max,
             own,
             incarnation: u64::from_le_bytes(host::random_bytes()),
             started_ns: clock::boot_now_ns(),
@@ -129,7 +129,7 @@ impl StreamEndpoint {
             has_pending,
             end,
             counts: Counts::default(),
-            housekeeper: OnceLock::new(),
+            background: OnceLock::new(),
         })
     }
 
@@ -248,17 +248,17 @@ impl StreamEndpoint {
 
     /// A call has arrived. The first is served by whoever found it, the others by whoever comes next.
     #[inline]
-    fn take(&self, desk: &mut Desk, call: StreamCall) {
-        if desk.found.is_none() {
-            desk.keep_company(call.together, self.spinners_max);
-            desk.found = Some(call);
+    fn take(&self, worker: &mut WorkerState, call: StreamCall) {
+        if worker.found.is_none() {
+            worker.set_placement(call.together, self.spinners_max);
+            worker.found = Some(call);
             return;
         }
         let mut pending = self.pending();
         pending.push_back(StreamCall { deferred: true, ..call });
         self.pending_count.store(pending.len(), Ordering::Release);
-        if !desk.patient {
-            // The housekeeper may have lost the role meanwhile to a worker that waits already.
+        if !worker.patient {
+            // The background may have lost the role meanwhile to a worker that waits already.
             self.has_pending.wake();
         }
     }
@@ -266,24 +266,24 @@ impl StreamEndpoint {
 
 impl Endpoint for StreamEndpoint {
     type Call = StreamCall;
-    type Desk = Desk;
+    type WorkerState = WorkerState;
 
-    fn desk(&self) -> Desk {
-        Desk::new(self.waiting, self.spinners_max)
+    fn worker(&self) -> WorkerState {
+        WorkerState::new(self.waiting, self.spinners_max)
     }
 
     #[inline]
-    fn receive(&self, desk: &mut Desk, patient: bool, stopping: &AtomicBool) -> Option<StreamCall> {
+    fn receive(&self, worker: &mut WorkerState, patient: bool, stopping: &AtomicBool) -> Option<StreamCall> {
         let pending = self.next_pending();
         if pending.is_some() {
             return pending;
         }
-        desk.patient = patient;
+        worker.patient = patient;
         if !patient {
-            self.ask(desk, Some(Duration::ZERO));
-            return desk.found.take();
+            self.ask(worker, Some(Duration::ZERO));
+            return worker.found.take();
         }
-        self.wait_for_call(desk, stopping)
+        self.wait_for_call(worker, stopping)
     }
 
     #[inline]
@@ -292,20 +292,20 @@ impl Endpoint for StreamEndpoint {
     }
 
     #[inline]
-    fn run(&self, desk: &mut Desk, mut call: StreamCall) -> Option<StreamCall> {
-        self.answer(desk, &mut call);
+    fn run(&self, worker: &mut WorkerState, mut call: StreamCall) -> Option<StreamCall> {
+        self.answer(worker, &mut call);
         let packet = std::mem::take(&mut call.packet);
-        match desk.packet.is_empty() && packet.len() == Intake::BUFFER_LEN {
-            true => desk.packet = packet,
+        match worker.packet.is_empty() && packet.len() == Reassembler::BUFFER_LEN {
+            true => worker.packet = packet,
             false => self.give_back(&call.connection, packet),
         }
         self.finish(&call);
-        let next = desk.next.take();
-        desk.in_a_row = if next.is_some() { desk.in_a_row + 1 } else { 0 };
+        let next = worker.next.take();
+        worker.in_a_row = if next.is_some() { worker.in_a_row + 1 } else { 0 };
         next
     }
 
-    fn refuse(&self, _: &mut Desk, mut call: StreamCall, code: RefusalCode) -> Option<StreamCall> {
+    fn refuse(&self, _: &mut WorkerState, mut call: StreamCall, code: RefusalCode) -> Option<StreamCall> {
         self.send_refusal(&call.connection, &call.header, code, "");
         self.give_back(&call.connection, std::mem::take(&mut call.packet));
         self.finish(&call);
@@ -320,11 +320,11 @@ impl Endpoint for StreamEndpoint {
         u64::MAX
     }
 
-    fn handle_timeout(&self, _: &mut Desk, _now_ns: u64) {}
+    fn handle_timeout(&self, _: &mut WorkerState, _now_ns: u64) {}
 
-    fn introduce(&self, housekeeper: &Arc<Housekeeper>) {
+    fn introduce(&self, background: &Arc<Background>) {
         // Introduced once.
-        let _ = self.housekeeper.set(Arc::clone(housekeeper));
+        let _ = self.background.set(Arc::clone(background));
     }
 
     fn needs_looks(&self) -> bool {

@@ -1,11 +1,11 @@
-//! The housekeeper of the calls in flight: who receives, sends again and wakes tasks when no thread waits for a call.
+//! The background of the calls in flight: who receives, sends again and wakes tasks when no thread waits for a call.
 //!
 //! One for each binding that begins calls, because it sleeps in the kernel on that binding's socket. While nothing is in
 //! flight it sleeps for good.
 
 use crate::transport::packet::begun::calls::Calls;
-use crate::transport::packet::begun::receiver::{AFTER_THE_RECEIVER, BUFFER, News};
-use crate::transport::packet::begun::{Flight, now};
+use crate::transport::packet::begun::receiver::{AFTER_THE_RECEIVER, BUFFER, Wakeups};
+use crate::transport::packet::begun::{PacketCalls, now};
 use std::io;
 use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 use std::thread::{self, Thread};
@@ -13,11 +13,11 @@ use std::time::Duration;
 
 /// How it is woken.
 #[derive(Default)]
-pub(crate) struct Keeper {
+pub(crate) struct Background {
     thread: OnceLock<Thread>,
 }
 
-/// What the housekeeper does now, as the lock around the calls knows it.
+/// What the background does now, as the lock around the calls knows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum State {
     /// It sleeps until it is woken.
@@ -35,7 +35,7 @@ const WATCH_EVERY: Duration = Duration::from_millis(5);
 /// So many looks with nothing in flight before it goes to sleep.
 const IDLE_LOOKS: u32 = 200;
 
-impl Keeper {
+impl Background {
     pub(crate) fn wake(&self) {
         if let Some(thread) = self.thread.get() {
             thread.unpark();
@@ -55,15 +55,15 @@ impl State {
     }
 }
 
-/// Starts the housekeeper of `flight`.
-pub(crate) fn start(flight: &Arc<Flight>) -> io::Result<()> {
+/// Starts the background of `flight`.
+pub(crate) fn start(flight: &Arc<PacketCalls>) -> io::Result<()> {
     let weak = Arc::downgrade(flight);
     let thread = thread::Builder::new().name("stoop-calls".into()).spawn(move || keep(&weak))?;
-    let _ = flight.keeper.thread.set(thread.thread().clone());
+    let _ = flight.background.thread.set(thread.thread().clone());
     Ok(())
 }
 
-fn keep(flight: &Weak<Flight>) {
+fn keep(flight: &Weak<PacketCalls>) {
     let mut watch = Watch::default();
     let mut pause = None;
     loop {
@@ -72,7 +72,7 @@ fn keep(flight: &Weak<Flight>) {
             None => thread::park(),
         }
         let Some(flight) = flight.upgrade() else { return };
-        pause = flight.keep_house(&mut watch);
+        pause = flight.run_background(&mut watch);
     }
 }
 
@@ -83,9 +83,9 @@ struct Watch {
     idle: u32,
 }
 
-impl Flight {
+impl PacketCalls {
     /// Does what is to be done, and tells when to look again.
-    fn keep_house(self: &Arc<Self>, watch: &mut Watch) -> Option<Duration> {
+    fn run_background(self: &Arc<Self>, watch: &mut Watch) -> Option<Duration> {
         loop {
             let mut calls = self.calls();
             if calls.needs_binding() {
@@ -94,21 +94,21 @@ impl Flight {
                 self.start_binding();
                 continue;
             }
-            calls.keeper = State::Watching;
+            calls.background = State::Watching;
             if calls.outstanding == 0 {
                 watch.idle += 1;
                 if watch.idle <= IDLE_LOOKS {
                     return Some(WATCH_EVERY);
                 }
                 watch.idle = 0;
-                calls.keeper = State::Asleep;
+                calls.background = State::Asleep;
                 return None;
             }
             watch.idle = 0;
             let unattended = std::mem::replace(&mut watch.receptions, calls.receptions) == calls.receptions;
             match calls.reception.take() {
                 Some(reception) if calls.wakers > 0 || unattended => {
-                    calls.keeper = State::Attending;
+                    calls.background = State::Attending;
                     calls.receptions += 1;
                     drop(calls);
                     self.attend(reception);
@@ -129,7 +129,7 @@ impl Flight {
         if clock < late {
             return late.since(clock).min(WATCH_EVERY);
         }
-        let mut news = News::default();
+        let mut news = Wakeups::default();
         self.take_what_is_there(&mut calls, &mut vec![0; BUFFER], clock, &mut news);
         calls.look(clock, &self.binding, &self.socket, &mut news);
         let sends = calls.has_more_to_send();
@@ -148,7 +148,7 @@ impl Flight {
         let binder = move || {
             flight.bind_again();
             // More calls may have been refused since, or wait for somebody to receive.
-            flight.keeper.wake();
+            flight.background.wake();
         };
         if thread::Builder::new().name("stoop-bind".into()).spawn(binder).is_err() {
             // Late is better than not at all.
@@ -158,7 +158,7 @@ impl Flight {
 
     /// Binds again for the calls that the server has refused because it does not know the binding.
     fn bind_again(&self) {
-        let mut news = News::default();
+        let mut news = Wakeups::default();
         let lost = self.calls().lost();
         let bound = lost.map(|(lost, refusal, deadline)| {
             (self.binding.rebind(&lost, refusal, deadline).ok(), lost, deadline)

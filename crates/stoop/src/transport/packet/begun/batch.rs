@@ -18,13 +18,13 @@ pub(crate) struct Batch {
     calls: Vec<(u32, CallNumber)>,
 }
 
-/// Places in a [`Batch`] for packets that are put there one behind the other.
-pub(crate) struct Places<'a> {
+/// PacketSlots in a [`Batch`] for packets that are put there one behind the other.
+pub(crate) struct PacketSlots<'a> {
     packets: ChunksExactMut<'a, u8>,
     calls: &'a mut Vec<(u32, CallNumber)>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> PacketSlots<'a> {
     /// The next, for a packet of `len` bytes, with anything in it; behind that are zeros. The call is [entered](Self::enter)
     /// next.
     #[inline(always)]
@@ -79,7 +79,7 @@ impl Batch {
 
     /// Room for so many packets that lie `segment` bytes apart, as those that are here do. They are there when it has been
     /// [closed](Self::close) behind them.
-    pub(crate) fn open(&mut self, many: usize, segment: usize) -> Places<'_> {
+    pub(crate) fn open(&mut self, many: usize, segment: usize) -> PacketSlots<'_> {
         if self.calls.is_empty() {
             self.segment = segment;
             self.room = MAX_SEGMENTS.min(MAX_SEGMENTS_LEN / segment);
@@ -93,7 +93,7 @@ impl Batch {
             self.packets[self.len..start].fill(0);
         }
         self.room -= many;
-        Places { packets: self.packets[start..].chunks_exact_mut(segment), calls: &mut self.calls }
+        PacketSlots { packets: self.packets[start..].chunks_exact_mut(segment), calls: &mut self.calls }
     }
 
     /// All places that were made by [`open`](Self::open) are taken, the last by a packet of `len` bytes.

@@ -9,16 +9,16 @@ pub(crate) mod timeouts;
 
 pub(crate) use crate::transport::packet::begun::calls::timeouts::Next;
 
-use crate::calling::completion_table::Board;
+use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
-use crate::calling::detached::{Failures, Teller, Which};
+use crate::calling::detached::{CallingThread, Failures, Selection};
 use crate::error::CallError;
 use crate::transport::packet::begun::background;
 use crate::transport::packet::begun::batch::Batch;
 use crate::transport::packet::begun::calls::closing::Closed;
-use crate::transport::packet::begun::calls::submissions::Held;
+use crate::transport::packet::begun::calls::submissions::OpenBatch;
 use crate::transport::packet::begun::large::Large;
-use crate::transport::packet::begun::receiver::{News, Reception};
+use crate::transport::packet::begun::receiver::{Receiver, Wakeups};
 use crate::transport::packet::begun::slot::{Owner, Slot, Stage};
 use crate::transport::packet::caller::DatagramBinding;
 use std::task::Waker;
@@ -26,7 +26,7 @@ use std::thread::{Thread, ThreadId};
 use stoop_exchange::{Instant, RoundTrip};
 use stoop_wire::{HEADER_LEN, Header};
 
-/// What the lock of a [`Flight`](crate::transport::packet::begun::Flight) is around.
+/// What the lock of a [`PacketCalls`](crate::transport::packet::begun::PacketCalls) is around.
 #[allow(clippy::vec_box, reason = "batches are handed from one to the other, and stay where they are")]
 pub(crate) struct Calls {
     pub(crate) slots: Vec<Slot>,
@@ -40,8 +40,8 @@ pub(crate) struct Calls {
     /// No deadline of a call is earlier.
     next_deadline: Instant,
     /// What can be seen without the lock: which have ended, and short results.
-    pub(crate) board: &'static Board,
-    batches: Vec<Held>,
+    pub(crate) completions: &'static CompletionTable,
+    batches: Vec<OpenBatch>,
     free_batches: Vec<u32>,
     spare_batches: Vec<Box<Batch>>,
     /// What is to be sent again, together.
@@ -60,10 +60,10 @@ pub(crate) struct Calls {
     /// Threads that wait while another receives.
     pub(crate) followers: Vec<Thread>,
     /// There while nobody has the receive role.
-    pub(crate) reception: Option<Box<Reception>>,
+    pub(crate) reception: Option<Box<Receiver>>,
     /// How often the role was taken.
     pub(crate) receptions: u64,
-    pub(crate) keeper: background::State,
+    pub(crate) background: background::State,
     pub(crate) large: Large,
     /// Bytes of the longest arguments that the server takes.
     pub(crate) longest_call: usize,
@@ -109,7 +109,7 @@ impl Calls {
             by_lane: Vec::new(),
             next_look: Instant::NEVER,
             next_deadline: Instant::NEVER,
-            board: Board::get(),
+            completions: CompletionTable::get(),
             batches: Vec::new(),
             free_batches: Vec::new(),
             spare_batches: Vec::new(),
@@ -121,9 +121,9 @@ impl Calls {
             unbound: 0,
             is_binding: false,
             followers: Vec::new(),
-            reception: Some(Box::new(Reception::new(binding))),
+            reception: Some(Box::new(Receiver::new(binding))),
             receptions: 0,
-            keeper: background::State::default(),
+            background: background::State::default(),
             large: Large::default(),
             longest_call: binding.present().longest_call,
             max_message: binding.options.max_message,
@@ -141,7 +141,7 @@ impl Calls {
         self.unbound > 0 && !self.is_binding
     }
 
-    /// Which of these calls has ended, by its place among them.
+    /// Selection of these calls has ended, by its place among them.
     #[inline]
     pub(crate) fn ended(&self, wanted: &[u32]) -> Option<usize> {
         wanted.iter().position(|call| self.slots[*call as usize].has_ended())
@@ -155,7 +155,7 @@ impl Calls {
 
     /// A call has ended with that result.
     #[inline]
-    pub(crate) fn end_with(&mut self, call: u32, result: &[u8], news: &mut News) {
+    pub(crate) fn end_with(&mut self, call: u32, result: &[u8], news: &mut Wakeups) {
         let slot = &mut self.slots[call as usize];
         slot.result.clear();
         slot.result.extend_from_slice(result);
@@ -165,27 +165,27 @@ impl Calls {
     /// A call that was known in brief has ended with that result: as in [`end`](Self::end), but for what such a call does not
     /// have. It is still counted among those that have not ended.
     #[inline(always)]
-    pub(crate) fn end_brief(&mut self, call: u32, result: &[u8]) {
+    pub(crate) fn end_compact(&mut self, call: u32, result: &[u8]) {
         let slot = &mut self.slots[call as usize];
         slot.stage = Stage::Ended;
         self.timeouts[call as usize] = u64::MAX;
-        if !self.board.end_short(call, result) {
+        if !self.completions.end_short(call, result) {
             slot.result.clear();
             slot.result.extend_from_slice(result);
-            self.board.end(call);
+            self.completions.end(call);
         }
     }
 
     /// A call, of which more is to be known now than what is known of it in brief.
-    pub(crate) fn take_up(&mut self, call: u32) -> &mut Slot {
+    pub(crate) fn expand(&mut self, call: u32) -> &mut Slot {
         if let Stage::Reserved(batch) = self.slots[call as usize].stage {
             self.enroll(batch, Stage::HeldBack(batch));
         }
-        self.slots[call as usize].take_up(self.path)
+        self.slots[call as usize].expand(self.path)
     }
 
     /// A call has ended: with the result that is in its slot, or for this reason.
-    pub(crate) fn end(&mut self, call: u32, error: Option<CallError>, news: &mut News) {
+    pub(crate) fn end(&mut self, call: u32, error: Option<CallError>, news: &mut Wakeups) {
         let slot = &mut self.slots[call as usize];
         debug_assert!(!slot.brief.is_out(), "it has been taken up, or has ended in brief");
         match slot.stage {
@@ -208,11 +208,11 @@ impl Calls {
         let slot = &mut self.slots[call as usize];
         slot.stage = Stage::Ended;
         match (slot.owner, error) {
-            (Owner::Detached, Some(error)) => self.failures.note(error, slot.teller),
+            (Owner::Detached, Some(error)) => self.failures.note(error, slot.calling_thread),
             (_, error) => slot.error = error.map(Box::new),
         }
         let slot = &mut self.slots[call as usize];
-        self.board.end(call);
+        self.completions.end(call);
         self.timeouts[call as usize] = u64::MAX;
         self.outstanding -= 1;
         if let Some(thread) = slot.thread.take() {
@@ -233,7 +233,7 @@ impl Calls {
 
     /// A call ends with this error, as far as its caller can know.
     #[cold]
-    pub(crate) fn fail(&mut self, call: u32, error: CallError, now: Instant, news: &mut News) {
+    pub(crate) fn fail(&mut self, call: u32, error: CallError, now: Instant, news: &mut Wakeups) {
         let slot = &self.slots[call as usize];
         // Not this time; but it is idempotent, and was sent before to a server that has forgotten.
         let not_run = matches!(error, CallError::NotSent(_) | CallError::Refused(_));
@@ -267,7 +267,7 @@ impl Calls {
         if self.slots[call as usize].has_ended() {
             return (true, Some(waker));
         }
-        let slot = self.take_up(call);
+        let slot = self.expand(call);
         let old = slot.waker.replace(waker);
         self.wakers += usize::from(old.is_none());
         (false, old)
@@ -281,7 +281,7 @@ impl Calls {
             Stage::Free | Stage::Reserved(_) | Stage::Ended => None,
             Stage::HeldBack(_) | Stage::Sent => slot.lane.cancel(now),
             Stage::Unbound => {
-                self.end(call, None, &mut News::default());
+                self.end(call, None, &mut Wakeups::default());
                 None
             }
         };
@@ -301,12 +301,12 @@ impl Calls {
 
     /// The handle of a call is gone, and the call goes on. It may be an ordered one-way call of that thread. Returns whether it
     /// has ended already, and what is left of it.
-    pub(crate) fn detach(&mut self, call: u32, teller: Option<Teller>) -> (bool, Leftovers) {
+    pub(crate) fn detach(&mut self, call: u32, calling_thread: Option<CallingThread>) -> (bool, Leftovers) {
         let slot = &mut self.slots[call as usize];
         let had_ended = slot.has_ended();
-        slot.teller = teller;
+        slot.calling_thread = calling_thread;
         if had_ended && let Some(error) = slot.error.take() {
-            self.failures.note(*error, teller);
+            self.failures.note(*error, calling_thread);
         }
         (had_ended, Leftovers { packet: None, _waker: self.disown(call, Owner::Detached) })
     }
@@ -318,11 +318,11 @@ impl Calls {
         self.slots.iter_mut().enumerate().filter(is_so)
     }
 
-    /// As [`Carrier::reclaim`](crate::calling::begun::Carrier::reclaim).
-    pub(crate) fn reclaim(&mut self, which: Which) -> Option<(u32, Option<Teller>)> {
-        let (call, slot) = self.without_handles().find(|(_, slot)| which.includes(slot.teller))?;
+    /// As [`OutstandingCalls::reclaim`](crate::calling::begun::OutstandingCalls::reclaim).
+    pub(crate) fn reclaim(&mut self, which: Selection) -> Option<(u32, Option<CallingThread>)> {
+        let (call, slot) = self.without_handles().find(|(_, slot)| which.includes(slot.calling_thread))?;
         slot.owner = Owner::Handle;
-        Some((call as u32, slot.teller))
+        Some((call as u32, slot.calling_thread))
     }
 
     /// How many calls go on without handles.
@@ -331,7 +331,7 @@ impl Calls {
     }
 
     fn disown(&mut self, call: u32, owner: Owner) -> Option<Waker> {
-        let slot = self.take_up(call);
+        let slot = self.expand(call);
         slot.owner = owner;
         let (waker, has_ended) = (slot.waker.take(), slot.has_ended());
         self.wakers -= usize::from(waker.is_some());
@@ -348,10 +348,10 @@ impl Calls {
         packet: &[u8],
         why: CallError,
         now: Instant,
-        news: &mut News,
+        news: &mut Wakeups,
     ) {
         let Ok((header, _)) = Header::parse(packet) else { return };
-        let slot = self.take_up(call);
+        let slot = self.expand(call);
         // If it has ended meanwhile, another may be here; or the same, on another lane, which numbers its calls anew.
         let here = (slot.brief.binding(), slot.lane.id(), slot.lane.number());
         let is_here = here == (header.binding, header.lane, header.number);
@@ -366,7 +366,7 @@ impl Calls {
     /// The calling thread waits for these calls while another receives.
     pub(crate) fn join_followers(&mut self, wanted: &[u32], thread: &Thread) {
         for call in wanted {
-            self.take_up(*call).thread = Some(thread.clone());
+            self.expand(*call).thread = Some(thread.clone());
         }
         self.followers.push(thread.clone());
     }

@@ -4,9 +4,9 @@
 
 use crate::error::{CallError, Failure, FailureCode};
 use crate::transport::packet::begun::calls::Calls;
-use crate::transport::packet::begun::receiver::News;
+use crate::transport::packet::begun::receiver::Wakeups;
 use crate::transport::packet::begun::slot::{Slot, Stage};
-use crate::transport::packet::begun::{Flight, now};
+use crate::transport::packet::begun::{PacketCalls, now};
 use crate::transport::packet::checksum;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -112,7 +112,7 @@ impl Calls {
         clock: Instant,
         packet: &[u8],
         socket: &CallerSocket,
-        news: &mut News,
+        news: &mut Wakeups,
     ) {
         let slot = &mut self.slots[call as usize];
         if !slot.is_receiving {
@@ -243,7 +243,7 @@ fn write_packets(slot: &Slot, run: &Run, clock: Instant, datagrams: &mut Vec<u8>
     }
 }
 
-impl Flight {
+impl PacketCalls {
     /// Sends what is to be sent again, and what is to be sent of calls of many packets.
     #[cold]
     pub(crate) fn pump(&self) {

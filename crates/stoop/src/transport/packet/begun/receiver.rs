@@ -1,8 +1,8 @@
-//! Who receives for all: one thread of those that wait for a call, or the housekeeper when none does.
+//! Who receives for all: one thread of those that wait for a call, or the background when none does.
 
-use crate::calling::begun::Carrier;
+use crate::calling::begun::OutstandingCalls;
 use crate::transport::packet::begun::calls::{Calls, Next};
-use crate::transport::packet::begun::{Flight, now};
+use crate::transport::packet::begun::{PacketCalls, now};
 use crate::transport::packet::caller::DatagramBinding;
 use crate::transport::packet::checksum;
 use std::sync::atomic::Ordering;
@@ -12,23 +12,23 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_net::udp::{CallerArrival, Segments};
-use stoop_net::waiting::{Crowd, MachineCosts, Member, Wait, WaitCounts, Waiting};
+use stoop_net::waiting::{ActiveWaiters, MachineCosts, Wait, WaitCounts, WaiterSlot, Waiting};
 
 /// The receive role, for whoever has it.
-pub(crate) struct Reception {
+pub(crate) struct Receiver {
     buffer: Vec<u8>,
     wait: Wait,
-    crowd: Member<'static>,
-    news: News,
+    waiters: WaiterSlot<'static>,
+    news: Wakeups,
 }
 
 /// Who is to be told that calls have ended, when the lock has been given back.
 #[derive(Default)]
-pub(crate) struct News {
+pub(crate) struct Wakeups {
     pub(crate) threads: Vec<Thread>,
     pub(crate) wakers: Vec<Waker>,
     /// What the last call kept of a client that was dropped.
-    pub(crate) unneeded: Option<Arc<dyn Carrier>>,
+    pub(crate) unneeded: Option<Arc<dyn OutstandingCalls>>,
 }
 
 /// Packets that came together.
@@ -40,7 +40,7 @@ const LAST_LOOKS: u32 = 64;
 /// How much later than the receiving thread other threads look at timeouts.
 pub(crate) const AFTER_THE_RECEIVER: Duration = Duration::from_millis(1);
 
-impl News {
+impl Wakeups {
     fn is_empty(&self) -> bool {
         self.threads.is_empty() && self.wakers.is_empty() && self.unneeded.is_none()
     }
@@ -53,14 +53,14 @@ impl News {
     }
 }
 
-impl Reception {
+impl Receiver {
     pub(crate) fn new(binding: &DatagramBinding) -> Self {
-        let company = binding.present().company;
+        let placement = binding.present().placement;
         Self {
             buffer: vec![0; BUFFER],
-            wait: Wait::new(binding.options.waiting, MachineCosts::of_this_machine(), company),
-            crowd: Crowd::of_this_process().member(),
-            news: News::default(),
+            wait: Wait::new(binding.options.waiting, MachineCosts::of_this_machine(), placement),
+            waiters: ActiveWaiters::of_this_process().member(),
+            news: Wakeups::default(),
         }
     }
 
@@ -71,8 +71,8 @@ impl Reception {
 
 /// The receive role, held: given back when it is dropped, whatever happens.
 struct Role<'a> {
-    flight: &'a Flight,
-    reception: Option<Box<Reception>>,
+    flight: &'a PacketCalls,
+    reception: Option<Box<Receiver>>,
 }
 
 impl Drop for Role<'_> {
@@ -83,7 +83,7 @@ impl Drop for Role<'_> {
     }
 }
 
-impl Flight {
+impl PacketCalls {
     /// Waits until one of the calls has ended, at most until that time; looks once in any case.
     pub(crate) fn wait(&self, wanted: &[u32], until: Instant) -> Option<usize> {
         loop {
@@ -120,7 +120,7 @@ impl Flight {
         }
         let thread = thread::current();
         let spinners_max = match self.binding.options.waiting {
-            Waiting::Spin => self.binding.present().company.waiting_max as usize,
+            Waiting::Spin => self.binding.present().placement.waiting_max as usize,
             _ => 0,
         };
         calls.join_followers(wanted, &thread);
@@ -145,7 +145,7 @@ impl Flight {
                 break Followed::RoleIsFree;
             }
             if clock >= calls.next().due() {
-                let mut news = News::default();
+                let mut news = Wakeups::default();
                 // The receiver should have done this: something keeps it from running.
                 self.take_what_is_there(&mut calls, &mut vec![0; BUFFER], clock, &mut news);
                 calls.look(clock, &self.binding, &self.socket, &mut news);
@@ -162,11 +162,11 @@ impl Flight {
         if !matches!(followed, Followed::RoleIsFree) && calls.reception.is_some() {
             // Whoever gave the role back may have woken this thread to take it.
             let next = calls.followers.first().cloned();
-            let is_missed = next.is_none() && calls.keeper.is_missed(&calls);
+            let is_missed = next.is_none() && calls.background.is_missed(&calls);
             drop(calls);
             match next {
                 Some(next) => next.unpark(),
-                None if is_missed => self.keeper.wake(),
+                None if is_missed => self.background.wake(),
                 None => {}
             }
         }
@@ -174,24 +174,24 @@ impl Flight {
     }
 
     /// Gives the receive role back, and wakes who needs it next.
-    fn give_role_back(&self, mut calls: MutexGuard<'_, Calls>, reception: Box<Reception>) {
+    fn give_role_back(&self, mut calls: MutexGuard<'_, Calls>, reception: Box<Receiver>) {
         calls.reception = Some(reception);
         let next = calls.followers.first().cloned();
-        let wakes_keeper = next.is_none() && calls.keeper.is_missed(&calls);
+        let wakes_background = next.is_none() && calls.background.is_missed(&calls);
         drop(calls);
         if let Some(next) = next {
             next.unpark();
-        } else if wakes_keeper {
-            self.keeper.wake();
+        } else if wakes_background {
+            self.background.wake();
         }
     }
 
     /// Receives for all as long as no other thread waits and there is something to receive.
-    pub(crate) fn attend(&self, reception: Box<Reception>) {
+    pub(crate) fn attend(&self, reception: Box<Receiver>) {
         let mut role = Role { flight: self, reception: Some(reception) };
         let (mut about_ns, mut latest_ns) = (0, 0);
         loop {
-            let Reception { buffer, news, .. } = &mut **role.reception.as_mut().expect("the role is held");
+            let Receiver { buffer, news, .. } = &mut **role.reception.as_mut().expect("the role is held");
             let arrival = self.socket.recv_segments_about(buffer, about_ns, latest_ns);
             let clock = now();
             let mut calls = self.calls();
@@ -223,7 +223,7 @@ impl Flight {
         arrival: std::io::Result<CallerArrival<Segments>>,
         buffer: &mut [u8],
         clock: Instant,
-        news: &mut News,
+        news: &mut Wakeups,
     ) -> bool {
         let arrived = match arrival {
             Ok(CallerArrival::Datagram(segments)) => {
@@ -268,7 +268,7 @@ impl Flight {
         calls: &mut Calls,
         buffer: &mut [u8],
         clock: Instant,
-        news: &mut News,
+        news: &mut Wakeups,
     ) {
         for _ in 0..LAST_LOOKS {
             match self.socket.recv_segments(buffer) {
@@ -299,9 +299,9 @@ impl Role<'_> {
         let mut spins = self.begin_wait(clock);
         // Servers wait to be told what has arrived: that is done when nothing more is there.
         let mut owes = false;
-        let _present = self.reception().crowd.wait();
+        let _present = self.reception().waiters.wait();
         loop {
-            let Reception { buffer, wait, crowd, news } = self.reception();
+            let Receiver { buffer, wait, waiters, news } = self.reception();
             let arrival = if spins || owes || clock >= until {
                 flight.socket.recv_segments(buffer)
             } else {
@@ -311,7 +311,7 @@ impl Role<'_> {
             clock = now();
             let nothing = matches!(arrival, Ok(CallerArrival::Nothing));
             if nothing && !owes && clock < next.due() && clock < until {
-                if spins && !wait.keeps_spinning(clock.as_nanos(), crowd.waiting()) {
+                if spins && !wait.keeps_spinning(clock.as_nanos(), waiters.waiting()) {
                     spins = false;
                     wait.sleeps(clock.as_nanos());
                 }
@@ -335,7 +335,7 @@ impl Role<'_> {
             }
             let sends = calls.has_more_to_send();
             if calls.needs_binding() {
-                flight.keeper.wake();
+                flight.background.wake();
             }
             drop(calls);
             news.tell();
@@ -348,14 +348,14 @@ impl Role<'_> {
         }
     }
 
-    fn reception(&mut self) -> &mut Reception {
+    fn reception(&mut self) -> &mut Receiver {
         self.reception.as_mut().expect("the role is held")
     }
 
     /// A wait begins: whether by spinning.
     fn begin_wait(&mut self, clock: Instant) -> bool {
-        let Reception { wait, crowd, .. } = self.reception();
-        let spins = wait.begin(clock.as_nanos(), crowd.waiting()) > 0;
+        let Receiver { wait, waiters, .. } = self.reception();
+        let spins = wait.begin(clock.as_nanos(), waiters.waiting()) > 0;
         if !spins {
             wait.sleeps(clock.as_nanos());
         }

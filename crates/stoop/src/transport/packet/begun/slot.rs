@@ -1,13 +1,13 @@
 //! One call in flight, and the lane that it is on.
 
-use crate::calling::detached::Teller;
+use crate::calling::detached::CallingThread;
 use crate::error::CallError;
 use crate::transport::packet::begun::batch::Batch;
 use crate::transport::packet::caller::Session;
 use std::sync::Arc;
 use std::task::Waker;
 use std::thread::Thread;
-use stoop_exchange::caller::{self, Brief};
+use stoop_exchange::caller::{self, CompactCall};
 use stoop_exchange::outcome::Unbound;
 use stoop_exchange::{Instant, RoundTrip};
 use stoop_wire::HEADER_LEN;
@@ -18,8 +18,8 @@ use stoop_wire::HEADER_LEN;
 #[repr(C, align(64))]
 pub(crate) struct Slot {
     /// The call while it goes well: on its way with nothing more to its end than its result. Nobody sleeps until then, it is its
-    /// handle's, and neither call nor result has many packets. For anything else it is [taken up](Self::take_up).
-    pub(crate) brief: Brief,
+    /// handle's, and neither call nor result has many packets. For anything else it is [taken up](Self::expand).
+    pub(crate) brief: CompactCall,
     pub(crate) stage: Stage,
     pub(crate) owner: Owner,
     /// The procedure's number in the interface.
@@ -50,7 +50,7 @@ pub(crate) struct Slot {
     /// A task that does.
     pub(crate) waker: Option<Waker>,
     /// Of a detached call: the thread whose ordered one-way call it is, if any's.
-    pub(crate) teller: Option<Teller>,
+    pub(crate) calling_thread: Option<CallingThread>,
 }
 
 /// How far a call has come.
@@ -64,7 +64,7 @@ pub(crate) enum Stage {
     HeldBack(u32),
     /// It is out.
     Sent,
-    /// The server does not know the binding; the housekeeper binds again.
+    /// The server does not know the binding; the background binds again.
     Unbound,
     /// Its result, or why there is none, can be taken.
     Ended,
@@ -101,7 +101,7 @@ impl Slot {
             error: None,
             thread: None,
             waker: None,
-            teller: None,
+            calling_thread: None,
         }
     }
 
@@ -130,8 +130,8 @@ impl Slot {
 
     /// It is no longer enough to know the call in brief, if there is one: its lane has it from now on, on a way of which that
     /// much is known.
-    pub(crate) fn take_up(&mut self, path: RoundTrip) -> &mut Self {
-        if self.lane.take_up(&mut self.brief, path) {
+    pub(crate) fn expand(&mut self, path: RoundTrip) -> &mut Self {
+        if self.lane.expand(&mut self.brief, path) {
             let (begun, deadline) = self.brief.times();
             (self.begun, self.sent, self.deadline) = (begun, begun, deadline);
             self.may_have_run = false;

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use stoop_exchange::Instant;
 use stoop_exchange::caller::{self, Due, Heard, Lost};
 use stoop_exchange::outcome::Unbound;
-use stoop_marshal::Pieces;
+use stoop_marshal::GatherList;
 use stoop_net::udp::{CallerArrival, CallerSocket, Sending};
-use stoop_net::waiting::{Member, Wait};
+use stoop_net::waiting::{Wait, WaiterSlot};
 use stoop_wire::HEADER_LEN;
 
 /// A lane with all that a call needs.
@@ -28,8 +28,8 @@ pub(crate) struct DatagramLane {
     pub(crate) result: Vec<u8>,
     /// Bytes of the result in it.
     pub(crate) result_len: usize,
-    /// Of a result that has landed in the caller's memory as far as it belongs there: where in the packet the rest begins.
-    pub(crate) landed: Option<usize>,
+    /// Of a result that has scattered in the caller's memory as far as it belongs there: where in the packet the rest begins.
+    pub(crate) scattered: Option<usize>,
     /// Bytes of the longest call and the longest result.
     pub(crate) longest_call: usize,
     pub(crate) longest_result: usize,
@@ -38,7 +38,7 @@ pub(crate) struct DatagramLane {
     /// While there are large calls.
     pub(crate) large: Option<Box<Large>>,
     pub(crate) wait: Wait,
-    pub(crate) crowd: Member<'static>,
+    pub(crate) waiters: WaiterSlot<'static>,
     /// What this thread's lanes of earlier sessions, and retired ones, have seen.
     pub(crate) past: CallCounters,
 }
@@ -96,7 +96,7 @@ impl DatagramLane {
         len: usize,
     ) -> Result<(), Ended> {
         if len >= self.plain_end || self.large.is_some() {
-            return self.exchange_large(begun, deadline, procedure, len, &mut Pieces::none());
+            return self.exchange_large(begun, deadline, procedure, len, &mut GatherList::none());
         }
         let procedure = self.session.bound.procedures[usize::from(procedure)];
         let packet = &mut self.call[..HEADER_LEN + len];
@@ -121,8 +121,8 @@ impl DatagramLane {
 
     #[inline]
     fn await_result(&mut self, begun: Instant, len: usize) -> Result<(), Ended> {
-        let _present = self.crowd.wait();
-        let mut spins = self.wait.begin(begun.as_nanos(), self.crowd.waiting()) > 0;
+        let _present = self.waiters.wait();
+        let mut spins = self.wait.begin(begun.as_nanos(), self.waiters.waiting()) > 0;
         if !spins {
             self.wait.sleeps(begun.as_nanos());
         }
@@ -163,7 +163,7 @@ impl DatagramLane {
             if clock >= self.exchange.next_timeout() && self.on_timeout(clock, len)? {
                 return Ok(());
             }
-            if spins && !self.wait.keeps_spinning(clock.as_nanos(), self.crowd.waiting()) {
+            if spins && !self.wait.keeps_spinning(clock.as_nanos(), self.waiters.waiting()) {
                 spins = false;
                 self.wait.sleeps(clock.as_nanos());
             }

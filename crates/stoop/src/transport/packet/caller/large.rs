@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stoop_exchange::Instant;
 use stoop_exchange::bulk::{Path, RECEIPT_WAITS_NANOS};
 use stoop_exchange::caller::{Due, Part};
-use stoop_marshal::{EncodeError, Pieces};
+use stoop_marshal::{EncodeError, GatherList};
 use stoop_net::udp::CallerArrival;
 use stoop_wire::{HEADER_LEN, Receipt};
 
@@ -31,13 +31,13 @@ struct LargeCall<'l, 'c, 'p, 'a> {
     large: &'l mut Large,
     /// What the calls of a session share.
     path: &'l Mutex<Path>,
-    pieces: &'c mut Pieces<'p, 'a>,
+    pieces: &'c mut GatherList<'p, 'a>,
     /// Bytes of arguments.
     len: usize,
     /// Nothing of it has left yet.
     unsent: bool,
     /// Bytes of the result that land in the caller's memory; known when the first part of it is here.
-    landing: Option<usize>,
+    scatter_len: Option<usize>,
 }
 
 impl DatagramLane {
@@ -49,16 +49,16 @@ impl DatagramLane {
         deadline: Instant,
         procedure: u16,
         len: usize,
-        pieces: &mut Pieces<'_, '_>,
+        pieces: &mut GatherList<'_, '_>,
     ) -> Result<(), Ended> {
-        self.landed = None;
+        self.scattered = None;
         if len > self.longest_call {
             // Written for a server that has been replaced by one that takes less.
             let why = EncodeError::TooLarge { needed_at_least: len, limit: self.longest_call };
             return Err(Ended::With(CallError::NotSent(SendError::Arguments(why))));
         }
         let one_packet = self.exchange.packet_data();
-        let (is_large, expects_large) = (len > one_packet, pieces.landing_end() > one_packet);
+        let (is_large, expects_large) = (len > one_packet, pieces.scatter_end() > one_packet);
         let mut large = self.large.take().unwrap_or_default();
         if !is_large && !expects_large && large.has_rested() && !self.has_checksum() {
             large.give_back(&self.socket, &mut self.call, &mut self.result);
@@ -77,9 +77,9 @@ impl DatagramLane {
         }
         let path = session.path_there(&self.socket, self.exchange.path());
         let mut call =
-            LargeCall { lane: self, large: &mut large, path, pieces, len, unsent: true, landing: None };
+            LargeCall { lane: self, large: &mut large, path, pieces, len, unsent: true, scatter_len: None };
         let outcome = call.send_first(begun).and_then(|()| call.go_on(begun));
-        let was_large = is_large || call.landing.is_some();
+        let was_large = is_large || call.scatter_len.is_some();
         if is_large {
             self.exchange.settle(&mut locked(path));
         }
@@ -97,15 +97,15 @@ impl DatagramLane {
         received: usize,
         len: usize,
     ) -> Result<(), Ended> {
-        self.landed = None;
+        self.scattered = None;
         let mut large = Box::<Large>::default();
         large.expect_result(&self.socket);
         let session = Arc::clone(&self.session);
         let path = session.path_there(&self.socket, self.exchange.path());
         let first = self.result[..received].to_vec();
-        let pieces = &mut Pieces::none();
+        let pieces = &mut GatherList::none();
         let mut call =
-            LargeCall { lane: self, large: &mut large, path, pieces, len, unsent: false, landing: None };
+            LargeCall { lane: self, large: &mut large, path, pieces, len, unsent: false, scatter_len: None };
         let outcome = call.place(&part, &first).and_then(|()| match part.complete {
             true => call.has_ended(clock, &part),
             false => call.go_on(clock),
@@ -119,7 +119,7 @@ impl DatagramLane {
 impl LargeCall<'_, '_, '_, '_> {
     /// Sends what is left to send, and receives the result.
     fn go_on(&mut self, begun: Instant) -> Result<(), Ended> {
-        let _present = self.lane.crowd.wait();
+        let _present = self.lane.waiters.wait();
         let mut clock = begun;
         // Each wait for packets is one by itself; `None` while there is something to send.
         let mut spins = None;
@@ -170,7 +170,7 @@ impl LargeCall<'_, '_, '_, '_> {
                 return Ok(());
             }
             let lane = &mut *self.lane;
-            if spins == Some(true) && !lane.wait.keeps_spinning(clock.as_nanos(), lane.crowd.waiting()) {
+            if spins == Some(true) && !lane.wait.keeps_spinning(clock.as_nanos(), lane.waiters.waiting()) {
                 lane.wait.sleeps(clock.as_nanos());
                 spins = Some(false);
             }
@@ -180,7 +180,7 @@ impl LargeCall<'_, '_, '_, '_> {
     /// A wait begins: whether by spinning.
     fn begin_waiting(&mut self, clock: Instant) -> bool {
         let lane = &mut *self.lane;
-        let spins = lane.wait.begin(clock.as_nanos(), lane.crowd.waiting()) > 0;
+        let spins = lane.wait.begin(clock.as_nanos(), lane.waiters.waiting()) > 0;
         if !spins {
             lane.wait.sleeps(clock.as_nanos());
         }

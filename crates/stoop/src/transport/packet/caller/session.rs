@@ -18,7 +18,7 @@ use stoop_exchange::caller::Lost;
 use stoop_exchange::outcome::{Grant, Unbound};
 use stoop_exchange::{Instant, RoundTrip, caller};
 use stoop_net::udp::{CallerArrival, CallerSocket, Sending};
-use stoop_net::waiting::Company;
+use stoop_net::waiting::Placement;
 use stoop_net::{clock, host};
 use stoop_wire::bind::CHECKSUM;
 use stoop_wire::{HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM};
@@ -28,7 +28,7 @@ pub(crate) struct Session {
     pub(crate) generation: u64,
     pub(crate) bound: Bound,
     path: RoundTrip,
-    pub(crate) company: Company,
+    pub(crate) placement: Placement,
     /// The server runs on this machine: nothing between repeats packets.
     is_here: bool,
     /// The refusal because of which it replaces another one.
@@ -50,12 +50,12 @@ pub(crate) struct Session {
     pub(crate) corrupt: Arc<AtomicU64>,
 }
 
-/// Which of a session's lanes can be given out.
+/// Selection of a session's lanes can be given out.
 #[derive(Default)]
 struct LaneNumbers {
     next: u16,
     /// Lanes whose last call was given up: the server may still be running it, and would let the next one wait.
-    resting: VecDeque<(Instant, caller::Lane)>,
+    idle: VecDeque<(Instant, caller::Lane)>,
 }
 
 /// How long a lane rests after a call that was given up.
@@ -144,7 +144,7 @@ impl Session {
     /// would find none.
     pub(crate) fn another_lane(&self, options: &BindOptions) -> Option<caller::Lane> {
         let mut numbers = self.numbers();
-        let rested = numbers.resting.front().is_some_and(|(since, _)| now().since(*since) >= REST);
+        let rested = numbers.idle.front().is_some_and(|(since, _)| now().since(*since) >= REST);
         let available = rested || numbers.next < self.most_lanes - self.most_lanes.div_ceil(FOR_THREADS);
         available.then(|| self.lane_of(&mut numbers, options))
     }
@@ -153,11 +153,11 @@ impl Session {
     pub(crate) fn give_another(&self, lane: &mut caller::Lane, options: &BindOptions) {
         let mut numbers = self.numbers();
         // The server allows no more, and all are in use: it stays with this one.
-        if numbers.next >= self.most_lanes && numbers.resting.is_empty() {
+        if numbers.next >= self.most_lanes && numbers.idle.is_empty() {
             return;
         }
         let other = self.lane_of(&mut numbers, options);
-        numbers.resting.push_back((now(), std::mem::replace(lane, other)));
+        numbers.idle.push_back((now(), std::mem::replace(lane, other)));
     }
 
     fn numbers(&self) -> MutexGuard<'_, LaneNumbers> {
@@ -165,9 +165,9 @@ impl Session {
     }
 
     fn lane_of(&self, numbers: &mut LaneNumbers, options: &BindOptions) -> caller::Lane {
-        let rested = numbers.resting.front().is_some_and(|(since, _)| now().since(*since) >= REST);
+        let rested = numbers.idle.front().is_some_and(|(since, _)| now().since(*since) >= REST);
         if (rested || numbers.next >= self.most_lanes)
-            && let Some((_, lane)) = numbers.resting.pop_front()
+            && let Some((_, lane)) = numbers.idle.pop_front()
         {
             return lane;
         }
@@ -249,7 +249,7 @@ pub(crate) fn grant(
         }
     };
     let theirs = crate::host_facts::from_wire(&bound.host);
-    let (company, is_here) = (Company::of(&own, &theirs), own.shares_kernel_with(&theirs));
+    let (placement, is_here) = (Placement::of(&own, &theirs), own.shares_kernel_with(&theirs));
     let path = binder.path();
     let (asleep_ns, read) = (clock::asleep_ns(), Instant::from_nanos(clock::boot_now_ns()));
     let longest_call = bound.max_message.min(max_message) as usize;
@@ -262,7 +262,7 @@ pub(crate) fn grant(
         generation,
         bound,
         path,
-        company,
+        placement,
         is_here,
         because: None,
         read,

@@ -4,7 +4,7 @@ use crate::context::cancelled;
 use crate::context::cancelled::CallId;
 use crate::transport::packet::checksum;
 use crate::transport::packet::server::call::{CallPacket, DatagramCall};
-use crate::transport::packet::server::worker::Desk;
+use crate::transport::packet::server::worker::WorkerState;
 use crate::transport::packet::server::{DatagramEndpoint, From};
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
@@ -14,26 +14,26 @@ use stoop_net::udp;
 use stoop_wire::{BindingId, CallNumber, LaneId, MAX_DATAGRAM};
 
 impl DatagramEndpoint {
-    /// Takes the datagram of so many bytes that is at the desk, and came in by the dedicated socket of so many changes (0: by
+    /// Takes the datagram of so many bytes that is at the worker, and came in by the dedicated socket of so many changes (0: by
     /// the address's own); returns the call that it brings.
     #[inline(always)]
-    pub(super) fn take(&self, desk: &mut Desk, len: usize, dedicated: u64) -> Option<DatagramCall> {
+    pub(super) fn take(&self, worker: &mut WorkerState, len: usize, dedicated: u64) -> Option<DatagramCall> {
         let mut answer_by = dedicated;
-        if desk.packet_has_checksum() {
-            if !self.is_intact(&desk.packet[..len]) {
+        if worker.packet_has_checksum() {
+            if !self.is_intact(&worker.packet[..len]) {
                 return None;
             }
             answer_by = CallPacket::BY_OWN;
         }
-        let now = Instant::from_nanos(desk.clock_ns);
+        let now = Instant::from_nanos(worker.clock_ns);
         let mut exchange = self.exchange();
-        let peer = if dedicated == 0 { &desk.own_peer } else { &desk.dedicated_peer };
-        match exchange.handle_packet(now, peer, &desk.packet[..len], &mut desk.reply) {
+        let peer = if dedicated == 0 { &worker.own_peer } else { &worker.dedicated_peer };
+        match exchange.handle_packet(now, peer, &worker.packet[..len], &mut worker.reply) {
             Arrival::Run(assignment) => {
                 drop(exchange);
                 return Some(DatagramCall { assignment, packet: CallPacket::at_desk(answer_by) });
             }
-            arrival => self.take_no_call(desk, exchange, arrival, len, dedicated),
+            arrival => self.take_no_call(worker, exchange, arrival, len, dedicated),
         }
         None
     }
@@ -60,29 +60,29 @@ impl DatagramEndpoint {
     #[inline(never)]
     fn take_no_call(
         &self,
-        desk: &mut Desk,
+        worker: &mut WorkerState,
         exchange: MutexGuard<'_, Server<From>>,
         arrival: Arrival<From>,
         len: usize,
         dedicated: u64,
     ) {
-        let peer = if dedicated == 0 { desk.own_peer } else { desk.dedicated_peer };
+        let peer = if dedicated == 0 { worker.own_peer } else { worker.dedicated_peer };
         match arrival {
             Arrival::Run(_) => unreachable!("that is a call"),
             Arrival::Reply => {
                 // It may be the first binding, which may never be used.
                 self.note_and_rouse(exchange);
-                self.send(&desk.reply, &peer);
+                self.send(&worker.reply, &peer);
             }
             Arrival::Cancelled(binding, lane, number) => {
                 tell_procedure(binding, lane, number);
                 drop(exchange);
-                self.send(&desk.reply, &peer);
+                self.send(&worker.reply, &peer);
             }
             Arrival::Transmit | Arrival::Nothing => {
-                self.attend_later(desk, exchange);
+                self.attend_later(worker, exchange);
                 if len >= MAX_DATAGRAM {
-                    self.receive_together(desk, dedicated != 0);
+                    self.receive_together(worker, dedicated != 0);
                 }
             }
         }
@@ -91,7 +91,7 @@ impl DatagramEndpoint {
     /// Takes a datagram, or several, where several might have come together.
     pub(super) fn take_segments(
         &self,
-        desk: &mut Desk,
+        worker: &mut WorkerState,
         segments: udp::Segments,
         peer: udp::Peer,
         dedicated: u64,
@@ -99,18 +99,18 @@ impl DatagramEndpoint {
     ) -> Option<DatagramCall> {
         let count = segments.count() as u32;
         if dedicated == 0 {
-            desk.own_peer = From(peer);
+            worker.own_peer = From(peer);
             if patient {
-                self.count_in_a_row(desk, count);
+                self.count_in_a_row(worker, count);
             }
         }
         if count > 1 || segments.len > MAX_DATAGRAM {
-            desk.bunching.singles = 0;
-            return self.take_many(desk, segments, peer);
+            worker.bunching.singles = 0;
+            return self.take_many(worker, segments, peer);
         }
-        desk.bunching.singles += 1;
-        desk.packet[..segments.len].copy_from_slice(&desk.batch.received()[..segments.len]);
-        self.take(desk, segments.len, dedicated)
+        worker.bunching.singles += 1;
+        worker.packet[..segments.len].copy_from_slice(&worker.batch.received()[..segments.len]);
+        self.take(worker, segments.len, dedicated)
     }
 }
 

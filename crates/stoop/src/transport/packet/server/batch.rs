@@ -1,9 +1,9 @@
 //! Calls that came together: run one after the other, answered together.
 //!
 //! Whoever receives them puts them where every worker can take from them, takes the first, and goes on until none is
-//! left; then the answers go out, by one system call if they are alike. If a procedure takes long, the housekeeper gives
+//! left; then the answers go out, by one system call if they are alike. If a procedure takes long, the background gives
 //! the receive role to another worker as always, and that one first sends the answers that are there and then takes the
-//! rest of the calls. Calls of procedures known to take long are left for the crew, which passes on the role before
+//! rest of the calls. Calls of procedures known to take long are left for the pool, which passes on the role before
 //! it begins one.
 
 use crate::context::take_asked;
@@ -13,7 +13,7 @@ use crate::transport::packet::checksum;
 use crate::transport::packet::server::answers::Answers;
 use crate::transport::packet::server::arrivals::tell_procedure;
 use crate::transport::packet::server::call::{ANSWER_MAX, CallPacket, DatagramCall, complete};
-use crate::transport::packet::server::worker::{BatchDesk, Desk};
+use crate::transport::packet::server::worker::{BatchState, WorkerState};
 use crate::transport::packet::server::{DatagramEndpoint, From};
 use std::collections::VecDeque;
 use std::mem;
@@ -97,17 +97,22 @@ impl Batch {
     /// Whether whoever receives should look here first.
     #[inline]
     pub(super) fn is_pending(&self) -> bool {
-        // What it tells of is read under the lock; and whoever gets the receive role sees what its last holder did.
+        // What it tells of is read under the lock; and whoever gets the receive role sees what its last calls did.
         self.pending.load(Ordering::Relaxed)
     }
 }
 
 impl DatagramEndpoint {
     /// Takes datagrams that came together. Returns the first call that they bring; the others wait in the batch.
-    pub(super) fn take_many(&self, desk: &mut Desk, segments: Segments, peer: Peer) -> Option<DatagramCall> {
-        let now = Instant::from_nanos(desk.clock_ns);
+    pub(super) fn take_many(
+        &self,
+        worker: &mut WorkerState,
+        segments: Segments,
+        peer: Peer,
+    ) -> Option<DatagramCall> {
+        let now = Instant::from_nanos(worker.clock_ns);
         let from = From(peer);
-        let batch = &mut desk.batch;
+        let batch = &mut worker.batch;
         let (mut replies, mut attention) = (Answers::default(), false);
         let mut exchange = self.exchange();
         let datagrams = Arc::clone(batch.received());
@@ -141,14 +146,14 @@ impl DatagramEndpoint {
             }
             let (datagram, behind) = rest.split_at(segment.min(rest.len()));
             rest = behind;
-            match exchange.handle_packet(now, &from, datagram, &mut desk.reply) {
+            match exchange.handle_packet(now, &from, datagram, &mut worker.reply) {
                 Arrival::Run(assignment) => {
                     batch.calls.push_back(DatagramCall { assignment, packet: CallPacket::in_batch(start) });
                 }
-                Arrival::Reply => replies.push(&peer, &desk.reply),
+                Arrival::Reply => replies.push(&peer, &worker.reply),
                 Arrival::Cancelled(binding, lane, number) => {
                     tell_procedure(binding, lane, number);
-                    replies.push(&peer, &desk.reply);
+                    replies.push(&peer, &worker.reply);
                 }
                 Arrival::Transmit | Arrival::Nothing => {
                     attention = true;
@@ -158,46 +163,46 @@ impl DatagramEndpoint {
             }
         }
         if attention {
-            self.attend_later(desk, exchange);
+            self.attend_later(worker, exchange);
         } else {
             self.note_and_rouse(exchange);
         }
         for (peer, datagrams, segment) in replies.groups() {
-            self.send_together(desk, datagrams, segment, peer);
+            self.send_together(worker, datagrams, segment, peer);
         }
-        desk.batch.flushed_ns = desk.clock_ns;
-        self.share(desk, datagrams)
+        worker.batch.flushed_ns = worker.clock_ns;
+        self.share(worker, datagrams)
     }
 
-    /// Puts the desk's calls, which came in these datagrams, into the batch, but for the first.
-    fn share(&self, desk: &mut Desk, datagrams: Arc<[u8]>) -> Option<DatagramCall> {
-        let first = desk.batch.calls.pop_front();
-        if !desk.batch.calls.is_empty() {
-            let mut shared = self.batch.shared(&mut desk.taker);
+    /// Puts the worker's calls, which came in these datagrams, into the batch, but for the first.
+    fn share(&self, worker: &mut WorkerState, datagrams: Arc<[u8]>) -> Option<DatagramCall> {
+        let first = worker.batch.calls.pop_front();
+        if !worker.batch.calls.is_empty() {
+            let mut shared = self.batch.shared(&mut worker.taker);
             let shared = &mut *shared;
             if shared.calls.is_empty() {
-                mem::swap(&mut shared.calls, &mut desk.batch.calls);
+                mem::swap(&mut shared.calls, &mut worker.batch.calls);
             } else {
                 // Whoever has the role has taken those calls before it received others; but nothing here depends on that.
                 let others = shared.datagrams.take().unwrap_or_default();
                 shared.calls.iter_mut().for_each(|call| call.keep_packet_of(&others));
-                shared.calls.append(&mut desk.batch.calls);
+                shared.calls.append(&mut worker.batch.calls);
             }
             shared.datagrams = Some(Arc::clone(&datagrams));
             self.batch.pending.store(true, Ordering::Relaxed);
         }
-        desk.batch.of_calls = Some(datagrams);
+        worker.batch.of_calls = Some(datagrams);
         first
     }
 
     /// For whoever has just got the receive role: sends what answers are there, and takes the next call of the batch.
     #[cold]
-    pub(super) fn take_over(&self, desk: &mut Desk) -> Option<DatagramCall> {
+    pub(super) fn take_over(&self, worker: &mut WorkerState) -> Option<DatagramCall> {
         let mut call = loop {
-            self.flush(desk);
-            let mut shared = self.batch.shared(&mut desk.taker);
-            shared.calls.extend(desk.batch.parked.drain(..));
-            match shared.take_first(&mut desk.batch.of_calls) {
+            self.flush(worker);
+            let mut shared = self.batch.shared(&mut worker.taker);
+            shared.calls.extend(worker.batch.parked.drain(..));
+            match shared.take_first(&mut worker.batch.of_calls) {
                 Some(call) => break call,
                 None if shared.finished.is_empty() => return None,
                 // Another has left an answer since they were sent, and has taken the last call.
@@ -211,31 +216,31 @@ impl DatagramEndpoint {
 
     /// Runs a call of the batch and those behind it. Returns one that has waited for one of them to return, if there is
     /// one.
-    pub(super) fn run_batch(&self, desk: &mut Desk, call: DatagramCall) -> Option<DatagramCall> {
+    pub(super) fn run_batch(&self, worker: &mut WorkerState, call: DatagramCall) -> Option<DatagramCall> {
         if call.packet.is_deferred() {
-            desk.clock_ns = clock::now_ns();
+            worker.clock_ns = clock::now_ns();
         }
         let mut next = Some(call);
         while let Some(call) = next {
             let full;
-            (next, full) = self.run_one_of_batch(desk, call);
+            (next, full) = self.run_one_of_batch(worker, call);
             let due = next.is_none() || full;
-            if due || desk.clock_ns - desk.batch.flushed_ns > ANSWERS_WAIT_NANOS {
-                self.flush(desk);
+            if due || worker.clock_ns - worker.batch.flushed_ns > ANSWERS_WAIT_NANOS {
+                self.flush(worker);
             }
         }
-        if desk.batch.parked.is_empty() { None } else { self.run_parked(desk) }
+        if worker.batch.parked.is_empty() { None } else { self.run_parked(worker) }
     }
 
-    /// Runs the calls that are parked at the desk. Hardly ever is there one, let alone two.
+    /// Runs the calls that are parked at the worker. Hardly ever is there one, let alone two.
     #[cold]
-    fn run_parked(&self, desk: &mut Desk) -> Option<DatagramCall> {
-        let mut waited = desk.batch.parked.pop();
+    fn run_parked(&self, worker: &mut WorkerState) -> Option<DatagramCall> {
+        let mut waited = worker.batch.parked.pop();
         while let Some(call) = waited {
-            if desk.batch.parked.is_empty() {
+            if worker.batch.parked.is_empty() {
                 return Some(call);
             }
-            waited = self.run_alone(desk, call).or_else(|| desk.batch.parked.pop());
+            waited = self.run_alone(worker, call).or_else(|| worker.batch.parked.pop());
         }
         None
     }
@@ -243,15 +248,19 @@ impl DatagramEndpoint {
     /// Runs a call and leaves its answer in the batch. Returns the next call, and whether there is no room for its
     /// answer.
     #[inline]
-    fn run_one_of_batch(&self, desk: &mut Desk, mut call: DatagramCall) -> (Option<DatagramCall>, bool) {
-        let outcome = self.perform(&mut call, desk, desk.clock_ns);
+    fn run_one_of_batch(
+        &self,
+        worker: &mut WorkerState,
+        mut call: DatagramCall,
+    ) -> (Option<DatagramCall>, bool) {
+        let outcome = self.perform(&mut call, worker, worker.clock_ns);
         let mut is_late = false;
-        if desk.batch.pace.is_due() | take_asked() {
+        if worker.batch.pace.is_due() | take_asked() {
             let now_ns = clock::now_ns();
-            let took = now_ns - desk.clock_ns;
-            desk.clock_ns = now_ns;
+            let took = now_ns - worker.clock_ns;
+            worker.clock_ns = now_ns;
             is_late = Instant::from_nanos(now_ns) >= call.assignment.deadline;
-            if desk.batch.pace.looked(took) && outcome.ran() {
+            if worker.batch.pace.looked(took) && outcome.ran() {
                 self.exports.took(call.assignment.interface, call.assignment.procedure, took);
             }
         }
@@ -262,39 +271,39 @@ impl DatagramEndpoint {
                 true
             }
             outcome => {
-                complete(&mut assignment, outcome, desk.clock_ns);
+                complete(&mut assignment, outcome, worker.clock_ns);
                 false
             }
         };
-        let mut shared = self.batch.shared(&mut desk.taker);
+        let mut shared = self.batch.shared(&mut worker.taker);
         let len = assignment.answer_len();
         let full = shared.push(Finished { assignment, is_noted }, len);
-        // Calls that are known to take long are left to the crew.
+        // Calls that are known to take long are left to the pool.
         let is_short = shared.calls.front().is_some_and(|next| !self.takes_long(next));
-        let next = if is_short { shared.take_first(&mut desk.batch.of_calls) } else { None };
+        let next = if is_short { shared.take_first(&mut worker.batch.of_calls) } else { None };
         drop(shared);
         (next, full)
     }
 
     /// Sends the answers of the batch and gives their calls back to the exchange. Calls that had to wait for them are
-    /// then parked at the desk.
-    fn flush(&self, desk: &mut Desk) {
+    /// then parked at the worker.
+    fn flush(&self, worker: &mut WorkerState) {
         {
-            let mut shared = self.batch.shared(&mut desk.taker);
+            let mut shared = self.batch.shared(&mut worker.taker);
             shared.answers_len = 0;
-            mem::swap(&mut shared.finished, &mut desk.batch.finished);
+            mem::swap(&mut shared.finished, &mut worker.batch.finished);
             self.batch.pending.store(!shared.calls.is_empty(), Ordering::Relaxed);
             if shared.calls.is_empty() {
                 shared.datagrams = None;
             }
         }
-        if desk.batch.finished.is_empty() {
+        if worker.batch.finished.is_empty() {
             return;
         }
-        desk.clock_ns = clock::now_ns();
-        desk.batch.flushed_ns = desk.clock_ns;
-        let now = Instant::from_nanos(desk.clock_ns);
-        let BatchDesk { finished, answers, .. } = &mut desk.batch;
+        worker.clock_ns = clock::now_ns();
+        worker.batch.flushed_ns = worker.clock_ns;
+        let now = Instant::from_nanos(worker.clock_ns);
+        let BatchState { finished, answers, .. } = &mut worker.batch;
         for Finished { assignment, .. } in finished.iter_mut().filter(|each| each.is_noted) {
             assignment.complete_noted(now);
         }
@@ -307,10 +316,10 @@ impl DatagramEndpoint {
                 answers.push(&assignment.peer.0, assignment.answer());
             }
         }
-        for (peer, datagrams, segment) in desk.batch.answers.groups() {
-            self.send_together(desk, datagrams, segment, peer);
+        for (peer, datagrams, segment) in worker.batch.answers.groups() {
+            self.send_together(worker, datagrams, segment, peer);
         }
-        desk.batch.answers.clear();
-        self.finish_all(desk);
+        worker.batch.answers.clear();
+        self.finish_all(worker);
     }
 }

@@ -3,9 +3,9 @@
 use crate::context::Caller;
 use crate::context::cancelled;
 use crate::context::cancelled::CallId;
-use crate::serving::dispatch::{Outcome, Terms};
+use crate::serving::dispatch::{CallLimits, Outcome};
 use crate::transport::packet::server::batch::Finished;
-use crate::transport::packet::server::worker::{BatchDesk, Desk};
+use crate::transport::packet::server::worker::{BatchState, WorkerState};
 use crate::transport::packet::server::{DatagramEndpoint, From};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use stoop_exchange::Instant;
@@ -27,15 +27,15 @@ const _: () = assert!(size_of::<Option<DatagramCall>>() <= 16);
 pub(super) struct CallPacket(u64);
 
 /// Where the packet of a call is.
-pub(super) enum Place {
-    /// At the desk of the worker that has received it last, and runs it. It came in by the dedicated socket of so many
+pub(super) enum PacketLocation {
+    /// At the worker of the worker that has received it last, and runs it. It came in by the dedicated socket of so many
     /// changes, and its answer can go out there as long as that is the one; 0: by the address's own, and needs no checksum;
     /// [`CallPacket::BY_OWN`]: its answer goes out by the address's own.
     AtDesk(u64),
     /// It came together with others and is answered with them: where in the datagrams of its batch it begins.
     InBatch(usize),
     /// With the assignment: the call waited for a worker, or for another call of its lane.
-    Kept,
+    ManagedCall,
 }
 
 impl CallPacket {
@@ -48,7 +48,7 @@ impl CallPacket {
     /// In place of the changes: the answer goes out by the address's own socket, and may need a checksum.
     pub(super) const BY_OWN: u64 = Self::PLACE;
 
-    /// At the desk, by the dedicated socket of so many changes.
+    /// At the worker, by the dedicated socket of so many changes.
     #[inline]
     pub(super) fn at_desk(changes: u64) -> Self {
         Self(changes & Self::PLACE)
@@ -72,11 +72,11 @@ impl CallPacket {
     }
 
     #[inline]
-    pub(super) fn place(self) -> Place {
+    pub(super) fn place(self) -> PacketLocation {
         match self.0 & !Self::DEFERRED {
-            place if place & Self::IN_BATCH != 0 => Place::InBatch((place & Self::PLACE) as usize),
-            place if place > Self::PLACE => Place::Kept,
-            changes => Place::AtDesk(changes),
+            place if place & Self::IN_BATCH != 0 => PacketLocation::InBatch((place & Self::PLACE) as usize),
+            place if place > Self::PLACE => PacketLocation::ManagedCall,
+            changes => PacketLocation::AtDesk(changes),
         }
     }
 }
@@ -86,12 +86,12 @@ const LENT_FREELY: usize = 256 * 1024;
 
 /// Room for OUT arguments that callers have asked for with a few bytes, of all calls together.
 #[derive(Debug)]
-pub(super) struct Loans {
+pub(super) struct OutBudget {
     bytes: AtomicUsize,
     most: usize,
 }
 
-impl Loans {
+impl OutBudget {
     pub(super) fn new(most: usize) -> Self {
         Self { bytes: AtomicUsize::new(0), most }
     }
@@ -114,14 +114,16 @@ fn call_id(assignment: &Assignment<From>) -> CallId {
 impl DatagramEndpoint {
     /// Runs the procedure of a call.
     #[inline(always)]
-    pub(super) fn perform(&self, call: &mut DatagramCall, desk: &Desk, begun_ns: u64) -> Outcome {
+    pub(super) fn perform(&self, call: &mut DatagramCall, worker: &WorkerState, begun_ns: u64) -> Outcome {
         match call.packet.place() {
-            Place::AtDesk(_) => self.perform_with(&mut call.assignment, &desk.packet[..], begun_ns),
-            Place::InBatch(start) => {
-                let packet = &desk.batch.datagrams_of_calls()[start..];
+            PacketLocation::AtDesk(_) => {
+                self.perform_with(&mut call.assignment, &worker.packet[..], begun_ns)
+            }
+            PacketLocation::InBatch(start) => {
+                let packet = &worker.batch.datagrams_of_calls()[start..];
                 self.perform_with(&mut call.assignment, packet, begun_ns)
             }
-            Place::Kept => self.perform_kept(&mut call.assignment, begun_ns),
+            PacketLocation::ManagedCall => self.perform_kept(&mut call.assignment, begun_ns),
         }
     }
 
@@ -143,7 +145,7 @@ impl DatagramEndpoint {
             // While it waited for a worker.
             return Outcome::refused(RefusalCode::Cancelled, String::new());
         }
-        let terms = Terms {
+        let terms = CallLimits {
             deadline_ns: assignment.deadline.as_nanos(),
             caller: Caller::Network(assignment.peer.0.addr()),
             call,
@@ -166,7 +168,7 @@ impl DatagramEndpoint {
     /// Runs a long call whose argument comes back where it was received; `None` if it is none.
     #[cold]
     #[inline(never)]
-    fn run_in_place(&self, assignment: &mut Assignment<From>, terms: Terms) -> Option<Outcome> {
+    fn run_in_place(&self, assignment: &mut Assignment<From>, terms: CallLimits) -> Option<Outcome> {
         let procedure = (assignment.interface, assignment.procedure);
         let (leading, len, result) = assignment.argument_as_result()?;
         Some(self.exports.run_in_place(procedure, (&leading, len), result, terms))
@@ -178,7 +180,7 @@ impl DatagramEndpoint {
         &self,
         assignment: &mut Assignment<From>,
         packet: &[u8],
-        terms: Terms,
+        terms: CallLimits,
         needed: usize,
     ) -> Outcome {
         if needed > terms.result_max {
@@ -190,7 +192,7 @@ impl DatagramEndpoint {
         }
         let (interface, procedure) = (assignment.interface, assignment.procedure);
         let (arguments, result) = assignment.arguments_and_result(packet);
-        let terms = Terms { lendable: needed, ..terms };
+        let terms = CallLimits { lendable: needed, ..terms };
         let outcome = self.exports.run(interface, procedure, arguments, result, terms);
         // From now on the exchange counts it.
         self.loans.take_back(needed);
@@ -199,33 +201,33 @@ impl DatagramEndpoint {
 
     /// Runs and answers a call that came by itself. Returns the call of the same lane that has waited for it.
     #[inline(always)]
-    pub(super) fn run_alone(&self, desk: &mut Desk, mut call: DatagramCall) -> Option<DatagramCall> {
-        self.answer(&mut call, desk);
-        self.finish(desk, call.assignment)
+    pub(super) fn run_alone(&self, worker: &mut WorkerState, mut call: DatagramCall) -> Option<DatagramCall> {
+        self.answer(&mut call, worker);
+        self.finish(worker, call.assignment)
     }
 
     /// Runs a call's procedure and sends its answer.
     #[inline(always)]
-    fn answer(&self, call: &mut DatagramCall, desk: &mut Desk) {
-        let begun_ns = if call.packet.is_deferred() { clock::now_ns() } else { desk.clock_ns };
-        let outcome = self.perform(call, desk, begun_ns);
+    fn answer(&self, call: &mut DatagramCall, worker: &mut WorkerState) {
+        let begun_ns = if call.packet.is_deferred() { clock::now_ns() } else { worker.clock_ns };
+        let outcome = self.perform(call, worker, begun_ns);
         let DatagramCall { assignment, packet } = call;
-        desk.clock_ns = clock::now_ns();
+        worker.clock_ns = clock::now_ns();
         if outcome.ran() {
-            let took = desk.clock_ns - begun_ns;
+            let took = worker.clock_ns - begun_ns;
             self.exports.took(assignment.interface, assignment.procedure, took);
         }
-        complete(assignment, outcome, desk.clock_ns);
+        complete(assignment, outcome, worker.clock_ns);
         if assignment.answer_len() > ANSWER_MAX && assignment.is_large() {
             return assignment.leave_in_parts();
         }
         let answer = assignment.answer();
         let changes = match packet.place() {
-            Place::AtDesk(changes) => changes,
-            Place::InBatch(_) | Place::Kept => CallPacket::BY_OWN,
+            PacketLocation::AtDesk(changes) => changes,
+            PacketLocation::InBatch(_) | PacketLocation::ManagedCall => CallPacket::BY_OWN,
         };
-        match &desk.dedicated {
-            Some(own) if changes == desk.changes && changes == self.dedication.changes() => {
+        match &worker.dedicated {
+            Some(own) if changes == worker.changes && changes == self.dedication.changes() => {
                 // Not sent is like lost.
                 drop(own.socket.send(answer));
                 if changes != self.dedication.changes() {
@@ -241,13 +243,17 @@ impl DatagramEndpoint {
     /// Gives an answered call back to the exchange, which sends a large answer from now on. Returns the call of the same
     /// lane that has waited for it.
     #[inline(always)]
-    pub(super) fn finish(&self, desk: &mut Desk, assignment: Assignment<From>) -> Option<DatagramCall> {
+    pub(super) fn finish(
+        &self,
+        worker: &mut WorkerState,
+        assignment: Assignment<From>,
+    ) -> Option<DatagramCall> {
         let call = call_id(&assignment);
         let mut exchange = self.exchange();
         cancelled::ended(call);
-        let next = exchange.finish(Instant::from_nanos(desk.clock_ns), assignment);
+        let next = exchange.finish(Instant::from_nanos(worker.clock_ns), assignment);
         if exchange.may_transmit() {
-            self.transmit_all(desk, exchange);
+            self.transmit_all(worker, exchange);
         } else {
             drop(exchange);
         }
@@ -262,12 +268,12 @@ impl DatagramEndpoint {
         }
     }
 
-    /// Gives answered calls back to the exchange. Those that have waited for them are then parked at the desk.
-    pub(super) fn finish_all(&self, desk: &mut Desk) {
+    /// Gives answered calls back to the exchange. Those that have waited for them are then parked at the worker.
+    pub(super) fn finish_all(&self, worker: &mut WorkerState) {
         let now = Instant::from_nanos(clock::now_ns());
         let mut replies = Vec::new();
         let mut exchange = self.exchange();
-        let BatchDesk { finished, parked, .. } = &mut desk.batch;
+        let BatchState { finished, parked, .. } = &mut worker.batch;
         if cancelled::is_any() {
             finished.iter().for_each(|Finished { assignment, .. }| cancelled::ended(call_id(assignment)));
         }
@@ -278,7 +284,7 @@ impl DatagramEndpoint {
             Next::Reply(peer, packet) => replies.push((peer, packet)),
         });
         if exchange.may_transmit() {
-            self.transmit_all(desk, exchange);
+            self.transmit_all(worker, exchange);
         } else {
             drop(exchange);
         }
@@ -326,20 +332,20 @@ fn complete_without_result(assignment: &mut Assignment<From>, outcome: Outcome) 
 pub(super) const ANSWER_MAX: usize = HEADER_LEN + PACKET_DATA_CHECKED;
 
 impl DatagramCall {
-    /// Keeps its packet apart from the desk that has received it.
+    /// Keeps its packet apart from the worker that has received it.
     #[cold]
-    pub(super) fn keep_packet(&mut self, desk: &Desk) {
+    pub(super) fn keep_packet(&mut self, worker: &WorkerState) {
         match self.packet.place() {
-            Place::AtDesk(_) => self.keep(&desk.packet[..MAX_DATAGRAM]),
-            Place::InBatch(start) => self.keep(&desk.batch.datagrams_of_calls()[start..]),
-            Place::Kept => {}
+            PacketLocation::AtDesk(_) => self.keep(&worker.packet[..MAX_DATAGRAM]),
+            PacketLocation::InBatch(start) => self.keep(&worker.batch.datagrams_of_calls()[start..]),
+            PacketLocation::ManagedCall => {}
         }
     }
 
     /// The same, of one that is in a batch whose datagrams are these.
     #[cold]
     pub(super) fn keep_packet_of(&mut self, datagrams: &[u8]) {
-        if let Place::InBatch(start) = self.packet.place() {
+        if let PacketLocation::InBatch(start) = self.packet.place() {
             self.keep(&datagrams[start..]);
         }
     }
@@ -371,9 +377,11 @@ mod tests {
         for (start, packet) in
             [(0, CallPacket::in_batch(0)), (65_535, CallPacket::in_batch(65_535).deferred())]
         {
-            assert!(matches!(packet.place(), Place::InBatch(at) if at == start));
+            assert!(matches!(packet.place(), PacketLocation::InBatch(at) if at == start));
         }
-        assert!(matches!(CallPacket::at_desk(7).deferred().place(), Place::AtDesk(7)));
-        assert!(CallPacket::KEPT.is_deferred() && matches!(CallPacket::KEPT.place(), Place::Kept));
+        assert!(matches!(CallPacket::at_desk(7).deferred().place(), PacketLocation::AtDesk(7)));
+        assert!(
+            CallPacket::KEPT.is_deferred() && matches!(CallPacket::KEPT.place(), PacketLocation::ManagedCall)
+        );
     }
 }

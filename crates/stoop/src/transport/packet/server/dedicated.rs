@@ -22,7 +22,7 @@ pub(crate) const LOOKS: u32 = 16;
 #[derive(Debug)]
 pub(crate) struct Dedication {
     present: Mutex<Option<Arc<Dedicated>>>,
-    /// Rises with its changes, and when something is left of them, so that the holder of the receive role sees that without
+    /// Rises with its changes, and when something is left of them, so that the calls of the receive role sees that without
     /// taking the lock.
     changes: AtomicU64,
     is_there: AtomicBool,
@@ -82,7 +82,7 @@ impl Dedication {
     /// Whether there is a dedicated socket.
     #[inline]
     pub(crate) fn is_there(&self) -> bool {
-        // Looked at by the housekeeper before it goes to sleep.
+        // Looked at by the background before it goes to sleep.
         self.is_there.load(Ordering::SeqCst)
     }
 

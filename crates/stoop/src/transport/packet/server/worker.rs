@@ -11,17 +11,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use stoop_net::biased::Taker;
 use stoop_net::clock;
-use stoop_net::waiting::{Company, MachineCosts, Member, Wait, Waiting};
+use stoop_net::waiting::{MachineCosts, Placement, Wait, WaiterSlot, Waiting};
 use stoop_wire::{LaneId, MAX_DATAGRAM};
 
 /// A worker's buffers and way of waiting.
-pub(crate) struct Desk {
+pub(crate) struct WorkerState {
     /// What was received last, if it came by itself, and has not become a batch. There is room for any datagram.
     pub(super) packet: Box<[u8; DATAGRAMS_MAX]>,
     pub(super) reply: Vec<u8>,
     pub(super) wait: Wait,
-    /// Of a worker: the housekeeper never waits.
-    pub(super) crowd: Option<Member<'static>>,
+    /// Of a worker: the background never waits.
+    pub(super) waiters: Option<WaiterSlot<'static>>,
     together: bool,
     spinners_max: u32,
     /// When this worker last looked at the clock.
@@ -38,15 +38,15 @@ pub(crate) struct Desk {
     /// Whose call was the last that came in by the address's own socket, and how many before it were the same lane's.
     pub(super) latest: Option<SocketAddr>,
     pub(super) calls_in_a_row: u32,
-    pub(super) bunching: Bunching,
-    pub(super) batch: BatchDesk,
+    pub(super) bunching: ArrivalPattern,
+    pub(super) batch: BatchState,
     /// Of the batch from which all take calls.
     pub(super) taker: Taker,
 }
 
 /// Whether calls of one peer come together, and should be received together.
 #[derive(Debug)]
-pub(super) struct Bunching {
+pub(super) struct ArrivalPattern {
     /// The lane of the last call that came by itself.
     pub(super) lane: LaneId,
     /// Calls before it that each were another lane's of the same peer.
@@ -59,7 +59,7 @@ pub(super) struct Bunching {
 
 /// What a worker needs for calls that come together. Empty until some have.
 #[derive(Default)]
-pub(super) struct BatchDesk {
+pub(super) struct BatchState {
     /// Room for datagrams that come together.
     datagrams: Arc<[u8]>,
     /// Those of the batch from which this worker takes calls.
@@ -73,7 +73,7 @@ pub(super) struct BatchDesk {
     pub(super) finished: Vec<Finished>,
     /// What the exchange sends.
     pub(super) out: Vec<u8>,
-    pub(super) pace: Pace,
+    pub(super) pace: ClockPacing,
     /// When answers last went out.
     pub(super) flushed_ns: u64,
 }
@@ -86,14 +86,14 @@ const SINGLES_LIMIT: u32 = 1 << 16;
 /// Room for the longest datagram, and for whatever can come together.
 const DATAGRAMS_MAX: usize = 1 << 16;
 
-impl Desk {
+impl WorkerState {
     pub(super) fn new(waiting: Waiting, spinners_max: u32, taker: Taker) -> Self {
-        let company = Company { together: true, waiting_max: spinners_max };
+        let placement = Placement { together: true, waiting_max: spinners_max };
         Self {
             packet: vec![0; DATAGRAMS_MAX].try_into().expect("it has that length"),
             reply: Vec::with_capacity(MAX_DATAGRAM),
-            wait: Wait::new(waiting, MachineCosts::of_this_machine(), company),
-            crowd: None,
+            wait: Wait::new(waiting, MachineCosts::of_this_machine(), placement),
+            waiters: None,
             together: true,
             spinners_max,
             clock_ns: clock::now_ns(),
@@ -104,13 +104,13 @@ impl Desk {
             looks: 0,
             latest: None,
             calls_in_a_row: 0,
-            bunching: Bunching { lane: LaneId(0), others: 0, singles: 0, singles_max: SINGLES },
-            batch: BatchDesk::default(),
+            bunching: ArrivalPattern { lane: LaneId(0), others: 0, singles: 0, singles_max: SINGLES },
+            batch: BatchState::default(),
             taker,
         }
     }
 
-    /// Whether the packet at the desk is one that has a checksum; anything, if it is shorter than a header.
+    /// Whether the packet at the worker is one that has a checksum; anything, if it is shorter than a header.
     #[inline]
     pub(super) fn packet_has_checksum(&self) -> bool {
         checksum::says_so(self.packet.first_chunk().expect("it is longer"))
@@ -118,15 +118,15 @@ impl Desk {
 
     /// The latest caller is the likeliest to call next.
     #[inline]
-    pub(super) fn keep_company(&mut self, together: bool) {
+    pub(super) fn set_placement(&mut self, together: bool) {
         if self.together != together {
             self.together = together;
-            self.wait.set_company(Company { together, waiting_max: self.spinners_max });
+            self.wait.set_placement(Placement { together, waiting_max: self.spinners_max });
         }
     }
 }
 
-impl Bunching {
+impl ArrivalPattern {
     /// Whether datagrams have come by themselves for so long that none should be expected together.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
@@ -140,7 +140,7 @@ impl Bunching {
     }
 }
 
-impl BatchDesk {
+impl BatchState {
     /// Where datagrams that come together are received.
     #[inline]
     pub(super) fn room(&mut self) -> &mut [u8] {
@@ -167,7 +167,7 @@ impl BatchDesk {
 
 /// How often a worker looks at the clock while it runs calls that came together: seldom while they are short.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct ClockPacing {
     /// Calls since the last look.
     calls: u32,
     /// Calls from one look to the next.
@@ -183,14 +183,14 @@ const SHORT_NANOS: u64 = 5_000;
 /// How many calls are looked at one by one after some that were not short.
 const CAREFUL: u32 = 64;
 
-impl Default for Pace {
+impl Default for ClockPacing {
     fn default() -> Self {
         // The first may take any time.
         Self { calls: 0, every: 1, careful: 1 }
     }
 }
 
-impl Pace {
+impl ClockPacing {
     /// Whether to look at the clock after this call.
     #[inline]
     pub(super) fn is_due(&mut self) -> bool {
@@ -216,13 +216,13 @@ mod tests {
     use crate::transport::packet::server::worker::*;
 
     /// Calls until the clock is looked at.
-    fn calls(pace: &mut Pace) -> u32 {
+    fn calls(pace: &mut ClockPacing) -> u32 {
         (1..).find(|_| pace.is_due()).unwrap()
     }
 
     #[test]
     fn short_calls_are_seldom_timed_and_each_after_a_long_one_is() {
-        let mut pace = Pace::default();
+        let mut pace = ClockPacing::default();
         assert_eq!(calls(&mut pace), 1);
         assert!(pace.looked(100));
         assert_eq!(calls(&mut pace), SHORT_CALLS);

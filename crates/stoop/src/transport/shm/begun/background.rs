@@ -1,11 +1,11 @@
-//! The *keeper*: a thread that sees to the calls that do not simply wait for their answers.
+//! The *background*: a thread that sees to the calls that do not simply wait for their answers.
 //!
 //! It has nothing to do with a call that is published, answered and taken. While there are only such calls, it sleeps until a
 //! server announces a long result, which would keep others from coming if nobody took it. As long as it has calls of its own, it
 //! is woken by each answer. While nothing is in flight, it sleeps until it is called.
 
 use crate::error::{BindError, CallError, SendError};
-use crate::transport::shm::begun::Flights;
+use crate::transport::shm::begun::SharedCalls;
 use crate::transport::shm::begun::managed::long_results;
 use crate::transport::shm::caller::session::Session;
 use std::io;
@@ -17,9 +17,9 @@ use stoop_exchange::Instant;
 use stoop_net::clock;
 use stoop_shm::listening::{self, Event};
 
-/// The keeper, as others see it.
+/// The background, as others see it.
 #[derive(Default)]
-pub(super) struct Keeper {
+pub(super) struct Background {
     thread: OnceLock<Thread>,
     /// There is something for it to do.
     called: AtomicBool,
@@ -29,7 +29,7 @@ pub(super) struct Keeper {
     binding: AtomicBool,
 }
 
-impl Keeper {
+impl Background {
     /// Whether it is to be called for a call that has just been begun. Both sides write before they read.
     #[inline]
     pub(super) fn is_asleep(&self) -> bool {
@@ -51,22 +51,22 @@ enum Rest {
     Leave,
 }
 
-impl Flights {
-    pub(super) fn start_keeper(self: &Arc<Self>) -> io::Result<()> {
+impl SharedCalls {
+    pub(super) fn start_background(self: &Arc<Self>) -> io::Result<()> {
         let flights = Arc::clone(self);
-        let thread = thread::Builder::new().name("stoop-keeper".into()).spawn(move || flights.keep())?;
+        let thread = thread::Builder::new().name("stoop-background".into()).spawn(move || flights.keep())?;
         // Set once.
-        let _ = self.keeper.thread.set(thread.thread().clone());
+        let _ = self.background.thread.set(thread.thread().clone());
         Ok(())
     }
 
-    /// There is something for the keeper to do.
+    /// There is something for the background to do.
     #[cold]
-    pub(super) fn call_keeper(&self) {
-        if self.keeper.called.swap(true, Ordering::SeqCst) {
+    pub(super) fn wake_background(&self) {
+        if self.background.called.swap(true, Ordering::SeqCst) {
             return;
         }
-        if let Some(thread) = self.keeper.thread.get() {
+        if let Some(thread) = self.background.thread.get() {
             thread.unpark();
         }
         listening::wake(&self.binding.present().segment);
@@ -76,11 +76,11 @@ impl Flights {
         // Long results of that session that have been seen to.
         let (mut generation, mut seen) = (u64::MAX, 0);
         loop {
-            self.keeper.called.store(false, Ordering::SeqCst);
+            self.background.called.store(false, Ordering::SeqCst);
             let session = self.binding.present();
             let announced = long_results(&session);
             if generation != session.generation || seen != announced || session.is_lost() {
-                self.carriers().iter().for_each(|carrier| carrier.hand_over());
+                self.tables().iter().for_each(|calls| calls.hand_over());
                 (generation, seen) = (session.generation, announced);
             }
             self.advance();
@@ -96,12 +96,12 @@ impl Flights {
 
     fn rest(&self, session: &Session) -> Rest {
         let has_places_in_use =
-            self.carriers().iter().any(|carrier| !carrier.session.is_lost() && carrier.is_in_use());
+            self.tables().iter().any(|calls| !calls.session.is_lost() && calls.is_in_use());
         let state = self.state();
         let has_queued = !state.queue.is_empty();
         let is_waited_for = state.calls.attended() > 0 || has_queued || state.closing;
         match () {
-            () if has_queued && session.is_lost() && self.keeper.binding.load(Ordering::SeqCst) => {
+            () if has_queued && session.is_lost() && self.background.binding.load(Ordering::SeqCst) => {
                 Rest::AwaitBinding
             }
             () if has_queued && session.is_lost() => Rest::Bind,
@@ -109,23 +109,20 @@ impl Flights {
             () if session.is_lost() && state.calls.open_count() == 0 && !state.closing => Rest::Sleep,
             () if state.calls.open_count() > 0 && is_waited_for => Rest::Listen(Event::Answer),
             () if state.calls.open_count() > 0 || has_places_in_use => Rest::Listen(Event::LongMessage),
-            () if state.closing && state.carriers.iter().all(|carrier| carrier.strong_count() == 0) => {
-                Rest::Leave
-            }
+            () if state.closing && state.tables.iter().all(|calls| calls.strong_count() == 0) => Rest::Leave,
             () => Rest::Sleep,
         }
     }
 
     fn fall_asleep(&self) {
-        self.keeper.asleep.store(true, Ordering::SeqCst);
+        self.background.asleep.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         // Of a lost one the handles know by themselves what has become of their calls.
-        let is_needed =
-            self.carriers().iter().any(|carrier| !carrier.session.is_lost() && carrier.is_in_use());
-        if !is_needed && !self.keeper.called.load(Ordering::SeqCst) {
+        let is_needed = self.tables().iter().any(|calls| !calls.session.is_lost() && calls.is_in_use());
+        if !is_needed && !self.background.called.load(Ordering::SeqCst) {
             thread::park();
         }
-        self.keeper.asleep.store(false, Ordering::SeqCst);
+        self.background.asleep.store(false, Ordering::SeqCst);
     }
 
     fn listen(&self, session: &Session, event: Event, seen: u32) {
@@ -133,7 +130,7 @@ impl Flights {
         let limit_ns = earliest_ns.saturating_sub(clock::now_ns());
         if limit_ns > 0 {
             listening::sleep(&session.segment, event, limit_ns, || {
-                self.keeper.called.load(Ordering::SeqCst)
+                self.background.called.load(Ordering::SeqCst)
                     || long_results(session) != seen
                     || event == Event::Answer && self.can_advance(session)
             });
@@ -152,7 +149,7 @@ impl Flights {
 
     /// Has a thread get another session: that may take longer than some calls have.
     fn start_binding(self: &Arc<Self>, lost: &Arc<Session>) {
-        self.keeper.binding.store(true, Ordering::SeqCst);
+        self.background.binding.store(true, Ordering::SeqCst);
         let (flights, session) = (Arc::clone(self), Arc::clone(lost));
         let binder = move || flights.bind_again(&session);
         if thread::Builder::new().name("stoop-bind".into()).spawn(binder).is_err() {
@@ -166,13 +163,13 @@ impl Flights {
         if let Err(why) = self.binding.rebind(lost, Instant::NEVER) {
             self.give_up_queued(&why);
         }
-        self.keeper.binding.store(false, Ordering::SeqCst);
-        self.call_keeper();
+        self.background.binding.store(false, Ordering::SeqCst);
+        self.wake_background();
     }
 
     fn await_binding(&self) {
         let left_ns = self.state().calls.earliest_ns().saturating_sub(clock::now_ns());
-        if left_ns > 0 && !self.keeper.called.load(Ordering::SeqCst) {
+        if left_ns > 0 && !self.background.called.load(Ordering::SeqCst) {
             thread::park_timeout(Duration::from_nanos(left_ns));
         }
     }
@@ -187,6 +184,6 @@ impl Flights {
             notices.push(state.calls.end(call, Err(error)));
         }
         drop(state);
-        notices.into_iter().for_each(crate::calling::call_table::Notice::give);
+        notices.into_iter().for_each(crate::calling::call_table::Wakeup::give);
     }
 }

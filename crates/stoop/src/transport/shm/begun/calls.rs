@@ -1,16 +1,16 @@
 //! The begun calls of one session.
 
 use crate::calling::begun::Outcome;
-use crate::calling::begun::{Carrier, Departure};
-use crate::calling::detached::{Failures, Teller, Which};
+use crate::calling::begun::{CallBatch, OutstandingCalls};
+use crate::calling::detached::{CallingThread, Failures, Selection};
 use crate::calling::short_result::Short;
 use crate::error::{CallError, SendError};
-use crate::transport::shm::begun::lane_slot::{Place, Seen, Stage};
-use crate::transport::shm::begun::lane_slots::Places;
+use crate::transport::shm::begun::lane_slot::{LaneSlot, Seen, Stage};
+use crate::transport::shm::begun::lane_slots::LaneSlots;
 use crate::transport::shm::begun::submission::{held_by, reserved_for};
-use crate::transport::shm::begun::{Flights, locked};
+use crate::transport::shm::begun::{SharedCalls, locked};
 use crate::transport::shm::caller::answer;
-use crate::transport::shm::caller::result_wait::Watcher;
+use crate::transport::shm::caller::result_wait::ResultWait;
 use crate::transport::shm::caller::session::Session;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -24,17 +24,17 @@ use stoop_wire::MAX_DATAGRAM;
 
 /// Carries the calls that are begun over one session.
 ///
-/// The number of a call is that of its place; with [`KEPT`] it is what the keeper calls it, for one that never had a place.
-pub(super) struct ShmCarrier {
-    pub(super) flights: Arc<Flights>,
+/// The number of a call is that of its place; with [`KEPT`] it is what the background calls it, for one that never had a place.
+pub(super) struct SessionCalls {
+    pub(super) flights: Arc<SharedCalls>,
     pub(super) session: Arc<Session>,
-    pub(super) places: Places,
+    pub(super) places: LaneSlots,
     /// Held by whoever publishes calls that were held back, or gives one of them up.
     pub(super) posting: Mutex<()>,
     /// For arguments and results.
     packets: Mutex<Vec<Vec<u8>>>,
     /// Ways of waiting that no thread uses.
-    pub(super) watchers: Mutex<Vec<Watcher>>,
+    pub(super) result_waits: Mutex<Vec<ResultWait>>,
 }
 
 /// Marks calls that have no place.
@@ -45,20 +45,20 @@ const PACKET_MAX: usize = 64 * 1024;
 
 /// Where a call is.
 pub(super) enum Whereabouts<'a> {
-    Place(&'a Place, Seen),
-    /// The keeper has it, by that number; perhaps it was moved there from a place, which is still its handle's.
-    Keeper(u32, Option<&'a Place>),
+    LaneSlot(&'a LaneSlot, Seen),
+    /// The background has it, by that number; perhaps it was moved there from a place, which is still its handle's.
+    Background(u32, Option<&'a LaneSlot>),
 }
 
-impl ShmCarrier {
-    pub(super) fn new(flights: &Arc<Flights>, session: Arc<Session>) -> Self {
+impl SessionCalls {
+    pub(super) fn new(flights: &Arc<SharedCalls>, session: Arc<Session>) -> Self {
         Self {
             flights: Arc::clone(flights),
             session,
-            places: Places::default(),
+            places: LaneSlots::default(),
             posting: Mutex::default(),
             packets: Mutex::default(),
-            watchers: Mutex::default(),
+            result_waits: Mutex::default(),
         }
     }
 
@@ -69,19 +69,19 @@ impl ShmCarrier {
 
     /// Calls whose answers were taken from their lanes.
     pub(super) fn counted(&self) -> u64 {
-        self.places.iter().map(Place::counted).sum()
+        self.places.iter().map(LaneSlot::counted).sum()
     }
 
     #[inline]
     pub(super) fn find(&self, call: u32) -> Whereabouts<'_> {
         if call & KEPT != 0 {
-            return Whereabouts::Keeper(call & !KEPT, None);
+            return Whereabouts::Background(call & !KEPT, None);
         }
         let place = self.places.get(call);
         let seen = place.look();
         match seen.stage() {
-            Stage::Moved => Whereabouts::Keeper(place.moved_to(), Some(place)),
-            _ => Whereabouts::Place(place, seen),
+            Stage::Moved => Whereabouts::Background(place.moved_to(), Some(place)),
+            _ => Whereabouts::LaneSlot(place, seen),
         }
     }
 
@@ -89,15 +89,15 @@ impl ShmCarrier {
     #[inline(always)]
     pub(super) fn has_ended(&self, call: u32) -> bool {
         match self.find(call) {
-            Whereabouts::Place(place, seen) => self.has_short_answer(place, seen),
-            Whereabouts::Keeper(call, _) => self.flights.has_ended(call),
+            Whereabouts::LaneSlot(place, seen) => self.has_short_answer(place, seen),
+            Whereabouts::Background(call, _) => self.flights.has_ended(call),
         }
     }
 
     /// Whether the answer to a call is there, and its message in the answer's line or slot. A call with another answer is handed over
-    /// to the keeper.
+    /// to the background.
     #[inline]
-    fn has_short_answer(&self, place: &Place, seen: Seen) -> bool {
+    fn has_short_answer(&self, place: &LaneSlot, seen: Seen) -> bool {
         if !place.is_answered(seen, &self.session) {
             return false;
         }
@@ -108,16 +108,16 @@ impl ShmCarrier {
         is_short
     }
 
-    /// Hands a call over to the keeper whose answer is there, and is long or makes no sense.
+    /// Hands a call over to the background whose answer is there, and is long or makes no sense.
     #[cold]
-    fn keep_with_answer(&self, place: &Place, seen: Seen) {
+    fn keep_with_answer(&self, place: &LaneSlot, seen: Seen) {
         self.keep(place, seen);
-        self.flights.call_keeper();
+        self.flights.wake_background();
     }
 
-    /// Hands a call over to the keeper, unless that has been done.
+    /// Hands a call over to the background, unless that has been done.
     #[cold]
-    pub(super) fn keep(&self, place: &Place, seen: Seen) {
+    pub(super) fn keep(&self, place: &LaneSlot, seen: Seen) {
         let id = self.flights.new_id();
         let mut state = self.flights.state();
         // Moved by nobody else while the lock is held.
@@ -135,7 +135,7 @@ impl ShmCarrier {
         }
     }
 
-    /// Hands over to the keeper what it has to see to: long results, and, when the session is lost, calls without an answer.
+    /// Hands over to the background what it has to see to: long results, and, when the session is lost, calls without an answer.
     pub(super) fn hand_over(&self) {
         let is_lost = self.session.is_lost();
         for place in self.places.iter() {
@@ -159,20 +159,20 @@ impl ShmCarrier {
 
     /// Looks at a call that has not been answered: whether its server is lost or its deadline has passed.
     pub(super) fn look_after(&self, call: u32) {
-        if let Whereabouts::Place(place, seen) = self.find(call)
+        if let Whereabouts::LaneSlot(place, seen) = self.find(call)
             && (self.session.is_lost() || clock::has_come(place.deadline_ns()))
             && !place.is_answered(seen, &self.session)
         {
             self.keep(place, seen);
-            self.flights.call_keeper();
+            self.flights.wake_background();
             self.flights.advance();
         }
     }
 
-    /// The handle of a call that the keeper had is gone, or about to go.
-    fn let_go(&self, place: Option<&Place>) {
+    /// The handle of a call that the background had is gone, or about to go.
+    fn let_go(&self, place: Option<&LaneSlot>) {
         if let Some(place) = place {
-            // The keeper has its lane.
+            // The background has its lane.
             place.set_lane(None);
             place.free();
         }
@@ -188,7 +188,7 @@ impl ShmCarrier {
     }
 
     /// Takes the outcome of a call from its lane. `false`: it is not there, or no more.
-    fn take_from(&self, place: &Place, seen: Seen, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
+    fn take_from(&self, place: &LaneSlot, seen: Seen, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
         let session = &*self.session;
         if !place.is_answered(seen, session) {
             return false;
@@ -245,26 +245,26 @@ impl ShmCarrier {
     }
 }
 
-impl Drop for ShmCarrier {
+impl Drop for SessionCalls {
     fn drop(&mut self) {
         self.flights.answered.fetch_add(self.counted(), Ordering::Relaxed);
-        self.session.give_back(self.places.iter().filter_map(Place::lane));
-        self.flights.call_keeper();
+        self.session.give_back(self.places.iter().filter_map(LaneSlot::lane));
+        self.flights.wake_background();
     }
 }
 
-impl Carrier for ShmCarrier {
-    fn depart(&self, timeout_ns: u64) -> Departure {
+impl OutstandingCalls for SessionCalls {
+    fn open_batch(&self, timeout_ns: u64) -> CallBatch {
         let limit = self.flights.binding.options.max_message.min(u32::MAX as usize);
         let mut packet = self.packet();
         if packet.len() < MAX_DATAGRAM {
             packet.resize(MAX_DATAGRAM, 0);
         }
-        Departure::unclocked(packet, 0, limit, timeout_ns)
+        CallBatch::unclocked(packet, 0, limit, timeout_ns)
     }
 
     #[inline]
-    fn begin(&self, departure: &mut Departure, procedure: u16, len: usize) -> Result<u32, CallError> {
+    fn begin(&self, departure: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
         if !departure.read_cheap_clock() {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         }
@@ -277,7 +277,7 @@ impl Carrier for ShmCarrier {
         Ok(self.flights.enqueue(departure, procedure, len) | KEPT)
     }
 
-    fn send(&self, departure: Departure) {
+    fn send(&self, departure: CallBatch) {
         self.post(held_by(&departure));
         reserved_for(&departure).give_back(&self.places);
         self.spare(departure.packet);
@@ -292,12 +292,12 @@ impl Carrier for ShmCarrier {
         if self.is_ready(call) {
             return true;
         }
-        if let Whereabouts::Place(place, seen) = self.find(call) {
+        if let Whereabouts::LaneSlot(place, seen) = self.find(call) {
             self.keep(place, seen);
         }
         match self.find(call) {
-            Whereabouts::Keeper(call, _) => self.flights.poll(call, waker),
-            Whereabouts::Place(..) => self.is_ready(call),
+            Whereabouts::Background(call, _) => self.flights.poll(call, waker),
+            Whereabouts::LaneSlot(..) => self.is_ready(call),
         }
     }
 
@@ -307,7 +307,7 @@ impl Carrier for ShmCarrier {
 
     #[inline]
     fn take_short(&self, call: u32) -> Option<Short> {
-        let Whereabouts::Place(place, seen) = self.find(call) else { return None };
+        let Whereabouts::LaneSlot(place, seen) = self.find(call) else { return None };
         let session = &*self.session;
         if !place.is_answered(seen, session) {
             return None;
@@ -321,7 +321,7 @@ impl Carrier for ShmCarrier {
     fn take(&self, call: u32, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
         loop {
             match self.find(call) {
-                Whereabouts::Place(place, seen) => {
+                Whereabouts::LaneSlot(place, seen) => {
                     if self.take_from(place, seen, with) {
                         return true;
                     }
@@ -329,7 +329,7 @@ impl Carrier for ShmCarrier {
                         return false;
                     }
                 }
-                Whereabouts::Keeper(kept, place) => {
+                Whereabouts::Background(kept, place) => {
                     let taken = self.flights.take(kept, with);
                     if taken {
                         self.let_go(place);
@@ -341,7 +341,7 @@ impl Carrier for ShmCarrier {
     }
 
     fn distrust(&self, call: u32) {
-        if let Whereabouts::Place(place, seen) = self.find(call) {
+        if let Whereabouts::LaneSlot(place, seen) = self.find(call) {
             self.keep_with_answer(place, seen);
         }
     }
@@ -349,13 +349,13 @@ impl Carrier for ShmCarrier {
     fn cancel(&self, call: u32) {
         loop {
             match self.find(call) {
-                Whereabouts::Place(place, seen) if seen.stage() == Stage::Held => {
+                Whereabouts::LaneSlot(place, seen) if seen.stage() == Stage::Held => {
                     let _posting = locked(&self.posting);
                     if place.look() == seen {
                         return place.forget();
                     }
                 }
-                Whereabouts::Place(place, seen) => {
+                Whereabouts::LaneSlot(place, seen) => {
                     let is_answered = self.has_short_answer(place, seen);
                     if !place.close(seen) {
                         continue;
@@ -366,7 +366,7 @@ impl Carrier for ShmCarrier {
                     }
                     return place.free();
                 }
-                Whereabouts::Keeper(kept, place) => {
+                Whereabouts::Background(kept, place) => {
                     self.flights.cancel(kept);
                     return self.let_go(place);
                 }
@@ -374,11 +374,11 @@ impl Carrier for ShmCarrier {
         }
     }
 
-    fn detach(&self, call: u32, teller: Option<Teller>) {
+    fn detach(&self, call: u32, calling_thread: Option<CallingThread>) {
         self.let_leave(call);
         loop {
             match self.find(call) {
-                Whereabouts::Place(place, seen) => {
+                Whereabouts::LaneSlot(place, seen) => {
                     if self.has_short_answer(place, seen) {
                         if place.close_and_free(seen) {
                             return;
@@ -387,10 +387,10 @@ impl Carrier for ShmCarrier {
                     }
                     self.keep(place, seen);
                 }
-                Whereabouts::Keeper(kept, place) => {
-                    self.flights.detach(kept, teller);
+                Whereabouts::Background(kept, place) => {
+                    self.flights.detach(kept, calling_thread);
                     if self.session.is_lost() {
-                        self.flights.call_keeper();
+                        self.flights.wake_background();
                     }
                     return self.let_go(place);
                 }
@@ -400,16 +400,16 @@ impl Carrier for ShmCarrier {
 
     fn has_left(&self, call: u32) -> bool {
         match self.find(call) {
-            Whereabouts::Place(..) => true,
-            Whereabouts::Keeper(kept, _) => {
+            Whereabouts::LaneSlot(..) => true,
+            Whereabouts::Background(kept, _) => {
                 self.flights.state().calls.get_mut(kept).is_none_or(|kept| kept.has_left())
             }
         }
     }
 
-    fn reclaim(&self, which: Which) -> Option<(u32, Option<Teller>)> {
-        let (call, teller) = self.flights.state().calls.reclaim(which)?;
-        Some((call | KEPT, teller))
+    fn reclaim(&self, which: Selection) -> Option<(u32, Option<CallingThread>)> {
+        let (call, calling_thread) = self.flights.state().calls.reclaim(which)?;
+        Some((call | KEPT, calling_thread))
     }
 
     fn wait_for_reclaimed(&self, call: u32, until: Instant) {

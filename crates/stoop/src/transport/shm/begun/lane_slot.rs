@@ -1,12 +1,12 @@
 //! Where a begun call is while all goes well: a lane, and what would be needed if it did not.
 //!
-//! A place is used without a lock but for one step. Whoever has reserved it, or has the handle of its call, owns it; the keeper and
+//! A place is used without a lock but for one step. Whoever has reserved it, or has the handle of its call, owns it; the background and
 //! whoever looks after all calls may only turn a call that is [open](Stage::Open) into one that has been [moved](Stage::Moved), and
 //! what they read before they have done so counts only then. A call that is [held back](Stage::Held) is published, or given up, under
-//! the carrier's lock for that: by whoever began it, with others, or by whoever cannot wait until then.
+//! the calls's lock for that: by whoever began it, with others, or by whoever cannot wait until then.
 
 use crate::context::refined;
-use crate::transport::shm::begun::managed::Kept;
+use crate::transport::shm::begun::managed::ManagedCall;
 use crate::transport::shm::caller::Deadline;
 use crate::transport::shm::caller::session::{Lane, Session};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -17,7 +17,7 @@ use stoop_shm::{Answer, Answers, Request, RequestKind, Requests, WordResult};
 
 /// A place for a call, a line or two by itself.
 #[repr(align(128))]
-pub(super) struct Place {
+pub(super) struct LaneSlot {
     /// The [`Stage`], and above it how many calls have been here: a call is not taken for another.
     word: AtomicU64,
     lane: AtomicU32,
@@ -27,7 +27,7 @@ pub(super) struct Place {
     begun_ns: AtomicU64,
     deadline_ns: AtomicU64,
     procedure: AtomicU32,
-    /// Of a call that has been moved: what the keeper calls it.
+    /// Of a call that has been moved: what the background calls it.
     moved_to: AtomicU32,
     /// Calls whose answers were taken here.
     answered: AtomicU64,
@@ -55,11 +55,11 @@ pub(super) enum Stage {
     Held,
     /// Published, and its answer is to be taken from its lane.
     Open,
-    /// The keeper has it. Its handle finds it there.
+    /// The background has it. Its handle finds it there.
     Moved,
 }
 
-/// What [`Place::word`] was.
+/// What [`LaneSlot::word`] was.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seen(u64);
 
@@ -91,7 +91,7 @@ pub(super) struct Begun {
     pub(super) procedure: u16,
 }
 
-impl Default for Place {
+impl Default for LaneSlot {
     fn default() -> Self {
         Self {
             word: AtomicU64::new(Stage::Free as u64),
@@ -108,7 +108,7 @@ impl Default for Place {
     }
 }
 
-impl Place {
+impl LaneSlot {
     #[inline]
     pub(super) fn look(&self) -> Seen {
         // Pairs with the releases of all that change it.
@@ -197,7 +197,7 @@ impl Place {
         self.deadline_ns.store(deadline_ns, Relaxed);
     }
 
-    /// What the keeper calls the call that has been moved.
+    /// What the background calls the call that has been moved.
     pub(super) fn moved_to(&self) -> u32 {
         self.moved_to.load(Relaxed)
     }
@@ -259,11 +259,11 @@ impl Place {
         self.answered.load(Relaxed)
     }
 
-    /// What the keeper needs of the call that is open, and its deadline.
-    pub(super) fn to_keep(&self, session: &std::sync::Arc<Session>, id: u64) -> (Kept, u64) {
+    /// What the background needs of the call that is open, and its deadline.
+    pub(super) fn to_keep(&self, session: &std::sync::Arc<Session>, id: u64) -> (ManagedCall, u64) {
         let lane = Lane { number: self.lane.load(Relaxed) as u16, last: self.number.load(Relaxed) };
         let procedure = self.procedure.load(Relaxed) as u16;
-        let kept = Kept::sent(
+        let kept = ManagedCall::sent(
             id,
             (procedure, self.begun_ns.load(Relaxed)),
             self.arguments.get(),

@@ -1,19 +1,19 @@
 //! The places of a session's begun calls, and who may use which.
 
-use crate::transport::shm::begun::lane_slot::{Place, Stage};
+use crate::transport::shm::begun::lane_slot::{LaneSlot, Stage};
 use crate::transport::shm::begun::locked;
 use std::sync::{Mutex, OnceLock};
 
-/// Places, made row by row as they are needed.
+/// LaneSlots, made row by row as they are needed.
 #[derive(Default)]
-pub(super) struct Places {
+pub(super) struct LaneSlots {
     rows: [OnceLock<Box<Row>>; ROWS],
     /// Those of one row that were free when they were last looked at, and have not been reserved since. Held by whoever reserves
     /// some: nobody else makes of a free one anything else.
     free: Mutex<Reservation>,
 }
 
-type Row = [Place; ROW];
+type Row = [LaneSlot; ROW];
 
 /// Some places of one row: those that are reserved for calls to come, or those of calls that are held back.
 #[derive(Clone, Copy, Default)]
@@ -23,33 +23,33 @@ pub(super) struct Reservation {
     pub(super) places: u64,
 }
 
-/// Places in a row: as many as a reservation has bits.
+/// LaneSlots in a row: as many as a reservation has bits.
 const ROW: usize = 64;
-/// Rows. Their lanes leave some to threads that call, and to the keeper.
+/// Rows. Their lanes leave some to threads that call, and to the background.
 const ROWS: usize = 10;
 /// Of so few places in a row that are free, none is reserved in advance.
 const SCARCE: usize = 8;
 
-impl Places {
+impl LaneSlots {
     /// All that there are.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Place> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &LaneSlot> {
         self.rows.iter().filter_map(OnceLock::get).flat_map(|row| row.iter())
     }
 
     #[inline]
     fn row(&self, row: usize) -> &Row {
-        self.rows[row].get_or_init(|| Box::new(std::array::from_fn(|_| Place::default())))
+        self.rows[row].get_or_init(|| Box::new(std::array::from_fn(|_| LaneSlot::default())))
     }
 
     /// The place of that number.
     #[inline]
-    pub(super) fn get(&self, number: u32) -> &Place {
+    pub(super) fn get(&self, number: u32) -> &LaneSlot {
         &self.row(number as usize / ROW)[number as usize % ROW]
     }
 
     /// Those places, in their order, each with its bit.
     #[inline]
-    pub(super) fn of(&self, places: Reservation) -> impl Iterator<Item = (u64, &Place)> {
+    pub(super) fn of(&self, places: Reservation) -> impl Iterator<Item = (u64, &LaneSlot)> {
         // Those that are none are of no row.
         let row = (places.places != 0).then(|| self.row(places.row as usize));
         let mut left = places.places;
@@ -139,7 +139,7 @@ impl Reservation {
     }
 
     /// Gives all back.
-    pub(super) fn give_back(self, places: &Places) {
+    pub(super) fn give_back(self, places: &LaneSlots) {
         places.of(self).for_each(|(_, place)| place.free());
     }
 }
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn every_place_is_reserved_once_and_can_be_had_again() {
-        let places = Places::default();
+        let places = LaneSlots::default();
         let mut reservations = Vec::new();
         while let Some(reservation) = places.reserve(16) {
             reservations.push(reservation);

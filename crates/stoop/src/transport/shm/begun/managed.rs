@@ -1,7 +1,7 @@
-//! A call that the keeper sees to: one that waits for a lane, is long, is not waited for by a thread alone, or has lost its server.
+//! A call that the background sees to: one that waits for a lane, is long, is not waited for by a thread alone, or has lost its server.
 
 use crate::calling::call_table::{Outcome, Payload};
-use crate::calling::recovery::{Earlier, no_answer};
+use crate::calling::recovery::{EarlierAttempts, no_answer};
 use crate::error::{CallError, Failure, FailureCode, SendError, UnbindReason, UnknownCause};
 use crate::message_buffer;
 use crate::transport::shm::caller::ShmBinding;
@@ -15,13 +15,13 @@ use stoop_shm::layout::SLOT;
 use stoop_shm::{Answer, AnswerKind, Answers, Emptying, Filling, Request, RequestKind, Way, listening};
 
 /// A call that has not ended.
-pub(super) struct Kept {
+pub(super) struct ManagedCall {
     /// Told apart from all others of the binding, whose numbers are used again.
     pub(super) id: u64,
     pub(super) procedure: u16,
     begun_ns: u64,
     /// What became of it on sessions before the present one.
-    earlier: Earlier,
+    earlier: EarlierAttempts,
     arguments: Vec<u8>,
     sent: Option<Sent>,
 }
@@ -49,10 +49,10 @@ pub(super) enum Step {
     Again,
 }
 
-impl Kept {
+impl ManagedCall {
     /// A call that has not been published.
     pub(super) fn queued(id: u64, procedure: u16, begun_ns: u64, arguments: Vec<u8>) -> Self {
-        Self { id, procedure, begun_ns, earlier: Earlier::default(), arguments, sent: None }
+        Self { id, procedure, begun_ns, earlier: EarlierAttempts::default(), arguments, sent: None }
     }
 
     /// One that has.
@@ -65,7 +65,7 @@ impl Kept {
         let session = Arc::clone(session);
         let sent =
             Sent { session, lane, ticket, filling: None, emptying: None, announced: 0, result: Vec::new() };
-        Self { id, procedure, begun_ns, earlier: Earlier::default(), arguments, sent: Some(sent) }
+        Self { id, procedure, begun_ns, earlier: EarlierAttempts::default(), arguments, sent: Some(sent) }
     }
 
     /// Whether it goes through a channel.
@@ -202,7 +202,7 @@ impl Kept {
         let more = loop {
             match emptying.has_more(&sent.session.segment) {
                 Ok(true)
-                    if message_buffer::make(&mut sent.result, emptying.next_len(), sent.announced)
+                    if message_buffer::reserve(&mut sent.result, emptying.next_len(), sent.announced)
                         .is_err() =>
                 {
                     return self.no_memory();

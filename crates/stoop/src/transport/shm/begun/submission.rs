@@ -3,9 +3,9 @@
 //! Each locked operation of a processor waits until the lines that it has written before have left the processor of the server,
 //! which looks at them. So the calls of a batch draw their tickets by one, and are then published one after the other.
 
-use crate::calling::begun::Departure;
-use crate::transport::shm::begun::calls::{ShmCarrier, Whereabouts};
-use crate::transport::shm::begun::lane_slot::{Begun, Place, Stage};
+use crate::calling::begun::CallBatch;
+use crate::transport::shm::begun::calls::{SessionCalls, Whereabouts};
+use crate::transport::shm::begun::lane_slot::{Begun, LaneSlot, Stage};
 use crate::transport::shm::begun::lane_slots::Reservation;
 use crate::transport::shm::begun::locked;
 use crate::transport::shm::caller::session::Lane;
@@ -14,33 +14,33 @@ use stoop_shm::{Answers, Requests};
 
 /// What is left of the places that were reserved for a departure.
 #[inline]
-pub(super) fn reserved_for(departure: &Departure) -> Reservation {
+pub(super) fn reserved_for(departure: &CallBatch) -> Reservation {
     Reservation { row: departure.batch, places: departure.reserved }
 }
 
 /// The places of calls that a departure holds back, unless somebody could not wait.
 #[inline]
-pub(super) fn held_by(departure: &Departure) -> Reservation {
+pub(super) fn held_by(departure: &CallBatch) -> Reservation {
     Reservation { row: departure.batch, places: departure.held }
 }
 
 /// Calls that are published together, at most. (With eight, the server has something to do earlier, and a call takes longer.)
 const TOGETHER_MAX: usize = 16;
 
-impl ShmCarrier {
+impl SessionCalls {
     /// Reserves places for the calls of a departure. `None`: none is free.
     #[inline(never)]
     fn reserve(&self) -> Option<Reservation> {
         let reservation = self.places.reserve(TOGETHER_MAX)?;
-        if self.flights.keeper.is_asleep() {
-            self.flights.call_keeper();
+        if self.flights.background.is_asleep() {
+            self.flights.wake_background();
         }
         Some(reservation)
     }
 
     /// Begins a call, if there is a place with a lane for it. It is held back, for others to go with it.
     #[inline]
-    pub(super) fn hold(&self, departure: &mut Departure, procedure: u16, len: usize) -> Option<u32> {
+    pub(super) fn hold(&self, departure: &mut CallBatch, procedure: u16, len: usize) -> Option<u32> {
         if departure.reserved == 0 {
             self.post(held_by(departure));
             departure.held = 0;
@@ -80,15 +80,15 @@ impl ShmCarrier {
         drop(posting);
         self.session.ring_after_all();
         if self.session.is_lost() {
-            // The keeper may have looked for such calls already.
-            self.flights.call_keeper();
+            // The background may have looked for such calls already.
+            self.flights.wake_background();
         }
     }
 
     /// Somebody wants to know of a call: it is not held back any more.
     #[inline]
     pub(super) fn let_leave(&self, call: u32) {
-        if let Whereabouts::Place(_, seen) = self.find(call)
+        if let Whereabouts::LaneSlot(_, seen) = self.find(call)
             && seen.stage() == Stage::Held
         {
             self.post(Reservation::of(call));
@@ -96,7 +96,7 @@ impl ShmCarrier {
     }
 
     #[cold]
-    fn furnish(&self, place: &Place) -> Option<Lane> {
+    fn furnish(&self, place: &LaneSlot) -> Option<Lane> {
         let lane = self.session.lane();
         place.set_lane(lane);
         lane

@@ -8,10 +8,10 @@ use std::io;
 use std::sync::Arc;
 use stoop_exchange::Instant;
 use stoop_exchange::binder::Bound;
-use stoop_exchange::stream::{Bounds, Intake};
+use stoop_exchange::stream::{Bounds, Reassembler};
 use stoop_net::clock;
 use stoop_net::poller::Bell;
-use stoop_net::waiting::Company;
+use stoop_net::waiting::Placement;
 use stoop_shm::{Arena, Segment, descriptors, layout};
 use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, LaneId};
 
@@ -20,14 +20,14 @@ pub(crate) fn connect(plan: &Plan<'_>, deadline: Instant, generation: u64) -> Re
     let handshake = Handshake::connect(plan, deadline)?;
     // No result comes this way.
     let bounds = Bounds { long: Kind::Result, message_max: 0, announced_max: 0, lanes: 1 };
-    let bound = handshake.bind(&mut Intake::new(bounds))?;
+    let bound = handshake.bind(&mut Reassembler::new(bounds))?;
     let attached = handshake.attach(&bound);
     let Attached { segment, arena, bell, clock_ahead_ns } =
         attached.map_err(|error| NotBound { error, offers: bound.offers.clone() })?;
-    let company = Company::of(&handshake.own, &crate::host_facts::from_wire(&bound.host));
+    let placement = Placement::of(&handshake.own, &crate::host_facts::from_wire(&bound.host));
     let server = handshake.stream.peer_credentials().ok().flatten();
     let shared = Shared { stream: handshake.stream, segment, arena, bell, server, clock_ahead_ns };
-    Ok(Session::new(generation, bound, company, shared, plan.max_message))
+    Ok(Session::new(generation, bound, placement, shared, plan.max_message))
 }
 
 /// What the server has handed over.
@@ -56,7 +56,7 @@ impl Handshake<'_> {
             Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => return Err(self.no_answer()),
             Err(cause) => return Err(self.unreachable(cause)),
         };
-        if let Some(why) = unbind_notice::heard(&packet[..len]) {
+        if let Some(why) = unbind_notice::parse(&packet[..len]) {
             return Err(self.ended(why));
         }
         let header = Header::from_bytes(&packet).ok().filter(|header| {

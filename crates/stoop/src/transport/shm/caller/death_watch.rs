@@ -49,7 +49,7 @@ impl Watch {
                 // After the handshake a server says nothing more by its socket but its end, and why.
                 if let Some(session) = session.and_then(|session| session.upgrade()) {
                     let _ = self.poller.remove(&session.stream);
-                    session.end(unbind_notice::hear(&session.stream));
+                    session.end(unbind_notice::receive(&session.stream));
                 }
             }
         }

@@ -3,7 +3,7 @@
 use crate::calling::recovery::ATTEMPTS;
 use crate::error::{BindError, CallError, InPlaceError};
 use crate::transport::shm::caller::lane::WriteArguments;
-use crate::transport::shm::caller::{Again, Held, ShmBinding, begin};
+use crate::transport::shm::caller::{Again, HeldLane, ShmBinding, begin};
 use std::io;
 use stoop_exchange::Instant;
 use stoop_net::clock;
@@ -45,7 +45,7 @@ impl ShmBinding {
     }
 }
 
-impl Held<'_> {
+impl HeldLane<'_> {
     /// As [`transport`](Self::transport), of a call that has buffers: `write` writes its arguments.
     pub(crate) fn transport_in_place(
         &mut self,

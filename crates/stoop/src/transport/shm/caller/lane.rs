@@ -1,16 +1,16 @@
 //! One call on a lane: publishing it, and waiting for its answer.
 
-use crate::buffers::{Lending, Lent};
+use crate::buffers::{Lent, SharedBuffers};
 use crate::calling::recovery::Ended;
 use crate::error::{CallError, Failure, FailureCode, SendError, UnbindReason};
 use crate::message_buffer;
-use crate::transport::shm::caller::result_wait::{Vain, Watcher};
+use crate::transport::shm::caller::result_wait::{ResultWait, WaitFailure};
 use crate::transport::shm::caller::session::{Lane, Session};
 use crate::transport::shm::caller::{Deadline, answer};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use stoop_marshal::{Pieces, Reader, Writer};
+use stoop_marshal::{GatherList, Reader, Writer};
 use stoop_net::waiting::Waiting;
 use stoop_net::{clock, host};
 use stoop_shm::layout::SLOT;
@@ -24,18 +24,18 @@ pub(crate) struct ShmLane {
     pub(crate) call: Vec<u8>,
     call_len: usize,
     result: Vec<u8>,
-    /// Of a result that has landed in the caller's memory as far as it belongs there: where the rest begins in `result`.
-    landed: Option<usize>,
+    /// Of a result that has scattered in the caller's memory as far as it belongs there: where the rest begins in `result`.
+    scattered: Option<usize>,
     /// The buffers of the call that is being made, if it has any.
     pub(crate) lent: Lent,
-    pub(crate) watcher: Watcher,
+    pub(crate) result_wait: ResultWait,
     pub(crate) calls: u64,
     /// Calls that took one line there and one back.
     pub(crate) fast: u64,
 }
 
 /// Writes the arguments of a call that has buffers.
-pub(crate) type WriteArguments<'a> = dyn FnMut(&mut Writer<'_>, &mut Lending<'_>) + 'a;
+pub(crate) type WriteArguments<'a> = dyn FnMut(&mut Writer<'_>, &mut SharedBuffers<'_>) + 'a;
 
 /// A buffer beyond this is given back when it has become far too large.
 const KEPT_MAX: usize = 4 << 20;
@@ -48,12 +48,12 @@ impl ShmLane {
     pub(crate) fn new(session: Arc<Session>, waiting: Waiting) -> Option<Self> {
         Some(Self {
             lane: session.lane()?,
-            watcher: Watcher::new(waiting, session.company),
+            result_wait: ResultWait::new(waiting, session.placement),
             session,
             call: vec![0; MAX_DATAGRAM],
             call_len: 0,
             result: Vec::new(),
-            landed: None,
+            scattered: None,
             lent: Lent::default(),
             calls: 0,
             fast: 0,
@@ -63,7 +63,7 @@ impl ShmLane {
     /// Goes over to another session. `false`: all its lanes have calls outstanding.
     pub(crate) fn adopt(&mut self, session: &Arc<Session>) -> bool {
         let Some(lane) = session.lane() else { return false };
-        self.watcher.set_company(session.company);
+        self.result_wait.set_placement(session.placement);
         (self.lane, self.session) = (lane, Arc::clone(session));
         true
     }
@@ -73,8 +73,8 @@ impl ShmLane {
         &self.result
     }
 
-    pub(crate) fn landed(&self) -> Option<Reader<'_>> {
-        self.landed.map(|landed| Reader::after(&self.result, landed))
+    pub(crate) fn scattered(&self) -> Option<Reader<'_>> {
+        self.scattered.map(|scattered| Reader::after(&self.result, scattered))
     }
 
     /// One call: the arguments there, and the result back.
@@ -84,7 +84,7 @@ impl ShmLane {
         deadline: Deadline,
         procedure: u16,
         len: usize,
-        pieces: &mut Pieces<'_, '_>,
+        pieces: &mut GatherList<'_, '_>,
     ) -> Result<(), Ended> {
         self.exchange_as(RequestKind::Call, deadline, procedure, len, pieces)
     }
@@ -98,13 +98,13 @@ impl ShmLane {
         limit: usize,
         write: &mut WriteArguments<'_>,
     ) -> Result<(), Ended> {
-        let mut lending = Lending::new(self.session.arena.as_ref(), &mut self.lent);
+        let mut lending = SharedBuffers::new(self.session.arena.as_ref(), &mut self.lent);
         let mut arguments = Writer::new(&mut self.call, 0, limit);
         write(&mut arguments, &mut lending);
         let written = arguments.finish();
         let len = written.map_err(|why| Ended::With(CallError::NotSent(SendError::Arguments(why))))?;
         let kind = if self.lent.ranges.is_empty() { RequestKind::Call } else { RequestKind::CallInPlace };
-        self.exchange_as(kind, deadline, procedure, len, &mut Pieces::none())
+        self.exchange_as(kind, deadline, procedure, len, &mut GatherList::none())
     }
 
     #[inline(always)]
@@ -114,13 +114,13 @@ impl ShmLane {
         deadline: Deadline,
         procedure: u16,
         len: usize,
-        pieces: &mut Pieces<'_, '_>,
+        pieces: &mut GatherList<'_, '_>,
     ) -> Result<(), Ended> {
         if self.session.is_lost() {
             return Err(Ended::Lost { may_have_run: false });
         }
         self.call_len = len;
-        self.landed = None;
+        self.scattered = None;
         if len > SLOT {
             return self.exchange_long(kind, deadline, procedure, len, pieces);
         }
@@ -152,7 +152,7 @@ impl ShmLane {
 
     /// Arguments that were lent fit into a slot after all.
     #[cold]
-    fn put_together(&mut self, len: usize, pieces: &Pieces<'_, '_>) {
+    fn put_together(&mut self, len: usize, pieces: &GatherList<'_, '_>) {
         let mut whole = vec![0; len.max(MAX_DATAGRAM)];
         pieces.gather(&self.call[..len - pieces.lent_len()], 0, &mut whole[..len]);
         self.call = whole;
@@ -160,7 +160,7 @@ impl ShmLane {
 
     /// Reads the answer, which is there.
     #[inline]
-    fn take_answer(&mut self, deadline: Deadline, pieces: &mut Pieces<'_, '_>) -> Result<(), Ended> {
+    fn take_answer(&mut self, deadline: Deadline, pieces: &mut GatherList<'_, '_>) -> Result<(), Ended> {
         let session = &*self.session;
         let Some(answer) = Answers::read(&session.segment, self.lane.number) else {
             return Err(self.disorder());
@@ -196,10 +196,10 @@ impl ShmLane {
     }
 
     #[cold]
-    fn in_vain(&mut self, vain: Vain, ticket: u64) -> Ended {
+    fn in_vain(&mut self, vain: WaitFailure, ticket: u64) -> Ended {
         match vain {
-            Vain::Lost => Ended::Lost { may_have_run: !self.session.was_left(ticket) },
-            Vain::Late => {
+            WaitFailure::Lost => Ended::Lost { may_have_run: !self.session.was_left(ticket) },
+            WaitFailure::Late => {
                 self.retire(None);
                 Ended::Late
             }
@@ -220,9 +220,9 @@ impl ShmLane {
 
     /// Waits for the answer.
     #[inline]
-    fn await_answer(&mut self, deadline: Deadline) -> Result<(), Vain> {
+    fn await_answer(&mut self, deadline: Deadline) -> Result<(), WaitFailure> {
         let (lane, number) = (self.lane.number, self.lane.last);
-        self.watcher.wait_until(
+        self.result_wait.wait_until(
             &self.session,
             deadline,
             |session| Answers::is_there(&session.segment, lane, number),
@@ -252,7 +252,7 @@ impl ShmLane {
         deadline: Deadline,
         procedure: u16,
         len: usize,
-        pieces: &mut Pieces<'_, '_>,
+        pieces: &mut GatherList<'_, '_>,
     ) -> Result<(), Ended> {
         let now_ns = clock::now_ns();
         let deadline = Deadline::exact(deadline.at(now_ns));
@@ -273,7 +273,7 @@ impl ShmLane {
         self.calls += 1;
         let filled = self.fill_all(&mut filling, deadline, inline_len, pieces);
         if let Err(vain) = filled {
-            if let Vain::Late = vain {
+            if let WaitFailure::Late = vain {
                 self.retire(Some((channel, filling)));
                 return Err(Ended::Late);
             }
@@ -286,7 +286,7 @@ impl ShmLane {
     }
 
     /// Fills chunks as long as there is room.
-    fn fill(&self, filling: &mut Filling, inline_len: usize, pieces: &Pieces<'_, '_>) -> bool {
+    fn fill(&self, filling: &mut Filling, inline_len: usize, pieces: &GatherList<'_, '_>) -> bool {
         let mut has_filled = false;
         while !filling.is_done() && filling.has_room(&self.session.segment) {
             let (start, end) = (filling.sent(), filling.sent() + filling.next_len());
@@ -304,8 +304,8 @@ impl ShmLane {
         filling: &mut Filling,
         deadline: Deadline,
         inline_len: usize,
-        pieces: &Pieces<'_, '_>,
-    ) -> Result<(), Vain> {
+        pieces: &GatherList<'_, '_>,
+    ) -> Result<(), WaitFailure> {
         let (lane, number) = (self.lane.number, self.lane.last);
         let is_answered = |session: &Session| Answers::is_there(&session.segment, lane, number);
         let mut has_waited = false;
@@ -323,13 +323,13 @@ impl ShmLane {
             }
             // A server that takes back the room that it gave must not keep this thread beyond the deadline.
             if has_waited && !has_filled && clock::now_ns() >= deadline.latest_ns {
-                return Err(Vain::Late);
+                return Err(WaitFailure::Late);
             }
             has_waited = true;
             let goes_on = |session: &Session| {
                 is_over(session) || !filling.is_done() && filling.has_room(&session.segment)
             };
-            self.watcher.wait_until(&self.session, deadline, goes_on, |session, limit_ns| {
+            self.result_wait.wait_until(&self.session, deadline, goes_on, |session, limit_ns| {
                 filling.sleep_unless(&session.segment, limit_ns, || goes_on(session));
             })?;
         }
@@ -341,25 +341,25 @@ impl ShmLane {
         &mut self,
         deadline: Deadline,
         answer: &Answer,
-        pieces: &mut Pieces<'_, '_>,
+        pieces: &mut GatherList<'_, '_>,
     ) -> Result<(), Ended> {
         let len = answer.len as usize;
         let Some(mut emptying) = Emptying::new(Way::Result, answer.channel, answer.base, len) else {
             return Err(self.disorder());
         };
         // A result that is shorter than what should land is none; whoever reads it will say so.
-        let landing = if len >= pieces.landing_end() { pieces.landing_end() } else { 0 };
-        let elsewhere = landing - landing % ALIGNED;
+        let scatter_len = if len >= pieces.scatter_end() { pieces.scatter_end() } else { 0 };
+        let elsewhere = scatter_len - scatter_len % ALIGNED;
         if len - elsewhere > self.session.longest_result {
             self.retire(None);
             let detail = answer::too_long(&self.session, len);
             let code = FailureCode::ResultTooLarge;
             return Err(Ended::With(CallError::Failed(Failure { code, detail })));
         }
-        self.result.resize(landing - elsewhere, 0);
-        self.landed = (landing > 0).then_some(landing - elsewhere);
+        self.result.resize(scatter_len - elsewhere, 0);
+        self.scattered = (scatter_len > 0).then_some(scatter_len - elsewhere);
         while !emptying.is_done() {
-            let there = self.watcher.wait_until(
+            let there = self.result_wait.wait_until(
                 &self.session,
                 deadline,
                 |session| emptying.has_more(&session.segment) != Ok(false),
@@ -367,8 +367,8 @@ impl ShmLane {
             );
             match there {
                 Ok(()) => {}
-                Err(Vain::Lost) => return Err(Ended::Lost { may_have_run: true }),
-                Err(Vain::Late) => {
+                Err(WaitFailure::Lost) => return Err(Ended::Lost { may_have_run: true }),
+                Err(WaitFailure::Late) => {
                     self.retire(None);
                     return Err(Ended::Late);
                 }
@@ -383,12 +383,13 @@ impl ShmLane {
                 }
                 Err(Disorder) => return Err(self.disorder()),
             }
-            let rest = len - emptying.received().max(landing);
-            if message_buffer::make(&mut self.result, emptying.next_len().min(rest), len - elsewhere).is_err()
+            let rest = len - emptying.received().max(scatter_len);
+            if message_buffer::reserve(&mut self.result, emptying.next_len().min(rest), len - elsewhere)
+                .is_err()
             {
                 return Err(self.no_memory(len));
             }
-            self.take_chunk(&mut emptying, landing, pieces);
+            self.take_chunk(&mut emptying, scatter_len, pieces);
             self.session.ring();
         }
         Ok(())
@@ -403,10 +404,10 @@ impl ShmLane {
         Ended::With(CallError::Failed(Failure { code, detail }))
     }
 
-    fn take_chunk(&mut self, emptying: &mut Emptying, landing: usize, pieces: &mut Pieces<'_, '_>) {
+    fn take_chunk(&mut self, emptying: &mut Emptying, scatter_len: usize, pieces: &mut GatherList<'_, '_>) {
         let segment = &self.session.segment;
         let (start, end) = (emptying.received(), emptying.received() + emptying.next_len());
-        if start >= landing {
+        if start >= scatter_len {
             return emptying.take(segment, &mut self.result);
         }
         let result = &mut self.result;
@@ -418,7 +419,7 @@ impl ShmLane {
                 at += place.len();
             }
             // Between two places is what aligns the second; behind the last is the rest.
-            Err(len) if at < landing => {
+            Err(len) if at < scatter_len => {
                 chunk.skip(len);
                 at += len;
             }

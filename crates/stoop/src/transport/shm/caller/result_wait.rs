@@ -4,20 +4,22 @@
 use crate::transport::shm::caller::Deadline;
 use crate::transport::shm::caller::session::Session;
 use std::sync::atomic::Ordering;
-use stoop_net::waiting::{Company, Crowd, MachineCosts, Member, Wait, WaitCounts, Waiting, Yielding};
+use stoop_net::waiting::{
+    ActiveWaiters, MachineCosts, Placement, Wait, WaitCounts, WaiterSlot, Waiting, Yielding,
+};
 use stoop_net::{clock, host};
 
 /// A way of waiting, which learns how long waits are.
-pub(crate) struct Watcher {
+pub(crate) struct ResultWait {
     wait: Wait,
     yielding: Yielding,
     together: bool,
-    crowd: Member<'static>,
+    waiters: WaiterSlot<'static>,
 }
 
 /// Why a wait ended in vain.
 #[derive(Clone, Copy)]
-pub(crate) enum Vain {
+pub(crate) enum WaitFailure {
     Late,
     Lost,
 }
@@ -25,20 +27,20 @@ pub(crate) enum Vain {
 /// Looks before a look at the clock.
 const LOOKS: u32 = 32;
 
-impl Watcher {
-    pub(crate) fn new(waiting: Waiting, company: Company) -> Self {
+impl ResultWait {
+    pub(crate) fn new(waiting: Waiting, placement: Placement) -> Self {
         Self {
-            wait: Wait::new(waiting, MachineCosts::of_this_machine(), company),
+            wait: Wait::new(waiting, MachineCosts::of_this_machine(), placement),
             yielding: Yielding::default(),
-            together: company.together,
-            crowd: Crowd::of_this_process().member(),
+            together: placement.together,
+            waiters: ActiveWaiters::of_this_process().member(),
         }
     }
 
     /// Another session has begun.
-    pub(crate) fn set_company(&mut self, company: Company) {
-        self.wait.set_company(company);
-        self.together = company.together;
+    pub(crate) fn set_placement(&mut self, placement: Placement) {
+        self.wait.set_placement(placement);
+        self.together = placement.together;
     }
 
     /// When the last wait began.
@@ -58,18 +60,18 @@ impl Watcher {
         deadline: Deadline,
         is_so: impl Fn(&Session) -> bool,
         sleep: impl Fn(&Session, u64),
-    ) -> Result<(), Vain> {
+    ) -> Result<(), WaitFailure> {
         // It must not be kept waiting by a thread that spins on the server's processor.
-        let together = session.company.together
+        let together = session.placement.together
             && session.server_cpu.load(Ordering::Relaxed) != host::current_cpu() as u16;
         if together != self.together {
             self.together = together;
-            self.wait.set_company(Company { together, ..session.company });
+            self.wait.set_placement(Placement { together, ..session.placement });
         }
-        let _present = self.crowd.wait();
+        let _present = self.waiters.wait();
         let mut clock_ns = clock::now_ns();
         let deadline_ns = deadline.at(clock_ns);
-        let spins = self.wait.begin(clock_ns, self.crowd.waiting()) > 0;
+        let spins = self.wait.begin(clock_ns, self.waiters.waiting()) > 0;
         if spins {
             loop {
                 for _ in 0..LOOKS {
@@ -80,17 +82,17 @@ impl Watcher {
                 }
                 clock_ns = clock::now_ns();
                 if session.is_lost() {
-                    return last_look(session, is_so, Vain::Lost);
+                    return last_look(session, is_so, WaitFailure::Lost);
                 }
                 if clock_ns >= deadline_ns {
-                    return last_look(session, is_so, Vain::Late);
+                    return last_look(session, is_so, WaitFailure::Late);
                 }
-                if !self.wait.keeps_spinning(clock_ns, self.crowd.waiting()) {
+                if !self.wait.keeps_spinning(clock_ns, self.waiters.waiting()) {
                     break;
                 }
             }
         }
-        let may_yield = !spins && self.wait.may_yield(self.crowd.waiting());
+        let may_yield = !spins && self.wait.may_yield(self.waiters.waiting());
         let mut yields = may_yield && self.yielding.begin(clock_ns);
         while yields {
             // Perhaps before it has yielded: a server that is woken may run before who has woken it goes on.
@@ -102,20 +104,20 @@ impl Watcher {
             self.yielding.yield_now();
             clock_ns = clock::now_ns();
             if session.is_lost() {
-                return last_look(session, is_so, Vain::Lost);
+                return last_look(session, is_so, WaitFailure::Lost);
             }
             if clock_ns >= deadline_ns {
-                return last_look(session, is_so, Vain::Late);
+                return last_look(session, is_so, WaitFailure::Late);
             }
             yields = is_so(session) || self.yielding.goes_on(clock_ns);
         }
         self.wait.sleeps(clock_ns);
         while !is_so(session) {
             if session.is_lost() {
-                return last_look(session, is_so, Vain::Lost);
+                return last_look(session, is_so, WaitFailure::Lost);
             }
             if clock_ns >= deadline_ns {
-                return last_look(session, is_so, Vain::Late);
+                return last_look(session, is_so, WaitFailure::Late);
             }
             sleep(session, deadline_ns - clock_ns);
             clock_ns = clock::now_ns();
@@ -127,6 +129,10 @@ impl Watcher {
 
 /// It may have come at the last moment.
 #[cold]
-fn last_look(session: &Session, is_so: impl Fn(&Session) -> bool, vain: Vain) -> Result<(), Vain> {
+fn last_look(
+    session: &Session,
+    is_so: impl Fn(&Session) -> bool,
+    vain: WaitFailure,
+) -> Result<(), WaitFailure> {
     if is_so(session) { Ok(()) } else { Err(vain) }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use stoop_exchange::binder::Bound;
 use stoop_net::poller::Bell;
 use stoop_net::stream::{Credentials, Stream};
-use stoop_net::waiting::Company;
+use stoop_net::waiting::Placement;
 use stoop_shm::layout::{CHANNELS, LANES};
 use stoop_shm::{
     Answers, Arena, Filling, Range, Request, RequestKind, Requests, Segment, Way, attention, listening,
@@ -20,7 +20,7 @@ use stoop_shm::{
 pub(crate) struct Session {
     pub(crate) generation: u64,
     pub(crate) bound: Bound,
-    pub(crate) company: Company,
+    pub(crate) placement: Placement,
     pub(crate) stream: Stream,
     pub(crate) segment: Segment,
     /// For buffers, if the server gives memory for them.
@@ -116,7 +116,7 @@ impl Session {
     pub(crate) fn new(
         generation: u64,
         bound: Bound,
-        company: Company,
+        placement: Placement,
         shared: Shared,
         longest_result: usize,
     ) -> Self {
@@ -124,7 +124,7 @@ impl Session {
         Self {
             generation,
             bound,
-            company,
+            placement,
             stream,
             segment,
             arena,
@@ -162,7 +162,7 @@ impl Session {
     /// The binding is of no more use: everybody who waits learns it, and the server why.
     pub(crate) fn lose(&self, why: UnbindReason) {
         if self.lose_to(GIVEN_UP, Some(why)) {
-            unbind_notice::say(&self.stream, self.bound.binding, why);
+            unbind_notice::send(&self.stream, self.bound.binding, why);
             self.part();
         }
     }

@@ -198,7 +198,7 @@ impl Binding {
         let first = !self.closed.swap(true, Ordering::SeqCst);
         if first {
             if let Some(why) = why {
-                unbind_notice::say(&self.stream, self.id, why);
+                unbind_notice::send(&self.stream, self.id, why);
             }
             // Only the peer could have been faster. It learns by this that nothing more will be taken.
             let _ = self.stream.shutdown();

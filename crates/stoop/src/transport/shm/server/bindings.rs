@@ -15,7 +15,7 @@ use stoop_wire::UnbindReason;
 
 /// A listener, the handshakes and bindings that came of it, and the bindings that are hot: those that call often are looked at,
 /// the others ring their bells. Used by whoever receives.
-pub(super) struct Reception {
+pub(super) struct Bindings {
     listener: StreamListener,
     /// By the time of their coming.
     pub(super) handshakes: BTreeMap<u64, Handshake>,
@@ -36,7 +36,7 @@ pub(super) const LISTENER: u64 = 0;
 /// What it calls that which ends all waiting.
 pub(super) const END: u64 = 1;
 /// What it calls that which tells of results that go in chunks.
-pub(super) const STIR: u64 = 2;
+pub(super) const NOTIFIED: u64 = 2;
 const FIRST_TOKEN: u64 = 4;
 
 /// Connections that are not bound. For another, one has to go.
@@ -50,7 +50,7 @@ const HOT_MAX: usize = 64;
 /// A binding that has been silent for so long while others called rings when it calls again.
 const SILENCE: Duration = Duration::from_millis(10);
 
-impl Reception {
+impl Bindings {
     pub(super) fn new(listener: StreamListener, poller: &Poller, allowed: Users) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         poller.add(&listener, LISTENER, Interest::READ)?;
@@ -216,7 +216,7 @@ impl Reception {
     }
 }
 
-impl Reception {
+impl Bindings {
     /// The next hot binding is looked at.
     #[inline]
     pub(super) fn next(&mut self) {

@@ -3,10 +3,10 @@
 use crate::buffers::Memory;
 use crate::context::take_asked;
 use crate::error::{FailureCode, RefusalCode};
-use crate::serving::dispatch::{Outcome, Terms};
+use crate::serving::dispatch::{CallLimits, Outcome};
 use crate::transport::shm::server::ShmEndpoint;
 use crate::transport::shm::server::binding::Binding;
-use crate::transport::shm::server::worker::Desk;
+use crate::transport::shm::server::worker::WorkerState;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoop_net::clock;
@@ -40,39 +40,39 @@ impl ShmCall {
 impl ShmEndpoint {
     /// Runs a call's procedure and answers it.
     #[inline(always)]
-    pub(super) fn answer(&self, desk: &mut Desk, call: &ShmCall) {
+    pub(super) fn answer(&self, worker: &mut WorkerState, call: &ShmCall) {
         let (binding, request) = (&call.binding, &call.request);
-        let begun_ns = if call.deferred { clock::now_ns() } else { desk.clock_ns };
+        let begun_ns = if call.deferred { clock::now_ns() } else { worker.clock_ns };
         if request.deadline_ns <= begun_ns {
             // For calls that are all too late, this is the only look at the clock.
-            desk.read_clock();
-            return self.refuse_request(binding, request, RefusalCode::DeadlinePassed, "", desk.cpu);
+            worker.read_clock();
+            return self.refuse_request(binding, request, RefusalCode::DeadlinePassed, "", worker.cpu);
         }
         if binding.is_closed() {
             return binding.forget(request.lane, request.number);
         }
         let id = binding.call_id(request.lane, request.number);
         if binding.is_cancelled(id, request.lane, request.number) {
-            return self.refuse_request(binding, request, RefusalCode::Cancelled, "", desk.cpu);
+            return self.refuse_request(binding, request, RefusalCode::Cancelled, "", worker.cpu);
         }
-        desk.count_call();
-        let terms = Terms {
+        worker.count_call();
+        let terms = CallLimits {
             deadline_ns: request.deadline_ns,
             caller: binding.caller,
             call: id,
             result_max: self.message_max,
             lendable: self.message_max,
         };
-        if desk.result.is_empty() || desk.result_of != binding.token {
-            wipe_result(desk, binding);
+        if worker.result.is_empty() || worker.result_of != binding.token {
+            wipe_result(worker, binding);
         }
         let procedure = (binding.interface, request.procedure);
         let outcome = match request.kind {
             RequestKind::CallInPlace => {
                 let memory = Memory::of(binding.arena.as_ref());
-                self.exports.run_with_memory(procedure, &call.arguments, memory, &mut desk.result, terms)
+                self.exports.run_with_memory(procedure, &call.arguments, memory, &mut worker.result, terms)
             }
-            _ => self.exports.run(procedure.0, procedure.1, &call.arguments, &mut desk.result, terms),
+            _ => self.exports.run(procedure.0, procedure.1, &call.arguments, &mut worker.result, terms),
         };
         if binding.is_closed() {
             // It may have been told so and have returned early, and its caller may not be dead, and look.
@@ -91,38 +91,38 @@ impl ShmEndpoint {
                     len: len as u32,
                     // Not measured: reading the clock would take longer than most procedures that take no time.
                     word: 0,
-                    cpu: desk.cpu,
+                    cpu: worker.cpu,
                     channel: 0,
                     base: 0,
                 };
-                let message = &desk.result[HEADER_LEN..HEADER_LEN + len];
+                let message = &worker.result[HEADER_LEN..HEADER_LEN + len];
                 binding.answer(request.lane, request.number, &answer, message);
             }
             Outcome::Result(len) => {
                 // Before what it has returned is copied.
-                self.note_time(desk, call, begun_ns);
-                self.send_long(desk, call, 0, len);
-                return trim(desk);
+                self.note_time(worker, call, begun_ns);
+                self.send_long(worker, call, 0, len);
+                return trim(worker);
             }
             Outcome::Refused(why) => {
                 let (code, detail) = *why;
-                self.refuse_request(binding, request, code, &detail, desk.cpu);
+                self.refuse_request(binding, request, code, &detail, worker.cpu);
             }
             Outcome::NoRoom(needed) => {
                 let (code, detail) = Outcome::refused_for_room(needed, self.message_max);
-                self.refuse_request(binding, request, code, &detail, desk.cpu);
+                self.refuse_request(binding, request, code, &detail, worker.cpu);
             }
-            Outcome::Failed(why) => self.send_failure(desk, call, why.0, &why.1),
+            Outcome::Failed(why) => self.send_failure(worker, call, why.0, &why.1),
         }
-        trim(desk);
-        desk.has_more = binding.has_request();
+        trim(worker);
+        worker.has_more = binding.has_request();
         let is_one_of_many =
-            desk.has_more && self.exports.is_brief(procedure.0, procedure.1) && !call.deferred;
-        if is_one_of_many && desk.skips_clock() {
+            worker.has_more && self.exports.is_short(procedure.0, procedure.1) && !call.deferred;
+        if is_one_of_many && worker.skips_clock() {
             return;
         }
         // Behind the answer, so that it does not wait for the clock.
-        self.note_time(desk, call, begun_ns);
+        self.note_time(worker, call, begun_ns);
     }
 
     /// Whether the clock is to be compared with the deadline of a call that has returned a result of `len` bytes. Not if the procedure
@@ -130,15 +130,15 @@ impl ShmEndpoint {
     /// longer than the procedure.
     #[inline]
     fn may_be_late(&self, (interface, procedure): (u16, u16), len: usize) -> bool {
-        take_asked() || len > SLOT || !self.exports.is_brief(interface, procedure)
+        take_asked() || len > SLOT || !self.exports.is_short(interface, procedure)
     }
 
     /// Remembers how long the procedure of a call took, which has returned at this moment.
     #[inline]
-    fn note_time(&self, desk: &mut Desk, call: &ShmCall, begun_ns: u64) {
-        let took_ns = desk.time_since(begun_ns);
+    fn note_time(&self, worker: &mut WorkerState, call: &ShmCall, begun_ns: u64) {
+        let took_ns = worker.time_since(begun_ns);
         self.exports.took(call.binding.interface, call.request.procedure, took_ns);
-        desk.was_brief = took_ns < BRIEF_NS;
+        worker.was_brief = took_ns < BRIEF_NS;
     }
 
     /// Answers that the procedure has not run and will not run for this call.
@@ -157,8 +157,15 @@ impl ShmEndpoint {
 
     /// Answers that the procedure ran, but there is no result.
     #[cold]
-    pub(super) fn send_failure(&self, desk: &Desk, call: &ShmCall, code: FailureCode, detail: &str) {
-        send_without_result(&call.binding, &call.request, AnswerKind::Failure, code.code(), detail, desk.cpu);
+    pub(super) fn send_failure(&self, worker: &WorkerState, call: &ShmCall, code: FailureCode, detail: &str) {
+        send_without_result(
+            &call.binding,
+            &call.request,
+            AnswerKind::Failure,
+            code.code(),
+            detail,
+            worker.cpu,
+        );
     }
 }
 
@@ -169,26 +176,26 @@ fn is_late(request: &Request) -> bool {
 
 /// Gives back a result buffer that is longer than a worker keeps.
 #[inline]
-fn trim(desk: &mut Desk) {
-    if desk.result.len() > KEPT_MAX {
-        desk.result = Vec::new();
+fn trim(worker: &mut WorkerState) {
+    if worker.result.len() > KEPT_MAX {
+        worker.result = Vec::new();
     }
 }
 
 /// The result packet goes over to another binding, and carries nothing of the old one: an OUT argument is lent to the procedure
 /// as it lies. What is needed of it is cleared as it is made longer again.
 #[cold]
-fn wipe_result(desk: &mut Desk, binding: &Binding) {
-    if desk.result.is_empty() {
-        desk.result = binding.outgoing().spare();
+fn wipe_result(worker: &mut WorkerState, binding: &Binding) {
+    if worker.result.is_empty() {
+        worker.result = binding.outgoing().spare();
     }
-    if desk.result_of != binding.token {
-        desk.result.truncate(HEADER_LEN);
-        desk.result_of = binding.token;
+    if worker.result_of != binding.token {
+        worker.result.truncate(HEADER_LEN);
+        worker.result_of = binding.token;
     }
     // The place of the header is there also before a result of no bytes.
-    if desk.result.len() < HEADER_LEN {
-        desk.result.resize(HEADER_LEN, 0);
+    if worker.result.len() < HEADER_LEN {
+        worker.result.resize(HEADER_LEN, 0);
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::calling::unbind_notice;
 use crate::context::{Caller, Credentials};
-use crate::serving::binder::{Binder, Bound, Lacking};
+use crate::serving::binder::{Binder, Bound, MissingResource};
 use crate::transport::shm::server::ShmEndpoint;
 use crate::transport::shm::server::binding::Binding;
 use crate::users::Users;
@@ -189,13 +189,13 @@ impl Handshake {
         // At once, for it can be told by the answer that the system has no descriptor or memory left.
         let make = |interface: u16| {
             if is_guest(&caller) && has_its_share(&caller, others) {
-                return Err(Lacking::Share);
+                return Err(MissingResource::Share);
             }
             let has_buffers = endpoint.exports.all[usize::from(interface)].interface().has_buffers();
             let arena_len = if has_buffers { endpoint.arena_len } else { 0 };
             *made = Some(Made::new(arena_len).map_err(|why| match why.kind() {
-                io::ErrorKind::FileTooLarge => Lacking::FileLength,
-                _ => Lacking::Descriptors,
+                io::ErrorKind::FileTooLarge => MissingResource::FileLength,
+                _ => MissingResource::Descriptors,
             })?);
             Ok(())
         };
@@ -208,7 +208,7 @@ impl Handshake {
 
     /// It comes to nothing: its peer is told why.
     pub(super) fn end(self, why: UnbindReason) {
-        unbind_notice::say(&self.stream, self.bound.map_or(BindingId::NONE, |bound| bound.binding), why);
+        unbind_notice::send(&self.stream, self.bound.map_or(BindingId::NONE, |bound| bound.binding), why);
     }
 
     fn reply(&self, kind: Kind, question: &Header, binding: BindingId, payload: &[u8]) -> Step {

@@ -8,7 +8,7 @@ use crate::message_buffer;
 use crate::transport::shm::server::ShmEndpoint;
 use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::call::ShmCall;
-use crate::transport::shm::server::worker::Desk;
+use crate::transport::shm::server::worker::WorkerState;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use stoop_shm::layout::CHANNELS;
@@ -136,7 +136,8 @@ impl Incoming {
 impl Arriving {
     /// Makes room for the next chunk. `false`: this process has no memory for it.
     fn make_room(&mut self) -> bool {
-        message_buffer::make(&mut self.message, self.emptying.next_len(), self.request.len as usize).is_ok()
+        message_buffer::reserve(&mut self.message, self.emptying.next_len(), self.request.len as usize)
+            .is_ok()
     }
 }
 
@@ -275,20 +276,20 @@ impl ShmEndpoint {
     #[cold]
     pub(super) fn advance(
         &self,
-        desk: &mut Desk,
+        worker: &mut WorkerState,
         binding: &Binding,
     ) -> Result<Option<(Request, Vec<u8>)>, Disorder> {
         let mut moved = false;
         let left = {
             let mut outgoing = binding.outgoing();
             let left = outgoing.advance(binding, &mut moved);
-            outgoing.begin_waiting(binding, desk.cpu);
+            outgoing.begin_waiting(binding, worker.cpu);
             left
         };
         self.moved(binding, left);
         let ended = binding.incoming().advance(binding, &mut moved)?;
         if moved {
-            desk.moved_ns = desk.clock_ns;
+            worker.moved_ns = worker.clock_ns;
             if self.shutting_down.load(Ordering::Relaxed) {
                 self.moves.fetch_add(1, Ordering::Relaxed);
             }
@@ -296,15 +297,15 @@ impl ShmEndpoint {
         let (request, message) = match ended {
             Some(Ended::Arrived(request, message)) => (request, message),
             Some(Ended::NoMemory(arriving)) => {
-                self.refuse_for_memory(desk, binding, arriving);
+                self.refuse_for_memory(worker, binding, arriving);
                 return Ok(None);
             }
             None => return Ok(None),
         };
         // What copying its arguments took is not the procedure's time.
-        desk.read_clock();
+        worker.read_clock();
         self.moved(binding, 1);
-        Ok(self.admit(desk, binding, &request).then_some((request, message)))
+        Ok(self.admit(worker, binding, &request).then_some((request, message)))
     }
 
     /// A call whose message comes in chunks.
@@ -325,13 +326,13 @@ impl ShmEndpoint {
 
     /// Refuses a call of which this process cannot hold the rest.
     #[cold]
-    fn refuse_for_memory(&self, desk: &Desk, binding: &Binding, arriving: Arriving) {
+    fn refuse_for_memory(&self, worker: &WorkerState, binding: &Binding, arriving: Arriving) {
         let Arriving { request, emptying, message } = arriving;
         // Freed before the refusal is written, which takes memory.
         drop(message);
         let detail =
             format!("the server's process has no memory left for {} bytes of arguments", request.len);
-        self.refuse_request(binding, &request, RefusalCode::Overloaded, &detail, desk.cpu);
+        self.refuse_request(binding, &request, RefusalCode::Overloaded, &detail, worker.cpu);
         emptying.decline(&binding.segment);
         self.moved(binding, 1);
     }
@@ -347,10 +348,10 @@ impl ShmEndpoint {
 
     /// Sends a result that is longer than a slot, as far as there is room; the rest goes as its reader takes it.
     #[cold]
-    pub(super) fn send_long(&self, desk: &mut Desk, call: &ShmCall, word: u32, len: usize) {
+    pub(super) fn send_long(&self, worker: &mut WorkerState, call: &ShmCall, word: u32, len: usize) {
         let binding = &call.binding;
         let id = binding.call_id(call.request.lane, call.request.number);
-        let packet = std::mem::take(&mut desk.result);
+        let packet = std::mem::take(&mut worker.result);
         let mut outgoing = binding.outgoing();
         if outgoing.is_full(packet.len(), self.message_max) {
             let detail = format!(
@@ -360,7 +361,7 @@ impl ShmEndpoint {
                 self.message_max.saturating_mul(LONG_MESSAGES),
             );
             drop(outgoing);
-            return self.send_failure(desk, call, FailureCode::ResultTooLarge, &detail);
+            return self.send_failure(worker, call, FailureCode::ResultTooLarge, &detail);
         }
         // Looked at under the lock: who closes it empties this under it afterwards, and who cancels a call looks for it here.
         if binding.is_closed() {
@@ -368,7 +369,7 @@ impl ShmEndpoint {
         }
         if cancelled::is_cancelled(id) {
             drop(outgoing);
-            desk.result = packet;
+            worker.result = packet;
             return answer_cancelled(binding, call.request.lane, call.request.number);
         }
         binding.transfers.fetch_add(1, Ordering::SeqCst);
@@ -376,28 +377,28 @@ impl ShmEndpoint {
         outgoing.bytes += packet.len();
         let (lane, number) = (call.request.lane, call.request.number);
         outgoing.waiting.push_back(Waiting { lane, number, word, len, packet });
-        outgoing.begin_waiting(binding, desk.cpu);
+        outgoing.begin_waiting(binding, worker.cpu);
         let left = outgoing.advance(binding, &mut false);
         drop(outgoing);
         self.moved(binding, left);
         if binding.has_transfers() {
-            self.stir(binding);
+            self.notify(binding);
         }
     }
 
     /// The caller does not want a call any more.
     #[cold]
-    pub(super) fn take_cancel(&self, desk: &Desk, binding: &Binding, request: &Request) {
+    pub(super) fn take_cancel(&self, worker: &WorkerState, binding: &Binding, request: &Request) {
         let (lane, number) = (request.lane, request.number);
         if binding.incoming().cancel(lane, number) {
-            self.refuse_request(binding, request, RefusalCode::Cancelled, "", desk.cpu);
+            self.refuse_request(binding, request, RefusalCode::Cancelled, "", worker.cpu);
             return self.moved(binding, 1);
         }
         // First: a result that begins to leave at this moment is found there, or it is seen that nobody wants it.
         binding.cancel(lane, number);
         let mut outgoing = binding.outgoing();
         let was_leaving = outgoing.cancel(binding, lane, number);
-        outgoing.begin_waiting(binding, desk.cpu);
+        outgoing.begin_waiting(binding, worker.cpu);
         drop(outgoing);
         if was_leaving {
             self.moved(binding, 1);

@@ -5,7 +5,7 @@ use crate::options::Waiting;
 use crate::serving::binder::Bound;
 use crate::stub::{Exported, Interface, Procedure, Reader, Unserved, Writer};
 use crate::transport::shm::server::binding::Binding;
-use crate::transport::shm::server::worker::Desk;
+use crate::transport::shm::server::worker::WorkerState;
 use crate::transport::shm::server::{Endpoint, Exports, ShmEndpoint};
 use crate::users::Users;
 use std::any::Any;
@@ -50,7 +50,7 @@ impl Exported for Idle {
 /// An endpoint with one binding, and the peer's end of that.
 struct Scene {
     endpoint: ShmEndpoint,
-    desk: Desk,
+    worker: WorkerState,
     binding: Arc<Binding>,
     segment: Segment,
     requests: Requests,
@@ -80,8 +80,8 @@ impl Scene {
         let binding = Arc::clone(&reception.bindings[&4]);
         reception.warm(Arc::clone(&binding), 0);
         drop(reception);
-        let desk = endpoint.desk();
-        Self { endpoint, desk, binding, segment, requests: Requests::default(), _socket: socket }
+        let worker = endpoint.worker();
+        Self { endpoint, worker, binding, segment, requests: Requests::default(), _socket: socket }
     }
 
     fn publish(&self, request: &Request) {
@@ -92,7 +92,7 @@ impl Scene {
     fn look(&mut self) -> usize {
         let mut calls = 0;
         while self.binding.has_request() && !self.binding.is_closed() {
-            let call = self.endpoint.look(&mut self.endpoint.reception(), &mut self.desk);
+            let call = self.endpoint.look(&mut self.endpoint.reception(), &mut self.worker);
             calls += usize::from(call.is_some());
         }
         calls

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stoop_net::clock;
 use stoop_net::poller::Events;
-use stoop_net::waiting::{Company, Crowd, MachineCosts, Member, Present, Wait, Yielding};
+use stoop_net::waiting::{ActiveWaiters, MachineCosts, Placement, Wait, WaitGuard, WaiterSlot, Yielding};
 
 /// Calls of brief procedures that are answered in a row without a look at the clock.
 const UNCLOCKED_MAX: u32 = 7;
 
 /// A worker's buffers and way of waiting.
-pub(crate) struct Desk {
+pub(crate) struct WorkerState {
     /// Where the arguments of the next call go.
     pub(super) arguments: Vec<u8>,
     pub(super) result: Vec<u8>,
@@ -23,8 +23,8 @@ pub(crate) struct Desk {
     yielding: Yielding,
     /// In this wait, others are let run between the looks.
     pub(super) yields: bool,
-    /// Of a worker: the housekeeper never waits.
-    crowd: Option<Member<'static>>,
+    /// Of a worker: the background never waits.
+    waiters: Option<WaiterSlot<'static>>,
     together: bool,
     /// When this worker last looked at the clock, and when it last asked the poller.
     pub(super) clock_ns: u64,
@@ -52,18 +52,18 @@ pub(crate) struct Desk {
     calls: Arc<AtomicU64>,
 }
 
-impl Desk {
+impl WorkerState {
     pub(super) fn new(waiting: Waiting, waiting_max: u32, calls: Arc<AtomicU64>) -> Self {
-        let company = Company { together: true, waiting_max };
+        let placement = Placement { together: true, waiting_max };
         Self {
             arguments: Vec::new(),
             result: Vec::new(),
             result_of: 0,
             events: None,
-            wait: Wait::new(waiting, MachineCosts::of_this_machine(), company),
+            wait: Wait::new(waiting, MachineCosts::of_this_machine(), placement),
             yielding: Yielding::default(),
             yields: false,
-            crowd: None,
+            waiters: None,
             together: true,
             clock_ns: clock::now_ns(),
             asked_ns: 0,
@@ -139,10 +139,10 @@ impl Desk {
 
     /// A wait for the next call begins. Returns the presence of one that spins, nothing of one that sleeps.
     #[inline]
-    pub(super) fn begin_waiting<'a>(&mut self, crowd: &'a Crowd) -> Option<Present<'a>> {
-        let present = self.crowd.get_or_insert_with(|| Crowd::of_this_process().member()).wait();
-        let spins = self.wait.begin(self.clock_ns, crowd.waiting()) > 0;
-        self.yields = !spins && self.wait.may_yield(crowd.waiting()) && self.yielding.begin(self.clock_ns);
+    pub(super) fn begin_waiting<'a>(&mut self, waiters: &'a ActiveWaiters) -> Option<WaitGuard<'a>> {
+        let present = self.waiters.get_or_insert_with(|| ActiveWaiters::of_this_process().member()).wait();
+        let spins = self.wait.begin(self.clock_ns, waiters.waiting()) > 0;
+        self.yields = !spins && self.wait.may_yield(waiters.waiting()) && self.yielding.begin(self.clock_ns);
         if spins || self.yields {
             return Some(present);
         }
@@ -153,14 +153,14 @@ impl Desk {
     /// Looks at the clock between two looks for calls, after others have been let run if that is how it waits. Returns whether to go
     /// on in this way.
     #[inline]
-    pub(super) fn goes_on(&mut self, crowd: &Crowd) -> bool {
+    pub(super) fn goes_on(&mut self, waiters: &ActiveWaiters) -> bool {
         if self.yields {
             self.yielding.yield_now();
         }
         self.read_clock();
         match self.yields {
             true => self.yielding.goes_on(self.clock_ns),
-            false => self.wait.keeps_spinning(self.clock_ns, crowd.waiting()),
+            false => self.wait.keeps_spinning(self.clock_ns, waiters.waiting()),
         }
     }
 
@@ -175,10 +175,10 @@ impl Desk {
 
     /// The latest caller is the likeliest to call next: whether it can run while this worker does.
     #[inline]
-    pub(super) fn keep_company(&mut self, together: bool, waiting_max: u32) {
+    pub(super) fn set_placement(&mut self, together: bool, waiting_max: u32) {
         if self.together != together {
             self.together = together;
-            self.wait.set_company(Company { together, waiting_max });
+            self.wait.set_placement(Placement { together, waiting_max });
         }
     }
 }

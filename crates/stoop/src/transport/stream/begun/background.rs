@@ -1,10 +1,10 @@
-//! The *keeper*: a thread that sees to what nobody waits for.
+//! The *background*: a thread that sees to what nobody waits for.
 //!
 //! Asleep while nothing is in flight. Otherwise it looks once a millisecond: it receives if nobody else has, ends calls
 //! at their deadlines, launches what can be launched, connects again. As long as wakers wait, it receives for them.
 
 use crate::error::{BindError, CallError, SendError};
-use crate::transport::stream::begun::Flights;
+use crate::transport::stream::begun::Outstanding;
 use crate::transport::stream::caller::session::{Lost, Session};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,9 +14,9 @@ use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_net::clock;
 
-/// The keeper, as others see it.
+/// The background, as others see it.
 #[derive(Default)]
-pub(super) struct Keeper {
+pub(super) struct Background {
     thread: OnceLock<Thread>,
     /// It sleeps until it is roused.
     asleep: AtomicBool,
@@ -33,8 +33,8 @@ const QUIET_TICKS: u32 = 20;
 const LISTEN_NS: u64 = 5_000_000;
 const LISTEN_MAX_NS: u64 = 10_000_000;
 
-impl Keeper {
-    /// There is something in flight: it looks now and then from now on. Pairs with `Flights::fall_asleep`: both sides
+impl Background {
+    /// There is something in flight: it looks now and then from now on. Pairs with `Outstanding::fall_asleep`: both sides
     /// write before they read.
     #[inline]
     pub(super) fn rouse(&self) {
@@ -63,12 +63,12 @@ enum Rest {
     Leave,
 }
 
-impl Flights {
-    pub(super) fn start_keeper(self: &Arc<Self>) -> io::Result<()> {
+impl Outstanding {
+    pub(super) fn start_background(self: &Arc<Self>) -> io::Result<()> {
         let flights = Arc::clone(self);
-        let thread = thread::Builder::new().name("stoop-keeper".into()).spawn(move || flights.keep())?;
+        let thread = thread::Builder::new().name("stoop-background".into()).spawn(move || flights.keep())?;
         // Set once.
-        let _ = self.keeper.thread.set(thread.thread().clone());
+        let _ = self.background.thread.set(thread.thread().clone());
         Ok(())
     }
 
@@ -111,14 +111,14 @@ impl Flights {
     }
 
     fn fall_asleep(&self) {
-        self.keeper.asleep.store(true, Ordering::SeqCst);
+        self.background.asleep.store(true, Ordering::SeqCst);
         let state = self.state();
         let nothing_to_do = state.slots.open_count() == 0 && !state.closing;
         drop(state);
         if nothing_to_do {
             thread::park();
         }
-        self.keeper.asleep.store(false, Ordering::SeqCst);
+        self.background.asleep.store(false, Ordering::SeqCst);
     }
 
     /// What is due, whoever receives.
@@ -157,7 +157,7 @@ impl Flights {
 
     /// Has a thread get another connection, if there is anything to be sent on it: that may take longer than some calls have.
     fn start_binding(self: &Arc<Self>, lost: &Arc<Session>) {
-        if !self.state().has_queued() || self.keeper.binding.swap(true, Ordering::SeqCst) {
+        if !self.state().has_queued() || self.background.binding.swap(true, Ordering::SeqCst) {
             return;
         }
         let (flights, session) = (Arc::clone(self), Arc::clone(lost));
@@ -173,8 +173,8 @@ impl Flights {
         if let Err(why) = self.binding.rebind(lost, Instant::NEVER) {
             self.give_up_queued(&why);
         }
-        self.keeper.binding.store(false, Ordering::SeqCst);
-        self.keeper.call();
+        self.background.binding.store(false, Ordering::SeqCst);
+        self.background.call();
     }
 
     /// There is nobody to send them to.

@@ -1,13 +1,13 @@
 //! How begun calls leave: as many as there are lanes for, by one write.
 
 use crate::error::{CallError, SendError, UnknownCause};
-use crate::transport::stream::begun::{Flight, Flights, Progress, State, locked};
+use crate::transport::stream::begun::{Outstanding, OutstandingCall, Progress, State, locked};
 use crate::transport::stream::caller::mailbox::Mailbox;
 use crate::transport::stream::caller::outgoing::Unsent;
 use crate::transport::stream::caller::session::Session;
 use std::io;
 use std::sync::Arc;
-use stoop_exchange::stream::Departure;
+use stoop_exchange::stream::OutgoingMessage;
 use stoop_net::clock;
 use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, STREAM_FRAGMENT, left_of_nanos};
 
@@ -32,8 +32,8 @@ struct LongCall {
     deadline_ns: u64,
 }
 
-impl Flights {
-    /// Sends what is queued, as far as there are lanes. Whoever may not wait for a long call to leave calls the keeper
+impl Outstanding {
+    /// Sends what is queued, as far as there are lanes. Whoever may not wait for a long call to leave calls the background
     /// to it.
     pub(super) fn launch(self: &Arc<Self>, may_wait: bool) {
         loop {
@@ -44,7 +44,7 @@ impl Flights {
             let session = self.binding.present();
             if !session.is_there(now_ns) {
                 // It gets another connection.
-                return self.keeper.call();
+                return self.background.call();
             }
             let mut bytes = locked(&self.sending);
             bytes.clear();
@@ -53,7 +53,7 @@ impl Flights {
                 Next::Together => {
                     if session.outgoing.post(&session.stream, &bytes).is_err() {
                         session.lose();
-                        return self.keeper.call();
+                        return self.background.call();
                     }
                 }
                 Next::Long(long) => {
@@ -84,7 +84,7 @@ impl Flights {
             };
             let is_long = flight.packet.len() > HEADER_LEN + STREAM_FRAGMENT;
             if is_long && !may_wait {
-                self.keeper.call();
+                self.background.call();
                 break;
             }
             if !bytes.is_empty() && (is_long || bytes.len() + flight.packet.len() > WRITE_MAX) {
@@ -116,7 +116,7 @@ impl Flights {
 
     fn send_long(self: &Arc<Self>, session: &Arc<Session>, long: LongCall) {
         let LongCall { call, mailbox, header, mut packet, deadline_ns } = long;
-        let departure = Departure::new(header, &mut packet);
+        let departure = OutgoingMessage::new(header, &mut packet);
         // As long as the server takes nothing, others end at their deadlines, and what has come for them is received.
         let mut meanwhile = || {
             self.look_at_stream();
@@ -158,7 +158,7 @@ impl Flights {
                 }
                 drop(state);
                 session.lose();
-                self.keeper.call();
+                self.background.call();
             }
         }
     }
@@ -181,7 +181,8 @@ impl Flights {
         // Until whoever sends has sent: what it has stamped counts as sent.
         let sending = locked(&self.sending);
         let mut state = self.state();
-        let is_lost = |flight: &Flight| matches!(&flight.progress, Progress::Sent(on, _) if on.is_lost());
+        let is_lost =
+            |flight: &OutstandingCall| matches!(&flight.progress, Progress::Sent(on, _) if on.is_lost());
         let mut notices = Vec::new();
         for call in state.slots.open_where(is_lost) {
             let flight = state.slots.get_mut(call).expect("it is open");
@@ -215,7 +216,13 @@ impl State {
     }
 }
 
-fn header(session: &Session, flight: &Flight, mailbox: &Mailbox, number: CallNumber, left_ns: u64) -> Header {
+fn header(
+    session: &Session,
+    flight: &OutstandingCall,
+    mailbox: &Mailbox,
+    number: CallNumber,
+    left_ns: u64,
+) -> Header {
     let bound = &session.bound;
     let mut header = Header::bare(Kind::Call, bound.binding, mailbox.lane, number);
     header.procedure = bound.procedures[usize::from(flight.procedure)];

@@ -1,31 +1,31 @@
 //! How a thread waits for calls in flight: it receives, if nobody else does, or is told by who does.
 
-use crate::transport::stream::begun::{Flights, locked};
+use crate::transport::stream::begun::{Outstanding, locked};
 use crate::transport::stream::caller::mailbox::Mailbox;
 use crate::transport::stream::caller::session::{Lost, Role, Session};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use stoop_net::clock;
-use stoop_net::waiting::{Crowd, MachineCosts, Member, Wait};
+use stoop_net::waiting::{ActiveWaiters, MachineCosts, Wait, WaiterSlot};
 use stoop_wire::LaneId;
 
 /// A way of waiting, which learns how long waits are.
-pub(super) struct Watcher {
+pub(super) struct ResultWait {
     wait: Wait,
-    crowd: Member<'static>,
+    waiters: WaiterSlot<'static>,
     /// By which it is told that the receive role is free; no lane's.
     mailbox: Arc<Mailbox>,
 }
 
-impl Flights {
+impl Outstanding {
     /// Waits until one of these calls has ended, at most until that time.
     pub(super) fn wait_any(self: &Arc<Self>, calls: &[u32], until_ns: u64) -> Option<usize> {
         if let Some(place) = self.ended_among(calls) {
             return Some(place);
         }
         self.launch(true);
-        let mut watcher = locked(&self.watchers).pop().unwrap_or_else(|| self.watcher());
+        let mut result_wait = locked(&self.result_waits).pop().unwrap_or_else(|| self.result_wait());
         let place = loop {
             let now_ns = clock::now_ns();
             self.look_and_expire(now_ns);
@@ -36,18 +36,18 @@ impl Flights {
                 break None;
             }
             let limit_ns = until_ns.min(self.earliest_ns(calls));
-            self.wait_once(&mut watcher, calls, now_ns, limit_ns);
+            self.wait_once(&mut result_wait, calls, now_ns, limit_ns);
             self.wake_all();
         };
-        locked(&self.watchers).push(watcher);
+        locked(&self.result_waits).push(result_wait);
         place
     }
 
-    fn watcher(&self) -> Watcher {
-        let company = self.binding.present().company;
-        Watcher {
-            wait: Wait::new(self.binding.options.waiting, MachineCosts::of_this_machine(), company),
-            crowd: Crowd::of_this_process().member(),
+    fn result_wait(&self) -> ResultWait {
+        let placement = self.binding.present().placement;
+        ResultWait {
+            wait: Wait::new(self.binding.options.waiting, MachineCosts::of_this_machine(), placement),
+            waiters: ActiveWaiters::of_this_process().member(),
             mailbox: Arc::new(Mailbox::new(LaneId(0))),
         }
     }
@@ -62,15 +62,15 @@ impl Flights {
     }
 
     /// Waits until something has happened, at most until that time.
-    fn wait_once(self: &Arc<Self>, watcher: &mut Watcher, calls: &[u32], now_ns: u64, limit_ns: u64) {
+    fn wait_once(self: &Arc<Self>, result_wait: &mut ResultWait, calls: &[u32], now_ns: u64, limit_ns: u64) {
         let session = self.binding.present();
         if session.is_lost() {
-            self.keeper.call();
+            self.background.call();
             return self.attend(calls, || sleep(limit_ns));
         }
         match session.try_role() {
-            Some(role) => self.receive(&session, role, watcher, calls, now_ns, limit_ns),
-            None => self.wait_among_others(&session, watcher, calls, limit_ns),
+            Some(role) => self.receive(&session, role, result_wait, calls, now_ns, limit_ns),
+            None => self.wait_among_others(&session, result_wait, calls, limit_ns),
         }
     }
 
@@ -79,14 +79,14 @@ impl Flights {
         self: &Arc<Self>,
         session: &Session,
         mut role: Role<'_>,
-        watcher: &mut Watcher,
+        result_wait: &mut ResultWait,
         calls: &[u32],
         now_ns: u64,
         limit_ns: u64,
     ) {
-        let Watcher { wait, crowd, .. } = watcher;
-        let _present = crowd.wait();
-        let mut spins = wait.begin(now_ns, crowd.waiting()) > 0;
+        let ResultWait { wait, waiters, .. } = result_wait;
+        let _present = waiters.wait();
+        let mut spins = wait.begin(now_ns, waiters.waiting()) > 0;
         if !spins {
             wait.sleeps(now_ns);
         }
@@ -108,7 +108,7 @@ impl Flights {
                 Ok(false) => {}
                 Err(Lost) => lost = true,
             }
-            if spins && !wait.keeps_spinning(clock_ns, crowd.waiting()) {
+            if spins && !wait.keeps_spinning(clock_ns, waiters.waiting()) {
                 spins = false;
                 wait.sleeps(clock_ns);
             }
@@ -119,7 +119,7 @@ impl Flights {
         }
         if lost {
             session.lose();
-            self.keeper.call();
+            self.background.call();
         }
     }
 
@@ -127,11 +127,11 @@ impl Flights {
     fn wait_among_others(
         self: &Arc<Self>,
         session: &Session,
-        watcher: &mut Watcher,
+        result_wait: &mut ResultWait,
         calls: &[u32],
         limit_ns: u64,
     ) {
-        session.join_waiters(&watcher.mailbox);
+        session.join_waiters(&result_wait.mailbox);
         let role = self.attend(calls, || {
             let mut may_take_role = true;
             loop {
@@ -139,16 +139,16 @@ impl Flights {
                 if is_over || clock::now_ns() >= limit_ns {
                     return None;
                 }
-                if may_take_role && let Some(role) = session.role_for(&watcher.mailbox) {
+                if may_take_role && let Some(role) = session.role_for(&result_wait.mailbox) {
                     return Some(role);
                 }
                 sleep(limit_ns);
-                may_take_role = watcher.mailbox.take_nudge();
+                may_take_role = result_wait.mailbox.take_nudge();
             }
         });
-        session.leave_waiters(&watcher.mailbox);
+        session.leave_waiters(&result_wait.mailbox);
         if let Some(role) = role {
-            self.receive(session, role, watcher, calls, clock::now_ns(), limit_ns);
+            self.receive(session, role, result_wait, calls, clock::now_ns(), limit_ns);
         }
     }
 
@@ -171,7 +171,7 @@ impl Flights {
     pub(super) fn look_at_stream(self: &Arc<Self>) {
         let session = self.binding.present();
         if session.is_lost() {
-            // The keeper knows.
+            // The background knows.
             return;
         }
         let Some(mut role) = session.try_role() else { return };
@@ -185,7 +185,7 @@ impl Flights {
         session.release(role);
         if lost {
             session.lose();
-            return self.keeper.call();
+            return self.background.call();
         }
         self.launch(false);
     }

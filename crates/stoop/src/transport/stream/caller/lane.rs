@@ -9,9 +9,9 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use stoop_exchange::stream::{Departure, Intake};
+use stoop_exchange::stream::{OutgoingMessage, Reassembler};
 use stoop_net::clock;
-use stoop_net::waiting::{Crowd, MachineCosts, Member, Wait, Waiting};
+use stoop_net::waiting::{ActiveWaiters, MachineCosts, Wait, WaiterSlot, Waiting};
 use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, MAX_DATAGRAM, left_of_nanos};
 
 /// A lane with all that a call needs.
@@ -25,7 +25,7 @@ pub(crate) struct StreamLane {
     /// Bytes of the result in it.
     result_len: usize,
     pub(crate) wait: Wait,
-    crowd: Member<'static>,
+    waiters: WaiterSlot<'static>,
     pub(crate) calls: u64,
     /// Calls that took one send and one receive, by the calling thread itself.
     pub(crate) fast: u64,
@@ -48,13 +48,13 @@ impl StreamLane {
     pub(crate) fn new(session: Arc<Session>, waiting: Waiting) -> Option<Self> {
         Some(Self {
             mailbox: session.lane()?,
-            wait: Wait::new(waiting, MachineCosts::of_this_machine(), session.company),
+            wait: Wait::new(waiting, MachineCosts::of_this_machine(), session.placement),
             session,
             call: vec![0; MAX_DATAGRAM],
             call_len: 0,
-            result: vec![0; Intake::BUFFER_LEN],
+            result: vec![0; Reassembler::BUFFER_LEN],
             result_len: 0,
-            crowd: Crowd::of_this_process().member(),
+            waiters: ActiveWaiters::of_this_process().member(),
             calls: 0,
             fast: 0,
         })
@@ -63,7 +63,7 @@ impl StreamLane {
     /// Goes over to another session. `false`: its server allows no more lanes.
     pub(crate) fn adopt(&mut self, session: &Arc<Session>) -> bool {
         let Some(mailbox) = session.lane() else { return false };
-        self.wait.set_company(session.company);
+        self.wait.set_placement(session.placement);
         (self.mailbox, self.session) = (mailbox, Arc::clone(session));
         true
     }
@@ -91,7 +91,7 @@ impl StreamLane {
         header.procedure = bound.procedures[usize::from(procedure)];
         header.message_len = len as u32;
         header.time = left_of_nanos(deadline_ns - begun_ns);
-        let departure = Departure::new(header, &mut self.call);
+        let departure = OutgoingMessage::new(header, &mut self.call);
         let sent = self.session.outgoing.send(&self.session.stream, &self.call, departure, deadline_ns);
         let in_one_piece = match sent {
             Ok(in_one_piece) => in_one_piece,
@@ -159,8 +159,8 @@ impl StreamLane {
     /// came with the first message that this thread received.
     #[inline]
     fn await_answer(&mut self, begun_ns: u64, deadline_ns: u64, number: CallNumber) -> (Waited, bool) {
-        let _present = self.crowd.wait();
-        let mut spins = self.wait.begin(begun_ns, self.crowd.waiting()) > 0;
+        let _present = self.waiters.wait();
+        let mut spins = self.wait.begin(begun_ns, self.waiters.waiting()) > 0;
         if !spins {
             self.wait.sleeps(begun_ns);
         }
@@ -222,7 +222,12 @@ impl StreamLane {
 
     /// Sees to everything that has been received; returns this lane's answer if it was there.
     #[inline]
-    fn take_apart(&mut self, session: &Session, intake: &mut Intake, number: CallNumber) -> Option<Waited> {
+    fn take_apart(
+        &mut self,
+        session: &Session,
+        intake: &mut Reassembler,
+        number: CallNumber,
+    ) -> Option<Waited> {
         let mut own = None;
         loop {
             match intake.poll() {
@@ -250,7 +255,7 @@ impl StreamLane {
         if clock_ns >= deadline_ns {
             return true;
         }
-        if *spins && !self.wait.keeps_spinning(clock_ns, self.crowd.waiting()) {
+        if *spins && !self.wait.keeps_spinning(clock_ns, self.waiters.waiting()) {
             *spins = false;
             self.wait.sleeps(clock_ns);
         }
@@ -314,7 +319,7 @@ impl StreamLane {
             self.call = vec![0; MAX_DATAGRAM];
         }
         if self.result.len() > KEPT_MAX && self.result_len < self.result.len() / 4 {
-            self.result = vec![0; Intake::BUFFER_LEN];
+            self.result = vec![0; Reassembler::BUFFER_LEN];
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Where a lane finds an answer that another thread has received.
 
 use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode};
-use crate::transport::stream::begun::Flights;
+use crate::transport::stream::begun::Outstanding;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
@@ -36,7 +36,7 @@ enum State {
     /// It has been delivered.
     Delivered(Answer),
     /// The answer to the last call, which nobody holds the lane for, is expected.
-    InFlight(Arc<Flights>, (u32, u64)),
+    InFlight(Arc<Outstanding>, (u32, u64)),
     /// The last call was given up; its answer makes the lane free again.
     GivenUp,
 }
@@ -56,7 +56,7 @@ pub(crate) enum Answer {
 pub(crate) enum Delivery<'a> {
     Delivered,
     /// It ends a call in flight, and the lane can be used again.
-    Landed(Arc<Flights>, (u32, u64), Option<Message<'a>>),
+    Landed(Arc<Outstanding>, (u32, u64), Option<Message<'a>>),
     /// Nobody waits for it any more, and the lane can be used again.
     Freed,
     /// It belongs to no call.
@@ -137,7 +137,7 @@ impl Mailbox {
     }
 
     /// A call begins for which no thread holds the lane. Returns its number.
-    pub(crate) fn expect_in_flight(&self, flights: &Arc<Flights>, call: (u32, u64)) -> CallNumber {
+    pub(crate) fn expect_in_flight(&self, flights: &Arc<Outstanding>, call: (u32, u64)) -> CallNumber {
         let mut letter = self.letter();
         letter.last = letter.last.next();
         letter.state = State::InFlight(Arc::clone(flights), call);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
-use stoop_exchange::stream::Departure;
+use stoop_exchange::stream::OutgoingMessage;
 use stoop_net::clock;
 use stoop_net::poller::{Events, Interest, Poller};
 use stoop_net::stream::Stream;
@@ -65,7 +65,7 @@ impl Outgoing {
         &self,
         stream: &Stream,
         packet: &[u8],
-        mut departure: Departure,
+        mut departure: OutgoingMessage,
         deadline_ns: u64,
     ) -> Result<bool, Unsent> {
         let rest = self.turn();
@@ -82,7 +82,7 @@ impl Outgoing {
         &self,
         stream: &Stream,
         packet: &[u8],
-        departure: Departure,
+        departure: OutgoingMessage,
         deadline_ns: u64,
         meanwhile: &mut dyn FnMut(),
     ) -> Result<(), Unsent> {
@@ -116,7 +116,7 @@ impl Outgoing {
         mut rest: MutexGuard<'a, Rest>,
         stream: &Stream,
         packet: &[u8],
-        mut departure: Departure,
+        mut departure: OutgoingMessage,
         mut waiting: Waiting<'_>,
     ) -> Result<(), Unsent> {
         loop {
@@ -229,7 +229,7 @@ impl From<io::Error> for Unsent {
 
 /// Sends a fragment as far as the stream takes it. Returns whether it took all.
 #[inline]
-fn begin_fragment(stream: &Stream, packet: &[u8], departure: &mut Departure) -> io::Result<bool> {
+fn begin_fragment(stream: &Stream, packet: &[u8], departure: &mut OutgoingMessage) -> io::Result<bool> {
     let mut room = [0; HEADER_LEN];
     let [first, second] = departure.pieces(packet, &mut room);
     let sent = stream.try_send(&[IoSlice::new(first), IoSlice::new(second)])?;
@@ -239,7 +239,7 @@ fn begin_fragment(stream: &Stream, packet: &[u8], departure: &mut Departure) -> 
 
 impl Rest {
     /// Keeps what is left of the present fragment. Returns the number of this rest.
-    fn keep(&mut self, packet: &[u8], departure: &mut Departure) -> u64 {
+    fn keep(&mut self, packet: &[u8], departure: &mut OutgoingMessage) -> u64 {
         debug_assert!(self.bytes.is_empty(), "a fragment begins when the one before has left");
         let mut room = [0; HEADER_LEN];
         let pieces = departure.pieces(packet, &mut room);

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, Thread};
 use stoop_exchange::binder::Bound;
-use stoop_exchange::stream::{Arrival, Intake, Message};
+use stoop_exchange::stream::{Arrival, Message, Reassembler};
 use stoop_net::stream::{Stream, StreamArrival};
-use stoop_net::waiting::Company;
+use stoop_net::waiting::Placement;
 use stoop_net::{Patience, clock};
 use stoop_wire::{Header, Kind, LaneId};
 
@@ -17,11 +17,11 @@ use stoop_wire::{Header, Kind, LaneId};
 pub(crate) struct Session {
     pub(crate) generation: u64,
     pub(crate) bound: Bound,
-    pub(crate) company: Company,
+    pub(crate) placement: Placement,
     pub(crate) stream: Stream,
     pub(crate) outgoing: Outgoing,
     /// Whoever holds it receives: the receive role.
-    role: Mutex<Intake>,
+    role: Mutex<Reassembler>,
     lanes: Mutex<SessionLanes>,
     /// Threads that wait for their answer or for the role.
     waiters: Mutex<Vec<Waiter>>,
@@ -47,7 +47,7 @@ struct Waiter {
 }
 
 /// The receive role, held.
-pub(crate) type Role<'a> = MutexGuard<'a, Intake>;
+pub(crate) type Role<'a> = MutexGuard<'a, Reassembler>;
 
 /// The connection has been lost.
 #[derive(Debug)]
@@ -73,14 +73,14 @@ impl Session {
     pub(crate) fn new(
         generation: u64,
         bound: Bound,
-        company: Company,
+        placement: Placement,
         stream: Stream,
-        intake: Intake,
+        intake: Reassembler,
     ) -> Self {
         Self {
             generation,
             bound,
-            company,
+            placement,
             stream,
             outgoing: Outgoing::default(),
             role: Mutex::new(intake),
@@ -194,7 +194,7 @@ impl Session {
 
     /// Receives once, waiting up to `limit_ns`. Returns whether something came.
     #[inline]
-    pub(crate) fn receive(&self, intake: &mut Intake, limit_ns: u64) -> Result<bool, Lost> {
+    pub(crate) fn receive(&self, intake: &mut Reassembler, limit_ns: u64) -> Result<bool, Lost> {
         self.receive_about(intake, limit_ns, limit_ns)
     }
 
@@ -202,7 +202,7 @@ impl Session {
     #[inline]
     pub(crate) fn receive_about(
         &self,
-        intake: &mut Intake,
+        intake: &mut Reassembler,
         about_ns: u64,
         latest_ns: u64,
     ) -> Result<bool, Lost> {
@@ -260,7 +260,7 @@ impl Session {
     }
 
     /// Delivers everything that has arrived.
-    pub(crate) fn deliver_all(&self, intake: &mut Intake) -> Result<(), Lost> {
+    pub(crate) fn deliver_all(&self, intake: &mut Reassembler) -> Result<(), Lost> {
         while let Some(arrival) = intake.poll().map_err(|_| Lost)? {
             if !self.is_answer(&arrival) {
                 return Err(Lost);

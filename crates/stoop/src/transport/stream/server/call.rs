@@ -2,13 +2,13 @@
 
 use crate::context::cancelled;
 use crate::context::cancelled::CallId;
-use crate::serving::dispatch::{Outcome, Terms};
+use crate::serving::dispatch::{CallLimits, Outcome};
 use crate::transport::stream::server::StreamEndpoint;
 use crate::transport::stream::server::connection::Connection;
-use crate::transport::stream::server::worker::Desk;
+use crate::transport::stream::server::worker::WorkerState;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use stoop_exchange::stream::Intake;
+use stoop_exchange::stream::Reassembler;
 use stoop_net::clock;
 use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, MAX_DATAGRAM, RefusalCode};
 
@@ -45,8 +45,8 @@ impl StreamCall {
 impl StreamEndpoint {
     /// Runs a call's procedure and sends its answer.
     #[inline]
-    pub(super) fn answer(&self, desk: &mut Desk, call: &mut StreamCall) {
-        let begun_ns = if call.deferred { clock::now_ns() } else { desk.clock_ns };
+    pub(super) fn answer(&self, worker: &mut WorkerState, call: &mut StreamCall) {
+        let begun_ns = if call.deferred { clock::now_ns() } else { worker.clock_ns };
         if call.deadline_ns <= begun_ns {
             return self.send_refusal(&call.connection, &call.header, RefusalCode::DeadlinePassed, "");
         }
@@ -57,7 +57,7 @@ impl StreamEndpoint {
             return call.connection.forget(&call.header);
         }
         self.counts.calls.fetch_add(1, Ordering::Relaxed);
-        let terms = Terms {
+        let terms = CallLimits {
             deadline_ns: call.deadline_ns,
             caller: call.connection.caller,
             call: call.id(),
@@ -65,18 +65,18 @@ impl StreamEndpoint {
             lendable: self.message_max.min(LENT_FREELY),
         };
         let arguments = &call.packet[HEADER_LEN..HEADER_LEN + call.header.message_len as usize];
-        if desk.result.is_empty() || desk.result_of != call.connection.token {
-            self.wipe_result(desk, &call.connection);
+        if worker.result.is_empty() || worker.result_of != call.connection.token {
+            self.wipe_result(worker, &call.connection);
         }
         let mut outcome =
-            self.exports.run(call.interface, call.procedure, arguments, &mut desk.result, terms);
+            self.exports.run(call.interface, call.procedure, arguments, &mut worker.result, terms);
         let mut lent = 0;
         if let Outcome::NoRoom(needed) = outcome {
             outcome = match self.lend(&call.connection, needed) {
                 Ok(()) => {
                     lent = needed;
-                    let terms = Terms { lendable: needed, ..terms };
-                    self.exports.run(call.interface, call.procedure, arguments, &mut desk.result, terms)
+                    let terms = CallLimits { lendable: needed, ..terms };
+                    self.exports.run(call.interface, call.procedure, arguments, &mut worker.result, terms)
                 }
                 Err((code, detail)) => Outcome::refused(code, detail),
             };
@@ -85,13 +85,13 @@ impl StreamEndpoint {
             // Before the caller has the result, and may ask for the next.
             call.connection.take_back(lent);
         }
-        desk.clock_ns = clock::now_ns();
-        self.exports.took(call.interface, call.procedure, desk.clock_ns - begun_ns);
+        worker.clock_ns = clock::now_ns();
+        self.exports.took(call.interface, call.procedure, worker.clock_ns - begun_ns);
         match outcome {
-            Outcome::Result(_) if desk.clock_ns >= call.deadline_ns => {
+            Outcome::Result(_) if worker.clock_ns >= call.deadline_ns => {
                 self.send_failure(call, FailureCode::FinishedTooLate, "");
             }
-            Outcome::Result(len) => self.send_result(desk, call, len),
+            Outcome::Result(len) => self.send_result(worker, call, len),
             Outcome::Refused(why) => {
                 let (code, detail) = *why;
                 self.send_refusal(&call.connection, &call.header, code, &detail);
@@ -102,20 +102,20 @@ impl StreamEndpoint {
             }
             Outcome::Failed(why) => self.send_failure(call, why.0, &why.1),
         }
-        if desk.result.len() > crate::transport::stream::server::SPARE_MAX {
-            desk.result = Vec::new();
+        if worker.result.len() > crate::transport::stream::server::SPARE_MAX {
+            worker.result = Vec::new();
         }
     }
 
     /// The result packet goes over to another connection, and carries nothing of the old one: an OUT argument is lent to
     /// the procedure as it lies. What is needed of it is cleared as it is made longer again.
     #[cold]
-    fn wipe_result(&self, desk: &mut Desk, connection: &Connection) {
-        if desk.result.is_empty() {
-            desk.result = self.spare();
+    fn wipe_result(&self, worker: &mut WorkerState, connection: &Connection) {
+        if worker.result.is_empty() {
+            worker.result = self.spare();
         }
-        desk.result.truncate(HEADER_LEN);
-        desk.result_of = connection.token;
+        worker.result.truncate(HEADER_LEN);
+        worker.result_of = connection.token;
     }
 
     /// Room for OUT arguments of so many bytes, which the caller asks for with a few. What one connection has of it, and
@@ -135,37 +135,37 @@ impl StreamEndpoint {
     /// Takes a call that has arrived on the same connection and takes hardly any time: this worker runs it next, and
     /// their answers leave together.
     #[inline]
-    fn take_next(&self, desk: &mut Desk, call: &StreamCall) {
-        if self.pending_count.load(Ordering::Relaxed) > 0 && desk.in_a_row < IN_A_ROW_MAX {
-            self.take_next_of(desk, &call.connection);
+    fn take_next(&self, worker: &mut WorkerState, call: &StreamCall) {
+        if self.pending_count.load(Ordering::Relaxed) > 0 && worker.in_a_row < IN_A_ROW_MAX {
+            self.take_next_of(worker, &call.connection);
         }
     }
 
     #[cold]
-    fn take_next_of(&self, desk: &mut Desk, connection: &Arc<Connection>) {
+    fn take_next_of(&self, worker: &mut WorkerState, connection: &Arc<Connection>) {
         let mut pending = self.pending();
         let is_next = |next: &StreamCall| {
-            Arc::ptr_eq(&next.connection, connection) && self.exports.is_brief(next.interface, next.procedure)
+            Arc::ptr_eq(&next.connection, connection) && self.exports.is_short(next.interface, next.procedure)
         };
         if pending.front().is_some_and(is_next) {
-            desk.next = pending.pop_front();
+            worker.next = pending.pop_front();
             self.pending_count.store(pending.len(), Ordering::Release);
         }
     }
 
     #[inline]
-    fn send_result(&self, desk: &mut Desk, call: &StreamCall, len: usize) {
+    fn send_result(&self, worker: &mut WorkerState, call: &StreamCall, len: usize) {
         let mut header =
             Header::bare(Kind::Result, call.header.binding, call.header.lane, call.header.number);
         header.message_len = len as u32;
-        let at_server_ns = desk.clock_ns.saturating_sub(call.arrived_ns);
+        let at_server_ns = worker.clock_ns.saturating_sub(call.arrived_ns);
         header.time = u32::try_from(at_server_ns).unwrap_or(u32::MAX);
-        if desk.result.len() < HEADER_LEN {
-            desk.result.resize(MAX_DATAGRAM, 0);
+        if worker.result.len() < HEADER_LEN {
+            worker.result.resize(MAX_DATAGRAM, 0);
         }
-        self.take_next(desk, call);
-        let (poller, hold) = (&self.reception.poller, desk.next.is_some());
-        let sent = call.connection.send_answer(poller, header, &mut desk.result, self.message_max, hold);
+        self.take_next(worker, call);
+        let (poller, hold) = (&self.reception.poller, worker.next.is_some());
+        let sent = call.connection.send_answer(poller, header, &mut worker.result, self.message_max, hold);
         if sent.is_err() {
             self.close(&call.connection);
         }
@@ -236,7 +236,7 @@ impl StreamEndpoint {
     /// Keeps the packet of an answered call for another.
     #[cold]
     pub(super) fn give_back(&self, connection: &Connection, packet: Vec<u8>) {
-        if packet.len() <= Intake::BUFFER_LEN {
+        if packet.len() <= Reassembler::BUFFER_LEN {
             return self.keep_spare(packet);
         }
         // Whoever sent one long message is likely to send another.

@@ -10,7 +10,7 @@ use crate::users::Users;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use stoop_exchange::stream::{Bounds, Departure, Intake};
+use stoop_exchange::stream::{Bounds, OutgoingMessage, Reassembler};
 use stoop_net::poller::{Interest, Poller};
 use stoop_net::stream::Stream;
 use stoop_wire::{HEADER_LEN, Header, Kind};
@@ -35,7 +35,7 @@ pub(super) struct Connection {
 
 /// The receiving half: used by one thread at a time.
 pub(super) struct Incoming {
-    pub(super) intake: Intake,
+    pub(super) intake: Reassembler,
     pub(super) bound: Option<Bound>,
     /// Calls that have arrived, whole or not.
     pub(super) arrived: Numbers,
@@ -84,7 +84,7 @@ impl Connection {
             caller,
             is_allowed,
             incoming: Mutex::new(Incoming {
-                intake: Intake::new(bounds),
+                intake: Reassembler::new(bounds),
                 bound: None,
                 arrived: Numbers::default(),
             }),
@@ -258,7 +258,7 @@ impl Connection {
         packet: &mut Vec<u8>,
         waiting_max: usize,
     ) -> io::Result<()> {
-        let mut departure = Departure::new(header, packet);
+        let mut departure = OutgoingMessage::new(header, packet);
         let is_answer = matches!(header.kind, Kind::Result | Kind::Refusal | Kind::Failure);
         loop {
             // Let go after each fragment: results of other lanes go between them.
@@ -286,7 +286,7 @@ impl Connection {
         poller: &Poller,
         outgoing: &mut Outgoing,
         packet: &mut Vec<u8>,
-        departure: Departure,
+        departure: OutgoingMessage,
         waiting_max: usize,
     ) -> io::Result<()> {
         let is_first = outgoing.is_empty();

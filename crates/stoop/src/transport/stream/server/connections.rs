@@ -12,7 +12,7 @@ use stoop_net::poller::{Interest, Poller};
 use stoop_net::stream::{Accepted, StreamListener};
 
 /// A listener and its connections, all in one poller.
-pub(super) struct Reception {
+pub(super) struct Connections {
     listener: StreamListener,
     pub(super) poller: Poller,
     connections: Mutex<HashMap<u64, Arc<Connection>>>,
@@ -44,7 +44,7 @@ const ACCEPTED_AT_ONCE: usize = 16;
 /// Time before accepting again after the system had no descriptor or memory left.
 const PAUSE: Duration = Duration::from_millis(100);
 
-impl Reception {
+impl Connections {
     pub(super) fn new(listener: StreamListener, message_max: usize, allowed: Users) -> io::Result<Self> {
         let poller = Poller::new()?;
         listener.set_nonblocking(true)?;
@@ -205,7 +205,7 @@ mod tests {
         let listener = StreamListener::bind(&any).unwrap();
         let StreamAddress::Tcp(address) = listener.local_addr().clone() else { unreachable!("it is one") };
         let reception =
-            Reception { connections_max: 2, ..Reception::new(listener, 1 << 20, Users::Own).unwrap() };
+            Connections { connections_max: 2, ..Connections::new(listener, 1 << 20, Users::Own).unwrap() };
         let tokens = || {
             let mut tokens: Vec<_> = reception.all().iter().map(|connection| connection.token).collect();
             tokens.sort_unstable();

@@ -5,12 +5,12 @@ use crate::transport::stream::server::StreamEndpoint;
 use crate::transport::stream::server::call::StreamCall;
 use crate::transport::stream::server::connection::{Connection, Incoming, LANES};
 use crate::transport::stream::server::numbers::Numbers;
-use crate::transport::stream::server::worker::Desk;
+use crate::transport::stream::server::worker::WorkerState;
 use std::io::IoSlice;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use stoop_exchange::stream::{Arrival, Intake, Message, Violation};
+use stoop_exchange::stream::{Arrival, Message, Reassembler, Violation};
 use stoop_net::Patience;
 use stoop_net::clock;
 use stoop_net::stream::StreamArrival;
@@ -32,7 +32,7 @@ const ROUNDS: usize = 64;
 impl StreamEndpoint {
     /// Receives what there is on a connection, waiting for it about `limit_ns`. Returns whether the connection is open.
     #[inline]
-    pub(super) fn read(&self, desk: &mut Desk, connection: &Arc<Connection>, limit_ns: u64) -> bool {
+    pub(super) fn read(&self, worker: &mut WorkerState, connection: &Arc<Connection>, limit_ns: u64) -> bool {
         // Another thread reads it, and will not leave anything.
         let Some(mut incoming) = connection.try_incoming() else { return true };
         let mut limit_ns = limit_ns;
@@ -44,7 +44,7 @@ impl StreamEndpoint {
             };
             match arrival {
                 Ok(StreamArrival::Bytes(len)) => {
-                    desk.clock_ns = clock::now_ns();
+                    worker.clock_ns = clock::now_ns();
                     incoming.intake.received(len);
                 }
                 Ok(StreamArrival::Nothing) => return !connection.is_closed(),
@@ -53,7 +53,7 @@ impl StreamEndpoint {
                     return false;
                 }
             }
-            match self.take_apart(desk, connection, &mut incoming) {
+            match self.take_apart(worker, connection, &mut incoming) {
                 Ok(true) => {}
                 Ok(false) => {
                     self.close(connection);
@@ -65,7 +65,7 @@ impl StreamEndpoint {
                 }
             }
             // The rest of a fragment is most likely there already; after a whole message nothing is.
-            if desk.found.is_some() || !incoming.intake.is_in_fragment() {
+            if worker.found.is_some() || !incoming.intake.is_in_fragment() {
                 break;
             }
         }
@@ -76,7 +76,7 @@ impl StreamEndpoint {
     #[inline]
     fn take_apart(
         &self,
-        desk: &mut Desk,
+        worker: &mut WorkerState,
         connection: &Arc<Connection>,
         incoming: &mut Incoming,
     ) -> Result<bool, Malformed> {
@@ -100,13 +100,13 @@ impl StreamEndpoint {
             let brought = match message.header.kind {
                 Kind::Call => {
                     arrived.note(&message.header).ok_or(Malformed)?;
-                    self.take_call(desk, connection, bound, message)?
+                    self.take_call(worker, connection, bound, message)?
                 }
                 Kind::Cancel => self.take_cancel(connection, bound, arrived, &message.header)?,
                 _ => self.take_other(connection, bound, &message)?,
             };
             match brought {
-                Brought::Call(call) => self.take(desk, call),
+                Brought::Call(call) => self.take(worker, call),
                 Brought::Nothing => {}
                 Brought::End => return Ok(false),
             }
@@ -123,7 +123,7 @@ impl StreamEndpoint {
     #[inline]
     fn take_call(
         &self,
-        desk: &mut Desk,
+        worker: &mut WorkerState,
         connection: &Arc<Connection>,
         bound: &Option<Bound>,
         message: Message<'_>,
@@ -143,14 +143,14 @@ impl StreamEndpoint {
             self.one_less();
             return Ok(Brought::Nothing);
         }
-        let packet = self.take_packet(desk, message);
+        let packet = self.take_packet(worker, message);
         Ok(Brought::Call(StreamCall {
             connection: Arc::clone(connection),
             header,
             interface: bound.interface,
             procedure: header.procedure,
-            arrived_ns: desk.clock_ns,
-            deadline_ns: desk.clock_ns.saturating_add(nanos_of_left(header.time)),
+            arrived_ns: worker.clock_ns,
+            deadline_ns: worker.clock_ns.saturating_add(nanos_of_left(header.time)),
             packet,
             together: bound.together,
             deferred: false,
@@ -179,18 +179,18 @@ impl StreamEndpoint {
     }
 
     #[inline]
-    fn take_packet(&self, desk: &mut Desk, message: Message<'_>) -> Vec<u8> {
-        let is_long = message.header.message_len as usize > Intake::BUFFER_LEN - HEADER_LEN;
-        if desk.found.is_some() && !is_long {
+    fn take_packet(&self, worker: &mut WorkerState, message: Message<'_>) -> Vec<u8> {
+        let is_long = message.header.message_len as usize > Reassembler::BUFFER_LEN - HEADER_LEN;
+        if worker.found.is_some() && !is_long {
             // It waits, perhaps with many others: it takes no more room than it needs.
             let mut packet = vec![0; HEADER_LEN + message.header.message_len as usize];
             message.take(&mut packet);
             return packet;
         }
-        let mut packet = if is_long { Vec::new() } else { mem::take(&mut desk.packet) };
-        if packet.len() != Intake::BUFFER_LEN && !is_long {
+        let mut packet = if is_long { Vec::new() } else { mem::take(&mut worker.packet) };
+        if packet.len() != Reassembler::BUFFER_LEN && !is_long {
             packet = self.spare();
-            packet.resize(Intake::BUFFER_LEN, 0);
+            packet.resize(Reassembler::BUFFER_LEN, 0);
         }
         message.take(&mut packet);
         packet

@@ -3,7 +3,7 @@
 use crate::transport::stream::server::numbers::Numbers;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use stoop_exchange::stream::Departure;
+use stoop_exchange::stream::OutgoingMessage;
 use stoop_net::stream::Stream;
 use stoop_wire::HEADER_LEN;
 
@@ -17,7 +17,7 @@ pub(super) struct Outgoing {
     /// How much of them the stream has taken, and that it would take no more.
     taken: usize,
     blocked: bool,
-    queue: VecDeque<(Vec<u8>, Departure)>,
+    queue: VecDeque<(Vec<u8>, OutgoingMessage)>,
     /// Bytes of the messages in it that have not been sent.
     bytes: usize,
     /// Calls whose answers have begun to leave, or will never.
@@ -72,7 +72,7 @@ impl Outgoing {
     }
 
     /// Keeps what the stream has not taken of a message. `packet` is taken away.
-    pub(super) fn keep(&mut self, packet: &mut Vec<u8>, departure: Departure) {
+    pub(super) fn keep(&mut self, packet: &mut Vec<u8>, departure: OutgoingMessage) {
         debug_assert!(departure.is_between_fragments() || self.queue.is_empty(), "one fragment at a time");
         self.bytes += departure.left();
         self.queue.push_back((std::mem::take(packet), departure));
@@ -102,7 +102,11 @@ impl Outgoing {
 
 /// Sends the present fragment of a message. Returns whether the stream has taken all of it.
 #[inline]
-pub(super) fn send_fragment(stream: &Stream, packet: &[u8], departure: &mut Departure) -> io::Result<bool> {
+pub(super) fn send_fragment(
+    stream: &Stream,
+    packet: &[u8],
+    departure: &mut OutgoingMessage,
+) -> io::Result<bool> {
     loop {
         let mut room = [0; HEADER_LEN];
         let [first, second] = departure.pieces(packet, &mut room);

@@ -4,13 +4,13 @@ use crate::transport::stream::server::StreamEndpoint;
 use crate::transport::stream::server::call::StreamCall;
 use crate::transport::stream::server::connection::Connection;
 use crate::transport::stream::server::connections::{END, LISTENER, PENDING};
-use crate::transport::stream::server::worker::Desk;
+use crate::transport::stream::server::worker::WorkerState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use stoop_net::clock;
 use stoop_net::poller::Events;
-use stoop_net::waiting::Crowd;
+use stoop_net::waiting::ActiveWaiters;
 
 /// Looks of a spinning receiver at the last active connection before it looks at all, a fifth of a microsecond each:
 /// while there are others, and while only the listener could have something.
@@ -24,44 +24,48 @@ const EVENTS: usize = 32;
 impl StreamEndpoint {
     /// Waits until there is a call, or until `stopping` is set.
     #[inline]
-    pub(super) fn wait_for_call(&self, desk: &mut Desk, stopping: &AtomicBool) -> Option<StreamCall> {
-        let crowd = Crowd::of_this_process();
-        let mut spinner = desk.begin_waiting(crowd);
+    pub(super) fn wait_for_call(
+        &self,
+        worker: &mut WorkerState,
+        stopping: &AtomicBool,
+    ) -> Option<StreamCall> {
+        let waiters = ActiveWaiters::of_this_process();
+        let mut spinner = worker.begin_waiting(waiters);
         loop {
             if spinner.is_none() {
-                self.sleep(desk);
-            } else if desk.looks < self.looks_max() {
-                self.look_at_hot(desk, 0);
+                self.sleep(worker);
+            } else if worker.looks < self.looks_max() {
+                self.look_at_hot(worker, 0);
             } else {
-                self.ask(desk, Some(Duration::ZERO));
+                self.ask(worker, Some(Duration::ZERO));
             }
-            if let Some(call) = desk.found.take().or_else(|| self.next_pending()) {
-                desk.wait.arrived(desk.clock_ns);
+            if let Some(call) = worker.found.take().or_else(|| self.next_pending()) {
+                worker.wait.arrived(worker.clock_ns);
                 return Some(call);
             }
             if stopping.load(Ordering::Relaxed) {
                 return None;
             }
             if spinner.is_some()
-                && let Some(housekeeper) = self.housekeeper.get()
+                && let Some(background) = self.background.get()
             {
-                housekeeper.let_runners_run();
+                background.yield_to_running_procedures();
             }
-            desk.clock_ns = clock::now_ns();
-            if spinner.is_some() && !desk.wait.keeps_spinning(desk.clock_ns, crowd.waiting()) {
+            worker.clock_ns = clock::now_ns();
+            if spinner.is_some() && !worker.wait.keeps_spinning(worker.clock_ns, waiters.waiting()) {
                 spinner = None;
-                desk.wait.sleeps(desk.clock_ns);
+                worker.wait.sleeps(worker.clock_ns);
             }
         }
     }
 
     /// Looks at the connection that was last active, if that one is to be looked at.
     #[inline]
-    fn look_at_hot(&self, desk: &mut Desk, limit_ns: u64) {
-        desk.looks = desk.looks.saturating_add(1);
-        let is_open = desk.hot.upgrade().is_some_and(|hot| self.read(desk, &hot, limit_ns));
+    fn look_at_hot(&self, worker: &mut WorkerState, limit_ns: u64) {
+        worker.looks = worker.looks.saturating_add(1);
+        let is_open = worker.hot.upgrade().is_some_and(|hot| self.read(worker, &hot, limit_ns));
         if !is_open {
-            desk.looks = u32::MAX;
+            worker.looks = u32::MAX;
         }
     }
 
@@ -71,11 +75,11 @@ impl StreamEndpoint {
     }
 
     /// Asks the poller, and does what it tells.
-    pub(super) fn ask(&self, desk: &mut Desk, limit: Option<Duration>) {
-        let mut events = desk.events.take().unwrap_or_else(|| Events::with_capacity(EVENTS));
+    pub(super) fn ask(&self, worker: &mut WorkerState, limit: Option<Duration>) {
+        let mut events = worker.events.take().unwrap_or_else(|| Events::with_capacity(EVENTS));
         // Fails for no reason that waiting again would not show.
         let _ = self.reception.poller.wait(&mut events, limit);
-        (desk.looks, desk.asked_ns) = (0, clock::now_ns());
+        (worker.looks, worker.asked_ns) = (0, clock::now_ns());
         for ready in events.iter() {
             match ready.token {
                 LISTENER => self.reception.accept(),
@@ -87,13 +91,13 @@ impl StreamEndpoint {
                     if ready.writable {
                         self.flush(&connection);
                     }
-                    if ready.readable && self.read(desk, &connection, 0) {
-                        desk.hot = Arc::downgrade(&connection);
+                    if ready.readable && self.read(worker, &connection, 0) {
+                        worker.hot = Arc::downgrade(&connection);
                     }
                 }
             }
         }
-        desk.events = Some(events);
+        worker.events = Some(events);
     }
 
     /// There is room to send on a connection.
@@ -108,22 +112,22 @@ impl StreamEndpoint {
     }
 
     /// Sleeps until something happens.
-    fn sleep(&self, desk: &mut Desk) {
+    fn sleep(&self, worker: &mut WorkerState) {
         let limit = self.reception.sleep_limit();
-        if limit.is_none() && self.may_wait_for_hot_alone(desk) {
-            return self.look_at_hot(desk, ALONE.as_nanos() as u64);
+        if limit.is_none() && self.may_wait_for_hot_alone(worker) {
+            return self.look_at_hot(worker, ALONE.as_nanos() as u64);
         }
-        self.ask(desk, limit);
+        self.ask(worker, limit);
     }
 
     /// Whether nothing can happen but on the last active connection, or so rarely that it may wait a little. Nobody
     /// else is at work whose result could find the connection full.
-    fn may_wait_for_hot_alone(&self, desk: &Desk) -> bool {
+    fn may_wait_for_hot_alone(&self, worker: &WorkerState) -> bool {
         let alone_ns = ALONE.as_nanos() as u64;
-        desk.hot.upgrade().is_some_and(|hot| !hot.is_closed() && hot.is_flushed())
+        worker.hot.upgrade().is_some_and(|hot| !hot.is_closed() && hot.is_flushed())
             && self.reception.count() == 1
             && self.active.load(Ordering::Relaxed) == 0
-            && desk.clock_ns.saturating_sub(desk.asked_ns) < alone_ns
+            && worker.clock_ns.saturating_sub(worker.asked_ns) < alone_ns
             && !self.shutting_down.load(Ordering::Relaxed)
     }
 }

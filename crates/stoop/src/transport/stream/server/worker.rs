@@ -4,14 +4,14 @@ use crate::options::Waiting;
 use crate::transport::stream::server::call::StreamCall;
 use crate::transport::stream::server::connection::Connection;
 use std::sync::Weak;
-use stoop_exchange::stream::Intake;
+use stoop_exchange::stream::Reassembler;
 use stoop_net::clock;
 use stoop_net::poller::Events;
-use stoop_net::waiting::{Company, Crowd, MachineCosts, Member, Present, Wait};
+use stoop_net::waiting::{ActiveWaiters, MachineCosts, Placement, Wait, WaitGuard, WaiterSlot};
 use stoop_wire::MAX_DATAGRAM;
 
 /// A worker's buffers and way of waiting.
-pub(crate) struct Desk {
+pub(crate) struct WorkerState {
     /// Where the next call goes.
     pub(super) packet: Vec<u8>,
     pub(super) result: Vec<u8>,
@@ -30,8 +30,8 @@ pub(crate) struct Desk {
     pub(super) looks: u32,
     pub(super) asked_ns: u64,
     pub(super) wait: Wait,
-    /// Of a worker: the housekeeper never waits.
-    pub(super) crowd: Option<Member<'static>>,
+    /// Of a worker: the background never waits.
+    pub(super) waiters: Option<WaiterSlot<'static>>,
     pub(super) together: bool,
     /// It waits in this receive, and so will come back for what is pending.
     pub(super) patient: bool,
@@ -39,11 +39,11 @@ pub(crate) struct Desk {
     pub(super) clock_ns: u64,
 }
 
-impl Desk {
+impl WorkerState {
     pub(super) fn new(waiting: Waiting, waiting_max: u32) -> Self {
-        let company = Company { together: true, waiting_max };
+        let placement = Placement { together: true, waiting_max };
         Self {
-            packet: vec![0; Intake::BUFFER_LEN],
+            packet: vec![0; Reassembler::BUFFER_LEN],
             result: vec![0; MAX_DATAGRAM],
             result_of: 0,
             events: None,
@@ -53,8 +53,8 @@ impl Desk {
             in_a_row: 0,
             looks: u32::MAX,
             asked_ns: 0,
-            wait: Wait::new(waiting, MachineCosts::of_this_machine(), company),
-            crowd: None,
+            wait: Wait::new(waiting, MachineCosts::of_this_machine(), placement),
+            waiters: None,
             together: true,
             patient: false,
             clock_ns: clock::now_ns(),
@@ -63,9 +63,9 @@ impl Desk {
 
     /// A wait for the next call begins. Returns the presence of one that spins, nothing of one that sleeps.
     #[inline]
-    pub(super) fn begin_waiting<'a>(&mut self, crowd: &'a Crowd) -> Option<Present<'a>> {
-        let present = self.crowd.get_or_insert_with(|| Crowd::of_this_process().member()).wait();
-        if self.wait.begin(self.clock_ns, crowd.waiting()) > 0 {
+    pub(super) fn begin_waiting<'a>(&mut self, waiters: &'a ActiveWaiters) -> Option<WaitGuard<'a>> {
+        let present = self.waiters.get_or_insert_with(|| ActiveWaiters::of_this_process().member()).wait();
+        if self.wait.begin(self.clock_ns, waiters.waiting()) > 0 {
             return Some(present);
         }
         self.wait.sleeps(self.clock_ns);
@@ -74,10 +74,10 @@ impl Desk {
 
     /// The latest caller is the likeliest to call next.
     #[inline]
-    pub(super) fn keep_company(&mut self, together: bool, waiting_max: u32) {
+    pub(super) fn set_placement(&mut self, together: bool, waiting_max: u32) {
         if self.together != together {
             self.together = together;
-            self.wait.set_company(Company { together, waiting_max });
+            self.wait.set_placement(Placement { together, waiting_max });
         }
     }
 }

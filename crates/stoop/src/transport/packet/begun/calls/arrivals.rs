@@ -2,7 +2,7 @@
 
 use crate::error::{CallError, Failure, Refusal};
 use crate::transport::packet::begun::calls::{Calls, NO_CALL};
-use crate::transport::packet::begun::receiver::News;
+use crate::transport::packet::begun::receiver::Wakeups;
 use crate::transport::packet::begun::slot::{Slot, Stage};
 use crate::transport::packet::caller::detail;
 use crate::transport::packet::checksum;
@@ -19,7 +19,7 @@ impl Calls {
         clock: Instant,
         packets: impl Iterator<Item = &'a [u8]>,
         socket: &CallerSocket,
-        news: &mut News,
+        news: &mut Wakeups,
     ) {
         let (mut ended, mut last) = (0, None);
         for packet in packets {
@@ -32,7 +32,7 @@ impl Calls {
             let heard = if slot.stage == Stage::Sent { slot.brief.hear(packet) } else { None };
             match heard {
                 Some((len, at_server_ns)) => {
-                    self.end_brief(call, &packet[HEADER_LEN..HEADER_LEN + len]);
+                    self.end_compact(call, &packet[HEADER_LEN..HEADER_LEN + len]);
                     ended += 1;
                     last = Some((call, at_server_ns));
                 }
@@ -51,8 +51,15 @@ impl Calls {
     /// Takes a packet for a call that has to be known to its lane.
     #[cold]
     #[inline(never)]
-    fn deliver(&mut self, call: u32, clock: Instant, packet: &[u8], socket: &CallerSocket, news: &mut News) {
-        let Slot { lane, stage, .. } = self.take_up(call);
+    fn deliver(
+        &mut self,
+        call: u32,
+        clock: Instant,
+        packet: &[u8],
+        socket: &CallerSocket,
+        news: &mut Wakeups,
+    ) {
+        let Slot { lane, stage, .. } = self.expand(call);
         if let Stage::HeldBack(_) = stage {
             // It has not left, so that nobody can know of it; and it leaves, whatever is believed of it here.
             return self.past.ignored += 1;
@@ -82,13 +89,13 @@ impl Calls {
         clock: Instant,
         packet: &[u8],
         socket: &CallerSocket,
-        news: &mut News,
+        news: &mut Wakeups,
     ) {
         let slot = &mut self.slots[call as usize];
         match heard {
             Heard::Unbound(refusal) => {
                 slot.refusal = Some(refusal);
-                self.strand(call);
+                self.await_rebind(call);
             }
             Heard::Refused(code) => {
                 let refusal = Refusal { code, detail: detail(packet) };

@@ -1,10 +1,10 @@
 //! What leaves: calls that are begun and held back for each other, and those that are sent again.
 
-use crate::calling::begun::Departure;
+use crate::calling::begun::CallBatch;
 use crate::calling::submission_queue::SHORT_ARGUMENTS;
 use crate::error::{CallError, SendError};
 use crate::transport::packet::begun::batch::Batch;
-use crate::transport::packet::begun::calls::submissions::Held;
+use crate::transport::packet::begun::calls::submissions::OpenBatch;
 use crate::transport::packet::begun::calls::{Begun, Calls, KEPT_CAPACITY};
 use crate::transport::packet::begun::slot::Stage;
 use crate::transport::packet::caller::DatagramBinding;
@@ -19,7 +19,7 @@ impl Calls {
     pub(crate) fn begin(
         &mut self,
         binding: &DatagramBinding,
-        departure: &mut Departure,
+        departure: &mut CallBatch,
         procedure: u16,
         len: usize,
     ) -> Result<Begun, CallError> {
@@ -49,9 +49,9 @@ impl Calls {
         self.batches[held_in as usize].generation = self.generation;
         let call = if len <= HEADER_LEN + SHORT_ARGUMENTS {
             self.embark(binding, departure, len)?;
-            let boarding = departure.boarding.as_mut().expect("it was just made");
-            let call = boarding.put(procedure, &departure.packet[HEADER_LEN..len]);
-            if boarding.is_full() {
+            let submitter = departure.submitter.as_mut().expect("it was just made");
+            let call = submitter.put(procedure, &departure.packet[HEADER_LEN..len]);
+            if submitter.is_full() {
                 self.disembark(departure);
             }
             call.expect("there is a place for the first")
@@ -72,9 +72,9 @@ impl Calls {
     }
 
     /// Puts a call into a batch, from the departure's packet.
-    fn put_in(&mut self, held_in: u32, call: u32, procedure: u16, departure: &Departure, len: usize) {
+    fn put_in(&mut self, held_in: u32, call: u32, procedure: u16, departure: &CallBatch, len: usize) {
         let batch = &mut self.batches[held_in as usize].batch;
-        let slot = self.slots[call as usize].take_up(self.path);
+        let slot = self.slots[call as usize].expand(self.path);
         slot.call.resize(len, 0);
         slot.call[HEADER_LEN..].copy_from_slice(&departure.packet[HEADER_LEN..len]);
         let packet = batch.place(len, Batch::segment_for(len));
@@ -93,7 +93,7 @@ impl Calls {
     fn begin_large(
         &mut self,
         binding: &DatagramBinding,
-        departure: &mut Departure,
+        departure: &mut CallBatch,
         procedure: u16,
         len: usize,
     ) -> Result<Begun, CallError> {
@@ -104,7 +104,7 @@ impl Calls {
         }
         let call = self.reserve(binding, Batch::NONE)?;
         self.outstanding += 1;
-        let slot = self.slots[call as usize].take_up(self.path);
+        let slot = self.slots[call as usize].expand(self.path);
         let number = slot.note(procedure, (departure.begun, departure.deadline));
         slot.call = std::mem::replace(&mut departure.packet, vec![0; MAX_DATAGRAM]);
         slot.call.truncate(len);
@@ -118,7 +118,7 @@ impl Calls {
 
     pub(super) fn open_batch(&mut self) -> u32 {
         self.free_batches.pop().unwrap_or_else(|| {
-            self.batches.push(Held::default());
+            self.batches.push(OpenBatch::default());
             (self.batches.len() - 1) as u32
         })
     }
@@ -136,7 +136,7 @@ impl Calls {
         if held.batch.count() == 0 {
             return None;
         }
-        held.manifest.note_leaving();
+        held.queue.note_leaving();
         let taken = std::mem::replace(&mut held.batch, self.spare_batches.pop().unwrap_or_default());
         for &(call, number) in &taken.calls()[..held_back] {
             let slot = &mut self.slots[call as usize];
@@ -148,19 +148,19 @@ impl Calls {
             }
         }
         if self.batches[batch as usize].generation != self.generation {
-            self.strand_batch(&taken);
+            self.await_rebind_of_batch(&taken);
         }
         Some(taken)
     }
 
     /// Calls that leave on a session that is no longer the present one.
     #[cold]
-    fn strand_batch(&mut self, batch: &Batch) {
+    fn await_rebind_of_batch(&mut self, batch: &Batch) {
         for &(call, number) in batch.calls() {
             let slot = &self.slots[call as usize];
             let is_there = slot.stage == Stage::Sent && slot.brief.number() == number;
             if is_there && slot.session.generation != self.generation {
-                self.strand(call);
+                self.await_rebind(call);
             }
         }
     }

@@ -1,13 +1,13 @@
 //! The end of a client while calls go on: those that have handles, and those that are detached.
 
-use crate::calling::begun::Carrier;
+use crate::calling::begun::OutstandingCalls;
 use crate::transport::packet::begun::calls::Calls;
 use crate::transport::packet::begun::slot::{Owner, Slot, Stage};
 use std::sync::Arc;
 
 /// Keeps the flight, and so the binding, for the calls that go on after the client was dropped.
 pub(super) struct Closed {
-    flight: Arc<dyn Carrier>,
+    flight: Arc<dyn OutstandingCalls>,
     /// Calls whose handles have not given them back, and detached calls that have not ended.
     calls: usize,
 }
@@ -25,8 +25,8 @@ impl Slot {
 
 impl Calls {
     /// No call is begun any more. The calls that go on keep the flight; gives it back if there are none.
-    pub(crate) fn close(&mut self, flight: Arc<dyn Carrier>) -> Option<Arc<dyn Carrier>> {
-        self.board.close(&mut self.free);
+    pub(crate) fn close(&mut self, flight: Arc<dyn OutstandingCalls>) -> Option<Arc<dyn OutstandingCalls>> {
+        self.completions.close(&mut self.free);
         for call in &self.free {
             self.slots[*call as usize].stage = Stage::Free;
         }
@@ -41,7 +41,7 @@ impl Calls {
     /// A handle has given its call back, or a detached call has ended. After the last one, gives the flight, to be dropped
     /// without the lock.
     #[inline]
-    pub(crate) fn hand_back(&mut self) -> Option<Arc<dyn Carrier>> {
+    pub(crate) fn hand_back(&mut self) -> Option<Arc<dyn OutstandingCalls>> {
         let closed = self.closed.as_mut()?;
         closed.calls -= 1;
         if closed.calls > 0 {

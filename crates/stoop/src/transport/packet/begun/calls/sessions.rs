@@ -3,7 +3,7 @@
 
 use crate::error::{CallError, SendError};
 use crate::transport::packet::begun::calls::{Calls, NO_CALL};
-use crate::transport::packet::begun::receiver::News;
+use crate::transport::packet::begun::receiver::Wakeups;
 use crate::transport::packet::begun::slot::{Owner, Slot, Stage};
 use crate::transport::packet::caller::{DatagramBinding, Session, forgotten};
 use crate::transport::packet::checksum;
@@ -21,7 +21,7 @@ impl Calls {
             .another_lane(&binding.options)
             .ok_or(CallError::NotSent(SendError::TooManyCalls { in_flight: self.outstanding }))?;
         let call = self.slots.len() as u32;
-        if !self.board.make(call) {
+        if !self.completions.make(call) {
             return Err(CallError::NotSent(SendError::TooManyCalls { in_flight: self.outstanding }));
         }
         if self.slots.is_empty() {
@@ -56,15 +56,15 @@ impl Calls {
         for call in 0..self.slots.len() as u32 {
             let slot = &self.slots[call as usize];
             if slot.stage == Stage::Sent && slot.session.generation != self.generation {
-                self.strand(call);
+                self.await_rebind(call);
             }
         }
     }
 
     /// A call that is out has to wait for another binding.
     #[cold]
-    pub(super) fn strand(&mut self, call: u32) {
-        let slot = self.take_up(call);
+    pub(super) fn await_rebind(&mut self, call: u32) {
+        let slot = self.expand(call);
         slot.lane.abandon(Instant::default());
         if slot.is_large {
             slot.settle();
@@ -79,7 +79,7 @@ impl Calls {
         slot.stage = Stage::Unbound;
         self.unbound += 1;
         if slot.owner == Owner::Cancelled {
-            return self.end(call, None, &mut News::default());
+            return self.end(call, None, &mut Wakeups::default());
         }
         self.timeouts[call as usize] = slot.deadline.as_nanos();
         self.next_look = self.next_look.min(slot.deadline);
@@ -111,7 +111,7 @@ impl Calls {
         (lost, deadline): (&Arc<Session>, Instant),
         session: Option<&Arc<Session>>,
         socket: &CallerSocket,
-        news: &mut News,
+        news: &mut Wakeups,
     ) {
         let clock = crate::transport::packet::begun::now();
         if session.is_some() {

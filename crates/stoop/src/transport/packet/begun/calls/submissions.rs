@@ -4,8 +4,8 @@
 //! into the batch: no lane is made for a call that may never come. Those that follow are put down on the list. They become
 //! calls when the batch leaves, or as soon as anybody who has the lock asks about one of them.
 
-use crate::calling::begun::Departure;
-use crate::calling::submission_queue::{Boarding, Manifest};
+use crate::calling::begun::CallBatch;
+use crate::calling::submission_queue::{SubmissionQueue, Submitter};
 use crate::error::CallError;
 use crate::transport::packet::begun::batch::Batch;
 use crate::transport::packet::begun::calls::Calls;
@@ -19,9 +19,9 @@ use stoop_wire::HEADER_LEN;
 
 /// A batch that is held back, and the list of calls that go with it.
 #[derive(Default)]
-pub(super) struct Held {
+pub(super) struct OpenBatch {
     pub(super) batch: Box<Batch>,
-    pub(super) manifest: Arc<Manifest>,
+    pub(super) queue: Arc<SubmissionQueue>,
     /// The session that the calls of the list are of.
     session: Option<Arc<Session>>,
     /// Calls of the list that are in the batch.
@@ -35,10 +35,10 @@ pub(super) struct Held {
     pub(super) deadline: Instant,
 }
 
-impl Held {
+impl OpenBatch {
     /// Calls that are on the list and not in the batch.
     fn listed(&self) -> usize {
-        self.manifest.count() - self.enrolled
+        self.queue.count() - self.enrolled
     }
 }
 
@@ -47,12 +47,12 @@ impl Calls {
     pub(super) fn embark(
         &mut self,
         binding: &DatagramBinding,
-        departure: &mut Departure,
+        departure: &mut CallBatch,
         len: usize,
     ) -> Result<(), CallError> {
         let held_in = departure.batch;
         let first = self.reserve(binding, held_in)?;
-        let Self { batches, free, slots, board, out, .. } = self;
+        let Self { batches, free, slots, completions, out, .. } = self;
         let held = &mut batches[held_in as usize];
         let before = held.batch.count();
         let mut most = held.batch.room_or(MAX_SEGMENTS);
@@ -62,7 +62,7 @@ impl Calls {
         // One of another session would have to be renewed.
         let session = Arc::clone(&slots[first as usize].session);
         let mut places = 1;
-        held.manifest.reopen(std::iter::once(first).chain(std::iter::from_fn(|| {
+        held.queue.reopen(std::iter::once(first).chain(std::iter::from_fn(|| {
             let call = *free.last().filter(|_| places < most)?;
             let slot = &mut slots[call as usize];
             if slot.brief.binding() != session.bound.binding {
@@ -71,7 +71,7 @@ impl Calls {
             free.pop();
             places += 1;
             slot.reserve(held_in);
-            board.open(call);
+            completions.open(call);
             Some(call)
         })));
         held.session = Some(session);
@@ -82,16 +82,16 @@ impl Calls {
         };
         (held.begun, held.deadline) = (departure.begun, departure.deadline);
         let longest = held.segment - HEADER_LEN;
-        departure.boarding = Some(Boarding::new(Arc::clone(&held.manifest), places, longest));
+        departure.submitter = Some(Submitter::new(Arc::clone(&held.queue), places, longest));
         self.look_by(departure.deadline);
         Ok(())
     }
 
     /// Closes the departure's list, if there is one: its calls are in the batch, and other slots are free again.
-    pub(crate) fn disembark(&mut self, departure: &mut Departure) {
-        let Some(boarding) = departure.boarding.take() else { return };
+    pub(crate) fn disembark(&mut self, departure: &mut CallBatch) {
+        let Some(submitter) = departure.submitter.take() else { return };
         self.enroll(departure.batch, Stage::HeldBack(departure.batch));
-        for call in boarding.unused() {
+        for call in submitter.unused() {
             self.slots[call as usize].stage = Stage::Free;
             self.free.push(call);
         }
@@ -108,21 +108,21 @@ impl Calls {
     #[inline]
     pub(super) fn enroll(&mut self, held_in: u32, stage: Stage) {
         let held = &mut self.batches[held_in as usize];
-        let count = held.manifest.count();
+        let count = held.queue.count();
         if held.enrolled == count {
             return;
         }
-        let Held { batch, manifest, session, segment, begun, deadline, .. } = held;
+        let OpenBatch { batch, queue, session, segment, begun, deadline, .. } = held;
         let procedures = &session.as_ref().expect("calls on a list are of a session").bound.procedures;
         let (mut places, mut len) = (batch.open(count - held.enrolled, *segment), 0);
         let mut next = Instant::NEVER;
         for place in held.enrolled..count {
-            let entry = manifest.entry(place);
+            let entry = queue.entry(place);
             len = HEADER_LEN + entry.len;
             let packet = places.next(len);
             let slot = &mut self.slots[entry.call as usize];
             if entry.len > 0 {
-                manifest.copy_arguments(place, &mut packet[HEADER_LEN..]);
+                queue.copy_arguments(place, &mut packet[HEADER_LEN..]);
                 slot.keep_arguments(&packet[HEADER_LEN..]);
             }
             slot.procedure = entry.procedure;
@@ -142,7 +142,7 @@ impl Calls {
     }
 
     /// All places of the departure's list are taken: what has to leave because of it.
-    pub(crate) fn end_boarding(&mut self, departure: &mut Departure) -> Option<Box<Batch>> {
+    pub(crate) fn end_boarding(&mut self, departure: &mut CallBatch) -> Option<Box<Batch>> {
         let held = &self.batches[departure.batch as usize];
         let (listed, count) = (held.listed(), held.batch.count() + held.listed());
         let is_full = held.batch.room_or(MAX_SEGMENTS) == listed;
@@ -156,13 +156,13 @@ impl Calls {
     pub(super) fn reserve(&mut self, binding: &DatagramBinding, held_in: u32) -> Result<u32, CallError> {
         if self.free.len() < MAX_SEGMENTS {
             // Those whose results have been taken without the lock.
-            self.board.reclaim(&mut self.free);
+            self.completions.reclaim(&mut self.free);
         }
         let call = match self.free.pop() {
             Some(call) => call,
             None => self.add_slot(binding)?,
         };
-        self.board.open(call);
+        self.completions.open(call);
         if self.slots[call as usize].session.generation != self.generation {
             self.renew(call, binding);
         }

@@ -1,10 +1,10 @@
-use crate::calling::begun::Carrier;
+use crate::calling::begun::OutstandingCalls;
 use crate::error::SendError;
 use crate::options::BindOptions;
 use crate::server::{RunningServer, Server};
 use crate::stub::{Exported, Interface, Procedure, Unserved};
 use crate::transport::packet::begun::calls::*;
-use crate::transport::packet::begun::{Flight, now};
+use crate::transport::packet::begun::{PacketCalls, now};
 use std::any::Any;
 use std::io;
 use std::net::{Shutdown, TcpStream};
@@ -41,25 +41,25 @@ impl Exported for Lab {
     }
 }
 
-fn flight() -> (RunningServer, Arc<Flight>) {
+fn flight() -> (RunningServer, Arc<PacketCalls>) {
     let server = Server::new().export(Lab).listen("udp://127.0.0.1:0").unwrap().start().unwrap();
     let uri = &server.uris()[0];
     let address = uri.strip_prefix("udp://").unwrap();
     let binding =
         DatagramBinding::bind(&INTERFACE, uri, address, &BindOptions::new(), Instant::NEVER).unwrap();
-    let flight = Flight::new(Arc::new(binding)).unwrap();
+    let flight = PacketCalls::new(Arc::new(binding)).unwrap();
     (server, flight)
 }
 
 #[test]
 fn a_packet_that_was_not_sent_is_not_that_of_the_same_call_on_another_lane() {
     let (_server, flight) = flight();
-    let mut departure = flight.depart(10_000_000_000);
+    let mut departure = flight.open_batch(10_000_000_000);
     let call = flight.begin(&mut departure, 0, 0).unwrap();
     let batch = flight.calls().take_batch(departure.batch).expect("a call is in it");
     // Before the system has said what has become of that, the call has been sent on another lane, as its first, too.
     let mut calls = flight.calls();
-    calls.strand(call);
+    calls.await_rebind(call);
     let session = flight.binding.present();
     calls.send_again(call, &flight.binding, session, true, now(), &flight.socket);
     drop(calls);
@@ -73,22 +73,22 @@ fn a_packet_that_was_not_sent_is_not_that_of_the_same_call_on_another_lane() {
 #[test]
 fn a_one_way_call_that_the_system_does_not_send_says_so() {
     let (_server, flight) = flight();
-    let carrier: &dyn Carrier = &*flight;
-    let mut departure = carrier.depart(10_000_000_000);
-    let call = carrier.begin(&mut departure, 0, 0).unwrap();
+    let calls: &dyn OutstandingCalls = &*flight;
+    let mut departure = calls.open_batch(10_000_000_000);
+    let call = calls.begin(&mut departure, 0, 0).unwrap();
     // From now on the socket sends nothing: this shuts any kind of socket down.
     let socket = TcpStream::from(flight.socket.as_fd().try_clone_to_owned().unwrap());
     socket.shutdown(Shutdown::Write).unwrap();
-    carrier.send(departure);
-    let error = carrier.let_go(call, None).unwrap_err();
+    calls.send(departure);
+    let error = calls.let_go(call, None).unwrap_err();
     assert!(matches!(error, CallError::NotSent(SendError::Io(_))), "{error}");
-    assert_eq!(carrier.detached(), 0);
+    assert_eq!(calls.detached(), 0);
 }
 
 #[test]
 fn a_call_whose_packet_was_not_sent_did_not_run() {
     let (_server, flight) = flight();
-    let mut departure = flight.depart(10_000_000_000);
+    let mut departure = flight.open_batch(10_000_000_000);
     let call = flight.begin(&mut departure, 0, 0).unwrap();
     let batch = flight.calls().take_batch(departure.batch).expect("a call is in it");
     flight.not_sent(&batch, vec![(0, io::ErrorKind::NetworkUnreachable.into())]);
@@ -100,9 +100,9 @@ fn a_call_whose_packet_was_not_sent_did_not_run() {
 #[test]
 fn a_call_that_has_not_left_is_not_answered_whatever_comes() {
     let (_server, flight) = flight();
-    let mut departure = flight.depart(10_000_000_000);
+    let mut departure = flight.open_batch(10_000_000_000);
     let call = flight.begin(&mut departure, 0, 0).unwrap();
-    let mut news = News::default();
+    let mut news = Wakeups::default();
     for kind in [Kind::Result, Kind::Refusal, Kind::Failure, Kind::Acknowledgement, Kind::Challenge] {
         let binding = flight.binding.present().bound.binding;
         let mut calls = flight.calls();

@@ -2,7 +2,7 @@
 
 use crate::error::{CallError, SendError};
 use crate::transport::packet::begun::calls::Calls;
-use crate::transport::packet::begun::receiver::News;
+use crate::transport::packet::begun::receiver::Wakeups;
 use crate::transport::packet::begun::slot::{Slot, Stage};
 use crate::transport::packet::caller::{DatagramBinding, forgotten, given_up, nobody_listens};
 use crate::transport::packet::checksum;
@@ -93,7 +93,7 @@ impl Calls {
         clock: Instant,
         binding: &DatagramBinding,
         socket: &CallerSocket,
-        news: &mut News,
+        news: &mut Wakeups,
     ) {
         let mut refused = false;
         self.enroll_all();
@@ -122,9 +122,9 @@ impl Calls {
         clock: Instant,
         binding: &DatagramBinding,
         socket: &CallerSocket,
-        news: &mut News,
+        news: &mut Wakeups,
     ) -> bool {
-        self.take_up(call);
+        self.expand(call);
         let slot = &mut self.slots[call as usize];
         let mut sending = None;
         match slot.stage {
@@ -169,7 +169,14 @@ impl Calls {
 
     /// Ends a call without knowing whether it ran. The server may still be running it, and would let the next one on its
     /// lane wait: that goes on with another lane.
-    fn give_up(&mut self, call: u32, lost: Lost, clock: Instant, binding: &DatagramBinding, news: &mut News) {
+    fn give_up(
+        &mut self,
+        call: u32,
+        lost: Lost,
+        clock: Instant,
+        binding: &DatagramBinding,
+        news: &mut Wakeups,
+    ) {
         let slot = &mut self.slots[call as usize];
         let error = if slot.session.shows_nobody_listened(&slot.lane, lost) {
             slot.lane.abandon(clock);
@@ -195,7 +202,7 @@ impl Calls {
             if let Some(call) = self.call_of(packet)
                 && self.slots[call as usize].stage == Stage::Sent
             {
-                self.take_up(call).lane.handle_sent_back(packet);
+                self.expand(call).lane.handle_sent_back(packet);
             }
         });
     }
@@ -207,14 +214,14 @@ impl Calls {
         clock: Instant,
         binding: &DatagramBinding,
         socket: &CallerSocket,
-        news: &mut News,
+        news: &mut Wakeups,
     ) {
         self.take_sent_back(binding, socket);
         for call in 0..self.slots.len() as u32 {
             if self.slots[call as usize].stage != Stage::Sent {
                 continue;
             }
-            match self.take_up(call).lane.handle_unreachable(clock) {
+            match self.expand(call).lane.handle_unreachable(clock) {
                 Due::GiveUp(lost) => self.give_up(call, lost, clock, binding, news),
                 _ => self.arm(call),
             }

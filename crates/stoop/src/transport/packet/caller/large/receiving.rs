@@ -6,9 +6,9 @@ use crate::transport::packet::caller::large::{LargeCall, locked};
 use crate::transport::packet::checksum;
 use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
-use stoop_exchange::bulk::Stretch;
+use stoop_exchange::bulk::Span;
 use stoop_exchange::caller::{Heard, Part};
-use stoop_marshal::Pieces;
+use stoop_marshal::GatherList;
 use stoop_net::prefetch;
 use stoop_net::udp::Segments;
 use stoop_wire::{HEADER_LEN, Header};
@@ -28,10 +28,10 @@ impl LargeCall<'_, '_, '_, '_> {
         let mut rest = &*datagrams;
         while !rest.is_empty() {
             let lane = &mut *self.lane;
-            if let Some(landing) = self.landing
+            if let Some(scatter_len) = self.scatter_len
                 && let Some(stretch) = lane.exchange.take_parts(clock, rest, segments.segment)
             {
-                place_together(lane, self.pieces, landing, &stretch, rest);
+                place_together(lane, self.pieces, scatter_len, &stretch, rest);
                 rest = &rest[stretch.datagrams_len()..];
                 continue;
             }
@@ -40,7 +40,7 @@ impl LargeCall<'_, '_, '_, '_> {
             for packet in Header::parts_in(datagram) {
                 match lane.exchange.handle_packet(clock, packet) {
                     Heard::Part(part) => {
-                        place(lane, self.pieces, &mut self.landing, &part, packet)?;
+                        place(lane, self.pieces, &mut self.scatter_len, &part, packet)?;
                         if part.complete {
                             return self.has_ended(clock, &part).map(|()| true);
                         }
@@ -80,16 +80,16 @@ impl LargeCall<'_, '_, '_, '_> {
 
     /// Puts a part of the result where it belongs.
     pub(super) fn place(&mut self, part: &Part, packet: &[u8]) -> Result<(), Ended> {
-        place(self.lane, self.pieces, &mut self.landing, part, packet)
+        place(self.lane, self.pieces, &mut self.scatter_len, part, packet)
     }
 
     /// All of the result is here.
     pub(super) fn has_ended(&mut self, clock: Instant, part: &Part) -> Result<(), Ended> {
         self.send_receipt(clock);
-        let landing = self.landing.unwrap_or(0);
-        let elsewhere = landing - landing % ALIGNED;
+        let scatter_len = self.scatter_len.unwrap_or(0);
+        let elsewhere = scatter_len - scatter_len % ALIGNED;
         self.lane.result_len = part.message_len - elsewhere;
-        self.lane.landed = (landing > 0).then_some(landing - elsewhere);
+        self.lane.scattered = (scatter_len > 0).then_some(scatter_len - elsewhere);
         Ok(())
     }
 }
@@ -97,34 +97,34 @@ impl LargeCall<'_, '_, '_, '_> {
 /// Puts the bytes of a part into the caller's memory as far as they land there, and the others into the result packet.
 fn place(
     lane: &mut DatagramLane,
-    pieces: &mut Pieces<'_, '_>,
-    landing: &mut Option<usize>,
+    pieces: &mut GatherList<'_, '_>,
+    scatter_len: &mut Option<usize>,
     part: &Part,
     packet: &[u8],
 ) -> Result<(), Ended> {
-    let landing = match *landing {
-        Some(landing) => landing,
-        None => *landing.insert(make_room(lane, pieces, part)?),
+    let scatter_len = match *scatter_len {
+        Some(scatter_len) => scatter_len,
+        None => *scatter_len.insert(make_room(lane, pieces, part)?),
     };
-    place_at(lane, pieces, landing, part.offset, &packet[HEADER_LEN..HEADER_LEN + part.len]);
+    place_at(lane, pieces, scatter_len, part.offset, &packet[HEADER_LEN..HEADER_LEN + part.len]);
     Ok(())
 }
 
 /// Puts `payload`, which begins at `offset` of the result, where it belongs.
 fn place_at(
     lane: &mut DatagramLane,
-    pieces: &mut Pieces<'_, '_>,
-    landing: usize,
+    pieces: &mut GatherList<'_, '_>,
+    scatter_len: usize,
     offset: usize,
     payload: &[u8],
 ) {
     let end = offset + payload.len();
-    if offset < landing {
+    if offset < scatter_len {
         pieces.scatter(offset, payload);
     }
-    if end > landing {
-        let from = offset.max(landing);
-        let at = HEADER_LEN + from - (landing - landing % ALIGNED);
+    if end > scatter_len {
+        let from = offset.max(scatter_len);
+        let at = HEADER_LEN + from - (scatter_len - scatter_len % ALIGNED);
         lane.result[at..at + end - from].copy_from_slice(&payload[from - offset..]);
     }
 }
@@ -133,14 +133,14 @@ fn place_at(
 #[inline]
 fn place_together(
     lane: &mut DatagramLane,
-    pieces: &mut Pieces<'_, '_>,
-    landing: usize,
-    stretch: &Stretch,
+    pieces: &mut GatherList<'_, '_>,
+    scatter_len: usize,
+    stretch: &Span,
     datagrams: &[u8],
 ) {
     let (from, to) = (stretch.offset, stretch.offset + stretch.len);
-    if from >= landing {
-        let at = HEADER_LEN + from - (landing - landing % ALIGNED);
+    if from >= scatter_len {
+        let at = HEADER_LEN + from - (scatter_len - scatter_len % ALIGNED);
         return stretch.copy_to(&mut lane.result[at..], datagrams, prefetch);
     }
     if let Some(memory) = pieces.memory_at(from, to) {
@@ -148,13 +148,13 @@ fn place_together(
     }
     // Over the edge of what lands in one place.
     for (offset, payload) in stretch.parts(datagrams) {
-        place_at(lane, pieces, landing, offset, payload);
+        place_at(lane, pieces, scatter_len, offset, payload);
     }
 }
 
 /// Makes the result packet long enough for what does not land in the caller's memory, and tells how much does.
 #[cold]
-fn make_room(lane: &mut DatagramLane, pieces: &Pieces<'_, '_>, part: &Part) -> Result<usize, Ended> {
+fn make_room(lane: &mut DatagramLane, pieces: &GatherList<'_, '_>, part: &Part) -> Result<usize, Ended> {
     if part.message_len > lane.longest_result {
         let detail = format!(
             "it has {} bytes, and `BindOptions::max_message` allows {}",
@@ -163,8 +163,8 @@ fn make_room(lane: &mut DatagramLane, pieces: &Pieces<'_, '_>, part: &Part) -> R
         return Err(Ended::With(CallError::Failed(Failure { code: FailureCode::ResultTooLarge, detail })));
     }
     // A result that is shorter than what should land is none; whoever reads it will say so.
-    let landing = if part.message_len >= pieces.landing_end() { pieces.landing_end() } else { 0 };
-    let room = HEADER_LEN + part.message_len - (landing - landing % ALIGNED);
+    let scatter_len = if part.message_len >= pieces.scatter_end() { pieces.scatter_end() } else { 0 };
+    let room = HEADER_LEN + part.message_len - (scatter_len - scatter_len % ALIGNED);
     if lane.result.len() < room {
         // From the system as zeros that take no memory until something arrives there.
         lane.result = stoop_exchange::zeroed(room).ok_or_else(|| {
@@ -172,5 +172,5 @@ fn make_room(lane: &mut DatagramLane, pieces: &Pieces<'_, '_>, part: &Part) -> R
             Ended::With(CallError::Failed(Failure { code: FailureCode::ResultTooLarge, detail }))
         })?;
     }
-    Ok(landing)
+    Ok(scatter_len)
 }

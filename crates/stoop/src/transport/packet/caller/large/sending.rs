@@ -9,7 +9,7 @@ use std::io::{self, IoSlice};
 use stoop_exchange::Instant;
 use stoop_exchange::bulk::Run;
 use stoop_exchange::caller::Framing;
-use stoop_marshal::Pieces;
+use stoop_marshal::GatherList;
 use stoop_net::prefetch;
 use stoop_net::udp::{MAX_SEGMENTS, MAX_SEGMENTS_LEN, SegmentsSending, Sending};
 use stoop_wire::HEADER_LEN;
@@ -142,7 +142,7 @@ impl LargeCall<'_, '_, '_, '_> {
 fn gathered<T>(
     run: &Run,
     framing: &Framing,
-    pieces: &Pieces<'_, '_>,
+    pieces: &GatherList<'_, '_>,
     inline: &[u8],
     send: impl FnOnce(&[IoSlice<'_>]) -> T,
 ) -> T {
@@ -165,7 +165,7 @@ fn gathered<T>(
 fn frame(
     run: &Run,
     framing: &Framing,
-    pieces: &Pieces<'_, '_>,
+    pieces: &GatherList<'_, '_>,
     inline: &[u8],
     checksum_len: usize,
     datagrams: &mut [u8],

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 ///
 /// The counts only steer who spins, so that their operations need no order among others.
 #[derive(Debug, Default)]
-pub struct Crowd {
+pub struct ActiveWaiters {
     members: AtomicU32,
     waiting: AtomicU32,
 }
 
-static PROCESS: Crowd = Crowd { members: AtomicU32::new(0), waiting: AtomicU32::new(0) };
+static PROCESS: ActiveWaiters = ActiveWaiters { members: AtomicU32::new(0), waiting: AtomicU32::new(0) };
 
-impl Crowd {
+impl ActiveWaiters {
     /// That of this process.
     #[inline]
     pub fn of_this_process() -> &'static Self {
@@ -28,9 +28,9 @@ impl Crowd {
     }
 
     /// Announces a lane or an endpoint, on which one thread at a time will wait.
-    pub fn member(&self) -> Member<'_> {
+    pub fn member(&self) -> WaiterSlot<'_> {
         self.members.fetch_add(1, Relaxed);
-        Member { crowd: self }
+        WaiterSlot { waiters: self }
     }
 
     /// How many are waiting at this moment; perhaps 0 although the only member there is waits.
@@ -40,51 +40,51 @@ impl Crowd {
     }
 }
 
-/// A lane or an endpoint that takes part in a [`Crowd`] until this is dropped.
+/// A lane or an endpoint that takes part in a [`ActiveWaiters`] until this is dropped.
 #[derive(Debug)]
-pub struct Member<'a> {
-    crowd: &'a Crowd,
+pub struct WaiterSlot<'a> {
+    waiters: &'a ActiveWaiters,
 }
 
-impl<'a> Member<'a> {
+impl<'a> WaiterSlot<'a> {
     /// The calling thread waits until the returned value is dropped.
     ///
-    /// A member that is alone is not counted: there is no crowd of one, and counting in and out costs
+    /// A member that is alone is not counted: there is no waiters of one, and counting in and out costs
     /// 18 ns. When a second one is announced meanwhile, the count is short by one for one wait.
     #[inline]
-    pub fn wait(&self) -> Present<'a> {
-        if self.crowd.members.load(Relaxed) == 1 {
-            return Present { crowd: None };
+    pub fn wait(&self) -> WaitGuard<'a> {
+        if self.waiters.members.load(Relaxed) == 1 {
+            return WaitGuard { waiters: None };
         }
-        self.crowd.waiting.fetch_add(1, Relaxed);
-        Present { crowd: Some(self.crowd) }
+        self.waiters.waiting.fetch_add(1, Relaxed);
+        WaitGuard { waiters: Some(self.waiters) }
     }
 
     /// How many are waiting at this moment, for [`Wait::begin`](super::Wait::begin).
     #[inline]
     pub fn waiting(&self) -> u32 {
-        self.crowd.waiting()
+        self.waiters.waiting()
     }
 }
 
-impl Drop for Member<'_> {
+impl Drop for WaiterSlot<'_> {
     fn drop(&mut self) {
-        self.crowd.members.fetch_sub(1, Relaxed);
+        self.waiters.members.fetch_sub(1, Relaxed);
     }
 }
 
-/// A thread counted in a [`Crowd`] until this is dropped.
+/// A thread counted in a [`ActiveWaiters`] until this is dropped.
 #[derive(Debug)]
 #[must_use = "the thread is counted only while this is kept"]
-pub struct Present<'a> {
-    crowd: Option<&'a Crowd>,
+pub struct WaitGuard<'a> {
+    waiters: Option<&'a ActiveWaiters>,
 }
 
-impl Drop for Present<'_> {
+impl Drop for WaitGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(crowd) = self.crowd {
-            crowd.waiting.fetch_sub(1, Relaxed);
+        if let Some(waiters) = self.waiters {
+            waiters.waiting.fetch_sub(1, Relaxed);
         }
     }
 }
@@ -95,30 +95,30 @@ mod tests {
 
     #[test]
     fn everybody_present_is_counted_and_nobody_who_left() {
-        let crowd = Crowd::default();
-        let (a, b) = (crowd.member(), crowd.member());
+        let waiters = ActiveWaiters::default();
+        let (a, b) = (waiters.member(), waiters.member());
         let first = a.wait();
         let second = b.wait();
-        assert_eq!(crowd.waiting(), 2);
+        assert_eq!(waiters.waiting(), 2);
         drop(first);
-        assert_eq!(crowd.waiting(), 1);
+        assert_eq!(waiters.waiting(), 1);
         drop(second);
-        assert_eq!(crowd.waiting(), 0);
+        assert_eq!(waiters.waiting(), 0);
     }
 
     #[test]
     fn member_that_is_alone_is_not_counted_even_when_another_one_comes() {
-        let crowd = Crowd::default();
-        let alone = crowd.member();
+        let waiters = ActiveWaiters::default();
+        let alone = waiters.member();
         let waits = alone.wait();
-        let other = crowd.member();
-        assert_eq!(crowd.waiting(), 0);
+        let other = waiters.member();
+        assert_eq!(waiters.waiting(), 0);
         drop(waits);
-        assert_eq!(crowd.waiting(), 0);
+        assert_eq!(waiters.waiting(), 0);
         let waits = alone.wait();
         drop(other);
         assert_eq!(alone.waiting(), 1);
         drop(waits);
-        assert_eq!(crowd.waiting(), 0);
+        assert_eq!(waiters.waiting(), 0);
     }
 }

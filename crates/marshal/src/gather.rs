@@ -39,7 +39,7 @@ impl<'a> Piece<'a> {
 
     /// One that the result brings, whether or not it travels with the call.
     #[inline]
-    pub fn landing<S: Scalar>(values: &'a mut [S]) -> Self {
+    pub fn scatter_len<S: Scalar>(values: &'a mut [S]) -> Self {
         Self { memory: Memory::Written(values.as_mut_bytes()), in_call: None, in_result: None }
     }
 
@@ -52,24 +52,24 @@ impl<'a> Piece<'a> {
 }
 
 /// The pieces of one call, in the order of the arguments.
-pub struct Pieces<'p, 'a> {
+pub struct GatherList<'p, 'a> {
     pieces: &'p mut [Piece<'a>],
     /// Whether they may stay out of the call packet.
     are_lent: bool,
     /// Bytes of the call's payload that are not in its packet.
     lent_len: usize,
     /// Where the places for what comes back end in the payload of the result.
-    landing_end: usize,
-    /// Something has landed where bytes of the call were.
+    scatter_end: usize,
+    /// Something has scattered where bytes of the call were.
     are_overwritten: bool,
 }
 
-impl<'p, 'a> Pieces<'p, 'a> {
+impl<'p, 'a> GatherList<'p, 'a> {
     /// Of these arguments. `are_lent` is whether the transport takes them from where they are; otherwise they are
     /// copied into the call packet like all others.
     #[inline]
     pub fn new(pieces: &'p mut [Piece<'a>], are_lent: bool) -> Self {
-        Self { pieces, are_lent, lent_len: 0, landing_end: 0, are_overwritten: false }
+        Self { pieces, are_lent, lent_len: 0, scatter_end: 0, are_overwritten: false }
     }
 
     /// Of a call of which everything is in its packet.
@@ -108,9 +108,9 @@ impl<'p, 'a> Pieces<'p, 'a> {
         let piece = &mut self.pieces[index];
         let len = piece.bytes().len();
         if len > 0 {
-            let at = align_up(self.landing_end, align_of_wire::<S>());
+            let at = align_up(self.scatter_end, align_of_wire::<S>());
             piece.in_result = Some(at);
-            self.landing_end = at + len;
+            self.scatter_end = at + len;
         }
     }
 
@@ -119,7 +119,7 @@ impl<'p, 'a> Pieces<'p, 'a> {
         self.pieces.is_empty()
     }
 
-    /// Whether parts of a result have landed where arguments were that are not in the call packet: they cannot be sent
+    /// Whether parts of a result have scattered where arguments were that are not in the call packet: they cannot be sent
     /// again.
     pub fn are_overwritten(&self) -> bool {
         self.are_overwritten
@@ -131,8 +131,8 @@ impl<'p, 'a> Pieces<'p, 'a> {
     }
 
     /// Where the places for what comes back end in the payload of the result.
-    pub fn landing_end(&self) -> usize {
-        self.landing_end
+    pub fn scatter_end(&self) -> usize {
+        self.scatter_end
     }
 
     /// Gives `each` the bytes of a call's payload from `offset` to `end` where they lie, one stretch after the other;
@@ -213,7 +213,7 @@ impl<'p, 'a> Pieces<'p, 'a> {
     }
 
     /// Copies into their places what of `chunk`, which begins at `offset` of a result's payload, belongs there. What is
-    /// beyond [`landing_end`](Self::landing_end) belongs elsewhere.
+    /// beyond [`scatter_end`](Self::scatter_end) belongs elsewhere.
     pub fn scatter(&mut self, offset: usize, chunk: &[u8]) {
         let end = offset + chunk.len();
         for piece in self.pieces.iter_mut() {
@@ -236,8 +236,8 @@ mod tests {
         pieces: &'p mut [Piece<'a>],
         packet: &mut Vec<u8>,
         are_lent: bool,
-    ) -> (Pieces<'p, 'a>, usize) {
-        let mut pieces = Pieces::new(pieces, are_lent);
+    ) -> (GatherList<'p, 'a>, usize) {
+        let mut pieces = GatherList::new(pieces, are_lent);
         let mut writer = Writer::new(packet, 0, 1 << 20);
         writer.fixed(&7u8);
         pieces.sequence::<u64>(0, &mut writer);
@@ -258,12 +258,12 @@ mod tests {
     fn what_is_gathered_is_what_would_have_been_written() {
         let (words, bytes, mut out) = arguments();
         let mut whole = Vec::new();
-        let mut copied = [Piece::input(&words), Piece::input(&bytes), Piece::landing(&mut out)];
+        let mut copied = [Piece::input(&words), Piece::input(&bytes), Piece::scatter_len(&mut out)];
         let (_, whole_len) = call(&mut copied, &mut whole, false);
         whole.truncate(whole_len);
 
         let mut packet = vec![0xaa; 10_000];
-        let mut lent = [Piece::input(&words), Piece::input(&bytes), Piece::landing(&mut out)];
+        let mut lent = [Piece::input(&words), Piece::input(&bytes), Piece::scatter_len(&mut out)];
         let (pieces, len) = call(&mut lent, &mut packet, true);
         assert_eq!((len, pieces.lent_len()), (whole.len(), 6200));
         for size in [1, 7, 1440, 2048, len] {
@@ -280,17 +280,17 @@ mod tests {
         let (mut words, _, mut halves) = arguments();
         let (mut none, mut odd) = ([0u128; 0], [1u8; 3]);
         let mut pieces = [
-            Piece::landing(&mut odd),
-            Piece::landing(&mut none),
-            Piece::landing(&mut words),
-            Piece::landing(&mut halves),
+            Piece::scatter_len(&mut odd),
+            Piece::scatter_len(&mut none),
+            Piece::scatter_len(&mut words),
+            Piece::scatter_len(&mut halves),
         ];
-        let mut pieces = Pieces::new(&mut pieces, true);
+        let mut pieces = GatherList::new(&mut pieces, true);
         pieces.place::<u8>(0);
         pieces.place::<u128>(1);
         pieces.place::<u64>(2);
         pieces.place::<u16>(3);
-        assert_eq!(pieces.landing_end(), 8 + 3200 + 4000);
+        assert_eq!(pieces.scatter_end(), 8 + 3200 + 4000);
         let result: Vec<u8> = (0..7300).map(|i| (i % 241) as u8).collect();
         for (index, chunk) in result.chunks(1000).enumerate() {
             pieces.scatter(1000 * index, chunk);
@@ -303,8 +303,8 @@ mod tests {
     #[test]
     fn places_are_given_in_order_with_what_lies_between() {
         let (mut odd, mut words) = ([0u8; 3], [0u64; 4]);
-        let mut pieces = [Piece::landing(&mut odd), Piece::landing(&mut words)];
-        let mut pieces = Pieces::new(&mut pieces, true);
+        let mut pieces = [Piece::scatter_len(&mut odd), Piece::scatter_len(&mut words)];
+        let mut pieces = GatherList::new(&mut pieces, true);
         pieces.place::<u8>(0);
         pieces.place::<u64>(1);
         let mut told = Vec::new();
@@ -326,8 +326,9 @@ mod tests {
     fn what_lands_on_lent_arguments_overwrites_them() {
         let (mut small, mut large) = ([0u8; 100], [0u8; 5000]);
         let mut out = [0u8; 3000];
-        let mut pieces = [Piece::landing(&mut small), Piece::landing(&mut large), Piece::landing(&mut out)];
-        let mut pieces = Pieces::new(&mut pieces, true);
+        let mut pieces =
+            [Piece::scatter_len(&mut small), Piece::scatter_len(&mut large), Piece::scatter_len(&mut out)];
+        let mut pieces = GatherList::new(&mut pieces, true);
         let mut packet = Vec::new();
         let mut writer = Writer::new(&mut packet, 0, 1 << 20);
         pieces.elements::<u8>(0, &mut writer);
@@ -343,8 +344,8 @@ mod tests {
     #[test]
     fn memory_for_a_stretch_is_that_of_the_one_piece_that_has_all_of_it() {
         let (mut one, mut other) = ([0u8; 100], [0u8; 100]);
-        let mut pieces = [Piece::landing(&mut one), Piece::landing(&mut other)];
-        let mut pieces = Pieces::new(&mut pieces, true);
+        let mut pieces = [Piece::scatter_len(&mut one), Piece::scatter_len(&mut other)];
+        let mut pieces = GatherList::new(&mut pieces, true);
         (0..2).for_each(|index| pieces.place::<u8>(index));
         pieces.memory_at(90, 100).expect("its last bytes").fill(1);
         pieces.memory_at(100, 200).expect("all of the second").fill(2);
@@ -356,7 +357,7 @@ mod tests {
     fn lent_bytes_count_against_the_limit() {
         let bytes = vec![0u8; 5000];
         let mut pieces = [Piece::input(&bytes)];
-        let mut pieces = Pieces::new(&mut pieces, true);
+        let mut pieces = GatherList::new(&mut pieces, true);
         let mut packet = Vec::new();
         let mut writer = Writer::new(&mut packet, 32, 5003);
         pieces.sequence::<u8>(0, &mut writer);
