@@ -58,7 +58,7 @@ fn tour(uri: &str) -> Result<(), Box<dyn std::error::Error>> {
         Ok(version) => println!("set, version {version}"),
     }
 
-    // Selection of the two happens depends on the transport: a UDP packet does not even hold this value.
+    // Which of the two happens depends on the transport: a UDP packet does not even hold this value.
     match store.set("poster", &[0; 100_000], None) {
         Err(Error::Application(error)) => println!("the store says: {error}"),
         Err(Error::Call(error)) => println!("{error}"),

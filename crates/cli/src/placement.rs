@@ -1,4 +1,4 @@
-//! Selection processors caller and server run on.
+//! Which processors caller and server run on.
 //!
 //! Unpinned, the scheduler sometimes packs both processes on one processor and sometimes does not, and a benchmark of one
 //! caller can be off by ten either way.

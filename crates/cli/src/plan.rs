@@ -1,4 +1,4 @@
-//! Selection cells are measured, and in which order.
+//! Which cells are measured, and in which order.
 
 mod overview;
 
@@ -61,7 +61,7 @@ impl Cell {
     }
 }
 
-/// Selection columns a table has.
+/// Which columns a table has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Every column about the time of a call.

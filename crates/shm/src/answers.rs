@@ -23,7 +23,7 @@ const INLINE_AT: usize = 24;
 /// What the server says to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Selection kind of answer.
+    /// Which kind of answer.
     pub kind: AnswerKind,
     /// Bytes of its message.
     pub len: u32,

@@ -16,7 +16,7 @@ use crate::count::{self, Count};
 use crate::layout::{self, CHANNELS, CHUNK, CHUNKS};
 use crate::sync::fence_after_exchange;
 
-/// Selection way a channel leads.
+/// Which way a channel leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From the caller to the server.

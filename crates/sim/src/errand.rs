@@ -88,7 +88,7 @@ impl Errand {
     }
 }
 
-/// Selection call a result is for, and the first byte that is not what the procedure wrote.
+/// Which call a result is for, and the first byte that is not what the procedure wrote.
 pub(crate) fn read_result(result: &[u8]) -> (CallId, Option<usize>) {
     let Some((id, rest)) = result.split_first_chunk::<RESULT_LEN>() else {
         return (CallId(u64::MAX), Some(0));

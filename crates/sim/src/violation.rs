@@ -28,7 +28,7 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// Selection kind of worlds a seed stands for.
+/// Which kind of worlds a seed stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Family {
     /// Messages are a packet, and packets travel however many there are.

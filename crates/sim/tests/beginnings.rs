@@ -1,4 +1,4 @@
-//! Selection calls a server begins: by their numbers, where the numbers of a lane begin anew, and by the hosts that they come
+//! Which calls a server begins: by their numbers, where the numbers of a lane begin anew, and by the hosts that they come
 //! from.
 
 use std::time::Duration;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use stoop_sim::{Faults, Line, Sabotage, Scenario, Sim, Told};
 use stoop_wire::MAX_DATAGRAM;
 
-/// Selection way the bytes go.
+/// Which way the bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     In,

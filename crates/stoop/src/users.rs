@@ -1,4 +1,4 @@
-//! Selection users' processes may be at the other end of a Unix socket or of shared memory.
+//! Which users' processes may be at the other end of a Unix socket or of shared memory.
 
 use stoop_net::host;
 

@@ -1,4 +1,4 @@
-//! Selection transport a binding gets, and what it says of that.
+//! Which transport a binding gets, and what it says of that.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;

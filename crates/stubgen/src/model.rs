@@ -44,13 +44,13 @@ pub struct Argument {
     pub name: Ident,
     /// Its type as the procedure declares it.
     pub declared: Type,
-    /// Selection way it travels.
+    /// Which way it travels.
     pub mode: Mode,
     /// What travels.
     pub shape: Shape,
 }
 
-/// Selection way an argument travels.
+/// Which way an argument travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// With the call; the procedure owns it.

@@ -107,7 +107,7 @@ pub struct BindRequest {
     pub window: u32,
     /// About the caller's machine.
     pub host: HostFacts,
-    /// Selection of the interface's procedures come first in `fingerprints`.
+    /// Which of the interface's procedures come first in `fingerprints`.
     pub first: u16,
     /// Name of the interface.
     pub interface: String,

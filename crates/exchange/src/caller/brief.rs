@@ -126,7 +126,7 @@ impl Lane {
     /// one.
     pub fn expand(&mut self, brief: &mut CompactCall, path: RoundTrip) -> bool {
         debug_assert_eq!((brief.binding, brief.lane), (self.binding, self.lane), "in place of this lane");
-        // Selection number is after which would not do: so many may have gone well since that theirs begin anew.
+        // Which number is after which would not do: so many may have gone well since that theirs begin anew.
         if !brief.is_out && brief.number == self.number {
             return false;
         }

@@ -178,7 +178,7 @@ impl<P> Assignment<P> {
         self.0.packet.shrink_to_fit();
     }
 
-    /// Selection call it is.
+    /// Which call it is.
     pub fn identity(&self) -> (BindingId, LaneId, CallNumber) {
         (self.0.binding, self.0.lane, self.0.number)
     }

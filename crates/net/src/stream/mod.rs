@@ -1,6 +1,6 @@
 //! Byte streams: TCP and Unix sockets behind one face.
 //!
-//! A [`StreamListener`] accepts [`Stream`]s; [`Stream::connect`] makes one. Selection of the two kinds it
+//! A [`StreamListener`] accepts [`Stream`]s; [`Stream::connect`] makes one. Which of the two kinds it
 //! is, only the [`StreamAddress`] knows.
 
 mod address;

@@ -40,7 +40,7 @@ impl Placement {
 ///
 /// The adaptive rule, with *W* for the cost of a wake-up:
 ///
-/// - Never spin when the ends cannot run together, or in a waiters.
+/// - Never spin when the ends cannot run together, or in a crowd.
 /// - Spin while the mean wait is below 2 *W*, and for 2 *W* at most. Without knowing the future, spinning
 ///   for the cost of sleeping and then sleeping costs at most twice the best choice. It is 2 *W* and not
 ///   1 *W* because of the other end: while it sleeps between two calls, its own wake-up is part of our
@@ -157,7 +157,7 @@ impl Wait {
         self.waiting == Waiting::Adaptive && !self.placement.together && waiting <= self.placement.waiting_max
     }
 
-    /// Whether to look once more before sleeping. `waiting` as in [`begin`](Self::begin): a waiters that
+    /// Whether to look once more before sleeping. `waiting` as in [`begin`](Self::begin): a crowd that
     /// gathers ends the spin, at once or, of [`Waiting::Spin`], after a millisecond.
     #[inline]
     pub fn keeps_spinning(&self, now_ns: u64, waiting: u32) -> bool {

@@ -49,7 +49,7 @@ pub struct WaiterSlot<'a> {
 impl<'a> WaiterSlot<'a> {
     /// The calling thread waits until the returned value is dropped.
     ///
-    /// A member that is alone is not counted: there is no waiters of one, and counting in and out costs
+    /// A member that is alone is not counted: there is no crowd of one, and counting in and out costs
     /// 18 ns. When a second one is announced meanwhile, the count is short by one for one wait.
     #[inline]
     pub fn wait(&self) -> WaitGuard<'a> {

@@ -1,4 +1,4 @@
-//! Selection parts of an arena are in use.
+//! Which parts of an arena are in use.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Selection scenario a seed stands for.
+//! Which scenario a seed stands for.
 
 use super::{Scenario, micros, millis};
 use crate::{Faults, Line, Random};

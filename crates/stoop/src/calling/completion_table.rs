@@ -1,4 +1,4 @@
-//! Selection calls have ended, to be seen without the lock around them; and results of a few bytes, to be taken without it.
+//! Which calls have ended, to be seen without the lock around them; and results of a few bytes, to be taken without it.
 //!
 //! Whoever ends a call puts it up here, under the lock. Whoever has its handle looks here first. A result that was taken
 //! here leaves its slot behind, which the next call to begin finds in a list: it only grows by one or goes away as a whole,

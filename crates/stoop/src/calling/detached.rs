@@ -25,7 +25,7 @@ impl CallingThread {
     }
 }
 
-/// Selection calls without a handle are meant.
+/// Which calls without a handle are meant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Selection {
     /// All of the binding.

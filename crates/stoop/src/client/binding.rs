@@ -41,7 +41,7 @@ pub struct Binding {
     /// Those of processes that were forked from it.
     of_children: PerProcess<Bound>,
     turns: TimedLock,
-    /// Selection threads have one-way calls to wait for.
+    /// Which threads have one-way calls to wait for.
     pub(crate) order: Order,
 }
 

@@ -1,4 +1,4 @@
-//! Selection transport a binding has: as its address says, or the best that caller and server both can use.
+//! Which transport a binding has: as its address says, or the best that caller and server both can use.
 
 use crate::calling::handshake::NotBound;
 use crate::error::BindError;

@@ -1,7 +1,7 @@
 //! The caller's side: what emitted clients are made of.
 //!
 //! The three verbs are Firefly's: *start* finds the calling thread's lane and its call packet, *transport* sends it
-//! and waits for the result, *end* gives the lane back. Selection transport they reach is decided when the client binds.
+//! and waits for the result, *end* gives the lane back. Which transport they reach is decided when the client binds.
 
 pub(crate) mod begin;
 pub(crate) mod binding;

@@ -1,4 +1,4 @@
-//! Selection of the calls that this process serves have been cancelled by their callers.
+//! Which of the calls that this process serves have been cancelled by their callers.
 //!
 //! A call that is never cancelled costs what it takes to see that none is: one load. A cancelled one is on a list until
 //! it has ended, and who wants to know looks there.

@@ -96,7 +96,7 @@ fn make(argument: &Argument, names: &Names) -> TokenStream {
     }
 }
 
-/// Selection of the pieces an argument is.
+/// Which of the pieces an argument is.
 fn position(argument: &Argument, procedure: &Procedure) -> usize {
     pieces(procedure)
         .position(|each| std::ptr::eq(each, argument))

@@ -195,7 +195,7 @@ fn blast(packets: u32) -> (Outgoing, Path) {
     (message, path)
 }
 
-/// Selection packets of 100 are lost when the last has arrived, and so many others, each after a gap.
+/// Which packets of 100 are lost when the last has arrived, and so many others, each after a gap.
 fn lost_after(first: u32, ranges: u32) -> Vec<(u32, u32)> {
     let (mut message, mut path) = blast(100);
     let here: Vec<_> = (first..first + ranges).map(|i| (2 * i * PACKET, (2 * i + 1) * PACKET)).collect();

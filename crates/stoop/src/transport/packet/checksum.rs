@@ -52,7 +52,7 @@ pub(crate) fn strike_out(datagrams: &mut [u8], segment: usize) -> u64 {
 /// Whether a packet that is to leave gets a checksum.
 #[inline]
 fn is_due(packet: &[u8]) -> bool {
-    // Selection versions are spoken is told to peers that may not know where another version has it.
+    // Which versions are spoken is told to peers that may not know where another version has it.
     is_expected(packet) && packet[2] != Kind::Versions as u8
 }
 

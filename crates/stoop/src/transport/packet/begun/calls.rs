@@ -141,7 +141,7 @@ impl Calls {
         self.unbound > 0 && !self.is_binding
     }
 
-    /// Selection of these calls has ended, by its place among them.
+    /// Which of these calls has ended, by its place among them.
     #[inline]
     pub(crate) fn ended(&self, wanted: &[u32]) -> Option<usize> {
         wanted.iter().position(|call| self.slots[*call as usize].has_ended())

@@ -50,7 +50,7 @@ pub(crate) struct Session {
     pub(crate) corrupt: Arc<AtomicU64>,
 }
 
-/// Selection of a session's lanes can be given out.
+/// Which of a session's lanes can be given out.
 #[derive(Default)]
 struct LaneNumbers {
     next: u16,
