@@ -1,5 +1,5 @@
-//! What a procedure can learn about the call that it serves: how much time is left, whose call it is, and whether
-//! anybody still waits for it.
+//! The call that a thread serves: its deadline, its caller, and whether it is cancelled; and the deadlines of the calls that the
+//! thread makes meanwhile.
 
 pub(crate) mod cancelled;
 
@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use stoop_net::clock;
 
-/// The call that the running procedure serves.
+/// The call that the running procedure serves, as [`current_call`] gives it.
 #[derive(Clone, Copy, Debug)]
 pub struct CurrentCall {
     deadline_ns: u64,
@@ -17,48 +17,47 @@ pub struct CurrentCall {
     call: CallId,
 }
 
-/// Who calls.
+/// The caller of a procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Caller {
     /// A thread of this process.
     Local,
-    /// A network address. It has shown that it receives there; it has not shown who it is.
+    /// A network address. The caller has proved that it receives packets there; its identity is not proved.
     Network(SocketAddr),
-    /// A process of this machine, as the kernel knows it (`SO_PEERCRED`).
+    /// A process of this machine, identified by the kernel (`SO_PEERCRED`).
     Process(Credentials),
 }
 
-/// What the kernel says of a process at the other end of a Unix socket, at the time when it connected.
+/// Identity of the process at the other end of a Unix socket, as the kernel recorded it when the process connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Credentials {
-    /// Effective user, as the server's user namespace knows it: all that it does not know look alike there (65534).
+    /// Effective user in the server's user namespace. Users that are not mapped there all appear as 65534.
     pub uid: u32,
     /// Effective group, likewise.
     pub gid: u32,
-    /// Process; it may have ended since, and its number have been given to another. 0 if it is in a process namespace that the
-    /// server's does not see.
+    /// Process number. The process may have ended since, and another may have its number. 0 if the server's process namespace does
+    /// not contain the process.
     pub pid: i32,
 }
 
 thread_local! {
-    /// Apart from each other, for each call of the thread asks for the deadline.
+    /// A cell of its own, because every call that the thread makes reads the deadline.
     static DEADLINE_NS: Cell<u64> = const { Cell::new(NONE) };
     static CALLER: Cell<Caller> = const { Cell::new(Caller::Local) };
-    /// The last call that this thread served of those that can be cancelled. It stays when the call has ended: it is
-    /// looked at in calls only.
+    /// The last cancellable call that this thread served. It stays after the call has ended, because it is read only inside calls.
     static CALL: Cell<CallId> = const { Cell::new(CallId::NONE) };
-    /// A procedure of this thread has asked for its call, or has made a call that inherits its deadline, since this was last
-    /// [taken](take_asked): it may have returned early because nobody waits.
+    /// Whether a procedure of this thread has read its deadline, by [`current_call`] or by a call that inherits it, since the last
+    /// [`take_asked`]: such a procedure may have returned early because its caller no longer waits.
     static ASKED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The deadline outside a procedure.
+/// Value of `DEADLINE_NS` outside a procedure.
 const NONE: u64 = u64::MAX;
 
 /// The call that this thread serves at the moment; `None` outside a procedure.
 ///
-/// Threads that a procedure starts are not in the call: hand them what they need of it.
+/// Threads that a procedure starts do not serve the call: pass them the [`CurrentCall`].
 ///
 /// ```
 /// use stoop::current_call;
@@ -71,7 +70,7 @@ const NONE: u64 = u64::MAX;
 ///     fn largest_below(&self, limit: u64) -> u64 {
 ///         let call = current_call().expect("a procedure runs in a call");
 ///         let is_prime = |n: u64| n >= 2 && (2..n).take_while(|d| d * d <= n).all(|d| n % d != 0);
-///         // Nobody waits for the result of a call that is cancelled: it does not matter what is returned then.
+///         // The result of a cancelled call goes nowhere, so any value will do.
 ///         (0..limit).rev().find(|&n| call.is_cancelled() || is_prime(n)).unwrap_or(0)
 ///     }
 /// }
@@ -84,8 +83,8 @@ const NONE: u64 = u64::MAX;
 /// # }
 /// ```
 ///
-/// A procedure that returns at or after the deadline gives its caller no result, whatever it returns: the call fails with
-/// [`FailureCode::FinishedTooLate`](crate::FailureCode::FinishedTooLate), which says that it ran.
+/// If a procedure returns at or after the deadline, its value is discarded and the call fails with
+/// [`FailureCode::FinishedTooLate`](crate::FailureCode::FinishedTooLate), which says that the procedure ran.
 pub fn current_call() -> Option<CurrentCall> {
     let deadline_ns = DEADLINE_NS.get();
     ASKED.set(true);
@@ -93,25 +92,25 @@ pub fn current_call() -> Option<CurrentCall> {
 }
 
 impl CurrentCall {
-    /// Time until the caller stops waiting; zero when it has. Calls made by the procedure inherit this bound. While a second or
-    /// more is left, it may be up to eight ticks of the kernel more than this tells.
+    /// Time until the caller stops waiting; zero afterwards. Calls that the procedure makes inherit this bound. While a second or
+    /// more is left, the value can be up to eight kernel ticks too small.
     pub fn time_left(&self) -> Duration {
         let left_ns = self.deadline_ns.saturating_sub(clock::now_ns());
-        // Such a deadline may be later than the caller's own (`begin_cheaply`).
+        // A deadline that far away may have been computed from the coarse clock (`begin_cheaply`), and so be later than the caller's.
         let lag_ns = if left_ns >= COARSE_ENOUGH_NS { clock::coarse_lag_ns() } else { 0 };
         Duration::from_nanos(left_ns - lag_ns)
     }
 
-    /// Whether nobody waits for the result any more: the caller has dropped its handle of the call
-    /// ([`Pending`](crate::Pending)), or its deadline has passed.
+    /// Whether the caller no longer waits for the result: it dropped the call's handle ([`Pending`](crate::Pending)), or the
+    /// deadline has passed.
     ///
-    /// A call that has begun is never ended from outside. A procedure that takes long can look here now and then, and
-    /// return early: whatever it returns then, an error as well as a value, nobody sees it. If the deadline has passed, the server
-    /// sends the failure [`FinishedTooLate`](crate::FailureCode::FinishedTooLate) in place of the result; a caller that has
-    /// dropped its handle receives nothing. It costs a look at the clock, and may be asked by any thread that was handed this. Over shared memory, a caller that has died waits no more; otherwise its death is not noticed
-    /// before the deadline.
+    /// The server never interrupts a running procedure. A long procedure can ask now and then and return early: the value or error
+    /// that it then returns is discarded. After the deadline the server sends the failure
+    /// [`FinishedTooLate`](crate::FailureCode::FinishedTooLate) in place of the result; a caller that dropped its handle receives
+    /// nothing. Each question reads the clock; any thread that has this value may ask. Over shared memory the death of the caller's
+    /// process counts as cancellation; over other transports it is not noticed before the deadline.
     ///
-    /// In a `local:` call that a procedure makes and waits for, it also tells that nobody waits for that procedure.
+    /// Inside a `local:` call that a procedure makes, it also tells whether the outer call is cancelled.
     ///
     /// ```
     /// # fn next_part() -> Option<u64> { None }
@@ -132,13 +131,13 @@ impl CurrentCall {
         cancelled::is_cancelled(self.call) || self.time_left().is_zero()
     }
 
-    /// Who calls.
+    /// The caller.
     pub fn caller(&self) -> Caller {
         self.caller
     }
 }
 
-/// Runs `procedure` as the serving of a call, and restores afterwards what the thread served before.
+/// Runs `procedure` as the serving of a call. Afterwards the thread serves the call that it served before.
 #[inline(always)]
 pub(crate) fn serving<R>(deadline_ns: u64, caller: Caller, procedure: impl FnOnce() -> R) -> R {
     struct Restore(u64);
@@ -148,18 +147,18 @@ pub(crate) fn serving<R>(deadline_ns: u64, caller: Caller, procedure: impl FnOnc
             DEADLINE_NS.set(self.0);
         }
     }
-    // A deadline in 584 years is one that can be told from none.
+    // A deadline 584 years away must stay distinguishable from `NONE`.
     let before = DEADLINE_NS.replace(deadline_ns.min(NONE - 1));
     let _restore = Restore(before);
     if before == NONE {
-        // Outside a call nobody asks for the caller.
+        // The caller need not be restored: it is read only inside calls.
         CALLER.set(caller);
         return procedure();
     }
     in_between_callers(caller, procedure)
 }
 
-/// Has another caller while `procedure` runs, in the midst of a call that this thread serves.
+/// Runs `procedure` for another caller, inside a call that this thread serves.
 #[cold]
 #[inline(never)]
 fn in_between_callers<R>(caller: Caller, procedure: impl FnOnce() -> R) -> R {
@@ -173,7 +172,7 @@ fn in_between_callers<R>(caller: Caller, procedure: impl FnOnce() -> R) -> R {
     procedure()
 }
 
-/// As [`serving`], a call that can be cancelled. One that the procedure makes in this thread goes with it.
+/// [`serving`] for a call that can be cancelled. A `local:` call inside it is cancelled with it.
 #[inline(always)]
 pub(crate) fn serving_call<R>(
     call: CallId,
@@ -185,7 +184,7 @@ pub(crate) fn serving_call<R>(
     serving(deadline_ns, caller, procedure)
 }
 
-/// Serves another call in the midst of the one that this thread serves, which is restored afterwards.
+/// Runs `serve`, which serves another call, and restores the cancellable call of this thread afterwards.
 pub(crate) fn in_between<R>(serve: impl FnOnce() -> R) -> R {
     let own = CALL.get();
     let served = serve();
@@ -193,7 +192,7 @@ pub(crate) fn in_between<R>(serve: impl FnOnce() -> R) -> R {
     served
 }
 
-/// The earlier of the deadline of the call being served, if any, and `timeout_ns` from `now_ns` on.
+/// Deadline of a call that begins at `now_ns`: `timeout_ns` later, or that of the call being served if that is earlier.
 #[inline]
 pub(crate) fn bounded_deadline(now_ns: u64, timeout_ns: u64) -> u64 {
     let inherited_ns = DEADLINE_NS.get();
@@ -203,15 +202,15 @@ pub(crate) fn bounded_deadline(now_ns: u64, timeout_ns: u64) -> u64 {
     now_ns.saturating_add(timeout_ns).min(inherited_ns)
 }
 
-/// Whether a procedure of this thread has learnt of its call's deadline, by asking or by a call that inherited it, since this was
-/// last called. If it has not, it knows of no reason to return early.
+/// Whether a procedure of this thread has read its deadline since the last call of this function. If not, it had no reason to
+/// return early.
 #[inline]
 pub(crate) fn take_asked() -> bool {
     ASKED.get() && ASKED.replace(false)
 }
 
-/// Whether a local call that has just returned, which was to end by `deadline_ns`, gives no result: its deadline has passed, or the
-/// caller of the call that this thread serves has cancelled that. `asked`: its procedure has learnt of its deadline.
+/// Whether the result of a `local:` call that has just returned must be discarded: its deadline has passed, or the call that this
+/// thread serves is cancelled. `asked`: its procedure has read its deadline.
 #[inline]
 pub(crate) fn is_too_late(deadline_ns: u64, asked: bool) -> bool {
     let is_near = clock::coarse_now_ns() + clock::coarse_lag_ns() >= deadline_ns;
@@ -224,8 +223,7 @@ fn is_over(deadline_ns: u64) -> bool {
     clock::now_ns() >= deadline_ns || serves_another && cancelled::is_cancelled(CALL.get())
 }
 
-/// Runs a local call, and tells whether its procedure has learnt of its deadline. What the thread's own procedure has learnt before is
-/// kept.
+/// Runs a `local:` call and tells whether its procedure has read its deadline. The thread's own record of that is kept.
 #[inline]
 pub(crate) fn noting_asked<R>(call: impl FnOnce() -> R) -> (R, bool) {
     let before = ASKED.replace(false);
@@ -235,12 +233,12 @@ pub(crate) fn noting_asked<R>(call: impl FnOnce() -> R) -> (R, bool) {
     (returned, asked)
 }
 
-/// From this timeout on the coarse clock tells when a call begins: reading the precise one costs 15 ns more.
+/// Calls with at least this timeout take their begin from the coarse clock: reading the precise one costs 15 ns more.
 const COARSE_ENOUGH_NS: u64 = 1_000_000_000;
 
-/// When a call begins, by the cheapest clock that will do, and its deadline: never earlier than by the precise clock, but up to
-/// four ticks of the kernel later where its timeout is a second or more. Such a deadline can be [refined]. `None`: the deadline
-/// that it inherits has passed.
+/// Begin and deadline of a call, by the cheapest clock that is exact enough. The deadline is never earlier than by the precise
+/// clock; with a timeout of a second or more it can be up to four kernel ticks later, and can be [refined]. `None`: the inherited
+/// deadline has passed.
 #[inline(always)]
 pub(crate) fn begin_cheaply(timeout_ns: u64) -> Option<(u64, u64)> {
     if timeout_ns < COARSE_ENOUGH_NS {
@@ -263,7 +261,7 @@ fn begin_precisely(timeout_ns: u64) -> Option<(u64, u64)> {
     (begun_ns < deadline_ns).then_some((begun_ns, deadline_ns))
 }
 
-/// The deadline is known exactly; it is given as if the call began when the coarse clock could have shown the present time.
+/// The inherited deadline is exact. The begin is moved back by the coarse clock's lag, so that callers can treat both kinds alike.
 #[cold]
 fn begin_with_inherited(deadline_ns: u64) -> Option<(u64, u64)> {
     ASKED.set(true);
@@ -271,8 +269,8 @@ fn begin_with_inherited(deadline_ns: u64) -> Option<(u64, u64)> {
     (now_ns < deadline_ns).then(|| (now_ns.saturating_sub(clock::coarse_lag_ns()), deadline_ns))
 }
 
-/// The deadline of a call that [began cheaply](begin_cheaply), as it is known by the precise clock at `now_ns`: the sooner that
-/// is read, the more exactly, but never too early.
+/// The deadline of a call that [began cheaply](begin_cheaply), refined by the precise clock's present value `now_ns`. The sooner
+/// after the begin that clock is read, the more exact the deadline; it is never too early.
 pub(crate) fn refined(begun_ns: u64, deadline_ns: u64, now_ns: u64) -> u64 {
     match time_left_at_begin(begun_ns, deadline_ns) {
         Some(left_ns) => deadline_ns.min(now_ns.saturating_add(left_ns)),
@@ -280,14 +278,14 @@ pub(crate) fn refined(begun_ns: u64, deadline_ns: u64, now_ns: u64) -> u64 {
     }
 }
 
-/// How long before its deadline a call began at the latest that [began cheaply](begin_cheaply); `None`: the deadline is exact.
+/// Time from the begin of a call that [began cheaply](begin_cheaply) to its deadline, at least; `None`: the deadline is exact.
 #[inline]
 pub(crate) fn time_left_at_begin(begun_ns: u64, deadline_ns: u64) -> Option<u64> {
     let left_ns = deadline_ns.saturating_sub(begun_ns).saturating_sub(clock::coarse_lag_ns());
     (left_ns >= COARSE_ENOUGH_NS).then_some(left_ns)
 }
 
-/// A length of time in nanoseconds, at most 584 years.
+/// `time` in nanoseconds, at most 584 years.
 pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,19 +1,19 @@
-//! Room for a message whose length its sender has announced, and which arrives bit by bit.
+//! Memory for a message whose length its sender has announced and whose bytes arrive in parts.
 //!
-//! A message takes address space in proportion to what has arrived, not to what is announced: a few bytes that announce a long
-//! message cost its receiver nothing. A process whose address space or memory is bounded refuses a message that does not fit.
+//! The memory grows with the bytes that have arrived, not with the announced length: a sender that announces a long message and
+//! sends little of it costs its receiver nothing. A process with a limit on memory refuses a message that does not fit.
 
 use std::collections::TryReserveError;
 
-/// Bytes reserved for the beginning of a message: as many as its sender can have put into a channel of shared memory.
+/// Bytes reserved at first: the size of a channel in shared memory, which a sender can fill at once.
 const FIRST: usize = 256 * 1024;
-/// A message that outgrows its room gets room for so many times what has arrived. (With a higher number less is copied.)
+/// Factor between the bytes that have arrived and the next reservation. A higher factor copies less.
 const GROWTH: usize = 4;
 
-/// Makes room behind `message` for `more` bytes, of `announced` in all.
+/// Reserves memory behind `message` for `more` bytes of the `announced` ones.
 ///
 /// # Errors
-/// The process has no memory, or no address space, for it. `message` is as it was.
+/// The process has no memory or address space left. `message` is unchanged.
 #[inline]
 pub(crate) fn reserve(message: &mut Vec<u8>, more: usize, announced: usize) -> Result<(), TryReserveError> {
     match message.capacity() - message.len() >= more {
@@ -29,7 +29,7 @@ fn grow(message: &mut Vec<u8>, more: usize, announced: usize) -> Result<(), TryR
     message.try_reserve_exact(wanted - len)
 }
 
-/// What a caller is told whose process has no memory for a result of `len` bytes.
+/// Detail of the failure of a call whose caller's process has no memory for the result of `len` bytes.
 pub(crate) fn no_memory_for_result(len: usize) -> String {
     format!("it has {len} bytes, and the caller's process has no memory left for them")
 }

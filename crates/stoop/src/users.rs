@@ -1,21 +1,21 @@
-//! Which users' processes may be at the other end of a Unix socket or of shared memory.
+//! The set of users whose processes may be at the other end of a Unix socket or of shared memory.
 
 use stoop_net::host;
 
-/// Users whose processes a server serves, or to whose servers a client binds.
+/// A set of users: those that a server serves, or those to whose servers a client binds.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Users {
     /// The user of this process, and root.
     #[default]
     Own,
-    /// Also these.
+    /// The user of this process, root, and these.
     Named(Vec<u32>),
     /// All.
     Everybody,
 }
 
 impl Users {
-    /// One user more.
+    /// Adds a user.
     pub(crate) fn add(&mut self, user: u32) {
         match self {
             Self::Own => *self = Self::Named(vec![user]),
@@ -24,7 +24,7 @@ impl Users {
         }
     }
 
-    /// Whether the user is one of them.
+    /// Whether the set contains the user.
     pub(crate) fn contains(&self, user: u32) -> bool {
         match self {
             Self::Everybody => true,

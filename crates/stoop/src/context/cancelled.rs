@@ -1,14 +1,13 @@
-//! Which of the calls that this process serves have been cancelled by their callers.
+//! The cancelled calls among those that this process serves.
 //!
-//! A call that is never cancelled costs what it takes to see that none is: one load. A cancelled one is on a list until
-//! it has ended, and who wants to know looks there.
+//! A list holds each cancelled call until it has ended. While the list is empty, a look at it costs one load.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use stoop_wire::{BindingId, CallNumber, LaneId};
 
-/// One of all the calls that this process serves.
+/// Identifies a call among all that this process serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CallId {
     binding: BindingId,
@@ -16,7 +15,7 @@ pub(crate) struct CallId {
 }
 
 impl CallId {
-    /// A call that nobody can cancel.
+    /// Stands for a call that cannot be cancelled.
     pub(crate) const NONE: Self = Self { binding: BindingId::NONE, call: 0 };
 
     /// A call that arrived on a binding of a server of this process.
@@ -25,13 +24,13 @@ impl CallId {
         Self { binding, call: u64::from(lane.0) << 32 | u64::from(number.0) }
     }
 
-    /// A call that a thread of this process has begun to a server of this process, numbered from 1 on.
+    /// A begun `local:` call; `number` counts from 1.
     pub(crate) fn local(number: u64) -> Self {
         Self { binding: BindingId::NONE, call: number }
     }
 }
 
-/// How many are on the list. Changes under its lock only.
+/// Length of `LIST`. Changes under its lock only.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static LIST: Mutex<BTreeSet<CallId>> = Mutex::new(BTreeSet::new());
 
@@ -39,8 +38,8 @@ fn list() -> MutexGuard<'static, BTreeSet<CallId>> {
     LIST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The caller no longer waits for a call. It has not ended: whoever says so keeps it from ending meanwhile, by the lock
-/// under which it ends, or it would be on the list for ever.
+/// Puts a call on the list because its caller no longer waits. The calling code holds the lock under which the call ends, so that
+/// the call cannot end meanwhile; otherwise it would stay on the list for ever.
 #[cold]
 pub(crate) fn cancel(call: CallId) {
     let mut list = list();
@@ -48,21 +47,21 @@ pub(crate) fn cancel(call: CallId) {
     COUNT.store(list.len(), Ordering::Release);
 }
 
-/// Whether any call of the process has been cancelled and has not ended. If none has, none of those is on the list whose
-/// [`cancel`]s came before, under a lock that whoever asks has taken since.
+/// Whether the list has an entry. Sees every [`cancel`] that was made under a lock which the calling thread has taken since.
 #[inline]
 pub(crate) fn is_any() -> bool {
-    // What the list guards is read under its lock; this is only to spare taking it.
+    // Only spares the lock of the list, under which all else is read.
     COUNT.load(Ordering::Relaxed) > 0
 }
 
-/// Whether a call has been cancelled and has not ended.
+/// Whether the call is on the list.
 #[inline]
 pub(crate) fn is_cancelled(call: CallId) -> bool {
     is_any() && list().contains(&call)
 }
 
-/// A call has ended, under the lock under which it can be cancelled: no [`cancel`] of it comes any more.
+/// Takes a call that has ended off the list. The calling code holds the lock under which the call can be cancelled, so that no
+/// [`cancel`] follows.
 #[inline]
 pub(crate) fn ended(call: CallId) {
     if is_any() {
@@ -77,7 +76,7 @@ fn remove(call: CallId) {
     COUNT.store(list.len(), Ordering::Release);
 }
 
-/// How many calls of a binding are on the list.
+/// Number of the binding's calls on the list.
 #[cfg(test)]
 pub(crate) fn count_of(binding: BindingId) -> usize {
     list().iter().filter(|call| call.binding == binding).count()
