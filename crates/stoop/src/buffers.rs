@@ -1,9 +1,8 @@
 //! Buffers in calls: what stubs do with arguments that lie in shared memory, or may have to be copied after all.
 
-use crate::stub::{DecodeError, Number, Reader, Scalar, Writer};
 use std::sync::Arc;
-use stoop_marshal::Data;
-use stoop_shm::{Arena, InPlace, Range};
+use stoop_marshal::{Data, DecodeError, Reader, Scalar, Writer};
+use stoop_shm::{Arena, InPlace, Number, Range};
 
 /// The caller's end: where the buffers of a call lie, and which of them its server is told of.
 pub struct SharedBuffers<'a> {

@@ -79,6 +79,7 @@ mod client;
 mod context;
 pub mod error;
 mod host_facts;
+mod interface;
 mod message_buffer;
 mod offers;
 mod options;

@@ -2,7 +2,7 @@
 
 use crate::calling::unbind_notice;
 use crate::error::{BindError, SHUTTING_DOWN, UnbindReason};
-use crate::stub::Interface;
+use crate::interface::Interface;
 use crate::users::Users;
 use std::fmt::Display;
 use std::io;

@@ -1,7 +1,7 @@
 //! Why a bind step that is no binding is the end: the error that the user gets.
 
 use crate::error::{self, BindError};
-use crate::stub;
+use crate::interface::Interface;
 use stoop_exchange::binder::BindStep;
 use stoop_wire::bind::BindStatus;
 
@@ -13,16 +13,16 @@ pub(crate) const NO_FILE_LENGTH: &str = "file length";
 pub(crate) const NO_SHARE: &str = "share";
 
 /// Why a bind step other than success is the end.
-pub(crate) fn not_bound(step: BindStep, interface: &'static stub::Interface, uri: &str) -> BindError {
+pub(crate) fn not_bound(step: BindStep, declared: &'static Interface, uri: &str) -> BindError {
     let server = uri.to_string();
     match step {
         BindStep::Mismatch { procedure, theirs } => {
-            let ours = &interface.procedures[procedure];
-            let (interface, procedure) = (interface.name, ours.name);
+            let ours = &declared.procedures[procedure];
+            let (interface, procedure) = (declared.name, ours.name);
             BindError::Mismatch { interface, procedure, ours: (ours.signature)(), theirs }
         }
         BindStep::Refused(BindStatus::NoSuchInterface, exported) => {
-            BindError::NoSuchInterface { server, interface: interface.name, exported }
+            BindError::NoSuchInterface { server, interface: declared.name, exported }
         }
         BindStep::Refused(BindStatus::Full, why) if why == NO_SHARE => BindError::Refused {
             server,

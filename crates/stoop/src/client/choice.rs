@@ -2,10 +2,10 @@
 
 use crate::calling::handshake::NotBound;
 use crate::error::BindError;
+use crate::interface::Interface;
 use crate::offers;
 use crate::offers::Offer;
 use crate::options::BindOptions;
-use crate::stub::Interface;
 use crate::transport::packet::caller::DatagramBinding;
 use crate::transport::shm::caller::ShmBinding;
 use crate::transport::stream::caller::StreamBinding;

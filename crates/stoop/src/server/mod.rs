@@ -4,6 +4,7 @@ pub(crate) mod running;
 pub(crate) mod stay_awake;
 
 use crate::error::ListenError;
+use crate::interface::Exported;
 use crate::offers;
 use crate::offers::Offer;
 use crate::options::Waiting;
@@ -13,7 +14,6 @@ use crate::server::stay_awake::StayAwake;
 pub use crate::serving::counters::ServerCounters;
 pub(crate) use crate::serving::dispatch::Exports;
 use crate::serving::workers::{Bounds, WorkerPool};
-use crate::stub::Exported;
 use crate::transport::local;
 use crate::transport::packet::server::DatagramEndpoint;
 use crate::transport::shm::server::ShmEndpoint;

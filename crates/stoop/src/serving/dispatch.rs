@@ -3,7 +3,7 @@
 use crate::buffers::Memory;
 use crate::context::cancelled::CallId;
 use crate::context::{Caller, serving_call};
-use crate::stub::{Exported, Interface, Unserved};
+use crate::interface::{Exported, Interface, Unserved};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -5,8 +5,8 @@ pub(crate) mod caller;
 pub(crate) mod pool;
 pub(crate) mod rebinding;
 
+use crate::interface::{Exported, Interface};
 use crate::serving::dispatch::Exports;
-use crate::stub::{Exported, Interface};
 use crate::transport::local::begun::LocalCalls;
 use crate::transport::local::begun::LocalJob;
 pub(crate) use crate::transport::local::pool::Bounds;

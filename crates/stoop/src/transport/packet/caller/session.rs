@@ -2,8 +2,8 @@
 
 use crate::calling::sessions::Generation;
 use crate::error::BindError;
+use crate::interface::Interface;
 use crate::options::BindOptions;
-use crate::stub::Interface;
 use crate::transport::packet::caller::now;
 use crate::transport::packet::checksum;
 use std::collections::VecDeque;

@@ -1,9 +1,9 @@
 //! An endpoint, and a peer that writes by hand what it wants into the memory of its binding.
 
 use crate::context::{Caller, Credentials, cancelled};
+use crate::interface::{Exported, Interface, Procedure, Unserved};
 use crate::options::Waiting;
 use crate::serving::binder::Bound;
-use crate::stub::{Exported, Interface, Procedure, Reader, Unserved, Writer};
 use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::worker::WorkerState;
 use crate::transport::shm::server::{Endpoint, Exports, ShmEndpoint};
@@ -12,6 +12,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use stoop_marshal::{Reader, Writer};
 use stoop_net::poller::Bell;
 use stoop_net::stream::{Accepted, Stream, StreamAddress, StreamListener};
 use stoop_shm::layout::{CHANNELS, SLOT};

@@ -1,8 +1,8 @@
 use crate::calling::begun::OutstandingCalls;
 use crate::error::SendError;
+use crate::interface::{Exported, Interface, Procedure, Unserved};
 use crate::options::BindOptions;
 use crate::server::{RunningServer, Server};
-use crate::stub::{Exported, Interface, Procedure, Unserved};
 use crate::transport::packet::begun::calls::*;
 use crate::transport::packet::begun::{PacketCalls, now};
 use std::any::Any;

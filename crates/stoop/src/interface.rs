@@ -1,0 +1,117 @@
+//! Interfaces as the emitter describes them, and the server half of an interface.
+
+use crate::buffers::Memory;
+use std::any::Any;
+use stoop_marshal::{DecodeError, Reader, Writer};
+
+/// Description of an interface, emitted with its stubs.
+#[derive(Debug)]
+pub struct Interface {
+    /// Its name.
+    pub name: &'static str,
+    /// Its procedures, in the order of their declaration.
+    pub procedures: &'static [Procedure],
+}
+
+/// Description of a procedure.
+#[derive(Debug)]
+pub struct Procedure {
+    /// Its name.
+    pub name: &'static str,
+    /// Its signature, with user types spelled out down to their fields. Binding compares it, without the parameters' names.
+    pub signature: fn() -> String,
+    /// Whether it may run more than once for a call (`#[idempotent]`).
+    pub idempotent: bool,
+    /// Whether callers do not wait for it to return (`#[one_way]`).
+    pub one_way: bool,
+    /// For a procedure whose only argument is an IN-OUT array or slice of scalars: the bytes of a call's payload before that argument.
+    /// The server can let such a procedure write into the memory that received the call, and send that memory as the result.
+    pub in_place: Option<u8>,
+    /// Whether some argument is an `InPlace` buffer.
+    pub buffers: bool,
+}
+
+impl Interface {
+    /// The interface in the form in which the exchange compares it.
+    pub(crate) fn for_exchange(&self) -> stoop_exchange::Interface {
+        let procedure =
+            |p: &Procedure| stoop_exchange::Procedure { name: p.name.into(), signature: (p.signature)() };
+        stoop_exchange::Interface {
+            name: self.name.into(),
+            procedures: self.procedures.iter().map(procedure).collect(),
+        }
+    }
+
+    /// Whether some procedure has buffers.
+    pub(crate) fn has_buffers(&self) -> bool {
+        self.procedures.iter().any(|procedure| procedure.buffers)
+    }
+}
+
+/// The server half of an interface, which the emitted `…Server` implements.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be exported as it is",
+    label = "not the server half of an interface",
+    note = "wrap the implementation of `trait Greeter` in what `#[stoop::interface]` made for it: `GreeterServer::new(…)`"
+)]
+pub trait Exported: Send + Sync + 'static {
+    /// Describes the interface.
+    fn interface(&self) -> &'static Interface;
+
+    /// Runs a procedure with the arguments in `call` and leaves its result in `result`.
+    ///
+    /// # Errors
+    /// Only when the procedure has *not* run.
+    fn dispatch(&self, procedure: u16, call: Reader<'_>, result: &mut Writer<'_>) -> Result<(), Unserved>;
+
+    /// [`dispatch`](Self::dispatch) for a call whose buffers may lie in `memory`.
+    ///
+    /// # Errors
+    /// Only when the procedure has *not* run.
+    fn dispatch_with_memory(
+        &self,
+        procedure: u16,
+        call: Reader<'_>,
+        memory: Memory<'_>,
+        result: &mut Writer<'_>,
+    ) -> Result<(), Unserved> {
+        let _ = memory;
+        self.dispatch(procedure, call, result)
+    }
+
+    /// [`dispatch`](Self::dispatch) for a procedure that runs [in place](Procedure::in_place). `leading` holds the call's bytes before
+    /// the argument; the argument's `len` bytes are already in the packet of `result`, at the beginning of the result.
+    ///
+    /// # Errors
+    /// Only when the procedure has *not* run.
+    fn dispatch_in_place(
+        &self,
+        procedure: u16,
+        leading: &[u8],
+        len: usize,
+        result: &mut Writer<'_>,
+    ) -> Result<(), Unserved> {
+        let _ = (procedure, leading, len, result);
+        Err(Unserved::UnknownProcedure)
+    }
+
+    /// The implementation for `local:` stubs: an `Arc<dyn Trait + Send + Sync>` in a box.
+    fn local(&self) -> Box<dyn Any + Send + Sync>;
+}
+
+/// Why a server half did not run a procedure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unserved {
+    /// The interface has no procedure of that number.
+    UnknownProcedure,
+    /// The arguments do not decode as values of their types.
+    BadArguments(DecodeError),
+    /// The OUT arguments need more room than a result may have.
+    ResultTooLarge,
+}
+
+impl From<DecodeError> for Unserved {
+    fn from(why: DecodeError) -> Self {
+        Self::BadArguments(why)
+    }
+}
