@@ -1,5 +1,6 @@
 //! Written once for all callers: bindings, lanes, outstanding calls, and how threads wait.
 
+pub(crate) mod background;
 pub(crate) mod begun;
 pub(crate) mod call_table;
 pub(crate) mod completion_table;

@@ -13,12 +13,12 @@ pub(crate) mod managed;
 pub(crate) mod submission;
 pub(crate) mod waiting;
 
+use crate::calling::background::{self as background_thread, Background, Driven};
 use crate::calling::begun::{CallBatch, OutstandingCalls};
 use crate::calling::call_table::{CallTable, Wakeup};
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::CallingThread;
 use crate::error::CallError;
-use crate::transport::shm::begun::background::Background;
 use crate::transport::shm::begun::calls::SessionCalls;
 use crate::transport::shm::begun::managed::{ManagedCall, Step};
 use crate::transport::shm::caller::ShmBinding;
@@ -84,7 +84,7 @@ impl ShmCalls {
             last_id: AtomicU64::new(0),
             answered: AtomicU64::new(0),
         });
-        flights.start_background()?;
+        background_thread::start(&flights)?;
         let present = flights.calls(binding.present());
         Ok(Self { flights, present: Mutex::new(present) })
     }

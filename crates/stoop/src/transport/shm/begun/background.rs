@@ -1,136 +1,105 @@
-//! The *background*: a thread that sees to the calls that do not simply wait for their answers.
+//! What the background thread does for begun calls over shared memory.
 //!
-//! It has nothing to do with a call that is published, answered and taken. While there are only such calls, it sleeps until a
-//! server announces a long result, which would keep others from coming if nobody took it. As long as it has calls of its own, it
-//! is woken by each answer. While nothing is in flight, it sleeps until it is called.
+//! A call that is published, answered and taken by its handle's thread needs nothing of it. While there are only such calls, the
+//! thread sleeps until the server announces a long result, which keeps other results from coming until somebody takes it. While
+//! it manages calls itself, each answer wakes it.
 
+use crate::calling::background::{self, Background, Driven, Rest};
+use crate::calling::call_table::Wakeup;
 use crate::error::{BindError, CallError, SendError};
 use crate::transport::shm::begun::SharedCalls;
 use crate::transport::shm::begun::managed::long_results;
 use crate::transport::shm::caller::session::Session;
-use std::io;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, OnceLock};
-use std::thread::{self, Thread};
+use std::sync::Arc;
 use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_net::clock;
 use stoop_shm::listening::{self, Event};
 
-/// The background, as others see it.
-#[derive(Default)]
-pub(super) struct Background {
-    thread: OnceLock<Thread>,
-    /// There is something for it to do.
-    called: AtomicBool,
-    /// It sleeps until it is called.
-    asleep: AtomicBool,
-    /// A thread binds again for the calls in the queue.
-    binding: AtomicBool,
+/// Which session the thread has looked at, and how many of its long results.
+pub(crate) struct Seen {
+    generation: u64,
+    long_results: u32,
 }
 
-impl Background {
-    /// Whether it is to be called for a call that has just been begun. Both sides write before they read.
-    #[inline]
-    pub(super) fn is_asleep(&self) -> bool {
-        fence(Ordering::SeqCst);
-        self.asleep.load(Ordering::SeqCst)
+impl Default for Seen {
+    fn default() -> Self {
+        Self { generation: u64::MAX, long_results: 0 }
     }
 }
 
-/// What it does next.
-enum Rest {
-    /// Nothing, until it is called.
-    Sleep,
-    /// Sleeps until there is such an event.
-    Listen(Event),
-    /// There is something to be sent, and nobody to send it to.
-    Bind,
-    /// Sleeps until a thread has bound again, or a deadline has passed.
-    AwaitBinding,
-    Leave,
-}
+impl Driven for SharedCalls {
+    type Memory = Seen;
 
-impl SharedCalls {
-    pub(super) fn start_background(self: &Arc<Self>) -> io::Result<()> {
-        let flights = Arc::clone(self);
-        let thread = thread::Builder::new().name("stoop-background".into()).spawn(move || flights.keep())?;
-        // Set once.
-        let _ = self.background.thread.set(thread.thread().clone());
-        Ok(())
+    fn background(&self) -> &Background {
+        &self.background
     }
 
-    /// There is something for the background to do.
-    #[cold]
-    pub(super) fn wake_background(&self) {
-        if self.background.called.swap(true, Ordering::SeqCst) {
-            return;
+    fn run_due(self: &Arc<Self>, seen: &mut Seen) -> Rest {
+        let session = self.binding.present();
+        let announced = long_results(&session);
+        if (seen.generation, seen.long_results) != (session.generation, announced) || session.is_lost() {
+            self.tables().iter().for_each(|calls| calls.hand_over());
+            *seen = Seen { generation: session.generation, long_results: announced };
         }
-        if let Some(thread) = self.background.thread.get() {
-            thread.unpark();
+        self.advance();
+        let has_queued = !self.state().queue.is_empty();
+        if session.is_lost() && has_queued {
+            background::start_binding(self);
+            return Rest::For(Duration::from_nanos(self.left_ns()));
         }
+        let Some(event) = self.awaited_event(has_queued) else { return Rest::Idle };
+        self.listen(&session, event, announced);
+        Rest::None
+    }
+
+    /// Handles of calls of a lost session look by themselves what has become of them.
+    fn has_nothing_to_do(&self) -> bool {
+        !self.has_lanes_in_use()
+    }
+
+    fn interrupt(&self) {
         listening::wake(&self.binding.present().segment);
     }
 
-    fn keep(self: Arc<Self>) {
-        // Long results of that session that have been seen to.
-        let (mut generation, mut seen) = (u64::MAX, 0);
-        loop {
-            self.background.called.store(false, Ordering::SeqCst);
-            let session = self.binding.present();
-            let announced = long_results(&session);
-            if generation != session.generation || seen != announced || session.is_lost() {
-                self.tables().iter().for_each(|calls| calls.hand_over());
-                (generation, seen) = (session.generation, announced);
-            }
-            self.advance();
-            match self.rest(&session) {
-                Rest::Leave => return,
-                Rest::Sleep => self.fall_asleep(),
-                Rest::Listen(event) => self.listen(&session, event, seen),
-                Rest::Bind => self.start_binding(&session),
-                Rest::AwaitBinding => self.await_binding(),
-            }
+    fn bind_again(self: &Arc<Self>) {
+        let lost = self.binding.present();
+        if lost.is_lost()
+            && let Err(why) = self.binding.rebind(&lost, Instant::NEVER)
+        {
+            self.end_queued(&why);
         }
     }
+}
 
-    fn rest(&self, session: &Session) -> Rest {
-        let has_places_in_use =
-            self.tables().iter().any(|calls| !calls.session.is_lost() && calls.is_in_use());
+impl SharedCalls {
+    fn has_lanes_in_use(&self) -> bool {
+        self.tables().iter().any(|calls| !calls.session.is_lost() && calls.is_in_use())
+    }
+
+    /// What the thread waits for; `None` if for nothing.
+    fn awaited_event(&self, has_queued: bool) -> Option<Event> {
+        let has_lanes_in_use = self.has_lanes_in_use();
         let state = self.state();
-        let has_queued = !state.queue.is_empty();
-        let is_waited_for = state.calls.attended() > 0 || has_queued || state.closing;
-        match () {
-            () if has_queued && session.is_lost() && self.background.binding.load(Ordering::SeqCst) => {
-                Rest::AwaitBinding
-            }
-            () if has_queued && session.is_lost() => Rest::Bind,
-            // All that was in flight has ended.
-            () if session.is_lost() && state.calls.open_count() == 0 && !state.closing => Rest::Sleep,
-            () if state.calls.open_count() > 0 && is_waited_for => Rest::Listen(Event::Answer),
-            () if state.calls.open_count() > 0 || has_places_in_use => Rest::Listen(Event::LongMessage),
-            () if state.closing && state.tables.iter().all(|calls| calls.strong_count() == 0) => Rest::Leave,
-            () => Rest::Sleep,
+        let is_open = state.calls.open_count() > 0;
+        let is_attended = state.calls.attended() > 0 || has_queued || state.closing;
+        match is_open {
+            true if is_attended => Some(Event::Answer),
+            true => Some(Event::LongMessage),
+            false => has_lanes_in_use.then_some(Event::LongMessage),
         }
     }
 
-    fn fall_asleep(&self) {
-        self.background.asleep.store(true, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        // Of a lost one the handles know by themselves what has become of their calls.
-        let is_needed = self.tables().iter().any(|calls| !calls.session.is_lost() && calls.is_in_use());
-        if !is_needed && !self.background.called.load(Ordering::SeqCst) {
-            thread::park();
-        }
-        self.background.asleep.store(false, Ordering::SeqCst);
+    /// Time until the earliest deadline.
+    fn left_ns(&self) -> u64 {
+        self.state().calls.earliest_ns().saturating_sub(clock::now_ns())
     }
 
     fn listen(&self, session: &Session, event: Event, seen: u32) {
-        let earliest_ns = self.state().calls.earliest_ns();
-        let limit_ns = earliest_ns.saturating_sub(clock::now_ns());
-        if limit_ns > 0 {
-            listening::sleep(&session.segment, event, limit_ns, || {
-                self.background.called.load(Ordering::SeqCst)
+        let left_ns = self.left_ns();
+        if left_ns > 0 {
+            listening::sleep(&session.segment, event, left_ns, || {
+                self.background.is_woken()
                     || long_results(session) != seen
                     || event == Event::Answer && self.can_advance(session)
             });
@@ -141,49 +110,22 @@ impl SharedCalls {
     fn can_advance(&self, session: &Session) -> bool {
         let mut state = self.state();
         let sent = std::mem::take(&mut state.sent);
-        let can_one = sent.iter().any(|&call| state.known(call).is_none_or(|kept| kept.can_advance()));
+        let can_one = sent.iter().any(|&call| state.known(call).is_none_or(|managed| managed.can_advance()));
         state.sent = sent;
         // What is queued waits for one of these to end, or for a channel.
         can_one || state.waits_for_channel && session.has_free_channel()
     }
 
-    /// Has a thread get another session: that may take longer than some calls have.
-    fn start_binding(self: &Arc<Self>, lost: &Arc<Session>) {
-        self.background.binding.store(true, Ordering::SeqCst);
-        let (flights, session) = (Arc::clone(self), Arc::clone(lost));
-        let binder = move || flights.bind_again(&session);
-        if thread::Builder::new().name("stoop-bind".into()).spawn(binder).is_err() {
-            // Late is better than not at all.
-            self.bind_again(lost);
-        }
-    }
-
-    /// Gets another session for all that are queued; each of them waits for it until its own deadline.
-    fn bind_again(&self, lost: &Session) {
-        if let Err(why) = self.binding.rebind(lost, Instant::NEVER) {
-            self.give_up_queued(&why);
-        }
-        self.background.binding.store(false, Ordering::SeqCst);
-        self.wake_background();
-    }
-
-    fn await_binding(&self) {
-        let left_ns = self.state().calls.earliest_ns().saturating_sub(clock::now_ns());
-        if left_ns > 0 && !self.background.called.load(Ordering::SeqCst) {
-            thread::park_timeout(Duration::from_nanos(left_ns));
-        }
-    }
-
-    /// There is nobody to send them to.
-    fn give_up_queued(&self, why: &BindError) {
-        let mut notices = Vec::new();
+    /// Ends the calls that wait to be published: there is no server.
+    fn end_queued(&self, why: &BindError) {
+        let mut wakeups = Vec::new();
         let mut state = self.state();
         for (call, id) in std::mem::take(&mut state.queue) {
-            let Some(kept) = state.known((call, id)) else { continue };
-            let error = kept.explain(CallError::NotSent(SendError::Bind(Box::new(why.clone()))));
-            notices.push(state.calls.end(call, Err(error)));
+            let Some(managed) = state.known((call, id)) else { continue };
+            let error = managed.explain(CallError::NotSent(SendError::Bind(Box::new(why.clone()))));
+            wakeups.push(state.calls.end(call, Err(error)));
         }
         drop(state);
-        notices.into_iter().for_each(crate::calling::call_table::Wakeup::give);
+        wakeups.into_iter().for_each(Wakeup::give);
     }
 }

@@ -1,5 +1,6 @@
 //! The begun calls of one session.
 
+use crate::calling::background::Driven;
 use crate::calling::begun::Outcome;
 use crate::calling::begun::{CallBatch, OutstandingCalls};
 use crate::calling::detached::{CallingThread, Failures, Selection};

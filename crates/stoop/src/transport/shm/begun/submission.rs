@@ -3,12 +3,14 @@
 //! Each locked operation of a processor waits until the lines that it has written before have left the processor of the server,
 //! which looks at them. So the calls of a batch draw their tickets by one, and are then published one after the other.
 
+use crate::calling::background::Driven;
 use crate::calling::begun::CallBatch;
 use crate::transport::shm::begun::calls::{SessionCalls, Whereabouts};
 use crate::transport::shm::begun::lane_slot::{Begun, LaneSlot, Stage};
 use crate::transport::shm::begun::lane_slots::Reservation;
 use crate::transport::shm::begun::locked;
 use crate::transport::shm::caller::session::Lane;
+use std::sync::atomic::{Ordering, fence};
 use stoop_net::host;
 use stoop_shm::{Answers, Requests};
 
@@ -32,7 +34,9 @@ impl SessionCalls {
     #[inline(never)]
     fn reserve(&self) -> Option<Reservation> {
         let reservation = self.places.reserve(TOGETHER_MAX)?;
-        if self.flights.background.is_asleep() {
+        // Between the reservation and the look: the thread announces that it is idle before it looks for reservations.
+        fence(Ordering::SeqCst);
+        if self.flights.background.is_idle() {
             self.flights.wake_background();
         }
         Some(reservation)

@@ -1,5 +1,6 @@
 //! How a thread waits for calls in flight: it looks at their lanes, or sleeps there.
 
+use crate::calling::background::Driven;
 use crate::transport::shm::begun::calls::{SessionCalls, Whereabouts};
 use crate::transport::shm::begun::locked;
 use crate::transport::shm::caller::Deadline;

@@ -1,0 +1,258 @@
+//! The background thread of a binding's begun calls: it does what no thread of the user waits for.
+//!
+//! The begun calls of a transport implement [`Driven`] and own a [`Background`]; [`start`] makes the thread when the first call
+//! is begun. The thread runs one turn after the other ([`Driven::run_due`]) and sleeps between them.
+//!
+//! - *Wake-ups are not lost.* [`Driven::wake_background`] sets a flag before it unparks the thread. The thread clears the flag
+//!   before a turn and looks at it before it sleeps, so a turn that begins after the wake-up sees its reason.
+//! - *Beginning a call is cheap.* While calls are outstanding, the thread looks by itself. A thread that begins a call wakes it
+//!   only if it is [idle](Background::is_idle).
+//! - *Lifetime.* The thread keeps the calls alive while there is something to do, so detached calls go on when the client is
+//!   gone. While it is idle only others keep them alive; when they are dropped, the thread ends.
+//! - *Binding again* may take longer than some calls have, so another thread does it ([`start_binding`]).
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+/// Begun calls that a background thread drives.
+pub(crate) trait Driven: Send + Sync + Sized + 'static {
+    /// What the thread remembers from one turn to the next.
+    type Memory: Default;
+
+    /// After the last call has ended, the thread looks so many times, at such intervals, before it is idle: a call that is begun
+    /// meanwhile need not wake it.
+    const LINGER: (u32, Duration) = (0, Duration::ZERO);
+
+    fn background(&self) -> &Background;
+
+    /// Does what is due now, and says how the thread goes on. It may sleep in the kernel until something arrives, if
+    /// [`interrupt`](Self::interrupt) ends that sleep and if it does not begin to sleep when it
+    /// [has been woken](Background::is_woken).
+    fn run_due(self: &Arc<Self>, memory: &mut Self::Memory) -> Rest;
+
+    /// Whether there is nothing to do. The thread asks after it has announced that it is idle.
+    fn has_nothing_to_do(&self) -> bool;
+
+    /// Ends the sleep of [`run_due`](Self::run_due), if that sleeps in the kernel.
+    fn interrupt(&self) {}
+
+    /// Binds again for the calls that wait for it; ends them if that fails. Runs in a thread of its own.
+    fn bind_again(self: &Arc<Self>);
+
+    /// There is something to do: the thread begins another turn.
+    #[cold]
+    fn wake_background(&self) {
+        if self.background().set_woken() {
+            self.interrupt();
+        }
+    }
+}
+
+/// How the background thread goes on after a turn.
+pub(crate) enum Rest {
+    /// With another turn, at once.
+    None,
+    /// It sleeps until it is woken, at most so long.
+    For(Duration),
+    /// Nothing is outstanding: it sleeps until it is woken, perhaps after it has [lingered](Driven::LINGER).
+    Idle,
+}
+
+/// The background thread, as other threads see it.
+#[derive(Default)]
+pub(crate) struct Background {
+    thread: OnceLock<Thread>,
+    /// It was woken since it began its last turn.
+    woken: AtomicBool,
+    /// It sleeps until it is woken, or is about to.
+    idle: AtomicBool,
+    /// A thread binds again.
+    binding: AtomicBool,
+}
+
+impl Background {
+    /// Whether the thread has to be woken for a call that has just been begun. The calling thread has made the call visible to
+    /// [`Driven::has_nothing_to_do`] before, under a lock that this takes, or before a `SeqCst` fence.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.idle.load(Ordering::SeqCst)
+    }
+
+    /// Whether the thread was woken since it began its last turn.
+    pub(crate) fn is_woken(&self) -> bool {
+        self.woken.load(Ordering::SeqCst)
+    }
+
+    /// Wakes the thread if it is parked. Returns whether nobody else had.
+    fn set_woken(&self) -> bool {
+        let first = !self.woken.swap(true, Ordering::SeqCst);
+        if first && let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+        first
+    }
+
+    fn sleep(&self, limit: Duration) {
+        if !self.is_woken() {
+            thread::park_timeout(limit);
+        }
+    }
+}
+
+impl Drop for Background {
+    /// The calls are gone: the thread, which is idle, ends.
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+}
+
+/// Starts the background thread of these calls.
+///
+/// # Errors
+/// The system gives no thread.
+pub(crate) fn start<D: Driven>(calls: &Arc<D>) -> io::Result<()> {
+    let driven = Arc::clone(calls);
+    let thread = thread::Builder::new().name("stoop-background".into()).spawn(move || run(driven))?;
+    // Set once.
+    let _ = calls.background().thread.set(thread.thread().clone());
+    Ok(())
+}
+
+fn run<D: Driven>(mut calls: Arc<D>) {
+    let mut memory = D::Memory::default();
+    let mut lingered = 0;
+    loop {
+        let background = calls.background();
+        background.woken.store(false, Ordering::SeqCst);
+        let rest = calls.run_due(&mut memory);
+        lingered = if let Rest::Idle = rest { lingered + 1 } else { 0 };
+        match rest {
+            Rest::None => {}
+            Rest::For(limit) => background.sleep(limit),
+            Rest::Idle => {
+                let limit = (lingered <= D::LINGER.0).then_some(D::LINGER.1);
+                let Some(used) = rest_until_used(calls, limit) else { return };
+                calls = used;
+            }
+        }
+    }
+}
+
+/// Sleeps until there is something to do, or for `limit`, without keeping the calls alive. `None`: they are gone.
+fn rest_until_used<D: Driven>(calls: Arc<D>, limit: Option<Duration>) -> Option<Arc<D>> {
+    let background = calls.background();
+    background.idle.store(limit.is_none(), Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+    if background.is_woken() || !calls.has_nothing_to_do() {
+        background.idle.store(false, Ordering::SeqCst);
+        return Some(calls);
+    }
+    let idle = Arc::downgrade(&calls);
+    drop(calls);
+    match limit {
+        Some(limit) => thread::park_timeout(limit),
+        None => thread::park(),
+    }
+    let calls = idle.upgrade()?;
+    calls.background().idle.store(false, Ordering::SeqCst);
+    Some(calls)
+}
+
+/// Has a thread bind again, unless one does so already.
+pub(crate) fn start_binding<D: Driven>(calls: &Arc<D>) {
+    if calls.background().binding.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    let driven = Arc::clone(calls);
+    let spawned = thread::Builder::new().name("stoop-bind".into()).spawn(move || bind_again(&driven));
+    if spawned.is_err() {
+        // Late is better than not at all.
+        bind_again(calls);
+    }
+}
+
+fn bind_again<D: Driven>(calls: &Arc<D>) {
+    calls.bind_again();
+    calls.background().binding.store(false, Ordering::SeqCst);
+    calls.wake_background();
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::calling::background::*;
+    use std::sync::atomic::AtomicU32;
+    use std::sync::mpsc::{Sender, channel};
+
+    /// Counts turns; a turn does the work that is there.
+    struct Work {
+        background: Background,
+        left: AtomicU32,
+        done: Sender<u32>,
+    }
+
+    impl Driven for Work {
+        type Memory = u32;
+
+        fn background(&self) -> &Background {
+            &self.background
+        }
+
+        fn run_due(self: &Arc<Self>, done: &mut u32) -> Rest {
+            if self.has_nothing_to_do() {
+                return Rest::Idle;
+            }
+            *done += self.left.swap(0, Ordering::SeqCst);
+            let _ = self.done.send(*done);
+            Rest::None
+        }
+
+        fn has_nothing_to_do(&self) -> bool {
+            self.left.load(Ordering::SeqCst) == 0
+        }
+
+        fn bind_again(self: &Arc<Self>) {
+            self.left.fetch_add(1000, Ordering::SeqCst);
+        }
+    }
+
+    fn work() -> (Arc<Work>, std::sync::mpsc::Receiver<u32>) {
+        let (done, turns) = channel();
+        let work = Arc::new(Work { background: Background::default(), left: AtomicU32::new(0), done });
+        start(&work).unwrap();
+        (work, turns)
+    }
+
+    #[test]
+    fn work_that_is_announced_to_an_idle_thread_only_is_never_left() {
+        let (work, turns) = work();
+        for n in 1..=2000 {
+            work.left.fetch_add(1, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+            if work.background.is_idle() {
+                work.wake_background();
+            }
+            if n % 3 == 0 {
+                assert_eq!(turns.iter().find(|done| *done >= n), Some(n));
+            }
+        }
+    }
+
+    #[test]
+    fn the_thread_ends_when_idle_calls_are_dropped() {
+        let (work, turns) = work();
+        drop(work);
+        assert!(turns.recv().is_err());
+    }
+
+    #[test]
+    fn the_calls_are_looked_at_when_they_are_bound_again() {
+        let (work, turns) = work();
+        start_binding(&work);
+        assert_eq!(turns.recv(), Ok(1000));
+    }
+}
