@@ -5,7 +5,7 @@ use crate::calling::counters::CallCounters;
 use crate::transport::local::LocalRebinding;
 use crate::transport::local::caller::{InProcess, Source};
 use crate::transport::packet::begun::PacketCalls;
-use crate::transport::packet::caller::DatagramBinding;
+use crate::transport::packet::caller::PacketBinding;
 use crate::transport::shm::begun::ShmCalls;
 use crate::transport::shm::caller::ShmBinding;
 use crate::transport::stream::begun::StreamCalls;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// How a binding's calls travel.
 pub(crate) enum Transport {
     Local(InProcess),
-    Datagram(Arc<DatagramBinding>),
+    Datagram(Arc<PacketBinding>),
     Stream(Arc<StreamBinding>),
     Shm(Arc<ShmBinding>),
 }

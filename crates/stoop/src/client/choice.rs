@@ -6,7 +6,7 @@ use crate::interface::Interface;
 use crate::offers;
 use crate::offers::Offer;
 use crate::options::BindOptions;
-use crate::transport::packet::caller::DatagramBinding;
+use crate::transport::packet::caller::PacketBinding;
 use crate::transport::shm::caller::ShmBinding;
 use crate::transport::stream::caller::StreamBinding;
 use crate::transports::Transport;
@@ -43,7 +43,7 @@ fn as_addressed(
 ) -> Result<Transport, BindError> {
     Ok(match to {
         Uri::Udp(host) => {
-            Transport::Datagram(Arc::new(DatagramBinding::bind(interface, uri, &host, options, deadline)?))
+            Transport::Datagram(Arc::new(PacketBinding::bind(interface, uri, &host, options, deadline)?))
         }
         Uri::Shm(name) => {
             let bound = ShmBinding::bind(interface, uri, &name, options, deadline);

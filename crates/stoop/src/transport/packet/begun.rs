@@ -1,11 +1,17 @@
 //! Calls in flight over UDP: thousands of lanes behind one socket, many packets to a system call.
 
+pub(crate) mod arrivals;
 pub(crate) mod background;
 pub(crate) mod batch;
+pub(crate) mod batches;
 pub(crate) mod calls;
+pub(crate) mod closing;
 pub(crate) mod large;
 pub(crate) mod receiver;
+pub(crate) mod sessions;
 pub(crate) mod slot;
+pub(crate) mod submissions;
+pub(crate) mod timeouts;
 
 use crate::calling::begun::Outcome;
 use crate::calling::begun::{CallBatch, OutstandingCalls};
@@ -16,7 +22,7 @@ use crate::error::{CallError, SendError};
 use crate::transport::packet::begun::background::Background;
 use crate::transport::packet::begun::batch::Batch;
 use crate::transport::packet::begun::calls::Calls;
-use crate::transport::packet::caller::DatagramBinding;
+use crate::transport::packet::caller::PacketBinding;
 use crate::transport::packet::checksum;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +39,7 @@ use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 /// for a call takes the [`Receiver`](reception::Receiver) out from behind it, receives for all, and puts it back: that
 /// is the receive role.
 pub(crate) struct PacketCalls {
-    binding: Arc<DatagramBinding>,
+    binding: Arc<PacketBinding>,
     socket: CallerSocket,
     /// Whether packets can be sent together here.
     segments: AtomicBool,
@@ -55,7 +61,7 @@ fn now() -> Instant {
 
 impl PacketCalls {
     /// The calls of `binding`, with a socket and a background of its own.
-    pub(crate) fn new(binding: Arc<DatagramBinding>) -> io::Result<Arc<Self>> {
+    pub(crate) fn new(binding: Arc<PacketBinding>) -> io::Result<Arc<Self>> {
         let socket = CallerSocket::connect(binding.server)?;
         binding.present().prepare(&socket);
         // Both make it faster where they are granted, and nothing depends on them.

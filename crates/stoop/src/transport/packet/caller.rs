@@ -2,7 +2,9 @@
 
 pub(crate) mod lane;
 pub(crate) mod large;
-pub(crate) mod session;
+pub(crate) mod large_buffers;
+pub(crate) mod placement;
+pub(crate) mod sending;
 
 use crate::calling::counters::CallCounters;
 use crate::calling::lanes;
@@ -12,10 +14,10 @@ use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, SendError, UnknownCause};
 use crate::interface::Interface;
 use crate::options::BindOptions;
-use crate::transport::packet::caller::lane::{DatagramLane, Ended, RESULT_ROOM};
-pub(crate) use crate::transport::packet::caller::session::Session;
-use crate::transport::packet::caller::session::{Granted, connect, grant};
+use crate::transport::packet::caller::lane::{Ended, PacketLane, RESULT_ROOM};
 use crate::transport::packet::checksum;
+pub(crate) use crate::transport::packet::session::Session;
+use crate::transport::packet::session::{Granted, connect, grant};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,27 +31,27 @@ use stoop_net::waiting::{ActiveWaiters, MachineCosts, Wait};
 use stoop_wire::{BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, PACKET_DATA};
 
 /// A binding over UDP.
-pub(crate) struct DatagramBinding {
+pub(crate) struct PacketBinding {
     pub(crate) interface: &'static Interface,
     pub(crate) uri: String,
     pub(crate) server: SocketAddr,
     pub(crate) options: BindOptions,
     /// What the server has granted; replaced when it no longer knows it.
     sessions: Sessions<Session>,
-    lanes: Lanes<DatagramLane>,
+    lanes: Lanes<PacketLane>,
 }
 
 /// A lane held by a call.
 pub(crate) struct HeldLane<'a> {
-    binding: &'a DatagramBinding,
-    place: lanes::LaneGuard<'a, DatagramLane>,
+    binding: &'a PacketBinding,
+    place: lanes::LaneGuard<'a, PacketLane>,
 }
 
-fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     Instant::from_nanos(stoop_net::clock::now_ns())
 }
 
-impl DatagramBinding {
+impl PacketBinding {
     pub(crate) fn bind(
         interface: &'static Interface,
         uri: &str,
@@ -126,7 +128,7 @@ impl DatagramBinding {
     #[inline]
     pub(crate) fn hold(&self) -> Result<HeldLane<'_>, CallError> {
         let mut place = self.lanes.hold();
-        let is_present = |lane: &DatagramLane| lane.session.generation == self.generation();
+        let is_present = |lane: &PacketLane| lane.session.generation == self.generation();
         if !place.as_ref().is_some_and(is_present) {
             self.renew(&mut place)?;
         }
@@ -135,7 +137,7 @@ impl DatagramBinding {
 
     /// Puts a lane of the present session into a place.
     #[cold]
-    fn renew(&self, place: &mut Option<DatagramLane>) -> Result<(), CallError> {
+    fn renew(&self, place: &mut Option<PacketLane>) -> Result<(), CallError> {
         match place {
             Some(lane) => {
                 lane.past.add_lane(lane.exchange.counters());
@@ -154,9 +156,9 @@ impl DatagramBinding {
         Ok(())
     }
 
-    fn make_lane(&self, place: &mut Option<DatagramLane>, (socket, window): (CallerSocket, u32)) {
+    fn make_lane(&self, place: &mut Option<PacketLane>, (socket, window): (CallerSocket, u32)) {
         let session = self.present();
-        *place = Some(DatagramLane {
+        *place = Some(PacketLane {
             exchange: session.lane(&self.options),
             wait: Wait::new(self.options.waiting, MachineCosts::of_this_machine(), session.placement),
             longest_call: session.longest_call,
@@ -191,7 +193,7 @@ impl DatagramBinding {
     }
 }
 
-impl DatagramBinding {
+impl PacketBinding {
     fn grant_again(&self, deadline: Instant, generation: u64) -> Result<Granted, BindError> {
         grant(self.interface, &self.uri, self.server, deadline, &self.options, generation)
     }
@@ -250,7 +252,7 @@ pub(crate) fn detail(packet: &[u8]) -> String {
     String::from_utf8_lossy(payload).into_owned()
 }
 
-impl Drop for DatagramBinding {
+impl Drop for PacketBinding {
     /// Tells the server, so that it need not find out by silence. If the packet is lost, it will.
     fn drop(&mut self) {
         let unbind = Header::bare(Kind::Unbind, self.present().bound.binding, LaneId(0), CallNumber::ZERO);
@@ -263,7 +265,7 @@ impl Drop for DatagramBinding {
 
 impl HeldLane<'_> {
     #[inline]
-    fn lane(&mut self) -> &mut DatagramLane {
+    fn lane(&mut self) -> &mut PacketLane {
         self.place.as_mut().expect("a held place has a lane")
     }
 

@@ -4,3 +4,4 @@ pub(crate) mod begun;
 pub(crate) mod caller;
 pub(crate) mod checksum;
 pub(crate) mod server;
+pub(crate) mod session;

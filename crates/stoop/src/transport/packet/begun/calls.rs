@@ -1,13 +1,6 @@
 //! All calls in flight of one binding: where each is, what arrives for it, and when something is to be done for it.
 
-pub(crate) mod arrivals;
-pub(crate) mod batches;
-pub(crate) mod closing;
-pub(crate) mod sessions;
-pub(crate) mod submissions;
-pub(crate) mod timeouts;
-
-pub(crate) use crate::transport::packet::begun::calls::timeouts::Next;
+pub(crate) use crate::transport::packet::begun::timeouts::Next;
 
 use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
@@ -15,12 +8,12 @@ use crate::calling::detached::{CallingThread, Failures, Selection};
 use crate::error::CallError;
 use crate::transport::packet::begun::background;
 use crate::transport::packet::begun::batch::Batch;
-use crate::transport::packet::begun::calls::closing::Closed;
-use crate::transport::packet::begun::calls::submissions::OpenBatch;
+use crate::transport::packet::begun::closing::Closed;
 use crate::transport::packet::begun::large::Large;
 use crate::transport::packet::begun::receiver::{Receiver, Wakeups};
 use crate::transport::packet::begun::slot::{Owner, Slot, Stage};
-use crate::transport::packet::caller::DatagramBinding;
+use crate::transport::packet::begun::submissions::OpenBatch;
+use crate::transport::packet::caller::PacketBinding;
 use std::task::Waker;
 use std::thread::{Thread, ThreadId};
 use stoop_exchange::{Instant, RoundTrip};
@@ -31,26 +24,26 @@ use stoop_wire::{HEADER_LEN, Header};
 pub(crate) struct Calls {
     pub(crate) slots: Vec<Slot>,
     /// When something is to be done for each, beside them, because they are looked through: nanoseconds.
-    timeouts: Vec<u64>,
-    free: Vec<u32>,
+    pub(crate) timeouts: Vec<u64>,
+    pub(crate) free: Vec<u32>,
     /// The slot of each lane.
-    by_lane: Vec<u32>,
+    pub(crate) by_lane: Vec<u32>,
     /// When the timeouts are looked through next.
-    next_look: Instant,
+    pub(crate) next_look: Instant,
     /// No deadline of a call is earlier.
-    next_deadline: Instant,
+    pub(crate) next_deadline: Instant,
     /// What can be seen without the lock: which have ended, and short results.
     pub(crate) completions: &'static CompletionTable,
-    batches: Vec<OpenBatch>,
-    free_batches: Vec<u32>,
-    spare_batches: Vec<Box<Batch>>,
+    pub(crate) batches: Vec<OpenBatch>,
+    pub(crate) free_batches: Vec<u32>,
+    pub(crate) spare_batches: Vec<Box<Batch>>,
     /// What is to be sent again, together.
-    again: Vec<Box<Batch>>,
-    spare_packets: Vec<Vec<u8>>,
+    pub(crate) again: Vec<Box<Batch>>,
+    pub(crate) spare_packets: Vec<Vec<u8>>,
     /// Calls begun that have not ended.
     pub(crate) outstanding: usize,
     /// Of these, those that are on their way.
-    out: usize,
+    pub(crate) out: usize,
     /// Of these, those that a task waits for.
     pub(crate) wakers: usize,
     /// Of these, those that wait for another binding.
@@ -70,14 +63,14 @@ pub(crate) struct Calls {
     /// Bytes of the longest result.
     pub(crate) max_message: usize,
     /// The session whose lanes are in `by_lane`.
-    generation: u64,
+    pub(crate) generation: u64,
     /// What is known of the way to the server by calls that went well.
-    path: RoundTrip,
-    past: CallCounters,
+    pub(crate) path: RoundTrip,
+    pub(crate) past: CallCounters,
     /// Of calls without handles.
     pub(crate) failures: Failures,
     /// The client has been dropped while calls went on.
-    closed: Option<Closed>,
+    pub(crate) closed: Option<Closed>,
 }
 
 /// A call that has been begun, and the batch that has to leave because of it.
@@ -95,13 +88,13 @@ pub(crate) struct Leftovers {
     _waker: Option<Waker>,
 }
 
-const NO_CALL: u32 = u32::MAX;
+pub(crate) const NO_CALL: u32 = u32::MAX;
 
 /// Results beyond this are not kept as memory for later ones.
-const KEPT_CAPACITY: usize = 4096;
+pub(crate) const KEPT_CAPACITY: usize = 4096;
 
 impl Calls {
-    pub(crate) fn new(binding: &DatagramBinding) -> Self {
+    pub(crate) fn new(binding: &PacketBinding) -> Self {
         Self {
             slots: Vec::new(),
             timeouts: Vec::new(),

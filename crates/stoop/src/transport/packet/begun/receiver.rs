@@ -3,7 +3,7 @@
 use crate::calling::begun::OutstandingCalls;
 use crate::transport::packet::begun::calls::{Calls, Next};
 use crate::transport::packet::begun::{PacketCalls, now};
-use crate::transport::packet::caller::DatagramBinding;
+use crate::transport::packet::caller::PacketBinding;
 use crate::transport::packet::checksum;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
@@ -54,7 +54,7 @@ impl Wakeups {
 }
 
 impl Receiver {
-    pub(crate) fn new(binding: &DatagramBinding) -> Self {
+    pub(crate) fn new(binding: &PacketBinding) -> Self {
         let placement = binding.present().placement;
         Self {
             buffer: vec![0; BUFFER],

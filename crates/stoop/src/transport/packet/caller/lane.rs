@@ -4,9 +4,9 @@ use crate::calling::counters::CallCounters;
 use crate::calling::lanes::Counted;
 use crate::error::{CallError, Failure, Refusal, SendError};
 use crate::transport::packet::caller::large::Large;
-use crate::transport::packet::caller::session::Session;
 use crate::transport::packet::caller::{detail, given_up, now};
 use crate::transport::packet::checksum;
+use crate::transport::packet::session::Session;
 use std::io;
 use std::sync::Arc;
 use stoop_exchange::Instant;
@@ -18,7 +18,7 @@ use stoop_net::waiting::{Wait, WaiterSlot};
 use stoop_wire::HEADER_LEN;
 
 /// A lane with all that a call needs.
-pub(crate) struct DatagramLane {
+pub(crate) struct PacketLane {
     pub(crate) session: Arc<Session>,
     pub(crate) exchange: caller::Lane,
     pub(crate) socket: CallerSocket,
@@ -69,7 +69,7 @@ pub(crate) fn ended_by(heard: Heard, packet: &[u8]) -> Ended {
     })
 }
 
-impl Counted for DatagramLane {
+impl Counted for PacketLane {
     #[inline]
     fn counters(&self) -> CallCounters {
         let mut counters = self.past;
@@ -79,7 +79,7 @@ impl Counted for DatagramLane {
     }
 }
 
-impl DatagramLane {
+impl PacketLane {
     /// Whether packets have checksums.
     #[inline]
     pub(crate) fn has_checksum(&self) -> bool {

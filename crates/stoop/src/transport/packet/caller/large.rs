@@ -5,13 +5,9 @@
 //! sender where packets are large enough to be gathered: from where
 //! the caller has it, and to where it belongs.
 
-pub(crate) mod memory;
-pub(crate) mod receiving;
-pub(crate) mod sending;
-
 use crate::error::{CallError, SendError};
-use crate::transport::packet::caller::lane::{DatagramLane, Ended, LAST_LOOKS};
-pub(crate) use crate::transport::packet::caller::large::memory::Large;
+use crate::transport::packet::caller::lane::{Ended, LAST_LOOKS, PacketLane};
+pub(crate) use crate::transport::packet::caller::large_buffers::Large;
 use crate::transport::packet::caller::now;
 use crate::transport::packet::checksum;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,21 +22,21 @@ use stoop_wire::{HEADER_LEN, Receipt};
 const LOOK_AT_WINDOW_NS: u64 = 1_000_000;
 
 /// A call that has many packets, or whose result may have.
-struct LargeCall<'l, 'c, 'p, 'a> {
-    lane: &'l mut DatagramLane,
-    large: &'l mut Large,
+pub(crate) struct LargeCall<'l, 'c, 'p, 'a> {
+    pub(crate) lane: &'l mut PacketLane,
+    pub(crate) large: &'l mut Large,
     /// What the calls of a session share.
-    path: &'l Mutex<Path>,
-    pieces: &'c mut GatherList<'p, 'a>,
+    pub(crate) path: &'l Mutex<Path>,
+    pub(crate) pieces: &'c mut GatherList<'p, 'a>,
     /// Bytes of arguments.
-    len: usize,
+    pub(crate) len: usize,
     /// Nothing of it has left yet.
-    unsent: bool,
+    pub(crate) unsent: bool,
     /// Bytes of the result that land in the caller's memory; known when the first part of it is here.
-    scatter_len: Option<usize>,
+    pub(crate) scatter_len: Option<usize>,
 }
 
-impl DatagramLane {
+impl PacketLane {
     /// One call that may have many packets, or that comes after such.
     #[cold]
     pub(crate) fn exchange_large(
@@ -245,7 +241,7 @@ impl LargeCall<'_, '_, '_, '_> {
         }
     }
 
-    fn send_receipt(&mut self, clock: Instant) {
+    pub(crate) fn send_receipt(&mut self, clock: Instant) {
         let mut packet = [0; Receipt::MAX_PACKET];
         let len = self.lane.exchange.receipt(clock, self.lane.window, &mut packet);
         if len > 0 {
@@ -254,6 +250,6 @@ impl LargeCall<'_, '_, '_, '_> {
     }
 }
 
-fn locked(path: &Mutex<Path>) -> MutexGuard<'_, Path> {
+pub(crate) fn locked(path: &Mutex<Path>) -> MutexGuard<'_, Path> {
     path.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -45,8 +45,7 @@ fn flight() -> (RunningServer, Arc<PacketCalls>) {
     let server = Server::new().export(Lab).listen("udp://127.0.0.1:0").unwrap().start().unwrap();
     let uri = &server.uris()[0];
     let address = uri.strip_prefix("udp://").unwrap();
-    let binding =
-        DatagramBinding::bind(&INTERFACE, uri, address, &BindOptions::new(), Instant::NEVER).unwrap();
+    let binding = PacketBinding::bind(&INTERFACE, uri, address, &BindOptions::new(), Instant::NEVER).unwrap();
     let flight = PacketCalls::new(Arc::new(binding)).unwrap();
     (server, flight)
 }

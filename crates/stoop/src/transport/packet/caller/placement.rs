@@ -1,7 +1,7 @@
 //! What comes in for a large call: packets taken from the kernel together, and their bytes put where they belong.
 
 use crate::error::{CallError, Failure, FailureCode};
-use crate::transport::packet::caller::lane::{DatagramLane, Ended, ended_by};
+use crate::transport::packet::caller::lane::{Ended, PacketLane, ended_by};
 use crate::transport::packet::caller::large::{LargeCall, locked};
 use crate::transport::packet::checksum;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ const ALIGNED: usize = 16;
 
 impl LargeCall<'_, '_, '_, '_> {
     /// Takes packets that have arrived together; `true` when the result is here.
-    pub(super) fn take(&mut self, clock: Instant, segments: Segments) -> Result<bool, Ended> {
+    pub(crate) fn take(&mut self, clock: Instant, segments: Segments) -> Result<bool, Ended> {
         let datagrams = &mut self.large.datagrams[..segments.len];
         if self.lane.has_checksum() {
             let struck = checksum::strike_out(datagrams, segments.segment);
@@ -79,12 +79,12 @@ impl LargeCall<'_, '_, '_, '_> {
     }
 
     /// Puts a part of the result where it belongs.
-    pub(super) fn place(&mut self, part: &Part, packet: &[u8]) -> Result<(), Ended> {
+    pub(crate) fn place(&mut self, part: &Part, packet: &[u8]) -> Result<(), Ended> {
         place(self.lane, self.pieces, &mut self.scatter_len, part, packet)
     }
 
     /// All of the result is here.
-    pub(super) fn has_ended(&mut self, clock: Instant, part: &Part) -> Result<(), Ended> {
+    pub(crate) fn has_ended(&mut self, clock: Instant, part: &Part) -> Result<(), Ended> {
         self.send_receipt(clock);
         let scatter_len = self.scatter_len.unwrap_or(0);
         let elsewhere = scatter_len - scatter_len % ALIGNED;
@@ -96,7 +96,7 @@ impl LargeCall<'_, '_, '_, '_> {
 
 /// Puts the bytes of a part into the caller's memory as far as they land there, and the others into the result packet.
 fn place(
-    lane: &mut DatagramLane,
+    lane: &mut PacketLane,
     pieces: &mut GatherList<'_, '_>,
     scatter_len: &mut Option<usize>,
     part: &Part,
@@ -112,7 +112,7 @@ fn place(
 
 /// Puts `payload`, which begins at `offset` of the result, where it belongs.
 fn place_at(
-    lane: &mut DatagramLane,
+    lane: &mut PacketLane,
     pieces: &mut GatherList<'_, '_>,
     scatter_len: usize,
     offset: usize,
@@ -132,7 +132,7 @@ fn place_at(
 /// [`place`], of parts that have come together.
 #[inline]
 fn place_together(
-    lane: &mut DatagramLane,
+    lane: &mut PacketLane,
     pieces: &mut GatherList<'_, '_>,
     scatter_len: usize,
     stretch: &Span,
@@ -154,7 +154,7 @@ fn place_together(
 
 /// Makes the result packet long enough for what does not land in the caller's memory, and tells how much does.
 #[cold]
-fn make_room(lane: &mut DatagramLane, pieces: &GatherList<'_, '_>, part: &Part) -> Result<usize, Ended> {
+fn make_room(lane: &mut PacketLane, pieces: &GatherList<'_, '_>, part: &Part) -> Result<usize, Ended> {
     if part.message_len > lane.longest_result {
         let detail = format!(
             "it has {} bytes, and `BindOptions::max_message` allows {}",

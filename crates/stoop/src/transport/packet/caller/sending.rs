@@ -23,7 +23,7 @@ const AHEAD: usize = 6 * 1024;
 
 impl LargeCall<'_, '_, '_, '_> {
     /// Sends a call of one packet, or the first packets of a longer one.
-    pub(super) fn send_first(&mut self, begun: Instant) -> Result<(), Ended> {
+    pub(crate) fn send_first(&mut self, begun: Instant) -> Result<(), Ended> {
         if self.is_large() {
             // What follows is sent before anything is looked for: nothing can have come yet.
             return self.send_run(begun).map(|_| ());
@@ -36,7 +36,7 @@ impl LargeCall<'_, '_, '_, '_> {
         }
     }
 
-    pub(super) fn is_large(&self) -> bool {
+    pub(crate) fn is_large(&self) -> bool {
         self.len > self.lane.exchange.packet_data()
     }
 
@@ -45,12 +45,12 @@ impl LargeCall<'_, '_, '_, '_> {
     }
 
     /// Whether parts of the call have not arrived yet, as far as is known.
-    pub(super) fn is_sending(&self) -> bool {
+    pub(crate) fn is_sending(&self) -> bool {
         self.is_large() && !self.lane.exchange.last_was_acknowledged()
     }
 
     /// Sends the next packets of the call, if there are some to be sent now.
-    pub(super) fn send_run(&mut self, clock: Instant) -> Result<bool, Ended> {
+    pub(crate) fn send_run(&mut self, clock: Instant) -> Result<bool, Ended> {
         if !self.is_sending() {
             return Ok(false);
         }

@@ -13,9 +13,9 @@ const REST_AFTER: u32 = 64;
 /// What a lane keeps for large calls. It is given back when there have been none for a while.
 pub(crate) struct Large {
     /// Packets on their way to the kernel, or from it.
-    pub(super) datagrams: Box<[u8]>,
+    pub(crate) datagrams: Box<[u8]>,
     /// The kernel takes no packets together.
-    pub(super) one_by_one: bool,
+    pub(crate) one_by_one: bool,
     /// The socket has been made ready for large results.
     ready: bool,
     /// Small calls since the last large one.
@@ -31,7 +31,7 @@ impl Default for Large {
 
 impl Large {
     /// A large result may come: many packets at once.
-    pub(super) fn expect_result(&mut self, socket: &CallerSocket) {
+    pub(crate) fn expect_result(&mut self, socket: &CallerSocket) {
         if self.ready {
             return;
         }
@@ -41,17 +41,17 @@ impl Large {
     }
 
     /// A call has ended.
-    pub(super) fn note(&mut self, was_large: bool) {
+    pub(crate) fn note(&mut self, was_large: bool) {
         self.small = if was_large { 0 } else { self.small + 1 };
     }
 
     /// There has been no large call for a while.
-    pub(super) fn has_rested(&self) -> bool {
+    pub(crate) fn has_rested(&self) -> bool {
         self.small >= REST_AFTER
     }
 
     /// Gives back the memory of large calls and results; `call` keeps its first bytes.
-    pub(super) fn give_back(mut self, socket: &CallerSocket, call: &mut Vec<u8>, result: &mut Vec<u8>) {
+    pub(crate) fn give_back(mut self, socket: &CallerSocket, call: &mut Vec<u8>, result: &mut Vec<u8>) {
         if self.ready {
             // What has come together can only be told apart while it is asked for. It is for calls that have ended.
             while let Ok(CallerArrival::Datagram(_)) = socket.recv_segments(&mut self.datagrams) {}

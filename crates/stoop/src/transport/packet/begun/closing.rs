@@ -6,7 +6,7 @@ use crate::transport::packet::begun::slot::{Owner, Slot, Stage};
 use std::sync::Arc;
 
 /// Keeps the flight, and so the binding, for the calls that go on after the client was dropped.
-pub(super) struct Closed {
+pub(crate) struct Closed {
     flight: Arc<dyn OutstandingCalls>,
     /// Calls whose handles have not given them back, and detached calls that have not ended.
     calls: usize,

@@ -5,7 +5,7 @@ use crate::error::{CallError, SendError};
 use crate::transport::packet::begun::calls::{Calls, NO_CALL};
 use crate::transport::packet::begun::receiver::Wakeups;
 use crate::transport::packet::begun::slot::{Owner, Slot, Stage};
-use crate::transport::packet::caller::{DatagramBinding, Session, forgotten};
+use crate::transport::packet::caller::{PacketBinding, Session, forgotten};
 use crate::transport::packet::checksum;
 use std::sync::Arc;
 use stoop_exchange::Instant;
@@ -15,7 +15,7 @@ use stoop_net::udp::CallerSocket;
 impl Calls {
     /// A place for one more call, on a lane of its own.
     #[cold]
-    pub(super) fn add_slot(&mut self, binding: &DatagramBinding) -> Result<u32, CallError> {
+    pub(crate) fn add_slot(&mut self, binding: &PacketBinding) -> Result<u32, CallError> {
         let session = binding.present();
         let lane = session
             .another_lane(&binding.options)
@@ -36,7 +36,7 @@ impl Calls {
 
     /// Puts a lane of the present session into a slot that has no call.
     #[cold]
-    pub(super) fn renew(&mut self, call: u32, binding: &DatagramBinding) {
+    pub(crate) fn renew(&mut self, call: u32, binding: &PacketBinding) {
         let slot = &mut self.slots[call as usize];
         self.past.add_lane(slot.lane.counters());
         slot.session = binding.present();
@@ -47,7 +47,7 @@ impl Calls {
 
     /// If the binding has another session: what was sent on an earlier one will not be answered any more, for its server
     /// does not know that, and its lanes' numbers are those of others now.
-    pub(crate) fn note_session(&mut self, binding: &DatagramBinding) {
+    pub(crate) fn note_session(&mut self, binding: &PacketBinding) {
         if self.generation == binding.generation() {
             return;
         }
@@ -63,7 +63,7 @@ impl Calls {
 
     /// A call that is out has to wait for another binding.
     #[cold]
-    pub(super) fn await_rebind(&mut self, call: u32) {
+    pub(crate) fn await_rebind(&mut self, call: u32) {
         let slot = self.expand(call);
         slot.lane.abandon(Instant::default());
         if slot.is_large {
@@ -86,7 +86,7 @@ impl Calls {
     }
 
     /// What arrives for the lane of a slot is for this slot from now on.
-    pub(super) fn map_lane(&mut self, call: u32) {
+    pub(crate) fn map_lane(&mut self, call: u32) {
         let lane = usize::from(self.slots[call as usize].lane.id().0);
         if lane >= self.by_lane.len() {
             self.by_lane.resize(lane + 1, NO_CALL);
@@ -107,7 +107,7 @@ impl Calls {
     /// it could not be because `deadline` has passed, those that have come since go on until their own.
     pub(crate) fn rebound(
         &mut self,
-        binding: &DatagramBinding,
+        binding: &PacketBinding,
         (lost, deadline): (&Arc<Session>, Instant),
         session: Option<&Arc<Session>>,
         socket: &CallerSocket,
@@ -140,10 +140,10 @@ impl Calls {
         }
     }
 
-    pub(super) fn send_again(
+    pub(crate) fn send_again(
         &mut self,
         call: u32,
-        binding: &DatagramBinding,
+        binding: &PacketBinding,
         session: Arc<Session>,
         not_run: bool,
         clock: Instant,

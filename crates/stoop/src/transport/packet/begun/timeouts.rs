@@ -4,7 +4,7 @@ use crate::error::{CallError, SendError};
 use crate::transport::packet::begun::calls::Calls;
 use crate::transport::packet::begun::receiver::Wakeups;
 use crate::transport::packet::begun::slot::{Slot, Stage};
-use crate::transport::packet::caller::{DatagramBinding, forgotten, given_up, nobody_listens};
+use crate::transport::packet::caller::{PacketBinding, forgotten, given_up, nobody_listens};
 use crate::transport::packet::checksum;
 use std::time::Duration;
 use stoop_exchange::Instant;
@@ -91,7 +91,7 @@ impl Calls {
     pub(crate) fn look(
         &mut self,
         clock: Instant,
-        binding: &DatagramBinding,
+        binding: &PacketBinding,
         socket: &CallerSocket,
         news: &mut Wakeups,
     ) {
@@ -120,7 +120,7 @@ impl Calls {
         &mut self,
         call: u32,
         clock: Instant,
-        binding: &DatagramBinding,
+        binding: &PacketBinding,
         socket: &CallerSocket,
         news: &mut Wakeups,
     ) -> bool {
@@ -174,7 +174,7 @@ impl Calls {
         call: u32,
         lost: Lost,
         clock: Instant,
-        binding: &DatagramBinding,
+        binding: &PacketBinding,
         news: &mut Wakeups,
     ) {
         let slot = &mut self.slots[call as usize];
@@ -197,7 +197,7 @@ impl Calls {
 
     /// Takes note of what has come back from a closed port, for whichever call.
     #[cold]
-    pub(crate) fn take_sent_back(&mut self, binding: &DatagramBinding, socket: &CallerSocket) {
+    pub(crate) fn take_sent_back(&mut self, binding: &PacketBinding, socket: &CallerSocket) {
         binding.present().take_sent_back(socket, |packet| {
             if let Some(call) = self.call_of(packet)
                 && self.slots[call as usize].stage == Stage::Sent
@@ -212,7 +212,7 @@ impl Calls {
     pub(crate) fn on_unreachable(
         &mut self,
         clock: Instant,
-        binding: &DatagramBinding,
+        binding: &PacketBinding,
         socket: &CallerSocket,
         news: &mut Wakeups,
     ) {

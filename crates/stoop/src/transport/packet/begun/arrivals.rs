@@ -75,7 +75,7 @@ impl Calls {
     }
 
     #[inline]
-    pub(super) fn call_of(&self, packet: &[u8]) -> Option<u32> {
+    pub(crate) fn call_of(&self, packet: &[u8]) -> Option<u32> {
         let LaneId(lane) = LaneId::of_packet(packet)?;
         self.by_lane.get(usize::from(lane)).copied().filter(|call| *call != NO_CALL)
     }

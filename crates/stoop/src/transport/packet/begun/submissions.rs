@@ -8,10 +8,10 @@ use crate::calling::begun::CallBatch;
 use crate::calling::submission_queue::{SubmissionQueue, Submitter};
 use crate::error::CallError;
 use crate::transport::packet::begun::batch::Batch;
+use crate::transport::packet::begun::batches::HEAD_START;
 use crate::transport::packet::begun::calls::Calls;
-use crate::transport::packet::begun::calls::batches::HEAD_START;
 use crate::transport::packet::begun::slot::Stage;
-use crate::transport::packet::caller::{DatagramBinding, Session};
+use crate::transport::packet::caller::{PacketBinding, Session};
 use std::sync::Arc;
 use stoop_exchange::Instant;
 use stoop_net::udp::MAX_SEGMENTS;
@@ -19,9 +19,9 @@ use stoop_wire::HEADER_LEN;
 
 /// A batch that is held back, and the list of calls that go with it.
 #[derive(Default)]
-pub(super) struct OpenBatch {
-    pub(super) batch: Box<Batch>,
-    pub(super) queue: Arc<SubmissionQueue>,
+pub(crate) struct OpenBatch {
+    pub(crate) batch: Box<Batch>,
+    pub(crate) queue: Arc<SubmissionQueue>,
     /// The session that the calls of the list are of.
     session: Option<Arc<Session>>,
     /// Calls of the list that are in the batch.
@@ -29,10 +29,10 @@ pub(super) struct OpenBatch {
     /// From one packet to the next, when one of the list is the first.
     segment: usize,
     /// The session when a call was last put into the batch or on the list: if that is the present one, all are of it.
-    pub(super) generation: u64,
+    pub(crate) generation: u64,
     /// When the calls of the list were begun, and when they have to end.
     begun: Instant,
-    pub(super) deadline: Instant,
+    pub(crate) deadline: Instant,
 }
 
 impl OpenBatch {
@@ -44,9 +44,9 @@ impl OpenBatch {
 
 impl Calls {
     /// Opens the departure's list, for calls that go with one of `len` bytes.
-    pub(super) fn embark(
+    pub(crate) fn embark(
         &mut self,
-        binding: &DatagramBinding,
+        binding: &PacketBinding,
         departure: &mut CallBatch,
         len: usize,
     ) -> Result<(), CallError> {
@@ -98,7 +98,7 @@ impl Calls {
     }
 
     /// The calls of all lists are put into their batches.
-    pub(super) fn enroll_all(&mut self) {
+    pub(crate) fn enroll_all(&mut self) {
         for held_in in 0..self.batches.len() as u32 {
             self.enroll(held_in, Stage::HeldBack(held_in));
         }
@@ -106,7 +106,7 @@ impl Calls {
 
     /// The calls of a list, as far as they have been put down, are put into their batch: held back, or to be sent now.
     #[inline]
-    pub(super) fn enroll(&mut self, held_in: u32, stage: Stage) {
+    pub(crate) fn enroll(&mut self, held_in: u32, stage: Stage) {
         let held = &mut self.batches[held_in as usize];
         let count = held.queue.count();
         if held.enrolled == count {
@@ -153,7 +153,7 @@ impl Calls {
     }
 
     /// A slot for a call that is to go with a batch, with a lane of the present session.
-    pub(super) fn reserve(&mut self, binding: &DatagramBinding, held_in: u32) -> Result<u32, CallError> {
+    pub(crate) fn reserve(&mut self, binding: &PacketBinding, held_in: u32) -> Result<u32, CallError> {
         if self.free.len() < MAX_SEGMENTS {
             // Those whose results have been taken without the lock.
             self.completions.reclaim(&mut self.free);

@@ -4,21 +4,21 @@ use crate::calling::begun::CallBatch;
 use crate::calling::submission_queue::SHORT_ARGUMENTS;
 use crate::error::{CallError, SendError};
 use crate::transport::packet::begun::batch::Batch;
-use crate::transport::packet::begun::calls::submissions::OpenBatch;
 use crate::transport::packet::begun::calls::{Begun, Calls, KEPT_CAPACITY};
 use crate::transport::packet::begun::slot::Stage;
-use crate::transport::packet::caller::DatagramBinding;
+use crate::transport::packet::begun::submissions::OpenBatch;
+use crate::transport::packet::caller::PacketBinding;
 use stoop_marshal::EncodeError;
 use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 
 /// While nothing is on its way, so many packets leave at once, that the server begins while the rest is being written.
-pub(super) const HEAD_START: usize = 16;
+pub(crate) const HEAD_START: usize = 16;
 
 impl Calls {
     /// Begins a call whose packet is the first `len` bytes of the departure's, and which could not just be put on its list.
     pub(crate) fn begin(
         &mut self,
-        binding: &DatagramBinding,
+        binding: &PacketBinding,
         departure: &mut CallBatch,
         procedure: u16,
         len: usize,
@@ -92,7 +92,7 @@ impl Calls {
     #[cold]
     fn begin_large(
         &mut self,
-        binding: &DatagramBinding,
+        binding: &PacketBinding,
         departure: &mut CallBatch,
         procedure: u16,
         len: usize,
@@ -116,7 +116,7 @@ impl Calls {
         Ok(Begun { call, full: None, is_large: true })
     }
 
-    pub(super) fn open_batch(&mut self) -> u32 {
+    pub(crate) fn open_batch(&mut self) -> u32 {
         self.free_batches.pop().unwrap_or_else(|| {
             self.batches.push(OpenBatch::default());
             (self.batches.len() - 1) as u32
@@ -167,7 +167,7 @@ impl Calls {
 
     /// The packet of a call is to be sent again.
     #[cold]
-    pub(super) fn send_later(&mut self, call: u32) {
+    pub(crate) fn send_later(&mut self, call: u32) {
         let slot = &self.slots[call as usize];
         if self.again.last().is_none_or(|batch| !batch.takes(slot.call.len())) {
             self.again.push(self.spare_batches.pop().unwrap_or_default());
