@@ -136,7 +136,7 @@ impl Outstanding {
 
     /// Receives until something has come, a deadline has passed, or there is something else to look at.
     fn listen(self: &Arc<Self>, session: &Session) {
-        let Some(mut role) = session.try_role() else { return thread::park_timeout(TICK) };
+        let Some(mut role) = session.role.try_take() else { return thread::park_timeout(TICK) };
         let now_ns = clock::now_ns();
         let due_ns = self.state().slots.earliest_ns();
         let left_ns = due_ns.saturating_sub(now_ns).max(1);
@@ -149,7 +149,7 @@ impl Outstanding {
             Ok(false) => false,
             Err(Lost) => true,
         };
-        session.release(role);
+        drop(role);
         if lost {
             session.lose();
         }

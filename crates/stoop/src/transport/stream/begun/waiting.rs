@@ -1,21 +1,19 @@
 //! How a thread waits for calls in flight: it receives, if nobody else does, or is told by who does.
 
+use crate::calling::receive_role::Pause;
+use crate::calling::waiting_thread::WaitingThread;
 use crate::transport::stream::begun::{Outstanding, locked};
-use crate::transport::stream::caller::mailbox::Mailbox;
 use crate::transport::stream::caller::session::{Lost, Role, Session};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use stoop_net::clock;
 use stoop_net::waiting::{ActiveWaiters, MachineCosts, Wait, WaiterSlot};
-use stoop_wire::LaneId;
 
 /// A way of waiting, which learns how long waits are.
 pub(super) struct ResultWait {
     wait: Wait,
     waiters: WaiterSlot<'static>,
-    /// By which it is told that the receive role is free; no lane's.
-    mailbox: Arc<Mailbox>,
 }
 
 impl Outstanding {
@@ -48,7 +46,6 @@ impl Outstanding {
         ResultWait {
             wait: Wait::new(self.binding.options.waiting, MachineCosts::of_this_machine(), placement),
             waiters: ActiveWaiters::of_this_process().member(),
-            mailbox: Arc::new(Mailbox::new(LaneId(0))),
         }
     }
 
@@ -68,7 +65,7 @@ impl Outstanding {
             self.background.call();
             return self.attend(calls, || sleep(limit_ns));
         }
-        match session.try_role() {
+        match session.role.try_take() {
             Some(role) => self.receive(&session, role, result_wait, calls, now_ns, limit_ns),
             None => self.wait_among_others(&session, result_wait, calls, limit_ns),
         }
@@ -113,7 +110,7 @@ impl Outstanding {
                 wait.sleeps(clock_ns);
             }
         }
-        session.release(role);
+        drop(role);
         if has_ended {
             wait.arrived(clock_ns);
         }
@@ -131,22 +128,13 @@ impl Outstanding {
         calls: &[u32],
         limit_ns: u64,
     ) {
-        session.join_waiters(&result_wait.mailbox);
-        let role = self.attend(calls, || {
-            let mut may_take_role = true;
-            loop {
-                let is_over = self.ended_among(calls).is_some() || session.is_lost();
-                if is_over || clock::now_ns() >= limit_ns {
-                    return None;
-                }
-                if may_take_role && let Some(role) = session.role_for(&result_wait.mailbox) {
-                    return Some(role);
-                }
-                sleep(limit_ns);
-                may_take_role = result_wait.mailbox.take_nudge();
-            }
-        });
-        session.leave_waiters(&result_wait.mailbox);
+        let is_over = || self.ended_among(calls).is_some() || session.is_lost();
+        let pause = || match limit_ns.saturating_sub(clock::now_ns()) {
+            0 => Pause::End,
+            left_ns => Pause::Sleep(left_ns),
+        };
+        let thread = WaitingThread::current();
+        let role = self.attend(calls, || session.role.follow(&thread, is_over, pause));
         if let Some(role) = role {
             self.receive(session, role, result_wait, calls, clock::now_ns(), limit_ns);
         }
@@ -174,7 +162,7 @@ impl Outstanding {
             // The background knows.
             return;
         }
-        let Some(mut role) = session.try_role() else { return };
+        let Some(mut role) = session.role.try_take() else { return };
         let lost = loop {
             match session.receive(&mut role, 0) {
                 Ok(false) => break false,
@@ -182,7 +170,7 @@ impl Outstanding {
                 Ok(true) | Err(Lost) => break true,
             }
         };
-        session.release(role);
+        drop(role);
         if lost {
             session.lose();
             return self.background.call();

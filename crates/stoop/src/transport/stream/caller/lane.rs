@@ -1,17 +1,17 @@
 //! One call on a lane: sending it, and waiting for its answer.
 
+use crate::calling::receive_role::Pause;
 use crate::calling::recovery::Ended;
+use crate::calling::waiting_thread::WaitingThread;
 use crate::error::{CallError, SendError};
 use crate::transport::stream::caller::mailbox::{Answer, Mailbox, failure_of, opened};
 use crate::transport::stream::caller::outgoing::Unsent;
 use crate::transport::stream::caller::session::{Lost, Role, Session};
 use std::io;
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 use stoop_exchange::stream::{OutgoingMessage, Reassembler};
 use stoop_net::clock;
-use stoop_net::waiting::{ActiveWaiters, MachineCosts, Wait, WaiterSlot, Waiting};
+use stoop_net::waiting::{ActiveWaiters, MachineCosts, Wait, WaitGuard, WaiterSlot, Waiting};
 use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, MAX_DATAGRAM, left_of_nanos};
 
 /// A lane with all that a call needs.
@@ -159,16 +159,23 @@ impl StreamLane {
     /// came with the first message that this thread received.
     #[inline]
     fn await_answer(&mut self, begun_ns: u64, deadline_ns: u64, number: CallNumber) -> (Waited, bool) {
-        let _present = self.waiters.wait();
-        let mut spins = self.wait.begin(begun_ns, self.waiters.waiting()) > 0;
-        if !spins {
-            self.wait.sleeps(begun_ns);
-        }
+        let guard = self.waiters.wait();
+        let mut spins = self.begin_wait(begun_ns);
         let session = Arc::clone(&self.session);
-        if let Some(role) = session.try_role() {
+        if let Some(role) = session.role.try_take() {
             return self.receive(&session, role, begun_ns, deadline_ns, number, &mut spins);
         }
-        self.wait_among_others(&session, deadline_ns, number, &mut spins)
+        self.follow(&session, guard, deadline_ns, number, &mut spins)
+    }
+
+    /// A wait begins. Returns whether by spinning.
+    #[inline]
+    fn begin_wait(&mut self, now_ns: u64) -> bool {
+        let spins = self.wait.begin(now_ns, self.waiters.waiting()) > 0;
+        if !spins {
+            self.wait.sleeps(now_ns);
+        }
+        spins
     }
 
     /// Receives with the role until the answer is there.
@@ -209,7 +216,7 @@ impl StreamLane {
                 waited = is_over.then_some(Waited::Late);
             }
         }
-        session.release(role);
+        drop(role);
         let waited = waited.expect("the loop ends with it");
         match waited {
             Waited::Answered(_) => self.wait.arrived(clock_ns),
@@ -273,43 +280,62 @@ impl StreamLane {
 
     /// Another thread receives. Waits until it has delivered the answer, or until the role is free.
     #[cold]
-    fn wait_among_others(
+    fn follow(
         &mut self,
         session: &Session,
+        guard: WaitGuard<'static>,
         deadline_ns: u64,
         number: CallNumber,
         spins: &mut bool,
     ) -> (Waited, bool) {
-        session.join_waiters(&self.mailbox);
-        let mut may_take_role = true;
-        let waited = loop {
-            if self.mailbox.is_ready() {
-                break self.collected();
-            }
-            if session.is_lost() {
-                break self.collected().or(Some(Waited::Lost));
-            }
-            if may_take_role && let Some(role) = session.role_for(&self.mailbox) {
-                session.leave_waiters(&self.mailbox);
-                return self.receive(session, role, clock::now_ns(), deadline_ns, number, spins);
-            }
-            let clock_ns = clock::now_ns();
-            if self.passes(clock_ns, deadline_ns, spins) {
-                session.look();
-                break None;
-            }
-            match *spins {
-                true => std::hint::spin_loop(),
-                false => thread::park_timeout(Duration::from_nanos(deadline_ns - clock_ns)),
-            }
-            may_take_role = self.mailbox.take_nudge();
+        let thread = WaitingThread::current();
+        let mailbox = Arc::clone(&self.mailbox);
+        mailbox.attend(&thread);
+        let is_over = || mailbox.is_ready() || session.is_lost();
+        let role = session.role.follow(&thread, is_over, self.pauses(guard, deadline_ns, spins));
+        if let Some(role) = role {
+            let (_guard, now_ns) = (self.waiters.wait(), clock::now_ns());
+            *spins = self.begin_wait(now_ns);
+            return self.receive(session, role, now_ns, deadline_ns, number, spins);
+        }
+        if !is_over() {
+            // The thread that receives may have been kept from running.
+            session.look();
+        }
+        let waited = match self.collected() {
+            Some(answered) => answered,
+            None if session.is_lost() => Waited::Lost,
+            None => self.give_up(),
         };
-        session.leave_waiters(&self.mailbox);
-        let waited = waited.unwrap_or_else(|| self.give_up());
         if let Waited::Answered(_) = waited {
             self.wait.arrived(clock::now_ns());
         }
         (waited, false)
+    }
+
+    /// How this thread pauses while another receives for it. It spins only where there is a processor for each thread that waits: the
+    /// thread that receives may need this one. Asleep, it takes no processor from others, and does not count as one that waits.
+    fn pauses<'a>(
+        &'a mut self,
+        guard: WaitGuard<'static>,
+        deadline_ns: u64,
+        spins: &'a mut bool,
+    ) -> impl FnMut() -> Pause + 'a {
+        let mut guard = Some(guard);
+        let waiting_max = self.session.placement.waiting_max;
+        move || {
+            let clock_ns = clock::now_ns();
+            *spins &= self.waiters.waiting() <= waiting_max;
+            if self.passes(clock_ns, deadline_ns, spins) {
+                return Pause::End;
+            }
+            if *spins {
+                return Pause::Spin;
+            }
+            self.wait.sleeps(clock_ns);
+            drop(guard.take());
+            Pause::Sleep(deadline_ns - clock_ns)
+        }
     }
 
     /// Gives back memory that a far larger call than the last one has left.

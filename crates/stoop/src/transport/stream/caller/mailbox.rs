@@ -1,10 +1,10 @@
 //! Where a lane finds an answer that another thread has received.
 
+use crate::calling::waiting_thread::WaitingThread;
 use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode};
 use crate::transport::stream::begun::Outstanding;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, Thread};
 use stoop_exchange::stream::{Arrival, Message};
 use stoop_wire::{CallNumber, Header, Kind, LaneId};
 
@@ -13,8 +13,6 @@ pub(crate) struct Mailbox {
     pub(crate) lane: LaneId,
     /// There is an answer.
     ready: AtomicBool,
-    /// The receive role is free, and this thread was chosen to take it.
-    nudged: AtomicBool,
     letter: Mutex<Letter>,
 }
 
@@ -25,7 +23,7 @@ struct Letter {
     /// The answer, while it is delivered.
     packet: Vec<u8>,
     /// Who waits for it, and may sleep.
-    thread: Option<Thread>,
+    thread: Option<Arc<WaitingThread>>,
 }
 
 enum State {
@@ -114,12 +112,7 @@ impl Letter {
 impl Mailbox {
     pub(crate) fn new(lane: LaneId) -> Self {
         let letter = Letter { last: CallNumber::ZERO, state: State::Idle, packet: Vec::new(), thread: None };
-        Self {
-            lane,
-            ready: AtomicBool::new(false),
-            nudged: AtomicBool::new(false),
-            letter: Mutex::new(letter),
-        }
+        Self { lane, ready: AtomicBool::new(false), letter: Mutex::new(letter) }
     }
 
     fn letter(&self) -> MutexGuard<'_, Letter> {
@@ -171,9 +164,9 @@ impl Mailbox {
         answer
     }
 
-    /// The calling thread may sleep from now on; whoever delivers wakes it.
-    pub(crate) fn attend(&self) {
-        self.letter().thread = Some(thread::current());
+    /// That thread waits for the answer, and is notified when it has been delivered.
+    pub(crate) fn attend(&self, thread: &Arc<WaitingThread>) {
+        self.letter().thread = Some(Arc::clone(thread));
     }
 
     /// Whether there is an answer.
@@ -210,7 +203,7 @@ impl Mailbox {
                 self.ready.store(true, Ordering::Release);
                 drop(letter);
                 if let Some(thread) = thread {
-                    thread.unpark();
+                    thread.notify();
                 }
                 Delivery::Delivered
             }
@@ -224,16 +217,5 @@ impl Mailbox {
             },
             State::Idle | State::Delivered(_) => Delivery::Ignored,
         }
-    }
-
-    /// The receive role is free: the thread of this lane shall take it.
-    pub(crate) fn nudge(&self) {
-        self.nudged.store(true, Ordering::Release);
-    }
-
-    /// Whether it was nudged; once for each time.
-    #[inline]
-    pub(crate) fn take_nudge(&self) -> bool {
-        self.nudged.load(Ordering::Relaxed) && self.nudged.swap(false, Ordering::Acquire)
     }
 }

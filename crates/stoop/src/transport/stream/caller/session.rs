@@ -1,11 +1,11 @@
 //! A connection with the binding that was made on it, shared by all lanes.
 
+use crate::calling::receive_role::{ReceiveRole, RoleGuard};
 use crate::calling::sessions::Generation;
 use crate::transport::stream::caller::mailbox::{Answer, Delivery, Mailbox, opened};
 use crate::transport::stream::caller::outgoing::Outgoing;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::thread::{self, Thread};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stoop_exchange::binder::Bound;
 use stoop_exchange::stream::{Arrival, Message, Reassembler};
 use stoop_net::stream::{Stream, StreamArrival};
@@ -20,11 +20,9 @@ pub(crate) struct Session {
     pub(crate) placement: Placement,
     pub(crate) stream: Stream,
     pub(crate) outgoing: Outgoing,
-    /// Whoever holds it receives: the receive role.
-    role: Mutex<Reassembler>,
+    /// The thread that holds it receives for all lanes.
+    pub(crate) role: ReceiveRole<Reassembler>,
     lanes: Mutex<SessionLanes>,
-    /// Threads that wait for their answer or for the role.
-    waiters: Mutex<Vec<Waiter>>,
     lost: AtomicBool,
     /// When something was last received.
     heard_ns: AtomicU64,
@@ -39,15 +37,8 @@ struct SessionLanes {
     free: Vec<Arc<Mailbox>>,
 }
 
-struct Waiter {
-    mailbox: Arc<Mailbox>,
-    thread: Thread,
-    /// Chosen to take the role, and has not tried yet.
-    nudged: bool,
-}
-
 /// The receive role, held.
-pub(crate) type Role<'a> = MutexGuard<'a, Reassembler>;
+pub(crate) type Role<'a> = RoleGuard<'a, Reassembler>;
 
 /// The connection has been lost.
 #[derive(Debug)]
@@ -83,9 +74,8 @@ impl Session {
             placement,
             stream,
             outgoing: Outgoing::default(),
-            role: Mutex::new(intake),
+            role: ReceiveRole::new(intake),
             lanes: Mutex::default(),
-            waiters: Mutex::default(),
             lost: AtomicBool::new(false),
             heard_ns: AtomicU64::new(clock::now_ns()),
             ignored: AtomicU64::new(0),
@@ -101,7 +91,7 @@ impl Session {
         self.lost.store(true, Ordering::SeqCst);
         // Wakes whoever receives or waits for room. That it is broken already is no error.
         let _ = self.stream.shutdown();
-        locked(&self.waiters).iter().for_each(|waiter| waiter.thread.unpark());
+        self.role.notify_all();
     }
 
     pub(crate) fn ignored(&self) -> u64 {
@@ -124,72 +114,6 @@ impl Session {
     /// A lane is free whose call has been answered.
     pub(crate) fn give_back(&self, lane: Arc<Mailbox>) {
         locked(&self.lanes).free.push(lane);
-    }
-
-    /// The receive role, if nobody has it.
-    #[inline]
-    pub(crate) fn try_role(&self) -> Option<Role<'_>> {
-        match self.role.try_lock() {
-            Ok(role) => Some(role),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
-    }
-
-    /// Gives the role back. If others wait, one of them is to take it.
-    ///
-    /// None is left without: a waiter is on the list before it tries for the role in vain, and this looks at the list
-    /// after the role is free.
-    #[inline]
-    pub(crate) fn release(&self, role: Role<'_>) {
-        drop(role);
-        self.pass_on();
-    }
-
-    #[inline]
-    fn pass_on(&self) {
-        let mut waiters = locked(&self.waiters);
-        if waiters.iter().any(|waiter| waiter.nudged) {
-            return;
-        }
-        // One whose answer is there needs no role.
-        if let Some(waiter) = waiters.iter_mut().find(|waiter| !waiter.mailbox.is_ready()) {
-            waiter.nudged = true;
-            waiter.mailbox.nudge();
-            waiter.thread.unpark();
-        }
-    }
-
-    /// The calling thread waits for its answer or for the role.
-    pub(crate) fn join_waiters(&self, mailbox: &Arc<Mailbox>) {
-        mailbox.attend();
-        let waiter = Waiter { mailbox: Arc::clone(mailbox), thread: thread::current(), nudged: false };
-        locked(&self.waiters).push(waiter);
-    }
-
-    /// The role, for a thread that waits: at first, and whenever it has been nudged.
-    pub(crate) fn role_for(&self, mailbox: &Arc<Mailbox>) -> Option<Role<'_>> {
-        // Before trying, or a nudge that comes after the try would be taken for this one.
-        if let Some(waiter) =
-            locked(&self.waiters).iter_mut().find(|waiter| Arc::ptr_eq(&waiter.mailbox, mailbox))
-        {
-            waiter.nudged = false;
-        }
-        self.try_role()
-    }
-
-    /// The calling thread waits no more. A nudge that it has not followed goes to another.
-    pub(crate) fn leave_waiters(&self, mailbox: &Arc<Mailbox>) {
-        let mut waiters = locked(&self.waiters);
-        let left = waiters
-            .iter()
-            .position(|waiter| Arc::ptr_eq(&waiter.mailbox, mailbox))
-            .map(|at| waiters.swap_remove(at));
-        drop(waiters);
-        mailbox.take_nudge();
-        if left.is_some_and(|waiter| waiter.nudged) {
-            self.pass_on();
-        }
     }
 
     /// Receives once, waiting up to `limit_ns`. Returns whether something came.
@@ -282,7 +206,7 @@ impl Session {
     #[cold]
     pub(crate) fn look(&self) -> bool {
         // Whoever has the role will notice.
-        let Some(mut role) = self.try_role() else { return true };
+        let Some(mut role) = self.role.try_take() else { return true };
         let there = loop {
             match self.receive(&mut role, 0) {
                 Ok(false) => break true,
@@ -290,7 +214,7 @@ impl Session {
                 Ok(true) | Err(Lost) => break false,
             }
         };
-        self.release(role);
+        drop(role);
         if !there {
             self.lose();
         }
