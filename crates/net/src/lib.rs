@@ -2,6 +2,7 @@
 //!
 //! | module | |
 //! |---|---|
+//! | [`packets`] | what becomes of packets that are sent and received |
 //! | [`udp`] | datagram sockets, tuned for one call at a time |
 //! | [`stream`] | byte streams over TCP and Unix sockets |
 //! | [`poller`] | waiting for many descriptors at once |
@@ -29,6 +30,7 @@ pub mod crc;
 pub mod fence;
 pub mod fork;
 pub mod host;
+pub mod packets;
 pub mod poller;
 mod prefetch;
 pub mod stream;

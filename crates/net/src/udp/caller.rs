@@ -1,7 +1,8 @@
 //! The connected datagram socket: the kernel finds the way once, and gives it what comes from its peer alone.
 
 use super::control::Control;
-use super::{Segments, SegmentsSending, datagram_socket, local_addr, message, segments, sizes};
+use super::{datagram_socket, local_addr, message, segments, sizes};
+use crate::packets::{CallerArrival, Segments, SegmentsSending, Sending};
 use crate::time_limit::TimeLimit;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, retry_on_intr};
@@ -17,31 +18,6 @@ use std::net::SocketAddr;
 pub struct CallerSocket {
     socket: OwnedFd,
     limit: TimeLimit,
-}
-
-/// What a receive on a [`CallerSocket`] brought: `L` is a number of bytes, or what tells several datagrams apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallerArrival<L = usize> {
-    /// A datagram is in this many first bytes of the buffer; or several are.
-    Datagram(L),
-    /// A datagram of this many bytes did not fit; the buffer holds its beginning, the rest is lost.
-    TooLarge(usize),
-    /// Nothing is there. After a wait: the limit has passed, or a signal ended it early; look at the
-    /// clock.
-    Nothing,
-    /// Something sent earlier found the server's port closed (ECONNREFUSED). Told once; the socket
-    /// can be used on.
-    Refused,
-}
-
-/// What became of a datagram handed to [`CallerSocket::send`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sending {
-    /// It is on its way.
-    Sent,
-    /// It was not sent: something sent earlier found the server's port closed (ECONNREFUSED). Told
-    /// once; the socket can be used on.
-    Refused,
 }
 
 impl CallerSocket {

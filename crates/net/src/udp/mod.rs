@@ -15,8 +15,8 @@ mod segments;
 mod server;
 mod sizes;
 
-pub use caller::{CallerArrival, CallerSocket, Sending};
-pub use segments::{MAX_SEGMENTS, MAX_SEGMENTS_LEN, Segments, SegmentsSending};
+pub use crate::packets::{CallerArrival, MAX_SEGMENTS, MAX_SEGMENTS_LEN, Segments, SegmentsSending, Sending};
+pub use caller::CallerSocket;
 pub use server::{Peer, ServerArrival, ServerSocket};
 
 pub use crate::Patience;

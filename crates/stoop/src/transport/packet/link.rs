@@ -1,0 +1,233 @@
+//! The packet link: the operations that the packet exchange needs of a network that carries its packets.
+//!
+//! The exchange of `packet/` (sessions, lanes, retransmission, long messages, begun calls, the server) is generic over a
+//! [`PacketLink`]. UDP is one link; `memory/` is another, for tests. A link moves packets and knows nothing about calls;
+//! the exchange knows nothing about sockets.
+//!
+//! The exchange takes the link as a type parameter and not as an enum. Both compile to the same instructions while there is one link;
+//! an enum would make `packet/` import the links, which import this contract.
+//!
+//! # Endpoints
+//!
+//! An *endpoint* is one queue of arriving packets together with a way to sleep on it. A caller's endpoint
+//! ([`CallerEndpoint`]) leads to one server; a server's endpoint ([`ServerEndpoint`]) receives from any peer.
+//! [`PacketLink::ENDPOINTS`] says how many endpoints a link gives. UDP gives one to each lane, so that the kernel wakes the
+//! thread that waits for the packet. A packet socket would give one to each lane up to a bound, a ring of AF_XDP one to each
+//! process. Lanes without an endpoint of their own share one; the exchange has one mechanism for that: the thread that
+//! holds the endpoint's receive role copies each packet to the lane to which it belongs. An endpoint may outlive a
+//! binding and may serve several.
+//!
+//! # Sending
+//!
+//! - *One packet*: the exchange keeps the packet of a small call for retransmission, and its answer likewise, so
+//!   [`send`](CallerEndpoint::send) copies it.
+//! - *Packets of a long message*: the link lends a [`Room`] for each packet, and the exchange writes header and data
+//!   there. UDP lends 64 KiB of memory; a ring would lend its frames.
+//! - Every link accepts [`MAX_SEGMENTS`] packets or [`MAX_SEGMENTS_LEN`] bytes at once.
+//! - The link decides how packets that are handed over together leave. If the system refuses to send them together, the
+//!   link sends them one by one.
+//! - A packet that is not sent is treated as a lost packet, unless the call has sent nothing before.
+//!
+//! # Receiving
+//!
+//! A link copies packets to the memory of the thread that receives, and releases its own frames before `receive` returns: no frame is
+//! held while a procedure or any other code of the user runs. No operation allocates memory, takes a lock or reads the clock on the
+//! path of a call of one packet. A wait ends early when a signal arrives; the exchange then looks at the clock and waits again.
+//!
+//! # Room around the data
+//!
+//! Packets begin with the exchange's header of 32 bytes. A link that needs headroom before it, such as the header of an
+//! Ethernet frame, adds it itself. Prefix bytes behind the header and a trailer, such as the checksum of
+//! [`checksum`](super::checksum), belong to the binding. Offsets that stubs use are relative to the data.
+//!
+//! # Peers
+//!
+//! A peer's host is 16 bytes and its port two bytes, which only the link interprets. The exchange compares them and
+//! derives cookies from them.
+//!
+//! # Reserved for later
+//!
+//! - *Sealing* takes place where [`checksum`](super::checksum) writes its trailer, after the last byte of a packet has been written
+//!   and before the link gets it; *opening* where the checksum is verified, before the exchange sees the packet.
+//! - *The latency account* has these points. At the caller: stub begun, arguments written (stub), packet handed to the
+//!   system (before `send`), handed over (after `send`). At both ends: packet seen (`receive` returns), lane found (the
+//!   exchange has accepted it), thread awake (its thread runs). At the server: procedure begun, procedure ended. At the
+//!   caller again: result handed over (by the thread that received it), seen (by the thread that called), read (stub).
+
+pub(crate) use stoop_net::packets::{
+    CallerArrival, MAX_SEGMENTS, MAX_SEGMENTS_LEN, Segments, SegmentsSending, Sending,
+};
+
+use std::fmt::Display;
+use std::io::{self, IoSlice};
+
+/// A network that carries packets of the exchange.
+pub(crate) trait PacketLink: Sized + 'static {
+    /// The link's name in descriptions of a binding.
+    const NAME: &'static str;
+    /// How many endpoints a process gets.
+    const ENDPOINTS: Endpoints;
+
+    /// Where a server listens.
+    type Address: Clone + Display + Send + Sync + 'static;
+    /// A caller's endpoint.
+    type Caller: CallerEndpoint;
+
+    /// Finds the addresses for which `text` stands. The list is never empty.
+    ///
+    /// # Errors
+    ///
+    /// The text is no address of this link, or the name is unknown.
+    fn resolve(text: &str) -> io::Result<Vec<Self::Address>>;
+
+    /// Opens an endpoint that leads to `server`.
+    ///
+    /// # Errors
+    ///
+    /// There is no route to the server, or the system has no port or descriptor left. That no server listens there is
+    /// reported later, as [`CallerArrival::Refused`] or [`Sending::Refused`].
+    fn connect(server: &Self::Address, share: Share) -> io::Result<Self::Caller>;
+}
+
+/// How many endpoints a link gives to a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Endpoints {
+    /// One for each lane.
+    OnePerLane,
+}
+
+/// The lanes that share an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Share {
+    /// One lane, which has at most one call outstanding.
+    OneLane,
+    /// Many lanes: thousands of results may arrive together.
+    ManyLanes,
+}
+
+/// Memory that a link lends for packets that leave together.
+pub(crate) trait Room: Default + Send {
+    /// One slice for each packet: `len` bytes in all, `segment` bytes in each packet except the last, which has the rest. Their
+    /// content is arbitrary.
+    ///
+    /// # Panics
+    ///
+    /// When they are more than [`MAX_SEGMENTS`] packets or [`MAX_SEGMENTS_LEN`] bytes, or `segment` is 0.
+    fn packets(&mut self, len: usize, segment: usize) -> impl Iterator<Item = &mut [u8]>;
+}
+
+/// The outcome of handing over packets of a long message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HandedOver {
+    /// The packets are on their way.
+    Sent,
+    /// The packets are longer than the path carries: [`largest_packet`](CallerEndpoint::largest_packet) says what it does carry. A probe was not
+    /// sent; other packets left all the same, in fragments of the network layer.
+    TooLong,
+}
+
+/// An endpoint at a caller, which leads to one server.
+pub(crate) trait CallerEndpoint: Send + Sync + 'static {
+    /// Memory for packets of long messages.
+    type Room: Room;
+
+    /// Sends one packet.
+    ///
+    /// # Errors
+    ///
+    /// The network layer refuses it at once: no route, a filter, or a packet beyond the size of the path.
+    fn send(&self, packet: &[u8]) -> io::Result<Sending>;
+
+    /// Sends `packets`, which lie `segment` bytes apart; the last may be shorter. Calls `failed` with the position of each
+    /// packet that the system refused to send.
+    ///
+    /// # Panics
+    ///
+    /// When they are more than [`MAX_SEGMENTS`] packets or [`MAX_SEGMENTS_LEN`] bytes, or `segment` is 0.
+    fn send_many(&self, packets: &[u8], segment: usize, failed: impl FnMut(usize, io::Error));
+
+    /// Sends the packets that have been written to the room. A *probe* must not be fragmented: it shows whether the path
+    /// carries packets of its length.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    fn send_room(&self, room: &Self::Room, is_probe: bool) -> io::Result<HandedOver>;
+
+    /// Sends the packets that result when the bytes of `pieces` are put one behind the other and cut every `segment` bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    ///
+    /// # Panics
+    ///
+    /// As [`send_many`](Self::send_many).
+    fn send_gathered(&self, pieces: &[IoSlice<'_>], segment: usize, is_probe: bool)
+    -> io::Result<HandedOver>;
+
+    /// Takes a packet if one has arrived.
+    ///
+    /// # Errors
+    ///
+    /// The network reports an error of an earlier packet, other than a closed port.
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<CallerArrival>;
+
+    /// Sleeps for about `about_ns` nanoseconds until a packet arrives, and never longer than `latest_ns`.
+    ///
+    /// # Errors
+    ///
+    /// As [`receive`](Self::receive).
+    fn receive_about(&self, buffer: &mut [u8], about_ns: u64, latest_ns: u64) -> io::Result<CallerArrival>;
+
+    /// Sleeps at most `limit_ns` nanoseconds until a packet arrives.
+    ///
+    /// # Errors
+    ///
+    /// As [`receive`](Self::receive).
+    fn receive_within(&self, buffer: &mut [u8], limit_ns: u64) -> io::Result<CallerArrival> {
+        self.receive_about(buffer, limit_ns, limit_ns)
+    }
+
+    /// Takes all packets that have arrived together, if any. `buffer` has room for 64 KiB.
+    ///
+    /// # Errors
+    ///
+    /// As [`receive`](Self::receive).
+    fn receive_many(&self, buffer: &mut [u8]) -> io::Result<CallerArrival<Segments>>;
+
+    /// As [`receive_many`](Self::receive_many), with the wait of [`receive_about`](Self::receive_about).
+    ///
+    /// # Errors
+    ///
+    /// As [`receive`](Self::receive).
+    fn receive_many_about(
+        &self,
+        buffer: &mut [u8],
+        about_ns: u64,
+        latest_ns: u64,
+    ) -> io::Result<CallerArrival<Segments>>;
+
+    /// Says whether packets are expected to arrive together. While they are, only [`receive_many`](Self::receive_many) and
+    /// [`receive_many_about`](Self::receive_many_about) may be used. Before they no longer are, the caller has to receive until nothing is there. The link
+    /// may ignore it: then packets arrive one by one.
+    fn expect_many(&self, on: bool);
+
+    /// Bytes of long results that may be on their way to this endpoint.
+    fn window(&self) -> u32;
+
+    /// Bytes of the longest packet that the path to the server carries unfragmented, as far as is known.
+    ///
+    /// # Errors
+    ///
+    /// The link cannot know it.
+    fn largest_packet(&self) -> io::Result<usize>;
+
+    /// Asks the link to keep the beginnings of packets that the server's machine returns because the port is closed, for
+    /// [`next_sent_back`](Self::next_sent_back). The link may ignore it.
+    fn keep_sent_back(&self);
+
+    /// Takes the next packet that the server's machine returned; its beginning is in the first bytes of `buffer`, whose number this returns.
+    /// Call it until it returns `None` whenever something reports [`CallerArrival::Refused`] or an error.
+    fn next_sent_back(&self, buffer: &mut [u8]) -> Option<usize>;
+}

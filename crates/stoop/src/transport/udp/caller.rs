@@ -1,0 +1,216 @@
+//! A caller's endpoint over UDP: a connected socket, so that the kernel finds the route once and drops what others send.
+
+use crate::transport::packet::link::{
+    CallerArrival, CallerEndpoint, HandedOver, MAX_SEGMENTS, MAX_SEGMENTS_LEN, Room, Segments,
+    SegmentsSending, Sending, Share,
+};
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use stoop_net::udp::CallerSocket;
+
+/// A socket connected to a server.
+pub(crate) struct UdpCaller {
+    socket: CallerSocket,
+    window: u32,
+    /// The system cannot send packets together (UDP_SEGMENT) on this path.
+    one_by_one: AtomicBool,
+}
+
+/// Memory for packets that leave by one system call.
+pub(crate) struct UdpRoom {
+    bytes: Box<[u8]>,
+    len: usize,
+    segment: usize,
+}
+
+impl Default for UdpRoom {
+    fn default() -> Self {
+        Self { bytes: vec![0; MAX_SEGMENTS_LEN].into_boxed_slice(), len: 0, segment: 1 }
+    }
+}
+
+impl Room for UdpRoom {
+    #[inline]
+    fn packets(&mut self, len: usize, segment: usize) -> impl Iterator<Item = &mut [u8]> {
+        assert!(len <= MAX_SEGMENTS.saturating_mul(segment), "packets that can be sent together");
+        (self.len, self.segment) = (len, segment);
+        self.bytes[..len].chunks_mut(segment)
+    }
+}
+
+/// Receive buffer of a lane's socket. The kernel doubles it; where it grants less, servers send long results in smaller parts.
+const BUFFER_OF_LANE: usize = 1 << 20;
+/// Receive buffer of a socket that many lanes share.
+const BUFFER_OF_MANY: usize = 4 << 20;
+
+impl UdpCaller {
+    pub(super) fn connect(server: SocketAddr, share: Share) -> io::Result<Self> {
+        let socket = CallerSocket::connect(server)?;
+        // The window is smaller than the buffer, because the kernel counts the memory that it allocates. A lane's socket receives packets
+        // together, and for some time the kernel counts memory that is already free.
+        let (buffer, per_byte) = match share {
+            Share::OneLane => (BUFFER_OF_LANE, 3),
+            Share::ManyLanes => (BUFFER_OF_MANY, 2),
+        };
+        let granted = socket.set_receive_buffer(buffer)?;
+        let window = u32::try_from(granted / per_byte).unwrap_or(u32::MAX);
+        let endpoint = Self { socket, window, one_by_one: AtomicBool::new(false) };
+        endpoint.expect_many(share == Share::ManyLanes);
+        Ok(endpoint)
+    }
+
+    /// Sends packets together by `send`, or tells why they did not leave.
+    fn send_together(
+        &self,
+        mut send: impl FnMut() -> io::Result<SegmentsSending>,
+    ) -> io::Result<SegmentsSending> {
+        if self.one_by_one.load(Ordering::Relaxed) {
+            return Ok(SegmentsSending::Unsupported);
+        }
+        let mut sending = send();
+        if let Ok(SegmentsSending::Refused) = sending {
+            // An error of an earlier packet. The second attempt says whether the port still is closed.
+            sending = send();
+        }
+        if let Ok(SegmentsSending::Unsupported) = sending {
+            self.one_by_one.store(true, Ordering::Relaxed);
+        }
+        sending
+    }
+
+    /// As [`send_together`](Self::send_together), for packets of a long message. `None` if they have to leave one by one.
+    fn send_message(
+        &self,
+        is_probe: bool,
+        send: impl FnMut() -> io::Result<SegmentsSending>,
+    ) -> io::Result<Option<HandedOver>> {
+        if is_probe {
+            // A packet that the network fragments and reassembles proves nothing.
+            self.socket.set_dont_fragment(true)?;
+        }
+        let sending = self.send_together(send);
+        if is_probe {
+            self.socket.set_dont_fragment(false)?;
+        }
+        Ok(match sending? {
+            SegmentsSending::Sent | SegmentsSending::Refused => Some(HandedOver::Sent),
+            SegmentsSending::TooLong if is_probe => Some(HandedOver::TooLong),
+            SegmentsSending::TooLong | SegmentsSending::Unsupported => None,
+        })
+    }
+
+    /// Sends packets of a long message one by one.
+    #[cold]
+    fn send_one_by_one(&self, packets: &[u8], segment: usize) -> io::Result<HandedOver> {
+        for packet in packets.chunks(segment) {
+            self.socket.send(packet)?;
+        }
+        let is_too_long =
+            self.socket.largest_datagram().is_ok_and(|largest| largest < segment.min(packets.len()));
+        Ok(if is_too_long { HandedOver::TooLong } else { HandedOver::Sent })
+    }
+
+    /// Sends one packet, again if the first attempt only reported an error of an earlier packet.
+    fn send_again_if_refused(&self, packet: &[u8]) -> io::Result<Sending> {
+        match self.socket.send(packet) {
+            Ok(Sending::Refused) => self.socket.send(packet),
+            sent => sent,
+        }
+    }
+}
+
+impl CallerEndpoint for UdpCaller {
+    type Room = UdpRoom;
+
+    #[inline]
+    fn send(&self, packet: &[u8]) -> io::Result<Sending> {
+        self.socket.send(packet)
+    }
+
+    #[inline]
+    fn send_many(&self, packets: &[u8], segment: usize, mut failed: impl FnMut(usize, io::Error)) {
+        if packets.len() > segment {
+            let sending = self.send_together(|| self.socket.send_segments(packets, segment));
+            if matches!(sending, Ok(SegmentsSending::Sent)) {
+                return;
+            }
+        }
+        for (position, packet) in packets.chunks(segment).enumerate() {
+            if let Err(error) = self.send_again_if_refused(packet) {
+                failed(position, error);
+            }
+        }
+    }
+
+    fn send_room(&self, room: &UdpRoom, is_probe: bool) -> io::Result<HandedOver> {
+        let packets = &room.bytes[..room.len];
+        match self.send_message(is_probe, || self.socket.send_segments(packets, room.segment))? {
+            Some(handed_over) => Ok(handed_over),
+            None => self.send_one_by_one(packets, room.segment),
+        }
+    }
+
+    fn send_gathered(
+        &self,
+        pieces: &[IoSlice<'_>],
+        segment: usize,
+        is_probe: bool,
+    ) -> io::Result<HandedOver> {
+        match self.send_message(is_probe, || self.socket.send_gathered(pieces, segment))? {
+            Some(handed_over) => Ok(handed_over),
+            None => {
+                let packets: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
+                self.send_one_by_one(&packets, segment)
+            }
+        }
+    }
+
+    #[inline]
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<CallerArrival> {
+        self.socket.recv(buffer)
+    }
+
+    #[inline]
+    fn receive_about(&self, buffer: &mut [u8], about_ns: u64, latest_ns: u64) -> io::Result<CallerArrival> {
+        self.socket.recv_about(buffer, about_ns, latest_ns)
+    }
+
+    #[inline]
+    fn receive_many(&self, buffer: &mut [u8]) -> io::Result<CallerArrival<Segments>> {
+        self.socket.recv_segments(buffer)
+    }
+
+    #[inline]
+    fn receive_many_about(
+        &self,
+        buffer: &mut [u8],
+        about_ns: u64,
+        latest_ns: u64,
+    ) -> io::Result<CallerArrival<Segments>> {
+        self.socket.recv_segments_about(buffer, about_ns, latest_ns)
+    }
+
+    fn expect_many(&self, on: bool) {
+        // Where the kernel does not know it, each packet arrives by itself.
+        let _ = self.socket.set_gro(on);
+    }
+
+    fn window(&self) -> u32 {
+        self.window
+    }
+
+    fn largest_packet(&self) -> io::Result<usize> {
+        self.socket.largest_datagram()
+    }
+
+    fn keep_sent_back(&self) {
+        // Where the kernel does not know it, nothing is kept.
+        let _ = self.socket.keep_sent_back();
+    }
+
+    #[cold]
+    fn next_sent_back(&self, buffer: &mut [u8]) -> Option<usize> {
+        self.socket.sent_back(buffer)
+    }
+}
