@@ -1,32 +1,33 @@
-//! Buffers in calls: what stubs do with arguments that lie in shared memory, or may have to be copied after all.
+//! `InPlace` buffers as arguments: in shared memory a call names their position, over other transports it carries their contents.
 
 use std::sync::Arc;
 use stoop_marshal::{Data, DecodeError, Reader, Scalar, Writer};
 use stoop_shm::{Arena, InPlace, Number, Range};
 
-/// The caller's end: where the buffers of a call lie, and which of them its server is told of.
+/// Writes the buffer arguments of one call, at the caller.
 pub struct SharedBuffers<'a> {
+    /// The memory that the server shares, if there is one.
     arena: Option<&'a Arc<Arena>>,
-    lent: &'a mut Lent,
+    named: &'a mut NamedRanges,
 }
 
-/// The buffers of which a server has been told where they lie.
+/// The ranges of shared memory that a call names.
 #[derive(Default)]
-pub(crate) struct Lent {
-    /// What keeps their memory from being given to others.
+pub(crate) struct NamedRanges {
+    /// Keeps the ranges allocated while the server may use them.
     pub(crate) ranges: Vec<Arc<Range>>,
-    /// The procedure changes some of them: it cannot find again what it has found.
+    /// The procedure may change some of them, so that the call cannot be made again with the same contents.
     pub(crate) is_changed: bool,
 }
 
 impl<'a> SharedBuffers<'a> {
-    /// Of a call to a server that shares this memory.
-    pub(crate) fn new(arena: Option<&'a Arc<Arena>>, lent: &'a mut Lent) -> Self {
-        lent.clear();
-        Self { arena, lent }
+    /// For a call to a server that shares `arena`. Empties `named`.
+    pub(crate) fn new(arena: Option<&'a Arc<Arena>>, named: &'a mut NamedRanges) -> Self {
+        named.clear();
+        Self { arena, named }
     }
 
-    /// Writes where `buffer` lies, if its server has that memory, and otherwise its contents.
+    /// Writes the position of `buffer` if it lies in the shared memory, and its contents otherwise.
     pub fn put<T: Number + Scalar>(
         &mut self,
         buffer: &InPlace<T>,
@@ -38,23 +39,23 @@ impl<'a> SharedBuffers<'a> {
                 writer.value(&true);
                 writer.value(&at);
                 writer.count(buffer.len());
-                self.lent.ranges.push(Arc::clone(range));
-                self.lent.is_changed |= is_changed;
+                self.named.ranges.push(Arc::clone(range));
+                self.named.is_changed |= is_changed;
             }
             None => put_contents(buffer, writer),
         }
     }
 }
 
-impl Lent {
-    /// Lets them all go.
+impl NamedRanges {
+    /// Releases all ranges.
     pub(crate) fn clear(&mut self) {
         self.ranges.clear();
         self.is_changed = false;
     }
 }
 
-/// Writes the contents of a buffer into a call.
+/// Writes a buffer into a call by its contents.
 pub fn put_contents<T: Number + Scalar>(buffer: &InPlace<T>, writer: &mut Writer<'_>) {
     writer.value(&false);
     writer.count(buffer.len());
@@ -74,7 +75,7 @@ fn put_elements<T: Number + Scalar>(buffer: &InPlace<T>, writer: &mut Writer<'_>
     }
 }
 
-/// Reads into a buffer the elements that came back with a result.
+/// Reads a buffer's elements from a result.
 pub(crate) fn take_elements<T: Number + Scalar>(
     reader: &mut Reader<'_>,
     buffer: &mut InPlace<T>,
@@ -97,90 +98,90 @@ fn align<T: Scalar>() -> usize {
 }
 
 fn bytes<T: Number>(buffer: &InPlace<T>) -> usize {
-    // Not too many: they are in the memory of this process.
+    // Cannot overflow: the buffer lies in the memory of this process.
     buffer.len() * size_of::<T>()
 }
 
-/// The server's end: memory that it shares with the caller, if it does.
+/// The memory that a server shares with the caller of a call, if any.
 #[derive(Clone, Copy)]
 pub struct Memory<'a>(Option<&'a Arc<Arena>>);
 
 impl<'a> Memory<'a> {
-    /// That of a binding.
+    /// The memory of a binding.
     pub(crate) fn of(arena: Option<&'a Arc<Arena>>) -> Self {
         Self(arena)
     }
 
-    /// There is none.
+    /// No shared memory.
     pub fn none() -> Self {
         Self(None)
     }
 }
 
-/// A buffer that is lent to a procedure.
+/// A buffer argument at the server, for the time of a call.
 pub struct Buffer<'a, T: Number> {
-    lent: InPlace<T>,
+    buffer: InPlace<T>,
     len: usize,
-    /// Where it lies in shared memory; otherwise it is a copy, and goes back as one.
+    /// Position in shared memory. `None`: `buffer` is a copy, and its contents return with the result.
     place: Option<(&'a Arc<Arena>, u64)>,
 }
 
 impl<'a, T: Number + Scalar> Buffer<'a, T> {
-    /// Takes one out of a call.
+    /// Reads a buffer argument.
     ///
     /// # Errors
-    /// When it does not lie in `memory`, or the contents are not all there.
+    /// The position does not lie in `memory`, or the contents are incomplete.
     pub fn take(call: &mut Reader<'_>, memory: Memory<'a>) -> Result<Self, DecodeError> {
         if !call.value::<bool>()? {
-            let lent = InPlace::from(call.slice::<T>()?.to_vec());
-            return Ok(Self { len: lent.len(), lent, place: None });
+            let buffer = InPlace::from(call.slice::<T>()?.to_vec());
+            return Ok(Self { len: buffer.len(), buffer, place: None });
         }
         let at: u64 = call.value()?;
         let len = call.value::<u32>()? as usize;
-        // From a copy of the call, that nobody can change any more.
+        // Position and length come from a private copy of the call, which the peer cannot change.
         let place = memory.0.and_then(|arena| Some((arena, arena.view(at, len)?)));
-        let (arena, lent) = place.ok_or(DecodeError::OutOfRange { name: "InPlace" })?;
-        Ok(Self { lent, len, place: Some((arena, at)) })
+        let (arena, buffer) = place.ok_or(DecodeError::OutOfRange { name: "InPlace" })?;
+        Ok(Self { buffer, len, place: Some((arena, at)) })
     }
 
-    /// What the procedure is lent.
-    pub fn lent(&self) -> &InPlace<T> {
-        &self.lent
+    /// The argument for a procedure that reads it.
+    pub fn get(&self) -> &InPlace<T> {
+        &self.buffer
     }
 
-    /// The same, to be written.
-    pub fn lent_mut(&mut self) -> &mut InPlace<T> {
-        &mut self.lent
+    /// The argument for a procedure that may change it.
+    pub fn get_mut(&mut self) -> &mut InPlace<T> {
+        &mut self.buffer
     }
 
-    /// To be called for all buffers of a call before the first is [finished](Self::finish). A procedure may have put the buffer of another
-    /// argument here: what is in it is copied before that argument's own place is written.
+    /// Detaches this argument from the memory of others. A procedure may have exchanged two of its buffer arguments; each one's contents
+    /// must be copied before [`finish`](Self::finish) overwrites the other's memory. Call it for all buffers before the first `finish`.
     pub fn settle(&mut self) {
         let own = self.place.and_then(|(arena, at)| arena.view::<T>(at, self.len));
         let is_anothers = match own {
-            Some(own) => own.as_ptr() != self.lent.as_ptr(),
-            None => self.lent.is_shared(),
+            Some(own) => own.as_ptr() != self.buffer.as_ptr(),
+            None => self.buffer.is_shared(),
         };
         if is_anothers {
-            self.lent = InPlace::from(self.lent.to_vec());
+            self.buffer = InPlace::from(self.buffer.to_vec());
         }
     }
 
-    /// Writes into the result what the procedure has left there, unless its caller finds it where it lies.
+    /// Writes the contents into the result, unless the caller finds them in shared memory.
     ///
     /// # Panics
-    /// When the procedure has put a buffer of another length there.
+    /// The procedure replaced the argument by a buffer of another length.
     pub fn finish(self, writer: &mut Writer<'_>) {
-        let (returned, len) = (self.lent.len(), self.len);
+        let (returned, len) = (self.buffer.len(), self.len);
         assert!(
             returned == len,
             "a procedure has put a buffer of {returned} elements in the place of one of {len}; its caller has room for so many"
         );
-        let Some((arena, at)) = self.place else { return put_elements(&self.lent, writer) };
-        let mut own = arena.view::<T>(at, len).expect("it has been there already");
-        if own.as_ptr() != self.lent.as_ptr() {
-            // Another buffer is there now. The caller looks into its own.
-            own.write(0, &self.lent.to_vec());
+        let Some((arena, at)) = self.place else { return put_elements(&self.buffer, writer) };
+        let mut own = arena.view::<T>(at, len).expect("`take` has checked the range");
+        if own.as_ptr() != self.buffer.as_ptr() {
+            // The procedure put another buffer here. The caller looks at the range that it named.
+            own.write(0, &self.buffer.to_vec());
         }
     }
 }

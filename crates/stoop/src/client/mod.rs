@@ -10,7 +10,7 @@ pub(crate) mod choice;
 pub(crate) mod pending;
 
 use crate::buffers;
-use crate::buffers::{Lent, SharedBuffers};
+use crate::buffers::{NamedRanges, SharedBuffers};
 pub use crate::calling::counters::CallCounters;
 use crate::calling::detached::CallingThread;
 use crate::calling::lanes::Lanes;
@@ -262,7 +262,7 @@ impl<'a> Remote<'a> {
         let mut call = self.start(procedure)?;
         let written = {
             let mut arguments = call.arguments();
-            write(&mut arguments, &mut SharedBuffers::new(None, &mut Lent::default()));
+            write(&mut arguments, &mut SharedBuffers::new(None, &mut NamedRanges::default()));
             arguments.finish()
         };
         call.transport(written)

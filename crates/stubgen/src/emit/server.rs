@@ -272,9 +272,9 @@ fn lend(argument: &Argument) -> TokenStream {
         (Mode::OptionalIn, Shape::Slice(_)) => quote!(#name.as_deref()),
         (Mode::OptionalIn, Shape::Array(element, _)) if element.is_scalar => quote!(#name.as_deref()),
         (Mode::OptionalIn, _) => quote!(#name.as_ref()),
-        (Mode::In, Shape::Buffer(_)) => quote!(#name.lent()),
+        (Mode::In, Shape::Buffer(_)) => quote!(#name.get()),
         (Mode::In, _) => quote!(&#name),
-        (Mode::InOut, Shape::Buffer(_)) => quote!(#name.lent_mut()),
+        (Mode::InOut, Shape::Buffer(_)) => quote!(#name.get_mut()),
         (Mode::InOut | Mode::Out, _) => quote!(&mut #name),
     }
 }

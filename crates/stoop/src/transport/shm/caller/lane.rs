@@ -1,6 +1,6 @@
 //! One call on a lane: publishing it, and waiting for its answer.
 
-use crate::buffers::{Lent, SharedBuffers};
+use crate::buffers::{NamedRanges, SharedBuffers};
 use crate::calling::recovery::Ended;
 use crate::error::{CallError, Failure, FailureCode, SendError, UnbindReason};
 use crate::message_buffer;
@@ -27,7 +27,7 @@ pub(crate) struct ShmLane {
     /// Of a result that has scattered in the caller's memory as far as it belongs there: where the rest begins in `result`.
     scattered: Option<usize>,
     /// The buffers of the call that is being made, if it has any.
-    pub(crate) lent: Lent,
+    pub(crate) lent: NamedRanges,
     pub(crate) result_wait: ResultWait,
     pub(crate) calls: u64,
     /// Calls that took one line there and one back.
@@ -54,7 +54,7 @@ impl ShmLane {
             call_len: 0,
             result: Vec::new(),
             scattered: None,
-            lent: Lent::default(),
+            lent: NamedRanges::default(),
             calls: 0,
             fast: 0,
         })
