@@ -1,8 +1,8 @@
-//! Arguments that stay in the caller's memory: a large call takes them from there, and a large result lands there.
+//! Gather lists: large arguments that a blocking call borrows from the caller's memory, and large results that it scatters there.
 //!
-//! A message of many packets is put together from the bytes in its call packet and from *pieces*, which are lent by the
-//! stub of a blocking call for as long as the call takes. So are the places of what comes back: a scalar array or slice
-//! that a procedure writes in place comes first in a result, so that its place there is known before.
+//! The stub of a blocking call puts references to its large scalar arguments on a list instead of copying them into the call packet.
+//! The transport gathers the message from the packet and the list, and scatters the result to the arguments that come back. A
+//! scalar array or slice that the procedure writes in place comes first in a result, so its position there is known in advance.
 
 use zerocopy::IntoBytes;
 
@@ -10,36 +10,36 @@ use crate::layout::align_up;
 use crate::writer::align_of_wire;
 use crate::{Scalar, Writer};
 
-/// Scalars of this many bytes and more are lent where the transport can take them from where they are. More than a
-/// packet, so that what fits into one is always all in the call packet. On a big-endian machine none are, for they
-/// travel otherwise than they lie.
-pub const LENT_MIN: usize = if cfg!(target_endian = "little") { 2048 } else { usize::MAX };
+/// Scalar arguments with at least this many bytes are borrowed, if the transport can gather. It is more than a packet holds, so
+/// that a call of one packet is always complete in it. On a big-endian machine none are, because their form in memory is not the
+/// form on the wire.
+pub const BORROWED_MIN: usize = if cfg!(target_endian = "little") { 2048 } else { usize::MAX };
 
-/// An argument of scalars in the caller's memory.
-pub struct Piece<'a> {
+/// A scalar argument in the caller's memory, borrowed for the time of a call.
+pub struct Borrowed<'a> {
     memory: Memory<'a>,
-    /// Where it lies in the payload of the call, if it travels there and is not in the call packet.
+    /// Offset in the payload of the call, if the argument travels there and is not in the call packet.
     in_call: Option<usize>,
-    /// Where it lies in the payload of the result, if it comes back.
+    /// Offset in the payload of the result, if the argument comes back.
     in_result: Option<usize>,
 }
 
 enum Memory<'a> {
     Read(&'a [u8]),
-    /// What of it travels with the call must have arrived before anything of the result is here.
+    /// For an IN-OUT argument: all of the call has arrived at the server before any of the result arrives here.
     Written(&'a mut [u8]),
 }
 
-impl<'a> Piece<'a> {
-    /// One that travels with the call.
+impl<'a> Borrowed<'a> {
+    /// An argument that travels with the call only.
     #[inline]
     pub fn input<S: Scalar>(values: &'a [S]) -> Self {
         Self { memory: Memory::Read(values.as_bytes()), in_call: None, in_result: None }
     }
 
-    /// One that the result brings, whether or not it travels with the call.
+    /// An argument that the result brings; it may also travel with the call.
     #[inline]
-    pub fn scatter_len<S: Scalar>(values: &'a mut [S]) -> Self {
+    pub fn output<S: Scalar>(values: &'a mut [S]) -> Self {
         Self { memory: Memory::Written(values.as_mut_bytes()), in_call: None, in_result: None }
     }
 
@@ -51,51 +51,51 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// The pieces of one call, in the order of the arguments.
+/// The borrowed arguments of one call, in their order.
 pub struct GatherList<'p, 'a> {
-    pieces: &'p mut [Piece<'a>],
-    /// Whether they may stay out of the call packet.
-    are_lent: bool,
-    /// Bytes of the call's payload that are not in its packet.
-    lent_len: usize,
-    /// Where the places for what comes back end in the payload of the result.
+    arguments: &'p mut [Borrowed<'a>],
+    /// Whether the transport gathers; otherwise all arguments are copied into the call packet.
+    gathers: bool,
+    /// Bytes of the call's payload that are borrowed, and so not in its packet.
+    borrowed_len: usize,
+    /// End of the scattered part of the result's payload.
     scatter_end: usize,
-    /// Something has scattered where bytes of the call were.
+    /// Bytes of the result have overwritten an argument of the call.
     are_overwritten: bool,
 }
 
 impl<'p, 'a> GatherList<'p, 'a> {
-    /// Of these arguments. `are_lent` is whether the transport takes them from where they are; otherwise they are
-    /// copied into the call packet like all others.
+    /// A list of these arguments. `gathers`: the transport takes them from the caller's memory; otherwise they are copied into the
+    /// call packet like all others.
     #[inline]
-    pub fn new(pieces: &'p mut [Piece<'a>], are_lent: bool) -> Self {
-        Self { pieces, are_lent, lent_len: 0, scatter_end: 0, are_overwritten: false }
+    pub fn new(arguments: &'p mut [Borrowed<'a>], gathers: bool) -> Self {
+        Self { arguments, gathers, borrowed_len: 0, scatter_end: 0, are_overwritten: false }
     }
 
-    /// Of a call of which everything is in its packet.
+    /// An empty list: the packet holds the whole call.
     #[inline]
     pub fn none() -> Self {
         Self::new(&mut [], false)
     }
 
-    /// Writes a piece of `S` as a sequence: its count and its elements.
+    /// Writes an argument of `S` as a sequence: its count and its elements.
     pub fn sequence<S: Scalar>(&mut self, index: usize, writer: &mut Writer<'_>) {
         self.capacity::<S>(index, writer);
         self.elements::<S>(index, writer);
     }
 
-    /// Writes how many `S` a piece has room for.
+    /// Writes the number of elements that an argument has room for.
     pub fn capacity<S: Scalar>(&self, index: usize, writer: &mut Writer<'_>) {
-        writer.count(self.pieces[index].bytes().len() / size_of::<S>());
+        writer.count(self.arguments[index].bytes().len() / size_of::<S>());
     }
 
-    /// Writes the elements of a piece of `S`, or the place for them.
+    /// Writes the elements of an argument of `S`, or notes their offset and borrows them.
     pub fn elements<S: Scalar>(&mut self, index: usize, writer: &mut Writer<'_>) {
-        let piece = &mut self.pieces[index];
-        let bytes = piece.bytes();
-        if self.are_lent && bytes.len() >= LENT_MIN {
-            self.lent_len += bytes.len();
-            piece.in_call = Some(writer.lent(align_of_wire::<S>(), bytes.len()));
+        let argument = &mut self.arguments[index];
+        let bytes = argument.bytes();
+        if self.gathers && bytes.len() >= BORROWED_MIN {
+            self.borrowed_len += bytes.len();
+            argument.in_call = Some(writer.skip_borrowed(align_of_wire::<S>(), bytes.len()));
         } else if let Some(chunk) =
             writer.chunk(if bytes.is_empty() { 1 } else { align_of_wire::<S>() }, bytes.len())
         {
@@ -103,49 +103,51 @@ impl<'p, 'a> GatherList<'p, 'a> {
         }
     }
 
-    /// Takes the next place in the payload of the result for a piece of `S`.
+    /// Assigns the next position in the payload of the result to an argument of `S`.
     pub fn place<S: Scalar>(&mut self, index: usize) {
-        let piece = &mut self.pieces[index];
-        let len = piece.bytes().len();
+        let argument = &mut self.arguments[index];
+        let len = argument.bytes().len();
         if len > 0 {
             let at = align_up(self.scatter_end, align_of_wire::<S>());
-            piece.in_result = Some(at);
+            argument.in_result = Some(at);
             self.scatter_end = at + len;
         }
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
-        self.pieces.is_empty()
+        self.arguments.is_empty()
     }
 
-    /// Whether parts of a result have scattered where arguments were that are not in the call packet: they cannot be sent
-    /// again.
+    /// Whether bytes of the result have overwritten borrowed arguments, so that the call cannot be sent again.
     pub fn are_overwritten(&self) -> bool {
         self.are_overwritten
     }
 
-    /// Bytes of the call's payload that are not in its packet.
-    pub fn lent_len(&self) -> usize {
-        self.lent_len
+    /// Bytes of the call's payload that are borrowed, and so not in its packet.
+    pub fn borrowed_len(&self) -> usize {
+        self.borrowed_len
     }
 
-    /// Where the places for what comes back end in the payload of the result.
+    /// End of the scattered part of the result's payload.
     pub fn scatter_end(&self) -> usize {
         self.scatter_end
     }
 
-    /// Gives `each` the bytes of a call's payload from `offset` to `end` where they lie, one stretch after the other;
-    /// `inline` is what is in the call packet.
+    /// Passes the bytes `offset..end` of a call's payload to `each`, one contiguous slice after the other. `inline` holds the bytes that
+    /// are in the call packet.
+    ///
+    /// # Panics
+    /// The payload is shorter than `end`.
     #[inline]
-    pub fn stretches<'s>(
+    pub fn slices<'s>(
         &'s self,
         inline: &'s [u8],
         mut offset: usize,
         end: usize,
         mut each: impl FnMut(&'s [u8]),
     ) {
-        // Moves on over what `from` has of those wanted, where it begins at `at`.
+        // Passes on the wanted bytes that lie in `from`, which begins at `at` of the payload.
         let mut take = |at: usize, from: &'s [u8]| {
             let Some(from) = offset.checked_sub(at).and_then(|skipped| from.get(skipped..)) else { return };
             let from = &from[..from.len().min(end - offset)];
@@ -154,55 +156,60 @@ impl<'p, 'a> GatherList<'p, 'a> {
                 offset += from.len();
             }
         };
-        // Where the inline bytes after the pieces so far begin, in the payload and in `inline`.
-        let (mut at, mut told) = (0, 0);
-        for piece in self.pieces.iter() {
-            let Some(begin) = piece.in_call else { continue };
+        // Begin of the inline bytes behind the last borrowed argument: in the payload, and in `inline`.
+        let (mut at, mut used) = (0, 0);
+        for argument in self.arguments.iter() {
+            let Some(begin) = argument.in_call else { continue };
             let between = begin - at;
-            take(at, &inline[told..told + between]);
-            take(begin, piece.bytes());
-            (at, told) = (begin + piece.bytes().len(), told + between);
+            take(at, &inline[used..used + between]);
+            take(begin, argument.bytes());
+            (at, used) = (begin + argument.bytes().len(), used + between);
         }
-        take(at, &inline[told..]);
+        take(at, &inline[used..]);
         assert_eq!(offset, end, "the payload is as long as its fragments");
     }
 
-    /// Copies the bytes of a call's payload from `offset` on into `chunk`, where `inline` is what is in its packet.
+    /// Fills `chunk` with the bytes of a call's payload from `offset` on. `inline` holds the bytes that are in the call packet.
     ///
     /// # Panics
-    /// If the payload ends before.
+    /// The payload ends before `chunk` is full.
     #[inline]
     pub fn gather(&self, inline: &[u8], offset: usize, mut chunk: &mut [u8]) {
-        self.stretches(inline, offset, offset + chunk.len(), |stretch| {
-            let (now, rest) = core::mem::take(&mut chunk).split_at_mut(stretch.len());
-            now.copy_from_slice(stretch);
+        self.slices(inline, offset, offset + chunk.len(), |slice| {
+            let (now, rest) = core::mem::take(&mut chunk).split_at_mut(slice.len());
+            now.copy_from_slice(slice);
             chunk = rest;
         });
     }
 
-    /// Where bytes `from..to` of a result's payload belong, if all of them belong to one piece; they will be overwritten.
+    /// Memory for the bytes `from..to` of a result's payload, if they all belong to one argument. The caller of this function
+    /// overwrites it.
     pub fn memory_at(&mut self, from: usize, to: usize) -> Option<&mut [u8]> {
-        for piece in self.pieces.iter_mut() {
-            let (Some(at), Memory::Written(bytes)) = (piece.in_result, &mut piece.memory) else { continue };
+        for argument in self.arguments.iter_mut() {
+            let (Some(at), Memory::Written(bytes)) = (argument.in_result, &mut argument.memory) else {
+                continue;
+            };
             if at <= from && to <= at + bytes.len() {
-                self.are_overwritten |= piece.in_call.is_some();
+                self.are_overwritten |= argument.in_call.is_some();
                 return Some(&mut bytes[from - at..to - at]);
             }
         }
         None
     }
 
-    /// Gives `each` the bytes of a result's payload from `offset` to `end`, one stretch after the other: where they belong in the
-    /// caller's memory, or, where none of it does, how many bytes that is.
+    /// Passes the destinations of the bytes `offset..end` of a result's payload to `each`, one contiguous part after the other:
+    /// memory of an argument, or the number of bytes that belong to no argument.
     pub fn places(&mut self, mut offset: usize, end: usize, mut each: impl FnMut(Result<&mut [u8], usize>)) {
-        for piece in self.pieces.iter_mut() {
-            let (Some(at), Memory::Written(bytes)) = (piece.in_result, &mut piece.memory) else { continue };
+        for argument in self.arguments.iter_mut() {
+            let (Some(at), Memory::Written(bytes)) = (argument.in_result, &mut argument.memory) else {
+                continue;
+            };
             let (from, to) = (at.max(offset), end.min(at + bytes.len()));
             if from < to {
                 if offset < from {
                     each(Err(from - offset));
                 }
-                self.are_overwritten |= piece.in_call.is_some();
+                self.are_overwritten |= argument.in_call.is_some();
                 each(Ok(&mut bytes[from - at..to - at]));
                 offset = to;
             }
@@ -212,15 +219,17 @@ impl<'p, 'a> GatherList<'p, 'a> {
         }
     }
 
-    /// Copies into their places what of `chunk`, which begins at `offset` of a result's payload, belongs there. What is
-    /// beyond [`scatter_end`](Self::scatter_end) belongs elsewhere.
+    /// Copies the bytes of `chunk`, which begins at `offset` of a result's payload, to the arguments that they belong to. Bytes beyond
+    /// [`scatter_end`](Self::scatter_end) belong to none.
     pub fn scatter(&mut self, offset: usize, chunk: &[u8]) {
         let end = offset + chunk.len();
-        for piece in self.pieces.iter_mut() {
-            let (Some(at), Memory::Written(bytes)) = (piece.in_result, &mut piece.memory) else { continue };
+        for argument in self.arguments.iter_mut() {
+            let (Some(at), Memory::Written(bytes)) = (argument.in_result, &mut argument.memory) else {
+                continue;
+            };
             let (from, to) = (at.max(offset), end.min(at + bytes.len()));
             if from < to {
-                self.are_overwritten |= piece.in_call.is_some();
+                self.are_overwritten |= argument.in_call.is_some();
                 bytes[from - at..to - at].copy_from_slice(&chunk[from - offset..to - offset]);
             }
         }
@@ -231,21 +240,21 @@ impl<'p, 'a> GatherList<'p, 'a> {
 mod tests {
     use super::*;
 
-    /// A call with inline bytes before, between and after two lent pieces.
+    /// A call with inline bytes before, between and after two borrowed arguments.
     fn call<'p, 'a>(
-        pieces: &'p mut [Piece<'a>],
+        arguments: &'p mut [Borrowed<'a>],
         packet: &mut Vec<u8>,
-        are_lent: bool,
+        gathers: bool,
     ) -> (GatherList<'p, 'a>, usize) {
-        let mut pieces = GatherList::new(pieces, are_lent);
+        let mut arguments = GatherList::new(arguments, gathers);
         let mut writer = Writer::new(packet, 0, 1 << 20);
         writer.fixed(&7u8);
-        pieces.sequence::<u64>(0, &mut writer);
+        arguments.sequence::<u64>(0, &mut writer);
         writer.text("between");
-        pieces.elements::<u8>(1, &mut writer);
-        pieces.capacity::<u16>(2, &mut writer);
+        arguments.elements::<u8>(1, &mut writer);
+        arguments.capacity::<u16>(2, &mut writer);
         let len = writer.finish().unwrap();
-        (pieces, len)
+        (arguments, len)
     }
 
     fn arguments() -> (Vec<u64>, Vec<u8>, Vec<u16>) {
@@ -255,45 +264,45 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gathered_is_what_would_have_been_written() {
+    fn gathered_bytes_equal_the_bytes_of_a_copied_call() {
         let (words, bytes, mut out) = arguments();
         let mut whole = Vec::new();
-        let mut copied = [Piece::input(&words), Piece::input(&bytes), Piece::scatter_len(&mut out)];
+        let mut copied = [Borrowed::input(&words), Borrowed::input(&bytes), Borrowed::output(&mut out)];
         let (_, whole_len) = call(&mut copied, &mut whole, false);
         whole.truncate(whole_len);
 
         let mut packet = vec![0xaa; 10_000];
-        let mut lent = [Piece::input(&words), Piece::input(&bytes), Piece::scatter_len(&mut out)];
-        let (pieces, len) = call(&mut lent, &mut packet, true);
-        assert_eq!((len, pieces.lent_len()), (whole.len(), 6200));
+        let mut borrowed = [Borrowed::input(&words), Borrowed::input(&bytes), Borrowed::output(&mut out)];
+        let (arguments, len) = call(&mut borrowed, &mut packet, true);
+        assert_eq!((len, arguments.borrowed_len()), (whole.len(), 6200));
         for size in [1, 7, 1440, 2048, len] {
             for offset in (0..len).step_by(size) {
                 let mut chunk = vec![0; size.min(len - offset)];
-                pieces.gather(&packet[..len - pieces.lent_len()], offset, &mut chunk);
+                arguments.gather(&packet[..len - arguments.borrowed_len()], offset, &mut chunk);
                 assert_eq!(chunk, whole[offset..][..chunk.len()], "{size} bytes at {offset}");
             }
         }
     }
 
     #[test]
-    fn what_is_scattered_lands_in_its_place() {
+    fn scattered_bytes_reach_their_arguments() {
         let (mut words, _, mut halves) = arguments();
         let (mut none, mut odd) = ([0u128; 0], [1u8; 3]);
-        let mut pieces = [
-            Piece::scatter_len(&mut odd),
-            Piece::scatter_len(&mut none),
-            Piece::scatter_len(&mut words),
-            Piece::scatter_len(&mut halves),
+        let mut arguments = [
+            Borrowed::output(&mut odd),
+            Borrowed::output(&mut none),
+            Borrowed::output(&mut words),
+            Borrowed::output(&mut halves),
         ];
-        let mut pieces = GatherList::new(&mut pieces, true);
-        pieces.place::<u8>(0);
-        pieces.place::<u128>(1);
-        pieces.place::<u64>(2);
-        pieces.place::<u16>(3);
-        assert_eq!(pieces.scatter_end(), 8 + 3200 + 4000);
+        let mut arguments = GatherList::new(&mut arguments, true);
+        arguments.place::<u8>(0);
+        arguments.place::<u128>(1);
+        arguments.place::<u64>(2);
+        arguments.place::<u16>(3);
+        assert_eq!(arguments.scatter_end(), 8 + 3200 + 4000);
         let result: Vec<u8> = (0..7300).map(|i| (i % 241) as u8).collect();
         for (index, chunk) in result.chunks(1000).enumerate() {
-            pieces.scatter(1000 * index, chunk);
+            arguments.scatter(1000 * index, chunk);
         }
         assert_eq!(odd, result[..3]);
         assert_eq!(words.as_bytes(), &result[8..3208]);
@@ -301,15 +310,15 @@ mod tests {
     }
 
     #[test]
-    fn places_are_given_in_order_with_what_lies_between() {
+    fn destinations_come_in_order_with_the_gaps_between_them() {
         let (mut odd, mut words) = ([0u8; 3], [0u64; 4]);
-        let mut pieces = [Piece::scatter_len(&mut odd), Piece::scatter_len(&mut words)];
-        let mut pieces = GatherList::new(&mut pieces, true);
-        pieces.place::<u8>(0);
-        pieces.place::<u64>(1);
+        let mut arguments = [Borrowed::output(&mut odd), Borrowed::output(&mut words)];
+        let mut arguments = GatherList::new(&mut arguments, true);
+        arguments.place::<u8>(0);
+        arguments.place::<u64>(1);
         let mut told = Vec::new();
         for (start, end) in [(0, 2), (2, 20), (20, 50)] {
-            pieces.places(start, end, |place| match place {
+            arguments.places(start, end, |place| match place {
                 Ok(place) => {
                     place.fill(7);
                     told.push((true, place.len()));
@@ -323,44 +332,44 @@ mod tests {
     }
 
     #[test]
-    fn what_lands_on_lent_arguments_overwrites_them() {
+    fn result_bytes_in_borrowed_arguments_overwrite_them() {
         let (mut small, mut large) = ([0u8; 100], [0u8; 5000]);
         let mut out = [0u8; 3000];
-        let mut pieces =
-            [Piece::scatter_len(&mut small), Piece::scatter_len(&mut large), Piece::scatter_len(&mut out)];
-        let mut pieces = GatherList::new(&mut pieces, true);
+        let mut arguments =
+            [Borrowed::output(&mut small), Borrowed::output(&mut large), Borrowed::output(&mut out)];
+        let mut arguments = GatherList::new(&mut arguments, true);
         let mut packet = Vec::new();
         let mut writer = Writer::new(&mut packet, 0, 1 << 20);
-        pieces.elements::<u8>(0, &mut writer);
-        pieces.elements::<u8>(1, &mut writer);
-        (0..3).for_each(|index| pieces.place::<u8>(index));
-        pieces.scatter(0, &[1; 100]);
-        pieces.scatter(5100, &[1; 3000]);
-        assert!(!pieces.are_overwritten(), "one was copied, one does not travel");
-        pieces.scatter(5000, &[1; 200]);
-        assert!(pieces.are_overwritten());
+        arguments.elements::<u8>(0, &mut writer);
+        arguments.elements::<u8>(1, &mut writer);
+        (0..3).for_each(|index| arguments.place::<u8>(index));
+        arguments.scatter(0, &[1; 100]);
+        arguments.scatter(5100, &[1; 3000]);
+        assert!(!arguments.are_overwritten(), "one was copied, one does not travel");
+        arguments.scatter(5000, &[1; 200]);
+        assert!(arguments.are_overwritten());
     }
 
     #[test]
-    fn memory_for_a_stretch_is_that_of_the_one_piece_that_has_all_of_it() {
+    fn memory_is_found_only_for_bytes_of_one_argument() {
         let (mut one, mut other) = ([0u8; 100], [0u8; 100]);
-        let mut pieces = [Piece::scatter_len(&mut one), Piece::scatter_len(&mut other)];
-        let mut pieces = GatherList::new(&mut pieces, true);
-        (0..2).for_each(|index| pieces.place::<u8>(index));
-        pieces.memory_at(90, 100).expect("its last bytes").fill(1);
-        pieces.memory_at(100, 200).expect("all of the second").fill(2);
-        assert!(pieces.memory_at(90, 101).is_none() && pieces.memory_at(190, 201).is_none());
+        let mut arguments = [Borrowed::output(&mut one), Borrowed::output(&mut other)];
+        let mut arguments = GatherList::new(&mut arguments, true);
+        (0..2).for_each(|index| arguments.place::<u8>(index));
+        arguments.memory_at(90, 100).expect("its last bytes").fill(1);
+        arguments.memory_at(100, 200).expect("all of the second").fill(2);
+        assert!(arguments.memory_at(90, 101).is_none() && arguments.memory_at(190, 201).is_none());
         assert_eq!((one[89], one[90], one[99], other), (0, 1, 1, [2; 100]));
     }
 
     #[test]
-    fn lent_bytes_count_against_the_limit() {
+    fn borrowed_bytes_count_against_the_limit() {
         let bytes = vec![0u8; 5000];
-        let mut pieces = [Piece::input(&bytes)];
-        let mut pieces = GatherList::new(&mut pieces, true);
+        let mut arguments = [Borrowed::input(&bytes)];
+        let mut arguments = GatherList::new(&mut arguments, true);
         let mut packet = Vec::new();
         let mut writer = Writer::new(&mut packet, 32, 5003);
-        pieces.sequence::<u8>(0, &mut writer);
+        arguments.sequence::<u8>(0, &mut writer);
         assert!(matches!(
             writer.finish(),
             Err(crate::EncodeError::TooLarge { needed_at_least: 5004, limit: 5003 })

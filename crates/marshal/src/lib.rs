@@ -36,7 +36,7 @@ pub use data::Data;
 pub use description::Description;
 pub use error::{DecodeError, EncodeError};
 pub use fixed::{FixedReader, FixedWriter};
-pub use gather::{GatherList, LENT_MIN, Piece};
+pub use gather::{BORROWED_MIN, Borrowed, GatherList};
 pub use in_place::{bytes_before_slice, check_filled};
 pub use layout::{Layout, Leading};
 pub use reader::Reader;

@@ -14,7 +14,7 @@ use crate::{Data, EncodeError, Leading, Scalar};
 pub struct Writer<'a> {
     /// The packet. Never longer than `start + limit`, so that its length is the only bound to check.
     packet: &'a mut Vec<u8>,
-    /// Where the payload begins in the packet; less the bytes that were [lent](Writer::lent), so that it may be below 0,
+    /// Where the payload begins in the packet; less the bytes that were [skipped](Writer::skip_borrowed), so that it may be below 0,
     /// where no position in the packet is.
     start: usize,
     limit: usize,
@@ -156,10 +156,10 @@ impl<'a> Writer<'a> {
         self.packet.get_mut(from..)?.get_mut(..len)
     }
 
-    /// Leaves out the next `len` bytes, at a multiple of `align`: they travel from where they are. Returns where they lie
-    /// in the payload.
-    pub fn lent(&mut self, align: usize, len: usize) -> usize {
-        // For the padding before them, which is in the packet.
+    /// Skips `len` bytes of the payload at a multiple of `align`, which the transport takes from the caller's memory. Returns their
+    /// offset in the payload.
+    pub fn skip_borrowed(&mut self, align: usize, len: usize) -> usize {
+        // The packet holds the padding before them.
         let _ = self.chunk(align, 0);
         let at = self.position;
         self.position = at.saturating_add(len).min(MOST);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::alloc::{GlobalAlloc, Layout as Piece, System};
+use std::alloc::{GlobalAlloc, Layout as Borrowed, System};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, LinkedList, VecDeque};
 use std::net::SocketAddr;
@@ -32,13 +32,13 @@ fn count(grown: usize, shrunk: usize) {
 // SAFETY: every call is passed on to the system's allocator as it is; counting touches plain thread-local numbers only,
 // which neither allocate nor have destructors.
 unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, piece: Piece) -> *mut u8 {
+    unsafe fn alloc(&self, piece: Borrowed) -> *mut u8 {
         count(piece.size(), 0);
         // SAFETY: the caller keeps the contract of `alloc`, which is the system's.
         unsafe { System.alloc(piece) }
     }
 
-    unsafe fn dealloc(&self, at: *mut u8, piece: Piece) {
+    unsafe fn dealloc(&self, at: *mut u8, piece: Borrowed) {
         count(0, piece.size());
         // SAFETY: `at` came from `alloc` above, and so from the system, with this layout.
         unsafe { System.dealloc(at, piece) }

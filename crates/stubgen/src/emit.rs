@@ -7,8 +7,8 @@ mod begin;
 mod buffers;
 mod client;
 mod docs;
+mod gather;
 mod in_place;
-mod pieces;
 mod server;
 mod signature;
 

@@ -327,7 +327,7 @@ pub mod stub {
         ) -> Result<CallResult<'a>, CallError> {
             let len = arguments.map_err(CallError::NotSent)?;
             let mut whole = vec![0xbb; len];
-            let inline = &self.packets.call[START..][..len - pieces.lent_len()];
+            let inline = &self.packets.call[START..][..len - pieces.borrowed_len()];
             for (index, fragment) in whole.chunks_mut(777).enumerate() {
                 pieces.gather(inline, 777 * index, fragment);
             }

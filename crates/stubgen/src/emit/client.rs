@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::buffers;
-use super::pieces::call_if_large;
+use super::gather::call_if_large;
 use super::{
     Names, begin, coming_back, data, default, docs, leading_of_call, leading_of_result, local, signature,
     travels_with_call, whole,

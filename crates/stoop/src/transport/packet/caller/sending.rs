@@ -128,11 +128,11 @@ impl LargeCall<'_, '_, '_, '_> {
 
     /// The arguments that are in the call packet.
     fn inline(&self) -> &[u8] {
-        &self.lane.call[HEADER_LEN..HEADER_LEN + self.len - self.pieces.lent_len()]
+        &self.lane.call[HEADER_LEN..HEADER_LEN + self.len - self.pieces.borrowed_len()]
     }
 
     fn frame(&mut self, run: &Run, framing: &Framing) -> usize {
-        let inline = &self.lane.call[HEADER_LEN..HEADER_LEN + self.len - self.pieces.lent_len()];
+        let inline = &self.lane.call[HEADER_LEN..HEADER_LEN + self.len - self.pieces.borrowed_len()];
         let checksum_len = self.checksum_len();
         frame(run, framing, self.pieces, inline, checksum_len, &mut self.large.datagrams)
     }
@@ -156,7 +156,7 @@ fn gathered<T>(
     for (header, offset) in headers.iter().zip(offsets) {
         list.push(IoSlice::new(header));
         let end = end.min(offset + run.fragment);
-        pieces.stretches(inline, offset as usize, end as usize, |stretch| list.push(IoSlice::new(stretch)));
+        pieces.slices(inline, offset as usize, end as usize, |stretch| list.push(IoSlice::new(stretch)));
     }
     send(&list)
 }
@@ -171,14 +171,14 @@ fn frame(
     datagrams: &mut [u8],
 ) -> usize {
     let (fragment, end) = (run.fragment, run.offset + run.len);
-    let message_len = inline.len() + pieces.lent_len();
+    let message_len = inline.len() + pieces.borrowed_len();
     let (mut offset, mut transmission) = (run.offset, run.transmission);
     for packet in datagrams.chunks_mut(HEADER_LEN + fragment as usize + checksum_len) {
         let (header, payload) = packet.split_first_chunk_mut().expect("a packet has a header");
         let len = fragment.min(end - offset);
         framing.stamp(header, (offset, len), transmission);
         let ahead = (offset as usize + AHEAD).min(message_len);
-        pieces.stretches(inline, ahead, (ahead + len as usize).min(message_len), prefetch);
+        pieces.slices(inline, ahead, (ahead + len as usize).min(message_len), prefetch);
         pieces.gather(inline, offset as usize, &mut payload[..len as usize]);
         if checksum_len > 0 {
             checksum::seal(packet, HEADER_LEN + len as usize);

@@ -124,7 +124,7 @@ impl ShmLane {
         if len > SLOT {
             return self.exchange_long(kind, deadline, procedure, len, pieces);
         }
-        if pieces.lent_len() > 0 {
+        if pieces.borrowed_len() > 0 {
             self.put_together(len, pieces);
         }
         let request = self.request(kind, deadline, procedure, len);
@@ -154,7 +154,7 @@ impl ShmLane {
     #[cold]
     fn put_together(&mut self, len: usize, pieces: &GatherList<'_, '_>) {
         let mut whole = vec![0; len.max(MAX_DATAGRAM)];
-        pieces.gather(&self.call[..len - pieces.lent_len()], 0, &mut whole[..len]);
+        pieces.gather(&self.call[..len - pieces.borrowed_len()], 0, &mut whole[..len]);
         self.call = whole;
     }
 
@@ -267,7 +267,7 @@ impl ShmLane {
         let mut request = self.request(kind, deadline, procedure, len);
         (request.channel, request.base) = (channel, filling.base());
         // The first chunks are there when the server is told.
-        let inline_len = len - pieces.lent_len();
+        let inline_len = len - pieces.borrowed_len();
         self.fill(&mut filling, inline_len, pieces);
         let ticket = self.session.publish(&request, &[]);
         self.calls += 1;
@@ -291,7 +291,7 @@ impl ShmLane {
         while !filling.is_done() && filling.has_room(&self.session.segment) {
             let (start, end) = (filling.sent(), filling.sent() + filling.next_len());
             let mut chunk = filling.chunk(&self.session.segment);
-            pieces.stretches(&self.call[..inline_len], start, end, |stretch| chunk.put(stretch));
+            pieces.slices(&self.call[..inline_len], start, end, |stretch| chunk.put(stretch));
             chunk.finish();
             has_filled = true;
         }

@@ -1,7 +1,7 @@
-//! Large calls: arguments of scalars stay in the caller's memory, and results land there.
+//! Stubs of large calls: scalar arguments are borrowed from the caller's memory, and results are scattered there.
 //!
-//! Emitted beside the usual call, and apart from it, so that a small call pays one comparison, or none where the sizes
-//! are constants.
+//! Each is a function of its own beside the usual stub, so that a small call pays one comparison, or none if the sizes are
+//! constants.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -11,8 +11,8 @@ use super::client::{outcome, read_others, receive, send};
 use super::{Names, coming_back, local};
 use crate::model::{Argument, Element, Mode, Procedure, Shape};
 
-/// The arguments of a procedure that can be pieces, in the order of their declaration.
-fn pieces(procedure: &Procedure) -> impl Iterator<Item = &Argument> {
+/// The arguments of a procedure that can be borrowed, in the order of their declaration.
+fn borrowable(procedure: &Procedure) -> impl Iterator<Item = &Argument> {
     procedure.arguments.iter().filter(|argument| match (argument.mode, &argument.shape) {
         (Mode::In, Shape::Text) => true,
         (Mode::In | Mode::InOut | Mode::Out, Shape::Slice(element) | Shape::Array(element, _)) => {
@@ -22,31 +22,31 @@ fn pieces(procedure: &Procedure) -> impl Iterator<Item = &Argument> {
     })
 }
 
-/// Makes the call of `procedure` here if it is large, where `route` leads to another process; nothing if it never is.
+/// The branch of a client method that makes a large call to another process; empty if no call of `procedure` can be large.
 pub(super) fn call_if_large(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
-    if pieces(procedure).all(is_small) {
+    if borrowable(procedure).all(is_small) {
         return TokenStream::new();
     }
     let stub = &names.stub;
     let number = u16::try_from(index).expect("the number of procedures has been checked");
     let (returned, into_error, into_result) = outcome(&procedure.returns, names);
     let (route, call, result, writer) = (local("route"), local("call"), local("result"), local("arguments"));
-    // An item, which is not hidden from what the user's types name.
-    let (large, lent) = (format_ident!("__large"), local("lent"));
+    // A nested function can name the user's types; a closure would be inlined into the small call.
+    let (large, gathered) = (format_ident!("__large"), local("gathered"));
     let is_large = [false, true].map(|is_out| {
         let sizes: Vec<_> =
-            pieces(procedure).filter(|each| (each.mode == Mode::Out) == is_out).map(size).collect();
-        (!sizes.is_empty()).then(|| quote!(#(#sizes)+* >= #stub::LENT_MIN))
+            borrowable(procedure).filter(|each| (each.mode == Mode::Out) == is_out).map(size).collect();
+        (!sizes.is_empty()).then(|| quote!(#(#sizes)+* >= #stub::BORROWED_MIN))
     });
     let is_large = is_large.into_iter().flatten();
     let parameters =
         procedure.arguments.iter().map(|Argument { name, declared, .. }| quote!(#name: #declared));
     let passed = procedure.arguments.iter().map(|argument| &argument.name);
-    let made = pieces(procedure).map(|argument| make(argument, names));
+    let made = borrowable(procedure).map(|argument| make(argument, names));
     let written = procedure.arguments.iter().map(|argument| write(argument, procedure, names));
     let placed = coming_back(procedure).filter(|each| each.is_written_in_place()).map(|argument| {
         let (index, ty) = (position(argument, procedure), element(argument));
-        quote!(#lent.place::<#ty>(#index);)
+        quote!(#gathered.place::<#ty>(#index);)
     });
     let decoded = decode(procedure, names);
     quote! {
@@ -55,15 +55,15 @@ pub(super) fn call_if_large(index: usize, procedure: &Procedure, names: &Names) 
             #[inline(never)]
             fn #large(#route: #stub::Remote<'_>, #(#parameters),*) -> #returned {
                 let mut #call = #route.start(#number)#into_error?;
-                let mut #lent = [#(#made),*];
-                let mut #lent = #stub::GatherList::new(&mut #lent, #call.can_gather());
+                let mut #gathered = [#(#made),*];
+                let mut #gathered = #stub::GatherList::new(&mut #gathered, #call.can_gather());
                 let #writer = {
                     let mut #writer = #call.arguments();
                     #(#written)*
                     #writer.finish()
                 };
                 #(#placed)*
-                let #result = #call.transport_gathered(#writer, #lent)#into_error?;
+                let #result = #call.transport_gathered(#writer, #gathered)#into_error?;
                 #decoded
                 #result.end(decoded) #into_result
             }
@@ -72,7 +72,7 @@ pub(super) fn call_if_large(index: usize, procedure: &Procedure, names: &Names) 
     }
 }
 
-/// Whether an argument is an array that is seen to be too small to be lent.
+/// Whether an argument is an array with too few bytes to be borrowed.
 fn is_small(argument: &Argument) -> bool {
     // The largest scalar has 16 bytes.
     const SMALL: usize = 1440 / 16;
@@ -81,7 +81,7 @@ fn is_small(argument: &Argument) -> bool {
     matches!(&literal.lit, Lit::Int(len) if len.base10_parse().is_ok_and(|len: usize| len <= SMALL))
 }
 
-/// The expression for the bytes of a piece.
+/// The expression for an argument's size in bytes.
 fn size(argument: &Argument) -> TokenStream {
     let name = &argument.name;
     quote!(::core::mem::size_of_val(&*#name))
@@ -90,20 +90,18 @@ fn size(argument: &Argument) -> TokenStream {
 fn make(argument: &Argument, names: &Names) -> TokenStream {
     let (stub, name) = (&names.stub, &argument.name);
     match (argument.mode, &argument.shape) {
-        (_, Shape::Text) => quote!(#stub::Piece::input(#name.as_bytes())),
-        (Mode::In, _) => quote!(#stub::Piece::input(&#name[..])),
-        _ => quote!(#stub::Piece::scatter_len(&mut #name[..])),
+        (_, Shape::Text) => quote!(#stub::Borrowed::input(#name.as_bytes())),
+        (Mode::In, _) => quote!(#stub::Borrowed::input(&#name[..])),
+        _ => quote!(#stub::Borrowed::output(&mut #name[..])),
     }
 }
 
-/// Which of the pieces an argument is.
+/// The argument's index among the borrowable ones.
 fn position(argument: &Argument, procedure: &Procedure) -> usize {
-    pieces(procedure)
-        .position(|each| std::ptr::eq(each, argument))
-        .expect("the argument is one of the pieces")
+    borrowable(procedure).position(|each| std::ptr::eq(each, argument)).expect("the argument is borrowable")
 }
 
-/// The type of the elements of a piece.
+/// The type of an argument's elements.
 fn element(argument: &Argument) -> TokenStream {
     match &argument.shape {
         Shape::Slice(Element { ty, .. }) | Shape::Array(Element { ty, .. }, _) => quote!(#ty),
@@ -111,12 +109,12 @@ fn element(argument: &Argument) -> TokenStream {
     }
 }
 
-/// Writes an argument into the call packet, or what is left of it there.
+/// The statement that writes an argument into the call packet, or borrows it.
 fn write(argument: &Argument, procedure: &Procedure, names: &Names) -> TokenStream {
-    if !pieces(procedure).any(|each| std::ptr::eq(each, argument)) {
+    if !borrowable(procedure).any(|each| std::ptr::eq(each, argument)) {
         return send(argument, names);
     }
-    let (writer, lent) = (local("arguments"), local("lent"));
+    let (writer, gathered) = (local("arguments"), local("gathered"));
     let (index, ty) = (position(argument, procedure), element(argument));
     let write = match (argument.mode, &argument.shape) {
         (Mode::Out, Shape::Slice(_)) => format_ident!("capacity"),
@@ -124,10 +122,10 @@ fn write(argument: &Argument, procedure: &Procedure, names: &Names) -> TokenStre
         (_, Shape::Slice(_) | Shape::Text) => format_ident!("sequence"),
         _ => format_ident!("elements"),
     };
-    quote!(#lent.#write::<#ty>(#index, &mut #writer);)
+    quote!(#gathered.#write::<#ty>(#index, &mut #writer);)
 }
 
-/// Reads what has come back and not scattered yet.
+/// The expression that reads the part of the result that was not scattered.
 fn decode(procedure: &Procedure, names: &Names) -> TokenStream {
     let stub = &names.stub;
     let (reader, result) = (local("results"), local("result"));
