@@ -29,6 +29,16 @@ fn wait_on_shared_cpu(wait: &mut Wait, after_ns: u64) -> bool {
     spin_ns > 0
 }
 
+/// A wait of one of two threads on one processor; says whether it spun.
+fn wait_oversubscribed(wait: &mut Wait, after_ns: u64) -> bool {
+    let spin_ns = wait.begin(0, 2);
+    if after_ns >= spin_ns {
+        wait.sleeps(spin_ns);
+    }
+    wait.arrived(after_ns.max(spin_ns) + W);
+    spin_ns > 0
+}
+
 fn repeat(times: usize, mut wait: impl FnMut() -> bool) {
     for _ in 0..times {
         wait();
@@ -62,13 +72,30 @@ fn first_wait_already_spins_or_not_by_the_facts_alone() {
 }
 
 #[test]
-fn crowd_sleeps_at_once_and_spins_again_when_it_is_gone() {
+fn oversubscribed_threads_spin_for_ten_microseconds_at_most() {
     let mut wait = adaptive(APART);
-    assert_eq!(wait.begin(0, 2), 0);
+    assert_eq!(wait.begin(0, 2), OVERSUBSCRIBED_SPIN_NS);
     assert_eq!(wait.begin(0, 1), 2 * W);
-    assert!(wait.keeps_spinning(1, 1));
-    assert!(!wait.keeps_spinning(1, 2), "a waiters that gathers ends the spin");
+    assert!(wait.keeps_spinning(OVERSUBSCRIBED_SPIN_NS, 1));
+    assert!(!wait.keeps_spinning(OVERSUBSCRIBED_SPIN_NS, 2), "another thread that waits ends the spin");
     assert!(!wait.keeps_spinning(2 * W, 1));
+}
+
+#[test]
+fn oversubscribed_threads_sleep_for_results_that_take_longer() {
+    let mut wait = adaptive(APART);
+    let spins: Vec<bool> = (0..200).map(|_| wait_oversubscribed(&mut wait, 2 * W)).collect();
+    assert!(spins[8..].iter().filter(|spins| **spins).count() <= 3, "{spins:?}");
+}
+
+#[test]
+fn time_in_which_the_kernel_stops_a_spinning_thread_does_not_end_spinning() {
+    let mut wait = adaptive(APART);
+    for n in 0..1_000 {
+        let after_ns = if n % 50 == 0 { 8_000_000 } else { 4_000 };
+        assert!(wait.begin(0, 8) > 0, "wait {n} sleeps");
+        wait.arrived(after_ns);
+    }
 }
 
 #[test]
@@ -82,11 +109,11 @@ fn spin_and_block_do_as_they_are_told() {
 }
 
 #[test]
-fn more_spinners_than_processors_sleep_after_a_millisecond() {
+fn spin_sleeps_after_a_millisecond_when_oversubscribed() {
     let mut spin = Wait::new(Waiting::Spin, COSTS, APART);
     spin.begin(5, 100);
-    assert!(spin.keeps_spinning(SPIN_IN_CROWD_NS, 100));
-    assert!(!spin.keeps_spinning(5 + SPIN_IN_CROWD_NS, 100));
+    assert!(spin.keeps_spinning(OVERSUBSCRIBED_SPIN_MAX_NS, 100));
+    assert!(!spin.keeps_spinning(5 + OVERSUBSCRIBED_SPIN_MAX_NS, 100));
 }
 
 #[test]
