@@ -9,17 +9,20 @@
 //! leave by [`Server::next_transmission`], as fast as their callers take them.
 
 mod admission;
+mod agenda;
 mod assignment;
 mod calls;
 mod cancel;
 mod clock;
 mod lane;
 mod lanes;
+mod large;
 mod limits;
 mod memory;
 mod parked;
+mod parts;
 mod peers;
-mod reception;
+mod recycled;
 mod replies;
 mod sending;
 mod sweep;
@@ -28,13 +31,14 @@ mod together;
 
 use crate::{Instant, Interfaces};
 use admission::Admission;
+use agenda::Agenda;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 pub use assignment::{Assignment, Work};
 use clock::Clock;
 pub use limits::{Counters, Limits};
 use memory::Memory;
-use sending::Agenda;
+use recycled::Recycled;
 pub use sending::Transmission;
 use stoop_wire::bind::HostFacts;
 use stoop_wire::{BindingId, CallNumber, Header, HeaderError, Kind, LaneId, Versions};
@@ -97,7 +101,7 @@ pub struct Server<P> {
     /// Receipts that told of parts of results that had not been known to have arrived.
     progress: u64,
     next_sweep: Instant,
-    spare: Vec<Assignment<P>>,
+    recycled: Recycled<P>,
     memory: Memory,
     agenda: Agenda,
     counters: Counters,
@@ -125,7 +129,7 @@ impl<P: Peer> Server<P> {
             shutting_down: false,
             progress: 0,
             next_sweep: Instant::NEVER,
-            spare: Vec::new(),
+            recycled: Recycled::default(),
             memory: Memory::default(),
             agenda: Agenda::default(),
             counters: Counters::default(),
@@ -233,9 +237,7 @@ impl<P: Peer> Server<P> {
             self.bindings.large_retained(),
             "retained bytes are counted right"
         );
-        self.bindings.bytes_held()
-            + self.spare.iter().map(Assignment::bytes_held).sum::<usize>()
-            + self.memory.spare_bytes()
+        self.bindings.bytes_held() + self.recycled.bytes_held() + self.memory.spare_bytes()
     }
 
     /// Answers retained and calls that wait for their lanes; at most [`Limits::packets`].

@@ -1,6 +1,5 @@
 //! A call that is to run, with the packet for its answer.
 
-use super::Peer;
 use crate::Instant;
 use crate::interfaces::LEADING_MAX;
 use alloc::boxed::Box;
@@ -195,7 +194,7 @@ impl<P> Assignment<P> {
     }
 }
 
-impl<P: Peer> Assignment<P> {
+impl<P> Assignment<P> {
     /// The arguments, for which `packet` is the call packet if it was one, and the result packet.
     #[inline]
     pub fn arguments_and_result<'a>(&'a mut self, packet: &'a [u8]) -> (&'a [u8], &'a mut Vec<u8>) {

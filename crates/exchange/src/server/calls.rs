@@ -3,13 +3,12 @@
 use super::assignment::{Assignment, Terms};
 use super::lane::{Age, Answer};
 use super::parked::Parked;
-use super::{Arrival, Next, Peer, Server, sending};
+use super::replies::waiting;
+use super::{Arrival, Next, Peer, Server};
 use crate::Instant;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use stoop_wire::{HEADER_LEN, Header, RefusalCode};
-
-/// Assignments kept for reuse.
-const SPARE_ASSIGNMENTS: usize = 64;
 
 impl<P: Peer> Server<P> {
     #[inline(always)]
@@ -39,7 +38,7 @@ impl<P: Peer> Server<P> {
                         self.packets -= 1;
                         retained
                     }
-                    None => spare_or_blank(&mut self.spare, peer),
+                    None => self.recycled.take(peer),
                 };
                 self.give_out(now, now, assignment, peer, header, terms, reply)
             }
@@ -113,9 +112,8 @@ impl<P: Peer> Server<P> {
         let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
         self.memory.release(&mut binding.retained, lane.large_retained());
         let Some(large) = &mut lane.large else { return };
-        sending::end(large, &mut binding.path);
-        let outdated = large.reception.take_if(|reception| !reception.number.is_after(header.number));
-        self.memory.give_back(outdated.map(|reception| reception.message));
+        large.end_sending(&mut binding.path);
+        self.memory.give_back(large.drop_incomplete(header.number));
     }
 
     /// Begins a call that is newer than all of its lane, which has [left](Self::leave_large) what was large before.
@@ -133,7 +131,7 @@ impl<P: Peer> Server<P> {
         debug_assert!(lane.large_retained() == 0 || lane.large.is_some());
         let retained = lane.begin(header.number);
         self.packets -= usize::from(retained.is_some());
-        let assignment = retained.unwrap_or_else(|| spare_or_blank(&mut self.spare, &peer));
+        let assignment = retained.unwrap_or_else(|| self.recycled.take(&peer));
         self.give_out(now, arrived, assignment, &peer, header, terms, reply)
     }
 
@@ -201,25 +199,61 @@ impl<P: Peer> Server<P> {
             state.end(assignment);
         } else {
             self.counters.dropped += 1;
-            keep_spare(&mut self.spare, state.end_unretained(assignment));
+            self.recycled.keep(state.end_unretained(assignment));
         }
         match state.parked.take() {
             None => Next::Nothing,
             Some(parked) => self.start_parked(now, *parked),
         }
     }
-}
 
-/// An assignment for a call of a lane that has none.
-#[cold]
-#[inline(never)]
-fn spare_or_blank<P: Peer>(spare: &mut Vec<Assignment<P>>, peer: &P) -> Assignment<P> {
-    spare.pop().unwrap_or_else(|| Assignment::blank(*peer))
-}
+    /// Keeps a call until the one that runs has returned, unless a newer one is kept already.
+    pub(super) fn park(&mut self, header: &Header, parked: Parked<P>, reply: &mut Vec<u8>) -> Arrival<P> {
+        let lane = self.bindings.lane_mut(header);
+        let (newer, refused) = match &lane.parked {
+            Some(waits) => (parked.number.is_after(waits.number), waits.refused),
+            None => (true, None),
+        };
+        if lane.parked.is_none() && self.packets >= self.limits.packets {
+            self.counters.dropped += 1;
+            self.memory.give_back(parked.message);
+            return Arrival::Nothing;
+        }
+        if !newer {
+            self.memory.give_back(parked.message);
+            return waiting(refused, header, reply);
+        }
+        let refused = parked.refused;
+        match lane.parked.replace(Box::new(parked)) {
+            Some(superseded) => self.memory.give_back(superseded.message),
+            None => self.packets += 1,
+        }
+        waiting(refused, header, reply)
+    }
 
-/// Keeps an assignment for another call, if there are not enough of them.
-pub(super) fn keep_spare<P>(spare: &mut Vec<Assignment<P>>, assignment: Assignment<P>) {
-    if spare.len() < SPARE_ASSIGNMENTS {
-        spare.push(assignment.wiped());
+    #[cold]
+    pub(super) fn start_parked(&mut self, now: Instant, parked: Parked<P>) -> Next<P> {
+        self.packets -= 1;
+        let (header, _) = Header::parse(&parked.packet).expect("parsed when it was parked");
+        let header = Header { message_len: parked.message_len, ..header };
+        if let Some(code) = parked.refused {
+            self.forbid(&header, code);
+            return Next::Nothing;
+        }
+        let mut reply = Vec::new();
+        let arrival = match parked.message {
+            None => {
+                self.leave_large(&header);
+                self.start(now, parked.arrived, parked.peer, &header, &mut reply)
+            }
+            Some(message) => {
+                self.start_message(now, (parked.arrived, parked.peer, message), &header, &mut reply)
+            }
+        };
+        match arrival {
+            Arrival::Run(assignment) => Next::Run(assignment, parked.packet),
+            Arrival::Reply => Next::Reply(parked.peer, reply),
+            Arrival::Nothing | Arrival::Transmit | Arrival::Cancelled(..) => Next::Nothing,
+        }
     }
 }

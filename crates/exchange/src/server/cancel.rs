@@ -1,10 +1,9 @@
 //! Calls that nobody waits for any more.
 
-use super::calls::keep_spare;
 use super::lane::{Age, Answer};
 use super::parked::Parked;
 use super::replies::{acknowledgement, refusal};
-use super::{Arrival, Peer, Server, sending};
+use super::{Arrival, Peer, Server};
 use crate::Instant;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -25,8 +24,7 @@ impl<P: Peer> Server<P> {
         }
         let binding = self.bindings.get_mut(header.binding).expect("whoever has no binding is turned away");
         let Some(lane) = binding.lanes.get_or_make(header.lane, self.limits.lanes) else {
-            self.counters.refused += 1;
-            return refusal(header, RefusalCode::TooManyLanes, reply);
+            return self.no_such_lane(header, reply);
         };
         let answer = lane.on_cancel(Age::of(header.number, lane.number));
         match answer {
@@ -44,12 +42,12 @@ impl<P: Peer> Server<P> {
             }
             Answer::Release => {
                 if let Some(large) = &mut lane.large {
-                    sending::end(large, &mut binding.path);
+                    large.end_sending(&mut binding.path);
                 }
                 if let Some(refused) = lane.deliver() {
                     self.packets -= 1;
                     self.memory.release(&mut binding.retained, refused.large_bytes());
-                    keep_spare(&mut self.spare, refused);
+                    self.recycled.keep(refused);
                 }
                 let answer = lane.on_probe(Age::Same);
                 return self.repeat(peer, answer, header, reply);
@@ -72,15 +70,14 @@ impl<P: Peer> Server<P> {
         let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
         let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
         if let Some(large) = &mut lane.large {
-            sending::end(large, &mut binding.path);
+            large.end_sending(&mut binding.path);
             // One that is newer still goes on arriving.
-            let outdated = large.reception.take_if(|reception| !reception.number.is_after(header.number));
-            self.memory.give_back(outdated.map(|reception| reception.message));
+            self.memory.give_back(large.drop_incomplete(header.number));
         }
         if let Some(retained) = lane.forbid(header.number, code) {
             self.packets -= 1;
             self.memory.release(&mut binding.retained, retained.large_bytes());
-            keep_spare(&mut self.spare, retained);
+            self.recycled.keep(retained);
         }
     }
 
@@ -93,11 +90,9 @@ impl<P: Peer> Server<P> {
         code: RefusalCode,
         reply: &mut Vec<u8>,
     ) -> Arrival<P> {
-        let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
-        let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
+        let lane = self.bindings.lane_mut(header);
         if let Some(large) = &mut lane.large {
-            let outdated = large.reception.take_if(|reception| !reception.number.is_after(header.number));
-            self.memory.give_back(outdated.map(|reception| reception.message));
+            self.memory.give_back(large.drop_incomplete(header.number));
         }
         if let Some(waits) = lane.parked.as_mut().filter(|parked| parked.number == header.number) {
             waits.refused = Some(code);

@@ -1,9 +1,8 @@
 //! What a server knows of one lane, and the server's half of the protocol as a table.
 
 use super::assignment::Assignment;
+use super::large::Large;
 use super::parked::Parked;
-use super::reception::Reception;
-use super::sending::Sending;
 use crate::Instant;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -19,39 +18,6 @@ pub(super) struct LaneState<P> {
     pub(super) parked: Option<Box<Parked<P>>>,
     /// What is under way of messages of many packets.
     pub(super) large: Option<Box<Large<P>>>,
-}
-
-/// The messages of many packets of one lane.
-#[derive(Debug)]
-pub(super) struct Large<P> {
-    /// A call that has not arrived as a whole; newer than the lane's newest.
-    pub(super) reception: Option<Reception<P>>,
-    /// The answer to the newest call, while its caller does not have all of it.
-    pub(super) sending: Option<Sending>,
-    /// When a timer of the server will look at this lane.
-    pub(super) timer: Instant,
-    /// The lane is among those that may have something to send.
-    pub(super) queued: bool,
-    /// The lane is among those of its binding that wait for room on the way.
-    pub(super) waits: bool,
-    /// The lane is among those that owe a receipt.
-    pub(super) owes: bool,
-    /// The lane is among those whose callers have asked about their answers.
-    pub(super) asks: bool,
-}
-
-impl<P> Default for Large<P> {
-    fn default() -> Self {
-        Self {
-            reception: None,
-            sending: None,
-            timer: Instant::NEVER,
-            queued: false,
-            waits: false,
-            owes: false,
-            asks: false,
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -322,8 +288,8 @@ impl<P> LaneState<P> {
     /// Bytes of calls of many packets that are arriving or wait.
     pub(super) fn incomplete(&self) -> usize {
         let waits = self.parked.as_ref().and_then(|parked| parked.message.as_ref()).map_or(0, Vec::len);
-        let reception = self.large.as_ref().and_then(|large| large.reception.as_ref());
-        waits + reception.map_or(0, |reception| reception.message.len())
+        let arriving = self.large.as_ref().and_then(|large| large.incomplete.as_ref());
+        waits + arriving.map_or(0, |call| call.message.len())
     }
 
     pub(super) fn bytes_held(&self) -> usize {

@@ -1,6 +1,5 @@
 //! The memory for messages of many packets: how much of it is in use, and what is kept for the next message.
 
-use super::table::Binding;
 use alloc::vec::Vec;
 use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 
@@ -69,10 +68,10 @@ impl Memory {
         }
     }
 
-    /// A binding goes, with all that it holds.
-    pub(super) fn let_go<P>(&mut self, binding: &Binding<P>) {
-        self.incomplete -= binding.incomplete();
-        self.retained -= binding.retained;
+    /// Releases what a removed binding held: so many bytes of calls, and of retained results.
+    pub(super) fn release_all(&mut self, incomplete: usize, retained: usize) {
+        self.incomplete -= incomplete;
+        self.retained -= retained;
     }
 
     /// So many bytes of results are retained for a binding, beside `held`.

@@ -50,7 +50,7 @@ impl<P: Peer> Server<P> {
             Some(binding) if binding.host == peer.host() => {
                 if let Some(binding) = self.bindings.remove(header.binding) {
                     self.packets -= binding.packets();
-                    self.memory.let_go(&binding);
+                    self.memory.release_all(binding.incomplete(), binding.retained);
                 }
                 self.counters.unbound += 1;
             }

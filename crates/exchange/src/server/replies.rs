@@ -23,10 +23,7 @@ impl<P: Peer> Server<P> {
             return Arrival::Nothing;
         };
         if let Some(parked) = lane.parked.as_ref().filter(|parked| parked.number == header.number) {
-            return match parked.refused {
-                Some(code) => refusal(header, code, reply),
-                None => acknowledgement(header, reply),
-            };
+            return waiting(parked.refused, header, reply);
         }
         match lane.on_probe(Age::of(header.number, lane.number)) {
             Answer::Drop => {
@@ -82,8 +79,7 @@ impl<P: Peer> Server<P> {
         header: &Header,
         reply: &mut Vec<u8>,
     ) -> Arrival<P> {
-        let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
-        let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
+        let lane = self.bindings.lane_mut(header);
         match answer {
             Answer::Acknowledge => acknowledgement(header, reply),
             Answer::Resend => match lane.retained() {
@@ -119,6 +115,14 @@ pub(super) fn refusal<P>(header: &Header, code: RefusalCode, reply: &mut Vec<u8>
     refused.time = code.code();
     put(reply, &refused, &[]);
     Arrival::Reply
+}
+
+/// Answers a packet about a call that waits for the one before it, or that will not run for this reason.
+pub(super) fn waiting<P>(refused: Option<RefusalCode>, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+    match refused {
+        Some(code) => refusal(header, code, reply),
+        None => acknowledgement(header, reply),
+    }
 }
 
 pub(super) fn put(reply: &mut Vec<u8>, header: &Header, payload: &[u8]) {

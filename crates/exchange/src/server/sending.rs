@@ -1,28 +1,17 @@
 //! Results of many packets while they leave, and everything else that is sent without being an answer to what has just
 //! arrived.
 
+use super::agenda::{Agenda, LaneKey};
 use super::assignment::Assignment;
-use super::calls::keep_spare;
-use super::lane::Large;
+use super::large::Sending;
 use super::replies::acknowledgement;
 use super::{Arrival, Next, Peer, Server};
 use crate::bulk::{Outgoing, Path, Run};
 use crate::caller::{Framing, is_newer};
 use crate::{Instant, RoundTrip};
 use alloc::boxed::Box;
-use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use stoop_wire::{BindingId, FailureCode, HEADER_LEN, Header, Kind, LaneId, Receipt, Template};
-
-/// An answer of many packets of which the caller does not have all.
-#[derive(Debug)]
-pub(super) struct Sending {
-    outgoing: Outgoing,
-    /// Number of the newest receipt that has been taken.
-    taken: u32,
-    /// Nothing was heard for long: nothing goes out until something is.
-    resting: bool,
-}
+use stoop_wire::{BindingId, FailureCode, HEADER_LEN, Header, Kind, Receipt, Template};
 
 /// Packets to be sent to one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,58 +22,9 @@ pub struct Transmission<P> {
     pub segment: usize,
 }
 
-type Place = (BindingId, LaneId);
-
 /// Waits in vain, one after the other and each twice as long as the one before, after which nothing more of an answer is sent until its
 /// caller is heard.
 const WAITS: u32 = 8;
-
-/// What a server has to do of its own accord.
-#[derive(Debug, Default)]
-pub(super) struct Agenda {
-    /// Lanes that may have something to send; each takes its turn.
-    pub(super) ready: VecDeque<Place>,
-    /// Lanes that owe a receipt, to be sent when nothing more has arrived.
-    pub(super) owing: Vec<Place>,
-    /// Lanes whose receipts are to be sent now.
-    pub(super) receipts: Vec<Place>,
-    /// Lanes whose callers have asked about an answer that is on its way.
-    questions: Vec<Place>,
-    /// At most one for each lane.
-    timers: BTreeSet<(Instant, BindingId, LaneId)>,
-}
-
-impl Agenda {
-    pub(super) fn next_timer(&self) -> Instant {
-        self.timers.first().map_or(Instant::NEVER, |(at, ..)| *at)
-    }
-
-    /// Sees to it that a lane is looked at by then. One that is looked at earlier anyway sets its timer anew.
-    pub(super) fn set_timer(&mut self, present: &mut Instant, at: Instant, header: &Header) {
-        self.look_at(present, at, (header.binding, header.lane));
-    }
-
-    fn look_at(&mut self, present: &mut Instant, at: Instant, (binding, lane): Place) {
-        if at < *present {
-            self.timers.remove(&(*present, binding, lane));
-            self.timers.insert((at, binding, lane));
-            *present = at;
-        }
-    }
-
-    fn enqueue<P>(&mut self, large: &mut Large<P>, place: Place) {
-        if !core::mem::replace(&mut large.queued, true) {
-            self.ready.push_back(place);
-        }
-    }
-}
-
-/// Nothing more of a lane's answer is to be sent.
-pub(super) fn end<P>(large: &mut Large<P>, path: &mut Option<Box<Path>>) {
-    if let (Some(mut sending), Some(path)) = (large.sending.take(), path) {
-        sending.outgoing.end(path);
-    }
-}
 
 impl<P: Peer> Server<P> {
     /// The rest of [`finish`](Self::finish), where the answer or at least its packet is large.
@@ -114,7 +54,7 @@ impl<P: Peer> Server<P> {
             lane.end(assignment);
         } else {
             self.counters.dropped += 1;
-            keep_spare(&mut self.spare, lane.end_unretained(assignment));
+            self.recycled.keep(lane.end_unretained(assignment));
         }
         let parked = lane.parked.take();
         if is_large {
@@ -127,7 +67,7 @@ impl<P: Peer> Server<P> {
     }
 
     /// From now on a lane's retained answer is sent as its caller takes it, or again; nothing changes if it is being sent.
-    fn begin_sending(&mut self, place: Place) {
+    fn begin_sending(&mut self, place: LaneKey) {
         let Some(binding) = self.bindings.get_mut(place.0) else { return };
         let Some(lane) = binding.lanes.get_mut(place.1) else { return };
         let Some(answer) = lane.retained().filter(|answer| answer.len() > HEADER_LEN + place.0.packet_data())
@@ -137,7 +77,7 @@ impl<P: Peer> Server<P> {
         let len = (answer.len() - HEADER_LEN) as u32;
         let large = lane.large.get_or_insert_default();
         if let (Some(sending), Some(path)) = (&mut large.sending, &mut binding.path) {
-            if core::mem::take(&mut sending.resting) {
+            if core::mem::take(&mut sending.paused) {
                 sending.outgoing.ask_again(path);
                 self.agenda.enqueue(large, place);
             }
@@ -148,7 +88,7 @@ impl<P: Peer> Server<P> {
         let path = binding.path.get_or_insert_with(new);
         path.set_largest(largest);
         large.sending =
-            Some(Sending { outgoing: Outgoing::new(len, binding.window), taken: 0, resting: false });
+            Some(Sending { outgoing: Outgoing::new(len, binding.window), taken: 0, paused: false });
         self.agenda.enqueue(large, place);
     }
 
@@ -207,7 +147,7 @@ impl<P: Peer> Server<P> {
     fn transmission_of(
         &mut self,
         now: Instant,
-        place: Place,
+        place: LaneKey,
         most: usize,
         out: &mut Vec<u8>,
     ) -> Option<Transmission<P>> {
@@ -219,14 +159,14 @@ impl<P: Peer> Server<P> {
         // Borrowed apart: the answer lies beside what is known of its sending.
         let large = lane.large.as_mut()?;
         let outgoing = match &mut large.sending {
-            Some(Sending { resting: true, .. }) => return None,
+            Some(Sending { paused: true, .. }) => return None,
             Some(Sending { outgoing, .. }) => outgoing,
             None => return self.send_whole(place, out),
         };
         let path = binding.path.as_mut()?;
         let run = outgoing.next_run(now, path, most);
         let timer = outgoing.next_timeout(path);
-        self.agenda.look_at(&mut large.timer, timer, place);
+        self.agenda.set_timer(&mut large.timer, timer, place);
         let Some(run) = run else {
             if outgoing.has_more() {
                 // There is no room on the way, for none of the others either: they have their turn before this one.
@@ -247,7 +187,7 @@ impl<P: Peer> Server<P> {
     }
 
     /// Says that the answer is on its way.
-    fn answer_question(&mut self, (id, lane): Place, out: &mut Vec<u8>) -> Option<Transmission<P>> {
+    fn answer_question(&mut self, (id, lane): LaneKey, out: &mut Vec<u8>) -> Option<Transmission<P>> {
         let state = self.bindings.get_mut(id)?.lanes.get_mut(lane)?;
         state.large.as_mut()?.asks = false;
         let (peer, _) = state.retained_for()?;
@@ -258,7 +198,7 @@ impl<P: Peer> Server<P> {
 
     /// An answer of one packet that was to be of many.
     #[cold]
-    fn send_whole(&mut self, (id, lane): Place, out: &mut Vec<u8>) -> Option<Transmission<P>> {
+    fn send_whole(&mut self, (id, lane): LaneKey, out: &mut Vec<u8>) -> Option<Transmission<P>> {
         let lane = self.bindings.get_mut(id)?.lanes.get_mut(lane)?;
         let most = HEADER_LEN + id.packet_data();
         let (peer, answer) = lane.retained_for().filter(|(_, answer)| answer.len() <= most)?;
@@ -315,7 +255,7 @@ impl<P: Peer> Server<P> {
             }
         }
         if outgoing.is_acknowledged() {
-            end(large, &mut binding.path);
+            large.end_sending(&mut binding.path);
             let refused = lane.deliver();
             debug_assert!(refused.is_none(), "refusals are not large");
             self.enqueue_senders(header.binding);
@@ -339,10 +279,10 @@ impl<P: Peer> Server<P> {
     }
 
     /// A lane that is sending an answer is to try.
-    fn enqueue_sender(&mut self, place: Place) {
+    fn enqueue_sender(&mut self, place: LaneKey) {
         let lane = self.bindings.get_mut(place.0).and_then(|binding| binding.lanes.get_mut(place.1));
         let Some(large) = lane.and_then(|lane| lane.large.as_mut()) else { return };
-        if large.sending.as_ref().is_some_and(|sending| !sending.resting) {
+        if large.is_sending() {
             self.agenda.enqueue(large, place);
         }
     }
@@ -358,7 +298,7 @@ impl<P: Peer> Server<P> {
                 continue;
             };
             large.waits = false;
-            if large.sending.as_ref().is_some_and(|sending| !sending.resting) {
+            if large.is_sending() {
                 self.agenda.enqueue(large, (id, lane));
                 tried += 1;
             }
@@ -390,7 +330,7 @@ impl<P: Peer> Server<P> {
             large.timer = Instant::NEVER;
             let mut next = Instant::NEVER;
             if expired {
-                end(large, &mut binding.path);
+                large.end_sending(&mut binding.path);
             } else if let (Some(sending), Some(path)) = (&mut large.sending, &mut binding.path) {
                 if now >= sending.outgoing.next_timeout(path) {
                     sending.outgoing.on_timeout(now, path);
@@ -399,7 +339,7 @@ impl<P: Peer> Server<P> {
                     // Nobody is there, or somebody who has all of it and whose last receipt was lost: the room on the
                     // way is for others. Whatever is heard of the call lets it go on.
                     sending.outgoing.rest(path);
-                    sending.resting = true;
+                    sending.paused = true;
                 } else {
                     next = sending.outgoing.next_timeout(path);
                     self.agenda.enqueue(large, place);
@@ -408,7 +348,7 @@ impl<P: Peer> Server<P> {
             if expired || next == Instant::NEVER {
                 self.enqueue_senders(id);
             }
-            if let Some(until) = self.give_up_reception(now, place) {
+            if let Some(until) = self.abandon_incomplete(now, place) {
                 next = next.min(until);
             }
             let lane = self.bindings.get_mut(id).and_then(|binding| binding.lanes.get_mut(lane_id));
@@ -416,7 +356,7 @@ impl<P: Peer> Server<P> {
                 && next != Instant::NEVER
             {
                 // Never now: whoever is due has been seen to.
-                self.agenda.look_at(&mut large.timer, next.max(now.after_nanos(1)), place);
+                self.agenda.set_timer(&mut large.timer, next.max(now.after_nanos(1)), place);
             }
         }
     }
@@ -429,7 +369,7 @@ fn single<P>(peer: P, binding: BindingId, out: &mut Vec<u8>) -> Transmission<P> 
 }
 
 /// What the headers of the packets of an answer have in common.
-fn framing(answer: &[u8], (binding, lane): Place) -> Option<Framing> {
+fn framing(answer: &[u8], (binding, lane): LaneKey) -> Option<Framing> {
     let header = Header::from_bytes(answer.first_chunk()?).ok()?;
     Some(Framing {
         template: Template::new(Kind::Result, binding, lane),

@@ -1,7 +1,6 @@
 //! What is let go when time has passed: what silent peers hold, and results that nobody waits for any more.
 
-use super::calls::keep_spare;
-use super::{Peer, Server, sending};
+use super::{Peer, Server};
 use crate::Instant;
 use core::time::Duration;
 
@@ -28,23 +27,23 @@ impl<P: Peer> Server<P> {
         if now < self.next_sweep {
             return;
         }
-        let (silence, spare, packets) = (self.limits.silence, &mut self.spare, &mut self.packets);
+        let (silence, recycled, packets) = (self.limits.silence, &mut self.recycled, &mut self.packets);
         let memory = &mut self.memory;
         let released = self.bindings.retain(|binding| {
             let path = &mut binding.path;
             for lane in binding.lanes.iter_mut() {
                 let Some(answered) = lane.release(now) else { continue };
                 if let Some(large) = &mut lane.large {
-                    sending::end(large, path);
+                    large.end_sending(path);
                 }
                 *packets -= 1;
                 memory.release(&mut binding.retained, answered.large_bytes());
-                keep_spare(spare, answered);
+                recycled.keep(answered);
             }
             let stays = binding.is_running() || now.since(binding.heard) < silence;
             if !stays {
                 *packets -= binding.packets();
-                memory.let_go(binding);
+                memory.release_all(binding.incomplete(), binding.retained);
             }
             stays
         });

@@ -12,7 +12,7 @@ use crate::bulk::Path;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use stoop_wire::{BindingId, LaneId};
+use stoop_wire::{BindingId, Header, LaneId};
 
 /// What a server knows of one binding.
 #[derive(Debug)]
@@ -97,6 +97,15 @@ impl<P> Table<P> {
         }
     }
 
+    /// The lane that a packet is for.
+    ///
+    /// # Panics
+    /// When its binding or the lane does not exist: the caller has looked them up.
+    pub(super) fn lane_mut(&mut self, header: &Header) -> &mut LaneState<P> {
+        let binding = self.get_mut(header.binding).expect("the caller has looked it up");
+        binding.lanes.get_mut(header.lane).expect("the caller has looked it up")
+    }
+
     /// Takes in a binding under a number of `draw`'s, whose low bits must be random each time.
     pub(super) fn insert(&mut self, binding: Binding<P>, mut draw: impl FnMut() -> BindingId) -> BindingId {
         if 2 * (self.len + 1) > self.places.len() {
@@ -159,7 +168,7 @@ impl<P> Table<P> {
 
     /// Whether an answer of many packets is on its way to any of them.
     pub(super) fn is_sending(&self) -> bool {
-        let is_sending = |large: &super::lane::Large<P>| large.sending.is_some();
+        let is_sending = |large: &super::large::Large<P>| large.sending.is_some();
         self.places.iter().flatten().any(|(_, binding)| {
             binding.path.is_some()
                 && binding.lanes.iter().any(|lane| lane.large.as_deref().is_some_and(is_sending))

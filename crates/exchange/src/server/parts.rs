@@ -1,48 +1,18 @@
 //! Calls of many packets while they arrive.
 
 use super::assignment::arguments_at;
-use super::lane::{Age, Answer, Large};
+use super::lane::{Age, Answer};
+use super::large::{IncompleteCall, Large};
 use super::parked::Parked;
-use super::replies::{acknowledgement, refusal};
+use super::replies::{refusal, waiting};
 use super::{Arrival, Peer, Server};
 use crate::Instant;
-use crate::bulk::{Incoming, Taken};
+use crate::bulk::Taken;
 use crate::caller::put_receipt;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
-use stoop_wire::{
-    BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId, Receipt, RefusalCode, nanos_of_left,
-};
-
-/// A call of which parts have arrived.
-#[derive(Debug)]
-pub(super) struct Reception<P> {
-    pub(super) number: CallNumber,
-    pub(super) peer: P,
-    /// Told by the part at offset 0.
-    procedure: Option<u16>,
-    incoming: Incoming,
-    /// Room for the arguments from `start` on, and perhaps more.
-    pub(super) message: Vec<u8>,
-    start: usize,
-    /// When the first part arrived.
-    begun: Instant,
-    /// When the part with the deadline arrived, and what its time word said of the time left.
-    deadline: (Instant, u32),
-    /// When something new arrived last.
-    heard: Instant,
-    /// Number of the newest receipt.
-    receipts: u32,
-}
-
-impl<P> Reception<P> {
-    /// Whether the packet with this header is a part of it.
-    #[inline]
-    fn is_of(&self, header: &Header) -> bool {
-        (self.number, self.incoming.message_len()) == (header.number, header.message_len)
-    }
-}
+use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, LaneId, Receipt, RefusalCode, nanos_of_left};
 
 impl<P: Peer> Server<P> {
     /// Parts of a call: nearly always one, by itself.
@@ -87,8 +57,7 @@ impl<P: Peer> Server<P> {
             return refusal(header, RefusalCode::MessageTooLarge, reply);
         }
         let Some(lane) = binding.lanes.get_or_make(header.lane, self.limits.lanes) else {
-            self.counters.refused += 1;
-            return refusal(header, RefusalCode::TooManyLanes, reply);
+            return self.no_such_lane(header, reply);
         };
         binding.longest = binding.longest.max(payload.len() as u32);
         match lane.on_call(Age::of(header.number, lane.number)) {
@@ -100,55 +69,49 @@ impl<P: Peer> Server<P> {
         }
         if let Some(parked) = lane.parked.as_ref().filter(|parked| !header.number.is_after(parked.number)) {
             self.counters.duplicates += 1;
-            return match parked.refused.filter(|_| parked.number == header.number) {
-                Some(code) => refusal(header, code, reply),
-                None if parked.number == header.number => acknowledgement(header, reply),
-                None => Arrival::Nothing,
+            return match parked.number == header.number {
+                true => waiting(parked.refused, header, reply),
+                false => Arrival::Nothing,
             };
         }
         let large = lane.large.get_or_insert_default();
-        let begun = match &large.reception {
-            Some(reception) if reception.number == header.number => true,
-            Some(reception) if reception.number.is_after(header.number) => {
+        match &large.incomplete {
+            Some(call) if call.number == header.number => {}
+            Some(call) if call.number.is_after(header.number) => {
                 self.counters.stale += 1;
                 return Arrival::Nothing;
             }
-            Some(_) | None => false,
-        };
-        if !begun {
-            // It supersedes whatever came before it.
-            self.memory.give_back(large.reception.take().map(|reception| reception.message));
-            // Only the part at offset 0 tells the procedure; if it comes later, `complete` sees to the place.
-            let procedure = (header.offset == 0).then_some(header.procedure);
-            let in_place =
-                procedure.and_then(|procedure| self.interfaces.in_place(binding.interface, procedure));
-            let start = arguments_at(in_place);
-            let (len, limit) = (header.message_len as usize - (HEADER_LEN - start), self.limits.incomplete);
-            let message = match self.memory.is_unfair(len, limit, || binding.incomplete()) {
-                true => None,
-                false => self.memory.take(len, limit),
-            };
-            let Some(message) = message else {
-                self.counters.waited += 1;
-                return no_room(header, reply);
-            };
-            let lane = binding.lanes.get_mut(header.lane).expect("it has been made");
-            let large = lane.large.get_or_insert_default();
-            large.reception = Some(Reception {
-                number: header.number,
-                peer,
-                procedure,
-                incoming: Incoming::new(header.message_len),
-                message,
-                start,
-                begun: now,
-                deadline: (now, u32::MAX),
-                heard: now,
-                receipts: 0,
-            });
-            self.agenda.set_timer(&mut large.timer, now + self.limits.patience, header);
+            Some(_) | None => {
+                if !self.begin_message(now, peer, header) {
+                    self.counters.waited += 1;
+                    return no_room(header, reply);
+                }
+            }
         }
         self.take_part(now, peer, header, payload, reply)
+    }
+
+    /// Takes memory for a call of which the first part is here, in place of an older one. Returns whether there is any.
+    fn begin_message(&mut self, now: Instant, peer: P, header: &Header) -> bool {
+        let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
+        let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
+        let older = lane.large.as_mut().and_then(|large| large.incomplete.take());
+        self.memory.give_back(older.map(|call| call.message));
+        // Only the part at offset 0 tells the procedure. If it comes later, `complete` moves the arguments.
+        let procedure = (header.offset == 0).then_some(header.procedure);
+        let in_place = procedure.and_then(|procedure| self.interfaces.in_place(binding.interface, procedure));
+        let start = arguments_at(in_place);
+        let (len, limit) = (header.message_len as usize - (HEADER_LEN - start), self.limits.incomplete);
+        if self.memory.is_unfair(len, limit, || binding.incomplete()) {
+            return false;
+        }
+        let Some(message) = self.memory.take(len, limit) else { return false };
+        let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
+        let large = lane.large.get_or_insert_default();
+        large.incomplete = Some(IncompleteCall::new(now, peer, header, (message, start)));
+        let until = now + self.limits.patience;
+        self.agenda.set_timer(&mut large.timer, until, (header.binding, header.lane));
+        true
     }
 
     /// Takes the parts of a long call with which `datagrams` begin, each of them `segment` bytes long, as far as they need
@@ -171,20 +134,20 @@ impl<P: Peer> Server<P> {
             return 0;
         };
         let large = binding.lanes.get_mut(first.lane).and_then(|lane| lane.large.as_deref_mut());
-        let Some(Large { reception: Some(reception), owes, .. }) = large else { return 0 };
-        if !reception.is_of(&first) {
+        let Some(Large { incomplete: Some(call), owes, .. }) = large else { return 0 };
+        if !call.has_part(&first) {
             return 0;
         }
-        let Some(stretch) = reception.incoming.take_span(now, datagrams, segment) else { return 0 };
-        stretch.copy_to(&mut reception.message[reception.start + stretch.offset..], datagrams, ahead);
-        (reception.heard, reception.peer, binding.heard) = (now, peer, now);
+        let Some(stretch) = call.incoming.take_span(now, datagrams, segment) else { return 0 };
+        stretch.copy_to(&mut call.message[call.start + stretch.offset..], datagrams, ahead);
+        (call.heard, call.peer, binding.heard) = (now, peer, now);
         binding.longest = binding.longest.max(stretch.payload as u32);
-        if reception.incoming.receipt_is_urgent() {
+        if call.incoming.receipt_is_urgent() {
             let place = (first.binding, first.lane);
             if self.agenda.receipts.last() != Some(&place) {
                 self.agenda.receipts.push(place);
             }
-        } else if !*owes && reception.incoming.receipt_is_due() {
+        } else if !*owes && call.incoming.receipt_is_due() {
             *owes = true;
             self.agenda.owing.push((first.binding, first.lane));
         }
@@ -201,25 +164,24 @@ impl<P: Peer> Server<P> {
         payload: &[u8],
         reply: &mut Vec<u8>,
     ) -> Arrival<P> {
-        let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
-        let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
-        let Some(Large { reception: Some(reception), owes, .. }) = lane.large.as_deref_mut() else {
+        let lane = self.bindings.lane_mut(header);
+        let Some(Large { incomplete: Some(call), owes, .. }) = lane.large.as_deref_mut() else {
             return Arrival::Nothing;
         };
         let is_other = |procedure| header.offset == 0 && procedure != header.procedure;
-        if !reception.is_of(header) || reception.procedure.is_some_and(is_other) {
+        if !call.has_part(header) || call.procedure.is_some_and(is_other) {
             self.counters.malformed += 1;
             return Arrival::Nothing;
         }
         let transmission = (header.offset != 0).then_some(header.time);
-        match reception.incoming.take(now, header.offset, payload.len() as u32, transmission) {
+        match call.incoming.take(now, header.offset, payload.len() as u32, transmission) {
             Taken::New => {
-                let start = reception.start + header.offset as usize;
-                reception.message[start..start + payload.len()].copy_from_slice(payload);
-                (reception.heard, reception.peer) = (now, peer);
+                let start = call.start + header.offset as usize;
+                call.message[start..start + payload.len()].copy_from_slice(payload);
+                (call.heard, call.peer) = (now, peer);
                 if header.offset == 0 {
-                    reception.procedure = Some(header.procedure);
-                    reception.deadline = (now, header.time);
+                    call.procedure = Some(header.procedure);
+                    call.deadline = (now, header.time);
                 }
             }
             Taken::Duplicate => {}
@@ -228,15 +190,15 @@ impl<P: Peer> Server<P> {
                 return Arrival::Nothing;
             }
         }
-        if reception.incoming.is_complete() {
+        if call.incoming.is_complete() {
             return self.complete(now, header, reply);
         }
-        if reception.incoming.receipt_is_urgent() {
+        if call.incoming.receipt_is_urgent() {
             return self
                 .receipt(now, header.binding, header.lane, reply)
                 .map_or(Arrival::Nothing, |_| Arrival::Reply);
         }
-        if !*owes && reception.incoming.receipt_is_due() {
+        if !*owes && call.incoming.receipt_is_due() {
             *owes = true;
             self.agenda.owing.push((header.binding, header.lane));
         }
@@ -247,9 +209,9 @@ impl<P: Peer> Server<P> {
     fn complete(&mut self, now: Instant, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
         let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
         let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
-        let reception = lane.large.as_mut().and_then(|large| large.reception.take());
-        let Reception { peer, mut message, start, procedure, deadline: (arrived, time), .. } =
-            reception.expect("the caller has looked it up");
+        let call = lane.large.as_mut().and_then(|large| large.incomplete.take());
+        let IncompleteCall { peer, mut message, start, procedure, deadline: (arrived, time), .. } =
+            call.expect("the caller has looked it up");
         let procedure = procedure.expect("all of it is here, and so is the part at offset 0");
         let place = arguments_at(self.interfaces.in_place(binding.interface, procedure));
         if place != start {
@@ -284,35 +246,35 @@ impl<P: Peer> Server<P> {
         reply: &mut Vec<u8>,
     ) -> Option<P> {
         let state = self.bindings.get_mut(binding)?.lanes.get_mut(lane)?;
-        let reception = state.large.as_mut()?.reception.as_mut()?;
-        reception.receipts = reception.receipts.wrapping_add(1);
-        let receipt = reception.incoming.receipt(now, self.limits.window);
-        let header = Header::bare(Kind::Receipt, binding, lane, reception.number);
-        put(&receipt, header, reception.receipts, reply);
-        Some(reception.peer)
+        let call = state.large.as_mut()?.incomplete.as_mut()?;
+        call.receipts = call.receipts.wrapping_add(1);
+        let receipt = call.incoming.receipt(now, self.limits.window);
+        let header = Header::bare(Kind::Receipt, binding, lane, call.number);
+        put(&receipt, header, call.receipts, reply);
+        Some(call.peer)
     }
 
     /// Refuses what has been arriving for too long. Returns when to look again, if something is still arriving.
-    pub(super) fn give_up_reception(
+    pub(super) fn abandon_incomplete(
         &mut self,
         now: Instant,
         (binding, lane): (BindingId, LaneId),
     ) -> Option<Instant> {
         let patience = self.limits.patience;
         let state = self.bindings.get_mut(binding)?.lanes.get_mut(lane)?;
-        let reception = state.large.as_ref()?.reception.as_ref()?;
-        let until = reception.heard + patience;
+        let call = state.large.as_ref()?.incomplete.as_ref()?;
+        let until = call.heard + patience;
         // However busily it arrives: whoever sends it has stopped waiting.
-        let (arrived, left) = reception.deadline;
-        let until = until
-            .min(arrived.after_nanos(nanos_of_left(left)).max(reception.begun + Duration::from_millis(1)));
+        let (arrived, left) = call.deadline;
+        let until =
+            until.min(arrived.after_nanos(nanos_of_left(left)).max(call.begun + Duration::from_millis(1)));
         if now < until {
             return Some(until);
         }
         self.counters.incomplete += 1;
-        let header = Header::bare(Kind::Call, binding, lane, reception.number);
+        let header = Header::bare(Kind::Call, binding, lane, call.number);
         if state.is_running() {
-            let peer = reception.peer;
+            let peer = call.peer;
             let mut unsaid = Vec::new();
             let _: Arrival<P> = self.forbid_next(now, peer, &header, RefusalCode::Incomplete, &mut unsaid);
         } else {
@@ -325,7 +287,7 @@ impl<P: Peer> Server<P> {
 /// There is no memory for the call: its caller is to ask again. Nothing is remembered of it.
 fn no_room<P>(header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
     let receipt = Receipt::new(0, 0, 0, 0);
-    // Numbered like any other: receipts of a reception begin anew, and above this one.
+    // Numbered like any other: receipts of a call begin anew, and above this one.
     put(&receipt, Header::bare(Kind::Receipt, header.binding, header.lane, header.number), 0, reply);
     Arrival::Reply
 }

@@ -1,0 +1,40 @@
+//! Assignments that no lane holds at present.
+
+use super::assignment::Assignment;
+use alloc::vec::Vec;
+
+/// The most assignments that are kept for reuse.
+const MOST: usize = 64;
+
+/// Assignments that no lane holds at present, kept so that the next call on a new lane allocates nothing.
+#[derive(Debug)]
+pub(super) struct Recycled<P>(Vec<Assignment<P>>);
+
+impl<P> Default for Recycled<P> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<P: Copy> Recycled<P> {
+    /// An assignment for a call of a lane that has none.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take(&mut self, peer: &P) -> Assignment<P> {
+        self.0.pop().unwrap_or_else(|| Assignment::blank(*peer))
+    }
+}
+
+impl<P> Recycled<P> {
+    /// Keeps an assignment for another call, unless there are enough.
+    pub(super) fn keep(&mut self, assignment: Assignment<P>) {
+        if self.0.len() < MOST {
+            self.0.push(assignment.wiped());
+        }
+    }
+
+    /// Bytes that they take.
+    pub(super) fn bytes_held(&self) -> usize {
+        self.0.iter().map(Assignment::bytes_held).sum()
+    }
+}
