@@ -1,6 +1,9 @@
-//! What can travel in a call.
+//! The types whose values travel in calls.
 
+use crate::limits::stack_charge;
 use crate::{DecodeError, Description, Layout, Reader, Writer};
+use core::array;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// A type whose values can be arguments and results of remote procedures.
 ///
@@ -52,7 +55,19 @@ pub trait Data: Sized + 'static {
     /// Writes values one after the other, without a count.
     #[inline]
     fn encode_all(values: &[Self], writer: &mut Writer<'_>) {
-        crate::sequence::encode_each(values, writer);
+        if !Self::LAYOUT.is_fixed() {
+            if writer.enter(stack_charge::<Self>(1)) {
+                for value in values {
+                    value.encode(writer);
+                }
+                writer.leave(stack_charge::<Self>(1));
+            }
+        } else if !values.is_empty()
+            && let Some(chunk) =
+                writer.chunk(Self::LAYOUT.align(), Self::LAYOUT.fixed_size().saturating_mul(values.len()))
+        {
+            Self::store_all(values, chunk);
+        }
     }
 
     /// Reads `count` values one after the other, where `count` has been checked by [`Reader::count`] and charged.
@@ -61,13 +76,31 @@ pub trait Data: Sized + 'static {
     /// When the bytes there are not that many values of this type.
     #[inline]
     fn decode_all(count: usize, reader: &mut Reader<'_>) -> Result<Vec<Self>, DecodeError> {
-        crate::sequence::decode_each(count, reader)
+        let mut values = Vec::with_capacity(count);
+        if !Self::LAYOUT.is_fixed() {
+            reader.enter(stack_charge::<Self>(1))?;
+            for _ in 0..count {
+                values.push(Self::decode(reader)?);
+            }
+            reader.leave(stack_charge::<Self>(1));
+        } else if count > 0 {
+            let size = Self::LAYOUT.fixed_size();
+            let chunk = reader.chunk(Self::LAYOUT.align(), size.saturating_mul(count))?;
+            for index in 0..count {
+                values.push(Self::load(&chunk[index * size..][..size])?);
+            }
+        }
+        Ok(values)
     }
 
     /// Fixed types: stores the values one after the other into `chunk`, which they fill.
     #[inline]
     fn store_all(values: &[Self], chunk: &mut [u8]) {
-        crate::sequence::store_each(values, chunk);
+        // Values without bytes leave nothing to store, and no chunks to divide into.
+        let size = Self::LAYOUT.fixed_size().max(1);
+        for (value, chunk) in values.iter().zip(chunk.chunks_exact_mut(size)) {
+            value.store(chunk);
+        }
     }
 
     /// Fixed types: loads the `N` values that fill `chunk`.
@@ -76,6 +109,70 @@ pub trait Data: Sized + 'static {
     /// When one of them is not a value of this type.
     #[inline]
     fn load_array<const N: usize>(chunk: &[u8]) -> Result<[Self; N], DecodeError> {
-        crate::sequence::load_each(chunk)
+        let size = Self::LAYOUT.fixed_size();
+        try_array(|index| Self::load(&chunk[index * size..][..size]))
+    }
+}
+
+impl Description {
+    /// Adds the structure of a type.
+    pub fn of<T: Data>(&mut self) -> &mut Self {
+        T::describe(self);
+        self
+    }
+}
+
+/// A number for which every bit pattern is a value, with the same size everywhere: integers up to 128 bits and floats,
+/// not `usize`. Slices and arrays of them are read and written in place.
+pub trait Scalar: Data + Copy + Default + FromBytes + IntoBytes + Immutable + KnownLayout {
+    /// From or to little-endian.
+    #[doc(hidden)]
+    fn swapped_if_big_endian(self) -> Self;
+
+    /// Stores `values` into `chunk`, which they fill.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn store_scalars(values: &[Self], chunk: &mut [u8]) {
+        if cfg!(target_endian = "little") {
+            chunk.copy_from_slice(values.as_bytes());
+        } else {
+            for (value, chunk) in values.iter().zip(chunk.chunks_exact_mut(size_of::<Self>())) {
+                chunk.copy_from_slice(value.swapped_if_big_endian().as_bytes());
+            }
+        }
+    }
+
+    /// Loads `values` from `chunk`, which they fill.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn load_scalars(chunk: &[u8], values: &mut [Self]) {
+        values.as_mut_bytes().copy_from_slice(chunk);
+        if cfg!(target_endian = "big") {
+            for value in values {
+                *value = value.swapped_if_big_endian();
+            }
+        }
+    }
+}
+
+/// The alignment of a scalar in the native form: its size, whatever the machine prefers.
+#[inline(always)]
+pub(crate) const fn align_of_wire<S: Scalar>() -> usize {
+    <S as Data>::LAYOUT.align()
+}
+
+/// An array of what `make` makes, or its first error.
+#[inline]
+pub(crate) fn try_array<T, const N: usize>(
+    mut make: impl FnMut(usize) -> Result<T, DecodeError>,
+) -> Result<[T; N], DecodeError> {
+    let mut failure = None;
+    let made: [Option<T>; N] = array::from_fn(|index| match failure {
+        None => make(index).map_err(|error| failure = Some(error)).ok(),
+        Some(_) => None,
+    });
+    match failure {
+        None => Ok(made.map(|value| value.expect("every element was made, since nothing failed"))),
+        Some(error) => Err(error),
     }
 }

@@ -4,8 +4,6 @@ use core::any::TypeId;
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use crate::Data;
-
 /// Collects the signature of a procedure: `place(p: Point{x: f64, y: f64}) -> Option<u32>`.
 ///
 /// A user type is spelled out where it first occurs and only named after that, which also ends types that contain
@@ -28,12 +26,6 @@ impl Description {
     /// Adds text as it is.
     pub fn text(&mut self, text: &str) -> &mut Self {
         self.text.push_str(text);
-        self
-    }
-
-    /// Adds the structure of a type.
-    pub fn of<T: Data>(&mut self) -> &mut Self {
-        T::describe(self);
         self
     }
 

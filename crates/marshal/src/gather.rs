@@ -6,8 +6,8 @@
 
 use zerocopy::IntoBytes;
 
+use crate::data::align_of_wire;
 use crate::layout::align_up;
-use crate::writer::align_of_wire;
 use crate::{Scalar, Writer};
 
 /// Scalar arguments with at least this many bytes are borrowed, if the transport can gather. It is more than a packet holds, so

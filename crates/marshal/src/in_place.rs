@@ -1,7 +1,7 @@
 //! The only argument of a call, if it is scalars that come back: a server can have it written where it was received.
 
+use crate::data::align_of_wire;
 use crate::layout::align_up;
-use crate::writer::align_of_wire;
 use crate::{DecodeError, Reader, Scalar};
 
 /// Bytes of a call's payload before its only argument, if that is a slice of `S`: a count, and padding.

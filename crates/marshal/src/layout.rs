@@ -133,6 +133,9 @@ pub(crate) const fn align_up(position: usize, align: usize) -> usize {
     (position + (align - 1)) & !(align - 1)
 }
 
+/// Where counting of positions ends: so far behind every packet that no sum of a position and an offset overflows.
+pub(crate) const POSITION_MAX: usize = isize::MAX as usize;
+
 #[cfg(test)]
 mod tests {
     use super::*;

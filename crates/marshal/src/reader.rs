@@ -1,9 +1,9 @@
 //! Taking a payload apart, trusting nothing in it.
 
+use crate::data::align_of_wire;
 use crate::layout::align_up;
 use crate::limits::{STACK_BUDGET, allocation_budget};
-use crate::shared::Received;
-use crate::writer::align_of_wire;
+use crate::sharing::Received;
 use crate::{Data, DecodeError, Leading, Scalar, View};
 
 /// Reads values from a payload, one after the other.

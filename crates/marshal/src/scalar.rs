@@ -2,43 +2,8 @@
 
 use core::num::NonZero;
 
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
-
 use crate::layout::align_up;
-use crate::{Data, DecodeError, Description, Layout, Reader, Writer};
-
-/// A number for which every bit pattern is a value, with the same size everywhere: integers up to 128 bits and floats,
-/// not `usize`. Slices and arrays of them are read and written in place.
-pub trait Scalar: Data + Copy + Default + FromBytes + IntoBytes + Immutable + KnownLayout {
-    /// From or to little-endian.
-    #[doc(hidden)]
-    fn swapped_if_big_endian(self) -> Self;
-
-    /// Stores `values` into `chunk`, which they fill.
-    #[doc(hidden)]
-    #[inline(always)]
-    fn store_scalars(values: &[Self], chunk: &mut [u8]) {
-        if cfg!(target_endian = "little") {
-            chunk.copy_from_slice(values.as_bytes());
-        } else {
-            for (value, chunk) in values.iter().zip(chunk.chunks_exact_mut(size_of::<Self>())) {
-                chunk.copy_from_slice(value.swapped_if_big_endian().as_bytes());
-            }
-        }
-    }
-
-    /// Loads `values` from `chunk`, which they fill.
-    #[doc(hidden)]
-    #[inline(always)]
-    fn load_scalars(chunk: &[u8], values: &mut [Self]) {
-        values.as_mut_bytes().copy_from_slice(chunk);
-        if cfg!(target_endian = "big") {
-            for value in values {
-                *value = value.swapped_if_big_endian();
-            }
-        }
-    }
-}
+use crate::{Data, DecodeError, Description, Layout, Reader, Scalar, Writer};
 
 /// `encode` and `decode` of every fixed type.
 macro_rules! fixed {

@@ -3,8 +3,8 @@
 //! A shared pointer is a `u32`: 0, and the value follows; or *n*, and it is the *n*th shared value of this message,
 //! counted from 1 in the order in which they are complete.
 
-use core::any::{Any, TypeId};
-use std::collections::{BTreeMap, HashMap};
+use core::any::TypeId;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -31,20 +31,6 @@ pub trait Shared: Data {
     fn decode_shared(reader: &mut Reader<'_>) -> Result<Self, DecodeError>;
 }
 
-/// The shared values that a message has already.
-#[derive(Default)]
-pub(crate) struct Sent {
-    numbers: HashMap<(TypeId, usize), u32>,
-    /// Keeps the values alive, so that no other can get the address of one while the message is written.
-    values: Vec<Box<dyn Any>>,
-}
-
-/// The shared values that came with a message so far.
-#[derive(Default)]
-pub(crate) struct Received {
-    values: Vec<Box<dyn Any>>,
-}
-
 /// Bytes of heap charged for remembering a shared value: its entry in `Received`, and the box behind it.
 const REMEMBERED: usize = 10 * size_of::<usize>();
 
@@ -56,7 +42,7 @@ macro_rules! shared_pointers {
         impl<T: Data> Shared for $pointer<T> {
             fn encode_shared(&self, writer: &mut Writer<'_>) {
                 let key = (TypeId::of::<Self>(), $pointer::as_ptr(self).addr());
-                if let Some(number) = writer.sent().numbers.get(&key).copied() {
+                if let Some(number) = writer.sent().number(key) {
                     return writer.fixed(&number);
                 }
                 if !writer.enter(SHARED_FRAME) {
@@ -65,23 +51,20 @@ macro_rules! shared_pointers {
                 writer.fixed(&0u32);
                 self.encode(writer);
                 writer.leave(SHARED_FRAME);
-                let sent = writer.sent();
-                sent.values.push(Box::new($pointer::clone(self)));
-                sent.numbers.insert(key, sent.values.len() as u32);
+                writer.sent().add(key, $pointer::clone(self));
             }
 
             fn decode_shared(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
                 let found: u32 = reader.fixed()?;
-                if let Some(index) = (found as usize).checked_sub(1) {
-                    let value = reader.received().values.get(index).and_then(|value| value.downcast_ref::<Self>());
-                    return value.cloned().ok_or(DecodeError::BadReference { found });
+                if found != 0 {
+                    return reader.received().get(found).ok_or(DecodeError::BadReference { found });
                 }
                 charge_pointee::<T>(reader)?;
                 reader.charge(1, REMEMBERED)?;
                 reader.enter(SHARED_FRAME)?;
                 let value = Self::decode(reader)?;
                 reader.leave(SHARED_FRAME);
-                reader.received().values.push(Box::new($pointer::clone(&value)));
+                reader.received().add($pointer::clone(&value));
                 Ok(value)
             }
         }

@@ -8,8 +8,8 @@ use core::ops::{Deref, DerefMut};
 use zerocopy::FromBytes;
 
 use crate::Scalar;
-use crate::layout::align_up;
-use crate::writer::{MOST, align_of_wire};
+use crate::data::align_of_wire;
+use crate::layout::{POSITION_MAX, align_up};
 
 /// Scalars in a call packet: a `[S]` or a `[S; N]`.
 pub enum View<'a, T: ?Sized> {
@@ -77,7 +77,7 @@ impl Extent {
             return self;
         }
         let bytes = count.saturating_mul(size_of::<S>());
-        Extent { end: align_up(self.end, align_of_wire::<S>()).saturating_add(bytes).min(MOST) }
+        Extent { end: align_up(self.end, align_of_wire::<S>()).saturating_add(bytes).min(POSITION_MAX) }
     }
 }
 

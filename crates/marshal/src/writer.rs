@@ -1,8 +1,9 @@
 //! Filling the payload of a packet.
 
-use crate::layout::align_up;
+use crate::data::align_of_wire;
+use crate::layout::{POSITION_MAX, align_up};
 use crate::limits::STACK_BUDGET;
-use crate::shared::Sent;
+use crate::sharing::Sent;
 use crate::view::{Extent, Views};
 use crate::{Data, EncodeError, Leading, Scalar};
 
@@ -142,7 +143,7 @@ impl<'a> Writer<'a> {
     pub fn chunk(&mut self, align: usize, len: usize) -> Option<&mut [u8]> {
         let before = self.position;
         let at = align_up(before, align);
-        let end = at.saturating_add(len).min(MOST);
+        let end = at.saturating_add(len).min(POSITION_MAX);
         self.position = end;
         let from = self.start.wrapping_add(at);
         let fits = self.packet.len().checked_sub(from).is_some_and(|room| room >= len);
@@ -162,7 +163,7 @@ impl<'a> Writer<'a> {
         // The packet holds the padding before them.
         let _ = self.chunk(align, 0);
         let at = self.position;
-        self.position = at.saturating_add(len).min(MOST);
+        self.position = at.saturating_add(len).min(POSITION_MAX);
         if self.position > self.limit {
             self.fail(EncodeError::TooLarge { needed_at_least: self.position, limit: self.limit });
             return at;
@@ -280,15 +281,6 @@ impl<'a> Writer<'a> {
         }
         Some(then(self))
     }
-}
-
-/// Where counting ends, long after everything has stopped to fit: no sum of a position and an offset overflows.
-pub(crate) const MOST: usize = isize::MAX as usize;
-
-/// The alignment of a scalar in the native form: its size, whatever the machine prefers.
-#[inline(always)]
-pub(crate) const fn align_of_wire<S: Scalar>() -> usize {
-    <S as Data>::LAYOUT.align()
 }
 
 /// Makes the packet `end` bytes long if it may have that many. Doubles it, so that many small values stay cheap.
