@@ -1,4 +1,4 @@
-//! The marshaling of a user's type.
+//! `#[derive(Data)]`: the marshaling of a user's type.
 
 use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -38,7 +38,7 @@ pub(crate) fn expand(item: &DeriveInput) -> Result<TokenStream, Error> {
     })
 }
 
-/// The generics with `Data` asked of every type parameter.
+/// The generics, with the bound `Data` on every type parameter.
 fn bounded(generics: &Generics, stub: &TokenStream) -> Generics {
     let mut generics = generics.clone();
     for parameter in generics.type_params_mut() {
@@ -63,11 +63,11 @@ fn root(attributes: &[Attribute], mistakes: &mut Mistakes) -> Path {
     root
 }
 
-/// A field, as its marshaling sees it.
+/// A field of a type.
 struct Part<'a> {
     ty: &'a Type,
     is_shared: bool,
-    /// How it is reached in the value: `x` or `0`.
+    /// Its member name: `x` or `0`.
     member: syn::Member,
 }
 
@@ -144,7 +144,7 @@ fn record(item: &DeriveInput, fields: &Fields, stub: &TokenStream, mistakes: &mu
     });
     let decoded = parts.iter().map(|part| part.decode(stub));
     let described = described(item, fields_described(fields, &parts, stub), stub);
-    // A struct with shared fields is never fixed, and what they point to may not even have a size to store.
+    // A struct with shared fields is never fixed: the values that they point to may be unsized.
     let in_place = (!parts.iter().any(|part| part.is_shared)).then(|| in_place(&parts, stub));
     quote! {
         const LAYOUT: #stub::Layout = #stub::Layout::record(&[#(#layouts),*]);
@@ -241,7 +241,7 @@ fn choice(item: &DeriveInput, data: &DataEnum, stub: &TokenStream, mistakes: &mu
     quote!(#marshaling #described)
 }
 
-/// An enum that is its number.
+/// An enum without fields, which travels as its number.
 fn plain(name: &str, variants: &[(&Variant, Vec<Part<'_>>)], stub: &TokenStream) -> TokenStream {
     let patterns: Vec<TokenStream> = variants.iter().map(|(variant, _)| quote_ident(variant)).collect();
     let numbers: Vec<Literal> = numbers(variants);
@@ -278,10 +278,10 @@ fn plain(name: &str, variants: &[(&Variant, Vec<Part<'_>>)], stub: &TokenStream)
     }
 }
 
-/// An enum that is the number of a variant, and what the variant holds.
+/// An enum with fields, which travels as the variant's number and its fields.
 fn tagged(name: &str, variants: &[(&Variant, Vec<Part<'_>>)], stub: &TokenStream) -> TokenStream {
     let numbers = numbers(variants);
-    // A build without optimisation has a place for the fields of every variant.
+    // A build without optimisation reserves stack for the fields of every variant.
     let charge = charge(variants.iter().map(|(_, parts)| parts.len()).sum(), stub);
     let encoded = variants.iter().zip(&numbers).map(|((variant, parts), number)| {
         let ident = quote_ident(variant);
@@ -325,7 +325,7 @@ fn tagged(name: &str, variants: &[(&Variant, Vec<Part<'_>>)], stub: &TokenStream
     }
 }
 
-/// What a type of so many fields is charged for the stack that its marshaling takes.
+/// Charge for the stack that marshaling a type with this many fields takes.
 fn charge(fields: usize, stub: &TokenStream) -> TokenStream {
     quote!(const { #stub::limits::stack_charge::<Self>(#fields) })
 }

@@ -1,4 +1,4 @@
-//! A Rust trait as the model of an interface.
+//! `#[interface]`: converts a Rust trait into the model of an interface.
 
 use proc_macro2::TokenStream;
 use stoop_stubgen::check::{self, Mistakes};
@@ -10,7 +10,7 @@ use syn::{
     ReturnType, Signature, Token, TraitItem, TraitItemFn, Type, TypeParamBound, parse_quote,
 };
 
-/// What stands in the parentheses of the attribute.
+/// The attribute's arguments.
 pub(crate) struct Options {
     root: syn::Path,
 }
@@ -65,7 +65,7 @@ fn check_trait(item: &ItemTrait, mistakes: &mut Mistakes) {
     }
 }
 
-/// `Send`, `Sync` and `'static`, which every interface has.
+/// The bounds `Send`, `Sync` and `'static`, which every interface has.
 fn is_implied(bound: &TypeParamBound) -> bool {
     match bound {
         TypeParamBound::Trait(bound) => {
@@ -208,7 +208,7 @@ fn argument(input: FnArg) -> Result<Option<Argument>, Error> {
     Ok(Some(Argument { attributes: input.attrs, name, declared, mode, shape }))
 }
 
-/// The mode of an argument follows its type.
+/// The direction of an argument, which follows from its type.
 fn mode(ty: &Type, is_out: bool) -> Result<(Mode, Shape), Error> {
     match plain(ty) {
         Type::Reference(reference) => {
@@ -273,7 +273,7 @@ fn returns(output: &ReturnType) -> Result<Returns, Error> {
     }
 }
 
-/// Takes `#[one_way]` and `#[one_way(unordered)]` away, and says whether there was one, and whether it was the second.
+/// Removes `#[one_way]` or `#[one_way(unordered)]`. Returns whether there was one, and whether it was unordered.
 fn take_one_way(attributes: &mut Vec<Attribute>, mistakes: &mut Mistakes) -> (bool, bool) {
     let (mut one_way, mut unordered) = (false, false);
     attributes.retain(|attribute| {
@@ -293,7 +293,7 @@ fn take_one_way(attributes: &mut Vec<Attribute>, mistakes: &mut Mistakes) -> (bo
     (one_way, unordered)
 }
 
-/// Takes an attribute without arguments away, and says whether it was there.
+/// Removes an attribute without arguments. Returns whether it was there.
 fn take_marker(attributes: &mut Vec<Attribute>, name: &str, mistakes: &mut Mistakes) -> bool {
     let before = attributes.len();
     attributes.retain(|attribute| {

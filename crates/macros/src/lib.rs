@@ -1,4 +1,4 @@
-//! `#[stoop::interface]` and `#[derive(stoop::Data)]`. What they mean is written where `stoop` exports them.
+//! The macros `#[stoop::interface]` and `#[derive(stoop::Data)]`; `stoop` re-exports and documents them.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What cannot be called from afar, and what to write instead.
+//! Checks that an interface can be called from another process; each mistake says what to write instead.
 
 use std::collections::HashMap;
 
@@ -7,16 +7,16 @@ use syn::{Error, GenericArgument, Ident, PathArguments, PathSegment, Type};
 
 use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape, in_place, plain, target};
 
-/// Methods that every client has beside its procedures.
+/// Methods that every client has in addition to its procedures.
 const CLIENT_METHODS: [&str; 6] = ["bind", "bind_with", "with_timeout", "begin", "binding", "interface"];
 
-/// One that it has if some procedure takes a buffer.
+/// Method that a client has if some procedure takes a buffer.
 const BUFFER_METHOD: &str = "in_place";
 
 /// Checks an interface.
 ///
 /// # Errors
-/// All mistakes found, each at the offending token.
+/// All mistakes, each at the offending token.
 pub fn interface(interface: &Interface) -> Result<(), Error> {
     let mut mistakes = Mistakes::default();
     names(interface, &mut mistakes);
@@ -38,7 +38,7 @@ pub fn interface(interface: &Interface) -> Result<(), Error> {
 /// Checks the type of a field of a user's type.
 ///
 /// # Errors
-/// All mistakes found, each at the offending token.
+/// All mistakes, each at the offending token.
 pub fn field(ty: &Type) -> Result<(), Error> {
     let mut mistakes = Mistakes::default();
     owned(ty, Place::Field, &mut mistakes);
@@ -121,7 +121,7 @@ fn argument(argument: &Argument, mistakes: &mut Mistakes) {
     }
 }
 
-/// Whether a type may be a number for a buffer, or stand for one; the compiler knows.
+/// Whether a type may be a number, or a name of one; the compiler decides.
 fn may_be_number(ty: &Type) -> bool {
     const NONE: [&str; 6] = ["bool", "char", "usize", "isize", "str", "String"];
     match plain(ty) {
@@ -142,7 +142,7 @@ fn returns(returns: &Returns, mistakes: &mut Mistakes) {
     }
 }
 
-/// Nothing comes back from a procedure that nobody waits for.
+/// Checks that a one-way procedure returns nothing.
 fn one_way(procedure: &Procedure, mistakes: &mut Mistakes) {
     let returned = match &procedure.returns {
         Returns::Nothing => None,
@@ -168,7 +168,7 @@ fn one_way(procedure: &Procedure, mistakes: &mut Mistakes) {
     }
 }
 
-/// Where a type stands, for the advice.
+/// Position of a type in the interface, for the advice in a message.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     Argument,
@@ -176,7 +176,7 @@ enum Place {
     Field,
 }
 
-/// Checks a type of which values travel, and the types it is made of.
+/// Checks a type whose values travel, and the types that it consists of.
 fn owned(ty: &Type, place: Place, mistakes: &mut Mistakes) {
     let ty = plain(ty);
     if let Some(advice) = advice(ty, place) {
@@ -194,20 +194,20 @@ fn owned(ty: &Type, place: Place, mistakes: &mut Mistakes) {
 
 fn type_arguments(segment: &PathSegment, place: Place, mistakes: &mut Mistakes) {
     let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return };
-    // The unsized parameter of a `Box<[T]>` or `Box<str>` is no mistake.
+    // `Box<[T]>` and `Box<str>` have an unsized parameter, which is allowed.
     let is_box = segment.ident == "Box";
     for ty in arguments.args.iter().filter_map(as_type) {
         match plain(ty) {
             Type::Slice(slice) if is_box => owned(&slice.elem, place, mistakes),
             Type::Path(path) if is_box && path.path.is_ident("str") => {}
-            // What it stands for never travels.
+            // A `PhantomData` has no value to send.
             _ if segment.ident == "PhantomData" => {}
             ty => owned(ty, place, mistakes),
         }
     }
 }
 
-/// What to write instead of a type that cannot travel.
+/// Advice for a type that cannot travel.
 fn advice(ty: &Type, place: Place) -> Option<String> {
     let advice = match ty {
         Type::Reference(reference) => return Some(instead_of_reference(&reference.elem, place)),
@@ -268,7 +268,7 @@ fn instead_of_reference(target: &Type, place: Place) -> String {
     }
 }
 
-/// A type as one would write it.
+/// A type as source text.
 fn written(ty: &Type) -> String {
     let tokens = quote::quote!(#ty).to_string();
     tokens.replace(" < ", "<").replace(" > ", ">").replace(" >", ">").replace(" ,", ",").replace(" :: ", "::")

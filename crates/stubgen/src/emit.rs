@@ -1,7 +1,7 @@
-//! Writes the stubs of an interface: its trait, its client, its server.
+//! Emits the stubs of an interface: its trait, its client, its server half.
 //!
-//! Emitted code names only what is in the root crate and its `stub` module, by absolute paths, so that nothing a user
-//! declares can get in its way.
+//! Emitted code names only items of the root crate and its `stub` module, by absolute paths, so that no declaration of a user
+//! can hide them.
 
 mod begin;
 mod buffers;
@@ -20,7 +20,7 @@ use syn::{Ident, Path, Type};
 
 use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
 
-/// The stubs of an interface that has been checked; `root` is the path of the crate `stoop`.
+/// Emits the stubs of a checked interface; `root` is the path of the crate `stoop`.
 pub fn interface(interface: &Interface, root: &Path) -> TokenStream {
     let names = Names::new(interface, root);
     let declaration = declaration(interface);
@@ -30,7 +30,7 @@ pub fn interface(interface: &Interface, root: &Path) -> TokenStream {
     quote!(#declaration #client #begin #server)
 }
 
-/// What the parts of the stubs are called.
+/// Names of the parts of the stubs.
 struct Names {
     root: Path,
     stub: TokenStream,
@@ -54,14 +54,14 @@ impl Names {
     }
 }
 
-/// An item of `Data` for a type, with the span of that type: where it does not implement `Data`, that is said once.
+/// An item of `Data` for a type, with the type's span, so that the compiler reports a missing implementation once.
 fn data(ty: &dyn ToTokens, item: &str, names: &Names) -> TokenStream {
     let (stub, span) = (&names.stub, ty.span());
     let item = Ident::new(item, span);
     quote_spanned!(span=> <#ty as #stub::Data>::#item)
 }
 
-/// As `data`, for what an argument consists of if it is not a slice or text.
+/// [`data`] for the type of an argument that is neither slice nor text.
 fn whole(shape: &Shape) -> TokenStream {
     match shape {
         Shape::Whole(ty) => ty.to_token_stream(),
@@ -75,22 +75,22 @@ fn whole(shape: &Shape) -> TokenStream {
     }
 }
 
-/// What an OUT argument begins as.
+/// Initial value of an OUT argument.
 fn default(ty: &Type) -> TokenStream {
     quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default)
 }
 
-/// A local variable that no name of the user's can meet.
+/// A local variable whose name cannot collide with the user's names.
 fn local(name: &str) -> Ident {
     Ident::new(name, Span::mixed_site())
 }
 
-/// A type parameter that no type of the user's is called.
+/// A type parameter whose name cannot collide with the user's types.
 fn implementation() -> Ident {
     format_ident!("__Implementation")
 }
 
-/// The user's trait, without what the model took from it.
+/// The user's trait, without the attributes that the model has consumed.
 fn declaration(interface: &Interface) -> TokenStream {
     let Interface { attributes, visibility, name, procedures } = interface;
     let (implementation, interface) = (implementation(), name);
@@ -140,12 +140,12 @@ fn method_signature(procedure: &Procedure) -> TokenStream {
     quote!(fn #name(&self, #(#arguments),*) #returns)
 }
 
-/// Whether an argument travels with the call, or at least its capacity.
+/// Whether an argument, or its capacity, travels with the call.
 fn travels_with_call(mode: Mode) -> bool {
     mode != Mode::Out
 }
 
-/// The arguments in the order in which they come back: first those that the procedure writes in place, whose size is
+/// The arguments in the order in which they come back: first those that the procedure writes in place, because their sizes are
 /// known before it runs.
 fn coming_back(procedure: &Procedure) -> impl Iterator<Item = &Argument> {
     let (in_place, others): (Vec<&Argument>, Vec<&Argument>) = procedure
@@ -156,7 +156,7 @@ fn coming_back(procedure: &Procedure) -> impl Iterator<Item = &Argument> {
     in_place.into_iter().chain(others)
 }
 
-/// The `Leading` of a call: its bounds are then checked once.
+/// The `Leading` of a call, which checks the bounds of all its fixed arguments at once.
 fn leading_of_call(procedure: &Procedure, names: &Names) -> TokenStream {
     leading(procedure.arguments.iter().filter_map(|each| layout_in_call(each, names)), names)
 }

@@ -1,7 +1,7 @@
-//! One model of an interface and one emitter of stubs, for every front end.
+//! One model of interfaces and one emitter of stubs, shared by all front ends.
 //!
-//! A front end turns its syntax into a [`model::Interface`]; [`check::interface`] finds what cannot be called from
-//! afar, and says what to write instead; [`emit::interface`] writes the stubs.
+//! A front end turns its syntax into a [`model::Interface`]; [`check::interface`] finds what cannot be
+//! called from another process, and says what to write instead; [`emit::interface`] writes the stubs.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What an interface is, whatever language it was written in.
+//! The model of an interface, independent of the language that declares it.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -8,9 +8,9 @@ use syn::{Attribute, Block, Expr, GenericArgument, Ident, PathArguments, Type, T
 pub struct Interface {
     /// Doc comments and other attributes.
     pub attributes: Vec<Attribute>,
-    /// Who may use it, and its stubs.
+    /// Visibility of the trait and its stubs.
     pub visibility: Visibility,
-    /// Its name, which is also compared at bind time.
+    /// Name; compared at bind time.
     pub name: Ident,
     /// In the order of their numbers on the wire.
     pub procedures: Vec<Procedure>,
@@ -22,42 +22,42 @@ pub struct Procedure {
     pub attributes: Vec<Attribute>,
     /// Its name.
     pub name: Ident,
-    /// Whether running it twice is as good as running it once.
+    /// Whether it may run more than once for a call.
     pub idempotent: bool,
-    /// Whether its callers do not wait for it: nothing comes back.
+    /// Whether its callers do not wait for it; then it returns nothing.
     pub one_way: bool,
-    /// Of a one-way procedure: whether the next call of the same thread may overtake it.
+    /// For a one-way procedure: whether the thread's next call may run before it has returned.
     pub unordered: bool,
-    /// Without the receiver.
+    /// Arguments, without the receiver.
     pub arguments: Vec<Argument>,
-    /// What it returns.
+    /// Return type.
     pub returns: Returns,
-    /// What a server does that does not say otherwise.
+    /// Default implementation.
     pub body: Option<Block>,
 }
 
 /// One argument of a procedure.
 pub struct Argument {
-    /// Attributes that are not the model's.
+    /// Attributes that the model does not consume.
     pub attributes: Vec<Attribute>,
     /// Its name.
     pub name: Ident,
     /// Its type as the procedure declares it.
     pub declared: Type,
-    /// Which way it travels.
+    /// Direction in which it travels.
     pub mode: Mode,
-    /// What travels.
+    /// The form in which it travels.
     pub shape: Shape,
 }
 
-/// Which way an argument travels.
+/// Direction in which an argument travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// With the call; the procedure owns it.
     Value,
-    /// With the call; the procedure looks at it. VAR IN.
+    /// With the call; the procedure reads it. VAR IN.
     In,
-    /// As `In`, if there is one: `Option<&T>`. The NIL of Firefly's texts.
+    /// [`In`](Self::In), but optional: `Option<&T>`. The NIL of Firefly's texts.
     OptionalIn,
     /// With the call and back with the result. VAR.
     InOut,
@@ -69,11 +69,11 @@ pub enum Mode {
 pub enum Shape {
     /// A `str`.
     Text,
-    /// A slice of these.
+    /// A slice of these elements.
     Slice(Element),
-    /// An array of so many of these.
+    /// An array of these elements, and its length.
     Array(Element, Expr),
-    /// An `InPlace` buffer of these.
+    /// An `InPlace` buffer of these elements.
     Buffer(Type),
     /// A value of this type.
     Whole(Type),
@@ -83,7 +83,7 @@ pub enum Shape {
 pub struct Element {
     /// The type.
     pub ty: Type,
-    /// Whether the elements can be used where they lie in a packet.
+    /// Whether a procedure can use the elements in the packet.
     pub is_scalar: bool,
 }
 
@@ -99,7 +99,7 @@ pub enum Returns {
 
 /// The `Result` that a procedure returns.
 pub struct Fallible {
-    /// As declared.
+    /// The type as declared.
     pub declared: Type,
     /// The value.
     pub value: Type,
@@ -108,12 +108,12 @@ pub struct Fallible {
 }
 
 impl Interface {
-    /// Whether some procedure has a buffer as an argument.
+    /// Whether some procedure takes a buffer.
     pub fn has_buffers(&self) -> bool {
         self.procedures.iter().any(Procedure::has_buffers)
     }
 
-    /// Whether calls with results wait for earlier one-way calls.
+    /// Whether calls wait for the thread's earlier one-way calls.
     pub fn has_order(&self) -> bool {
         self.procedures.iter().any(|procedure| procedure.one_way && !procedure.unordered)
     }
@@ -138,13 +138,13 @@ impl Returns {
 }
 
 impl Argument {
-    /// Whether the procedure writes it where it lies in the result packet.
+    /// Whether the procedure writes it in the result packet.
     pub fn is_written_in_place(&self) -> bool {
         matches!(self.mode, Mode::Out | Mode::InOut)
             && matches!(&self.shape, Shape::Slice(element) | Shape::Array(element, _) if element.is_scalar)
     }
 
-    /// Whether it is a buffer that can lie in shared memory.
+    /// Whether it is an `InPlace` buffer.
     pub fn is_buffer(&self) -> bool {
         matches!(self.shape, Shape::Buffer(_))
     }
@@ -156,7 +156,7 @@ impl Argument {
 }
 
 impl Shape {
-    /// What a type consists of, seen as an argument behind a reference.
+    /// The form of an argument that is declared as a reference to `ty`.
     pub fn of(ty: &Type) -> Shape {
         match plain(ty) {
             Type::Path(path) if path.path.is_ident("str") => Shape::Text,
@@ -181,7 +181,7 @@ pub fn in_place(path: &TypePath) -> Option<&Type> {
     }
 }
 
-/// A type without the parentheses around it, visible or not: those of a macro that was given the type are not.
+/// A type without the parentheses around it, including the invisible ones that a macro adds.
 pub fn plain(ty: &Type) -> &Type {
     match ty {
         Type::Paren(inner) => plain(&inner.elem),
@@ -190,7 +190,7 @@ pub fn plain(ty: &Type) -> &Type {
     }
 }
 
-/// What a reference refers to.
+/// The type that a reference refers to.
 pub fn target(ty: &Type) -> &Type {
     match plain(ty) {
         Type::Reference(reference) => &reference.elem,
@@ -198,7 +198,7 @@ pub fn target(ty: &Type) -> &Type {
     }
 }
 
-/// Types of which every bit pattern is a value, and that are as large everywhere.
+/// Types for which every bit pattern is a value, with the same size on all machines.
 const SCALARS: [&str; 12] =
     ["u8", "u16", "u32", "u64", "u128", "i8", "i16", "i32", "i64", "i128", "f32", "f64"];
 

@@ -1,4 +1,4 @@
-//! The client that does not wait: a method for each procedure, which begins a call and returns its handle.
+//! The client of begun calls: a method for each procedure, which begins a call and returns its handle.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
@@ -9,7 +9,7 @@ use super::client::send;
 use super::{Names, coming_back, data, default, docs, leading_of_call, leading_of_result, local, whole};
 use crate::model::{Argument, Element, Interface, Mode, Procedure, Returns, Shape, plain, target};
 
-/// The method of the client that gives it.
+/// The client's method `begin`.
 pub(super) fn method(names: &Names) -> TokenStream {
     let begin = &names.begin;
     quote! {
@@ -28,7 +28,7 @@ pub(super) fn method(names: &Names) -> TokenStream {
     }
 }
 
-/// The type of which it is a value.
+/// The type that `begin` returns.
 pub(super) fn begin(interface: &Interface, names: &Names) -> TokenStream {
     let Names { stub, interface: name, begin, .. } = names;
     let visibility = &interface.visibility;
@@ -67,7 +67,7 @@ fn launch(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
     let (call, written) = (local("call"), local("written"));
     let lens: Vec<TokenStream> = coming_back(procedure).filter_map(len).collect();
     let decode = decode(procedure, names);
-    // A function needs no memory of its own; a closure that knows lengths does.
+    // A function pointer needs no allocation; a closure that holds lengths does.
     let launch = match lens.is_empty() {
         true if procedure.one_way => quote!(#call.launch_one_way(#written, #decode)),
         true => quote!(#call.launch(#written, #decode)),
@@ -83,7 +83,7 @@ fn launch(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
     }
 }
 
-/// The method of the client for a one-way procedure: it sends a call and keeps no handle of it.
+/// The client's method for a one-way procedure: it sends the call and keeps no handle.
 pub(super) fn tell(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
     let (root, Procedure { name, .. }) = (&names.root, procedure);
     let documentation = docs::of_one_way(procedure, names);
@@ -125,7 +125,7 @@ fn arguments(index: usize, begin: &TokenStream, procedure: &Procedure, names: &N
     }
 }
 
-/// What is passed for an argument: nothing may be lent beyond the method, so what comes back is copied.
+/// The parameter for an argument. A begun call borrows nothing, so arguments that come back are returned.
 fn parameter(argument: &Argument) -> Option<TokenStream> {
     let Argument { name, declared, .. } = argument;
     match (argument.mode, &argument.shape) {
@@ -147,7 +147,7 @@ fn parameter(argument: &Argument) -> Option<TokenStream> {
     }
 }
 
-/// The number of elements of a slice that comes back, which does not travel with it.
+/// The length of a slice that comes back; the length does not travel.
 fn len(argument: &Argument) -> Option<TokenStream> {
     let (name, len) = (&argument.name, len_name(argument));
     match (argument.mode, &argument.shape) {
@@ -173,7 +173,7 @@ fn owned(argument: &Argument) -> TokenStream {
     }
 }
 
-/// What the handle gives.
+/// The type of the handle's result.
 fn outcome(procedure: &Procedure, names: &Names) -> TokenStream {
     let root = &names.root;
     let value = |returned: Option<&Type>| {
@@ -209,7 +209,7 @@ fn some_value(ty: &Type) -> Option<&Type> {
     }
 }
 
-/// One as it is, none or several in parentheses.
+/// A single type as it is, none or several as a tuple.
 fn tuple(parts: Vec<TokenStream>) -> TokenStream {
     match &parts[..] {
         [one] => quote!(#one),
@@ -217,7 +217,7 @@ fn tuple(parts: Vec<TokenStream>) -> TokenStream {
     }
 }
 
-/// The closure that makes what the handle gives of the outcome of the call.
+/// The closure that converts the call's outcome into the handle's result.
 fn decode(procedure: &Procedure, names: &Names) -> TokenStream {
     let Names { root, stub, .. } = names;
     let (outcome, reader, returned) = (local("outcome"), local("results"), local("returned"));

@@ -1,6 +1,6 @@
-//! Procedures with buffers: over shared memory the call tells where these lie, over other transports it carries their contents.
+//! Stubs of procedures with `InPlace` buffers.
 //!
-//! Their arguments are written by a closure, for they are written anew when a call goes to the next server: there they lie nowhere.
+//! A closure writes the arguments. It runs again if the call goes to another server, whose memory does not contain the buffers.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -10,7 +10,7 @@ use super::server::stub_name;
 use super::{Names, leading_of_call, local};
 use crate::model::{Argument, Interface, Mode, Procedure};
 
-/// The method of the client that makes buffers, if some procedure takes one.
+/// The client's method that makes buffers, if some procedure takes one.
 pub(super) fn client_method(interface: &Interface, names: &Names) -> Option<TokenStream> {
     let Names { root, stub, .. } = names;
     interface.has_buffers().then(|| {
@@ -31,7 +31,7 @@ pub(super) fn client_method(interface: &Interface, names: &Names) -> Option<Toke
     })
 }
 
-/// The call of `procedure`, where `route` leads to another process.
+/// The expression that calls `procedure` in another process.
 pub(super) fn remote_call(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
     let stub = &names.stub;
     let number = u16::try_from(index).expect("the number of procedures has been checked");
@@ -53,7 +53,7 @@ pub(super) fn remote_call(index: usize, procedure: &Procedure, names: &Names) ->
     }
 }
 
-/// Writes an argument, or where it lies.
+/// The statement that writes an argument, or a buffer's position.
 fn put(argument: &Argument, names: &Names) -> TokenStream {
     if !argument.is_buffer() {
         return send(argument, names);
@@ -63,13 +63,13 @@ fn put(argument: &Argument, names: &Names) -> TokenStream {
     quote!(#lending.put(&*#name, #is_changed, #writer);)
 }
 
-/// What a stub of the server takes beside the call: where the memory is in which buffers lie.
+/// The additional parameter of a server stub: the memory that holds the buffers.
 pub(super) fn memory_parameter(procedure: &Procedure, names: &Names) -> Option<TokenStream> {
     let (stub, memory) = (&names.stub, local("memory"));
     procedure.has_buffers().then(|| quote!(#memory: #stub::Memory<'_>,))
 }
 
-/// The way to these procedures when there is such memory; nothing if there are none.
+/// The dispatch of these procedures; empty if there are none.
 pub(super) fn dispatch(interface: &Interface, names: &Names) -> Option<TokenStream> {
     let stub = &names.stub;
     let (call, result, memory) = (local("call"), local("result"), local("memory"));

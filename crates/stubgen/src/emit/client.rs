@@ -1,4 +1,4 @@
-//! The client: a method for each procedure, which calls it wherever it is.
+//! The client: a method for each procedure, which calls it in this process or in another.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -78,7 +78,7 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
     }
 }
 
-/// The method that waits for calls without handles; `binding().flush()` does the same where a procedure has its name.
+/// The method that waits for detached calls. If a procedure has its name, users call `binding().flush()` instead.
 fn close(interface: &Interface, names: &Names) -> TokenStream {
     if interface.procedures.iter().any(|procedure| procedure.name == "close") {
         return TokenStream::new();
@@ -98,7 +98,7 @@ fn close(interface: &Interface, names: &Names) -> TokenStream {
     }
 }
 
-/// `in_order`: earlier one-way calls of the thread return before this one starts.
+/// `in_order`: the call starts after the thread's earlier one-way calls have returned.
 fn method(index: usize, procedure: &Procedure, in_order: bool, names: &Names) -> TokenStream {
     if procedure.one_way {
         return begin::tell(index, procedure, names);
@@ -135,8 +135,8 @@ fn method(index: usize, procedure: &Procedure, in_order: bool, names: &Names) ->
     }
 }
 
-/// Makes an OUT argument what it is for a procedure elsewhere, so that a procedure cannot tell where it runs. Numbers in
-/// arrays and slices may be anything there, too.
+/// The statement that gives an OUT argument the initial value that a remote procedure would see. Numbers in arrays and slices may
+/// have any value there, and keep theirs here.
 fn blank(argument: &Argument) -> TokenStream {
     let name = &argument.name;
     match &argument.shape {
@@ -153,8 +153,7 @@ fn blank(argument: &Argument) -> TokenStream {
     }
 }
 
-/// What the method returns, what turns a call error into its error, and what turns the outcome of a call into its
-/// result.
+/// The method's return type, and the conversions of a call error and of a call's outcome into it.
 pub(super) fn outcome(returns: &Returns, names: &Names) -> (TokenStream, TokenStream, TokenStream) {
     let root = &names.root;
     match returns {
@@ -244,7 +243,7 @@ fn send_borrowed(argument: &Argument, shape: &Shape, names: &Names) -> TokenStre
     }
 }
 
-/// Reads everything that came back: what was written in place, then the other arguments, then the value returned.
+/// The expression that reads a result: arguments written in place, the other arguments, the value returned.
 pub(super) fn receive_all(procedure: &Procedure, names: &Names) -> TokenStream {
     let (reader, result) = (local("results"), local("result"));
     let leading = leading_of_result(procedure, names);
@@ -256,7 +255,7 @@ pub(super) fn receive_all(procedure: &Procedure, names: &Names) -> TokenStream {
     }
 }
 
-/// Reads `arguments`, which are the last that come back, and the value returned.
+/// The expression that reads the arguments that were not written in place, and the value returned.
 pub(super) fn read_others<'a>(
     arguments: impl Iterator<Item = &'a Argument>,
     procedure: &Procedure,

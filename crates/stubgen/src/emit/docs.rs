@@ -1,4 +1,4 @@
-//! What the documentation of emitted methods says: that of the procedure, and how a call of it can end.
+//! Documentation of emitted methods: the procedure's own, and how a call can end.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -7,7 +7,7 @@ use syn::Attribute;
 use super::Names;
 use crate::model::{Procedure, Returns};
 
-/// Of the client's method that waits for the result.
+/// Documentation of the client's blocking method.
 pub(super) fn of_method(procedure: &Procedure, names: &Names) -> TokenStream {
     let calls = format!("Calls {} and waits for its result.", link(procedure, names));
     let errors = match procedure.returns {
@@ -20,13 +20,13 @@ pub(super) fn of_method(procedure: &Procedure, names: &Names) -> TokenStream {
     with_errors(procedure, &calls, errors)
 }
 
-/// Of the client's method of a one-way procedure.
+/// Documentation of the client's method for a one-way procedure.
 pub(super) fn of_one_way(procedure: &Procedure, names: &Names) -> TokenStream {
     let calls = format!("Calls {} without waiting for it.", link(procedure, names));
     with_errors(procedure, &calls, "The call could not be sent, and will not run.")
 }
 
-/// Of the method that begins a call.
+/// Documentation of the method that begins a call.
 pub(super) fn of_begun(procedure: &Procedure, names: &Names) -> TokenStream {
     let (attributes, documented) = carried(procedure);
     let begins = format!("Begins a call of {}; its handle gives the result.", link(procedure, names));
@@ -49,7 +49,7 @@ fn link(procedure: &Procedure, names: &Names) -> String {
     format!("[`{0}::{1}`]({0}::{1})", names.interface, procedure.name)
 }
 
-/// Attributes of a procedure that its caller should see too, and whether it has documentation.
+/// Attributes of a procedure that its client method repeats, and whether there is documentation among them.
 fn carried(procedure: &Procedure) -> (Vec<&Attribute>, bool) {
     let is = |attribute: &&Attribute, name| attribute.path().is_ident(name);
     let attributes: Vec<_> =

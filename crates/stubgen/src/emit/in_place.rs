@@ -1,5 +1,5 @@
-//! Procedures whose only argument is scalars that come back: of a long call it is written where it was received, and sent
-//! from there. Emitted beside the usual server stub.
+//! Server stubs of procedures whose only argument is a scalar array or slice that comes back: for a long call, the procedure writes
+//! into the memory that received the call, and the result is sent from there.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -10,7 +10,7 @@ use super::server::put_all;
 use super::{Names, implementation, local};
 use crate::model::{Argument, Element, Interface, Mode, Procedure, Shape};
 
-/// The argument of such a procedure.
+/// The argument of a procedure that runs in place.
 fn argument(procedure: &Procedure) -> Option<&Argument> {
     match &procedure.arguments[..] {
         [only] if only.mode == Mode::InOut && only.is_written_in_place() => Some(only),
@@ -18,7 +18,7 @@ fn argument(procedure: &Procedure) -> Option<&Argument> {
     }
 }
 
-/// How many bytes of a call come before it, as an `Option<u8>`.
+/// The number of a call's bytes before that argument, as an `Option<u8>`.
 pub(super) fn leading(procedure: &Procedure, names: &Names) -> TokenStream {
     let stub = &names.stub;
     match argument(procedure).map(|argument| &argument.shape) {
@@ -34,12 +34,12 @@ fn stub_name(procedure: &Procedure) -> Ident {
     format_ident!("change_{}", procedure.name.unraw(), span = procedure.name.span())
 }
 
-/// The stubs of these procedures, one after the other.
+/// The stubs of these procedures.
 pub(super) fn server_stubs(interface: &Interface, names: &Names) -> TokenStream {
     interface.procedures.iter().filter_map(|each| server_stub(each, names)).collect()
 }
 
-/// The way to them; nothing if there are none.
+/// The dispatch of these procedures; empty if there are none.
 pub(super) fn dispatch(interface: &Interface, names: &Names) -> TokenStream {
     let stub = &names.stub;
     let (leading, len, result) = (local("leading"), local("len"), local("result"));
@@ -107,7 +107,7 @@ fn server_stub(procedure: &Procedure, names: &Names) -> Option<TokenStream> {
             let mut #writer = #result.restarted();
             let #extent = #writer.extent().and::<#element>(#count);
             let ::core::option::Option::Some(mut #views) = #writer.reserve(#extent) else {
-                // The argument is longer than a result may be, which is told by asking for as much.
+                // The argument is longer than a result may be; reserving its length makes the writer report that.
                 let _ = #result.with_room(#extent, |_| ());
                 return ::core::result::Result::Err(#stub::Unserved::ResultTooLarge);
             };

@@ -1,4 +1,4 @@
-//! The server: takes the arguments of a call out of its packet, runs the procedure, puts the result into another.
+//! The server half: reads the arguments from the call packet, runs the procedure, writes the result packet.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -32,7 +32,7 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
 
         #[allow(unreachable_pub)]
         impl<#implementation: #name> #server<#implementation> {
-            /// Exports `implementation`, which may be an `Arc` of one that is used elsewhere too.
+            /// Exports `implementation`, which may be an `Arc` that other code uses too.
             pub fn new(implementation: #implementation) -> Self {
                 Self { implementation: ::std::sync::Arc::new(implementation) }
             }
@@ -56,7 +56,7 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
                 call: #stub::Reader<'_>,
                 result: &mut #stub::Writer<'_>,
             ) -> ::core::result::Result<(), #stub::Unserved> {
-                // Begun again in each stub, where its position is known to the compiler.
+                // Each stub makes its own reader, whose position the compiler then knows.
                 let call = call.into_payload();
                 match procedure {
                     #(#arms)*
@@ -93,7 +93,7 @@ fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
     let leading = leading_of_call(procedure, names);
     let memory = buffers::memory_parameter(procedure, names);
     quote! {
-        // Apart from the others, so that it saves only the registers that it needs itself.
+        // Not inlined, so that it saves only the registers that it uses itself.
         #[inline(never)]
         fn #stub_name(
             &self,
@@ -113,7 +113,7 @@ fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
     }
 }
 
-/// Takes an argument from the call packet, or makes the one that the procedure fills.
+/// The statement that reads an argument from the call packet, or makes the one that the procedure fills.
 fn take(argument: &Argument, names: &Names) -> TokenStream {
     let stub = &names.stub;
     let name = &argument.name;
@@ -166,12 +166,12 @@ fn take(argument: &Argument, names: &Names) -> TokenStream {
     }
 }
 
-/// What is known of an argument before its place in the result packet is.
+/// The statement that reads what an argument written in place needs before its position in the result packet is known.
 fn incoming(argument: &Argument) -> Ident {
     format_ident!("incoming_{}", argument.name.unraw(), span = proc_macro2::Span::mixed_site())
 }
 
-/// The expression that takes an argument.
+/// The expression that reads an argument.
 fn read(shape: &Shape, names: &Names) -> TokenStream {
     let call = local("call");
     match shape {
@@ -204,7 +204,7 @@ fn read(shape: &Shape, names: &Names) -> TokenStream {
     }
 }
 
-/// Takes room in the result packet for what the procedure writes there.
+/// The statement that reserves room in the result packet for an argument that the procedure writes there.
 fn reserve(procedure: &Procedure, names: &Names) -> TokenStream {
     let stub = &names.stub;
     let (payload, result, extent) = (local("payload"), local("result"), local("extent"));
@@ -264,7 +264,7 @@ fn room(argument: &Argument) -> (TokenStream, TokenStream, TokenStream) {
     }
 }
 
-/// What the procedure is given.
+/// The expression that the procedure is called with.
 fn lend(argument: &Argument) -> TokenStream {
     let name = &argument.name;
     match (argument.mode, &argument.shape) {
@@ -279,8 +279,7 @@ fn lend(argument: &Argument) -> TokenStream {
     }
 }
 
-/// Writes everything that goes back: what was written in place is there already, then the other arguments, then the
-/// value returned.
+/// The statements that complete the result packet: after the arguments written in place come the others, then the value returned.
 pub(super) fn put_all(procedure: &Procedure, names: &Names) -> TokenStream {
     let (result, writer, returned) = (local("result"), local("writer"), local("returned"));
     let put = coming_back(procedure).map(|argument| put(argument, names));
@@ -301,7 +300,7 @@ pub(super) fn put_all(procedure: &Procedure, names: &Names) -> TokenStream {
     quote!(#settled #(#put)* #value #resumed)
 }
 
-/// The statements that take apart what a procedure with several `&mut InPlace` arguments may have exchanged among them.
+/// The statements that separate `&mut InPlace` arguments which the procedure may have exchanged.
 fn settle_buffers(procedure: &Procedure) -> TokenStream {
     let is_buffer = |argument: &&Argument| matches!(argument.shape, Shape::Buffer(_));
     let buffers: Vec<_> = coming_back(procedure).filter(is_buffer).map(|argument| &argument.name).collect();
@@ -330,7 +329,7 @@ fn put(argument: &Argument, names: &Names) -> TokenStream {
     }
 }
 
-/// Whether there is anything in the result packet.
+/// Whether the result packet has any data.
 fn has_results(procedure: &Procedure) -> bool {
     !matches!(procedure.returns, Returns::Nothing) || procedure.arguments.iter().any(Argument::is_result)
 }

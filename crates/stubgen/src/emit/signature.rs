@@ -1,4 +1,4 @@
-//! The static description of an interface, which is compared at bind time.
+//! The static description of an interface, which both ends compare at bind time.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
@@ -9,7 +9,7 @@ use syn::spanned::Spanned;
 use super::{Names, data, in_place, local, whole};
 use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape, plain};
 
-/// A function that gives the description of the interface.
+/// The function that returns the description.
 pub(super) fn interface(interface: &Interface, names: &Names) -> TokenStream {
     let stub = &names.stub;
     let name = interface.name.unraw().to_string();
@@ -28,10 +28,10 @@ pub(super) fn interface(interface: &Interface, names: &Names) -> TokenStream {
     }
 }
 
-/// Lets the compiler check that a procedure's type does not hide a `Result`; nothing where the type is seen not to.
+/// Code by which the compiler checks that a procedure's type is not an alias of `Result`; empty if the macro can see that.
 fn check_returned(procedure: &Procedure, names: &Names) -> Option<TokenStream> {
     let Returns::Value(ty) = &procedure.returns else { return None };
-    // All at the type, so that the compiler points there.
+    // With the type's span, so that the compiler reports the error there.
     let stub: TokenStream = names.stub.clone().into_iter().map(|token| at(ty.span(), token)).collect();
     let hides = quote_spanned!(ty.span()=> #stub::Hides<{ <#stub::Returned<#ty>>::IS_RESULT }>);
     let check = quote_spanned!(ty.span()=> #stub::check_returned::<#hides>(););
@@ -51,7 +51,7 @@ fn at(span: Span, mut token: TokenTree) -> TokenTree {
     token
 }
 
-/// Whether a type may have been declared as another name of a `Result`.
+/// Whether a type may be an alias of `Result`.
 fn may_be_alias(ty: &Type) -> bool {
     const KNOWN: [&str; 19] = [
         "bool", "char", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128",
@@ -74,7 +74,7 @@ fn procedure(procedure: &Procedure, names: &Names) -> TokenStream {
     let in_place = in_place::leading(procedure, names);
     let buffers = procedure.has_buffers();
     let description = local("description");
-    // A caller that waits and one that does not are at odds about the procedure.
+    // Callers that wait and callers that do not must not bind to each other's procedures.
     let begin = format!("{}{name}(", if one_way { "one_way " } else { "" });
     let arguments = procedure.arguments.iter().enumerate().map(|(index, each)| argument(index, each, names));
     let returns = match &procedure.returns {
