@@ -164,6 +164,7 @@ impl Counted for StreamLane {
     fn counters(&self) -> CallCounters {
         let mut counters = CallCounters { calls: self.calls, fast: self.fast, ..CallCounters::default() };
         counters.add_waits(self.wait.counts());
+        counters.slept += self.followed;
         counters
     }
 }

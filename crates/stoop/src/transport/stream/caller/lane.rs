@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 use stoop_exchange::stream::{OutgoingMessage, Reassembler};
 use stoop_net::clock;
-use stoop_net::waiting::{ActiveWaiters, MachineCosts, Wait, WaitGuard, WaiterSlot, Waiting};
+use stoop_net::waiting::{ActiveWaiters, MachineCosts, Wait, WaiterSlot, Waiting};
 use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, MAX_DATAGRAM, left_of_nanos};
 
 /// A lane with all that a call needs.
@@ -27,6 +27,8 @@ pub(crate) struct StreamLane {
     pub(crate) wait: Wait,
     waiters: WaiterSlot<'static>,
     pub(crate) calls: u64,
+    /// Calls for which another thread has received, while this one waited.
+    pub(crate) followed: u64,
     /// Calls that took one send and one receive, by the calling thread itself.
     pub(crate) fast: u64,
 }
@@ -56,6 +58,7 @@ impl StreamLane {
             result_len: 0,
             waiters: ActiveWaiters::of_this_process().member(),
             calls: 0,
+            followed: 0,
             fast: 0,
         })
     }
@@ -159,13 +162,11 @@ impl StreamLane {
     /// came with the first message that this thread received.
     #[inline]
     fn await_answer(&mut self, begun_ns: u64, deadline_ns: u64, number: CallNumber) -> (Waited, bool) {
-        let guard = self.waiters.wait();
-        let mut spins = self.begin_wait(begun_ns);
         let session = Arc::clone(&self.session);
-        if let Some(role) = session.role.try_take() {
-            return self.receive(&session, role, begun_ns, deadline_ns, number, &mut spins);
+        match session.role.try_take() {
+            Some(role) => self.receive(&session, role, begun_ns, deadline_ns, number),
+            None => self.follow(&session, deadline_ns, number),
         }
-        self.follow(&session, guard, deadline_ns, number, &mut spins)
     }
 
     /// A wait begins. Returns whether by spinning.
@@ -187,8 +188,9 @@ impl StreamLane {
         begun_ns: u64,
         deadline_ns: u64,
         number: CallNumber,
-        spins: &mut bool,
     ) -> (Waited, bool) {
+        let guard = self.waiters.wait();
+        let mut spins = self.begin_wait(begun_ns);
         let mut clock_ns = begun_ns;
         let mut receives = 0;
         // Looks since the deadline has passed.
@@ -196,7 +198,7 @@ impl StreamLane {
         // Whoever had the role before may have received the answer.
         let mut waited = self.mailbox.is_ready().then(|| self.collected()).flatten();
         while waited.is_none() {
-            let looks = *spins || late_looks > 0;
+            let looks = spins || late_looks > 0;
             let limit_ns = if looks { 0 } else { deadline_ns.saturating_sub(clock_ns).max(1) };
             let came = session.receive(&mut role, limit_ns);
             clock_ns = clock::now_ns();
@@ -209,13 +211,15 @@ impl StreamLane {
                 Ok(false) => None,
                 Err(Lost) => Some(Waited::Lost),
             };
-            if waited.is_none() && self.passes(clock_ns, deadline_ns, spins) {
+            if waited.is_none() && self.passes(clock_ns, deadline_ns, &mut spins) {
                 // A thread that was kept from running sees late what came in time: it looks until nothing is there.
                 late_looks += 1;
                 let is_over = late_looks > 1 && !matches!(came, Ok(true)) || late_looks > LAST_LOOKS;
                 waited = is_over.then_some(Waited::Late);
             }
         }
+        // First: the thread that takes the role next may run at once, and has a processor to spin on.
+        drop(guard);
         drop(role);
         let waited = waited.expect("the loop ends with it");
         match waited {
@@ -278,61 +282,44 @@ impl StreamLane {
         self.mailbox.give_up(&mut self.result).map_or(Waited::Late, Waited::Answered)
     }
 
-    /// Another thread receives. Waits until it has delivered the answer, or until the role is free.
+    /// Another thread receives. Waits until it has delivered the answer, or until the role is free. How long that takes says nothing
+    /// of how soon this server answers, so that the lane's way of waiting does not learn it.
     #[cold]
-    fn follow(
-        &mut self,
-        session: &Session,
-        guard: WaitGuard<'static>,
-        deadline_ns: u64,
-        number: CallNumber,
-        spins: &mut bool,
-    ) -> (Waited, bool) {
+    fn follow(&mut self, session: &Session, deadline_ns: u64, number: CallNumber) -> (Waited, bool) {
         let thread = WaitingThread::current();
         let mailbox = Arc::clone(&self.mailbox);
         mailbox.attend(&thread);
         let is_over = || mailbox.is_ready() || session.is_lost();
-        let role = session.role.follow(&thread, is_over, self.pauses(guard, deadline_ns, spins));
-        if let Some(role) = role {
-            let (_guard, now_ns) = (self.waiters.wait(), clock::now_ns());
-            *spins = self.begin_wait(now_ns);
-            return self.receive(session, role, now_ns, deadline_ns, number, spins);
+        if let Some(role) = session.role.follow(&thread, is_over, self.pauses(deadline_ns)) {
+            return self.receive(session, role, clock::now_ns(), deadline_ns, number);
         }
         if !is_over() {
             // The thread that receives may have been kept from running.
             session.look();
         }
+        self.followed += 1;
         let waited = match self.collected() {
             Some(answered) => answered,
             None if session.is_lost() => Waited::Lost,
             None => self.give_up(),
         };
-        if let Waited::Answered(_) = waited {
-            self.wait.arrived(clock::now_ns());
-        }
         (waited, false)
     }
 
     /// How this thread pauses while another receives for it. It spins only where there is a processor for each thread that waits: the
-    /// thread that receives may need this one. Asleep, it takes no processor from others, and does not count as one that waits.
-    fn pauses<'a>(
-        &'a mut self,
-        guard: WaitGuard<'static>,
-        deadline_ns: u64,
-        spins: &'a mut bool,
-    ) -> impl FnMut() -> Pause + 'a {
-        let mut guard = Some(guard);
-        let waiting_max = self.session.placement.waiting_max;
+    /// thread that receives may need this one. Asleep, it takes no processor from others, and is not counted among those that wait.
+    fn pauses(&mut self, deadline_ns: u64) -> impl FnMut() -> Pause {
+        let has_processor = self.waiters.waiting() < self.session.placement.waiting_max;
+        let mut guard = has_processor.then(|| self.waiters.wait());
+        let mut spins = has_processor && self.begin_wait(clock::now_ns());
         move || {
             let clock_ns = clock::now_ns();
-            *spins &= self.waiters.waiting() <= waiting_max;
-            if self.passes(clock_ns, deadline_ns, spins) {
+            if self.passes(clock_ns, deadline_ns, &mut spins) {
                 return Pause::End;
             }
-            if *spins {
+            if spins {
                 return Pause::Spin;
             }
-            self.wait.sleeps(clock_ns);
             drop(guard.take());
             Pause::Sleep(deadline_ns - clock_ns)
         }
