@@ -11,6 +11,9 @@ pub struct SharedBuffers<'a> {
     named: &'a mut NamedRanges,
 }
 
+/// Writes the arguments of a call that has buffers.
+pub(crate) type WriteArguments<'a> = dyn FnMut(&mut Writer<'_>, &mut SharedBuffers<'_>) + 'a;
+
 /// The ranges of shared memory that a call names.
 #[derive(Default)]
 pub(crate) struct NamedRanges {

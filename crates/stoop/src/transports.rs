@@ -1,139 +1,132 @@
-//! The list of transports: adding one is its folder, and its lines here.
+//! The list of transports, in the order of preference, and static dispatch over them.
+//!
+//! To add a transport: its folder below `transport/` with an implementation of
+//! [`Transport`](crate::transport::contract::Transport), a line of the list, a paragraph of documentation, and its schemes in the
+//! conformance suite.
 
-use crate::calling::begun::OutstandingCalls;
-use crate::calling::counters::CallCounters;
-use crate::transport::local::LocalRebinding;
-use crate::transport::local::caller::{InProcess, Source};
-use crate::transport::packet::begun::PacketCalls;
-use crate::transport::packet::caller::PacketBinding;
-use crate::transport::shm::begun::ShmCalls;
-use crate::transport::shm::caller::ShmBinding;
-use crate::transport::stream::begun::StreamCalls;
-use crate::transport::stream::caller::StreamBinding;
-use crate::transport::{packet, shm, stream};
+/// Calls `$then!` with `$arguments` and the list: a name for the variants of enums, and the type of the transport.
+macro_rules! list {
+    ($then:ident $arguments:tt) => {
+        $then! { $arguments
+            Local: crate::transport::local::LocalTransport,
+            Shm: crate::transport::shm::ShmTransport,
+            Udp: crate::transport::udp::transport::UdpTransport,
+            Stream: crate::transport::stream::StreamTransport,
+        }
+    };
+}
+
+/// `on!(Enum, value, it => expression)`: the expression with what is in the variant of `value`, of whatever type it is.
+macro_rules! on {
+    ($Enum:ident, $value:expr, $it:ident => $then:expr) => {
+        list! { on_each ($Enum, $value, $it => $then) }
+    };
+}
+
+macro_rules! on_each {
+    (($Enum:ident, $value:expr, $it:ident => $then:expr) $($(#[$meta:meta])* $Name:ident: $Type:ty,)*) => {
+        match $value { $($(#[$meta])* $Enum::$Name($it) => $then,)* }
+    };
+}
+
+mod binding;
+mod calls;
+mod lane;
+
+pub(crate) use crate::transports::binding::{AnyBegunCalls, AnyBinding};
+pub(crate) use crate::transports::calls::{AnyCalls, CallsRef};
+pub(crate) use crate::transports::lane::AnyLane;
+
+use crate::calling::handshake::NotBound;
+use crate::error::UriError;
+use crate::serving::running::Listener;
+use crate::transport::contract::{Binding, Target, Transport};
+use crate::uri::{Scheme, Uri};
 use std::io;
-use std::mem;
 use std::sync::Arc;
+use stoop_exchange::Instant;
 
-/// How a binding's calls travel.
-pub(crate) enum Transport {
-    Local(InProcess),
-    Datagram(Arc<PacketBinding>),
-    Stream(Arc<StreamBinding>),
-    Shm(Arc<ShmBinding>),
+type BindingOf<T> = <T as Transport>::Binding;
+type LaneOf<'a, T> = <BindingOf<T> as Binding>::Lane<'a>;
+type BegunOf<T> = <T as Transport>::Begun;
+
+macro_rules! entry_points {
+    (() $($(#[$meta:meta])* $Name:ident: $Type:ty,)*) => {
+        /// All schemes, in the order of preference.
+        pub(crate) fn schemes() -> impl Iterator<Item = &'static Scheme> {
+            [$($(#[$meta])* <$Type>::SCHEMES,)*].into_iter().flatten()
+        }
+
+        /// Binds by the transport that the target's scheme names.
+        pub(crate) fn bind(target: &Target<'_>, deadline: Instant) -> Result<AnyBinding, NotBound> {
+            $($(#[$meta])* if target.scheme.is_one_of(<$Type>::SCHEMES) {
+                let bound = <$Type>::bind(target, deadline)?;
+                return Ok(AnyBinding::$Name(Arc::new(bound)));
+            })*
+            unreachable!("every scheme is in the list")
+        }
+
+        /// Listens by the transport that the scheme names.
+        pub(crate) fn listen(scheme: &Scheme, uri: &str, address: &str) -> io::Result<Box<dyn Listener>> {
+            $($(#[$meta])* if scheme.is_one_of(<$Type>::SCHEMES) {
+                return <$Type>::listen(scheme, uri, address);
+            })*
+            unreachable!("every scheme is in the list")
+        }
+    };
+}
+list! { entry_points () }
+
+/// Takes an address apart.
+pub(crate) fn parse(uri: &str) -> Result<Uri<'_>, UriError> {
+    Uri::parse(uri, schemes)
 }
 
-impl Transport {
-    pub(crate) fn describe(&self) -> String {
-        match self {
-            Self::Local(_) => "calls through the trait, because the server is in this process".into(),
-            Self::Datagram(binding) => binding.describe(),
-            Self::Stream(binding) => binding.describe(),
-            Self::Shm(binding) => binding.describe(),
-        }
+#[cfg(test)]
+mod tests {
+    use crate::transports::parse;
+    use crate::uri::Uri;
+
+    #[test]
+    fn addresses_are_taken_apart() {
+        let taken_apart = |uri| match parse(uri).unwrap() {
+            Uri::Address(scheme, address) => format!("{} {address}", scheme.name),
+            Uri::Name(name) => name.to_owned(),
+        };
+        assert_eq!(taken_apart("udp://10.0.0.1:7400"), "udp 10.0.0.1:7400");
+        assert_eq!(taken_apart("udp://localhost:7400/"), "udp localhost:7400");
+        assert_eq!(taken_apart("tcp://[::1]:7400"), "tcp [::1]:7400");
+        assert_eq!(taken_apart("unix:/run/x"), "unix /run/x");
+        assert_eq!(taken_apart("unix:@x"), "unix @x");
+        assert_eq!(taken_apart("shm:greeter"), "shm greeter");
+        assert_eq!(taken_apart("local:greeter"), "local greeter");
+        assert_eq!(taken_apart("greeter"), "greeter");
     }
 
-    /// In words: whether buffers are copied, as the last part of a description.
-    pub(crate) fn describe_buffers(&self) -> String {
-        match self {
-            Self::Local(_) => "; buffers are lent as they are".into(),
-            Self::Datagram(_) | Self::Stream(_) => {
-                "; buffers are copied, because only `shm:` shares memory with the server".into()
-            }
-            Self::Shm(binding) => binding.describe_buffers(),
+    #[test]
+    fn a_wrong_address_is_told_how_to_be_right() {
+        let why = |uri: &str| parse(uri).map(|_| ()).unwrap_err().to_string();
+        assert!(
+            why("/run/greeter").contains("transport is missing: write shm:/PATH or unix:/PATH"),
+            "{}",
+            why("/run/greeter")
+        );
+        for no_transport in ["127.0.0.1:7400", "localhost:7400", "[::1]:7400"] {
+            assert!(
+                why(no_transport).contains("transport is missing: write udp://HOST:PORT"),
+                "{}",
+                why(no_transport)
+            );
         }
-    }
-
-    /// In words: what there is instead of the checksums that were asked for, as the last part of a description.
-    pub(crate) fn describe_checksums(&self) -> &'static str {
-        match self {
-            // It has said so.
-            Self::Datagram(_) => "",
-            Self::Stream(_) => "; no checksums but those of TCP, and none over a Unix socket",
-            Self::Local(_) | Self::Shm(_) => "; no checksums, because nothing lies between the two ends",
-        }
-    }
-
-    /// Keeps it from being dropped with its last user.
-    pub(crate) fn leak(&self) {
-        match self {
-            Self::Local(_) => {}
-            Self::Datagram(binding) => mem::forget(Arc::clone(binding)),
-            Self::Stream(binding) => mem::forget(Arc::clone(binding)),
-            Self::Shm(binding) => mem::forget(Arc::clone(binding)),
-        }
-    }
-
-    pub(crate) fn counters(&self) -> CallCounters {
-        match self {
-            Self::Local(_) => CallCounters::default(),
-            Self::Datagram(binding) => binding.counters(),
-            Self::Stream(binding) => binding.counters(),
-            Self::Shm(binding) => binding.counters(),
-        }
-    }
-}
-
-/// A lane held by a call.
-pub(crate) enum Lane<'a> {
-    Datagram(packet::caller::HeldLane<'a>),
-    Stream(stream::caller::HeldLane<'a>),
-    Shm(shm::caller::HeldLane<'a>),
-}
-
-/// The tables of a binding's begun calls.
-pub(crate) enum BegunCalls {
-    /// The same all the time.
-    One(Arc<dyn OutstandingCalls>),
-    /// One for each session.
-    Shm(ShmCalls),
-    /// One for each server of this process that had the name.
-    Local(LocalRebinding),
-}
-
-impl BegunCalls {
-    /// Those of a binding; `source` tells where a server of this process is found.
-    pub(crate) fn new(transport: &Transport, source: &Source) -> io::Result<Self> {
-        Ok(match transport {
-            Transport::Local(server) => Self::Local(LocalRebinding::new(source, server.listening())),
-            Transport::Datagram(binding) => Self::One(PacketCalls::new(Arc::clone(binding))?),
-            Transport::Stream(binding) => Self::One(Arc::new(StreamCalls::new(binding)?)),
-            Transport::Shm(binding) => Self::Shm(ShmCalls::new(binding)?),
-        })
-    }
-
-    /// The one for calls that are begun now.
-    #[inline]
-    pub(crate) fn present(&self) -> Arc<dyn OutstandingCalls> {
-        match self {
-            Self::One(calls) => Arc::clone(calls),
-            Self::Shm(flights) => flights.present(),
-            Self::Local(flights) => flights.present(),
-        }
-    }
-
-    /// The one that has carried the last calls, though its server may have ended.
-    pub(crate) fn latest(&self) -> Arc<dyn OutstandingCalls> {
-        match self {
-            Self::Local(flights) => flights.latest(),
-            others => others.present(),
-        }
-    }
-
-    /// What the begun calls have seen so far.
-    pub(crate) fn counters(&self) -> CallCounters {
-        match self {
-            Self::One(calls) => calls.counters(),
-            Self::Shm(flights) => flights.counters(),
-            Self::Local(_) => CallCounters::default(),
-        }
-    }
-}
-
-impl Drop for BegunCalls {
-    fn drop(&mut self) {
-        if let Self::One(calls) = self {
-            calls.close();
-        }
+        assert!(why("").contains("udp://HOST:PORT"));
+        assert!(why("http://x:1").contains("udp://HOST:PORT"));
+        assert!(why("udp:x:1").contains("two slashes"));
+        assert!(why("udp://x").contains("port is missing"));
+        assert!(why("udp://:7400").contains("0.0.0.0:PORT"));
+        assert!(why("udp://x:70000").contains("0 to 65535"));
+        assert!(why("tcp://::1:7400").contains("[::1]:PORT"));
+        assert!(why("unix:").contains("path is missing"));
+        assert!(why("shm:").contains("name is missing"));
+        assert!(why("local:").contains("name is missing"));
     }
 }

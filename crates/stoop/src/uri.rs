@@ -1,121 +1,101 @@
-//! Addresses: the transport and where it leads.
+//! Addresses: the transport, and what its address is there.
 
 use crate::error::UriError;
 
+/// A scheme of addresses, and how they are written.
+pub(crate) struct Scheme {
+    /// What stands before the colon.
+    pub(crate) name: &'static str,
+    /// How addresses are written, with `HOST`, `PORT`, `NAME` and `PATH` for what the user chooses.
+    pub(crate) forms: &'static [&'static str],
+    /// Whether a name alone, without a scheme, stands for `scheme:NAME`: of a server in another process, for in this one it
+    /// stands for `local:NAME`.
+    pub(crate) has_names: bool,
+    /// Takes what follows the colon apart.
+    pub(crate) parse: fn(&str) -> Result<&str, &'static str>,
+}
+
+impl Scheme {
+    /// Whether the address has this scheme.
+    pub(crate) fn begins(&self, uri: &str) -> bool {
+        uri.strip_prefix(self.name).is_some_and(|rest| rest.starts_with(':'))
+    }
+
+    /// Whether it is in that list.
+    pub(crate) fn is_one_of(&self, list: &[Self]) -> bool {
+        list.iter().any(|scheme| scheme.name == self.name)
+    }
+}
+
 /// An address as the user writes it, taken apart.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Uri {
-    /// `udp://host:port`: packet exchange over UDP.
-    Udp(String),
-    /// `tcp://host:port`: a byte stream.
-    Tcp(String),
-    /// `unix:path` or `unix:@name`: a byte stream on this machine.
-    Unix(String),
-    /// `shm:name` or `shm:path`: memory shared with a server on this machine.
-    Shm(String),
-    /// `local:name`: a server in this process.
-    Local(String),
+#[derive(Clone, Copy)]
+pub(crate) enum Uri<'a> {
+    /// `scheme:address`.
+    Address(&'static Scheme, &'a str),
     /// `name`: a server on this machine, by whatever is best.
-    Name(String),
+    Name(&'a str),
 }
 
-const FORMS: &str = "write udp://HOST:PORT, tcp://HOST:PORT, unix:PATH, unix:@NAME, shm:NAME, shm:/PATH or local:NAME; or a NAME alone, of a server on \
-     this machine";
-
-impl Uri {
-    pub(crate) fn parse(uri: &str) -> Result<Self, UriError> {
-        let wrong = |why| Err(UriError { uri: uri.into(), why });
-        let Some((scheme, rest)) = uri.split_once(':') else {
-            return match uri.contains(|c: char| c == '/' || c == '@' || c.is_whitespace()) {
-                _ if uri.is_empty() => wrong(FORMS),
-                true if uri.starts_with('/') => {
-                    wrong("the transport is missing: write unix:/PATH or shm:/PATH")
-                }
-                true => wrong(FORMS),
-                false => Ok(Self::Name(uri.into())),
-            };
-        };
-        match scheme {
-            "udp" | "tcp" => {
-                let Some(authority) = rest.strip_prefix("//") else {
-                    return wrong("two slashes are missing: write udp://HOST:PORT or tcp://HOST:PORT");
-                };
-                let authority = authority.strip_suffix('/').unwrap_or(authority);
-                match authority.rsplit_once(':') {
-                    None | Some((_, "")) => wrong("the port is missing: write HOST:PORT"),
-                    Some(("", _)) => wrong(
-                        "the host is missing: write HOST:PORT; to listen at all addresses, 0.0.0.0:PORT",
-                    ),
-                    Some((_, port)) if port.parse::<u16>().is_err() => wrong(
-                        "the port is no number from 0 to 65535; an IPv6 address goes in brackets: [::1]:PORT",
-                    ),
-                    Some((host, _)) if host.contains(':') && !host.starts_with('[') => {
-                        wrong("an IPv6 address goes in brackets: [::1]:PORT")
-                    }
-                    Some(_) if scheme == "udp" => Ok(Self::Udp(authority.into())),
-                    Some(_) => Ok(Self::Tcp(authority.into())),
-                }
-            }
-            "unix" if rest.is_empty() || rest == "@" => {
-                wrong("the path is missing: write unix:PATH or unix:@NAME")
-            }
-            "unix" => Ok(Self::Unix(rest.into())),
-            "shm" if rest.is_empty() || rest == "@" => {
-                wrong("the name is missing: write shm:NAME, or shm:/PATH for a socket with a file")
-            }
-            "shm" => Ok(Self::Shm(rest.into())),
-            "local" if rest.is_empty() => wrong("the name is missing: write local:NAME"),
-            "local" => Ok(Self::Local(rest.into())),
-            _ if !uri.contains('/')
-                && rest.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok()) =>
-            {
-                wrong("the transport is missing: write udp://HOST:PORT or tcp://HOST:PORT")
-            }
-            _ => wrong(FORMS),
+impl<'a> Uri<'a> {
+    /// Takes an address apart; it may have one of these schemes.
+    ///
+    /// # Errors
+    /// It is no address; the error says what to write.
+    pub(crate) fn parse<S: Iterator<Item = &'static Scheme>>(
+        uri: &'a str,
+        schemes: impl Fn() -> S,
+    ) -> Result<Self, UriError> {
+        let wrong = |why: String| Err(UriError { uri: uri.into(), why });
+        let missing = |forms: String| wrong(format!("the transport is missing: write {forms}"));
+        let is_name = |text: &str| !text.contains(|c: char| c == '/' || c == '@' || c.is_whitespace());
+        match uri.split_once(':') {
+            None if uri.starts_with('/') => missing(list(schemes(), ":/PATH", " or ")),
+            None if !uri.is_empty() && is_name(uri) => Ok(Self::Name(uri)),
+            Some((name, rest)) => match schemes().find(|scheme| scheme.name == name) {
+                Some(scheme) => match (scheme.parse)(rest) {
+                    Ok(address) => Ok(Self::Address(scheme, address)),
+                    Err(why) => wrong(why.into()),
+                },
+                None if !uri.contains('/') && has_port(rest) => missing(list(schemes(), "HOST:PORT", " or ")),
+                None => wrong(forms(schemes())),
+            },
+            None => wrong(forms(schemes())),
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use crate::uri::*;
+fn has_port(text: &str) -> bool {
+    text.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok())
+}
 
-    #[test]
-    fn addresses_are_taken_apart() {
-        assert_eq!(Uri::parse("udp://10.0.0.1:7400"), Ok(Uri::Udp("10.0.0.1:7400".into())));
-        assert_eq!(Uri::parse("udp://localhost:7400/"), Ok(Uri::Udp("localhost:7400".into())));
-        assert_eq!(Uri::parse("tcp://[::1]:7400"), Ok(Uri::Tcp("[::1]:7400".into())));
-        assert_eq!(Uri::parse("unix:/run/x"), Ok(Uri::Unix("/run/x".into())));
-        assert_eq!(Uri::parse("unix:@x"), Ok(Uri::Unix("@x".into())));
-        assert_eq!(Uri::parse("shm:greeter"), Ok(Uri::Shm("greeter".into())));
-        assert_eq!(Uri::parse("greeter"), Ok(Uri::Name("greeter".into())));
-        assert_eq!(Uri::parse("local:greeter"), Ok(Uri::Local("greeter".into())));
-    }
+/// The forms that end so.
+fn list(schemes: impl Iterator<Item = &'static Scheme>, end: &str, between: &str) -> String {
+    let forms = schemes.flat_map(|scheme| scheme.forms).copied();
+    forms.filter(|form| form.ends_with(end)).collect::<Vec<_>>().join(between)
+}
 
-    #[test]
-    fn a_wrong_address_is_told_how_to_be_right() {
-        let why = |uri: &str| Uri::parse(uri).unwrap_err().to_string();
-        assert!(
-            why("/run/greeter").contains("transport is missing: write unix:/PATH"),
-            "{}",
-            why("/run/greeter")
-        );
-        for no_transport in ["127.0.0.1:7400", "localhost:7400", "[::1]:7400"] {
-            assert!(
-                why(no_transport).contains("transport is missing: write udp://HOST:PORT"),
-                "{}",
-                why(no_transport)
-            );
+/// All that can be written.
+fn forms(schemes: impl Iterator<Item = &'static Scheme>) -> String {
+    format!("write {}; or a NAME alone, of a server on this machine", list(schemes, "", ", "))
+}
+
+/// Takes `//HOST:PORT` apart.
+pub(crate) fn host_and_port(rest: &str) -> Result<&str, &'static str> {
+    let Some(authority) = rest.strip_prefix("//") else {
+        return Err("two slashes are missing: write udp://HOST:PORT or tcp://HOST:PORT");
+    };
+    let authority = authority.strip_suffix('/').unwrap_or(authority);
+    match authority.rsplit_once(':') {
+        None | Some((_, "")) => Err("the port is missing: write HOST:PORT"),
+        Some(("", _)) => {
+            Err("the host is missing: write HOST:PORT; to listen at all addresses, 0.0.0.0:PORT")
         }
-        assert!(why("").contains("udp://HOST:PORT"));
-        assert!(why("http://x:1").contains("udp://HOST:PORT"));
-        assert!(why("udp:x:1").contains("two slashes"));
-        assert!(why("udp://x").contains("port is missing"));
-        assert!(why("udp://:7400").contains("0.0.0.0:PORT"));
-        assert!(why("udp://x:70000").contains("0 to 65535"));
-        assert!(why("tcp://::1:7400").contains("[::1]:PORT"));
-        assert!(why("unix:").contains("path is missing"));
-        assert!(why("shm:").contains("name is missing"));
-        assert!(why("local:").contains("name is missing"));
+        Some((_, port)) if port.parse::<u16>().is_err() => {
+            Err("the port is no number from 0 to 65535; an IPv6 address goes in brackets: [::1]:PORT")
+        }
+        Some((host, _)) if host.contains(':') && !host.starts_with('[') => {
+            Err("an IPv6 address goes in brackets: [::1]:PORT")
+        }
+        Some(_) => Ok(authority),
     }
 }

@@ -3,13 +3,13 @@
 //! What begins calls is a [`Begin`]; what is left of one is a [`Pending`](crate::Pending). Between them is the
 //! [`OutstandingCalls`] of the binding, one for each transport.
 
-use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::{CallingThread, Failures, Selection};
 use crate::calling::short_result::Short;
 use crate::calling::submission_queue::Submitter;
 use crate::context::{begin_cheaply, bounded_deadline};
-use crate::error::CallError;
+use crate::error::{CallError, SendError};
+use std::sync::Arc;
 use std::task::Waker;
 use stoop_exchange::Instant;
 use stoop_marshal::{Reader, Writer};
@@ -45,7 +45,7 @@ pub(crate) trait OutstandingCalls: Send + Sync {
     fn begin(&self, departure: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError>;
 
     /// What was begun with this departure is sent now, as far as it has not been yet.
-    fn send(&self, departure: CallBatch);
+    fn submit(&self, batch: CallBatch);
 
     /// Whether a call has ended, as far as it can be known without waiting. Asked again and again, it will be known.
     fn is_ready(&self, call: u32) -> bool;
@@ -100,21 +100,64 @@ pub(crate) trait OutstandingCalls: Send + Sync {
     fn wait_for_reclaimed(&self, call: u32, until: Instant) {
         self.wait_any(&[call], until);
     }
+}
 
-    /// The completions of this calls, if it has one: a handle can know that instead of an `Arc` of the calls. It takes results
-    /// there, and asks the completions for the calls when it needs one. Such a calls [is told](Self::close) when its client is
-    /// gone, and has to be there while there are handles.
+/// The begun calls of a binding: one table after the other, where each server or session has one of its own. It is dropped
+/// with the client; calls that have handles or are detached go on.
+pub(crate) trait BegunCalls {
+    type Table: OutstandingCalls;
+    /// What a handle keeps.
+    type Ref: TableRef;
+
+    /// The table for calls that are begun now.
+    ///
+    /// # Errors
+    /// Why no call can be begun.
+    fn present(&self) -> Result<Arc<Self::Table>, SendError>;
+
+    /// The table that has the last calls, though its server may have ended.
+    fn latest(&self) -> Arc<Self::Table>;
+
+    /// A reference for the handle of a call that was begun in this table.
+    fn reference(table: &Arc<Self::Table>) -> Self::Ref;
+
+    /// What the begun calls have counted so far.
+    fn counters(&self) -> CallCounters;
+}
+
+/// A handle's reference to the table of its call. It keeps the table, or the call does.
+pub(crate) trait TableRef {
+    type Table: OutstandingCalls + ?Sized;
+
+    /// Does something with the table.
+    fn with<T>(&self, ask: impl FnOnce(&Self::Table) -> T) -> T;
+
+    /// Whether both are references to the same table.
+    fn is_same(&self, other: &Self) -> bool;
+
+    /// As [`OutstandingCalls::is_ready`].
     #[inline]
-    fn completions(&self) -> Option<&'static CompletionTable> {
-        None
+    fn is_ready(&self, call: u32) -> bool {
+        self.with(|calls| calls.is_ready(call))
     }
 
-    /// The client is gone, and begins nothing any more.
-    fn close(&self) {}
+    /// As [`OutstandingCalls::take_short`].
+    #[inline]
+    fn take_short(&self, call: u32) -> Option<Short> {
+        self.with(|calls| calls.take_short(call))
+    }
+}
 
-    /// What the begun calls have seen so far; nothing where nothing is counted.
-    fn counters(&self) -> CallCounters {
-        CallCounters::default()
+impl<C: OutstandingCalls> TableRef for Arc<C> {
+    type Table = C;
+
+    #[inline]
+    fn with<T>(&self, ask: impl FnOnce(&C) -> T) -> T {
+        ask(self)
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(self, other)
     }
 }
 

@@ -7,7 +7,7 @@
 //! A handle knows its completions by address, for as long as it likes: boards are never freed, but used again by later bindings
 //! when nobody has a handle of an earlier one. So neither a call that begins nor one that ends counts who keeps what.
 
-use crate::calling::begun::OutstandingCalls;
+use crate::calling::begun::{OutstandingCalls, TableRef};
 use crate::calling::short_result::Short;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -198,6 +198,29 @@ impl CompletionTable {
             free.push(call);
             call = self.place(call).next.load(Ordering::Relaxed);
         }
+    }
+}
+
+impl TableRef for &'static CompletionTable {
+    type Table = dyn OutstandingCalls;
+
+    /// The table of completions leads to that of calls under a lock, as everything does that asks for more than a short result.
+    fn with<T>(&self, ask: impl FnOnce(&Self::Table) -> T) -> T {
+        ask(&*self.calls())
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        std::ptr::eq(*self, *other)
+    }
+
+    #[inline]
+    fn is_ready(&self, call: u32) -> bool {
+        self.has_ended(call) || self.calls().is_ready(call)
+    }
+
+    #[inline]
+    fn take_short(&self, call: u32) -> Option<Short> {
+        self.take(call)
     }
 }
 

@@ -10,13 +10,14 @@ use stoop_net::clock;
 /// How often a call that cannot leave is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-impl dyn OutstandingCalls {
+/// What all tables do alike with calls that have no handles.
+pub(crate) trait Detaching: OutstandingCalls {
     /// Waits until a call that has been begun and sent has left, at the latest until its deadline, and lets it go on without a
     /// handle. It may be an ordered one-way call of that thread.
     ///
     /// # Errors
     /// It never left.
-    pub(crate) fn let_go(&self, call: u32, calling_thread: Option<CallingThread>) -> Result<(), CallError> {
+    fn let_go(&self, call: u32, calling_thread: Option<CallingThread>) -> Result<(), CallError> {
         loop {
             let mut ended = None;
             if self.take(call, &mut |outcome| ended = outcome.err()) {
@@ -60,7 +61,7 @@ impl dyn OutstandingCalls {
     }
 
     /// Waits until the ordered one-way calls of that thread have ended, at most until that time.
-    pub(crate) fn await_order(&self, calling_thread: CallingThread, until: Instant) -> Awaited {
+    fn await_order(&self, calling_thread: CallingThread, until: Instant) -> Awaited {
         let has_settled = self.settle(Selection::Of(calling_thread), until);
         let mut unknown = false;
         self.with_failures(&mut |failures| unknown = has_settled && failures.take_unknown(calling_thread));
@@ -72,7 +73,7 @@ impl dyn OutstandingCalls {
     }
 
     /// Waits until all calls without handles have ended, at most until that time, and reports those that gave no result.
-    pub(crate) fn flush(&self, until: Instant) -> Result<(), CloseError> {
+    fn flush(&self, until: Instant) -> Result<(), CloseError> {
         let outstanding = if self.settle(Selection::All, until) { 0 } else { self.detached() };
         let mut report = Ok(());
         self.with_failures(&mut |failures| report = failures.report(outstanding));
@@ -88,6 +89,8 @@ impl dyn OutstandingCalls {
         });
     }
 }
+
+impl<C: OutstandingCalls + ?Sized> Detaching for C {}
 
 /// What has become of a thread's ordered one-way calls.
 pub(crate) enum Awaited {

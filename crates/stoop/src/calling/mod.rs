@@ -18,6 +18,5 @@ pub(crate) mod sessions;
 pub(crate) mod short_result;
 pub(crate) mod submission_queue;
 pub(crate) mod timed_lock;
-pub(crate) mod unavailable;
 pub(crate) mod unbind_notice;
 pub(crate) mod waiting_thread;

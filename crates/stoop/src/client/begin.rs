@@ -1,45 +1,40 @@
 //! What begins calls: their arguments are written here, and leave together.
 
-use crate::calling::begun::Outcome;
-use crate::calling::begun::{CallBatch, OutstandingCalls};
-use crate::calling::completion_table::CompletionTable;
+use crate::calling::begun::{CallBatch, Outcome};
 use crate::calling::detached::CallingThread;
-use crate::calling::unavailable::unavailable;
-use crate::client::calls_ref::CallsRef;
 use crate::client::pending::{BegunCall, Pending};
 use crate::context::nanos;
 use crate::error::{CallError, SendError};
+use crate::transports::AnyCalls;
 use std::cell::{RefCell, RefMut};
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::mem;
-use std::sync::Arc;
 use std::time::Duration;
 use stoop_marshal::{EncodeError, Writer};
 use stoop_net::fork;
-use stoop_wire::{HEADER_LEN, MAX_DATAGRAM, PACKET_DATA};
+use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 
 /// Begins calls, which travel together: they leave when this is dropped, when they fill what one system call sends, or
 /// when one of them is waited for.
 pub struct Begin<'a> {
-    calls: Arc<dyn OutstandingCalls>,
-    completions: Option<&'static CompletionTable>,
+    /// The table of the calls; the reason, if none can be begun.
+    calls: Result<AnyCalls, SendError>,
     timeout_ns: u64,
     /// The process that the calls is in, see [`fork::generation`].
     generation: u32,
     /// Made for the first call.
-    departure: RefCell<Option<CallBatch>>,
+    batch: RefCell<Option<CallBatch>>,
     client: PhantomData<&'a ()>,
 }
 
 /// A call being begun: its arguments so far.
 pub struct Beginning<'a> {
-    calls: &'a Arc<dyn OutstandingCalls>,
-    completions: Option<&'static CompletionTable>,
-    departure: RefMut<'a, CallBatch>,
-    /// What `departure` is part of.
-    departing: &'a RefCell<Option<CallBatch>>,
+    calls: &'a Result<AnyCalls, SendError>,
+    batch: RefMut<'a, CallBatch>,
+    /// The place of `batch` in its [`Begin`].
+    begun: &'a RefCell<Option<CallBatch>>,
     procedure: u16,
     generation: u32,
 }
@@ -51,25 +46,23 @@ impl fmt::Debug for Begin<'_> {
 }
 
 impl Begin<'_> {
-    pub(crate) fn new(calls: Arc<dyn OutstandingCalls>, timeout_ns: u64) -> Self {
-        let (generation, completions) = (fork::generation(), calls.completions());
-        Self {
-            calls,
-            completions,
-            timeout_ns,
-            generation,
-            departure: RefCell::new(None),
-            client: PhantomData,
+    pub(crate) fn new(calls: Result<AnyCalls, SendError>, timeout_ns: u64) -> Self {
+        let (generation, batch) = (fork::generation(), RefCell::new(None));
+        Self { calls, timeout_ns, generation, batch, client: PhantomData }
+    }
+
+    /// Lets the calls that were begun so far leave.
+    fn submit(&self) {
+        if let (Some(batch), Ok(calls)) = (self.batch.take(), &self.calls) {
+            calls.submit(batch);
         }
     }
 
     /// Gives the calls that are begun from now on another time; those begun before leave now.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
-        if self.generation == fork::generation()
-            && let Some(departure) = self.departure.take()
-        {
-            self.calls.send(departure);
+        if self.generation == fork::generation() {
+            self.submit();
         }
         self.timeout_ns = nanos(timeout);
         self
@@ -78,22 +71,17 @@ impl Begin<'_> {
     /// Starter: finds a packet for the arguments.
     #[inline]
     pub fn start(&self, procedure: u16) -> Beginning<'_> {
-        let Self { calls, completions, .. } = self;
-        let departure = RefMut::map(self.departure.borrow_mut(), |departure| {
-            departure.get_or_insert_with(|| match self.generation == fork::generation() {
-                true => calls.open_batch(self.timeout_ns),
-                // Nothing will leave with it.
-                false => CallBatch::new(vec![0; MAX_DATAGRAM], HEADER_LEN, PACKET_DATA, self.timeout_ns),
-            })
-        });
-        let departing = &self.departure;
-        Beginning {
-            calls,
-            completions: *completions,
-            departure,
-            departing,
-            procedure,
-            generation: self.generation,
+        let Self { calls, generation, batch: begun, .. } = self;
+        let batch = RefMut::map(begun.borrow_mut(), |batch| batch.get_or_insert_with(|| self.open_batch()));
+        Beginning { calls, batch, begun, procedure, generation: *generation }
+    }
+
+    #[cold]
+    fn open_batch(&self) -> CallBatch {
+        match &self.calls {
+            Ok(calls) if self.generation == fork::generation() => calls.open_batch(self.timeout_ns),
+            // Nothing leaves with it. However long the arguments are: the caller learns why the call cannot be begun.
+            _ => CallBatch::new(vec![0; MAX_DATAGRAM], HEADER_LEN, u32::MAX as usize, self.timeout_ns),
         }
     }
 }
@@ -108,18 +96,18 @@ impl Drop for Begin<'_> {
     fn drop(&mut self) {
         if self.generation != fork::generation() {
             // What is in it, the parent of this process sends.
-            mem::forget(mem::replace(&mut self.calls, unavailable(SendError::Closed)));
-        } else if let Some(departure) = self.departure.take() {
-            self.calls.send(departure);
+            mem::forget(mem::replace(&mut self.calls, Err(SendError::Closed)));
+        } else {
+            self.submit();
         }
     }
 }
 
-impl Beginning<'_> {
+impl<'a> Beginning<'a> {
     /// Where the arguments go.
     #[inline]
     pub fn arguments(&mut self) -> Writer<'_> {
-        self.departure.arguments()
+        self.batch.arguments()
     }
 
     /// Transporter: lets the call go, and gives the handle of it. `decode` makes of its outcome what the handle gives.
@@ -129,8 +117,8 @@ impl Beginning<'_> {
         arguments: Result<usize, EncodeError>,
         decode: fn(Outcome<'_>) -> R,
     ) -> Pending<R> {
-        match self.begin(arguments) {
-            Ok(call) => Pending::in_flight(self.flight(call), decode),
+        match self.begun(arguments) {
+            Ok(call) => Pending::in_flight(call, decode),
             Err(error) => Pending::ready(decode(Err(error))),
         }
     }
@@ -142,8 +130,8 @@ impl Beginning<'_> {
         arguments: Result<usize, EncodeError>,
         mut decode: impl FnMut(Outcome<'_>) -> R + Send + 'static,
     ) -> Pending<R> {
-        match self.begin(arguments) {
-            Ok(call) => Pending::decoding(self.flight(call), Box::new(decode)),
+        match self.begun(arguments) {
+            Ok(call) => Pending::decoding(call, Box::new(decode)),
             Err(error) => Pending::ready(decode(Err(error))),
         }
     }
@@ -155,8 +143,8 @@ impl Beginning<'_> {
         arguments: Result<usize, EncodeError>,
         decode: fn(Outcome<'_>) -> R,
     ) -> Pending<R> {
-        match self.begin(arguments) {
-            Ok(call) => Pending::in_flight(self.flight(call).one_way(), decode),
+        match self.begun(arguments) {
+            Ok(call) => Pending::in_flight(call.one_way(), decode),
             Err(error) => Pending::ready(decode(Err(error))),
         }
     }
@@ -168,28 +156,29 @@ impl Beginning<'_> {
         arguments: Result<usize, EncodeError>,
         calling_thread: Option<CallingThread>,
     ) -> Result<(), CallError> {
-        let call = self.begin(arguments)?;
-        let Self { calls, departure, departing, .. } = self;
-        drop(departure);
-        if let Some(departure) = departing.take() {
-            calls.send(departure);
+        let (calls, call) = self.begin(arguments)?;
+        let Self { batch, begun, .. } = self;
+        drop(batch);
+        if let Some(batch) = begun.take() {
+            calls.submit(batch);
         }
         calls.let_go(call, calling_thread)
     }
 
     #[inline]
-    fn begin(&mut self, arguments: Result<usize, EncodeError>) -> Result<u32, CallError> {
+    fn begin(&mut self, arguments: Result<usize, EncodeError>) -> Result<(&'a AnyCalls, u32), CallError> {
         let len = arguments.map_err(|why| CallError::NotSent(SendError::Arguments(why)))?;
         if self.generation != fork::generation() {
             return Err(forked());
         }
-        self.calls.begin(&mut self.departure, self.procedure, len)
+        let calls = self.calls.as_ref().map_err(|why| CallError::NotSent(why.clone()))?;
+        Ok((calls, calls.begin(&mut self.batch, self.procedure, len)?))
     }
 
-    /// That of a call that has been begun.
+    /// Begins the call, which has these arguments.
     #[inline]
-    fn flight(&self, call: u32) -> BegunCall {
-        let calls = CallsRef::of(self.calls, self.completions);
-        BegunCall::new(calls, call, self.generation)
+    fn begun(&mut self, arguments: Result<usize, EncodeError>) -> Result<BegunCall, CallError> {
+        let (calls, call) = self.begin(arguments)?;
+        Ok(BegunCall::new(calls.reference(), call, self.generation))
     }
 }

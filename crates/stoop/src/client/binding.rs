@@ -1,26 +1,20 @@
 //! What a client can tell of its binding, and which it is in this process: made when the client is made, by a lazy client's first
 //! call, or in a child that was forked since.
 
-use crate::calling::begun::OutstandingCalls;
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::CallingThread;
 use crate::calling::detaching::Awaited;
 use crate::calling::order::Order;
 use crate::calling::timed_lock::TimedLock;
-use crate::calling::unavailable::unavailable;
-use crate::client::choice;
+use crate::client::choice::{self, Source};
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, CloseError, InPlaceError, SendError};
 use crate::options::BindOptions;
-use crate::transport::local;
-use crate::transport::local::caller::Source;
-use crate::transports::BegunCalls;
-use crate::transports::Transport;
-use crate::uri::Uri;
+use crate::transports::{AnyBegunCalls, AnyBinding, AnyCalls};
 use std::fmt;
 use std::io;
 use std::mem;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 use stoop_exchange::Instant;
@@ -49,13 +43,13 @@ pub struct Binding {
 pub(crate) struct Bound {
     /// The process, see [`fork::generation`].
     generation: u32,
-    pub(crate) transport: Transport,
+    pub(crate) transport: AnyBinding,
     /// The tables of begun calls, from the first such call on.
-    tables: OnceLock<BegunCalls>,
+    tables: OnceLock<AnyBegunCalls>,
 }
 
 impl Bound {
-    fn new(transport: Transport) -> Self {
+    fn new(transport: AnyBinding) -> Self {
         Self { generation: fork::generation(), transport, tables: OnceLock::new() }
     }
 }
@@ -64,7 +58,7 @@ impl Drop for Bound {
     /// Leaves alone what belongs to another process: to end it would end it there.
     fn drop(&mut self) {
         if self.generation != fork::generation() {
-            self.transport.leak();
+            mem::forget(self.transport.clone());
             mem::forget(self.tables.take());
         }
     }
@@ -131,9 +125,9 @@ impl Binding {
     /// When the memory that is shared for buffers has no room for it, or the client is not bound and cannot bind.
     pub fn in_place<T: Number>(&self, len: usize) -> Result<InPlace<T>, InPlaceError> {
         let bound = self.bound_by(Instant::NEVER).map_err(|why| InPlaceError::Unbound(Box::new(why)))?;
-        match &bound.transport {
-            Transport::Shm(binding) if self.source.interface.has_buffers() => binding.in_place(len),
-            _ => Ok(InPlace::private(len)),
+        match self.source.interface.has_buffers() {
+            true => bound.transport.in_place(len),
+            false => Ok(InPlace::private(len)),
         }
     }
 
@@ -176,8 +170,8 @@ impl Binding {
     }
 
     /// The calls of calls that this process has begun, if it has begun any.
-    fn begun_carrier(&self) -> Option<Arc<dyn OutstandingCalls>> {
-        self.known()?.tables.get().map(BegunCalls::latest)
+    fn begun_carrier(&self) -> Option<AnyCalls> {
+        self.known()?.tables.get().map(AnyBegunCalls::latest)
     }
 
     /// What this binding's calls have seen so far, those that have ended; it does not wait for the others. A `local:`
@@ -191,18 +185,13 @@ impl Binding {
         counters
     }
 
-    /// Where a server of this process is looked for.
-    pub(crate) fn source(&self) -> &Source {
-        &self.source
-    }
-
     fn is_of_this_process(&self) -> bool {
         self.generation == fork::generation()
     }
 
     /// The transport to a server of another process, if there is one by now.
     #[inline]
-    pub(crate) fn transport(&self) -> Option<&Transport> {
+    pub(crate) fn transport(&self) -> Option<&AnyBinding> {
         if self.generation != fork::generation() {
             return None;
         }
@@ -240,14 +229,14 @@ impl Binding {
         }
         let bound = Bound::new(self.bind(deadline)?);
         let place = match bound.transport {
-            Transport::Local(_) => &self.in_process,
+            AnyBinding::Local(_) => &self.in_process,
             _ => &self.remote,
         };
         Ok(place.get_or_init(|| bound))
     }
 
     /// Binds; if the options say so, again and again until the server is there.
-    fn bind(&self, deadline: Instant) -> Result<Transport, BindError> {
+    fn bind(&self, deadline: Instant) -> Result<AnyBinding, BindError> {
         let begun = now();
         let mut pause = FIRST_PAUSE;
         loop {
@@ -269,25 +258,18 @@ impl Binding {
     }
 
     /// Binds by the transport that the address names; to a name alone, by the best that both ends can use.
-    fn attempt(&self, deadline: Instant) -> Result<Transport, BindError> {
+    fn attempt(&self, deadline: Instant) -> Result<AnyBinding, BindError> {
         // The child has a copy of its parent's server, of which nothing is known outside.
-        if let Some(Bound { transport: Transport::Local(server), .. }) = self.in_process.get() {
-            return Ok(Transport::Local(server.clone()));
+        if let Some(bound) = self.in_process.get() {
+            return Ok(bound.transport.clone());
         }
-        let Source { interface, uri, .. } = &self.source;
-        Ok(match Uri::parse(uri).map_err(BindError::Uri)? {
-            Uri::Local(name) => Transport::Local(self.source.find(&name)?),
-            Uri::Name(name) if self.is_of_this_process() && local::is_taken(&name) => {
-                Transport::Local(self.source.find(&name)?)
-            }
-            to => choice::remote(interface, uri, to, &self.options, deadline)?,
-        })
+        choice::bind(&self.source, &self.options, self.is_of_this_process(), deadline)
     }
 
-    /// The calls of calls that are begun now; if there is none, one that says why of each call. Binds within that time, if the
+    /// The calls of calls that are begun now; if there is none, the reason. Binds within that time, if the
     /// client is not bound yet.
     #[inline]
-    pub(crate) fn calls(&self, timeout_ns: u64) -> Arc<dyn OutstandingCalls> {
+    pub(crate) fn calls(&self, timeout_ns: u64) -> Result<AnyCalls, SendError> {
         if self.generation == fork::generation()
             && let Some(bound) = self.remote.get()
             && let Some(tables) = bound.tables.get()
@@ -298,24 +280,20 @@ impl Binding {
     }
 
     #[cold]
-    fn make_carrier(&self, timeout_ns: u64) -> Arc<dyn OutstandingCalls> {
-        let bound = match self.bound_by(Instant::from_nanos(clock::now_ns().saturating_add(timeout_ns))) {
-            Ok(bound) => bound,
-            Err(why) => return unavailable(SendError::Bind(Box::new(why))),
-        };
-        if let Transport::Local(_) = bound.transport
+    fn make_carrier(&self, timeout_ns: u64) -> Result<AnyCalls, SendError> {
+        let deadline = Instant::from_nanos(clock::now_ns().saturating_add(timeout_ns));
+        let bound = self.bound_by(deadline).map_err(|why| SendError::Bind(Box::new(why)))?;
+        if let AnyBinding::Local(_) = bound.transport
             && !self.is_of_this_process()
         {
             let why = "the threads of the local: server are in the process from which this one was forked; bind to another there";
-            return unavailable(SendError::Io(io::Error::other(why)));
+            return Err(SendError::Io(io::Error::other(why)));
         }
         if let Some(tables) = bound.tables.get() {
             return tables.present();
         }
-        match BegunCalls::new(&bound.transport, &self.source) {
-            Ok(tables) => bound.tables.get_or_init(|| tables).present(),
-            Err(why) => unavailable(SendError::Io(why)),
-        }
+        let tables = bound.transport.begun_calls().map_err(SendError::Io)?;
+        bound.tables.get_or_init(|| tables).present()
     }
 }
 

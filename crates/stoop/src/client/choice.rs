@@ -1,79 +1,78 @@
-//! Which transport a binding has: as its address says, or the best that caller and server both can use.
+//! The choice of a transport: as the address says, or the best that client and server both can use.
 
 use crate::calling::handshake::NotBound;
 use crate::error::BindError;
 use crate::interface::Interface;
-use crate::offers;
-use crate::offers::Offer;
+use crate::offers::{self, Offer};
 use crate::options::BindOptions;
-use crate::transport::packet::caller::PacketBinding;
-use crate::transport::shm::caller::ShmBinding;
-use crate::transport::stream::caller::StreamBinding;
-use crate::transports::Transport;
+use crate::transport::contract::{IsOurs, Target};
+use crate::transport::local;
+use crate::transports::{self, AnyBinding};
 use crate::uri::Uri;
 use std::io;
-use std::sync::Arc;
 use stoop_exchange::Instant;
 
-/// Binds to the server of another process.
-pub(crate) fn remote(
-    interface: &'static Interface,
-    uri: &str,
-    to: Uri,
+/// What a client looks for, and where.
+pub(crate) struct Source {
+    pub(crate) interface: &'static Interface,
+    pub(crate) uri: String,
+    pub(crate) is_ours: IsOurs,
+}
+
+/// Binds by the transport that the address names; to a name alone, by the best that both ends can use. A server of this
+/// process is one of these only in the process where it was started (`is_first_process`).
+pub(crate) fn bind(
+    source: &Source,
     options: &BindOptions,
+    is_first_process: bool,
     deadline: Instant,
-) -> Result<Transport, BindError> {
-    match to {
-        Uri::Name(name) => by_name(interface, &name, options, deadline),
-        to if options.upgrade => {
-            let bound = as_addressed(interface, uri, to, options, deadline)?;
-            Ok(upgraded(interface, uri, &bound, options, deadline).unwrap_or(bound))
+) -> Result<AnyBinding, BindError> {
+    match transports::parse(&source.uri).map_err(BindError::Uri)? {
+        Uri::Name(name) if is_first_process && local::is_taken(name) => {
+            at(source, &format!("local:{name}"), options, deadline).map_err(|not_bound| not_bound.error)
         }
-        to => as_addressed(interface, uri, to, options, deadline),
+        Uri::Name(name) => by_name(source, name, options, deadline),
+        Uri::Address(..) => {
+            let bound = at(source, &source.uri, options, deadline).map_err(|not_bound| not_bound.error)?;
+            let upgraded = options.upgrade.then(|| upgraded(source, &bound, options, deadline)).flatten();
+            Ok(upgraded.unwrap_or(bound))
+        }
     }
 }
 
-/// By the transport that the address names.
-fn as_addressed(
-    interface: &'static Interface,
-    uri: &str,
-    to: Uri,
-    options: &BindOptions,
-    deadline: Instant,
-) -> Result<Transport, BindError> {
-    Ok(match to {
-        Uri::Udp(host) => {
-            Transport::Datagram(Arc::new(PacketBinding::bind(interface, uri, &host, options, deadline)?))
+/// Binds by the transport that the address names.
+fn at(source: &Source, uri: &str, options: &BindOptions, deadline: Instant) -> Result<AnyBinding, NotBound> {
+    let Source { interface, is_ours, .. } = *source;
+    match transports::parse(uri).map_err(BindError::Uri)? {
+        Uri::Address(scheme, address) => {
+            transports::bind(&Target { interface, uri, scheme, address, is_ours, options }, deadline)
         }
-        Uri::Shm(name) => {
-            let bound = ShmBinding::bind(interface, uri, &name, options, deadline);
-            Transport::Shm(Arc::new(bound.map_err(|not_bound| not_bound.error)?))
-        }
-        to => Transport::Stream(Arc::new(StreamBinding::bind(interface, uri, to, options, deadline)?)),
-    })
+        Uri::Name(_) => unreachable!("an address of a server has a scheme"),
+    }
 }
 
-/// To the server of that name on this machine: over shared memory, or else by what it offers besides, the best first.
+/// Binds to the server of that name on this machine: by a transport that has names, or else by what the server offers besides,
+/// the best first.
 fn by_name(
-    interface: &'static Interface,
+    source: &Source,
     name: &str,
     options: &BindOptions,
     deadline: Instant,
-) -> Result<Transport, BindError> {
-    let uri = format!("shm:{name}");
+) -> Result<AnyBinding, BindError> {
     let because = options.because("because it is the best that a server of that name on this machine offers");
-    let NotBound { error, offers } = match ShmBinding::bind(interface, &uri, name, &because, deadline) {
-        Ok(bound) => return Ok(Transport::Shm(Arc::new(bound))),
-        Err(not_bound) => not_bound,
-    };
+    let mut refused = None;
+    for scheme in transports::schemes().filter(|scheme| scheme.has_names) {
+        match at(source, &format!("{}:{name}", scheme.name), &because, deadline) {
+            Ok(bound) => return Ok(bound),
+            Err(why) => refused = Some(why),
+        }
+    }
+    let NotBound { error, offers } = refused.expect("a transport has names");
     let because = options.because(format!("because shared memory could not be used ({error})"));
     let offers: Vec<Offer> = offers::parse(&offers).collect();
-    for scheme in ["udp:", "tcp:", "unix:"] {
-        for offer in offers.iter().filter(|offer| offer.uri.starts_with(scheme)) {
-            let bound = Uri::parse(&offer.uri).map_err(BindError::Uri);
-            if let Ok(bound) =
-                bound.and_then(|to| as_addressed(interface, &offer.uri, to, &because, deadline))
-            {
+    for scheme in transports::schemes().filter(|scheme| !scheme.has_names) {
+        for offer in offers.iter().filter(|offer| scheme.begins(&offer.uri)) {
+            if let Ok(bound) = at(source, &offer.uri, &because, deadline) {
                 return Ok(bound);
             }
         }
@@ -88,24 +87,19 @@ fn by_name(
     })
 }
 
-/// Over shared memory, if that server is on this machine and offers it.
+/// Binds over shared memory, if that server is on this machine and offers it: its offer has the number of its start.
 fn upgraded(
-    interface: &'static Interface,
-    uri: &str,
-    bound: &Transport,
+    source: &Source,
+    bound: &AnyBinding,
     options: &BindOptions,
     deadline: Instant,
-) -> Option<Transport> {
-    let offers = match bound {
-        Transport::Datagram(binding) => binding.offers(),
-        Transport::Stream(binding) => binding.offers(),
-        Transport::Local(_) | Transport::Shm(_) => return None,
-    };
-    let because = options.because(format!("because the server at {uri} is on this machine and offers it"));
-    offers::parse(&offers).find_map(|offer| {
-        let Ok(Uri::Shm(name)) = Uri::parse(&offer.uri) else { return None };
-        let upgraded = ShmBinding::bind(interface, &offer.uri, &name, &because, deadline).ok()?;
-        // Somebody else may have the name here, in another network namespace than the server's.
-        (upgraded.incarnation() == offer.incarnation).then(|| Transport::Shm(Arc::new(upgraded)))
+) -> Option<AnyBinding> {
+    let because =
+        options.because(format!("because the server at {} is on this machine and offers it", source.uri));
+    let offers = bound.offers();
+    offers::parse(&offers).filter(|offer| offer.incarnation != 0).find_map(|offer| {
+        let upgraded = at(source, &offer.uri, &because, deadline).ok()?;
+        // Another server may have the name here, in another network namespace than the server's.
+        (upgraded.incarnation() == offer.incarnation).then_some(upgraded)
     })
 }

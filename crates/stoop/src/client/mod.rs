@@ -5,33 +5,30 @@
 
 pub(crate) mod begin;
 pub(crate) mod binding;
-pub(crate) mod calls_ref;
+pub(crate) mod call;
 pub(crate) mod choice;
 pub(crate) mod pending;
 
-use crate::buffers;
-use crate::buffers::{NamedRanges, SharedBuffers};
 pub use crate::calling::counters::CallCounters;
 use crate::calling::detached::CallingThread;
 use crate::calling::lanes::Lanes;
 pub use crate::client::begin::{Begin, Beginning};
 pub use crate::client::binding::Binding;
+pub use crate::client::call::{Call, CallResult, Remote, Route};
+use crate::client::choice::Source;
 use crate::context::{bounded_deadline, nanos};
 use crate::error::{BindError, CallError, SendError};
 use crate::interface::Interface;
 use crate::options::BindOptions;
 use crate::transport::local::caller::Here;
 pub use crate::transport::local::caller::Local;
-use crate::transport::local::caller::Source;
-use crate::transports::{Lane, Transport};
-use crate::uri::Uri;
+use crate::transports::{self, AnyBinding};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use stoop_exchange::Instant;
-use stoop_marshal::{DecodeError, EncodeError, GatherList, Reader, Scalar, Writer};
+use stoop_marshal::EncodeError;
 use stoop_net::clock;
-use stoop_shm::{InPlace, Number};
 
 /// A bound client of an interface whose trait object is `L`.
 pub struct Client<L: ?Sized> {
@@ -50,7 +47,7 @@ struct Shared<L: ?Sized> {
 impl<L: ?Sized + 'static> Shared<L> {
     #[inline]
     fn local<'a>(&'a self, here: &'a Here<L>, timeout_ns: u64) -> Local<'a, L> {
-        Local::new(self.binding.source(), &self.next, here, timeout_ns)
+        Local::new(&self.next, here, timeout_ns)
     }
 }
 
@@ -81,10 +78,11 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
     /// # Errors
     /// Why there is no binding; see [`BindError`].
     pub fn bind(interface: &'static Interface, uri: &str, options: &BindOptions) -> Result<Self, BindError> {
-        Uri::parse(uri).map_err(BindError::Uri)?;
+        transports::parse(uri).map_err(BindError::Uri)?;
+        let source = Source { interface, uri: uri.into(), is_ours: |object| object.is::<Arc<L>>() };
         // From now on it is known how far the coarse clock lags.
         clock::tick_ns();
-        let binding = Binding::new(Source::of::<L>(interface, uri), options);
+        let binding = Binding::new(source, options);
         let shared = Shared { first: OnceLock::new(), next: Lanes::default(), binding };
         let client = Self { shared: Arc::new(shared), timeout_ns: nanos(options.timeout) };
         if !options.lazy {
@@ -94,10 +92,10 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
     }
 
     /// The transport of this process; of a server of its own, `first` is known then.
-    fn bind_by(&self, deadline: Instant) -> Result<&Transport, BindError> {
+    fn bind_by(&self, deadline: Instant) -> Result<&AnyBinding, BindError> {
         let transport = &self.shared.binding.bound_by(deadline)?.transport;
-        if let Transport::Local(server) = transport {
-            self.shared.first.get_or_init(|| server.typed());
+        if let AnyBinding::Local(binding) = transport {
+            self.shared.first.get_or_init(|| Here::of(binding));
         }
         Ok(transport)
     }
@@ -130,7 +128,7 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
             return Ok(Route::Local(self.shared.local(here, timeout_ns)));
         }
         match self.shared.binding.transport() {
-            Some(transport) => Ok(Route::Remote(Remote { transport, timeout_ns })),
+            Some(transport) => Ok(Route::Remote(Remote::new(transport, timeout_ns))),
             None => self.route_anew(timeout_ns),
         }
     }
@@ -148,7 +146,7 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         let timeout_ns = deadline_ns.saturating_sub(clock::now_ns());
         Ok(match self.shared.first.get() {
             Some(here) => Route::Local(self.shared.local(here, timeout_ns)),
-            None => Route::Remote(Remote { transport, timeout_ns }),
+            None => Route::Remote(Remote::new(transport, timeout_ns)),
         })
     }
 }
@@ -191,182 +189,5 @@ impl<L: ?Sized> Client<L> {
         // Marked before: the call may have left though an error is reported.
         self.shared.binding.order.mark();
         call.tell(arguments, Some(CallingThread::current()))
-    }
-}
-
-/// The way that a call takes.
-#[derive(Debug)]
-pub enum Route<'a, L: ?Sized> {
-    /// Through the trait.
-    Local(Local<'a, L>),
-    /// By packets.
-    Remote(Remote<'a>),
-}
-
-/// A call to another process.
-pub struct Remote<'a> {
-    transport: &'a Transport,
-    timeout_ns: u64,
-}
-
-impl std::fmt::Debug for Remote<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Remote")
-            .field("timeout", &Duration::from_nanos(self.timeout_ns))
-            .finish_non_exhaustive()
-    }
-}
-
-/// A call being made: the lane that it holds and its arguments so far.
-pub struct Call<'a> {
-    lane: Lane<'a>,
-    procedure: u16,
-    timeout_ns: u64,
-}
-
-/// A result, and the lane that holds it.
-pub struct CallResult<'a> {
-    lane: Lane<'a>,
-}
-
-impl<'a> Remote<'a> {
-    /// Starter: finds this thread's lane and its call packet.
-    ///
-    /// # Errors
-    /// [`CallError::NotSent`] when a new lane is needed and cannot be made.
-    #[inline]
-    pub fn start(self, procedure: u16) -> Result<Call<'a>, CallError> {
-        let lane = match self.transport {
-            Transport::Datagram(binding) => Lane::Datagram(binding.hold()?),
-            Transport::Stream(binding) => Lane::Stream(binding.hold()?),
-            Transport::Shm(binding) => Lane::Shm(binding.hold()?),
-            Transport::Local(_) => unreachable!("a local binding has no remote route"),
-        };
-        Ok(Call { lane, procedure, timeout_ns: self.timeout_ns })
-    }
-
-    /// All of a call that has buffers: `write` writes its arguments, and once more if it goes to another server.
-    ///
-    /// # Errors
-    /// Why there is no result; see [`CallError`].
-    pub fn call_with_buffers(
-        self,
-        procedure: u16,
-        write: &mut dyn FnMut(&mut Writer<'_>, &mut SharedBuffers<'_>),
-    ) -> Result<CallResult<'a>, CallError> {
-        if let Transport::Shm(binding) = self.transport {
-            let mut lane = binding.hold()?;
-            lane.transport_in_place(procedure, self.timeout_ns, write)?;
-            return Ok(CallResult { lane: Lane::Shm(lane) });
-        }
-        let mut call = self.start(procedure)?;
-        let written = {
-            let mut arguments = call.arguments();
-            write(&mut arguments, &mut SharedBuffers::new(None, &mut NamedRanges::default()));
-            arguments.finish()
-        };
-        call.transport(written)
-    }
-}
-
-impl<'a> Call<'a> {
-    /// Where the arguments go.
-    #[inline]
-    pub fn arguments(&mut self) -> Writer<'_> {
-        match &mut self.lane {
-            Lane::Datagram(lane) => lane.arguments(),
-            Lane::Stream(lane) => lane.arguments(),
-            Lane::Shm(lane) => lane.arguments(),
-        }
-    }
-
-    /// Transporter: sends the call packet and waits for the result packet.
-    ///
-    /// # Errors
-    /// Why there is no result; see [`CallError`].
-    // In the stub: out of line, the call and its result go through memory, which takes 65 instructions of 1,430.
-    #[inline(always)]
-    pub fn transport(mut self, arguments: Result<usize, EncodeError>) -> Result<CallResult<'a>, CallError> {
-        let len = arguments.map_err(|why| CallError::NotSent(SendError::Arguments(why)))?;
-        match &mut self.lane {
-            Lane::Datagram(lane) => lane.transport(self.procedure, len, self.timeout_ns)?,
-            Lane::Stream(lane) => lane.transport(self.procedure, len, self.timeout_ns)?,
-            Lane::Shm(lane) => {
-                lane.transport(self.procedure, len, self.timeout_ns, &mut GatherList::none())?
-            }
-        }
-        Ok(CallResult { lane: self.lane })
-    }
-}
-
-impl<'a> Call<'a> {
-    /// Whether large arguments can stay where the caller has them, and large results land there.
-    pub fn can_gather(&self) -> bool {
-        matches!(self.lane, Lane::Datagram(_) | Lane::Shm(_))
-    }
-
-    /// As [`transport`](Self::transport), with arguments that are not all in the call packet.
-    ///
-    /// # Errors
-    /// Why there is no result; see [`CallError`].
-    pub fn transport_gathered(
-        mut self,
-        arguments: Result<usize, EncodeError>,
-        mut pieces: GatherList<'_, '_>,
-    ) -> Result<CallResult<'a>, CallError> {
-        let len = arguments.map_err(|why| CallError::NotSent(SendError::Arguments(why)))?;
-        match &mut self.lane {
-            Lane::Datagram(lane) => {
-                lane.transport_gathered(self.procedure, len, self.timeout_ns, &mut pieces)?
-            }
-            Lane::Stream(lane) => lane.transport(self.procedure, len, self.timeout_ns)?,
-            Lane::Shm(lane) => lane.transport(self.procedure, len, self.timeout_ns, &mut pieces)?,
-        }
-        Ok(CallResult { lane: self.lane })
-    }
-}
-
-impl CallResult<'_> {
-    /// What is left of the result, if what a procedure writes in place has scattered in the caller's memory.
-    pub fn scattered(&self) -> Option<Reader<'_>> {
-        match &self.lane {
-            Lane::Datagram(lane) => lane.scattered(),
-            Lane::Stream(_) => None,
-            Lane::Shm(lane) => lane.scattered(),
-        }
-    }
-
-    /// The result, in the packet in which it arrived.
-    #[inline]
-    pub fn reader(&self) -> Reader<'_> {
-        Reader::new(match &self.lane {
-            Lane::Datagram(lane) => lane.result(),
-            Lane::Stream(lane) => lane.result(),
-            Lane::Shm(lane) => lane.result(),
-        })
-    }
-
-    /// Reads a buffer that the procedure may have changed, unless it lies where the procedure has written it.
-    ///
-    /// # Errors
-    /// When it is not all there.
-    pub fn take_buffer<T: Number + Scalar>(
-        &self,
-        reader: &mut Reader<'_>,
-        buffer: &mut InPlace<T>,
-    ) -> Result<(), DecodeError> {
-        match &self.lane {
-            Lane::Shm(lane) if lane.has_lent(buffer) => Ok(()),
-            _ => buffers::take_elements(reader, buffer),
-        }
-    }
-
-    /// Ender: gives the lane back.
-    ///
-    /// # Errors
-    /// [`CallError::Peer`] when the result was no value of its type.
-    #[inline]
-    pub fn end<T>(self, decoded: Result<T, DecodeError>) -> Result<T, CallError> {
-        decoded.map_err(CallError::Peer)
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::calling::begun::Outcome;
 use crate::calling::short_result::Short;
-use crate::client::calls_ref::CallsRef;
 use crate::error::{CallError, UnknownCause};
+use crate::transports::CallsRef;
 use std::fmt;
 use std::future::Future;
 use std::mem;
@@ -112,7 +112,7 @@ impl BegunCall {
     /// As [`OutstandingCalls::take`](crate::calling::begun::OutstandingCalls::take).
     #[inline]
     fn take(&self, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
-        self.calls.with(|calls| calls.take(self.call, with))
+        self.calls.take(self.call, with)
     }
 }
 
@@ -181,15 +181,14 @@ impl<R> Pending<R> {
     /// Waits for the end of the call, at most until that time. Returns whether it has ended.
     #[inline(never)]
     fn wait_until(&self, until: Instant) -> bool {
-        self.flight()
-            .is_none_or(|flight| flight.calls.with(|calls| calls.wait_any(&[flight.call], until).is_some()))
+        self.flight().is_none_or(|flight| flight.calls.wait_any(&[flight.call], until).is_some())
     }
 
     /// The call was said to have ended, and its result could not be taken.
     #[cold]
     fn distrust(&self) {
         if let Some(flight) = self.flight() {
-            flight.calls.with(|calls| calls.distrust(flight.call));
+            flight.calls.distrust(flight.call);
         }
     }
 
@@ -243,7 +242,7 @@ impl<R> Pending<R> {
     pub fn detach(mut self) {
         match self.part() {
             Some(flight) if flight.is_of_this_process() => {
-                flight.calls.with(|calls| calls.detach(flight.call, None));
+                flight.calls.detach(flight.call, None);
             }
             // It goes on there anyway.
             Some(flight) => flight.leave(),
@@ -318,7 +317,7 @@ impl<R> Future for Pending<R> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
         loop {
             if let Some(flight) = self.flight()
-                && !flight.calls.with(|calls| calls.poll(flight.call, context.waker()))
+                && !flight.calls.poll(flight.call, context.waker())
             {
                 return Poll::Pending;
             }
@@ -336,10 +335,10 @@ impl<R> Drop for Pending<R> {
     fn drop(&mut self) {
         match self.begun() {
             Some(flight) if flight.is_one_way_of_this_process() => {
-                flight.calls.with(|calls| calls.detach(flight.call, None));
+                flight.calls.detach(flight.call, None);
             }
             Some(flight) if flight.is_of_this_process() => {
-                flight.calls.with(|calls| calls.cancel(flight.call));
+                flight.calls.cancel(flight.call);
             }
             Some(_) => self.leave(),
             None => {}
@@ -413,13 +412,12 @@ pub fn wait_any<R>(pending: &mut [Pending<R>]) -> Option<usize> {
         }
         calls.push(flight.call);
     }
-    first?.with(|table| {
-        loop {
-            if let Some(place) = table.wait_any(&calls, Instant::NEVER) {
-                return Some(place);
-            }
+    let table = first?;
+    loop {
+        if let Some(place) = table.wait_any(&calls, Instant::NEVER) {
+            return Some(place);
         }
-    })
+    }
 }
 
 /// Wakes a thread that waits for calls of several bindings.
@@ -434,9 +432,8 @@ impl Wake for Unpark {
 /// Waits for calls of several bindings.
 fn wait_for_wakers<R>(pending: &[Pending<R>]) -> usize {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let has_ended = |each: &Pending<R>| {
-        each.flight().is_none_or(|flight| flight.calls.with(|calls| calls.poll(flight.call, &waker)))
-    };
+    let has_ended =
+        |each: &Pending<R>| each.flight().is_none_or(|flight| flight.calls.poll(flight.call, &waker));
     loop {
         if let Some(place) = pending.iter().position(has_ended) {
             return place;

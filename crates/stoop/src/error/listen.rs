@@ -97,7 +97,7 @@ impl std::error::Error for ListenError {
 pub struct UriError {
     /// The text.
     pub uri: String,
-    pub(crate) why: &'static str,
+    pub(crate) why: String,
 }
 
 impl fmt::Display for UriError {

@@ -6,28 +6,21 @@ pub(crate) mod stay_awake;
 use crate::error::ListenError;
 use crate::interface::Exported;
 use crate::offers;
-use crate::offers::Offer;
 use crate::options::Waiting;
 use crate::server::running::Running;
 pub use crate::server::running::RunningServer;
 use crate::server::stay_awake::StayAwake;
 pub use crate::serving::counters::ServerCounters;
-pub(crate) use crate::serving::dispatch::Exports;
-use crate::serving::workers::{Bounds, WorkerPool};
-use crate::transport::local;
-use crate::transport::packet::server::DatagramEndpoint;
-use crate::transport::shm::server::ShmEndpoint;
-use crate::transport::stream;
-use crate::transport::stream::server::{StreamEndpoint, StreamListener};
+use crate::serving::dispatch::Exports;
+use crate::serving::running::{Listener, Setup};
+use crate::serving::workers::Bounds;
+use crate::transports;
 use crate::uri::Uri;
 use crate::users::Users;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use stoop_exchange::server::Limits;
 use stoop_net::fork;
-use stoop_net::host;
-use stoop_net::udp::{self, ServerSocket};
 
 /// A server in the making: what it exports and where it listens.
 ///
@@ -66,34 +59,14 @@ use stoop_net::udp::{self, ServerSocket};
 #[must_use = "a server serves when it is run or started"]
 pub struct Server {
     exports: Vec<Arc<dyn Exported>>,
-    listeners: Vec<Listener>,
+    listeners: Vec<Box<dyn Listener>>,
     waiting: Waiting,
     bounds: Bounds,
-    limits: Limits,
+    silence_limit: Duration,
     max_message: usize,
     in_place: usize,
     allowed: Users,
     low_latency: bool,
-}
-
-/// A place to listen at, already taken.
-enum Listener {
-    Udp(String, ServerSocket),
-    Stream(String, StreamListener),
-    /// With what tells it from others that have listened there.
-    Shm(String, StreamListener, u64),
-    Local(String, String),
-}
-
-impl Listener {
-    /// As callers on this machine are told of it.
-    fn offer(&self) -> Option<Offer> {
-        match self {
-            Self::Udp(uri, _) | Self::Stream(uri, _) => Some(Offer::to(uri)),
-            Self::Shm(uri, _, incarnation) => Some(Offer { incarnation: *incarnation, ..Offer::to(uri) }),
-            Self::Local(..) => None,
-        }
-    }
 }
 
 impl Default for Server {
@@ -120,7 +93,7 @@ impl Server {
             listeners: Vec::new(),
             waiting: Waiting::Adaptive,
             bounds: Bounds { workers: 64, queue: 1024 },
-            limits: Limits::default(),
+            silence_limit: Limits::default().silence,
             max_message: crate::options::MAX_MESSAGE,
             in_place: IN_PLACE,
             allowed: Users::default(),
@@ -154,35 +127,18 @@ impl Server {
     /// # Errors
     /// The text is no address, or it cannot be listened at.
     pub fn listen(mut self, uri: &str) -> Result<Self, ListenError> {
-        let failed = |cause| ListenError::Io { uri: uri.into(), cause };
-        let listener = match Uri::parse(uri).map_err(ListenError::Uri)? {
-            Uri::Udp(host) => {
-                let address = udp::resolve(&host).map_err(failed)?[0];
-                let socket = ServerSocket::bind(address).map_err(failed)?;
-                // A burst of small calls must not be lost in the socket; where the system grants less, so be it.
-                let _ = socket.set_receive_buffer(RECEIVE_BUFFER);
-                let bound = socket.local_addr().map_err(failed)?;
-                Listener::Udp(format!("udp://{bound}"), socket)
-            }
-            to @ (Uri::Tcp(_) | Uri::Unix(_)) => {
-                let (uri, listener) = stream::server::listen(&to).map_err(failed)?;
-                Listener::Stream(uri, listener)
-            }
-            Uri::Shm(name) => {
-                let listener =
-                    StreamListener::bind(&crate::transport::shm::address(&name)).map_err(failed)?;
-                Listener::Shm(uri.into(), listener, u64::from_le_bytes(host::random_bytes()))
+        match transports::parse(uri).map_err(ListenError::Uri)? {
+            Uri::Address(scheme, address) => {
+                let listener = transports::listen(scheme, uri, address);
+                self.listeners.push(listener.map_err(|cause| ListenError::Io { uri: uri.into(), cause })?);
+                Ok(self)
             }
             Uri::Name(name) => {
-                return self.listen(&format!("shm:{name}"))?.listen(&format!("local:{name}"));
+                let named = transports::schemes().filter(|scheme| scheme.has_names);
+                let uris = named.map(|scheme| format!("{}:{name}", scheme.name));
+                uris.chain([format!("local:{name}")]).try_fold(self, |server, uri| server.listen(&uri))
             }
-            Uri::Local(name) if local::is_taken(&name) => {
-                return Err(failed(io::ErrorKind::AddrInUse.into()));
-            }
-            Uri::Local(name) => Listener::Local(uri.into(), name),
-        };
-        self.listeners.push(listener);
-        Ok(self)
+        }
     }
 
     /// How threads wait for calls. [`Waiting::Adaptive`] unless set.
@@ -212,7 +168,7 @@ impl Server {
     /// A binding from which nothing was heard for so long is released. 10 minutes unless set. A caller that comes back
     /// later binds again by itself.
     pub fn silence_limit(mut self, silence: Duration) -> Self {
-        self.limits.silence = silence;
+        self.silence_limit = silence;
         self
     }
 
@@ -283,62 +239,25 @@ impl Server {
             return Err(ListenError::Incomplete("the server listens nowhere; call Server::listen first"));
         }
         fork::notice();
-        let exports = Arc::new(Exports::new(
-            self.exports,
-            offers::text(self.listeners.iter().filter_map(Listener::offer)),
-        ));
-        let mut running =
-            Running { _awake: self.low_latency.then(StayAwake::begin).transpose()?, ..Running::default() };
-        let mut uris = Vec::new();
+        let offers = offers::text(self.listeners.iter().filter_map(|listener| listener.offer()));
+        let setup = Setup {
+            exports: Arc::new(Exports::new(self.exports, offers)),
+            waiting: self.waiting,
+            bounds: self.bounds,
+            max_message: self.max_message,
+            silence_limit: self.silence_limit,
+            in_place: self.in_place,
+            allowed: self.allowed,
+        };
+        let mut running = Running::new(self.low_latency.then(StayAwake::begin).transpose()?);
         for listener in self.listeners {
-            let (uri, started) = match listener {
-                Listener::Udp(uri, socket) => {
-                    // It has been made to fit, see `max_message`.
-                    let max_message = (self.max_message as u32).max(stoop_wire::PACKET_DATA as u32);
-                    // There is room for one of them at least.
-                    let most = max_message as usize + 2 * stoop_wire::HEADER_LEN;
-                    let incomplete = self.limits.incomplete.max(most);
-                    let retained = self.limits.retained.max(most);
-                    let limits = Limits { max_message, incomplete, retained, ..self.limits.clone() };
-                    let endpoint = DatagramEndpoint::new(socket, Arc::clone(&exports), limits, self.waiting);
-                    (uri, WorkerPool::start(endpoint, self.bounds).map(|pool| running.datagram.push(pool)))
-                }
-                Listener::Stream(uri, listener) => {
-                    let (exports, allowed) = (Arc::clone(&exports), self.allowed.clone());
-                    let endpoint =
-                        StreamEndpoint::new(listener, exports, self.waiting, self.max_message, allowed);
-                    let started = endpoint.and_then(|endpoint| WorkerPool::start(endpoint, self.bounds));
-                    (uri, started.map(|pool| running.stream.push(pool)))
-                }
-                Listener::Shm(uri, listener, incarnation) => {
-                    let allowed = self.allowed.clone();
-                    let endpoint = ShmEndpoint::new(
-                        listener,
-                        Arc::clone(&exports),
-                        self.waiting,
-                        self.max_message,
-                        allowed,
-                        incarnation,
-                        self.in_place,
-                    );
-                    let started = endpoint.and_then(|endpoint| WorkerPool::start(endpoint, self.bounds));
-                    (uri, started.map(|pool| running.shm.push(pool)))
-                }
-                Listener::Local(uri, name) => {
-                    let Bounds { workers, queue } = self.bounds;
-                    let bounds = local::Bounds { workers, queue };
-                    let listening = local::listen(&name, Arc::clone(&exports), bounds, self.max_message);
-                    let taken = || io::Error::from(io::ErrorKind::AddrInUse);
-                    (uri, listening.ok_or_else(taken).map(|listening| running.local().push(listening)))
-                }
-            };
-            if let Err(cause) = started {
+            let uri = listener.uri().to_owned();
+            if let Err(cause) = running.start(listener, &setup) {
                 running.stop();
                 return Err(ListenError::Io { uri, cause });
             }
-            uris.push(uri);
         }
-        Ok(RunningServer::start(running, uris))
+        Ok(RunningServer::new(running))
     }
 
     /// Serves until the process ends, or until another thread shuts the server down ([`start`](Self::start) gives
@@ -354,6 +273,3 @@ impl Server {
 
 /// Bytes shared with a caller for its buffers, unless the user says otherwise.
 const IN_PLACE: usize = 64 << 20;
-
-/// Bytes of waiting datagrams that a UDP address asks for.
-const RECEIVE_BUFFER: usize = 4 << 20;

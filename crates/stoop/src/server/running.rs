@@ -2,11 +2,9 @@
 
 use crate::server::stay_awake::StayAwake;
 use crate::serving::counters::ServerCounters;
-use crate::serving::workers::WorkerPool;
-use crate::transport::local;
-use crate::transport::packet::server::DatagramEndpoint;
-use crate::transport::shm::server::ShmEndpoint;
-use crate::transport::stream::server::StreamEndpoint;
+use crate::serving::running::{Listener, RunningEndpoint, Setup};
+use std::io;
+use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use stoop_net::fork;
@@ -32,41 +30,37 @@ enum State {
     Stopped,
 }
 
-/// Everything that serves.
-#[derive(Default)]
+/// All addresses of a server.
 pub(crate) struct Running {
+    uris: Vec<String>,
+    endpoints: Vec<Box<dyn RunningEndpoint>>,
     /// Keeps the processors awake as long as it is there.
-    pub(crate) _awake: Option<StayAwake>,
-    pub(crate) datagram: Vec<Arc<WorkerPool<DatagramEndpoint>>>,
-    pub(crate) stream: Vec<Arc<WorkerPool<StreamEndpoint>>>,
-    pub(crate) shm: Vec<Arc<WorkerPool<ShmEndpoint>>>,
-    pub(crate) local: Mutex<Vec<local::Listening>>,
+    _awake: Option<StayAwake>,
 }
 
 impl Running {
-    pub(crate) fn local(&self) -> MutexGuard<'_, Vec<local::Listening>> {
-        self.local.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn new(awake: Option<StayAwake>) -> Self {
+        Self { uris: Vec::new(), endpoints: Vec::new(), _awake: awake }
+    }
+
+    /// Starts to serve at an address.
+    pub(crate) fn start(&mut self, listener: Box<dyn Listener>, setup: &Setup) -> io::Result<()> {
+        let uri = listener.uri().to_owned();
+        self.endpoints.push(listener.start(setup)?);
+        self.uris.push(uri);
+        Ok(())
     }
 
     /// Whether the calling thread serves a call, which a stop would wait for.
     fn is_own_thread(&self) -> bool {
-        self.datagram.iter().any(|pool| pool.is_own_thread())
-            || self.stream.iter().any(|pool| pool.is_own_thread())
-            || self.shm.iter().any(|pool| pool.is_own_thread())
+        self.endpoints.iter().any(|endpoint| endpoint.is_own_thread())
     }
 
     /// Refuses what is new, lets finish what runs, and ends all threads.
     pub(crate) fn stop(&self) {
-        self.local().clear();
-        self.datagram.iter().for_each(|pool| pool.endpoint.shut_down());
-        self.stream.iter().for_each(|pool| pool.endpoint.shut_down());
-        self.shm.iter().for_each(|pool| pool.endpoint.shut_down());
-        self.datagram.iter().for_each(|pool| pool.endpoint.drain());
-        self.stream.iter().for_each(|pool| pool.endpoint.drain());
-        self.shm.iter().for_each(|pool| pool.endpoint.drain());
-        self.datagram.iter().for_each(|pool| pool.stop());
-        self.stream.iter().for_each(|pool| pool.stop());
-        self.shm.iter().for_each(|pool| pool.stop());
+        self.endpoints.iter().for_each(|endpoint| endpoint.shut_down());
+        self.endpoints.iter().for_each(|endpoint| endpoint.drain());
+        self.endpoints.iter().for_each(|endpoint| endpoint.stop());
     }
 }
 
@@ -77,8 +71,8 @@ impl std::fmt::Debug for RunningServer {
 }
 
 impl RunningServer {
-    /// Serves from now on, at these addresses.
-    pub(crate) fn start(running: Running, uris: Vec<String>) -> Self {
+    pub(crate) fn new(mut running: Running) -> Self {
+        let uris = mem::take(&mut running.uris);
         let state = Mutex::new(State::Running(Arc::new(running)));
         Self {
             shared: Arc::new(Shared { generation: fork::generation(), uris, state, stopped: Condvar::new() }),
@@ -146,9 +140,7 @@ impl RunningServer {
     pub fn counters(&self) -> ServerCounters {
         let mut sum = ServerCounters::default();
         if let State::Running(running) | State::Stopping(running) = &*self.shared.state() {
-            running.datagram.iter().for_each(|pool| sum.add(pool.endpoint.counters()));
-            running.stream.iter().for_each(|pool| sum.add(pool.endpoint.counters()));
-            running.shm.iter().for_each(|pool| sum.add(pool.endpoint.counters()));
+            running.endpoints.iter().for_each(|endpoint| sum.add(endpoint.counters()));
         }
         sum
     }
@@ -175,10 +167,10 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let is_a_parents = self.is_a_parents();
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let State::Running(running) = std::mem::replace(state, State::Stopped) else { return };
+        let State::Running(running) = mem::replace(state, State::Stopped) else { return };
         if is_a_parents {
             // It has none of the threads that would have to stop, and must not close what the parent listens at.
-            return std::mem::forget(running);
+            return mem::forget(running);
         }
         if !running.is_own_thread() {
             return running.stop();

@@ -4,4 +4,5 @@ pub(crate) mod binder;
 pub(crate) mod counters;
 pub(crate) mod dispatch;
 pub(crate) mod drain;
+pub(crate) mod running;
 pub(crate) mod workers;

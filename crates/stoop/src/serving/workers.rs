@@ -11,6 +11,7 @@ pub(crate) mod background;
 pub(crate) mod idle;
 pub(crate) mod role;
 
+use crate::serving::counters::ServerCounters;
 pub(crate) use crate::serving::workers::background::Background;
 use crate::serving::workers::idle::{HELP, IdleWorker, LEAVE, RECEIVE};
 use crate::serving::workers::role::{HELD, KEPT, Role, STATE};
@@ -87,6 +88,15 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
 
     /// Wakes whoever is blocked in [`receive`](Self::receive), for good.
     fn wake(&self);
+
+    /// Refuses new calls from now on.
+    fn shut_down(&self);
+
+    /// Waits until every call has been answered, and until callers have read the answers, as long as they read on.
+    fn drain(&self);
+
+    /// What the endpoint has counted so far.
+    fn counters(&self) -> ServerCounters;
 }
 
 /// How many may work at once, and how many calls may wait for them.

@@ -1,5 +1,6 @@
-//! The transports: one folder for each.
+//! The transports: one folder for each, and their contract.
 
+pub(crate) mod contract;
 pub(crate) mod local;
 pub(crate) mod packet;
 pub(crate) mod shm;

@@ -130,6 +130,14 @@ impl Endpoint for Desked {
         locked(&self.state).woken = true;
         self.changed.notify_all();
     }
+
+    fn shut_down(&self) {}
+
+    fn drain(&self) {}
+
+    fn counters(&self) -> ServerCounters {
+        ServerCounters::default()
+    }
 }
 
 fn pool(endpoint: Desked, workers: usize, queue: usize) -> Arc<WorkerPool<Desked>> {

@@ -11,8 +11,8 @@ use crate::context::cancelled::CallId;
 use crate::context::{Caller, current_call, in_between, is_too_late, take_asked};
 use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode, SendError, UnknownCause};
 use crate::serving::dispatch::{CallLimits, Outcome as Ran};
-use crate::transport::local::LocalServer;
 use crate::transport::local::pool::{Declined, Job};
+use crate::transport::local::server::LocalServer;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
@@ -108,7 +108,7 @@ impl OutstandingCalls for LocalCalls {
         })
     }
 
-    fn send(&self, _: CallBatch) {}
+    fn submit(&self, _: CallBatch) {}
 
     fn is_ready(&self, call: u32) -> bool {
         self.0.look(&[call], Instant::NEVER).is_some()

@@ -2,6 +2,7 @@
 //!
 //! There are none before the first such call, no more than the server's bound, and none ten seconds after the last.
 
+use crate::serving::workers::Bounds;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -22,13 +23,6 @@ pub(crate) struct Pool<J> {
     bounds: Bounds,
     state: Mutex<State<J>>,
     has_work: Condvar,
-}
-
-/// How many may run at once, and how many may wait.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
-    pub(crate) workers: usize,
-    pub(crate) queue: usize,
 }
 
 struct State<J> {

@@ -14,7 +14,7 @@ pub(crate) mod submissions;
 pub(crate) mod timeouts;
 
 use crate::calling::begun::Outcome;
-use crate::calling::begun::{CallBatch, OutstandingCalls};
+use crate::calling::begun::{BegunCalls, CallBatch, OutstandingCalls};
 pub(crate) use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::{CallingThread, Failures, Selection};
@@ -277,7 +277,7 @@ impl OutstandingCalls for PacketCalls {
         self.begin_under_lock(departure, procedure, len)
     }
 
-    fn send(&self, mut departure: CallBatch) {
+    fn submit(&self, mut departure: CallBatch) {
         let mut calls = self.calls();
         calls.disembark(&mut departure);
         calls.spare(departure.packet);
@@ -385,24 +385,52 @@ impl OutstandingCalls for PacketCalls {
     fn with_failures(&self, look: &mut dyn FnMut(&mut Failures)) {
         look(&mut self.calls().failures);
     }
+}
 
-    fn completions(&self) -> Option<&'static CompletionTable> {
-        Some(self.completions)
+/// The begun calls of a binding.
+pub(crate) struct PacketBegun(Arc<PacketCalls>);
+
+impl PacketBegun {
+    /// # Errors
+    /// The system gives no socket or no thread.
+    pub(crate) fn new(binding: &Arc<PacketBinding>) -> io::Result<Self> {
+        Ok(Self(PacketCalls::new(Arc::clone(binding))?))
+    }
+}
+
+impl BegunCalls for PacketBegun {
+    type Table = PacketCalls;
+    type Ref = &'static CompletionTable;
+
+    #[inline]
+    fn present(&self) -> Result<Arc<PacketCalls>, SendError> {
+        Ok(self.latest())
     }
 
-    fn close(&self) {
-        if self.completions.is_a_parents() {
-            return;
-        }
-        if let Some(flight) = self.completions.present_flight() {
-            let mut calls = self.calls();
-            let unneeded = calls.close(flight);
-            drop(calls);
-            drop(unneeded);
-        }
+    #[inline]
+    fn latest(&self) -> Arc<PacketCalls> {
+        Arc::clone(&self.0)
+    }
+
+    #[inline]
+    fn reference(table: &Arc<PacketCalls>) -> &'static CompletionTable {
+        table.completions
     }
 
     fn counters(&self) -> CallCounters {
-        self.calls().counters()
+        self.0.calls().counters()
+    }
+}
+
+impl Drop for PacketBegun {
+    /// The client is gone. The calls that go on keep the table.
+    fn drop(&mut self) {
+        if self.0.completions.is_a_parents() {
+            return;
+        }
+        let mut calls = self.0.calls();
+        let unneeded = calls.close(Arc::<PacketCalls>::clone(&self.0));
+        drop(calls);
+        drop(unneeded);
     }
 }

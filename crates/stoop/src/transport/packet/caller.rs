@@ -14,6 +14,7 @@ use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, SendError, UnknownCause};
 use crate::interface::Interface;
 use crate::options::BindOptions;
+use crate::transport::contract::{Binding, Lane, Target};
 use crate::transport::packet::caller::lane::{Ended, PacketLane, RESULT_ROOM};
 use crate::transport::packet::checksum;
 pub(crate) use crate::transport::packet::session::Session;
@@ -52,21 +53,16 @@ pub(crate) fn now() -> Instant {
 }
 
 impl PacketBinding {
-    pub(crate) fn bind(
-        interface: &'static Interface,
-        uri: &str,
-        host_and_port: &str,
-        options: &BindOptions,
-        deadline: Instant,
-    ) -> Result<Self, BindError> {
+    pub(crate) fn bind(target: &Target<'_>, deadline: Instant) -> Result<Self, BindError> {
+        let Target { interface, uri, options, .. } = *target;
         let unreachable = |cause| BindError::Unreachable { server: uri.into(), cause };
         let mut last = None;
-        for server in resolve(host_and_port).map_err(unreachable)? {
+        for server in resolve(target.address).map_err(unreachable)? {
             match grant(interface, uri, server, deadline, options, 0) {
                 Ok((session, socket)) => {
                     let binding = Self {
                         interface,
-                        uri: uri.into(),
+                        uri: uri.to_owned(),
                         server,
                         options: options.clone(),
                         sessions: Sessions::new(Arc::new(session)),
@@ -83,35 +79,9 @@ impl PacketBinding {
         Err(last.expect("a resolved name has an address"))
     }
 
-    pub(crate) fn describe(&self) -> String {
-        let session = self.present();
-        format!(
-            "packet exchange over UDP with {}, {}; one packet each way up to {} bytes{}, \
-             and at most {} bytes of arguments and {} of result; waiting {:?}, and both ends {} run at the same time",
-            self.server,
-            self.options.reason,
-            session.bound.binding.packet_data(),
-            if session.bound.binding.has_checksum() { ", each with a checksum (CRC-32C)" } else { "" },
-            session.longest_call,
-            self.options.max_message,
-            self.options.waiting,
-            if session.placement.together { "can" } else { "cannot" },
-        )
-    }
-
     /// Bytes of a message that fit into one packet.
     pub(crate) fn packet_data(&self) -> usize {
         BindingId::NONE.with_checksum(self.options.checksum).packet_data()
-    }
-
-    pub(crate) fn counters(&self) -> CallCounters {
-        let corrupt = self.present().corrupt.load(Ordering::Relaxed);
-        CallCounters { corrupt, ..self.lanes.counters() }
-    }
-
-    /// Where else the server can be reached.
-    pub(crate) fn offers(&self) -> String {
-        self.present().bound.offers.clone()
     }
 
     /// The number of the present session.
@@ -122,17 +92,6 @@ impl PacketBinding {
 
     pub(crate) fn present(&self) -> Arc<Session> {
         self.sessions.present()
-    }
-
-    /// The calling thread's lane.
-    #[inline]
-    pub(crate) fn hold(&self) -> Result<HeldLane<'_>, CallError> {
-        let mut place = self.lanes.hold();
-        let is_present = |lane: &PacketLane| lane.session.generation == self.generation();
-        if !place.as_ref().is_some_and(is_present) {
-            self.renew(&mut place)?;
-        }
-        Ok(HeldLane { binding: self, place })
     }
 
     /// Puts a lane of the present session into a place.
@@ -190,6 +149,50 @@ impl PacketBinding {
             session.corrupt = Arc::clone(&lost.corrupt);
             Ok(Arc::new(session.because(because)))
         })
+    }
+}
+
+impl Binding for PacketBinding {
+    type Lane<'a> = HeldLane<'a>;
+
+    #[inline]
+    fn hold(&self) -> Result<HeldLane<'_>, CallError> {
+        let mut place = self.lanes.hold();
+        let is_present = |lane: &PacketLane| lane.session.generation == self.generation();
+        if !place.as_ref().is_some_and(is_present) {
+            self.renew(&mut place)?;
+        }
+        Ok(HeldLane { binding: self, place })
+    }
+
+    fn describe(&self) -> String {
+        let session = self.present();
+        format!(
+            "packet exchange over UDP with {}, {}; one packet each way up to {} bytes{}, \
+             and at most {} bytes of arguments and {} of result; waiting {:?}, and both ends {} run at the same time",
+            self.server,
+            self.options.reason,
+            session.bound.binding.packet_data(),
+            if session.bound.binding.has_checksum() { ", each with a checksum (CRC-32C)" } else { "" },
+            session.longest_call,
+            self.options.max_message,
+            self.options.waiting,
+            if session.placement.together { "can" } else { "cannot" },
+        )
+    }
+
+    fn counters(&self) -> CallCounters {
+        let corrupt = self.present().corrupt.load(Ordering::Relaxed);
+        CallCounters { corrupt, ..self.lanes.counters() }
+    }
+
+    fn offers(&self) -> String {
+        self.present().bound.offers.clone()
+    }
+
+    fn describe_checksums(&self) -> &'static str {
+        // The description says so.
+        ""
     }
 }
 
@@ -263,33 +266,17 @@ impl Drop for PacketBinding {
     }
 }
 
-impl HeldLane<'_> {
-    #[inline]
-    fn lane(&mut self) -> &mut PacketLane {
-        self.place.as_mut().expect("a held place has a lane")
-    }
+impl Lane for HeldLane<'_> {
+    const CAN_GATHER: bool = true;
 
     #[inline]
-    pub(crate) fn arguments(&mut self) -> Writer<'_> {
+    fn arguments(&mut self) -> Writer<'_> {
         let lane = self.lane();
         Writer::new(&mut lane.call, HEADER_LEN, lane.longest_call)
     }
 
     #[inline]
-    pub(crate) fn result(&self) -> &[u8] {
-        let lane = self.place.as_ref().expect("a held place has a lane");
-        &lane.result[HEADER_LEN..HEADER_LEN + lane.result_len]
-    }
-
-    /// What is left to read of a result that has scattered in the caller's memory, if it has.
-    pub(crate) fn scattered(&self) -> Option<Reader<'_>> {
-        let scattered = self.place.as_ref().expect("a held place has a lane").scattered?;
-        Some(Reader::after(self.result(), scattered))
-    }
-
-    /// Sends the call packet, which has `len` bytes of arguments, and waits for the result.
-    #[inline]
-    pub(crate) fn transport(&mut self, procedure: u16, len: usize, timeout_ns: u64) -> Result<(), CallError> {
+    fn transport(&mut self, procedure: u16, len: usize, timeout_ns: u64) -> Result<(), CallError> {
         let begun = now();
         let deadline = Instant::from_nanos(bounded_deadline(begun.as_nanos(), timeout_ns));
         if deadline <= begun {
@@ -301,8 +288,7 @@ impl HeldLane<'_> {
         }
     }
 
-    /// The same, with arguments and results that are in the caller's memory.
-    pub(crate) fn transport_gathered(
+    fn transport_gathered(
         &mut self,
         procedure: u16,
         len: usize,
@@ -318,6 +304,24 @@ impl HeldLane<'_> {
             Ok(()) => Ok(()),
             Err(ended) => self.recover(ended, begun, deadline, procedure, len, pieces),
         }
+    }
+
+    #[inline]
+    fn result(&self) -> &[u8] {
+        let lane = self.place.as_ref().expect("a held place has a lane");
+        &lane.result[HEADER_LEN..HEADER_LEN + lane.result_len]
+    }
+
+    fn scattered(&self) -> Option<Reader<'_>> {
+        let scattered = self.place.as_ref().expect("a held place has a lane").scattered?;
+        Some(Reader::after(self.result(), scattered))
+    }
+}
+
+impl HeldLane<'_> {
+    #[inline]
+    fn lane(&mut self) -> &mut PacketLane {
+        self.place.as_mut().expect("a held place has a lane")
     }
 
     /// The call did not end with a result: binds again where that helps, and explains where it does not.

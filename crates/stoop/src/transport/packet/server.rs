@@ -126,37 +126,6 @@ impl DatagramEndpoint {
             self.ended.notify_all();
         }
     }
-
-    /// From now on nothing new is begun.
-    pub(crate) fn shut_down(&self) {
-        self.shutting_down.store(true, Ordering::SeqCst);
-        self.exchange().shut_down();
-    }
-
-    /// Waits until every call has been answered, and until every result of many packets has arrived, as long as more of them does.
-    pub(crate) fn drain(&self) {
-        let running = self.ended.wait_while(self.exchange(), |exchange| exchange.running() > 0);
-        let exchange = running.unwrap_or_else(PoisonError::into_inner);
-        // Workers take the receipts, and do not notify of the last one.
-        wait_for_readers(exchange, &self.ended, READERS_QUIET, |exchange| {
-            exchange.is_sending().then(|| exchange.progress())
-        });
-    }
-
-    pub(crate) fn counters(&self) -> ServerCounters {
-        let exchange = self.exchange();
-        let counters = exchange.counters();
-        ServerCounters {
-            calls: counters.calls,
-            duplicates: counters.duplicates,
-            refused: counters.refused,
-            malformed: counters.malformed + self.too_large.load(Ordering::Relaxed),
-            corrupt: self.corrupt.load(Ordering::Relaxed),
-            given_up: 0,
-            bindings: exchange.bindings() as u64,
-            dedicated: self.dedication.count(),
-        }
-    }
 }
 
 impl Endpoint for DatagramEndpoint {
@@ -306,6 +275,35 @@ impl Endpoint for DatagramEndpoint {
         // Cannot fail on a bound socket; a worker that it does not wake leaves with its next call.
         let _ = self.socket.wake_receivers();
         self.dedication.close();
+    }
+
+    fn shut_down(&self) {
+        self.shutting_down.store(true, Ordering::SeqCst);
+        self.exchange().shut_down();
+    }
+
+    fn drain(&self) {
+        let running = self.ended.wait_while(self.exchange(), |exchange| exchange.running() > 0);
+        let exchange = running.unwrap_or_else(PoisonError::into_inner);
+        // Workers take the receipts, and do not notify of the last one.
+        wait_for_readers(exchange, &self.ended, READERS_QUIET, |exchange| {
+            exchange.is_sending().then(|| exchange.progress())
+        });
+    }
+
+    fn counters(&self) -> ServerCounters {
+        let exchange = self.exchange();
+        let counters = exchange.counters();
+        ServerCounters {
+            calls: counters.calls,
+            duplicates: counters.duplicates,
+            refused: counters.refused,
+            malformed: counters.malformed + self.too_large.load(Ordering::Relaxed),
+            corrupt: self.corrupt.load(Ordering::Relaxed),
+            given_up: 0,
+            bindings: exchange.bindings() as u64,
+            dedicated: self.dedication.count(),
+        }
     }
 }
 

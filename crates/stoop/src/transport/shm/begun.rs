@@ -14,11 +14,11 @@ pub(crate) mod submission;
 pub(crate) mod waiting;
 
 use crate::calling::background::{self as background_thread, Background, Driven};
-use crate::calling::begun::{CallBatch, OutstandingCalls};
+use crate::calling::begun::{BegunCalls, CallBatch};
 use crate::calling::call_table::{CallTable, Wakeup};
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::CallingThread;
-use crate::error::CallError;
+use crate::error::{CallError, SendError};
 use crate::transport::shm::begun::calls::SessionCalls;
 use crate::transport::shm::begun::managed::{ManagedCall, Step};
 use crate::transport::shm::caller::ShmBinding;
@@ -88,19 +88,32 @@ impl ShmCalls {
         let present = flights.calls(binding.present());
         Ok(Self { flights, present: Mutex::new(present) })
     }
+}
 
-    /// The calls for calls that are begun now.
+impl BegunCalls for ShmCalls {
+    type Table = SessionCalls;
+    type Ref = Arc<SessionCalls>;
+
     #[inline]
-    pub(crate) fn present(&self) -> Arc<dyn OutstandingCalls> {
+    fn present(&self) -> Result<Arc<SessionCalls>, SendError> {
+        Ok(self.latest())
+    }
+
+    #[inline]
+    fn latest(&self) -> Arc<SessionCalls> {
         let mut present = locked(&self.present);
         if present.session.is_lost() {
             self.flights.replace(&mut present);
         }
-        Arc::<SessionCalls>::clone(&present)
+        Arc::clone(&present)
     }
 
-    /// What the begun calls have seen so far.
-    pub(crate) fn counters(&self) -> CallCounters {
+    #[inline]
+    fn reference(table: &Arc<SessionCalls>) -> Arc<SessionCalls> {
+        Arc::clone(table)
+    }
+
+    fn counters(&self) -> CallCounters {
         let tables: Vec<_> = self.flights.tables();
         let in_places: u64 = tables.iter().map(|calls| calls.counted()).sum();
         let calls = self.flights.answered.load(Ordering::Relaxed) + in_places;

@@ -6,28 +6,33 @@
 pub(crate) mod answer;
 pub(crate) mod connect;
 pub(crate) mod death_watch;
-pub(crate) mod in_place;
 pub(crate) mod lane;
 pub(crate) mod result_wait;
 pub(crate) mod session;
 
+use crate::buffers::WriteArguments;
 use crate::calling::counters::CallCounters;
 use crate::calling::handshake::{NotBound, Plan};
 use crate::calling::lanes;
 use crate::calling::lanes::{Counted, Lanes};
-use crate::calling::recovery::{Attempts, CallTerms, Ended, no_lane, recover};
+use crate::calling::recovery::{ATTEMPTS, Attempts, CallTerms, Ended, no_lane, recover};
 use crate::calling::sessions::Sessions;
 use crate::context::{begin_cheaply, time_left_at_begin};
-use crate::error::{BindError, CallError, SendError, UnknownCause};
+use crate::error::{BindError, CallError, InPlaceError, SendError, UnknownCause};
 use crate::interface::Interface;
 use crate::options::BindOptions;
+use crate::transport::contract::{Binding, Lane, Target};
+use crate::transport::shm::address::socket_address;
 use crate::transport::shm::caller::connect::connect;
-use crate::transport::shm::caller::lane::{ShmLane, WriteArguments};
+use crate::transport::shm::caller::lane::ShmLane;
 use crate::transport::shm::caller::session::Session;
+use std::io;
 use std::sync::Arc;
 use stoop_exchange::Instant;
 use stoop_marshal::{GatherList, Writer};
+use stoop_net::clock;
 use stoop_net::stream::{Credentials, StreamAddress};
+use stoop_shm::{InPlace, Number};
 
 /// A binding over shared memory.
 pub(crate) struct ShmBinding {
@@ -46,14 +51,9 @@ pub(crate) struct HeldLane<'a> {
 }
 
 impl ShmBinding {
-    pub(crate) fn bind(
-        interface: &'static Interface,
-        uri: &str,
-        name: &str,
-        options: &BindOptions,
-        deadline: Instant,
-    ) -> Result<Self, NotBound> {
-        let server = crate::transport::shm::address(name);
+    pub(crate) fn bind(target: &Target<'_>, deadline: Instant) -> Result<Self, NotBound> {
+        let Target { interface, uri, options, .. } = *target;
+        let server = socket_address(target.address);
         let plan = Plan {
             interface,
             uri,
@@ -72,47 +72,8 @@ impl ShmBinding {
         })
     }
 
-    /// Tells this start of the server from others.
-    pub(crate) fn incarnation(&self) -> u64 {
-        self.present().bound.incarnation
-    }
-
-    pub(crate) fn describe(&self) -> String {
-        let session = self.present();
-        let server = match session.server {
-            Some(Credentials { pid: Some(pid), uid, .. }) => format!("process {pid} of user {uid}"),
-            Some(Credentials { uid, .. }) => {
-                format!("a process of user {uid} (in a process namespace that is not seen here)")
-            }
-            None => "a server".into(),
-        };
-        format!(
-            "shared memory with {server}, {}; at most {} bytes of arguments or result; waiting {:?}, \
-             and both ends {} run at the same time",
-            self.options.reason,
-            self.options.max_message,
-            self.options.waiting,
-            if session.placement.together { "can" } else { "cannot" },
-        )
-    }
-
-    pub(crate) fn counters(&self) -> CallCounters {
-        self.lanes.counters()
-    }
-
     pub(crate) fn present(&self) -> Arc<Session> {
         self.sessions.present()
-    }
-
-    /// The calling thread's lane.
-    #[inline]
-    pub(crate) fn hold(&self) -> Result<HeldLane<'_>, CallError> {
-        let mut place = self.lanes.hold();
-        match &*place {
-            Some(lane) => lane.session.requests.expect(&lane.session.segment, 0),
-            None => *place = Some(self.lane()?),
-        }
-        Ok(HeldLane { binding: self, place })
     }
 
     #[cold]
@@ -132,6 +93,85 @@ impl ShmBinding {
         let bind =
             |deadline, generation| bound(&plan, deadline, generation).map_err(|not_bound| not_bound.error);
         self.sessions.replace(lost, &self.uri, deadline, self.options.bind_timeout, bind)
+    }
+}
+
+impl Binding for ShmBinding {
+    type Lane<'a> = HeldLane<'a>;
+
+    #[inline]
+    fn hold(&self) -> Result<HeldLane<'_>, CallError> {
+        let mut place = self.lanes.hold();
+        match &*place {
+            Some(lane) => lane.session.requests.expect(&lane.session.segment, 0),
+            None => *place = Some(self.lane()?),
+        }
+        Ok(HeldLane { binding: self, place })
+    }
+
+    fn describe(&self) -> String {
+        let session = self.present();
+        let server = match session.server {
+            Some(Credentials { pid: Some(pid), uid, .. }) => format!("process {pid} of user {uid}"),
+            Some(Credentials { uid, .. }) => {
+                format!("a process of user {uid} (in a process namespace that is not seen here)")
+            }
+            None => "a server".into(),
+        };
+        format!(
+            "shared memory with {server}, {}; at most {} bytes of arguments or result; waiting {:?}, \
+             and both ends {} run at the same time",
+            self.options.reason,
+            self.options.max_message,
+            self.options.waiting,
+            if session.placement.together { "can" } else { "cannot" },
+        )
+    }
+
+    fn counters(&self) -> CallCounters {
+        self.lanes.counters()
+    }
+
+    fn incarnation(&self) -> u64 {
+        self.present().bound.incarnation
+    }
+
+    fn describe_buffers(&self) -> String {
+        match &self.present().arena {
+            Some(arena) => {
+                format!(
+                    "; buffers lie in memory of both, {} bytes, of which {} are free",
+                    arena.len(),
+                    arena.free()
+                )
+            }
+            None => "; buffers are copied, because the server gives no memory for them (`Server::in_place`)"
+                .into(),
+        }
+    }
+
+    fn describe_checksums(&self) -> &'static str {
+        "; no checksums, because nothing lies between the two ends"
+    }
+
+    fn in_place<T: Number>(&self, len: usize) -> Result<InPlace<T>, InPlaceError> {
+        for _ in 0..ATTEMPTS {
+            let mut session = self.present();
+            if session.is_lost() {
+                let deadline = Instant::from_nanos(clock::now_ns()) + self.options.bind_timeout;
+                let bound = self.rebind(&session, deadline);
+                session = bound.map_err(|why| InPlaceError::Unbound(Box::new(why)))?;
+            }
+            let Some(arena) = &session.arena else { return Ok(InPlace::private(len)) };
+            session.release_withheld();
+            let allocated = arena.allocate(len);
+            // Asked afterwards: the calls of a session that is lost have given back what their procedures may still use.
+            if !session.is_lost() {
+                return allocated.map_err(InPlaceError::Full);
+            }
+        }
+        let cause = io::ErrorKind::ConnectionReset.into();
+        Err(InPlaceError::Unbound(Box::new(BindError::Unreachable { server: self.uri.clone(), cause })))
     }
 }
 
@@ -204,6 +244,71 @@ enum Again<'r, 'p, 'a> {
     Written(&'r mut WriteArguments<'a>),
 }
 
+impl Lane for HeldLane<'_> {
+    const CAN_GATHER: bool = true;
+
+    #[inline]
+    fn arguments(&mut self) -> Writer<'_> {
+        let limit = self.limit();
+        let lane = self.lane();
+        lane.trim();
+        Writer::new(&mut lane.call, 0, limit)
+    }
+
+    #[inline]
+    fn transport(&mut self, procedure: u16, len: usize, timeout_ns: u64) -> Result<(), CallError> {
+        self.transport_gathered(procedure, len, timeout_ns, &mut GatherList::none())
+    }
+
+    #[inline]
+    fn transport_gathered(
+        &mut self,
+        procedure: u16,
+        len: usize,
+        timeout_ns: u64,
+        pieces: &mut GatherList<'_, '_>,
+    ) -> Result<(), CallError> {
+        let (begun_ns, deadline) = begin(timeout_ns)?;
+        match self.lane().exchange(deadline, procedure, len, pieces) {
+            Ok(()) => Ok(()),
+            Err(ended) => {
+                self.recover(ended, begun_ns, deadline.latest_ns, procedure, Again::Sent(len, pieces))
+            }
+        }
+    }
+
+    #[inline]
+    fn result(&self) -> &[u8] {
+        self.made().result()
+    }
+
+    fn scattered(&self) -> Option<stoop_marshal::Reader<'_>> {
+        self.made().scattered()
+    }
+
+    fn transport_with_buffers(
+        &mut self,
+        procedure: u16,
+        timeout_ns: u64,
+        write: &mut WriteArguments<'_>,
+    ) -> Result<(), CallError> {
+        let (begun_ns, deadline) = begin(timeout_ns)?;
+        let limit = self.limit();
+        let lane = self.lane();
+        lane.trim();
+        let ended = match lane.exchange_in_place(deadline, procedure, limit, write) {
+            Ok(()) => Ok(()),
+            Err(ended) => self.recover(ended, begun_ns, deadline.latest_ns, procedure, Again::Written(write)),
+        };
+        self.lane().lent.clear();
+        ended
+    }
+
+    fn has_shared<T: Number>(&self, buffer: &InPlace<T>) -> bool {
+        self.made().session.arena.as_ref().is_some_and(|arena| buffer.place_in(arena).is_some())
+    }
+}
+
 impl HeldLane<'_> {
     #[inline]
     fn lane(&mut self) -> &mut ShmLane {
@@ -219,42 +324,6 @@ impl HeldLane<'_> {
     fn limit(&self) -> usize {
         // What travels has 32 bits for its length.
         self.binding.options.max_message.min(u32::MAX as usize)
-    }
-
-    #[inline]
-    pub(crate) fn arguments(&mut self) -> Writer<'_> {
-        let limit = self.limit();
-        let lane = self.lane();
-        lane.trim();
-        Writer::new(&mut lane.call, 0, limit)
-    }
-
-    #[inline]
-    pub(crate) fn result(&self) -> &[u8] {
-        self.made().result()
-    }
-
-    /// Where the result goes on that did not land in the caller's memory, if some of it did.
-    pub(crate) fn scattered(&self) -> Option<stoop_marshal::Reader<'_>> {
-        self.made().scattered()
-    }
-
-    /// Sends the call, which has `len` bytes of arguments, and waits for the result.
-    #[inline]
-    pub(crate) fn transport(
-        &mut self,
-        procedure: u16,
-        len: usize,
-        timeout_ns: u64,
-        pieces: &mut GatherList<'_, '_>,
-    ) -> Result<(), CallError> {
-        let (begun_ns, deadline) = begin(timeout_ns)?;
-        match self.lane().exchange(deadline, procedure, len, pieces) {
-            Ok(()) => Ok(()),
-            Err(ended) => {
-                self.recover(ended, begun_ns, deadline.latest_ns, procedure, Again::Sent(len, pieces))
-            }
-        }
     }
 
     /// The call did not end with a result.

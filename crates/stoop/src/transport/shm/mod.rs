@@ -1,16 +1,67 @@
 //! Shared memory.
 
+pub(crate) mod address;
 pub(crate) mod begun;
 pub(crate) mod caller;
 pub(crate) mod server;
 
-use stoop_net::stream::StreamAddress;
+use crate::calling::handshake::NotBound;
+use crate::offers::Offer;
+use crate::serving::running::{Listener, RunningEndpoint, Setup, start};
+use crate::transport::contract::{Target, Transport};
+use crate::transport::shm::address::{SHM, socket_address};
+use crate::transport::shm::begun::ShmCalls;
+use crate::transport::shm::caller::ShmBinding;
+use crate::transport::shm::server::ShmEndpoint;
+use crate::uri::Scheme;
+use std::io;
+use std::sync::Arc;
+use stoop_exchange::Instant;
+use stoop_net::host;
+use stoop_net::stream::StreamListener;
 
-/// The socket at which callers of a `shm:` address bind: a path if there is a slash in it, otherwise an abstract name that no
-/// `unix:` address has.
-pub(crate) fn address(name: &str) -> StreamAddress {
-    match name.strip_prefix('@').unwrap_or(name) {
-        path if path.contains('/') => StreamAddress::UnixPath(path.into()),
-        name => StreamAddress::UnixAbstract(format!("stoop-shm/{name}").into_bytes()),
+/// `shm:`
+pub(crate) struct ShmTransport;
+
+/// A socket at which callers bind.
+struct ShmListener {
+    uri: String,
+    socket: StreamListener,
+    /// Tells this server from others that have listened there.
+    incarnation: u64,
+}
+
+impl Transport for ShmTransport {
+    const SCHEMES: &'static [Scheme] = &[SHM];
+
+    type Binding = ShmBinding;
+    type Begun = ShmCalls;
+
+    fn bind(target: &Target<'_>, deadline: Instant) -> Result<ShmBinding, NotBound> {
+        ShmBinding::bind(target, deadline)
+    }
+
+    fn begun_calls(binding: &Arc<ShmBinding>) -> io::Result<ShmCalls> {
+        ShmCalls::new(binding)
+    }
+
+    fn listen(_: &Scheme, uri: &str, name: &str) -> io::Result<Box<dyn Listener>> {
+        let socket = StreamListener::bind(&socket_address(name))?;
+        let incarnation = u64::from_le_bytes(host::random_bytes());
+        Ok(Box::new(ShmListener { uri: uri.into(), socket, incarnation }))
+    }
+}
+
+impl Listener for ShmListener {
+    fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    fn offer(&self) -> Option<Offer> {
+        Some(Offer { incarnation: self.incarnation, ..Offer::to(&self.uri) })
+    }
+
+    fn start(self: Box<Self>, setup: &Setup) -> io::Result<Box<dyn RunningEndpoint>> {
+        start(ShmEndpoint::new(self.socket, setup, self.incarnation)?, setup)
     }
 }

@@ -16,12 +16,12 @@ use crate::options::Waiting;
 use crate::serving::counters::ServerCounters;
 use crate::serving::dispatch::Exports;
 use crate::serving::drain::wait_for_readers;
+use crate::serving::running::Setup;
 use crate::serving::workers::{Background, Endpoint};
 use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::bindings::{Bindings, END, NOTIFIED};
 use crate::transport::shm::server::call::ShmCall;
 use crate::transport::shm::server::worker::WorkerState;
-use crate::users::Users;
 use std::io;
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -89,18 +89,11 @@ const READERS_QUIET: Duration = Duration::from_secs(5);
 const ARGUMENTS_KEPT: usize = 64 * 1024;
 
 impl ShmEndpoint {
-    pub(crate) fn new(
-        listener: StreamListener,
-        exports: Arc<Exports>,
-        waiting: Waiting,
-        message_max: usize,
-        allowed: Users,
-        incarnation: u64,
-        arena_len: usize,
-    ) -> io::Result<Self> {
-        let own = HostFacts::gather();
+    pub(crate) fn new(listener: StreamListener, setup: &Setup, incarnation: u64) -> io::Result<Self> {
+        let Setup { exports, waiting, max_message, in_place, allowed, .. } = setup;
+        let (own, exports) = (HostFacts::gather(), Arc::clone(exports));
         let poller = Poller::new()?;
-        let reception = Bindings::new(listener, &poller, allowed)?;
+        let reception = Bindings::new(listener, &poller, allowed.clone())?;
         let (notifier, end) = (Waker::new()?, Waker::new()?);
         poller.add(&notifier, NOTIFIED, Interest::READ)?;
         poller.add(&end, END, Interest::READ)?;
@@ -113,9 +106,9 @@ impl ShmEndpoint {
             own,
             incarnation,
             started_ns: clock::boot_now_ns(),
-            message_max,
-            arena_len,
-            waiting,
+            message_max: *max_message,
+            arena_len: *in_place,
+            waiting: *waiting,
             active: AtomicUsize::new(0),
             moving: AtomicUsize::new(0),
             moves: AtomicU64::new(0),
@@ -130,24 +123,6 @@ impl ShmEndpoint {
             background: OnceLock::new(),
             counts: Counts { calls: Mutex::new(vec![Arc::default()]), ..Counts::default() },
         })
-    }
-
-    /// From now on nothing new is begun.
-    pub(crate) fn shut_down(&self) {
-        self.shutting_down.store(true, Ordering::SeqCst);
-        self.notifier.wake();
-    }
-
-    /// Waits until every call has been answered, and until long messages have ended, as long as they move.
-    pub(crate) fn drain(&self) {
-        let quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_active = |_: &mut ()| self.active.load(Ordering::SeqCst) > 0;
-        let quiet = self.ended.wait_while(quiet, is_active).unwrap_or_else(PoisonError::into_inner);
-        // A caller that does not go on with its messages finds the binding closed.
-        wait_for_readers(quiet, &self.ended, READERS_QUIET, |()| {
-            let is_moving = self.moving.load(Ordering::SeqCst) > 0;
-            is_moving.then(|| self.moves.load(Ordering::Relaxed))
-        });
     }
 
     /// Something that [`drain`](Self::drain) may wait for has happened.
@@ -170,19 +145,6 @@ impl ShmEndpoint {
     fn give_place_back(&self, worker: &mut WorkerState) {
         if mem::take(&mut worker.has_place) {
             self.one_less();
-        }
-    }
-
-    pub(crate) fn counters(&self) -> ServerCounters {
-        ServerCounters {
-            calls: self.calls().iter().map(|calls| calls.load(Ordering::Relaxed)).sum(),
-            duplicates: 0,
-            refused: self.counts.refused.load(Ordering::Relaxed),
-            malformed: self.counts.malformed.load(Ordering::Relaxed),
-            corrupt: 0,
-            given_up: self.counts.given_up.load(Ordering::Relaxed),
-            bindings: self.counts.bindings.load(Ordering::Relaxed),
-            dedicated: 0,
         }
     }
 
@@ -309,6 +271,35 @@ impl Endpoint for ShmEndpoint {
 
     fn wake(&self) {
         self.end.wake();
+    }
+
+    fn shut_down(&self) {
+        self.shutting_down.store(true, Ordering::SeqCst);
+        self.notifier.wake();
+    }
+
+    fn drain(&self) {
+        let quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_active = |_: &mut ()| self.active.load(Ordering::SeqCst) > 0;
+        let quiet = self.ended.wait_while(quiet, is_active).unwrap_or_else(PoisonError::into_inner);
+        // A caller that does not go on with its messages finds the binding closed.
+        wait_for_readers(quiet, &self.ended, READERS_QUIET, |()| {
+            let is_moving = self.moving.load(Ordering::SeqCst) > 0;
+            is_moving.then(|| self.moves.load(Ordering::Relaxed))
+        });
+    }
+
+    fn counters(&self) -> ServerCounters {
+        ServerCounters {
+            calls: self.calls().iter().map(|calls| calls.load(Ordering::Relaxed)).sum(),
+            duplicates: 0,
+            refused: self.counts.refused.load(Ordering::Relaxed),
+            malformed: self.counts.malformed.load(Ordering::Relaxed),
+            corrupt: 0,
+            given_up: self.counts.given_up.load(Ordering::Relaxed),
+            bindings: self.counts.bindings.load(Ordering::Relaxed),
+            dedicated: 0,
+        }
     }
 }
 

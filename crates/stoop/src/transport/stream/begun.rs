@@ -9,7 +9,7 @@ pub(crate) mod background;
 pub(crate) mod submission;
 pub(crate) mod waiting;
 
-use crate::calling::begun::{CallBatch, OutstandingCalls};
+use crate::calling::begun::{BegunCalls, CallBatch, OutstandingCalls};
 use crate::calling::call_table::{CallTable, Outcome, Payload, Wakeup};
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::{CallingThread, Failures, Selection};
@@ -163,7 +163,7 @@ impl OutstandingCalls for StreamCalls {
         Ok(call)
     }
 
-    fn send(&self, _: CallBatch) {
+    fn submit(&self, _: CallBatch) {
         self.0.launch(true);
     }
 
@@ -251,6 +251,26 @@ impl OutstandingCalls for StreamCalls {
 
     fn with_failures(&self, look: &mut dyn FnMut(&mut Failures)) {
         look(&mut self.0.state().slots.failures);
+    }
+}
+
+impl BegunCalls for Arc<StreamCalls> {
+    type Table = StreamCalls;
+    type Ref = Self;
+
+    #[inline]
+    fn present(&self) -> Result<Self, SendError> {
+        Ok(self.latest())
+    }
+
+    #[inline]
+    fn latest(&self) -> Self {
+        Arc::clone(self)
+    }
+
+    #[inline]
+    fn reference(table: &Self) -> Self {
+        Arc::clone(table)
     }
 
     fn counters(&self) -> CallCounters {

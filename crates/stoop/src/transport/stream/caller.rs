@@ -20,17 +20,17 @@ use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, SendError, UnknownCause};
 use crate::interface::Interface;
 use crate::options::BindOptions;
+use crate::transport::contract::{Binding, Lane, Target};
+use crate::transport::stream::address::addresses;
 use crate::transport::stream::caller::connect::connect;
 use crate::transport::stream::caller::lane::StreamLane;
 use crate::transport::stream::caller::session::Session;
-use crate::uri::Uri;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stoop_exchange::Instant;
 use stoop_marshal::Writer;
 use stoop_net::clock;
 use stoop_net::stream::StreamAddress;
-use stoop_net::udp::resolve;
 use stoop_wire::HEADER_LEN;
 
 /// A binding over a byte stream.
@@ -52,21 +52,10 @@ pub(crate) struct HeldLane<'a> {
 }
 
 impl StreamBinding {
-    pub(crate) fn bind(
-        interface: &'static Interface,
-        uri: &str,
-        to: Uri,
-        options: &BindOptions,
-        deadline: Instant,
-    ) -> Result<Self, BindError> {
+    pub(crate) fn bind(target: &Target<'_>, deadline: Instant) -> Result<Self, BindError> {
+        let Target { interface, uri, options, .. } = *target;
         let unreachable = |cause| BindError::Unreachable { server: uri.into(), cause };
-        let servers = match to {
-            Uri::Tcp(host_and_port) => {
-                resolve(&host_and_port).map_err(unreachable)?.into_iter().map(StreamAddress::Tcp).collect()
-            }
-            Uri::Unix(name) => vec![StreamAddress::unix(&name)],
-            _ => unreachable!("only byte streams come here"),
-        };
+        let servers = addresses(target.scheme, target.address).map_err(unreachable)?;
         let mut last = None;
         for server in servers {
             let plan = Plan {
@@ -96,45 +85,8 @@ impl StreamBinding {
         Err(last.expect("a resolved name has an address"))
     }
 
-    pub(crate) fn describe(&self) -> String {
-        let kind = match self.server {
-            StreamAddress::Tcp(_) => "TCP",
-            StreamAddress::UnixPath(_) | StreamAddress::UnixAbstract(_) => "a Unix socket",
-        };
-        format!(
-            "a byte stream over {kind} with {}, {}; one connection for all threads, at most {} \
-             bytes of arguments or result; waiting {:?}, and both ends {} run at the same time",
-            self.server,
-            self.options.reason,
-            self.options.max_message,
-            self.options.waiting,
-            if self.present().placement.together { "can" } else { "cannot" },
-        )
-    }
-
-    pub(crate) fn counters(&self) -> CallCounters {
-        let mut sum = self.lanes.counters();
-        sum.ignored += self.ignored_before.load(Ordering::Relaxed) + self.present().ignored();
-        sum
-    }
-
-    /// Where else the server can be reached.
-    pub(crate) fn offers(&self) -> String {
-        self.present().bound.offers.clone()
-    }
-
     pub(crate) fn present(&self) -> Arc<Session> {
         self.sessions.present()
-    }
-
-    /// The calling thread's lane.
-    #[inline]
-    pub(crate) fn hold(&self) -> Result<HeldLane<'_>, CallError> {
-        let mut place = self.lanes.hold();
-        if place.is_none() {
-            *place = Some(self.lane()?);
-        }
-        Ok(HeldLane { binding: self, place })
     }
 
     #[cold]
@@ -159,6 +111,49 @@ impl StreamBinding {
     }
 }
 
+impl Binding for StreamBinding {
+    type Lane<'a> = HeldLane<'a>;
+
+    #[inline]
+    fn hold(&self) -> Result<HeldLane<'_>, CallError> {
+        let mut place = self.lanes.hold();
+        if place.is_none() {
+            *place = Some(self.lane()?);
+        }
+        Ok(HeldLane { binding: self, place })
+    }
+
+    fn describe(&self) -> String {
+        let kind = match self.server {
+            StreamAddress::Tcp(_) => "TCP",
+            StreamAddress::UnixPath(_) | StreamAddress::UnixAbstract(_) => "a Unix socket",
+        };
+        format!(
+            "a byte stream over {kind} with {}, {}; one connection for all threads, at most {} \
+             bytes of arguments or result; waiting {:?}, and both ends {} run at the same time",
+            self.server,
+            self.options.reason,
+            self.options.max_message,
+            self.options.waiting,
+            if self.present().placement.together { "can" } else { "cannot" },
+        )
+    }
+
+    fn counters(&self) -> CallCounters {
+        let mut sum = self.lanes.counters();
+        sum.ignored += self.ignored_before.load(Ordering::Relaxed) + self.present().ignored();
+        sum
+    }
+
+    fn offers(&self) -> String {
+        self.present().bound.offers.clone()
+    }
+
+    fn describe_checksums(&self) -> &'static str {
+        "; no checksums but those of TCP, and none over a Unix socket"
+    }
+}
+
 impl Counted for StreamLane {
     #[inline]
     fn counters(&self) -> CallCounters {
@@ -169,14 +164,9 @@ impl Counted for StreamLane {
     }
 }
 
-impl HeldLane<'_> {
+impl Lane for HeldLane<'_> {
     #[inline]
-    fn lane(&mut self) -> &mut StreamLane {
-        self.place.as_mut().expect("a held place has a lane")
-    }
-
-    #[inline]
-    pub(crate) fn arguments(&mut self) -> Writer<'_> {
+    fn arguments(&mut self) -> Writer<'_> {
         // What travels has 32 bits for its length.
         let limit = self.binding.options.max_message.min(u32::MAX as usize);
         let lane = self.lane();
@@ -185,13 +175,7 @@ impl HeldLane<'_> {
     }
 
     #[inline]
-    pub(crate) fn result(&self) -> &[u8] {
-        self.place.as_ref().expect("a held place has a lane").result()
-    }
-
-    /// Sends the call, which has `len` bytes of arguments, and waits for the result.
-    #[inline]
-    pub(crate) fn transport(&mut self, procedure: u16, len: usize, timeout_ns: u64) -> Result<(), CallError> {
+    fn transport(&mut self, procedure: u16, len: usize, timeout_ns: u64) -> Result<(), CallError> {
         let begun_ns = clock::now_ns();
         let deadline_ns = bounded_deadline(begun_ns, timeout_ns);
         if deadline_ns <= begun_ns {
@@ -201,6 +185,18 @@ impl HeldLane<'_> {
             Ok(()) => Ok(()),
             Err(ended) => self.recover(ended, begun_ns, deadline_ns, procedure, len),
         }
+    }
+
+    #[inline]
+    fn result(&self) -> &[u8] {
+        self.place.as_ref().expect("a held place has a lane").result()
+    }
+}
+
+impl HeldLane<'_> {
+    #[inline]
+    fn lane(&mut self) -> &mut StreamLane {
+        self.place.as_mut().expect("a held place has a lane")
     }
 
     /// The call did not end with a result.

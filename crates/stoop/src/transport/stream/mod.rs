@@ -1,5 +1,58 @@
 //! Byte streams: TCP and Unix sockets.
 
+pub(crate) mod address;
 pub(crate) mod begun;
 pub(crate) mod caller;
 pub(crate) mod server;
+
+use crate::calling::handshake::NotBound;
+use crate::serving::running::{Listener, RunningEndpoint, Setup, start};
+use crate::transport::contract::{Target, Transport};
+use crate::transport::stream::address::{TCP, UNIX, addresses};
+use crate::transport::stream::begun::StreamCalls;
+use crate::transport::stream::caller::StreamBinding;
+use crate::transport::stream::server::StreamEndpoint;
+use crate::uri::Scheme;
+use std::io;
+use std::sync::Arc;
+use stoop_exchange::Instant;
+use stoop_net::stream::StreamListener;
+
+/// `tcp:` and `unix:`
+pub(crate) struct StreamTransport;
+
+/// A socket at an address.
+struct SocketListener {
+    uri: String,
+    socket: StreamListener,
+}
+
+impl Transport for StreamTransport {
+    const SCHEMES: &'static [Scheme] = &[TCP, UNIX];
+
+    type Binding = StreamBinding;
+    type Begun = Arc<StreamCalls>;
+
+    fn bind(target: &Target<'_>, deadline: Instant) -> Result<StreamBinding, NotBound> {
+        Ok(StreamBinding::bind(target, deadline)?)
+    }
+
+    fn begun_calls(binding: &Arc<StreamBinding>) -> io::Result<Arc<StreamCalls>> {
+        Ok(Arc::new(StreamCalls::new(binding)?))
+    }
+
+    fn listen(scheme: &Scheme, _: &str, address: &str) -> io::Result<Box<dyn Listener>> {
+        let socket = StreamListener::bind(&addresses(scheme, address)?[0])?;
+        Ok(Box::new(SocketListener { uri: socket.local_addr().to_string(), socket }))
+    }
+}
+
+impl Listener for SocketListener {
+    fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    fn start(self: Box<Self>, setup: &Setup) -> io::Result<Box<dyn RunningEndpoint>> {
+        start(StreamEndpoint::new(self.socket, setup)?, setup)
+    }
+}

@@ -17,13 +17,12 @@ use crate::options::Waiting;
 use crate::serving::counters::ServerCounters;
 use crate::serving::dispatch::Exports;
 use crate::serving::drain::wait_for_readers;
+use crate::serving::running::Setup;
 use crate::serving::workers::{Background, Endpoint};
 use crate::transport::stream::server::call::StreamCall;
 use crate::transport::stream::server::connection::Connection;
 use crate::transport::stream::server::connections::{Connections, END, PENDING};
 use crate::transport::stream::server::worker::WorkerState;
-use crate::uri::Uri;
-use crate::users::Users;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -34,9 +33,7 @@ use stoop_exchange::stream::Reassembler;
 use stoop_net::clock;
 use stoop_net::host::{self, HostFacts};
 use stoop_net::poller::{Interest, Waker};
-use stoop_net::stream::StreamAddress;
-pub(crate) use stoop_net::stream::StreamListener;
-use stoop_net::udp::resolve;
+use stoop_net::stream::StreamListener;
 use stoop_net::waiting::Placement;
 use stoop_wire::RefusalCode;
 
@@ -85,27 +82,11 @@ const SPARE_MAX: usize = 4 << 20;
 /// A server that shuts down gives up readers that have taken nothing for so long.
 const READERS_QUIET: Duration = Duration::from_secs(5);
 
-/// Listens at an address. Returns it with the port that was chosen.
-pub(crate) fn listen(to: &Uri) -> io::Result<(String, StreamListener)> {
-    let address = match to {
-        Uri::Tcp(host_and_port) => StreamAddress::Tcp(resolve(host_and_port)?[0]),
-        Uri::Unix(name) => StreamAddress::unix(name),
-        _ => unreachable!("only byte streams come here"),
-    };
-    let listener = StreamListener::bind(&address)?;
-    Ok((listener.local_addr().to_string(), listener))
-}
-
 impl StreamEndpoint {
-    pub(crate) fn new(
-        listener: StreamListener,
-        exports: Arc<Exports>,
-        waiting: Waiting,
-        message_max: usize,
-        allowed: Users,
-    ) -> io::Result<Self> {
-        let own = HostFacts::gather();
-        let reception = Connections::new(listener, message_max, allowed)?;
+    pub(crate) fn new(listener: StreamListener, setup: &Setup) -> io::Result<Self> {
+        let Setup { exports, waiting, max_message, allowed, .. } = setup;
+        let (own, exports) = (HostFacts::gather(), Arc::clone(exports));
+        let reception = Connections::new(listener, *max_message, allowed.clone())?;
         let (has_pending, end) = (Waker::new()?, Waker::new()?);
         reception.poller.add(&has_pending, PENDING, Interest::READ)?;
         reception.poller.add(&end, END, Interest::READ)?;
@@ -117,8 +98,8 @@ impl StreamEndpoint {
             own,
             incarnation: u64::from_le_bytes(host::random_bytes()),
             started_ns: clock::boot_now_ns(),
-            message_max,
-            waiting,
+            message_max: *max_message,
+            waiting: *waiting,
             pending: Mutex::default(),
             pending_count: AtomicUsize::new(0),
             active: AtomicUsize::new(0),
@@ -131,21 +112,6 @@ impl StreamEndpoint {
             counts: Counts::default(),
             background: OnceLock::new(),
         })
-    }
-
-    /// From now on nothing new is begun.
-    pub(crate) fn shut_down(&self) {
-        self.shutting_down.store(true, Ordering::SeqCst);
-        self.reception.shut_down();
-    }
-
-    /// Waits until every call has been answered, and until callers have taken the answers, as long as they take more.
-    pub(crate) fn drain(&self) {
-        let quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_active = |_: &mut ()| self.active.load(Ordering::SeqCst) > 0;
-        let quiet = self.ended.wait_while(quiet, is_active).unwrap_or_else(PoisonError::into_inner);
-        // A caller that does not go on taking its results finds the connection closed.
-        wait_for_readers(quiet, &self.ended, READERS_QUIET, |()| self.unread());
     }
 
     /// Bytes that no stream has taken yet; `None`: there are no more.
@@ -168,19 +134,6 @@ impl StreamEndpoint {
         if self.shutting_down.load(Ordering::SeqCst) {
             drop(self.quiet.lock().unwrap_or_else(PoisonError::into_inner));
             self.ended.notify_all();
-        }
-    }
-
-    pub(crate) fn counters(&self) -> ServerCounters {
-        ServerCounters {
-            calls: self.counts.calls.load(Ordering::Relaxed),
-            duplicates: 0,
-            refused: self.counts.refused.load(Ordering::Relaxed),
-            malformed: self.counts.malformed.load(Ordering::Relaxed),
-            corrupt: 0,
-            given_up: 0,
-            bindings: self.counts.bindings.load(Ordering::Relaxed),
-            dedicated: 0,
         }
     }
 
@@ -339,5 +292,31 @@ impl Endpoint for StreamEndpoint {
 
     fn wake(&self) {
         self.end.wake();
+    }
+
+    fn shut_down(&self) {
+        self.shutting_down.store(true, Ordering::SeqCst);
+        self.reception.shut_down();
+    }
+
+    fn drain(&self) {
+        let quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_active = |_: &mut ()| self.active.load(Ordering::SeqCst) > 0;
+        let quiet = self.ended.wait_while(quiet, is_active).unwrap_or_else(PoisonError::into_inner);
+        // A caller that does not go on taking its results finds the connection closed.
+        wait_for_readers(quiet, &self.ended, READERS_QUIET, |()| self.unread());
+    }
+
+    fn counters(&self) -> ServerCounters {
+        ServerCounters {
+            calls: self.counts.calls.load(Ordering::Relaxed),
+            duplicates: 0,
+            refused: self.counts.refused.load(Ordering::Relaxed),
+            malformed: self.counts.malformed.load(Ordering::Relaxed),
+            corrupt: 0,
+            given_up: 0,
+            bindings: self.counts.bindings.load(Ordering::Relaxed),
+            dedicated: 0,
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The packet link of UDP.
 
 mod caller;
+pub(crate) mod transport;
 
 use crate::transport::packet::link::{Endpoints, PacketLink, Share};
 use crate::transport::udp::caller::UdpCaller;

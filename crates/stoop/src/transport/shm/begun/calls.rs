@@ -26,7 +26,7 @@ use stoop_wire::MAX_DATAGRAM;
 /// Carries the calls that are begun over one session.
 ///
 /// The number of a call is that of its place; with [`KEPT`] it is what the background calls it, for one that never had a place.
-pub(super) struct SessionCalls {
+pub(crate) struct SessionCalls {
     pub(super) flights: Arc<SharedCalls>,
     pub(super) session: Arc<Session>,
     pub(super) places: LaneSlots,
@@ -278,7 +278,7 @@ impl OutstandingCalls for SessionCalls {
         Ok(self.flights.enqueue(departure, procedure, len) | KEPT)
     }
 
-    fn send(&self, departure: CallBatch) {
+    fn submit(&self, departure: CallBatch) {
         self.post(held_by(&departure));
         reserved_for(&departure).give_back(&self.places);
         self.spare(departure.packet);

@@ -1,6 +1,6 @@
 //! One call on a lane: publishing it, and waiting for its answer.
 
-use crate::buffers::{NamedRanges, SharedBuffers};
+use crate::buffers::{NamedRanges, SharedBuffers, WriteArguments};
 use crate::calling::recovery::Ended;
 use crate::error::{CallError, Failure, FailureCode, SendError, UnbindReason};
 use crate::message_buffer;
@@ -33,9 +33,6 @@ pub(crate) struct ShmLane {
     /// Calls that took one line there and one back.
     pub(crate) fast: u64,
 }
-
-/// Writes the arguments of a call that has buffers.
-pub(crate) type WriteArguments<'a> = dyn FnMut(&mut Writer<'_>, &mut SharedBuffers<'_>) + 'a;
 
 /// A buffer beyond this is given back when it has become far too large.
 const KEPT_MAX: usize = 4 << 20;

@@ -4,6 +4,8 @@ use crate::context::{Caller, Credentials, cancelled};
 use crate::interface::{Exported, Interface, Procedure, Unserved};
 use crate::options::Waiting;
 use crate::serving::binder::Bound;
+use crate::serving::running::Setup;
+use crate::serving::workers::Bounds;
 use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::worker::WorkerState;
 use crate::transport::shm::server::{Endpoint, Exports, ShmEndpoint};
@@ -68,8 +70,16 @@ impl Scene {
         let socket = Stream::connect(&address, Duration::from_secs(60)).unwrap();
         let Ok(Accepted::Stream(stream)) = listener.accept() else { panic!("the peer has connected") };
         let exports = Arc::new(Exports::new(vec![Arc::new(Idle)], String::new()));
-        let endpoint =
-            ShmEndpoint::new(listener, exports, Waiting::Block, 1 << 20, Users::Own, 1, 0).unwrap();
+        let setup = Setup {
+            exports,
+            waiting: Waiting::Block,
+            bounds: Bounds { workers: 1, queue: 1 },
+            max_message: 1 << 20,
+            silence_limit: Duration::MAX,
+            in_place: 0,
+            allowed: Users::Own,
+        };
+        let endpoint = ShmEndpoint::new(listener, &setup, 1).unwrap();
         let (segment, file) = Segment::create().unwrap();
         let caller = Caller::Process(Credentials { uid: 0, gid: 0, pid: 0 });
         // Binding numbers of other tests in this process are others.

@@ -1,10 +1,13 @@
 use crate::calling::begun::OutstandingCalls;
+use crate::calling::detaching::Detaching;
 use crate::error::SendError;
 use crate::interface::{Exported, Interface, Procedure, Unserved};
 use crate::options::BindOptions;
 use crate::server::{RunningServer, Server};
+use crate::transport::contract::{Target, Transport};
 use crate::transport::packet::begun::calls::*;
 use crate::transport::packet::begun::{PacketCalls, now};
+use crate::transport::udp::transport::UdpTransport;
 use std::any::Any;
 use std::io;
 use std::net::{Shutdown, TcpStream};
@@ -45,7 +48,15 @@ fn flight() -> (RunningServer, Arc<PacketCalls>) {
     let server = Server::new().export(Lab).listen("udp://127.0.0.1:0").unwrap().start().unwrap();
     let uri = &server.uris()[0];
     let address = uri.strip_prefix("udp://").unwrap();
-    let binding = PacketBinding::bind(&INTERFACE, uri, address, &BindOptions::new(), Instant::NEVER).unwrap();
+    let target = Target {
+        interface: &INTERFACE,
+        uri,
+        scheme: &UdpTransport::SCHEMES[0],
+        address,
+        is_ours: |_| false,
+        options: &BindOptions::new(),
+    };
+    let binding = PacketBinding::bind(&target, Instant::NEVER).unwrap();
     let flight = PacketCalls::new(Arc::new(binding)).unwrap();
     (server, flight)
 }
@@ -78,7 +89,7 @@ fn a_one_way_call_that_the_system_does_not_send_says_so() {
     // From now on the socket sends nothing: this shuts any kind of socket down.
     let socket = TcpStream::from(flight.socket.as_fd().try_clone_to_owned().unwrap());
     socket.shutdown(Shutdown::Write).unwrap();
-    calls.send(departure);
+    calls.submit(departure);
     let error = calls.let_go(call, None).unwrap_err();
     assert!(matches!(error, CallError::NotSent(SendError::Io(_))), "{error}");
     assert_eq!(calls.detached(), 0);
@@ -111,7 +122,7 @@ fn a_call_that_has_not_left_is_not_answered_whatever_comes() {
         assert_eq!(calls.slots[call as usize].stage, Stage::HeldBack(departure.batch), "{kind:?}");
         assert!(!calls.slots[call as usize].lane.last_was_acknowledged());
     }
-    flight.send(departure);
+    flight.submit(departure);
     assert_eq!(flight.wait(&[call], Instant::NEVER), Some(0));
     let mut result = None;
     assert!(flight.take(call, &mut |outcome| result = Some(outcome.map(drop))));

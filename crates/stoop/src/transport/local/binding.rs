@@ -1,0 +1,155 @@
+//! A client's binding to a server of its own process, and the server that takes over its name.
+
+use crate::calling::begun::BegunCalls;
+use crate::calling::counters::CallCounters;
+use crate::error::{BindError, CallError, SendError};
+use crate::interface::{Interface, Procedure};
+use crate::transport::contract::{Binding, IsOurs, Target};
+use crate::transport::local::begun::LocalCalls;
+use crate::transport::local::server::{LocalServer, find, is_taken};
+use std::any::Any;
+use std::convert::Infallible;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use stoop_exchange::fingerprint;
+
+/// Where a client looks for a server of its own process.
+pub(crate) struct Source {
+    interface: &'static Interface,
+    uri: String,
+    name: String,
+    is_ours: IsOurs,
+}
+
+/// A binding to a server of this process.
+pub(crate) struct LocalBinding {
+    pub(crate) source: Arc<Source>,
+    /// What the server exports for calls through the trait: of the client's type.
+    pub(crate) object: Box<dyn Any + Send + Sync>,
+    pub(crate) server: Arc<LocalServer>,
+}
+
+impl Source {
+    pub(crate) fn of(target: &Target<'_>) -> Self {
+        let Target { interface, is_ours, .. } = *target;
+        Self { interface, uri: target.uri.into(), name: target.address.into(), is_ours }
+    }
+
+    /// Binds to the server that has taken the name of one that was shut down.
+    pub(crate) fn find_next(self: &Arc<Self>) -> Result<LocalBinding, SendError> {
+        match is_taken(&self.name) {
+            true => LocalBinding::find(self).map_err(|why| SendError::Bind(Box::new(why))),
+            false => Err(SendError::Closed),
+        }
+    }
+}
+
+impl LocalBinding {
+    /// Binds to the server that has the name.
+    pub(crate) fn find(source: &Arc<Source>) -> Result<Self, BindError> {
+        let Source { interface, uri, name, is_ours } = &**source;
+        let Some(server) = find(name) else {
+            let cause = io::Error::new(io::ErrorKind::NotFound, "no server of this process has that name");
+            return Err(BindError::Unreachable { server: uri.clone(), cause });
+        };
+        let Some(export) = server.export(interface) else {
+            let exported = server.names();
+            return Err(BindError::NoSuchInterface {
+                server: uri.clone(),
+                interface: interface.name,
+                exported,
+            });
+        };
+        let object = export.local();
+        match is_ours(&*object) {
+            true => Ok(Self { source: Arc::clone(source), object, server }),
+            false => Err(mismatch(interface, export.interface(), uri.clone())),
+        }
+    }
+
+    fn calls(&self) -> Arc<LocalCalls> {
+        Arc::new(self.server.calls(self.source.interface))
+    }
+}
+
+/// Two traits of one name in one process: says where they differ.
+fn mismatch(ours: &'static Interface, theirs: &Interface, server: String) -> BindError {
+    let signature = |procedure: &Procedure| (procedure.signature)();
+    let of_theirs =
+        |name| theirs.procedures.iter().find(|p| p.name == name).map(signature).unwrap_or_default();
+    let differs = |p: &&Procedure| fingerprint(&signature(p)) != fingerprint(&of_theirs(p.name));
+    match ours.procedures.iter().find(differs) {
+        Some(differs) => BindError::Mismatch {
+            interface: ours.name,
+            procedure: differs.name,
+            ours: signature(differs),
+            theirs: of_theirs(differs.name),
+        },
+        None => BindError::Refused {
+            server,
+            why: "it was built from another trait of the same name; use one trait at both ends",
+        },
+    }
+}
+
+impl Binding for LocalBinding {
+    type Lane<'a> = Infallible;
+
+    fn hold(&self) -> Result<Infallible, CallError> {
+        unreachable!("calls to a server of this process go through the trait")
+    }
+
+    fn describe(&self) -> String {
+        "calls through the trait, because the server is in this process".into()
+    }
+
+    fn describe_buffers(&self) -> String {
+        "; buffers are lent as they are".into()
+    }
+
+    fn describe_checksums(&self) -> &'static str {
+        "; no checksums, because nothing lies between the two ends"
+    }
+
+    /// Counting would cost more than the call.
+    fn counters(&self) -> CallCounters {
+        CallCounters::default()
+    }
+}
+
+/// The begun calls of a binding: a table for each server that had the name.
+pub(crate) struct LocalBegun {
+    source: Arc<Source>,
+    present: Mutex<Arc<LocalCalls>>,
+}
+
+impl LocalBegun {
+    pub(crate) fn new(binding: &LocalBinding) -> Self {
+        Self { source: Arc::clone(&binding.source), present: Mutex::new(binding.calls()) }
+    }
+}
+
+impl BegunCalls for LocalBegun {
+    type Table = LocalCalls;
+    type Ref = Arc<LocalCalls>;
+
+    fn present(&self) -> Result<Arc<LocalCalls>, SendError> {
+        let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
+        if !present.is_open() {
+            *present = self.source.find_next()?.calls();
+        }
+        Ok(Arc::clone(&present))
+    }
+
+    fn latest(&self) -> Arc<LocalCalls> {
+        Arc::clone(&self.present.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn reference(table: &Arc<LocalCalls>) -> Arc<LocalCalls> {
+        Arc::clone(table)
+    }
+
+    fn counters(&self) -> CallCounters {
+        CallCounters::default()
+    }
+}

@@ -1,0 +1,98 @@
+//! The client's end of any transport.
+
+use crate::calling::begun::BegunCalls;
+use crate::calling::counters::CallCounters;
+use crate::error::{CallError, InPlaceError, SendError};
+use crate::transport::contract::{Binding, Transport};
+use crate::transports::{AnyCalls, AnyLane, BegunOf, BindingOf};
+use std::io;
+use std::sync::Arc;
+use stoop_shm::{InPlace, Number};
+
+macro_rules! enums {
+    (() $($(#[$meta:meta])* $Name:ident: $Type:ty,)*) => {
+        /// A binding.
+        #[derive(Clone)]
+        pub(crate) enum AnyBinding {
+            $($(#[$meta])* $Name(Arc<BindingOf<$Type>>),)*
+        }
+
+        /// The tables of a binding's begun calls.
+        pub(crate) enum AnyBegunCalls {
+            $($(#[$meta])* $Name(BegunOf<$Type>),)*
+        }
+
+        impl AnyBinding {
+            /// As [`Binding::hold`].
+            #[inline]
+            pub(crate) fn hold(&self) -> Result<AnyLane<'_>, CallError> {
+                Ok(match self {
+                    $($(#[$meta])* Self::$Name(binding) => AnyLane::$Name(binding.hold()?),)*
+                })
+            }
+
+            /// As [`Transport::begun_calls`].
+            pub(crate) fn begun_calls(&self) -> io::Result<AnyBegunCalls> {
+                Ok(match self {
+                    $($(#[$meta])* Self::$Name(binding) => {
+                        AnyBegunCalls::$Name(<$Type as Transport>::begun_calls(binding)?)
+                    })*
+                })
+            }
+        }
+
+        impl AnyBegunCalls {
+            /// As [`BegunCalls::present`].
+            #[inline]
+            pub(crate) fn present(&self) -> Result<AnyCalls, SendError> {
+                Ok(match self {
+                    $($(#[$meta])* Self::$Name(begun) => AnyCalls::$Name(begun.present()?),)*
+                })
+            }
+
+            /// As [`BegunCalls::latest`].
+            pub(crate) fn latest(&self) -> AnyCalls {
+                match self {
+                    $($(#[$meta])* Self::$Name(begun) => AnyCalls::$Name(begun.latest()),)*
+                }
+            }
+        }
+    };
+}
+list! { enums () }
+
+impl AnyBinding {
+    pub(crate) fn describe(&self) -> String {
+        on!(AnyBinding, self, binding => binding.describe())
+    }
+
+    pub(crate) fn describe_buffers(&self) -> String {
+        on!(AnyBinding, self, binding => binding.describe_buffers())
+    }
+
+    pub(crate) fn describe_checksums(&self) -> &'static str {
+        on!(AnyBinding, self, binding => binding.describe_checksums())
+    }
+
+    pub(crate) fn counters(&self) -> CallCounters {
+        on!(AnyBinding, self, binding => binding.counters())
+    }
+
+    pub(crate) fn offers(&self) -> String {
+        on!(AnyBinding, self, binding => binding.offers())
+    }
+
+    pub(crate) fn incarnation(&self) -> u64 {
+        on!(AnyBinding, self, binding => binding.incarnation())
+    }
+
+    pub(crate) fn in_place<T: Number>(&self, len: usize) -> Result<InPlace<T>, InPlaceError> {
+        on!(AnyBinding, self, binding => binding.in_place(len))
+    }
+}
+
+impl AnyBegunCalls {
+    pub(crate) fn counters(&self) -> CallCounters {
+        on!(AnyBegunCalls, self, begun => begun.counters())
+    }
+}
