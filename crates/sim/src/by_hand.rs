@@ -1,8 +1,8 @@
 //! What a test does to a world, where a reader can follow it.
 
-use crate::caller_process::Wish;
 use crate::events::ThreadId;
-use crate::{BEGINNING, CallId, Losses, Side, Sim, Stop, Told};
+use crate::world::{BEGINNING, Wish};
+use crate::{CallId, Losses, Side, Sim, Stop, Told};
 use core::time::Duration;
 use stoop_exchange::Instant;
 use stoop_wire::Kind;

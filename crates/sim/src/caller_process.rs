@@ -1,4 +1,4 @@
-//! A caller's process in the simulation: what the runtime does around [`Binder`] and [`Lane`].
+//! A caller's process in the simulation: what the runtime does around a binder and its lanes.
 
 mod binding;
 mod calling;
@@ -6,19 +6,11 @@ mod cancelling;
 mod large;
 
 use crate::errand::Manner;
-use crate::events::{Event, Life, ThreadId};
-use crate::ledger::CallId;
+use crate::events::{Event, ThreadId};
 use crate::network::Socket;
+use crate::world::{CallerProcess, Thread, Wish};
 use crate::{Address, Side, Sim, Told};
 use core::time::Duration;
-use std::cell::RefCell;
-use std::rc::Rc;
-use stoop_exchange::binder::{Binder, Bound};
-use stoop_exchange::bulk::Path;
-use stoop_exchange::caller::{CompactCall, Lane};
-use stoop_exchange::outcome::Sent;
-use stoop_exchange::{Instant, RoundTrip};
-use stoop_wire::MAX_DATAGRAM;
 
 /// How long a caller tries to bind.
 const BIND_LIMIT: Duration = Duration::from_secs(7);
@@ -28,122 +20,6 @@ const RETIREMENT: Duration = Duration::from_secs(60);
 
 /// Where the binder receives; the threads' ports follow.
 const BINDER_PORT: u16 = 1000;
-
-/// One binding after another, as a process gets them.
-type Generation = u32;
-
-#[derive(Debug, Default)]
-pub(crate) struct CallerProcess {
-    pub(crate) life: Life,
-    pub(crate) up: bool,
-    pub(crate) host: u16,
-    pub(crate) threads: Vec<Thread>,
-    binding: Option<Rc<Granted>>,
-    bulk: Option<Rc<RefCell<Path>>>,
-    generation: Generation,
-    binder: Option<Binder>,
-    path: RoundTrip,
-    next_lane: u16,
-    retired: Vec<(Instant, OwnLane)>,
-}
-
-/// A binding, and when its caller read that it was granted.
-#[derive(Debug)]
-struct Granted {
-    bound: Bound,
-    read: Instant,
-}
-
-/// A lane and which of its process's bindings it is of.
-#[derive(Debug)]
-struct OwnLane {
-    generation: Generation,
-    granted: Rc<Granted>,
-    /// What all long calls of the binding share.
-    path: Rc<RefCell<Path>>,
-    lane: Lane,
-    /// Where half of the short calls begin, as with a driver that has many on their way.
-    brief: CompactCall,
-    /// What is known of the way to the server by those.
-    way: RoundTrip,
-}
-
-impl OwnLane {
-    /// The lane, which knows of its call from now on.
-    fn lane(&mut self) -> &mut Lane {
-        self.lane.expand(&mut self.brief, self.way);
-        &mut self.lane
-    }
-
-    fn next_timeout(&self) -> Instant {
-        match self.brief.is_out() {
-            true => self.brief.next_timeout(&self.way),
-            false => self.lane.next_timeout(),
-        }
-    }
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Thread {
-    socket: Socket,
-    /// When a look is planned at what it owes once its socket is drained.
-    drains_at: Option<Instant>,
-    /// When parts were last sent again, and how often at that moment.
-    resumed: (Instant, u32),
-    /// When its lane's timer is planned.
-    timer_at: Option<Instant>,
-    pub(crate) calls_left: u32,
-    own: Option<OwnLane>,
-    call: Option<Call>,
-}
-
-impl Thread {
-    /// None of its calls is under way in parts.
-    fn sends_nothing(&self) -> bool {
-        self.call.as_ref().is_none_or(|call| call.cancelled || call.packet.len() <= MAX_DATAGRAM)
-    }
-}
-
-/// A call that somebody wants made.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wish {
-    pub(crate) work: Duration,
-    pub(crate) manner: Manner,
-    /// To the deadline.
-    pub(crate) limit: Duration,
-    pub(crate) idempotent: bool,
-    /// Bytes of the arguments, or as many as are needed.
-    pub(crate) arguments: usize,
-    /// Bytes of the result, or as many as are needed.
-    pub(crate) result: usize,
-}
-
-/// A call in the making.
-#[derive(Debug)]
-struct Call {
-    id: CallId,
-    deadline: Instant,
-    procedure: u16,
-    idempotent: bool,
-    packet: Vec<u8>,
-    /// The parts of a long result that are here.
-    result: Vec<u8>,
-    /// Bytes of the arguments that the server has asked for so far.
-    limit: usize,
-    /// The program no longer waits for it.
-    cancelled: bool,
-    stage: Stage,
-    /// It is idempotent and was sent again although it may have run: a later refusal no longer says that it did not.
-    may_have_run: bool,
-}
-
-#[derive(Clone, Debug)]
-enum Stage {
-    /// Waits for a binding. If it was sent before on one that the server did not know, it matters how.
-    Waiting { sent: Option<(Rc<Granted>, Sent)> },
-    /// Sent on the thread's lane.
-    Calling { first_sent: Instant },
-}
 
 impl Sim {
     pub(crate) fn caller_starts(&mut self, caller: usize) {
@@ -160,14 +36,12 @@ impl Sim {
         };
         let life = process.life;
         for thread in 0..self.scenario.threads {
-            let wakes = self.now + self.random.between(self.scenario.think);
-            self.events.plan(wakes, Event::ThreadWakes(ThreadId { caller, thread }, life));
+            self.plan_within(self.scenario.think, Event::ThreadWakes(ThreadId { caller, thread }, life));
         }
         if let Some(up) = self.scenario.caller_up
             && self.has_traffic()
         {
-            let crashes = self.now + self.random.between(up);
-            self.events.plan(crashes, Event::CallerCrashes { caller, life });
+            self.plan_within(up, Event::CallerCrashes { caller, life });
         }
     }
 
@@ -185,8 +59,7 @@ impl Sim {
                 self.report.count_end(Told::Crashed);
             }
         }
-        let back = self.now + self.random.between((Duration::ZERO, Duration::from_millis(20)));
-        self.events.plan(back, Event::CallerStarts { caller });
+        self.plan_within((Duration::ZERO, Duration::from_millis(20)), Event::CallerStarts { caller });
     }
 
     /// The caller's packets come from another address from now on, and what is sent to the old one is lost.
@@ -197,8 +70,7 @@ impl Sim {
         if let Some(moves) = self.scenario.moves
             && self.has_traffic()
         {
-            let next = self.now + self.random.between(moves);
-            self.events.plan(next, Event::CallerMoves { caller });
+            self.plan_within(moves, Event::CallerMoves { caller });
         }
     }
 

@@ -2,11 +2,8 @@
 //!
 //! Processes read their machine's clock; only the network goes by the time of the world.
 
-use crate::Sim;
-use crate::events::Event;
 use core::time::Duration;
 use stoop_exchange::Instant;
-use stoop_wire::bind::HostFacts;
 
 /// The rate of a clock that goes as fast as the world.
 pub(crate) const EXACT: u64 = 1024;
@@ -45,7 +42,7 @@ impl Clock {
     }
 
     /// The first moment of the world at which it shows `local`, if the machine is not stopped before.
-    fn shows(&self, local: Instant) -> Instant {
+    pub(crate) fn shows(&self, local: Instant) -> Instant {
         if local == Instant::NEVER {
             return local;
         }
@@ -58,6 +55,36 @@ impl Clock {
     fn stand_still(&mut self, from: Instant, lasts: Duration) {
         self.stands_still = (from + lasts, self.at(from));
         self.set.0 = self.set.0 + lasts;
+    }
+
+    /// The time of this clock by which a process is judged at a moment of the world. A machine that has just woken up is
+    /// judged by the time at which it fell asleep: its processes could do nothing meanwhile.
+    pub(crate) fn judged_at(&self, world: Instant) -> Instant {
+        let (falls_asleep, wakes_up) = self.leapt;
+        match self.at(world) {
+            now if now == wakes_up => falls_asleep,
+            // It leaps over some of its nanoseconds.
+            now if self.rate > EXACT => Instant::from_nanos(now.as_nanos() - 1),
+            now => now,
+        }
+    }
+
+    /// Whether the machine is saved or asleep at a moment of the world.
+    pub(crate) fn is_stopped(&self, world: Instant) -> bool {
+        self.stopped_until > world
+    }
+
+    /// Stops the machine at the moment `now` of the world.
+    pub(crate) fn stop(&mut self, now: Instant, stop: Stop, lasts: Duration) {
+        self.stopped_until = now + lasts;
+        match stop {
+            Stop::Saved => self.stand_still(now, lasts),
+            Stop::Asleep => {
+                let falls_asleep = self.at(now);
+                let begun = if self.leapt.1 == falls_asleep { self.leapt.0 } else { falls_asleep };
+                self.leapt = (begun, self.at(now + lasts));
+            }
+        }
     }
 }
 
@@ -72,77 +99,6 @@ pub enum Stop {
 
 /// The machine of the server; those of the callers follow, unless they run on this one.
 pub(crate) const SERVERS: usize = 0;
-
-impl Sim {
-    /// The machine on which a caller runs.
-    pub(crate) fn machine_of(&self, caller: usize) -> usize {
-        if self.scenario.one_machine { SERVERS } else { 1 + caller }
-    }
-
-    /// What a caller reads from its clock now.
-    pub(crate) fn caller_now(&self, caller: usize) -> Instant {
-        self.clocks[self.machine_of(caller)].at(self.now)
-    }
-
-    /// What a caller is to be judged by: when its machine has just woken up, that it did not do in time what it had to do
-    /// meanwhile is no fault of its.
-    pub(crate) fn caller_is_judged_at(&self, caller: usize) -> Instant {
-        let Clock { leapt: (falls_asleep, wakes_up), rate, .. } = self.clocks[self.machine_of(caller)];
-        match self.caller_now(caller) {
-            now if now == wakes_up => falls_asleep,
-            // It leaps over some of its nanoseconds.
-            now if rate > EXACT => Instant::from_nanos(now.as_nanos() - 1),
-            now => now,
-        }
-    }
-
-    /// What the server reads from its clock now.
-    pub(crate) fn server_now(&self) -> Instant {
-        self.clocks[SERVERS].at(self.now)
-    }
-
-    /// What processes say about their machine.
-    pub(crate) fn facts_of(&self, machine: usize) -> HostFacts {
-        HostFacts { boot_id: [1 + machine as u8; 16], only_cpu: HostFacts::SEVERAL, cpus: 4 }
-    }
-
-    /// Plans what happens on a machine when its clock shows `local`.
-    pub(crate) fn plan_on(&mut self, machine: usize, local: Instant, event: Event) {
-        self.events.plan(self.clocks[machine].shows(local).max(self.now), event);
-    }
-
-    /// Whether a machine stands still; packets that arrive there are lost.
-    pub(crate) fn is_stopped(&self, machine: usize) -> bool {
-        self.clocks[machine].stopped_until > self.now
-    }
-
-    /// A machine stops for so long, with all its processes.
-    pub(crate) fn stops(&mut self, machine: usize, stop: Stop, lasts: Duration) {
-        let (now, until) = (self.now, self.now + lasts);
-        if self.is_stopped(machine) {
-            return;
-        }
-        let clock = &mut self.clocks[machine];
-        clock.stopped_until = until;
-        match stop {
-            Stop::Saved => clock.stand_still(now, lasts),
-            Stop::Asleep => {
-                let falls_asleep = clock.at(now);
-                let begun = if clock.leapt.1 == falls_asleep { clock.leapt.0 } else { falls_asleep };
-                clock.leapt = (begun, clock.at(until));
-            }
-        }
-        let one_machine = self.scenario.one_machine;
-        self.events.postpone(|event, at| match event.machine(one_machine) {
-            Some(at_machine) if at_machine == machine => match stop {
-                Stop::Saved => at + lasts,
-                Stop::Asleep => at.max(until),
-            },
-            _ => at,
-        });
-        self.report.stops += 1;
-    }
-}
 
 #[cfg(test)]
 mod tests {

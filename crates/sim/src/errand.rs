@@ -2,6 +2,7 @@
 
 use crate::ledger::CallId;
 use core::time::Duration;
+use stoop_exchange::{Interface, Procedure};
 
 /// What a call asks the procedure to do. It is the beginning of the arguments.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +20,12 @@ pub(crate) enum Manner {
     Returns,
     Panics,
     BadArguments,
+}
+
+/// The interface that is served, as both sides know it.
+pub(crate) fn interface(procedures: u16) -> Interface {
+    let procedure = |i| Procedure { name: format!("p{i}"), signature: format!("p{i}(Errand) -> CallId") };
+    Interface { name: "Errands".into(), procedures: (0..procedures).map(procedure).collect() }
 }
 
 /// Bytes of the shortest arguments.

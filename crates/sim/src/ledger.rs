@@ -2,10 +2,26 @@
 //!
 //! The two sides of the protocol cannot see each other; the ledger sees both. Its first complaint ends the run.
 
-use crate::Told;
 use std::collections::{BTreeMap, BTreeSet};
 use stoop_exchange::Instant;
 use stoop_wire::{BindingId, CallNumber, LaneId};
+
+/// What a caller is told when its call ends: did the procedure run?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It ran, and this is its result.
+    Result,
+    /// It did not run and will not run for this call.
+    DidNotRun,
+    /// It ran, but there is no result.
+    Failed,
+    /// Nobody knows.
+    Unknown,
+    /// Nothing: its program did not want to wait any longer.
+    Cancelled,
+    /// Nothing: the caller's process crashed.
+    Crashed,
+}
 
 /// Names a call of a program, however often and under however many bindings it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,7 +3,7 @@
 mod line;
 mod socket;
 
-use crate::{Random, Side};
+use crate::Random;
 use core::time::Duration;
 use line::Traffic;
 pub use line::{FRAME_OVERHEAD, Line, Losses};
@@ -12,6 +12,15 @@ use std::collections::BTreeMap;
 use stoop_exchange::Instant;
 use stoop_exchange::server::Peer;
 use stoop_wire::{HEADER_LEN, Header, Kind};
+
+/// Who sent a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// A caller.
+    Caller,
+    /// The server.
+    Server,
+}
 
 /// Where a caller's packets come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

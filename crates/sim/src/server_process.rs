@@ -4,47 +4,17 @@ mod large;
 mod memory;
 
 use crate::clock::SERVERS;
-use crate::errand::{Errand, Manner};
-use crate::events::{Event, Life};
-use crate::network::Socket;
+use crate::errand::{Errand, Manner, interface};
+use crate::events::Event;
+use crate::world::{Job, ServerProcess};
 use crate::{Address, Sabotage, Side, Sim};
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
 use stoop_exchange::server::{Arrival, Assignment, Next, Server};
-use stoop_exchange::{Instant, Interface, Interfaces, Procedure};
+use stoop_exchange::{Instant, Interfaces};
 use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, MAX_DATAGRAM, RefusalCode};
 
 /// How long a server that has shut down still answers late packets.
 const LINGER: Duration = Duration::from_millis(50);
-
-/// The interface that is served, as both sides know it.
-pub(crate) fn interface(procedures: u16) -> Interface {
-    let procedure = |i| Procedure { name: format!("p{i}"), signature: format!("p{i}(Errand) -> CallId") };
-    Interface { name: "Errands".into(), procedures: (0..procedures).map(procedure).collect() }
-}
-
-#[derive(Debug)]
-pub(crate) struct Job {
-    pub(crate) assignment: Assignment<Address>,
-    pub(crate) errand: Errand,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct ServerProcess {
-    pub(crate) life: Life,
-    pub(crate) server: Option<Server<Address>>,
-    shutting_down: bool,
-    pub(crate) running: BTreeMap<u64, Job>,
-    pub(crate) queue: VecDeque<Job>,
-    jobs: u64,
-    /// The most bindings that there were at once since it started.
-    peak_bindings: usize,
-    pub(crate) socket: Socket,
-    /// When a look is planned at what it owes once its socket is drained.
-    pub(crate) drains_at: Option<Instant>,
-    /// For when its timer is planned by its clock, so that it is not planned again for every packet.
-    timer_at: Option<Instant>,
-}
 
 impl Sim {
     /// Starts the server, with a secret that no start before it had.
@@ -94,8 +64,7 @@ impl Sim {
         self.server = ServerProcess { life: self.server.life, ..ServerProcess::default() };
         self.ledger.server_ends();
         if self.scenario.server_up.is_some() {
-            let back = self.now + self.random.between(self.scenario.server_down);
-            self.events.plan(back, Event::ServerStarts);
+            self.plan_within(self.scenario.server_down, Event::ServerStarts);
         }
     }
 

@@ -1,8 +1,9 @@
 //! How a caller's process gets a binding, and what becomes of calls that wait for one.
 
-use super::{BIND_LIMIT, BINDER_PORT, Call, Granted, Stage};
+use super::{BIND_LIMIT, BINDER_PORT};
+use crate::errand::interface;
 use crate::events::{Event, ThreadId};
-use crate::server_process::interface;
+use crate::world::{Call, Granted, Stage};
 use crate::{Address, Sim, Told};
 use std::cell::RefCell;
 use std::rc::Rc;

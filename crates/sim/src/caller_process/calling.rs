@@ -1,9 +1,10 @@
 //! How a thread of a caller's process makes a call on its lane.
 
-use super::{BINDER_PORT, Call, CallerProcess, OwnLane, Stage, Wish};
+use super::BINDER_PORT;
 use crate::errand::{ERRAND_LEN, Errand, RESULT_LEN};
 use crate::events::{Event, ThreadId};
 use crate::ledger::CallId;
+use crate::world::{Call, CallerProcess, OwnLane, Stage, Wish};
 use crate::{Address, Sabotage, Sim, Told};
 use std::rc::Rc;
 use stoop_exchange::caller::{Due, Heard, Lane};

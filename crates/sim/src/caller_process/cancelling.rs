@@ -1,8 +1,8 @@
 //! How a program stops waiting for a call, and what becomes of the lane until the server has heard of it.
 
-use super::{Stage, Thread};
 use crate::events::ThreadId;
 use crate::ledger::CallId;
+use crate::world::{Stage, Thread};
 use crate::{Sim, Told};
 
 impl Sim {

@@ -1,7 +1,7 @@
 //! How a thread sends a call of many packets, and puts together a result of many.
 
-use super::{OwnLane, Thread};
 use crate::events::{Event, ThreadId};
+use crate::world::{OwnLane, Thread};
 use crate::{Sabotage, Sim, Told};
 use stoop_exchange::bulk::Run;
 use stoop_exchange::caller::{Framing, Part};

@@ -1,8 +1,8 @@
 //! What the server's process sends of its own accord, and calls that nobody waits for.
 
-use super::Job;
 use crate::events::Event;
 use crate::ledger::Identity;
+use crate::world::Job;
 use crate::{Sabotage, Sim};
 use stoop_wire::{Header, Kind, RefusalCode};
 

@@ -1,0 +1,139 @@
+//! The state of a caller's process, of its threads and of their calls.
+
+use crate::errand::Manner;
+use crate::events::Life;
+use crate::ledger::CallId;
+use crate::network::Socket;
+use core::time::Duration;
+use std::cell::RefCell;
+use std::rc::Rc;
+use stoop_exchange::binder::{Binder, Bound};
+use stoop_exchange::bulk::Path;
+use stoop_exchange::caller::{CompactCall, Lane};
+use stoop_exchange::outcome::Sent;
+use stoop_exchange::{Instant, RoundTrip};
+use stoop_wire::MAX_DATAGRAM;
+
+/// One binding after another, as a process gets them.
+pub(crate) type Generation = u32;
+
+#[derive(Debug, Default)]
+pub(crate) struct CallerProcess {
+    pub(crate) life: Life,
+    pub(crate) up: bool,
+    pub(crate) host: u16,
+    pub(crate) threads: Vec<Thread>,
+    pub(crate) binding: Option<Rc<Granted>>,
+    pub(crate) bulk: Option<Rc<RefCell<Path>>>,
+    pub(crate) generation: Generation,
+    pub(crate) binder: Option<Binder>,
+    pub(crate) path: RoundTrip,
+    pub(crate) next_lane: u16,
+    pub(crate) retired: Vec<(Instant, OwnLane)>,
+}
+
+impl CallerProcess {
+    /// A process that has not started: so many threads, each of which makes so many calls.
+    pub(crate) fn new(host: u16, threads: usize, calls: u32) -> Self {
+        let thread = || Thread { calls_left: calls, ..Thread::default() };
+        Self { host, threads: std::iter::repeat_with(thread).take(threads).collect(), ..Self::default() }
+    }
+}
+
+/// A binding, and when its caller read that it was granted.
+#[derive(Debug)]
+pub(crate) struct Granted {
+    pub(crate) bound: Bound,
+    pub(crate) read: Instant,
+}
+
+/// A lane and which of its process's bindings it is of.
+#[derive(Debug)]
+pub(crate) struct OwnLane {
+    pub(crate) generation: Generation,
+    pub(crate) granted: Rc<Granted>,
+    /// What all long calls of the binding share.
+    pub(crate) path: Rc<RefCell<Path>>,
+    pub(crate) lane: Lane,
+    /// Where half of the short calls begin, as with a driver that has many on their way.
+    pub(crate) brief: CompactCall,
+    /// What is known of the way to the server by those.
+    pub(crate) way: RoundTrip,
+}
+
+impl OwnLane {
+    /// The lane, which knows of its call from now on.
+    pub(crate) fn lane(&mut self) -> &mut Lane {
+        self.lane.expand(&mut self.brief, self.way);
+        &mut self.lane
+    }
+
+    pub(crate) fn next_timeout(&self) -> Instant {
+        match self.brief.is_out() {
+            true => self.brief.next_timeout(&self.way),
+            false => self.lane.next_timeout(),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Thread {
+    pub(crate) socket: Socket,
+    /// When a look is planned at what it owes once its socket is drained.
+    pub(crate) drains_at: Option<Instant>,
+    /// When parts were last sent again, and how often at that moment.
+    pub(crate) resumed: (Instant, u32),
+    /// When its lane's timer is planned.
+    pub(crate) timer_at: Option<Instant>,
+    pub(crate) calls_left: u32,
+    pub(crate) own: Option<OwnLane>,
+    pub(crate) call: Option<Call>,
+}
+
+impl Thread {
+    /// None of its calls is under way in parts.
+    pub(crate) fn sends_nothing(&self) -> bool {
+        self.call.as_ref().is_none_or(|call| call.cancelled || call.packet.len() <= MAX_DATAGRAM)
+    }
+}
+
+/// A call that somebody wants made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wish {
+    pub(crate) work: Duration,
+    pub(crate) manner: Manner,
+    /// To the deadline.
+    pub(crate) limit: Duration,
+    pub(crate) idempotent: bool,
+    /// Bytes of the arguments, or as many as are needed.
+    pub(crate) arguments: usize,
+    /// Bytes of the result, or as many as are needed.
+    pub(crate) result: usize,
+}
+
+/// A call in the making.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) id: CallId,
+    pub(crate) deadline: Instant,
+    pub(crate) procedure: u16,
+    pub(crate) idempotent: bool,
+    pub(crate) packet: Vec<u8>,
+    /// The parts of a long result that are here.
+    pub(crate) result: Vec<u8>,
+    /// Bytes of the arguments that the server has asked for so far.
+    pub(crate) limit: usize,
+    /// The program no longer waits for it.
+    pub(crate) cancelled: bool,
+    pub(crate) stage: Stage,
+    /// It is idempotent and was sent again although it may have run: a later refusal no longer says that it did not.
+    pub(crate) may_have_run: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Stage {
+    /// Waits for a binding. If it was sent before on one that the server did not know, it matters how.
+    Waiting { sent: Option<(Rc<Granted>, Sent)> },
+    /// Sent on the thread's lane.
+    Calling { first_sent: Instant },
+}
