@@ -7,8 +7,7 @@
 
 mod ranges;
 
-use crate::layout;
-use crate::{InPlace, Number};
+use crate::{Number, layout};
 use ranges::Ranges;
 use rustix::fd::AsFd;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
@@ -100,36 +99,32 @@ impl Arena {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The caller's end: a new buffer of `len` numbers, which are anything.
+    /// The caller's end: takes a part of at least `wanted` bytes, aligned for every number.
     ///
     /// # Errors
     /// When no part that is free is long enough.
-    pub fn allocate<T: Number>(self: &Arc<Self>, len: usize) -> Result<InPlace<T>, Full> {
-        let wanted = len.saturating_mul(size_of::<T>());
+    pub(crate) fn take(self: &Arc<Self>, wanted: usize) -> Result<Range, Full> {
         let mut used = self.used();
-        let Some((at, taken)) = used.ranges.take(wanted) else {
+        let Some((at, len)) = used.ranges.take(wanted) else {
             let free = || used.ranges.free().map(|(_, len)| len);
             let (free, longest) = (free().sum(), free().max().unwrap_or(0));
             return Err(Full { wanted, free, longest, len: self.len });
         };
         drop(used);
-        let range = Arc::new(Range { arena: Arc::clone(self), at, len: taken });
-        let buffer = self.view(at as u64, len).expect("what is taken is within the arena, and aligned");
-        Ok(buffer.with_range(range))
+        Ok(Range { arena: Arc::clone(self), at, len })
     }
 
-    /// The buffer of `len` numbers at byte `at`, as the other process says; `None` when that is not inside, or not aligned.
-    pub fn view<T: Number>(self: &Arc<Self>, at: u64, len: usize) -> Option<InPlace<T>> {
+    /// The address of `len` numbers at byte `at`, which the other process may have chosen: within the mapping, and aligned.
+    /// `None` when they are not.
+    pub(crate) fn numbers<T: Number>(&self, at: u64, len: usize) -> Option<NonNull<T>> {
         let at = usize::try_from(at).ok()?;
         let end = at.checked_add(len.checked_mul(size_of::<T>())?)?;
         if end > self.len || !at.is_multiple_of(align_of::<T>()) {
             return None;
         }
-        // SAFETY: `at` is at most the length of the mapping, and so within it or at its end.
-        let start = unsafe { self.start.add(at) };
-        // SAFETY: `len` numbers from there on are within the mapping, which `self` keeps; they are aligned, as the mapping begins at a
-        // page. No reference leads there that safe code has made.
-        Some(unsafe { InPlace::within(Arc::clone(self), start.cast(), len) })
+        // SAFETY: `at` is at most the length of the mapping, and so within it or at its end. The mapping begins at a page, so that
+        // what is aligned within it is aligned.
+        Some(unsafe { self.start.add(at) }.cast())
     }
 
     /// Where in the arena a place of its is.
@@ -174,6 +169,13 @@ impl Drop for Arena {
         // SAFETY: the mapping was made by `map` with this length and belongs to `self`; every buffer in it holds an `Arc` of it.
         let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr().cast::<c_void>(), self.len) };
         debug_assert!(unmapped.is_ok(), "a whole mapping can be given back");
+    }
+}
+
+impl Range {
+    /// Its first byte in the arena.
+    pub(crate) fn start(&self) -> u64 {
+        self.at as u64
     }
 }
 

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use crate::arena::Range;
+use crate::arena::{Full, Range};
 use crate::{Arena, Number, bytes};
 use std::fmt;
 use std::marker::PhantomData;
@@ -43,6 +43,8 @@ use std::sync::Arc;
 /// assert_eq!((samples.get(0), two), (1.0, [5.0, 7.0]));
 /// ```
 pub struct InPlace<T: Number> {
+    /// `len` numbers from here on are within the memory that `home` keeps, and aligned. No reference leads there that safe
+    /// code has made.
     start: NonNull<T>,
     len: usize,
     home: Home,
@@ -66,22 +68,6 @@ impl<T: Number> InPlace<T> {
     /// A buffer of `len` zeros in memory of this process alone. It can be passed to any call, and is copied.
     pub fn private(len: usize) -> Self {
         Self::from(vec![T::default(); len])
-    }
-
-    /// Numbers within an arena.
-    ///
-    /// # Safety
-    /// `len` numbers from `start` on are within the mapping of `arena` and aligned.
-    pub(crate) unsafe fn within(arena: Arc<Arena>, start: NonNull<T>, len: usize) -> Self {
-        Self { start, len, home: Home::Arena(arena, None), elements: PhantomData }
-    }
-
-    /// The same, which gives its range back.
-    pub(crate) fn with_range(mut self, range: Arc<Range>) -> Self {
-        if let Home::Arena(_, place) = &mut self.home {
-            *place = Some(range);
-        }
-        self
     }
 
     /// Elements of it.
@@ -253,6 +239,25 @@ impl<T: Number> InPlace<T> {
         assert_eq!(chunk.len(), self.len * size_of::<T>());
         // SAFETY: both have so many bytes; as for `write`.
         unsafe { bytes::copy_in(chunk.as_ptr(), self.start.as_ptr().cast(), chunk.len()) }
+    }
+}
+
+impl Arena {
+    /// The caller's end: a new buffer of `len` numbers, which are anything.
+    ///
+    /// # Errors
+    /// When no part that is free is long enough.
+    pub fn allocate<T: Number>(self: &Arc<Self>, len: usize) -> Result<InPlace<T>, Full> {
+        let range = self.take(len.saturating_mul(size_of::<T>()))?;
+        let start = self.numbers(range.start(), len).expect("what is taken is within the arena, and aligned");
+        let home = Home::Arena(Arc::clone(self), Some(Arc::new(range)));
+        Ok(InPlace { start, len, home, elements: PhantomData })
+    }
+
+    /// The buffer of `len` numbers at byte `at`, as the other process says; `None` when that is not inside, or not aligned.
+    pub fn view<T: Number>(self: &Arc<Self>, at: u64, len: usize) -> Option<InPlace<T>> {
+        let start = self.numbers(at, len)?;
+        Some(InPlace { start, len, home: Home::Arena(Arc::clone(self), None), elements: PhantomData })
     }
 }
 
