@@ -114,9 +114,15 @@ impl Wait {
         }
     }
 
-    /// Takes note that the placement has changed: at a server, when another caller binds.
+    /// Takes note that the peer is another one.
     pub fn set_placement(&mut self, placement: Placement) {
         self.placement = placement;
+    }
+
+    /// Takes note that one of the two ends has changed its processor.
+    #[inline]
+    pub fn set_together(&mut self, together: bool) {
+        self.placement.together = together;
     }
 
     /// A wait begins at `now_ns`. Returns how long to spin, in nanoseconds: 0 to sleep at once, `u64::MAX`

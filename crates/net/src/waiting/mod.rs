@@ -1,73 +1,71 @@
 //! How to wait for what comes soon: spin for it, let others run and look again, or sleep in the kernel.
 //!
 //! A wake-up between processors is the largest cost of a call: tens of microseconds, where a spinning
-//! hand-over takes a fraction of one. But spinning uses a processor, and when the other end needs that
-//! very processor, it waits for a whole time slice (8 ms). So [`Wait`] decides before each wait, from
-//! what is known:
+//! hand-over takes a fraction of one. But spinning uses a processor. When the other end needs that very
+//! processor, it waits for a whole time slice (4 ms). So a [`Waiter`] decides before each wait, from what
+//! is known:
 //!
 //! - what a wake-up costs here: [`MachineCosts`], measured once per process;
 //! - whether both ends can run at once, exchanged at bind: [`Placement`];
 //! - how many threads of this process are waiting now: [`ActiveWaiters`];
-//! - how long this lane's waits were lately.
+//! - how long this lane's waits were lately: [`Wait`];
+//! - on a processor that both ends share, what was gained and lost by letting others run: [`Yielding`].
 //!
-//! Where both ends share a processor, what is looked for in memory can be waited for by [`Yielding`].
-//!
-//! A lane keeps a `Wait` and its membership in the waiters, and waits for a result like this:
+//! Each lane of a caller and each worker of a server has a waiter, and waits like this:
 //!
 //! ```
 //! use stoop_net::clock::now_ns;
 //! use stoop_net::udp::{CallerArrival, CallerSocket};
-//! use stoop_net::waiting::{WaiterSlot, Wait};
+//! use stoop_net::waiting::Waiter;
 //!
 //! fn wait_for_result(
 //!     socket: &CallerSocket,
-//!     wait: &mut Wait,
-//!     waiters: &WaiterSlot<'_>,
+//!     waiter: &mut Waiter,
 //!     packet: &mut [u8],
-//!     retransmit_after_ns: u64,
-//! ) -> std::io::Result<CallerArrival> {
-//!     let _present = waiters.wait();
-//!     wait.begin(now_ns(), waiters.waiting());
-//!     let arrival = loop {
-//!         let now = now_ns();
-//!         if !wait.keeps_spinning(now, waiters.waiting()) {
-//!             wait.sleeps(now);
-//!             break socket.recv_within(packet, retransmit_after_ns)?;
+//!     deadline_ns: u64,
+//! ) -> std::io::Result<Option<usize>> {
+//!     let mut clock_ns = now_ns();
+//!     let mut wait = waiter.begin(clock_ns);
+//!     while clock_ns < deadline_ns {
+//!         let arrival = match wait.sleeps() {
+//!             true => socket.recv_within(packet, deadline_ns - clock_ns)?,
+//!             false => socket.recv(packet)?,
+//!         };
+//!         clock_ns = now_ns();
+//!         if let CallerArrival::Datagram(len) = arrival {
+//!             waiter.arrived(&wait, clock_ns);
+//!             return Ok(Some(len));
 //!         }
-//!         match socket.recv(packet)? {
-//!             CallerArrival::Nothing => {}
-//!             arrival => break arrival,
-//!         }
-//!     };
-//!     if arrival != CallerArrival::Nothing {
-//!         wait.arrived(now_ns());
+//!         waiter.go_on(&mut wait, clock_ns);
 //!     }
-//!     Ok(arrival)
+//!     Ok(None)
 //! }
 //! # use stoop_net::{host::HostFacts, udp::{Patience, ServerArrival, ServerSocket}};
-//! # use stoop_net::waiting::{Placement, ActiveWaiters, MachineCosts, Waiting};
+//! # use stoop_net::waiting::{Placement, Waiting};
 //! # let server = ServerSocket::bind("127.0.0.1:0".parse().unwrap())?;
 //! # let caller = CallerSocket::connect(server.local_addr()?)?;
 //! # caller.send(b"call")?;
 //! # let ServerArrival::Datagram { peer, .. } = server.recv(&mut [0; 8], Patience::Block)? else { panic!() };
 //! # server.send(b"result", &peer)?;
 //! # let facts = HostFacts::gather();
-//! # let mut wait = Wait::new(Waiting::Adaptive, MachineCosts::of_this_machine(), Placement::of(&facts, &facts));
-//! # let waiters = ActiveWaiters::of_this_process().member();
-//! # let arrival = wait_for_result(&caller, &mut wait, &waiters, &mut [0; 8], 1_000_000_000)?;
-//! # assert_eq!(arrival, CallerArrival::Datagram(6));
+//! # let mut waiter = Waiter::new(Waiting::Adaptive, Placement::of(&facts, &facts));
+//! # let len = wait_for_result(&caller, &mut waiter, &mut [0; 8], now_ns() + 1_000_000_000)?;
+//! # assert_eq!(len, Some(6));
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! A server waits for the next call in the same way, and drops its presence before it sleeps.
+//! A thread that looks for its result in memory uses [`Waiter::begin_in_memory`] and [`Waiter::pause`]
+//! instead of `begin` and `go_on`. A server [uncounts](OngoingWait::uncount) its thread before it sleeps.
 
 mod adaptive;
 mod costs;
+mod waiter;
 mod waiters;
 mod yielding;
 
 pub use adaptive::{Placement, Wait, WaitCounts};
 pub use costs::MachineCosts;
+pub use waiter::{OngoingWait, Waiter};
 pub use waiters::{ActiveWaiters, WaitGuard, WaiterSlot};
 pub use yielding::Yielding;
 

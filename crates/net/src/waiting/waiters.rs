@@ -80,12 +80,20 @@ pub struct WaitGuard<'a> {
     waiters: Option<&'a ActiveWaiters>,
 }
 
+impl WaitGuard<'_> {
+    /// Counts the thread no longer.
+    #[inline]
+    pub(super) fn leave(&mut self) {
+        if let Some(waiters) = self.waiters.take() {
+            waiters.waiting.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
 impl Drop for WaitGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(waiters) = self.waiters {
-            waiters.waiting.fetch_sub(1, Relaxed);
-        }
+        self.leave();
     }
 }
 

@@ -1,7 +1,5 @@
 //! Waiting on a processor that both ends share: letting the other run, and looking again.
 
-use std::thread;
-
 /// Whether to let others run and look again, instead of sleeping: where both ends share a processor, that hands it over in one
 /// system call, where sleep and wake-up take two at each end.
 ///
@@ -38,12 +36,6 @@ impl Yielding {
     pub fn begin(&mut self, now_ns: u64) -> bool {
         self.began_ns = now_ns;
         now_ns >= self.not_before_ns
-    }
-
-    /// Lets others run.
-    #[inline]
-    pub fn yield_now(&self) {
-        thread::yield_now();
     }
 
     /// Others have run, it is `now_ns`, and the wait is not over. Returns whether to yield again.

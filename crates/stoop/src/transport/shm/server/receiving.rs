@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use stoop_net::host;
 use stoop_net::poller::Events;
-use stoop_net::waiting::ActiveWaiters;
 use stoop_shm::layout::SLOT;
 use stoop_shm::{Answers, Emptying, Request, RequestKind, Requests, Took, Way, attention};
 use stoop_wire::UnbindReason;
@@ -25,8 +24,6 @@ const LOOKS: u32 = 16;
 const ASKS_EVERY_NS: u64 = 20_000;
 /// As long as it asks at least when there is always another call: others want to bind, and ring.
 const ASKS_BETWEEN_CALLS_NS: u64 = 200_000;
-/// For so long, there is no time to sleep after a chunk of a long message: the next is about to come.
-const NEXT_CHUNK_NS: u64 = 100_000;
 /// Calls taken from one binding before the others have their turn.
 const IN_A_ROW_MAX: u32 = 16;
 /// Descriptors told at once.
@@ -63,7 +60,7 @@ impl ShmEndpoint {
             match self.take_from(&binding, worker) {
                 Look::Call(request, arguments) => {
                     worker.in_a_row += 1;
-                    worker.wait.came_at_once();
+                    worker.waiter.came_at_once();
                     return Some(ShmCall::new(binding, &request, arguments));
                 }
                 // Its chunks are taken where all others are.
@@ -90,15 +87,14 @@ impl ShmEndpoint {
         if worker.clock_ns.saturating_sub(worker.asked_ns) > ASKS_BETWEEN_CALLS_NS {
             self.look_around(reception, worker);
         }
-        let waiters = ActiveWaiters::of_this_process();
-        let mut spinner = worker.begin_waiting(waiters);
+        let mut wait = worker.waiter.begin_in_memory(worker.clock_ns);
         loop {
-            for _ in 0..if spinner.is_some() && !worker.yields { LOOKS } else { 1 } {
+            for _ in 0..if wait.spins() { LOOKS } else { 1 } {
                 // Taking the chunks of a long call is no waiting for it.
                 let looked_ns = worker.clock_ns;
                 if let Some(call) = self.look(reception, worker) {
-                    worker.arrived(looked_ns);
-                    let is_alone = spinner.is_some() && !worker.yields && reception.hot.len() == 1;
+                    worker.waiter.arrived(&wait, looked_ns);
+                    let is_alone = wait.spins() && reception.hot.len() == 1;
                     worker.looks_at_kept = if is_alone { LOOKS_AT_KEPT } else { 1 };
                     return Some(call);
                 }
@@ -113,24 +109,18 @@ impl ShmEndpoint {
                 self.take_notifications(reception, worker);
                 continue;
             }
-            if spinner.is_none() {
+            if wait.sleeps() {
+                wait.uncount();
                 self.sleep(reception, worker);
                 continue;
             }
             if let Some(background) = self.background.get() {
                 background.yield_to_running_procedures();
             }
-            let goes_on = worker.goes_on(waiters);
+            worker.pause(&mut wait);
             if worker.clock_ns.saturating_sub(worker.asked_ns) > ASKS_EVERY_NS {
                 self.ask(reception, worker, Some(Duration::ZERO));
                 reception.cool(worker.clock_ns);
-            }
-            // Not for whoever has stopped in the midst of a message.
-            let is_moving = worker.clock_ns.saturating_sub(worker.moved_ns) < NEXT_CHUNK_NS;
-            if !is_moving && !goes_on {
-                spinner = None;
-                worker.yields = false;
-                worker.wait.sleeps(worker.clock_ns);
             }
         }
     }
@@ -220,7 +210,7 @@ impl ShmEndpoint {
         }
         binding.heard_ns.store(worker.clock_ns, Ordering::Relaxed);
         worker.cpu = host::current_cpu() as u16;
-        worker.set_placement(binding.together && worker.cpu != request.cpu, self.spinners_max);
+        worker.waiter.set_together(binding.together && worker.cpu != request.cpu);
         let len = request.len as usize;
         let known =
             usize::from(request.procedure) < self.interfaces.procedure_count(binding.interface.into());

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stoop_net::clock;
 use stoop_net::poller::Events;
-use stoop_net::waiting::{ActiveWaiters, MachineCosts, Placement, Wait, WaitGuard, WaiterSlot, Yielding};
+use stoop_net::waiting::{OngoingWait, Placement, Waiter};
 
 /// Calls of brief procedures that are answered in a row without a look at the clock.
 const UNCLOCKED_MAX: u32 = 7;
+/// A worker that has taken a chunk of a long message expects the next within this time.
+const NEXT_CHUNK_NS: u64 = 100_000;
 
 /// A worker's buffers and way of waiting.
 pub(crate) struct WorkerState {
@@ -19,13 +21,7 @@ pub(crate) struct WorkerState {
     /// The binding whose results the result packet has held so far.
     pub(super) result_of: u64,
     pub(super) events: Option<Events>,
-    pub(super) wait: Wait,
-    yielding: Yielding,
-    /// In this wait, others are let run between the looks.
-    pub(super) yields: bool,
-    /// Of a worker: the background never waits.
-    waiters: Option<WaiterSlot<'static>>,
-    together: bool,
+    pub(super) waiter: Waiter,
     /// When this worker last looked at the clock, and when it last asked the poller.
     pub(super) clock_ns: u64,
     pub(super) asked_ns: u64,
@@ -60,11 +56,7 @@ impl WorkerState {
             result: Vec::new(),
             result_of: 0,
             events: None,
-            wait: Wait::new(waiting, MachineCosts::of_this_machine(), placement),
-            yielding: Yielding::default(),
-            yields: false,
-            waiters: None,
-            together: true,
+            waiter: Waiter::new(waiting, placement),
             clock_ns: clock::now_ns(),
             asked_ns: 0,
             unclocked: 0,
@@ -137,48 +129,15 @@ impl WorkerState {
         self.kept = None;
     }
 
-    /// A wait for the next call begins. Returns the presence of one that spins, nothing of one that sleeps.
+    /// A look for calls found none: lets others run if that is how the worker waits, looks at the clock,
+    /// and decides whether to sleep. There is no time to sleep in the midst of a message.
     #[inline]
-    pub(super) fn begin_waiting<'a>(&mut self, waiters: &'a ActiveWaiters) -> Option<WaitGuard<'a>> {
-        let present = self.waiters.get_or_insert_with(|| ActiveWaiters::of_this_process().member()).wait();
-        let spins = self.wait.begin(self.clock_ns, waiters.waiting()) > 0;
-        self.yields = !spins && self.wait.may_yield(waiters.waiting()) && self.yielding.begin(self.clock_ns);
-        if spins || self.yields {
-            return Some(present);
+    pub(super) fn pause(&mut self, wait: &mut OngoingWait) {
+        if self.clock_ns.saturating_sub(self.moved_ns) < NEXT_CHUNK_NS {
+            wait.let_others_run();
+            return self.read_clock();
         }
-        self.wait.sleeps(self.clock_ns);
-        None
-    }
-
-    /// Looks at the clock between two looks for calls, after others have been let run if that is how it waits. Returns whether to go
-    /// on in this way.
-    #[inline]
-    pub(super) fn goes_on(&mut self, waiters: &ActiveWaiters) -> bool {
-        if self.yields {
-            self.yielding.yield_now();
-        }
-        self.read_clock();
-        match self.yields {
-            true => self.yielding.goes_on(self.clock_ns),
-            false => self.wait.keeps_spinning(self.clock_ns, waiters.waiting()),
-        }
-    }
-
-    /// The call for which it has waited was there at `now_ns`.
-    #[inline]
-    pub(super) fn arrived(&mut self, now_ns: u64) {
-        if self.yields {
-            self.yielding.arrived(now_ns);
-        }
-        self.wait.arrived(now_ns);
-    }
-
-    /// The latest caller is the likeliest to call next: whether it can run while this worker does.
-    #[inline]
-    pub(super) fn set_placement(&mut self, together: bool, waiting_max: u32) {
-        if self.together != together {
-            self.together = together;
-            self.wait.set_placement(Placement { together, waiting_max });
-        }
+        self.clock_ns = self.waiter.pause(wait, self.clock_ns);
+        self.unclocked = 0;
     }
 }
