@@ -117,7 +117,7 @@ impl Caller {
             }
             assert!(turn < 4, "the timer advances");
             match self.lane.handle_timeout(now, &mut self.call) {
-                Due::GiveUp(_) => {
+                Due::Abandon(_) => {
                     self.lane.abandon(now).expect("it is outstanding");
                     self.ends();
                 }
@@ -184,7 +184,7 @@ fuzz_target!(|input: &[u8]| {
         match step % 16 {
             0 => caller.hears(now, payload),
             1 => {
-                if let Due::GiveUp(_) = caller.lane.handle_unreachable(now) {
+                if let Due::Abandon(_) = caller.lane.handle_unreachable(now) {
                     caller.lane.abandon(now).expect("it is outstanding");
                     caller.ends();
                 }

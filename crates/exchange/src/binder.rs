@@ -1,5 +1,5 @@
-//! How a caller gets a binding: it asks, proves its address by returning a cookie, and learns the server's numbers for
-//! its procedures.
+//! Binding at the caller: it asks, proves its address by returning a cookie, and learns the server's numbers for its
+//! procedures.
 
 use crate::interfaces::fingerprint;
 use crate::retransmit::Jitter;
@@ -13,7 +13,8 @@ use stoop_wire::bind::{
 };
 use stoop_wire::{BindingId, CallNumber, Challenge, Header, Kind, LaneId, PACKET_DATA, Versions};
 
-/// A binding in the making. Its driver sends what [`transmit`](Self::transmit) gives and hands in what arrives.
+/// A binding that is being made. Its driver sends the packets of [`transmit`](Self::transmit) and passes in the packets
+/// that arrive.
 #[derive(Debug)]
 pub struct Binder {
     interface: Interface,
@@ -26,51 +27,51 @@ pub struct Binder {
     wanted: u32,
     cookie: Challenge,
     binding: BindingId,
-    /// The server's numbers, page by page.
+    /// The server's numbers that have arrived so far, page by page.
     procedures: Vec<u16>,
-    /// The procedure whose signature is asked for, once a mismatch is known.
+    /// The procedure whose signature is asked for, after a mismatch.
     mismatch: Option<usize>,
     path: RoundTrip,
     jitter: Jitter,
     deadline: Instant,
-    /// When the present question was first sent, and how often it has been.
+    /// When the present question was first sent, and how often it has been sent.
     asked: Instant,
     transmissions: u32,
-    /// A challenge has been answered since something was last sent because of a timeout.
+    /// Whether a challenge has been answered since the last transmission after a timeout.
     challenged: bool,
-    /// What is sent next is not sent because of a timeout.
+    /// Whether the next transmission answers a packet, rather than follows a timeout.
     at_once: bool,
     next: Instant,
 }
 
-/// A binding as the server has granted it.
+/// A binding that the server has granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// The capability.
+    /// Number of the binding, which is a capability.
     pub binding: BindingId,
-    /// The server's number of each of the caller's procedures.
+    /// The server's number for each of the caller's procedures.
     pub procedures: Vec<u16>,
-    /// Tells a restarted server from one that released a silent peer.
+    /// Number of this start of the server. It tells a restarted server from one that released a silent caller.
     pub incarnation: u64,
-    /// The server releases the binding after so long a silence.
+    /// Silence of the caller after which the server releases the binding.
     pub silence: Duration,
     /// Bytes of the longest call that the server takes.
     pub max_message: u32,
-    /// Bytes of a call that may be sent before the server has answered anything.
+    /// Bytes of a call that may be sent before the server has sent a receipt.
     pub window: u32,
-    /// About the server's machine.
+    /// Facts about the server's machine.
     pub host: HostFacts,
-    /// Where the server can be reached otherwise, if it is on this machine and has said so.
+    /// Other addresses of the server; empty unless both are on one machine and the server has some.
     pub offers: String,
-    /// The binding flags that hold, of those that were asked for.
+    /// The binding flags that hold, among those that the caller asked for.
     pub chosen: u32,
-    /// The server's clock when it granted the binding, if it has told it.
+    /// The server's clock when it granted the binding, if the server told it.
     pub clock: Option<ServerClock>,
     /// Bytes of data in a packet of the binding.
     pub packet_data: u32,
-    /// Lanes that the binding may have.
+    /// Number of lanes that the binding may have.
     pub lanes: u32,
-    /// Calls that may be under way before the server has granted more;
+    /// Calls that may be outstanding before the server grants more;
     /// [`NO_CREDIT_LIMIT`](stoop_wire::bind::NO_CREDIT_LIMIT): as many as there are lanes.
     pub credit: u32,
 }
@@ -78,25 +79,25 @@ pub struct Bound {
 /// What an arriving packet means for the binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BindStep {
-    /// Go on; there may be something to send at once.
+    /// The binding is not made yet. There may be a packet to send at once.
     Continue,
-    /// Done.
+    /// The binding is made.
     Bound(Bound),
-    /// The server speaks other versions of the protocol: these.
+    /// The server speaks only these other versions of the protocol.
     OtherVersion(Versions),
-    /// The server will not bind; the text says which interfaces there are, if that is why.
+    /// The server refuses. The text names its interfaces if it does not export the one asked for.
     Refused(BindStatus, String),
-    /// The server declares this procedure of the caller's otherwise, or not at all (an empty signature).
+    /// The server declares this procedure with another signature, or not at all (an empty signature).
     Mismatch {
         /// Position among the caller's procedures.
         procedure: usize,
-        /// How the server declares it.
+        /// The server's signature of it.
         theirs: String,
     },
 }
 
 impl Binder {
-    /// Asks for `interface` as the caller knows it. `nonce` is 64 random bits.
+    /// Begins to bind to `interface` as the caller knows it. `nonce` is 64 random bits.
     pub fn new(now: Instant, deadline: Instant, interface: Interface, host: HostFacts, nonce: u64) -> Self {
         let fingerprints = interface.procedures.iter().map(|p| fingerprint(&p.signature)).collect();
         Self {
@@ -123,22 +124,22 @@ impl Binder {
         }
     }
 
-    /// Results of up to `max_message` bytes are welcome, and the first `window` of them unasked. One packet, unless this is
-    /// said.
+    /// Accepts results of up to `max_message` bytes, and `window` bytes of them before the first receipt. The default
+    /// is one packet.
     #[must_use]
     pub fn accepting(self, max_message: u32, window: u32) -> Self {
         Self { max_message, window, ..self }
     }
 
-    /// Asks for these binding flags: a server that does not know one of those that are `required` refuses, and passes over
-    /// those that are only `wanted`. None, unless this is said.
+    /// Asks for binding flags. A server that does not know one of the `required` flags refuses; it ignores unknown
+    /// `wanted` flags. The default is none.
     #[must_use]
     pub fn asking(self, required: u32, wanted: u32) -> Self {
         let checksum = (required | wanted) & CHECKSUM != 0;
         Self { required, wanted, binding: BindingId::NONE.with_checksum(checksum), ..self }
     }
 
-    /// The packet to be sent now, if one is due.
+    /// Returns the packet that is due now, if any.
     pub fn transmit(&mut self, now: Instant) -> Option<Vec<u8>> {
         if now < self.next || self.has_expired(now) {
             return None;
@@ -160,7 +161,7 @@ impl Binder {
         Some(packet)
     }
 
-    /// When [`transmit`](Self::transmit) is to be called next, at the latest; the deadline may have passed then.
+    /// When to call [`transmit`](Self::transmit) next, at the latest. The deadline may have passed by then.
     pub fn next_timeout(&self) -> Instant {
         self.next
     }
@@ -170,12 +171,12 @@ impl Binder {
         now >= self.deadline
     }
 
-    /// Times that the present question has been sent.
+    /// Number of times that the present question has been sent.
     pub fn transmissions(&self) -> u32 {
         self.transmissions
     }
 
-    /// What the binding has taught about the way to the server.
+    /// Round-trip time to the server, as far as the binding has measured it.
     pub fn path(&self) -> RoundTrip {
         self.path
     }
@@ -208,7 +209,7 @@ impl Binder {
         Describe { nonce: self.nonce, interface: self.interface.name.clone(), procedure }
     }
 
-    /// Takes a packet that arrived.
+    /// Handles a packet that arrived.
     pub fn handle_packet(&mut self, now: Instant, packet: &[u8]) -> BindStep {
         let Ok((header, payload)) = Header::parse(packet) else { return BindStep::Continue };
         if header.number != self.number() {
@@ -219,7 +220,8 @@ impl Binder {
             Kind::Challenge => self.on_challenge(now, &header),
             Kind::Versions => Versions::in_packet(&header).map_or(BindStep::Continue, BindStep::OtherVersion),
             Kind::BindReply => match BindReply::decode(payload) {
-                // A server that does not know what a checksum is gives none. Whatever else it says without one may be corrupt.
+                // A server that does not know checksums sends none, so only its refusal of the flag is accepted without
+                // one. Any other reply without a checksum may be corrupt.
                 Some(reply) if !is_checked && !matches!(reply.status, BindStatus::UnknownFlags(_)) => {
                     BindStep::Continue
                 }
@@ -241,8 +243,8 @@ impl Binder {
             && cookie != self.cookie
         {
             self.cookie = cookie;
-            // At once only once until the next timeout: where a network repeats packets and a server is restarted again
-            // and again, so that every challenge has another cookie, one packet for each of them would never end.
+            // At most one immediate answer until the next timeout. Where a network duplicates packets and a server
+            // restarts again and again, every challenge has another cookie, and an answer to each would never end.
             if !core::mem::replace(&mut self.challenged, true) {
                 self.answered(now);
             }
@@ -250,7 +252,7 @@ impl Binder {
         BindStep::Continue
     }
 
-    /// The question is answered; the next one goes out at once.
+    /// The question has been answered: the next one is sent at once.
     fn answered(&mut self, now: Instant) {
         if self.transmissions == 1 {
             self.path.sample(now.since(self.asked));
@@ -286,7 +288,7 @@ impl Binder {
     fn on_page(&mut self, now: Instant, binding: BindingId, reply: BindReply) -> BindStep {
         let request = self.request();
         let (asked, lacking) = (self.required | self.wanted, self.required & !reply.chosen);
-        // All that is sent on the binding goes by its number: it has to say the same of checksums as the flags.
+        // Both sides read from the binding's number whether packets have checksums, so number and flags must agree.
         let other_number = binding.has_checksum() != (reply.chosen & CHECKSUM != 0);
         let other_flags = reply.chosen & !asked != 0 || lacking != 0;
         if other_flags || other_number || reply.procedures.len() != request.fingerprints.len() {

@@ -1,9 +1,9 @@
-//! Calls going out: what a caller's lane sends, when it sends it again, and when it stops.
+//! The caller's half of the protocol: what a lane sends, when it sends it again, and when it stops.
 //!
-//! A [`Lane`] decides; its driver holds the packets, sends and waits. The driver keeps the call packet until the call
-//! has ended, so that sending it again needs no marshaling (Firefly §3.1.3).
+//! A [`Lane`] decides; its driver stores the packets, sends and waits. The driver keeps the call packet until the call
+//! has ended, so that a retransmission needs no marshaling (Firefly §3.1.3).
 
-mod brief;
+mod compact;
 mod events;
 mod large;
 mod sent_back;
@@ -13,7 +13,7 @@ use crate::outcome::{Sent, Unbound};
 use crate::retransmit::Jitter;
 use crate::{Instant, RoundTrip};
 use alloc::boxed::Box;
-pub use brief::CompactCall;
+pub use compact::CompactCall;
 use core::time::Duration;
 pub use events::{Due, Effort, Heard, Lost};
 use large::Large;
@@ -33,32 +33,32 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 /// Time between two probes while the last one is unanswered.
 const PROBE_RETRY: Duration = Duration::from_millis(100);
 
-/// Probes in a row that nobody has answered, before a server is called silent: time alone does not tell. Where the caller
-/// itself was stopped for longer than the silence limit, or the machine of both, the server has been asked nothing meanwhile.
+/// Consecutive unanswered probes after which a server counts as silent. Elapsed time alone is not enough: if the caller
+/// itself, or the machine of both, was stopped for longer than the silence limit, no probe was sent meanwhile.
 const PROBES_UNANSWERED: u32 = 5;
 
-/// How long a server that has acknowledged a call may then be silent, unless the caller says otherwise.
+/// Default for how long a server that has acknowledged a call may be silent.
 pub const SILENCE_LIMIT: Duration = Duration::from_secs(2);
 
-/// One lane of a binding: at most one outstanding call.
+/// A lane of a binding, with at most one outstanding call.
 #[derive(Debug)]
 pub struct Lane {
     call: Template,
     probe: Template,
     binding: BindingId,
     lane: LaneId,
-    /// Of the outstanding call, or of the last.
+    /// Number of the outstanding call, or of the last one.
     number: CallNumber,
-    /// Times that it was sent.
+    /// Number of times that this call was sent.
     transmissions: u32,
-    /// The server has said that it has it.
+    /// Whether the server has said that it has this call.
     acknowledged: bool,
     outstanding: Option<Outstanding>,
     path: RoundTrip,
     jitter: Jitter,
     silence_limit: Duration,
     counters: Counters,
-    /// Of the latest call, if it or its result has many packets.
+    /// State of the latest call if it, or its result, has many packets.
     large: Option<Box<Large>>,
     sent_back: SentBack,
     said: Said,
@@ -71,35 +71,35 @@ struct Outstanding {
     message_len: u32,
     started: Instant,
     deadline: Instant,
-    /// When the server was last heard about this call; before that, when the call was first sent.
+    /// When the server was last heard about this call; before the first packet from it, when the call was first sent.
     heard: Instant,
-    /// Probes since the server was last heard.
+    /// Probes since the server was last heard about this call.
     unanswered: u32,
-    /// The server's port was found closed this often since the server was last heard.
+    /// How often the server's port was reported closed since the server was last heard about this call.
     unreachable: u32,
-    /// A challenge has been answered since something was last sent because of a timeout.
+    /// Whether a challenge has been answered since the last transmission after a timeout.
     proven: bool,
     next: Instant,
 }
 
-/// What a lane has seen, for whoever wants to know how often the fast path was taken (F14).
+/// What a lane has counted, for example how often a call took the fast path (F14).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
     /// Calls begun.
     pub calls: u64,
-    /// Calls that were one packet there and one back.
+    /// Calls that took one packet in each direction.
     pub fast: u64,
     /// Call packets sent again.
     pub retransmissions: u64,
     /// Probes sent.
     pub probes: u64,
-    /// Packets that were none, or not for the outstanding call.
+    /// Packets that were malformed or not for the outstanding call.
     pub ignored: u64,
 }
 
 impl Lane {
-    /// A lane of a new binding. `path` is what is known of the way to the server; `seed` spreads retransmissions.
+    /// Makes a lane of a new binding. `path` is the round trip known so far; `seed` spreads retransmissions.
     pub fn new(binding: BindingId, lane: LaneId, path: RoundTrip, seed: u64) -> Self {
         Self {
             call: Template::new(Kind::Call, binding, lane),
@@ -120,16 +120,17 @@ impl Lane {
         }
     }
 
-    /// How long a server that has acknowledged a call may then be silent.
+    /// Sets how long a server that has acknowledged a call may be silent.
     pub fn set_silence_limit(&mut self, limit: Duration) {
         self.silence_limit = limit;
     }
 
-    /// Begins a call of one packet: completes the header of `packet`, which already holds the arguments behind it, and
-    /// registers the call. The driver sends `packet` next. Longer ones begin by [`start_large`](Self::start_large).
+    /// Begins a call of one packet: completes the header of `packet`, which already contains the arguments behind it,
+    /// and registers the call. The driver then sends `packet`. A longer call begins with
+    /// [`start_large`](Self::start_large).
     ///
     /// # Panics
-    /// When the packet is shorter than a header or longer than 4 GiB: mistakes of the driver.
+    /// If the packet is shorter than a header or longer than 4 GiB: a mistake of the driver.
     #[inline]
     pub fn start(&mut self, now: Instant, deadline: Instant, procedure: u16, packet: &mut [u8]) {
         let message_len = u32::try_from(packet.len() - HEADER_LEN).expect("messages are shorter than 4 GiB");
@@ -154,7 +155,7 @@ impl Lane {
         self.acknowledged = false;
         self.counters.calls += 1;
         // Differs from Firefly §3.1.3, which registers the call while the packet is on the wire: on one machine the
-        // result can be here first.
+        // result can arrive before that.
         self.outstanding = Some(Outstanding {
             state: CallState::Sent,
             procedure,
@@ -175,8 +176,8 @@ impl Lane {
         self.call.stamp(header, procedure, self.number, (message_len, 0), left);
     }
 
-    /// Writes the header of the outstanding call of one packet once more, to be sent again. `packet` is the call packet as
-    /// it was given to [`start`](Self::start), or at least its arguments.
+    /// Writes the header of the outstanding one-packet call again, for a retransmission. `packet` is the packet that
+    /// was passed to [`start`](Self::start), or one with the same arguments.
     ///
     /// # Panics
     /// As [`start`](Self::start).
@@ -187,11 +188,11 @@ impl Lane {
         }
     }
 
-    /// Takes a packet that arrived for this lane.
+    /// Handles a packet that arrived for this lane.
     #[inline]
     pub fn handle_packet(&mut self, now: Instant, packet: &[u8]) -> Heard {
         match Header::parse_whole(Kind::Result, packet) {
-            // In whatever state the call is, as the table says.
+            // A result ends the call in every state, as the table says.
             Some(header) if self.is_for_this_call(&header) && self.outstanding.is_some() => {
                 self.finish(now, &header)
             }
@@ -204,7 +205,7 @@ impl Lane {
         header.binding == self.binding && header.lane == self.lane && header.number == self.number
     }
 
-    /// Takes whatever is not a whole result of the outstanding call.
+    /// Handles a packet that is not a whole result of the outstanding call.
     #[inline(never)]
     fn handle_other_packet(&mut self, now: Instant, packet: &[u8]) -> Heard {
         let (Ok((header, payload)), Some(call)) = (Header::parse(packet), &mut self.outstanding) else {
@@ -214,7 +215,7 @@ impl Lane {
             return self.ignore();
         }
         call.unreachable = 0;
-        // A long one may come in one packet, too: the server keeps it until a receipt tells that it is here.
+        // A long result may come in one packet, too; the server then retains it until a receipt has arrived.
         if header.kind == Kind::Result && header.message_len as usize > self.binding.packet_data() {
             return self.on_part(now, &header, payload.len());
         }
@@ -230,7 +231,7 @@ impl Lane {
                     None => Heard::Refused(RefusalCode::from_code(header.time)),
                 }
             }
-            // The caller binds again, and is told there which versions the server speaks.
+            // The caller binds again, and learns by that which versions the server speaks.
             Step::Finish if header.kind == Kind::Versions => match Versions::in_packet(&header) {
                 Some(_) => {
                     self.outstanding = None;
@@ -250,8 +251,8 @@ impl Lane {
                 call.next = self.jitter.after(now, PROBE_INTERVAL).min(call.deadline);
                 Heard::Progress
             }
-            // Once until the next timeout: where a network changes our address with every packet, or repeats them, two
-            // packets for each challenge would never end.
+            // At most once until the next timeout. Where a network changes our address with every packet, or duplicates
+            // packets, two packets for each challenge would never end.
             Step::Prove if call.proven => self.ignore(),
             Step::Prove => {
                 call.proven = true;
@@ -269,7 +270,7 @@ impl Lane {
         if let Some(call) = self.outstanding.take()
             && self.transmissions == 1
         {
-            // The server's word is trusted only as far as it can be true.
+            // The server's figure is used only as far as it is plausible.
             if header.time != u32::MAX {
                 self.path.sample_nanos(now.nanos_since(call.started).saturating_sub(u64::from(header.time)));
             }
@@ -284,7 +285,7 @@ impl Lane {
         Heard::Ignored
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) has something to do; [`Instant::NEVER`] without a call.
+    /// When [`handle_timeout`](Self::handle_timeout) is due; [`Instant::NEVER`] without a call.
     #[inline]
     pub fn next_timeout(&self) -> Instant {
         self.outstanding.as_ref().map_or(Instant::NEVER, |call| call.next)
@@ -296,14 +297,15 @@ impl Lane {
         self.outstanding.as_ref().map_or(Instant::NEVER, |call| call.deadline)
     }
 
-    /// Does what is due. `packet` is the call packet as it was given to [`start`](Self::start), or at least its arguments.
+    /// Does what is due. `packet` is the packet that was passed to [`start`](Self::start), or one with the same
+    /// arguments.
     pub fn handle_timeout(&mut self, now: Instant, packet: &mut [u8]) -> Due {
         let Some(mut call) = self.outstanding else { return Due::Nothing };
         if now < call.next {
             return Due::Nothing;
         }
         if now >= call.deadline {
-            return Due::GiveUp(Lost::DeadlinePassed);
+            return Due::Abandon(Lost::DeadlinePassed);
         }
         call.proven = false;
         let silent = now.since(call.heard) >= self.silence_limit && call.unanswered >= PROBES_UNANSWERED;
@@ -311,7 +313,7 @@ impl Lane {
             Kind::Call if call.message_len as usize > self.binding.packet_data() => {
                 self.transmissions += 1;
                 self.counters.retransmissions += 1;
-                // `resume` knows better.
+                // `resume` sets a better time.
                 call.next = self.jitter.after(now, self.path.timeout_after(self.transmissions));
                 Due::Resume
             }
@@ -331,7 +333,7 @@ impl Lane {
                 call.next = self.jitter.after(now, self.path.timeout_after(self.transmissions));
                 Due::Cancel(self.cancel_packet())
             }
-            _ if silent => return Due::GiveUp(Lost::ServerSilent),
+            _ if silent => return Due::Abandon(Lost::ServerSilent),
             asks => {
                 call.unanswered += 1;
                 self.counters.probes += 1;
@@ -352,26 +354,29 @@ impl Lane {
         due
     }
 
-    /// Takes the news that the server's machine has nobody at the port. Once may be the past's; twice in a row, with
-    /// a transmission between, ends the call.
+    /// Handles an ICMP report that the server's port is closed. One report may be about an earlier process at that
+    /// port. Two in a row, with a transmission between them, end the call.
     pub fn handle_unreachable(&mut self, now: Instant) -> Due {
         let Some(call) = &mut self.outstanding else { return Due::Nothing };
         call.unreachable += 1;
         if call.unreachable >= 2 {
-            return Due::GiveUp(Lost::PortClosed);
+            return Due::Abandon(Lost::PortClosed);
         }
-        // Asked again at once, for the news may be stale: if the port is still closed, the next news is final.
+        // Sends the call again at once, because the report may be stale. If the port is still closed, the next report
+        // ends the call.
         call.next = now;
         Due::Nothing
     }
 
-    /// Nobody waits for the outstanding call any more. Returns the packet that tells the server; the lane can be used again
-    /// when the call has ended by [`Heard::Result`], [`Heard::Refused`], [`Heard::Unbound`] or [`Heard::Failed`], or has been given up: until
-    /// then its [timeouts](Self::handle_timeout) see to it that the server hears of it. `None` without a call.
+    /// Cancels the outstanding call and returns the packet that tells the server; `None` without a call.
+    ///
+    /// The lane can be used again when the call has ended by [`Heard::Result`], [`Heard::Refused`], [`Heard::Unbound`]
+    /// or [`Heard::Failed`], or has been abandoned. Until then its [timeouts](Self::handle_timeout) send the cancel
+    /// again.
     pub fn cancel(&mut self, now: Instant) -> Option<[u8; HEADER_LEN]> {
         let call = self.outstanding.as_mut()?;
         call.state = CallState::Cancelled;
-        // When it was first told: from now on the server's answers are about the cancel.
+        // From now on the server's answers are answers to the cancel.
         (call.heard, call.unanswered) = (now, 0);
         self.acknowledged = false;
         self.transmissions = 1;
@@ -383,51 +388,52 @@ impl Lane {
         Header::bare(Kind::Cancel, self.binding, self.lane, self.number).to_bytes()
     }
 
-    /// Ends the outstanding call, if there is one, and says how it stood.
+    /// Ends the outstanding call, if there is one, and returns the effort spent on it.
     pub fn abandon(&mut self, now: Instant) -> Option<Effort> {
         let call = self.outstanding.take()?;
         Some(Effort { transmissions: self.transmissions, waited: now.since(call.started) })
     }
 
-    /// How the outstanding call stands.
+    /// Effort spent on the outstanding call so far.
     pub fn effort(&self, now: Instant) -> Option<Effort> {
         let call = self.outstanding.as_ref()?;
         Some(Effort { transmissions: self.transmissions, waited: now.since(call.started) })
     }
 
-    /// How the latest call was sent, which was refused because the server does not know the binding, `refused_itself` or with
-    /// another one. `first` is when it was first sent, by a clock that goes on while the machine sleeps.
+    /// How the latest call was sent, after a refusal because the server does not know the binding. `refused_itself`:
+    /// whether this call was refused, or another one on the binding. `first`: when the call was first sent, by a clock
+    /// that does not stop while the machine sleeps.
     pub fn sent(&self, first: Instant, refusal: Unbound, refused_itself: bool) -> Sent {
         let acknowledged = self.acknowledged || self.large.as_ref().is_some_and(|large| large.is_heard());
         Sent { transmissions: self.transmissions, acknowledged, refusal, refused_itself, first }
     }
 
-    /// Times that the latest call was sent, ended or not.
+    /// Number of times that the latest call, ended or not, was sent.
     pub fn last_transmissions(&self) -> u32 {
         self.transmissions
     }
 
-    /// Whether the server has said of the latest call, ended or not, that it has it.
+    /// Whether the server has acknowledged the latest call, ended or not.
     pub fn last_was_acknowledged(&self) -> bool {
         self.acknowledged
     }
 
-    /// Starts counting anew, when what was counted has been added up elsewhere.
-    pub fn forget_counters(&mut self) {
+    /// Sets the counters to zero, after they have been added up elsewhere.
+    pub fn reset_counters(&mut self) {
         self.counters = Counters::default();
     }
 
-    /// Its number.
+    /// The lane's number.
     pub fn id(&self) -> LaneId {
         self.lane
     }
 
-    /// What is known of the way to the server.
+    /// Round-trip time to the server, as far as it is known.
     pub fn path(&self) -> RoundTrip {
         self.path
     }
 
-    /// What this lane has seen so far.
+    /// What this lane has counted so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }

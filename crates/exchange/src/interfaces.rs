@@ -1,4 +1,4 @@
-//! The interfaces that a server exports, and how a caller's idea of one is compared with them.
+//! The interfaces that a server exports, and their comparison with the interface that a caller expects.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -6,8 +6,8 @@ use core::hash::Hasher;
 use siphasher::sip::SipHasher13;
 use stoop_wire::bind::{BindStatus, Describe, HostFacts, NO_PROCEDURE};
 
-/// What travels of a signature: enough to tell two apart, whatever their parameters are called. It guards against mistakes, not
-/// against forgers.
+/// Hash of a signature without the names of its parameters, which caller and server compare. It guards against
+/// mistakes, not against forgery.
 pub fn fingerprint(signature: &str) -> u64 {
     let mut hasher = SipHasher13::new();
     hasher.write(without_parameter_names(signature).as_bytes());
@@ -39,7 +39,7 @@ fn without_parameter_names(signature: &str) -> String {
     }
 }
 
-/// Where the type of a parameter ends: at a comma, or at the end of the list.
+/// Offset at which the type of a parameter ends: at a comma, or at the end of the list.
 fn end_of_type(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     text.bytes().position(|byte| match byte {
@@ -62,8 +62,8 @@ fn end_of_type(text: &str) -> Option<usize> {
 pub struct Procedure {
     /// Its name.
     pub name: String,
-    /// Its signature, types spelled out down to their fields. The names of its parameters are for people: they are shown,
-    /// and not compared.
+    /// Its signature, with types spelled out down to their fields. The names of parameters are shown to people and not
+    /// compared.
     pub signature: String,
 }
 
@@ -72,7 +72,7 @@ pub struct Procedure {
 pub struct Interface {
     /// Its name, unique in the server.
     pub name: String,
-    /// Its procedures; the position is the number that travels.
+    /// Its procedures. The position of a procedure is its number on the wire.
     pub procedures: Vec<Procedure>,
 }
 
@@ -80,20 +80,20 @@ pub struct Interface {
 #[derive(Clone, Debug, Default)]
 pub struct Interfaces {
     all: Vec<(Interface, Vec<u64>)>,
-    /// Where the server can be reached otherwise.
+    /// Other addresses at which the server can be reached.
     offers: String,
-    /// For each procedure of each, see [`returning_in_place`](Self::returning_in_place).
+    /// For each procedure of each interface: see [`returning_in_place`](Self::returning_in_place).
     in_place: Vec<Vec<Option<u8>>>,
 }
 
-/// Bytes of a call's payload before an argument that comes back in place, at most.
+/// Most bytes of a call's payload before an argument that comes back in place.
 pub(crate) const LEADING_MAX: usize = 16;
 
 impl Interfaces {
-    /// Takes interfaces in the order of their numbers.
+    /// Makes the list. An interface's position is its number.
     ///
     /// # Panics
-    /// When one has more procedures than can be numbered (65,535).
+    /// If an interface has more than 65,535 procedures.
     pub fn new(interfaces: impl IntoIterator<Item = Interface>) -> Self {
         let with_fingerprints = |interface: Interface| {
             assert!(
@@ -109,12 +109,12 @@ impl Interfaces {
         Self { all, in_place, offers: String::new() }
     }
 
-    /// Tells of a procedure that its only argument comes back and is the beginning of its result, and how many bytes of a
-    /// call's payload come before it. The memory into which a long call of it was received can then be that of its result:
+    /// Declares that the only argument of a procedure comes back as the beginning of its result, and that `leading`
+    /// bytes of a call's payload precede it. A long result can then use the memory into which its call was received:
     /// [`Assignment::argument_as_result`](crate::server::Assignment::argument_as_result).
     ///
     /// # Panics
-    /// When there is no such procedure, or `leading` is more than 16.
+    /// If there is no such procedure, or `leading` is more than 16.
     #[must_use]
     pub fn returning_in_place(mut self, interface: usize, procedure: usize, leading: u8) -> Self {
         assert!(usize::from(leading) <= LEADING_MAX, "a count, and padding to the largest alignment");
@@ -122,19 +122,19 @@ impl Interfaces {
         self
     }
 
-    /// How many bytes of a call come before the argument that comes back in place, if one does.
+    /// Number of bytes before the argument that comes back in place; `None` if the procedure has no such argument.
     pub(crate) fn in_place(&self, interface: u16, procedure: u16) -> Option<u8> {
         *self.in_place.get(usize::from(interface))?.get(usize::from(procedure))?
     }
 
-    /// The server can be reached otherwise, by callers on its machine. The text is for whoever drives the callers.
+    /// Adds the other addresses of this server, for callers on its machine. The caller's driver interprets the text.
     #[must_use]
     pub fn with_offers(self, offers: String) -> Self {
         Self { offers, ..self }
     }
 
-    /// The text of a reply to a caller there: which interfaces there are, if it asked for another; where the server can be
-    /// reached otherwise, if it is on the same machine.
+    /// Text of a bind reply to a caller on the machine `there`: the names of the interfaces if it asked for an unknown
+    /// one; the other addresses of the server if both are on one machine.
     pub fn reply_text(&self, status: BindStatus, here: &HostFacts, there: &HostFacts) -> String {
         match status {
             BindStatus::NoSuchInterface => self.names(),
@@ -150,7 +150,7 @@ impl Interfaces {
         self.all.iter().position(|(interface, _)| interface.name == name)
     }
 
-    /// How many procedures an interface has; none if there is no such interface.
+    /// Number of procedures of an interface; 0 if there is no such interface.
     #[inline]
     pub fn procedure_count(&self, interface: usize) -> usize {
         self.all.get(interface).map_or(0, |(_, fingerprints)| fingerprints.len())
@@ -159,8 +159,8 @@ impl Interfaces {
     /// This server's numbers for the procedures with these fingerprints.
     ///
     /// # Errors
-    /// Why nothing can be bound: no such interface, or a procedure without match, which the numbers mark by
-    /// [`NO_PROCEDURE`].
+    /// The reason why nothing can be bound: no such interface, or a procedure without a match, which the numbers mark
+    /// by [`NO_PROCEDURE`].
     pub fn compare(
         &self,
         interface: &str,
@@ -177,7 +177,7 @@ impl Interfaces {
         }
     }
 
-    /// The signature of a procedure, empty if there is none of that name.
+    /// Signature of a procedure; empty if there is none of that name.
     pub fn signature(&self, asked: &Describe) -> &str {
         let of_interface = self.all.iter().find(|(interface, _)| interface.name == asked.interface);
         of_interface
@@ -185,7 +185,7 @@ impl Interfaces {
             .map_or("", |procedure| &procedure.signature)
     }
 
-    /// Names of all interfaces, for whoever asked for one that is not here.
+    /// Names of all interfaces, for a caller that asked for an unknown one.
     pub fn names(&self) -> String {
         let names: Vec<&str> = self.all.iter().map(|(interface, _)| interface.name.as_str()).collect();
         names.join(", ")
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_procedure_that_differs_is_marked() {
+    fn a_procedure_with_another_signature_is_marked() {
         let theirs = [fingerprint("x()"), fingerprint("y(u32)")];
         assert_eq!(server().compare("A", &theirs), Err((BindStatus::Mismatch, vec![0, NO_PROCEDURE])));
         let asked = Describe { nonce: 0, interface: "A".into(), procedure: "y".into() };
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_offered_on_one_machine_is_told_there_only() {
+    fn other_addresses_are_told_only_to_callers_on_the_same_machine() {
         let on = |boot_id| HostFacts { boot_id: [boot_id; 16], ..HostFacts::default() };
         let server = server().with_offers("shm:x".into());
         assert_eq!(server.reply_text(BindStatus::Bound, &on(1), &on(1)), "shm:x");
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_interface_is_told_which_there_are() {
+    fn a_caller_of_an_unknown_interface_gets_the_names_of_all() {
         assert_eq!(server().compare("C", &[]), Err((BindStatus::NoSuchInterface, vec![])));
         assert_eq!(server().names(), "A, B");
     }

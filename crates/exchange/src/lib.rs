@@ -1,8 +1,11 @@
-//! The packet exchange protocol, without I/O: packets and the time go in, packets and deadlines come out.
+//! The packet exchange protocol, without I/O: the driver passes in packets and the time, and takes out packets and
+//! deadlines.
 //!
-//! After Birrell & Nelson, as Firefly §3.1 and Peregrine §4 use it: a result acknowledges its call, the next call of a
-//! lane acknowledges the last result, and nothing else is sent while all goes well. `docs/protocol.md` is the
-//! protocol in prose; [`caller`] and [`server`] are its two halves; [`binder`] makes the binding that both work on.
+//! The protocol follows Birrell & Nelson, as Firefly §3.1 and Peregrine §4 use it: a result acknowledges its call, the
+//! next call of a lane acknowledges the last result, and nothing else is sent while no packet is lost.
+//! `docs/protocol.md` describes it in prose. [`caller`] and [`server`] are its two halves; [`binder`] makes the binding
+//! that both use; [`outcome`] decides whether a call may be sent again; [`bulk`] carries messages of many packets,
+//! [`stream`] messages on a byte stream.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -4,18 +4,19 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::hint::black_box;
 
-/// What is left beside a message, for everything else that needs memory.
+/// Memory that must remain for everything else, beside the message.
 const MARGIN: usize = 1 << 20;
 
-/// `len` zeros; `None` where the process has no memory, or no address space, for them and somewhat more.
+/// Returns `len` zeros, or `None` if the process has no memory or address space for them and a margin of 1 MiB.
 ///
-/// Memory comes from the system as zeros that take none before something is written. No safe function of the standard library asks for
-/// such memory and reports a failure instead of ending the process; so this asks first for memory with any contents, and gives it back.
-/// Another thread can take what is left in between, if that is more than a margin.
+/// The system gives fresh memory as zeros and commits a page only when it is written. No safe function of the standard
+/// library asks for such memory and reports a failure instead of ending the process. Therefore this function first
+/// reserves memory with any contents, and frees it again. Another thread can take the memory in between; the margin
+/// makes that unlikely to matter.
 pub fn zeroed(len: usize) -> Option<Vec<u8>> {
     let mut probe = Vec::<u8>::new();
     probe.try_reserve_exact(len.checked_add(MARGIN)?).ok()?;
-    // Or the compiler would leave out an allocation that nothing uses.
+    // Keeps the compiler from removing an allocation that nothing uses.
     black_box(probe.as_mut_ptr());
     drop(probe);
     Some(vec![0; len])
@@ -26,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_that_there_cannot_be_is_not_asked_for() {
+    fn an_impossible_length_gives_none() {
         assert!(zeroed(isize::MAX as usize).is_none() && zeroed(usize::MAX).is_none());
         assert_eq!(zeroed(5).unwrap(), [0; 5]);
     }

@@ -1,72 +1,72 @@
-//! What became of a call when the server does not know the binding on which it was sent.
+//! Decides what becomes of a call when the server does not know the binding on which it was sent.
 //!
-//! The server has either released the binding or been restarted, and a call may have run before that. The caller binds
-//! again and then asks [`Evidence::verdict`]: the one place that decides whether the call is sent again.
+//! The server has either released the binding or been restarted, and the call may have run before that. The caller
+//! binds again and then asks [`Evidence::verdict`], the one place that decides whether the call is sent again.
 //!
-//! A server forgets nothing for a certain time: a binding on which a call has arrived lives for its silence limit from
-//! then on, and a server has been there for as long as it has been up. A call that cannot have arrived earlier than
-//! that did not run. There are two ways to know how early it can have arrived:
+//! A server remembers for a known time. It keeps a binding on which a call has arrived for its silence limit from then
+//! on, and a server process remembers since it started. A call that cannot have arrived before that time did not run.
+//! There are two ways to know the earliest possible arrival:
 //!
-//! - Caller and server read the same clock, because they run on one machine. Then the time since the first transmission
-//!   is what the clock says.
+//! - Caller and server read the same clock, because they run on one machine. The clock then gives the time since the
+//!   first transmission.
 //! - The call was sent once, and that packet was refused. A network keeps a packet for [`PACKET_LIFE`] at most, so any
-//!   copy of it that arrived did so within that time of the refusal.
+//!   copy of it arrived within that time of the refusal.
 //!
-//! The caller's clock decides nothing about a server on another machine. A virtual machine that is saved and resumed
-//! loses the time between, by each of its clocks; a comparison of both sides' clocks at the two binds does not show that
-//! where the server's machine has lost as much before, or the clocks have drifted apart as far.
+//! The caller's clock proves nothing about a server on another machine. A virtual machine that is saved and resumed
+//! loses the time between, on each of its clocks. A comparison of both clocks at the two binds does not show that if
+//! the server's machine has lost as much before, or if the clocks have drifted apart as far.
 
 use crate::Instant;
 use crate::binder::Bound;
 use core::time::Duration;
 use stoop_wire::bind::HostFacts;
 
-/// The longest time between the sending of a packet, or of a copy that the network made of it, and the moment at which
-/// the other side takes it from its socket. Half of the two minutes that RFC 9293 §3.4.3 presumes for TCP.
+/// Longest time between the sending of a packet, or of a copy that the network made, and the moment at which the
+/// receiver takes it from its socket. Half of the two minutes that RFC 9293 §3.4.3 presumes for TCP.
 pub const PACKET_LIFE: Duration = Duration::from_secs(60);
 
-/// Clocks of two time namespaces of one machine are apart by this at least, or not at all (`time_namespaces(7)`).
+/// The clocks of two time namespaces of one machine differ by at least this much, or not at all (`time_namespaces(7)`).
 const NAMESPACES_APART_NS: u64 = 1_000_000_000;
 
 /// A refusal of a call because the server does not know its binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unbound {
-    /// Of the server that refused; the binding may be another's.
+    /// Incarnation of the server that refused; another server may have granted the binding.
     pub incarnation: u64,
-    /// How long that server had been up then.
+    /// How long that server had been up when it refused.
     pub up: Duration,
 }
 
 impl Unbound {
-    /// The refusal of a server that speaks another version of the protocol, and so knows no binding of this one.
+    /// The refusal by a server that speaks another version of the protocol, and so knows no binding of this version.
     pub const ANOTHER_VERSION: Self = Self { incarnation: 0, up: Duration::ZERO };
 }
 
 /// How a call was sent on the binding that was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// How often; of a call of many packets, how often at most one of them.
+    /// Number of transmissions; in a call of many packets, the highest number of any packet.
     pub transmissions: u32,
-    /// Whether the server has said anything of the call: an acknowledgement, a receipt, part of a result.
+    /// Whether the server has answered anything about the call: an acknowledgement, a receipt, part of a result.
     pub acknowledged: bool,
-    /// The refusal of this call; where it was not refused itself, of another one on the binding.
+    /// The refusal of this call or, if it was not refused itself, of another call on the binding.
     pub refusal: Unbound,
-    /// Whether this call was refused itself.
+    /// Whether the refusal was of this call itself.
     pub refused_itself: bool,
-    /// When it was first sent, by a clock of the caller that goes on while its machine sleeps.
+    /// When it was first sent, by a clock of the caller that does not stop while its machine sleeps.
     pub first: Instant,
 }
 
-/// A binding, and when its caller read that it was granted, by the clock of [`Sent::first`].
+/// A binding, and when its caller read the grant, by the clock of [`Sent::first`].
 #[derive(Clone, Copy, Debug)]
 pub struct Grant<'a> {
     /// The binding.
     pub bound: &'a Bound,
-    /// When that was read.
+    /// When the caller read the grant.
     pub read: Instant,
 }
 
-/// What a caller knows of a call whose binding was lost, when it has bound again.
+/// What a caller knows about a call whose binding was lost, after it has bound again.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence {
     /// As [`Sent::transmissions`].
@@ -77,31 +77,31 @@ pub struct Evidence {
     pub refusal: Unbound,
     /// As [`Sent::refused_itself`].
     pub refused_itself: bool,
-    /// Incarnation of the server that granted the lost binding, and the silence after which it releases one.
+    /// Incarnation of the server that granted the lost binding, and the silence after which it releases a binding.
     pub lost: (u64, Duration),
-    /// Incarnation of the server that granted the new binding, and how long it had been up then.
+    /// Incarnation of the server that granted the new binding, and how long that server had been up by then.
     pub granted: (u64, Duration),
-    /// Time from the first transmission until the new binding was granted, if both sides read the same clock, which
-    /// goes on while the machine sleeps.
+    /// Time from the first transmission until the new binding was granted, if both sides read the same clock and it
+    /// does not stop while the machine sleeps.
     pub on_one_clock: Option<Duration>,
-    /// The longest life of a packet: [`PACKET_LIFE`].
+    /// Longest life of a packet: [`PACKET_LIFE`].
     pub packet_life: Duration,
 }
 
-/// What is to be done with a call whose binding was lost.
+/// What to do with a call whose binding was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It did not run, and will not on the lost binding: it is sent again on the new one.
+    /// It did not run, and will not run on the lost binding: send it again on the new one.
     NotRun,
-    /// It may have run. It is idempotent and is sent again; a later refusal no longer means that it did not run.
+    /// It may have run. It is idempotent, so send it again. A later refusal no longer proves that it did not run.
     RunAgain,
-    /// It may have run: its caller is told *unknown*.
+    /// It may have run: report *unknown* to the caller.
     Unknown,
 }
 
 impl Evidence {
-    /// What is known of a call that was sent on the binding `lost`, now that the binding `granted` has taken its place. `own`
-    /// is about the caller's machine.
+    /// Collects what is known about a call on the binding `lost`, after `granted` has replaced it. `own` describes the
+    /// caller's machine.
     pub fn new(call: &Sent, lost: Grant<'_>, granted: Grant<'_>, own: &HostFacts) -> Self {
         let on_one_machine = [lost, granted].iter().all(|grant| own.shares_kernel_with(&grant.bound.host));
         let up_ns = granted.bound.clock.map_or(0, |clock| clock.up_ns);
@@ -117,7 +117,7 @@ impl Evidence {
         }
     }
 
-    /// Whether the call may be sent again; `idempotent` if its procedure may run more than once.
+    /// Decides whether the call may be sent again. `idempotent`: whether its procedure may run more than once.
     pub fn verdict(&self, idempotent: bool) -> Verdict {
         match (self.shows_not_run(), idempotent) {
             (true, _) => Verdict::NotRun,
@@ -128,17 +128,17 @@ impl Evidence {
 
     fn shows_not_run(&self) -> bool {
         let ((granter, silence), (incarnation, up)) = (self.lost, self.granted);
-        // One server refuses and another grants, or the same again: an address that wanders between servers that are
-        // both alive. The first may have run the call.
+        // One server refuses and another grants, or the first grants again: the address moves between servers that are
+        // both alive. The first one may have run the call.
         let wanders = self.refusal.incarnation != incarnation;
         if self.acknowledged || wanders {
             return false;
         }
-        // No server but the one that refused it can have had the call.
+        // Only the server that refused it can have had the call.
         let refused_as_a_whole = self.refused_itself && self.transmissions == 1;
         let released = incarnation == granter;
         let since_first = |least| self.on_one_clock.is_some_and(|elapsed| elapsed < least);
-        // An eighth less: the server's clock may be as much too fast.
+        // An eighth less, because the server's clock may be that much too fast.
         let outlives_packets = |time: Duration| time - time / 8 > self.packet_life;
         match released {
             true => since_first(silence) || refused_as_a_whole && outlives_packets(silence),
@@ -147,9 +147,10 @@ impl Evidence {
     }
 }
 
-/// Time from `first` by the caller's clock until the server read its own to grant `granted`, where both are one clock. In
-/// another time namespace it shows another time, always as much earlier or later: by no more than lies between the two
-/// readings of each grant. That is taken for the time that the reply took unless it is a second or more.
+/// Time from `first` by the caller's clock until the server read its own clock to grant `granted`, if both are one
+/// clock. In another time namespace the clock has a constant offset, which is no larger than the difference between the
+/// two readings of each grant. A difference below one second is the time that the reply took; a larger one is an
+/// offset.
 fn elapsed(first: Instant, lost: Grant<'_>, granted: Grant<'_>) -> Option<Duration> {
     let apart = |grant: Grant<'_>| {
         let clock = grant.bound.clock?;
@@ -226,7 +227,7 @@ mod tests {
 
     /// A change of the rule is a line in the review.
     #[test]
-    fn the_table_is_the_one_under_version_control() {
+    fn the_table_equals_its_snapshot() {
         let mut table = String::new();
         for (text, evidence) in rows() {
             table += &format!("{text} → {:?}\n", evidence.verdict(false));
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idempotent_call_is_sent_again_whatever_is_known() {
+    fn an_idempotent_call_is_always_sent_again() {
         for (text, evidence) in rows() {
             assert_ne!(evidence.verdict(true), Verdict::Unknown, "{text}");
             assert_eq!(
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_forgets_as_fast_as_packets_die_shows_nothing() {
+    fn a_silence_limit_as_short_as_a_packets_life_proves_nothing() {
         let silence = PACKET_LIFE * 8 / 7;
         assert_eq!(Evidence { lost: (HERS, silence), ..clean() }.verdict(false), Verdict::Unknown);
         let silence = silence + Duration::from_secs(1);
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_was_started_after_the_call_was_refused_shows_nothing() {
+    fn a_server_started_after_the_refusal_proves_nothing() {
         // Up for long when it granted the binding, but not when it refused the call: between the two, time has passed of
         // which the caller's clock need not know.
         let refusal = Unbound { incarnation: NEXT, up: SHORT };

@@ -1,16 +1,16 @@
-//! How long to wait before a call is sent again.
+//! Round-trip estimates, and how long to wait before a call is sent again.
 
 use crate::Instant;
 use core::time::Duration;
 
-/// Shortest wait. RFC 6298 §2.4 asks for a second, which on a LAN is an age: Firefly §5 lost a packet a second and
-/// waited 600 ms for it. One scheduling tick is the least that tells a lost packet from a delayed thread.
+/// Shortest wait. RFC 6298 §2.4 asks for one second, which is too long for a LAN: Firefly §5 lost a packet a second and
+/// waited 600 ms for each. One scheduling tick is the least that tells a lost packet from a delayed thread.
 pub(crate) const SHORTEST: Duration = Duration::from_millis(4);
 
 /// Longest wait between two transmissions of one call.
 pub(crate) const LONGEST: Duration = Duration::from_millis(400);
 
-/// The wait before anything was measured.
+/// Wait before the first measurement.
 const UNMEASURED: Duration = Duration::from_millis(50);
 
 /// The measured round-trip time of a path: smoothed, with its variation (RFC 6298 §2).
@@ -18,7 +18,7 @@ const UNMEASURED: Duration = Duration::from_millis(50);
 pub struct RoundTrip {
     /// Smoothed round trip and its mean deviation, in nanoseconds; `None` before the first sample.
     measured: Option<(u64, u64)>,
-    /// What follows from them.
+    /// Wait before the first retransmission, computed from `measured`.
     timeout_nanos: u64,
 }
 
@@ -29,8 +29,8 @@ impl Default for RoundTrip {
 }
 
 impl RoundTrip {
-    /// Takes a sample: a round trip of a packet that was sent once (Karn's rule, RFC 6298 §3), less the time that the
-    /// server says it kept it.
+    /// Takes a sample: the round trip of a packet that was sent once (Karn's rule, RFC 6298 §3), less the time that the
+    /// call spent at the server according to the server.
     pub fn sample(&mut self, round_trip: Duration) {
         self.sample_nanos(u64::try_from(round_trip.as_nanos()).unwrap_or(u64::MAX));
     }
@@ -49,7 +49,7 @@ impl RoundTrip {
         self.timeout_nanos = timeout.clamp(SHORTEST.as_nanos() as u64, LONGEST.as_nanos() as u64);
     }
 
-    /// The wait before the first retransmission (RFC 6298 §2.3), bounded to what suits a LAN.
+    /// Wait before the first retransmission (RFC 6298 §2.3), within bounds that suit a LAN.
     pub fn timeout(&self) -> Duration {
         Duration::from_nanos(self.timeout_nanos)
     }
@@ -60,19 +60,19 @@ impl RoundTrip {
         self.timeout_nanos
     }
 
-    /// The smoothed round trip and its mean deviation, in nanoseconds, if there was a sample.
+    /// Smoothed round trip and its mean deviation, in nanoseconds, if there was a sample.
     pub(crate) fn measured_nanos(&self) -> Option<(u64, u64)> {
         self.measured
     }
 
-    /// The wait after `transmissions` of one call without an answer: doubled each time (RFC 6298 §5.5).
+    /// Wait after `transmissions` of one call without an answer: doubled each time (RFC 6298 §5.5).
     pub fn timeout_after(&self, transmissions: u32) -> Duration {
         let doublings = transmissions.saturating_sub(1).min(16);
         self.timeout().saturating_mul(1 << doublings).min(LONGEST)
     }
 }
 
-/// Spreads retransmissions, so that callers that lost packets together do not send together again.
+/// Random lengthening of waits, so that callers that lost packets at the same time do not retransmit at the same time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Jitter(u32);
 
@@ -81,15 +81,15 @@ impl Jitter {
         Self((seed ^ seed >> 32) as u32 | 1)
     }
 
-    /// `wait` from `now` on, lengthened by up to a quarter.
+    /// `wait` after `now`, lengthened by up to a quarter.
     pub(crate) fn after(&mut self, now: Instant, wait: Duration) -> Instant {
         now + wait + wait / 4 * u32::from(self.draw()) / 256
     }
 
-    /// The next of a row that looks random.
+    /// The next pseudo-random number.
     #[inline]
     pub(crate) fn draw(&mut self) -> u8 {
-        // Xorshift (Marsaglia 2003): any spread will do.
+        // Xorshift (Marsaglia 2003): the quality of the randomness does not matter here.
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 17;
         self.0 ^= self.0 << 5;
@@ -108,17 +108,17 @@ mod tests {
     }
 
     #[test]
-    fn an_unmeasured_path_is_given_more_time_than_a_lan_needs() {
+    fn an_unmeasured_path_has_a_longer_wait_than_a_lan_needs() {
         assert_eq!(measured(&[]).timeout(), UNMEASURED);
     }
 
     #[test]
-    fn a_fast_path_waits_a_scheduling_tick() {
+    fn the_wait_on_a_fast_path_is_one_scheduling_tick() {
         assert_eq!(measured(&[5; 100]).timeout(), SHORTEST);
     }
 
     #[test]
-    fn a_slow_path_waits_longer_than_its_round_trip() {
+    fn the_wait_on_a_slow_path_is_longer_than_its_round_trip() {
         let path = measured(&[80_000; 50]);
         assert!(path.timeout() >= Duration::from_millis(79), "{:?}", path.timeout());
         assert!(path.timeout() < Duration::from_millis(100), "{:?}", path.timeout());

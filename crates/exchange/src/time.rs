@@ -1,14 +1,14 @@
-//! A point in time, told by whoever drives the protocol: a real clock or a simulated one.
+//! Points in time, which the driver of the protocol reads from a real or a simulated clock.
 
 use core::ops::Add;
 use core::time::Duration;
 
-/// Nanoseconds since a moment of the driver's choice. Enough for 584 years.
+/// Nanoseconds since a moment that the driver chooses; enough for 584 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
 impl Instant {
-    /// Later than any other.
+    /// Later than every other instant.
     pub const NEVER: Self = Self(u64::MAX);
 
     /// The moment `nanos` nanoseconds after the driver's zero.
@@ -23,8 +23,8 @@ impl Instant {
         self.0
     }
 
-    /// Nanoseconds from `earlier` to this moment; zero if that is later. For the fast path: a `Duration` is made and
-    /// taken apart by divisions.
+    /// Nanoseconds from `earlier` to this moment; zero if `earlier` is later. The fast path uses this because a
+    /// `Duration` costs divisions.
     #[inline]
     pub const fn nanos_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
@@ -36,7 +36,7 @@ impl Instant {
         Self(self.0.saturating_add(nanos))
     }
 
-    /// Time from `earlier` to this moment; zero if that is later.
+    /// Time from `earlier` to this moment; zero if `earlier` is later.
     #[inline]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

@@ -58,7 +58,7 @@ report! {
     /// They got results.
     results: "calls with a result",
     /// Of these, those of which their lanes did not hear.
-    in_brief: "of these calls, those that went well in brief",
+    compact: "of these calls, calls that ended in the compact record",
     /// They were told that the procedure did not run.
     did_not_run: "calls that did not run",
     /// They were told that the procedure ran without a result.

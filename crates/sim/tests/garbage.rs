@@ -256,7 +256,7 @@ fn a_lane_bears_whatever_arrives() {
             }
             assert!(turn < 5, "a timer that is due for ever");
             match lane.handle_timeout(now, &mut call) {
-                Due::GiveUp(_) => drop(lane.abandon(now).expect("it was outstanding")),
+                Due::Abandon(_) => drop(lane.abandon(now).expect("it was outstanding")),
                 Due::Resume => {
                     lane.resume(now, &mut path);
                     while lane.next_run(now, &mut path, 65_536).is_some() {}

@@ -36,7 +36,7 @@ fn binder(interface: Interface) -> Binder {
     Binder::new(now(), now() + Duration::from_secs(1), interface, HostFacts::default(), 99)
 }
 
-/// Carries packets until the binder has an answer; counts the round trips.
+/// Passes packets between both until the binder has an answer; counts the round trips.
 fn bind(binder: &mut Binder, server: &mut Server<Host>) -> (BindStep, usize) {
     let mut reply = Vec::new();
     for round in 1..20 {
@@ -60,7 +60,7 @@ fn a_binding_takes_two_round_trips() {
 }
 
 #[test]
-fn an_interface_of_many_procedures_is_bound_page_by_page() {
+fn a_large_interface_is_bound_page_by_page() {
     let mut server = server(300);
     let (BindStep::Bound(bound), 4) = bind(&mut binder(interface(300)), &mut server) else { panic!() };
     assert!(bound.procedures.iter().copied().eq((0..300).rev()));
@@ -68,7 +68,7 @@ fn an_interface_of_many_procedures_is_bound_page_by_page() {
 }
 
 #[test]
-fn a_procedure_declared_otherwise_is_shown_with_its_signature() {
+fn a_mismatch_shows_the_servers_signature() {
     let mut ours = interface(2);
     ours.procedures[1].signature = "p1(u32)".into();
     let (step, _) = bind(&mut binder(ours), &mut server(2));
@@ -76,13 +76,13 @@ fn a_procedure_declared_otherwise_is_shown_with_its_signature() {
 }
 
 #[test]
-fn a_procedure_that_the_server_lacks_has_no_signature() {
+fn a_missing_procedure_has_an_empty_signature() {
     let (step, _) = bind(&mut binder(interface(3)), &mut server(2));
     assert_eq!(step, BindStep::Mismatch { procedure: 2, theirs: String::new() });
 }
 
 #[test]
-fn an_interface_that_is_not_there_is_answered_by_those_that_are() {
+fn the_refusal_of_an_unknown_interface_names_the_known_ones() {
     let other = Interface { name: "Other".into(), procedures: Vec::new() };
     let (step, _) = bind(&mut binder(other), &mut server(1));
     assert_eq!(step, BindStep::Refused(BindStatus::NoSuchInterface, "Wide".into()));
@@ -104,7 +104,7 @@ fn a_repeated_request_makes_one_binding() {
 }
 
 #[test]
-fn a_cookie_is_worth_nothing_from_another_address() {
+fn a_cookie_is_rejected_from_another_address() {
     let mut server = server(1);
     let mut binder = binder(interface(1));
     let mut reply = Vec::new();
@@ -135,7 +135,7 @@ fn a_late_duplicate_of_a_request_does_not_revive_a_binding() {
 }
 
 #[test]
-fn an_unanswered_question_is_asked_again_until_the_deadline() {
+fn an_unanswered_bind_is_sent_again_until_the_deadline() {
     let mut binder = binder(interface(1));
     let mut sent = 0;
     while !binder.has_expired(binder.next_timeout()) {
@@ -146,12 +146,12 @@ fn an_unanswered_question_is_asked_again_until_the_deadline() {
     assert!(binder.transmit(binder.next_timeout()).is_none());
 }
 
-/// A binding at a server which began at 1 ns and knows those flags, asked for some time later.
+/// Binds at a server that began at 1 ns and knows the flags `known`, some time after its start.
 fn bound_at(nanos: u64, known: u32, required: u32, wanted: u32) -> BindStep {
     let limits = Limits { flags: known, lanes: 77, ..Limits::default() };
     let interfaces = Interfaces::new([interface(1)]);
     let server = Server::new(now(), interfaces, limits, HostFacts::default(), [1, 2]);
-    // Its machine slept for 50 ns before it began.
+    // The server's machine slept for 50 ns before the server began.
     let mut server = server.with_clock(|now| now.after_nanos(50));
     let later = Instant::from_nanos(nanos);
     let deadline = later + Duration::from_secs(1);
@@ -169,25 +169,25 @@ fn bound_at(nanos: u64, known: u32, required: u32, wanted: u32) -> BindStep {
 }
 
 #[test]
-fn a_server_tells_its_clock_and_how_long_it_has_been_up() {
+fn a_bind_reply_tells_the_servers_clock_and_uptime() {
     let BindStep::Bound(bound) = bound_at(1001, 0, 0, 0) else { panic!() };
     assert_eq!(bound.clock, Some(ServerClock { now_ns: 1051, up_ns: 1000 }));
     assert_eq!((bound.packet_data, bound.lanes, bound.credit), (1440, 77, u32::MAX));
 }
 
 #[test]
-fn of_the_flags_that_are_wanted_those_that_the_server_knows_hold() {
+fn the_wanted_flags_that_the_server_knows_hold() {
     let BindStep::Bound(bound) = bound_at(2, 0b110, 0b010, 0b1101) else { panic!() };
     assert_eq!(bound.chosen, 0b110);
 }
 
 #[test]
-fn a_flag_that_is_required_and_unknown_is_named_in_the_refusal() {
+fn the_refusal_names_an_unknown_required_flag() {
     let step = bound_at(2, 0b110, 0b1011, 0b1100);
     assert_eq!(step, BindStep::Refused(BindStatus::UnknownFlags(0b1001), String::new()));
 }
 
-/// What a server that knows checksums makes of a bind that `tamper` has changed, and what the binder makes of its answer.
+/// Binds at a server that knows checksums. `tamper` changes the bind, `spoil` the server's answer.
 fn bound_with_checksum(tamper: impl Fn(&mut Vec<u8>), spoil: impl Fn(&mut Vec<u8>)) -> BindStep {
     let limits = Limits { flags: CHECKSUM, ..Limits::default() };
     let interfaces = Interfaces::new([interface(1)]);
@@ -207,7 +207,7 @@ fn bound_with_checksum(tamper: impl Fn(&mut Vec<u8>), spoil: impl Fn(&mut Vec<u8
     step
 }
 
-/// Changes whether a packet tells of a checksum.
+/// Flips the bit that says whether a packet has a checksum.
 fn flip(packet: &mut [u8]) {
     if let Some(byte) = packet.get_mut(15) {
         *byte ^= 0x80;
@@ -215,7 +215,7 @@ fn flip(packet: &mut [u8]) {
 }
 
 #[test]
-fn a_binding_with_checksums_is_told_by_its_number_and_has_less_data_in_a_packet() {
+fn the_number_of_a_binding_with_checksums_says_so_and_its_packets_carry_less_data() {
     let BindStep::Bound(bound) = bound_with_checksum(|_| {}, |_| {}) else { panic!() };
     assert!(bound.binding.has_checksum());
     assert_eq!((bound.chosen, bound.packet_data), (CHECKSUM, 1432));
@@ -224,19 +224,19 @@ fn a_binding_with_checksums_is_told_by_its_number_and_has_less_data_in_a_packet(
 }
 
 #[test]
-fn a_bind_is_dropped_whose_flags_and_header_differ_about_the_checksum() {
+fn a_bind_whose_flags_and_header_disagree_about_the_checksum_is_dropped() {
     assert_eq!(bound_with_checksum(|packet| flip(packet), |_| {}), BindStep::Continue);
     let without_flag = |packet: &mut Vec<u8>| packet[HEADER_LEN + 16] ^= CHECKSUM as u8;
     assert_eq!(bound_with_checksum(without_flag, |_| {}), BindStep::Continue);
 }
 
 #[test]
-fn a_reply_that_tells_of_no_checksum_is_not_believed_where_one_is_required() {
+fn a_reply_without_a_required_checksum_is_ignored() {
     assert_eq!(bound_with_checksum(|_| {}, |reply| flip(reply)), BindStep::Continue);
 }
 
 #[test]
-fn a_binding_whose_number_tells_of_checksums_that_nobody_asked_for_is_not_taken() {
+fn a_binding_with_an_unrequested_checksum_is_ignored() {
     let mut server = server(1);
     let mut binder = binder(interface(1));
     let mut reply = Vec::new();
@@ -252,7 +252,7 @@ fn a_binding_whose_number_tells_of_checksums_that_nobody_asked_for_is_not_taken(
 }
 
 #[test]
-fn a_storm_of_challenges_is_answered_once_between_two_timeouts() {
+fn repeated_challenges_are_answered_once_between_two_timeouts() {
     let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
     let mut binder = Binder::new(at(0), at(10_000), interface(1), HostFacts::default(), 5);
     let challenge = |cookie| {
@@ -277,7 +277,7 @@ fn a_storm_of_challenges_is_answered_once_between_two_timeouts() {
 }
 
 #[test]
-fn a_server_of_another_version_is_named_with_its_versions() {
+fn a_server_of_another_version_is_reported_with_its_versions() {
     let mut binder = binder(interface(1));
     let asked = binder.transmit(now()).unwrap();
     let mut answer = asked[..stoop_wire::HEADER_LEN].to_vec();

@@ -8,48 +8,51 @@ use stoop_wire::{FailureCode, HEADER_LEN, RefusalCode};
 /// What an arriving packet means for the outstanding call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// The call has ended; behind the packet's header is its result.
+    /// The call has ended. Its result is behind the packet's header.
     Result {
         /// Bytes of the result.
         len: usize,
-        /// How long the server had it, in nanoseconds; saturates at 4.29 s.
+        /// Nanoseconds that the call spent at the server; saturates at 4.29 s.
         at_server_ns: u32,
     },
-    /// The call has ended: the procedure did not run for it.
+    /// The call has ended, and the procedure did not run for it.
     Refused(RefusalCode),
-    /// The call has ended, and this alone does not say whether it ran: the server does not know the binding.
+    /// The call has ended because the server does not know the binding. Whether the procedure ran is not known from
+    /// this alone.
     Unbound(Unbound),
-    /// The call has ended: the procedure ran, but there is no result. The packet's payload may say more.
+    /// The call has ended: the procedure ran, but there is no result. The packet's payload may explain more.
     Failed(FailureCode),
-    /// A part of the result: its place is in the message, its bytes are behind the packet's header.
+    /// A part of the result, behind the packet's header.
     Part(Part),
-    /// Parts of the call have arrived: [`Lane::take_receipt`](super::Lane::take_receipt).
+    /// Parts of the call have arrived at the server: call [`Lane::take_receipt`](super::Lane::take_receipt).
     Receipt,
     /// The call goes on; [`Lane::next_timeout`](super::Lane::next_timeout) may have changed.
     Progress,
-    /// The server wants to know that the caller receives at its address: send this, then the call again.
+    /// The server asks for proof that the caller receives at its address: send this packet, then the call again.
     Prove([u8; HEADER_LEN]),
-    /// Nothing to do with the outstanding call.
+    /// The packet has nothing to do with the outstanding call.
     Ignored,
 }
 
-/// What is to be done because time has passed.
+/// What is due after a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// Nothing yet.
+    /// Nothing.
     Nothing,
-    /// Send the call packet again; its header has been brought up to date.
+    /// Send the call packet again; its header is up to date.
     Retransmit,
-    /// Parts of the call are to be sent again: [`Lane::resume`](super::Lane::resume), then [`Lane::next_run`](super::Lane::next_run).
+    /// Send parts of the call again: [`Lane::resume`](super::Lane::resume), then
+    /// [`Lane::next_run`](super::Lane::next_run).
     Resume,
     /// Send this probe.
     Probe([u8; HEADER_LEN]),
-    /// Say once more which parts of the result are here: [`Lane::receipt`](super::Lane::receipt).
+    /// Send a receipt again: [`Lane::receipt`](super::Lane::receipt).
     Receipt,
-    /// Send this packet, which says that nobody waits any more.
+    /// Send this packet, which cancels the call.
     Cancel([u8; HEADER_LEN]),
-    /// Waiting on is pointless, and nobody knows whether the procedure ran: [`Lane::abandon`](super::Lane::abandon) the call.
-    GiveUp(Lost),
+    /// End the call with [`Lane::abandon`](super::Lane::abandon): no result is expected, and it is not known whether
+    /// the procedure ran.
+    Abandon(Lost),
 }
 
 /// Why a caller stopped waiting.
@@ -59,14 +62,14 @@ pub enum Lost {
     DeadlinePassed,
     /// The server had acknowledged the call and then fell silent.
     ServerSilent,
-    /// The server's machine says that nobody listens at the port any more.
+    /// The server's machine reports that the port is closed.
     PortClosed,
 }
 
-/// How a call that ended without a result stood.
+/// Effort spent on a call that ended without a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// Times that the call was sent.
+    /// Number of times that the call was sent.
     pub transmissions: u32,
     /// Time since it was first sent.
     pub waited: Duration,

@@ -1,30 +1,30 @@
 //! Calls and results of many packets, at their caller.
 //!
-//! The lane says which bytes to send and where the bytes that arrive belong; the bytes themselves stay with the driver,
-//! who knows where they lie and where they are to land.
+//! The lane says which bytes to send and where arriving bytes belong. The driver stores the bytes, and chooses where
+//! they are in memory.
 
 use super::{CallState, Heard, Lane, PROBE_INTERVAL};
 use crate::Instant;
 use crate::bulk::{Incoming, Outgoing, Path, Run, Span, Taken};
 use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, Receipt, Template, left_of_nanos};
 
-/// What a lane knows of a call or result of many packets.
+/// State of a call or result of many packets.
 #[derive(Debug, Default)]
 pub(super) struct Large {
     sending: Option<Outgoing>,
     receiving: Option<Incoming>,
-    /// A receipt for the call has come: the server has known the binding since the call was sent.
+    /// Whether a receipt for the call has come: the server knew the binding when the call arrived.
     heard: bool,
-    /// Number of the newest receipt for the call that has been taken.
+    /// Number of the newest receipt for the call that has been handled.
     taken: u32,
     /// Number of the newest receipt for the result that has been sent.
     sent: u32,
-    /// Times that the first part of the call was sent.
+    /// Number of times that the first part of the call was sent.
     pub(super) first_parts: u32,
 }
 
 impl Large {
-    /// Before another call.
+    /// Clears the state before another call.
     pub(super) fn clear(&mut self) {
         debug_assert!(self.sending.is_none(), "a large call has been settled before the next begins");
         *self = Self::default();
@@ -35,23 +35,24 @@ impl Large {
     }
 }
 
-/// A part of a result, which has arrived and belongs into the message at a place of its own.
+/// A part of a result that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Where in the message it begins.
+    /// Its offset in the message.
     pub offset: usize,
-    /// Its bytes, behind the header of its packet.
+    /// Its length. The bytes are behind the header of its packet.
     pub len: usize,
     /// Bytes of the whole result.
     pub message_len: usize,
-    /// With this part all of the result is here, and the call has ended. A last [`Lane::receipt`] tells the server.
+    /// Whether the whole result has arrived with this part, and the call has ended. A last [`Lane::receipt`] tells the
+    /// server.
     pub complete: bool,
 }
 
 impl Lane {
-    /// Begins a call of `message_len` bytes of arguments, more than one packet's. `window` is how many of them the
-    /// server takes unasked. The driver sends what [`next_run`](Self::next_run) says, and calls
-    /// [`settle`](Self::settle) when the call has ended, however it did.
+    /// Begins a call with `message_len` bytes of arguments, more than one packet carries. The server accepts `window`
+    /// bytes of them before its first receipt. The driver sends the packets of [`next_run`](Self::next_run), and calls
+    /// [`settle`](Self::settle) after the call has ended in any way.
     pub fn start_large(
         &mut self,
         now: Instant,
@@ -67,14 +68,14 @@ impl Lane {
         self.register(self.number.next(), (now, deadline), procedure, message_len);
     }
 
-    /// Bytes of a message that fit into one packet of the binding.
+    /// Bytes of a message that one packet of the binding carries.
     #[inline]
     pub fn packet_data(&self) -> usize {
         self.binding.packet_data()
     }
 
-    /// The next packets of the call that are to be sent, of at most `most_bytes` with their headers; `None` if there
-    /// are none for now.
+    /// The next packets of the call to send, of at most `most_bytes` with their headers; `None` if none may be sent
+    /// now.
     pub fn next_run(&mut self, now: Instant, path: &mut Path, most_bytes: usize) -> Option<Run> {
         let call = self.outstanding.as_mut().filter(|call| call.state == CallState::Sent)?;
         let large = self.large.as_mut()?;
@@ -105,7 +106,7 @@ impl Lane {
         }
     }
 
-    /// Takes a packet that was [`Heard::Receipt`]; there may be more to send now.
+    /// Handles a packet that was [`Heard::Receipt`]. Afterwards there may be more to send.
     pub fn take_receipt(&mut self, now: Instant, packet: &[u8], path: &mut Path) {
         let (Some(call), Some(large)) = (&mut self.outstanding, &mut self.large) else { return };
         let (Ok((header, payload)), Some(sending)) = (Header::parse(packet), &mut large.sending) else {
@@ -130,7 +131,8 @@ impl Lane {
         }
     }
 
-    /// Does what [`Due::Resume`](super::Due::Resume) asks for, and [`Heard::Prove`] after its proof has been sent.
+    /// Continues to send after [`Due::Resume`](super::Due::Resume), or after the proof of [`Heard::Prove`] has been
+    /// sent.
     pub fn resume(&mut self, now: Instant, path: &mut Path) {
         let (Some(call), Some(large)) = (&mut self.outstanding, &mut self.large) else { return };
         let Some(sending) = &mut large.sending else { return };
@@ -142,15 +144,15 @@ impl Lane {
         call.next = sending.next_timeout(path).min(call.deadline);
     }
 
-    /// Gives back to `path` what the call still had in flight. To be called after each call that began by
-    /// [`start_large`](Self::start_large), when it has ended.
+    /// Returns the call's outstanding bytes to the window of `path`. To be called after the end of each call that began
+    /// with [`start_large`](Self::start_large).
     pub fn settle(&mut self, path: &mut Path) {
         if let Some(mut sending) = self.large.as_mut().and_then(|large| large.sending.take()) {
             sending.end(path);
         }
     }
 
-    /// A part of a result has arrived for the outstanding call.
+    /// Handles a part of a result of the outstanding call.
     #[cold]
     pub(super) fn on_part(&mut self, now: Instant, header: &Header, len: usize) -> Heard {
         let Some(call) = &mut self.outstanding else { return self.ignore() };
@@ -171,7 +173,7 @@ impl Lane {
         if taken == Taken::TooScattered {
             return self.ignore();
         }
-        // Whatever its place: the server has run the call.
+        // Any part, wherever it belongs, shows that the server has run the call.
         self.acknowledged = true;
         (call.heard, call.unanswered) = (now, 0);
         if call.state != CallState::Receiving {
@@ -189,9 +191,9 @@ impl Lane {
         Heard::Part(Part { offset, len, message_len, complete })
     }
 
-    /// Takes the parts of the result with which `datagrams` begin, each of them `segment` bytes long, as far as they need no
-    /// decision: of a result of which parts have arrived before, each where the one before it ends, and without the part
-    /// that completes it. `None`: the first is for [`handle_packet`](Self::handle_packet).
+    /// Takes parts of the result from the beginning of `datagrams`, each of them `segment` bytes long, as long as they
+    /// need no decision: the result has had parts before, each part begins where the one before it ends, and no part
+    /// completes the result. `None`: the first datagram is for [`handle_packet`](Self::handle_packet).
     #[inline]
     pub fn take_parts(&mut self, now: Instant, datagrams: &[u8], segment: usize) -> Option<Span> {
         let call = self.outstanding.as_mut().filter(|call| call.state == CallState::Receiving)?;
@@ -201,13 +203,13 @@ impl Lane {
         if (first.kind, first.binding, first.lane, first.number, first.message_len) != expected {
             return None;
         }
-        let stretch = receiving.take_span(now, datagrams, segment)?;
+        let span = receiving.take_span(now, datagrams, segment)?;
         (call.heard, call.unanswered, call.unreachable) = (now, 0, 0);
-        Some(stretch)
+        Some(span)
     }
 
-    /// Something has arrived that is of no use, unless it is a part of the last call's result, all of which is here: then
-    /// the server does not know that yet, and is owed a [`receipt`](Self::receipt).
+    /// Handles a packet that the outstanding call does not need. If it is a part of the last call's result, which is
+    /// complete, then the server does not know that yet, and needs a [`receipt`](Self::receipt).
     #[cold]
     pub(super) fn on_repeated_part(&mut self, now: Instant, packet: &[u8]) -> Heard {
         let receiving = self.large.as_mut().and_then(|large| large.receiving.as_mut());
@@ -225,15 +227,15 @@ impl Lane {
         Heard::Progress
     }
 
-    /// Whether the server should now be told which parts of the result are here; `drained`: nothing more has arrived.
+    /// Whether a receipt should be sent now. `drained`: no further packet has arrived.
     #[inline]
     pub fn owes_receipt(&self, drained: bool) -> bool {
         let receiving = self.large.as_ref().and_then(|large| large.receiving.as_ref());
         receiving.is_some_and(|it| it.receipt_is_urgent() || drained && it.receipt_is_due())
     }
 
-    /// Writes the packet that tells the server which parts of the latest call's result are here, and that it may send
-    /// `window` bytes more. Returns its length; 0 if no part has arrived.
+    /// Writes a receipt for the latest call's result, which allows the server to send `window` more bytes. Returns its
+    /// length; 0 if no part has arrived.
     pub fn receipt(&mut self, now: Instant, window: u32, out: &mut [u8; Receipt::MAX_PACKET]) -> usize {
         let Some(large) = &mut self.large else { return 0 };
         let Some(receiving) = &mut large.receiving else { return 0 };
@@ -267,19 +269,19 @@ pub(crate) fn is_newer(number: u32, newest: u32) -> bool {
     distance != 0 && distance < 1 << 31
 }
 
-/// What the headers of the packets of one message have in common.
+/// The header fields that all packets of one message share.
 #[derive(Clone, Copy, Debug)]
 pub struct Framing {
     pub(crate) template: Template,
     pub(crate) procedure: u16,
     pub(crate) number: stoop_wire::CallNumber,
     pub(crate) message_len: u32,
-    /// What the packet with the first byte of the message carries.
+    /// Time word of the packet with the first byte of the message.
     pub(crate) time: u32,
 }
 
 impl Framing {
-    /// Writes the header of the packet whose payload is the `len` bytes from `offset` on, sent as number `transmission`.
+    /// Writes the header of the packet with the `len` bytes from `offset` on, sent as number `transmission`.
     #[inline]
     pub fn stamp(&self, header: &mut [u8; HEADER_LEN], (offset, len): (u32, u32), transmission: u32) {
         let time = if offset == 0 { self.time } else { transmission };

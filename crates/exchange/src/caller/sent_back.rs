@@ -1,20 +1,21 @@
-//! Transmissions of a call that came back because nobody listens at the server's port: what shows that it did not run.
+//! Transmissions of a call that came back because the server's port is closed, which can prove that the call did not
+//! run.
 
 use super::Lane;
 use crate::Instant;
 use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, left_of_nanos};
 
-/// Transmissions of one call that came back.
+/// The transmissions of one call that came back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SentBack {
     number: CallNumber,
     count: u32,
-    /// The time word of the last: each transmission has less time left than the one before.
+    /// Time word of the last one. Each transmission has less time left than the one before.
     left: u32,
 }
 
-/// What the latest transmission of a call said of the time left; not the first of a call of one packet, which says what is left when
-/// the call is begun.
+/// Time word of the latest transmission of a call. The first transmission of a one-packet call is not recorded: its
+/// word is the time left when the call began.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Said {
     number: CallNumber,
@@ -34,8 +35,9 @@ impl Default for SentBack {
 }
 
 impl Lane {
-    /// The time word of one more transmission of the outstanding call: less than that of the one before, however soon it follows, so that
-    /// each is known when it comes back. A word that says that there is no end stays.
+    /// Time word for another transmission of the outstanding call. It is less than the one before, however short the
+    /// time between them, so that each transmission is recognised when it comes back. The word for "no deadline" stays
+    /// as it is.
     pub(super) fn left_again(&mut self, now: Instant) -> u32 {
         let Some(call) = &self.outstanding else { return 0 };
         let left_at = |time| left_of_nanos(call.deadline.nanos_since(time));
@@ -48,18 +50,19 @@ impl Lane {
         left
     }
 
-    /// A transmission of the outstanding call has that time word.
+    /// Records the time word of a transmission of the outstanding call.
     pub(super) fn say_left(&mut self, left: u32) {
         self.said = Said { number: self.number, left };
     }
 
-    /// What the latest transmission of the outstanding call said, if that was not the first of a call of one packet.
+    /// Time word of the latest transmission of the outstanding call, unless that was the first of a one-packet call.
     pub(super) fn said(&self) -> Option<u32> {
         (self.said.number == self.number).then_some(self.said.left)
     }
 
-    /// Takes the beginning of a packet that the server's machine has sent back, because nobody listens at the port, to which this lane
-    /// had sent it (RFC 792, RFC 4443 §3.1). Of a call of many packets, the first part counts: without it the call is never whole.
+    /// Handles the beginning of a packet of this lane that the server's machine has returned in an ICMP message,
+    /// because the port is closed (RFC 792, RFC 4443 §3.1). In a call of many packets only the first part counts:
+    /// without it the call is never complete.
     pub fn handle_sent_back(&mut self, packet: &[u8]) {
         let header = packet.first_chunk::<HEADER_LEN>().and_then(|bytes| Header::from_beginning(bytes).ok());
         let Some(header) = header.filter(|header| header.kind == Kind::Call && header.offset == 0) else {
@@ -71,15 +74,15 @@ impl Lane {
         if self.sent_back.number != self.number {
             self.sent_back = SentBack { number: self.number, ..SentBack::default() };
         }
-        // One that comes back twice is counted once.
+        // A transmission that comes back twice counts once.
         if self.sent_back.count == 0 || header.time < self.sent_back.left {
             self.sent_back.count += 1;
             self.sent_back.left = header.time;
         }
     }
 
-    /// Whether each transmission of the latest call, ended or not, [came back](Self::handle_sent_back). Where the network between repeats
-    /// no packets, as inside one machine, the call has not run, and never will.
+    /// Whether every transmission of the latest call, ended or not, [came back](Self::handle_sent_back). If the network
+    /// duplicates no packets, as inside one machine, then the call has not run and never will.
     pub fn last_came_back(&self) -> bool {
         let first_parts = self.large.as_ref().map_or(0, |large| large.first_parts);
         let sent = if first_parts > 0 { first_parts } else { self.transmissions };

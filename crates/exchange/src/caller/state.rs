@@ -1,45 +1,45 @@
-//! The caller's half of the protocol as a table: every state and what arrives in it.
+//! The caller's half of the protocol as a table: what each packet means in each state.
 
 use stoop_wire::Kind;
 
 /// What the caller knows about its outstanding call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallState {
-    /// Sent, nothing heard.
+    /// Sent; nothing has been heard.
     Sent,
     /// The server has it and is working.
     Acknowledged,
     /// Parts of the result have arrived.
     Receiving,
-    /// Nobody waits for it any more; the server is being told.
+    /// The caller no longer waits, and tells the server so.
     Cancelled,
 }
 
-/// What a packet for the outstanding call leads to.
+/// What the arrival of a packet for the outstanding call leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// The call has ended.
     Finish,
-    /// It goes on in this state.
+    /// The call goes on in this state.
     Become(CallState),
     /// The server wants proof of the caller's address.
     Prove,
-    /// Parts of the call have arrived.
+    /// Parts of the call have arrived at the server.
     TakeReceipt,
     /// A server does not send this to a caller's lane.
     Ignore,
 }
 
 impl CallState {
-    /// The rest of the module carries out what this decides.
+    /// Decides; the rest of the module carries the decision out.
     #[inline]
     pub(super) fn on_packet(self, kind: Kind) -> Step {
         match (self, kind) {
             (_, Kind::Result | Kind::Refusal | Kind::Failure | Kind::Versions) => Step::Finish,
             (Self::Sent | Self::Acknowledged, Kind::Acknowledgement) => Step::Become(Self::Acknowledged),
-            // The rest is on its way.
+            // Further parts of the result will arrive.
             (Self::Receiving, Kind::Acknowledgement) => Step::Become(Self::Receiving),
-            // It runs, and perhaps ends soon: until then the lane is of no use.
+            // The procedure still runs; the lane cannot be used before it has ended.
             (Self::Cancelled, Kind::Acknowledgement) => Step::Become(Self::Cancelled),
             (_, Kind::Challenge) => Step::Prove,
             (Self::Sent, Kind::Receipt) => Step::TakeReceipt,
@@ -61,14 +61,14 @@ impl CallState {
         }
     }
 
-    /// What is sent when nothing is heard.
+    /// The kind of packet to send after a timeout.
     #[inline]
     pub(super) fn on_timeout(self) -> Kind {
         match self {
             Self::Sent => Kind::Call,
             // The call has arrived; sending it again would only be acknowledged again.
             Self::Acknowledged => Kind::Probe,
-            // It says what is missing.
+            // The receipt says which parts are missing.
             Self::Receiving => Kind::Receipt,
             Self::Cancelled => Kind::Cancel,
         }
@@ -81,9 +81,9 @@ mod tests {
     use alloc::format;
     use alloc::string::String;
 
-    /// A change of protocol is a line in the review.
+    /// The snapshot shows every change of the protocol in a diff.
     #[test]
-    fn the_table_is_the_one_under_version_control() {
+    fn the_table_equals_its_snapshot() {
         let mut table = String::new();
         for state in [CallState::Sent, CallState::Acknowledged, CallState::Receiving, CallState::Cancelled] {
             for kind in Kind::ALL {

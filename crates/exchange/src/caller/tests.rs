@@ -24,7 +24,7 @@ fn from_server(kind: Kind, number: CallNumber) -> Header {
 }
 
 #[test]
-fn a_call_packet_carries_procedure_length_and_the_time_that_is_left() {
+fn a_call_packet_carries_procedure_length_and_remaining_time() {
     let (lane, packet) = calling();
     let (header, payload) = Header::parse(&packet).unwrap();
     assert_eq!((header.kind, header.procedure, header.number), (Kind::Call, 7, lane.number()));
@@ -32,7 +32,7 @@ fn a_call_packet_carries_procedure_length_and_the_time_that_is_left() {
 }
 
 #[test]
-fn one_packet_there_and_one_back_is_the_fast_path() {
+fn one_packet_in_each_direction_counts_as_the_fast_path() {
     let (mut lane, _) = calling();
     let result = from_server(Kind::Result, lane.number());
     assert_eq!(lane.handle_packet(at(1), &result.to_bytes()), Heard::Result { len: 0, at_server_ns: 0 });
@@ -60,14 +60,14 @@ fn a_result_of_another_lane_or_binding_is_ignored() {
 }
 
 #[test]
-fn an_unanswered_call_is_sent_again_ever_more_rarely_until_its_deadline() {
+fn waits_between_retransmissions_grow_until_the_deadline() {
     let (mut lane, mut packet) = calling();
     let mut sent = Vec::new();
     let end = loop {
         let now = lane.next_timeout();
         match lane.handle_timeout(now, &mut packet) {
             Due::Retransmit => sent.push(now.as_nanos()),
-            Due::GiveUp(why) => break (now, why),
+            Due::Abandon(why) => break (now, why),
             other => panic!("{other:?}"),
         }
     };
@@ -78,7 +78,7 @@ fn an_unanswered_call_is_sent_again_ever_more_rarely_until_its_deadline() {
 }
 
 #[test]
-fn a_retransmission_says_how_little_time_is_left() {
+fn a_retransmission_carries_the_time_left_when_it_is_sent() {
     let (mut lane, mut packet) = calling();
     let first = packet.clone();
     assert_eq!(lane.handle_timeout(at(5_000), &mut packet), Due::Retransmit);
@@ -102,12 +102,12 @@ fn an_acknowledged_call_is_probed_and_not_sent_again() {
 }
 
 #[test]
-fn a_server_that_fell_silent_is_noticed_within_its_limit() {
+fn a_silent_server_is_noticed_within_the_silence_limit() {
     let (mut lane, mut packet) = calling();
     lane.handle_packet(at(1), &from_server(Kind::Acknowledgement, lane.number()).to_bytes());
     let noticed = loop {
         let now = lane.next_timeout();
-        if let Due::GiveUp(why) = lane.handle_timeout(now, &mut packet) {
+        if let Due::Abandon(why) = lane.handle_timeout(now, &mut packet) {
             assert_eq!(why, Lost::ServerSilent);
             break now;
         }
@@ -117,7 +117,7 @@ fn a_server_that_fell_silent_is_noticed_within_its_limit() {
 }
 
 #[test]
-fn a_caller_that_was_stopped_asks_before_it_calls_a_server_silent() {
+fn a_caller_that_was_stopped_probes_before_it_declares_the_server_silent() {
     let (mut lane, mut packet) = calling();
     let acknowledgement = from_server(Kind::Acknowledgement, lane.number()).to_bytes();
     lane.handle_packet(at(1), &acknowledgement);
@@ -131,7 +131,7 @@ fn a_caller_that_was_stopped_asks_before_it_calls_a_server_silent() {
     let why = loop {
         match lane.handle_timeout(now, &mut packet) {
             Due::Probe(_) => asked += 1,
-            Due::GiveUp(why) => break why,
+            Due::Abandon(why) => break why,
             other => panic!("{other:?}"),
         }
         now = lane.next_timeout();
@@ -141,15 +141,15 @@ fn a_caller_that_was_stopped_asks_before_it_calls_a_server_silent() {
 }
 
 #[test]
-fn a_closed_port_ends_the_call_when_it_is_confirmed() {
+fn the_second_report_of_a_closed_port_ends_the_call() {
     let (mut lane, mut packet) = calling();
     assert_eq!(lane.handle_unreachable(at(1)), Due::Nothing);
     assert_eq!(lane.handle_timeout(at(1), &mut packet), Due::Retransmit);
-    assert_eq!(lane.handle_unreachable(at(2)), Due::GiveUp(Lost::PortClosed));
+    assert_eq!(lane.handle_unreachable(at(2)), Due::Abandon(Lost::PortClosed));
 }
 
 #[test]
-fn a_call_has_come_back_when_each_of_its_transmissions_has() {
+fn a_call_came_back_only_if_each_of_its_transmissions_did() {
     let (mut lane, mut packet) = calling();
     assert!(!lane.last_came_back());
     let first = packet.clone();
@@ -171,7 +171,7 @@ fn a_call_has_come_back_when_each_of_its_transmissions_has() {
 }
 
 #[test]
-fn transmissions_of_a_call_whose_time_counts_in_milliseconds_are_told_apart() {
+fn transmissions_within_one_unit_of_the_time_word_are_distinguished() {
     let mut lane = Lane::new(BINDING, LANE, RoundTrip::default(), 1);
     let mut packet = alloc::vec![0; HEADER_LEN];
     let hour = at(3_600_000).after_nanos(500_000);
@@ -187,7 +187,7 @@ fn transmissions_of_a_call_whose_time_counts_in_milliseconds_are_told_apart() {
 }
 
 #[test]
-fn nothing_but_a_transmission_of_the_call_counts_as_one_that_came_back() {
+fn only_transmissions_of_the_call_itself_count_as_come_back() {
     let (mut lane, packet) = calling();
     let call = Header::from_bytes(packet.first_chunk().unwrap()).unwrap();
     for other in [
@@ -206,7 +206,7 @@ fn nothing_but_a_transmission_of_the_call_counts_as_one_that_came_back() {
 }
 
 #[test]
-fn a_call_of_many_packets_has_come_back_when_its_first_part_has() {
+fn a_call_of_many_packets_came_back_if_its_first_part_did() {
     let (mut lane, _) = calling();
     let mut path = crate::bulk::Path::new(1440, RoundTrip::default(), 1);
     lane.abandon(at(1));
@@ -224,7 +224,7 @@ fn a_call_of_many_packets_has_come_back_when_its_first_part_has() {
 }
 
 #[test]
-fn a_challenge_is_answered_by_its_cookie() {
+fn a_challenge_is_answered_with_its_cookie() {
     let (mut lane, _) = calling();
     let cookie = stoop_wire::Challenge(0xabcd_ef01_2345_6789);
     let challenge = from_server(Kind::Challenge, lane.number()).with_challenge(Kind::Challenge, cookie);
@@ -233,7 +233,7 @@ fn a_challenge_is_answered_by_its_cookie() {
 }
 
 #[test]
-fn a_storm_of_challenges_is_answered_once_between_two_timeouts() {
+fn repeated_challenges_are_answered_once_between_two_timeouts() {
     let (mut lane, mut packet) = calling();
     let challenge = from_server(Kind::Challenge, lane.number())
         .with_challenge(Kind::Challenge, stoop_wire::Challenge(1))
@@ -248,7 +248,7 @@ fn a_storm_of_challenges_is_answered_once_between_two_timeouts() {
 }
 
 #[test]
-fn a_challenged_call_was_sent_twice_and_teaches_no_round_trip() {
+fn a_challenged_call_gives_no_round_trip_sample() {
     let (mut lane, _) = calling();
     let before = lane.path().timeout();
     let challenge = from_server(Kind::Challenge, lane.number());
@@ -259,7 +259,7 @@ fn a_challenged_call_was_sent_twice_and_teaches_no_round_trip() {
 }
 
 #[test]
-fn a_part_of_a_result_is_not_taken_for_the_whole() {
+fn a_part_of_a_result_does_not_end_the_call() {
     let (mut lane, _) = calling();
     let part = Header { message_len: 10, offset: 5, ..from_server(Kind::Result, lane.number()) };
     let packet = [&part.to_bytes()[..], &[0; 5]].concat();
@@ -267,7 +267,7 @@ fn a_part_of_a_result_is_not_taken_for_the_whole() {
 }
 
 #[test]
-fn a_retransmitted_call_does_not_teach_a_round_trip() {
+fn a_retransmitted_call_gives_no_round_trip_sample() {
     let (mut lane, mut packet) = calling();
     let before = lane.path().timeout();
     let now = lane.next_timeout();
@@ -277,7 +277,7 @@ fn a_retransmitted_call_does_not_teach_a_round_trip() {
 }
 
 #[test]
-fn a_long_result_in_one_packet_is_receipted_and_so_are_its_repetitions() {
+fn a_long_result_in_one_packet_gets_a_receipt_and_so_do_its_repetitions() {
     let (mut lane, _) = calling();
     let mut packet = vec![7; HEADER_LEN + 5000];
     let template = Template::new(Kind::Result, BINDING, LANE);
@@ -295,29 +295,29 @@ fn a_long_result_in_one_packet_is_receipted_and_so_are_its_repetitions() {
     }
 }
 
-/// As [`calling`], with the call begun in brief.
-fn calling_in_brief() -> (Lane, CompactCall, Vec<u8>) {
+/// As [`calling`], with the call begun in the compact record.
+fn calling_compactly() -> (Lane, CompactCall, Vec<u8>) {
     let (mut lane, mut packet) = calling();
     lane.abandon(at(0));
-    let mut brief = lane.brief();
-    brief.start(at(0), at(10_000), 7, &mut packet);
-    (lane, brief, packet)
+    let mut compact = lane.compact_call();
+    compact.start(at(0), at(10_000), 7, &mut packet);
+    (lane, compact, packet)
 }
 
 #[test]
-fn a_call_begun_in_brief_has_the_packet_that_its_lane_would_have_sent() {
+fn a_compact_call_has_the_same_packet_as_its_lane_would_send() {
     let (mut lane, mut as_lane) = calling();
     lane.abandon(at(0));
     lane.start(at(0), at(10_000), 7, &mut as_lane);
-    let (_, brief, packet) = calling_in_brief();
-    assert_eq!((&packet, brief.number()), (&as_lane, lane.number()));
-    assert_eq!(brief.next_timeout(&lane.path()), lane.next_timeout());
+    let (_, compact, packet) = calling_compactly();
+    assert_eq!((&packet, compact.number()), (&as_lane, lane.number()));
+    assert_eq!(compact.next_timeout(&lane.path()), lane.next_timeout());
 }
 
 #[test]
-fn a_call_in_brief_is_ended_by_its_result_and_by_nothing_else() {
-    let (lane, mut brief, _) = calling_in_brief();
-    let result = from_server(Kind::Result, brief.number());
+fn only_its_result_ends_a_compact_call() {
+    let (lane, mut compact, _) = calling_compactly();
+    let result = from_server(Kind::Result, compact.number());
     let others = [
         Header { lane: LaneId(4), ..result },
         Header { binding: BindingId(1), ..result },
@@ -327,63 +327,63 @@ fn a_call_in_brief_is_ended_by_its_result_and_by_nothing_else() {
         Header { message_len: 1, ..result },
     ];
     for other in others {
-        assert!(brief.hear(&other.to_bytes()).is_none() && brief.is_out());
+        assert!(compact.take_result(&other.to_bytes()).is_none() && compact.is_outstanding());
     }
-    assert_eq!(brief.hear(&result.to_bytes()), Some((0, 0)));
-    assert!(brief.hear(&result.to_bytes()).is_none(), "it comes again");
+    assert_eq!(compact.take_result(&result.to_bytes()), Some((0, 0)));
+    assert!(compact.take_result(&result.to_bytes()).is_none(), "it comes again");
 }
 
 #[test]
-fn a_lane_takes_a_call_up_as_if_it_had_begun_it() {
-    let (mut lane, mut brief, mut packet) = calling_in_brief();
+fn an_expanded_call_equals_one_begun_by_the_lane() {
+    let (mut lane, mut compact, mut packet) = calling_compactly();
     let path = lane.path();
-    assert!(lane.expand(&mut brief, path) && !brief.is_out());
-    assert!(!lane.expand(&mut brief, path), "once");
-    assert_eq!((lane.number(), lane.next_timeout()), (brief.number(), at(4)));
+    assert!(lane.expand(&mut compact, path) && !compact.is_outstanding());
+    assert!(!lane.expand(&mut compact, path), "once");
+    assert_eq!((lane.number(), lane.next_timeout()), (compact.number(), at(4)));
     assert_eq!(lane.handle_timeout(at(4), &mut packet), Due::Retransmit);
-    let result = from_server(Kind::Result, brief.number()).to_bytes();
-    assert!(brief.hear(&result).is_none());
+    let result = from_server(Kind::Result, compact.number()).to_bytes();
+    assert!(compact.take_result(&result).is_none());
     assert_eq!(lane.handle_packet(at(5), &result), Heard::Result { len: 0, at_server_ns: 0 });
 }
 
 #[test]
-fn numbers_are_used_once_whoever_begins_the_calls() {
-    let (mut lane, mut brief, mut packet) = calling_in_brief();
-    let (first, path) = (brief.number(), lane.path());
-    brief.hear(&from_server(Kind::Result, first).to_bytes()).unwrap();
-    assert!(!lane.expand(&mut brief, path), "it has ended");
+fn lane_and_compact_record_never_use_a_number_twice() {
+    let (mut lane, mut compact, mut packet) = calling_compactly();
+    let (first, path) = (compact.number(), lane.path());
+    compact.take_result(&from_server(Kind::Result, first).to_bytes()).unwrap();
+    assert!(!lane.expand(&mut compact, path), "it has ended");
     lane.start(at(1), at(100), 7, &mut packet);
     assert_eq!(lane.number(), first.next());
     assert_eq!(lane.handle_packet(at(2), &from_server(Kind::Result, first).to_bytes()), Heard::Ignored);
     lane.abandon(at(3));
-    lane.note_in(&mut brief);
-    brief.start(at(4), at(100), 7, &mut packet);
-    assert_eq!(brief.number(), first.next().next());
+    lane.update_compact(&mut compact);
+    compact.start(at(4), at(100), 7, &mut packet);
+    assert_eq!(compact.number(), first.next().next());
 }
 
 #[test]
-fn a_lane_takes_a_call_up_however_many_went_well_before_it() {
+fn a_call_expands_after_any_number_of_compact_calls() {
     // As many as there are numbers, and as many as make one number seem to be before another.
     for many in [1, 1 << 31, u32::MAX, 0] {
-        let (mut lane, mut brief, mut packet) = calling_in_brief();
-        lane.number = CallNumber(brief.number().0.wrapping_sub(many));
+        let (mut lane, mut compact, mut packet) = calling_compactly();
+        lane.number = CallNumber(compact.number().0.wrapping_sub(many));
         let path = lane.path();
-        assert!(lane.expand(&mut brief, path) && !brief.is_out(), "after {many}");
-        assert_eq!((lane.number(), lane.next_timeout()), (brief.number(), at(4)));
+        assert!(lane.expand(&mut compact, path) && !compact.is_outstanding(), "after {many}");
+        assert_eq!((lane.number(), lane.next_timeout()), (compact.number(), at(4)));
         assert_eq!(lane.handle_timeout(at(4), &mut packet), Due::Retransmit);
     }
     // The same when the last of them has ended: none of their numbers comes again.
-    let (mut lane, mut brief, mut packet) = calling_in_brief();
-    brief.hear(&from_server(Kind::Result, brief.number()).to_bytes()).unwrap();
-    lane.number = CallNumber(brief.number().0.wrapping_sub(1 << 31));
+    let (mut lane, mut compact, mut packet) = calling_compactly();
+    compact.take_result(&from_server(Kind::Result, compact.number()).to_bytes()).unwrap();
+    lane.number = CallNumber(compact.number().0.wrapping_sub(1 << 31));
     let path = lane.path();
-    assert!(!lane.expand(&mut brief, path));
+    assert!(!lane.expand(&mut compact, path));
     lane.start(at(1), at(100), 7, &mut packet);
-    assert_eq!(lane.number(), brief.number().next());
+    assert_eq!(lane.number(), compact.number().next());
 }
 
 #[test]
-fn a_server_that_speaks_another_version_does_not_know_the_binding() {
+fn a_refusal_of_the_version_counts_as_an_unknown_binding() {
     let (mut lane, packet) = calling();
     let mut answer = packet[..HEADER_LEN].to_vec();
     (answer[1], answer[2]) = (2, Kind::Versions as u8);

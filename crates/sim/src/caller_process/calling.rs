@@ -64,8 +64,8 @@ impl Sim {
                     Lane::new(granted.bound.binding, LaneId(number), process.path, self.random.bits());
                 lane.set_silence_limit(self.scenario.silence_limit);
                 let path = Rc::clone(process.bulk.as_ref().expect("a binding has a path"));
-                let (brief, way) = (lane.brief(), lane.path());
-                OwnLane { generation, granted: Rc::clone(granted), path, lane, brief, way }
+                let (compact, way) = (lane.compact_call(), lane.path());
+                OwnLane { generation, granted: Rc::clone(granted), path, lane, compact, way }
             }
         };
         process.threads[at.thread].own = Some(own);
@@ -90,15 +90,15 @@ impl Sim {
             call.limit = bound.window as usize;
             let window = if self.sabotage == Sabotage::IgnoresLimits { u32::MAX } else { bound.window };
             own.lane().start_large(now, call.deadline, procedure, len as u32, window);
-            own.lane.note_in(&mut own.brief);
+            own.lane.update_compact(&mut own.compact);
             return self.pump(at);
         }
-        if own.brief.number().0.is_multiple_of(2) {
+        if own.compact.number().0.is_multiple_of(2) {
             own.way = own.lane.path();
-            own.brief.start(now, call.deadline, procedure, &mut call.packet);
+            own.compact.start(now, call.deadline, procedure, &mut call.packet);
         } else {
             own.lane().start(now, call.deadline, procedure, &mut call.packet);
-            own.lane.note_in(&mut own.brief);
+            own.lane.update_compact(&mut own.compact);
         }
         let packet = call.packet.clone();
         self.send_from(at, &packet);
@@ -128,9 +128,9 @@ impl Sim {
         let process = &mut self.callers[at.caller];
         let thread = &mut process.threads[at.thread];
         let Some(own) = &mut thread.own else { return };
-        if let Some((len, at_server_ns)) = own.brief.hear(packet) {
-            own.brief.sample(now, at_server_ns, &mut own.way);
-            self.report.in_brief += 1;
+        if let Some((len, at_server_ns)) = own.compact.take_result(packet) {
+            own.compact.sample(now, at_server_ns, &mut own.way);
+            self.report.compact += 1;
             return self.takes_result(at, &packet[HEADER_LEN..HEADER_LEN + len]);
         }
         let before = own.next_timeout();
@@ -200,7 +200,7 @@ impl Sim {
                 self.report.probes += 1;
                 self.lane_goes_on(at, &probe);
             }
-            Due::GiveUp(lost) => {
+            Due::Abandon(lost) => {
                 self.report.count_lost(lost);
                 self.end_call(at, Told::Unknown);
             }
@@ -257,7 +257,7 @@ impl Sim {
         let thread = &mut self.callers[caller].threads[at.thread];
         let Some(own) = &mut thread.own else { return };
         match own.lane().handle_unreachable(now) {
-            Due::GiveUp(lost) => {
+            Due::Abandon(lost) => {
                 self.report.count_lost(lost);
                 self.end_call(at, Told::Unknown);
             }

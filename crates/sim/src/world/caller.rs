@@ -56,7 +56,7 @@ pub(crate) struct OwnLane {
     pub(crate) path: Rc<RefCell<Path>>,
     pub(crate) lane: Lane,
     /// Where half of the short calls begin, as with a driver that has many on their way.
-    pub(crate) brief: CompactCall,
+    pub(crate) compact: CompactCall,
     /// What is known of the way to the server by those.
     pub(crate) way: RoundTrip,
 }
@@ -64,13 +64,13 @@ pub(crate) struct OwnLane {
 impl OwnLane {
     /// The lane, which knows of its call from now on.
     pub(crate) fn lane(&mut self) -> &mut Lane {
-        self.lane.expand(&mut self.brief, self.way);
+        self.lane.expand(&mut self.compact, self.way);
         &mut self.lane
     }
 
     pub(crate) fn next_timeout(&self) -> Instant {
-        match self.brief.is_out() {
-            true => self.brief.next_timeout(&self.way),
+        match self.compact.is_outstanding() {
+            true => self.compact.next_timeout(&self.way),
             false => self.lane.next_timeout(),
         }
     }

@@ -403,7 +403,7 @@ impl HeldLane<'_> {
         let binding = self.binding;
         let lane = self.lane();
         lane.past.add_lane(lane.exchange.counters());
-        lane.exchange.forget_counters();
+        lane.exchange.reset_counters();
         lane.session.give_another(&mut lane.exchange, &binding.options);
     }
 }

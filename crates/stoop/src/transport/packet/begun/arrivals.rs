@@ -29,7 +29,7 @@ impl Calls {
             };
             let slot = &mut self.slots[call as usize];
             // One that has not left has no result, whatever comes: `deliver` sees to it.
-            let heard = if slot.stage == Stage::Sent { slot.brief.hear(packet) } else { None };
+            let heard = if slot.stage == Stage::Sent { slot.brief.take_result(packet) } else { None };
             match heard {
                 Some((len, at_server_ns)) => {
                     self.end_compact(call, &packet[HEADER_LEN..HEADER_LEN + len]);

@@ -180,7 +180,7 @@ impl Calls {
     /// A call has ended: with the result that is in its slot, or for this reason.
     pub(crate) fn end(&mut self, call: u32, error: Option<CallError>, news: &mut Wakeups) {
         let slot = &mut self.slots[call as usize];
-        debug_assert!(!slot.brief.is_out(), "it has been taken up, or has ended in brief");
+        debug_assert!(!slot.brief.is_outstanding(), "it has been taken up, or has ended in brief");
         match slot.stage {
             Stage::Sent => self.out -= 1,
             Stage::Unbound => {
@@ -379,7 +379,7 @@ impl Calls {
     pub(crate) fn counters(&self) -> CallCounters {
         let mut sum = self.past;
         self.slots.iter().for_each(|slot| sum.add_lane(slot.lane.counters()));
-        sum.calls += self.slots.iter().filter(|slot| slot.brief.is_out()).count() as u64;
+        sum.calls += self.slots.iter().filter(|slot| slot.brief.is_outstanding()).count() as u64;
         if let Some(reception) = &self.reception {
             sum.add_waits(reception.wait_counts());
         }

@@ -90,7 +90,7 @@ impl Slot {
         let len = u32::try_from(self.call.len() - HEADER_LEN).expect("a message is shorter than 4 GiB");
         self.is_large = true;
         self.lane.start_large(clock, self.deadline, number, len, self.session.bound.window);
-        self.lane.note_in(&mut self.brief);
+        self.lane.update_compact(&mut self.brief);
     }
 
     /// Its lane has done with it: gives back what it had on its way.

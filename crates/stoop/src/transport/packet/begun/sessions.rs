@@ -164,7 +164,7 @@ impl Calls {
             self.large.sends(call);
         } else {
             slot.lane.start(clock, slot.deadline, number, &mut slot.call);
-            slot.lane.note_in(&mut slot.brief);
+            slot.lane.update_compact(&mut slot.brief);
             // A packet that is not sent is like one that is lost: the next timeout sees to it.
             let _ = checksum::send(socket, &slot.call);
         }

@@ -83,7 +83,7 @@ pub(crate) enum Owner {
 impl Slot {
     pub(crate) fn new(lane: caller::Lane, session: Arc<Session>) -> Self {
         Self {
-            brief: lane.brief(),
+            brief: lane.compact_call(),
             stage: Stage::Free,
             owner: Owner::Handle,
             procedure: 0,
@@ -143,12 +143,12 @@ impl Slot {
 
     /// Deadline of its call, or of the last.
     pub(crate) fn last_deadline(&self) -> Instant {
-        if self.brief.is_out() { self.brief.times().1 } else { self.deadline }
+        if self.brief.is_outstanding() { self.brief.times().1 } else { self.deadline }
     }
 
     /// There is another lane for its calls.
     pub(crate) fn change_lane(&mut self, lane: caller::Lane) {
-        self.brief = lane.brief();
+        self.brief = lane.compact_call();
         self.lane = lane;
     }
 

@@ -51,7 +51,7 @@ impl Calls {
     #[inline]
     pub(crate) fn arm(&mut self, call: u32) {
         let slot = &self.slots[call as usize];
-        let next = match slot.brief.is_out() {
+        let next = match slot.brief.is_outstanding() {
             true => slot.brief.next_timeout(&self.path),
             false => slot.lane.next_timeout(),
         };
@@ -158,7 +158,7 @@ impl Calls {
             Due::Receipt => self.send_receipt(call, clock, socket),
             Due::Retransmit => self.send_later(call),
             Due::Probe(packet) | Due::Cancel(packet) => sending = checksum::send(socket, &packet).ok(),
-            Due::GiveUp(lost) => {
+            Due::Abandon(lost) => {
                 self.give_up(call, lost, clock, binding, news);
                 return false;
             }
@@ -188,9 +188,9 @@ impl Calls {
             slot.settle();
         }
         self.past.add_lane(slot.lane.counters());
-        slot.lane.forget_counters();
+        slot.lane.reset_counters();
         slot.session.give_another(&mut slot.lane, &binding.options);
-        slot.brief = slot.lane.brief();
+        slot.brief = slot.lane.compact_call();
         self.map_lane(call);
         self.fail(call, error, clock, news);
     }
@@ -222,7 +222,7 @@ impl Calls {
                 continue;
             }
             match self.expand(call).lane.handle_unreachable(clock) {
-                Due::GiveUp(lost) => self.give_up(call, lost, clock, binding, news),
+                Due::Abandon(lost) => self.give_up(call, lost, clock, binding, news),
                 _ => self.arm(call),
             }
         }

@@ -216,7 +216,7 @@ impl PacketLane {
             Due::Resume | Due::Receipt => {
                 unreachable!("the call and what has come of its result are one packet")
             }
-            Due::GiveUp(lost) => {
+            Due::Abandon(lost) => {
                 if self.take_what_is_there(clock, len)? {
                     return Ok(true);
                 }

@@ -209,7 +209,7 @@ impl LargeCall<'_, '_, '_, '_> {
             Due::Resume => lane.exchange.resume(clock, &mut locked(self.path)),
             Due::Probe(packet) | Due::Cancel(packet) => drop(checksum::send(&lane.socket, &packet)),
             Due::Receipt => self.send_receipt(clock),
-            Due::GiveUp(lost) => {
+            Due::Abandon(lost) => {
                 if self.take_what_is_there(clock)? {
                     return Ok(true);
                 }
