@@ -8,7 +8,7 @@ use crate::plan::Cell;
 use flight::Flight;
 use std::hint::black_box;
 use std::time::Duration;
-use stoop::{BindOptions, CallError, InPlace, RunningServer, Server};
+use stoop::{BindOptions, CallError, InPlace, RunningServer, Server, ShmOptions};
 
 /// The interface that the paper measures with (Firefly §2).
 #[stoop::interface]
@@ -84,8 +84,10 @@ const MARKS: (u8, u8) = (0x57, 0x0b);
 
 /// Exports the Test interface at `uri`, as long as what this returns is held, on threads that inherit this one's processor.
 pub(crate) fn serve(uri: &str, waiting: Waiting) -> Result<RunningServer, String> {
-    let server =
-        Server::new().in_place(BUFFERS_MAX).waiting(wait(waiting)).export(TestServer::new(Exerciser));
+    let server = Server::new()
+        .with(ShmOptions::new().in_place(BUFFERS_MAX))
+        .waiting(wait(waiting))
+        .export(TestServer::new(Exerciser));
     server.listen(uri).and_then(Server::start).map_err(|error| error.to_string())
 }
 

@@ -99,8 +99,11 @@ pub use crate::context::{Caller, Credentials, CurrentCall, current_call};
 pub use crate::error::{
     BindError, CallError, CloseError, Error, FailureCode, ListenError, Ran, RefusalCode, UnbindReason,
 };
-pub use crate::options::{BindOptions, Waiting};
+pub use crate::options::{BindOptions, TransportOptions, Waiting};
 pub use crate::server::{RunningServer, Server, ServerCounters};
+pub use crate::transport::packet::options::PacketOptions;
+pub use crate::transport::shm::options::ShmOptions;
+pub use crate::transport::stream::options::UnixOptions;
 pub use stoop_macros::{Data, interface};
 /// What can travel as an argument or a result; derive it for your own types.
 #[doc(inline)]

@@ -1,11 +1,35 @@
 //! What can be chosen when a client is bound.
 
-use crate::users::Users;
+use std::any::Any;
+use std::sync::Arc;
 use std::time::Duration;
 pub use stoop_net::waiting::Waiting;
 
 /// Bytes of the longest message, unless the user says otherwise.
 pub(crate) const MAX_MESSAGE: usize = 64 << 20;
+
+/// Options of one transport, for [`BindOptions::with`] and [`Server::with`](crate::Server::with).
+pub trait TransportOptions: Sealed + Any + Clone + Default + Send + Sync {}
+
+/// Keeps other crates from implementing a trait.
+pub trait Sealed {}
+
+/// Options of transports, at most one of each type.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OwnOptions(Vec<Arc<dyn Any + Send + Sync>>);
+
+impl OwnOptions {
+    /// Adds options in place of those of the same type.
+    pub(crate) fn set<T: TransportOptions>(&mut self, options: T) {
+        self.0.retain(|other| !other.is::<T>());
+        self.0.push(Arc::new(options));
+    }
+
+    /// The options of that type; the defaults if none were added.
+    pub(crate) fn of<T: TransportOptions>(&self) -> T {
+        self.0.iter().find_map(|options| options.downcast_ref().cloned()).unwrap_or_default()
+    }
+}
 
 /// What can be chosen for a binding. Everything has a default that suits most.
 ///
@@ -37,15 +61,12 @@ pub(crate) const MAX_MESSAGE: usize = 64 << 20;
 pub struct BindOptions {
     pub(crate) timeout: Duration,
     pub(crate) waiting: Waiting,
-    pub(crate) silence_limit: Duration,
     pub(crate) bind_timeout: Duration,
     wait_for_server: Option<Duration>,
     pub(crate) lazy: bool,
     pub(crate) max_message: usize,
     pub(crate) upgrade: bool,
-    /// To whose servers it binds.
-    pub(crate) trusted: Users,
-    pub(crate) checksum: bool,
+    pub(crate) own: OwnOptions,
     /// Why this transport was chosen.
     pub(crate) reason: String,
 }
@@ -55,14 +76,12 @@ impl Default for BindOptions {
         Self {
             timeout: Duration::from_secs(30),
             waiting: Waiting::Adaptive,
-            silence_limit: stoop_exchange::caller::SILENCE_LIMIT,
             bind_timeout: Duration::from_secs(5),
             wait_for_server: None,
             lazy: false,
             max_message: crate::options::MAX_MESSAGE,
             upgrade: false,
-            trusted: Users::default(),
-            checksum: false,
+            own: OwnOptions::default(),
             reason: "because the address says so".into(),
         }
     }
@@ -72,6 +91,14 @@ impl BindOptions {
     /// The defaults.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Adds options of one transport: [`PacketOptions`](crate::PacketOptions), [`UnixOptions`](crate::UnixOptions) or
+    /// [`ShmOptions`](crate::ShmOptions). They count if the binding gets that transport, and replace those of the same type that were
+    /// added before.
+    pub fn with(mut self, options: impl TransportOptions) -> Self {
+        self.own.set(options);
+        self
     }
 
     /// How long each call may take: its deadline, which travels with it and bounds the calls that it leads to.
@@ -95,50 +122,8 @@ impl BindOptions {
         self
     }
 
-    /// Binds also to a server of this user over shared memory and Unix sockets. Unless this is said, a client binds at `shm:` and `unix:`
-    /// addresses to servers of the user as whom it runs, and to root's: every process of the machine can take an abstract name
-    /// (`shm:NAME`, `unix:@NAME`) before the right server does, and would get the arguments of all calls. May be said again for others.
-    ///
-    /// It is the effective user of the process that listens, as the kernel tells the client. In a user namespace (a container without
-    /// root) all users that are not mapped there look like 65534: to trust that one is to trust all of them.
-    ///
-    /// The server must serve the client's user, too ([`Server::allow_user`](crate::Server::allow_user)).
-    pub fn trust_user(mut self, user: u32) -> Self {
-        self.trusted.add(user);
-        self
-    }
-
-    /// Binds to servers of all users over shared memory and Unix sockets.
-    pub fn trust_everybody(mut self) -> Self {
-        self.trusted = Users::Everybody;
-        self
-    }
-
-    /// Has every packet of the binding carry a checksum of its own (CRC-32C), in both directions, over a `udp:` address. Packets whose
-    /// checksum is wrong are dropped and counted, and sent again like packets that are lost. A server that cannot do so refuses to be
-    /// bound ([`BindError`](crate::BindError)).
-    ///
-    /// The checksum of UDP has 16 bits, misses one in 65,536 of the damages that change many bits, and is made anew by whatever rewrites
-    /// packets on their way, like a network address translation; so it does not see what a broken memory there does to them. This one
-    /// costs about 70 ns for a packet of 1440 bytes at each end, and 8 of the 1440 bytes of data that a packet has.
-    ///
-    /// Without effect over other transports: byte streams rely on TCP's checksum, and nothing lies between the two ends of shared
-    /// memory, a Unix socket or a `local:` call.
-    pub fn checksum(mut self) -> Self {
-        self.checksum = true;
-        self
-    }
-
     pub(crate) fn because(&self, reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), ..self.clone() }
-    }
-
-    /// After a server has acknowledged a long call, how long it may be silent before the call is given up, whatever
-    /// its deadline. 2 s unless set; it has been asked in vain several times by then, also when this process could not for
-    /// longer than that, because it was stopped. Over a byte stream the connection tells.
-    pub fn silence_limit(mut self, limit: Duration) -> Self {
-        self.silence_limit = limit;
-        self
     }
 
     /// How long binding may take. 5 s unless set. With [`wait_for_server`](Self::wait_for_server), how long each attempt may take.

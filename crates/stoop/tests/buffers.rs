@@ -8,7 +8,7 @@ use cameras::{CameraClient, CameraServer, Lens, started};
 use std::thread;
 use std::time::Duration;
 use stoop::error::{InPlaceError, SendError, UnknownCause};
-use stoop::{BindOptions, CallError, Error, FailureCode, InPlace, RunningServer, Server};
+use stoop::{BindOptions, CallError, Error, FailureCode, InPlace, RunningServer, Server, ShmOptions};
 
 /// A server on each transport, and a client of it.
 fn everywhere() -> impl Iterator<Item = (RunningServer, CameraClient)> {
@@ -176,13 +176,13 @@ fn over_shared_memory_the_procedure_has_the_very_buffer_and_elsewhere_a_copy() {
 
 #[test]
 fn a_full_arena_is_told_and_has_room_again_for_whoever_drops_a_buffer() {
-    let (_server, client) = over_shm(Server::new().in_place(1 << 20));
+    let (_server, client) = over_shm(Server::new().with(ShmOptions::new().in_place(1 << 20)));
     let first = client.in_place::<u8>(1 << 19).unwrap();
     let second = client.in_place::<u8>(1 << 19).unwrap();
     match client.in_place::<u8>(1) {
         Err(why @ InPlaceError::Full(full)) => {
             assert_eq!((full.free, full.len), (0, 1 << 20));
-            assert!(why.to_string().contains("`Server::in_place`"), "{why}");
+            assert!(why.to_string().contains("`ShmOptions::in_place`"), "{why}");
         }
         other => panic!("{other:?}"),
     }
@@ -194,7 +194,7 @@ fn a_full_arena_is_told_and_has_room_again_for_whoever_drops_a_buffer() {
 
 #[test]
 fn a_server_that_gives_no_memory_gets_copies() {
-    let (_server, client) = over_shm(Server::new().in_place(0));
+    let (_server, client) = over_shm(Server::new().with(ShmOptions::new().in_place(0)));
     let mut frame = client.in_place::<f32>(3).unwrap();
     assert!(!frame.is_shared());
     frame.write(0, &[1.0, 2.0, 3.0]);
@@ -220,7 +220,11 @@ fn what_a_procedure_may_still_use_is_not_given_to_another_buffer() {
     let lens = Lens::default();
     let gate = lens.gate.clone();
     let uri = format!("shm:test-held-buffer-{}", std::process::id());
-    let server = Server::new().export(CameraServer::new(lens)).in_place(1 << 16).listen(&uri).unwrap();
+    let server = Server::new()
+        .export(CameraServer::new(lens))
+        .with(ShmOptions::new().in_place(1 << 16))
+        .listen(&uri)
+        .unwrap();
     let server = server.start().unwrap();
     let client = client(&server);
     let mut bytes = client.in_place::<u8>(1 << 16).unwrap();

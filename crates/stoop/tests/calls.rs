@@ -8,7 +8,7 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
 use stoop::error::SendError;
-use stoop::{BindError, BindOptions, CallError, Caller, Ran, RunningServer, Server, Waiting};
+use stoop::{BindError, BindOptions, CallError, Caller, PacketOptions, Ran, RunningServer, Server, Waiting};
 
 #[stoop::interface]
 trait Lab {
@@ -138,7 +138,8 @@ fn an_idempotent_call_is_sent_again_to_a_restarted_server() {
 #[test]
 fn a_binding_released_for_silence_is_made_again_without_the_user_noticing() {
     let limit = Duration::from_millis(4);
-    let (server, _gate) = serve_at("udp://127.0.0.1:0", Server::new().silence_limit(limit));
+    let (server, _gate) =
+        serve_at("udp://127.0.0.1:0", Server::new().with(PacketOptions::new().silence_limit(limit)));
     let client = LabClient::bind(&server.uris()[0]).unwrap();
     let mut unnoticed = 0;
     while unnoticed < 5 {

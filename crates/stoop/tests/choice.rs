@@ -117,5 +117,5 @@ fn who_may_not_share_memory_gets_the_next_best_and_is_told_why() {
     let described = said.lines().find(|line| line.starts_with("DESCRIBED")).expect(&said);
     assert!(described.contains("packet exchange over UDP"), "{described}");
     assert!(described.contains("because shared memory could not be used"), "{described}");
-    assert!(described.contains("Server::allow"), "{described}");
+    assert!(described.contains("allow_user"), "{described}");
 }

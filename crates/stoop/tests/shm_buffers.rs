@@ -12,7 +12,7 @@ use shm_peer::{Dice, Peer};
 use std::sync::OnceLock;
 use std::thread;
 use stoop::error::UnknownCause;
-use stoop::{CallError, InPlace, RefusalCode, Server};
+use stoop::{CallError, InPlace, RefusalCode, Server, ShmOptions};
 use stoop_shm::layout::ARENA;
 use stoop_shm::{AnswerKind, Answers, RequestKind};
 
@@ -21,7 +21,7 @@ use stoop_shm::{AnswerKind, Answers, RequestKind};
 fn process() {
     processes::play(|role, uri| match role {
         "film" => {
-            let server = cameras::started(Server::new().in_place(FILM), uri);
+            let server = cameras::started(Server::new().with(ShmOptions::new().in_place(FILM)), uri);
             println!("ready");
             server.wait();
         }
@@ -76,7 +76,7 @@ fn fork_with_buffers(uri: &str) {
 #[test]
 fn what_a_forked_child_drops_is_still_its_parents() {
     let uri = name();
-    let server = Server::new().in_place(16 << 20);
+    let server = Server::new().with(ShmOptions::new().in_place(16 << 20));
     let server = cameras::started(server, &uri);
     let mut forking = Process::start("fork", &uri);
     forking.await_line("forked");

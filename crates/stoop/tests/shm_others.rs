@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use stoop::Server;
+use stoop::{Server, ShmOptions};
 
 /// No test of its own: another process, when it is started as such.
 #[test]
@@ -25,7 +25,7 @@ fn process() {
 /// Binds, tells whom the server takes it for, and calls with messages of all lengths; or tells why it is not bound.
 fn ask(uri: &str) {
     // Whom the server serves is what these tests are about.
-    let client = match TargetClient::bind_with(uri, &patient().trust_everybody()) {
+    let client = match TargetClient::bind_with(uri, &patient().with(ShmOptions::new().allow_everybody())) {
         Ok(client) => client,
         Err(error) => return println!("refused: {error}"),
     };
@@ -44,7 +44,7 @@ const FEW: u64 = 64;
 /// A server with few descriptors, whom anybody may call.
 fn serve_guests(uri: &str) {
     setrlimit(Resource::Nofile, Rlimit { current: Some(FEW), maximum: Some(FEW) }).unwrap();
-    processes::serve(Server::new().allow_everybody(), uri);
+    processes::serve(Server::new().with(ShmOptions::new().allow_everybody()), uri);
 }
 
 /// Binds as often as it may, says how often, and does so again when it has given one back; then waits for the end of its input.
@@ -159,7 +159,7 @@ fn another_user_is_refused_and_told_what_to_do() {
         let said = asked_as(NOBODY, NOBODY, &uri);
         let why = said.line("refused: ");
         assert!(why.contains("of its own user only"), "{why}");
-        assert!(why.contains("Server::allow_user") && why.contains("Server::allow_everybody"), "{why}");
+        assert!(why.contains("`allow_user`") && why.contains("`allow_everybody`"), "{why}");
     }
     eventually(|| processes::is_no_more(server.holds(), held));
     assert_eq!((own.bindings().unwrap(), own.malformed().unwrap()), (1, 0));

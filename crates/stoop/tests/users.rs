@@ -5,7 +5,7 @@ mod processes;
 use processes::{NOBODY, Process, TargetClient, name, patient};
 use std::os::unix::process::CommandExt;
 use stoop::error::SendError;
-use stoop::{BindError, BindOptions, CallError};
+use stoop::{BindError, BindOptions, CallError, ShmOptions, UnixOptions};
 
 /// No test of its own: another process, when it is started as such.
 #[test]
@@ -60,6 +60,13 @@ fn is_root(test: &str) -> bool {
     is_root
 }
 
+/// Options of a client that binds to servers of these users, too.
+fn allowing(users: &[u32]) -> BindOptions {
+    let unix = users.iter().fold(UnixOptions::new(), |options, &user| options.allow_user(user));
+    let shm = users.iter().fold(ShmOptions::new(), |options, &user| options.allow_user(user));
+    patient().with(unix).with(shm)
+}
+
 const ANSWER: &str = "answer 2";
 
 #[test]
@@ -69,17 +76,17 @@ fn client_binds_to_another_users_server_only_if_it_trusts_that_user() {
     }
     for uri in names() {
         let _server = server("serve", NOBODY, &uri);
-        for options in [patient(), patient().trust_user(12345)] {
+        for options in [patient(), allowing(&[12345])] {
             let why = TargetClient::bind_with(&uri, &options).err().unwrap();
             assert!(matches!(why, BindError::OtherUser { user: NOBODY, own: 0, .. }), "{why}");
             let why = why.to_string();
             assert!(why.contains(&uri) && why.contains("of user 65534"), "{why}");
-            assert!(why.contains("BindOptions::trust_user(65534)"), "{why}");
+            assert!(why.contains("allow_user(65534)"), "{why}");
         }
         let trusting = [
-            patient().trust_user(NOBODY),
-            patient().trust_user(12345).trust_user(NOBODY),
-            patient().trust_everybody(),
+            allowing(&[NOBODY]),
+            allowing(&[12345, NOBODY]),
+            patient().with(UnixOptions::new().allow_everybody()).with(ShmOptions::new().allow_everybody()),
         ];
         assert!(trusting.iter().all(|options| asked(&uri, options) == ANSWER), "{uri}");
         // Its own user's clients need say nothing.
@@ -107,10 +114,7 @@ fn server_serves_another_user_only_if_it_is_allowed() {
                     why.starts_with("refused: ") && why.contains("of its own user only"),
                     "{role}: {why}"
                 );
-                assert!(
-                    why.contains("Server::allow_user") && why.contains("Server::allow_everybody"),
-                    "{why}"
-                );
+                assert!(why.contains("allow_user") && why.contains("allow_everybody"), "{why}");
             }
             assert_eq!(asked(&uri, &patient()), ANSWER);
         }

@@ -15,7 +15,7 @@ pub struct CallCounters {
     /// Packets that belonged to no outstanding call.
     pub ignored: u64,
     /// Packets dropped because their checksum was wrong or missing
-    /// ([`BindOptions::checksum`](crate::BindOptions::checksum)).
+    /// ([`PacketOptions::checksum`](crate::PacketOptions::checksum)).
     pub corrupt: u64,
     /// Waits that ended while spinning.
     pub spun: u64,

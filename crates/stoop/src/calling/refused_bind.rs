@@ -26,7 +26,7 @@ pub(crate) fn not_bound(step: BindStep, declared: &'static Interface, uri: &str)
         }
         BindStep::Refused(BindStatus::Full, why) if why == NO_SHARE => BindError::Refused {
             server,
-            why: "it lets your user in as a guest (Server::allow_user, Server::allow_everybody), who may have bindings for a quarter of \
+            why: "it lets your user in as a guest (`ShmOptions::allow_user`, `allow_everybody`), who may have bindings for a quarter of \
                   its descriptors, and has them; drop clients that are not needed, or raise the server's limit (ulimit -n)",
         },
         BindStep::Refused(BindStatus::Full, why) if why == NO_DESCRIPTORS => BindError::Refused {
@@ -48,8 +48,8 @@ pub(crate) fn not_bound(step: BindStep, declared: &'static Interface, uri: &str)
         }
         BindStep::Refused(BindStatus::NotAllowed, _) => BindError::Refused {
             server,
-            why: "it serves processes of its own user only, and root's, unless Server::allow_user or Server::allow_everybody \
-                  lets in others",
+            why: "it serves processes of its own user only, and root's, unless `allow_user` or `allow_everybody` of its UnixOptions or \
+                  ShmOptions let in others",
         },
         BindStep::OtherVersion(theirs) => {
             BindError::OtherVersion { server, ours: stoop_wire::VERSION, theirs: theirs.iter().collect() }

@@ -10,6 +10,7 @@ use crate::client::choice::{self, Source};
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, CloseError, InPlaceError, SendError};
 use crate::options::BindOptions;
+use crate::transport::packet::options::PacketOptions;
 use crate::transports::{AnyBegunCalls, AnyBinding, AnyCalls};
 use std::fmt;
 use std::io;
@@ -107,7 +108,11 @@ impl Binding {
             Ok(Bound { transport, .. }) => {
                 let has_buffers = self.source.interface.has_buffers();
                 let buffers = if has_buffers { transport.describe_buffers() } else { String::new() };
-                let checksums = if self.options.checksum { transport.describe_checksums() } else { "" };
+                let checksums = if self.options.own.of::<PacketOptions>().checksum {
+                    transport.describe_checksums()
+                } else {
+                    ""
+                };
                 format!("{uri}: {}{buffers}{checksums}", transport.describe())
             }
             Err(why) => format!("{uri}: not bound in this process, which has been forked: {why}"),
@@ -116,7 +121,7 @@ impl Binding {
 
     /// A buffer of `len` numbers, which are anything, for procedures of this server to use where it lies ([`InPlace`]). It is
     /// [shared](InPlace::is_shared) if the transport is shared memory, some procedure of the interface takes a buffer, and the server
-    /// gives memory for it (`Server::in_place`); otherwise its contents are copied with each call. [`describe`](Self::describe)
+    /// gives memory for it (`ShmOptions::in_place`); otherwise its contents are copied with each call. [`describe`](Self::describe)
     /// says which, and why. In a forked child, those that its parent made are copied.
     ///
     /// It is to be made once and used for many calls: the first use of fresh memory costs about as much as copying it.

@@ -62,7 +62,7 @@ pub enum BindError {
         why: &'static str,
     },
     /// The server is of a user to whose servers this client does not bind
-    /// ([`BindOptions::trust_user`](crate::BindOptions::trust_user)).
+    /// ([`UnixOptions::allow_user`](crate::UnixOptions::allow_user), [`ShmOptions::allow_user`](crate::ShmOptions::allow_user)).
     OtherUser {
         /// The address as it was given.
         server: String,
@@ -138,7 +138,7 @@ impl fmt::Display for BindError {
                 f,
                 "the process that listens at {server} is of user {user}; this client, of user {own}, binds to servers of its own user \
                  and of root only, unless told otherwise: if user {user} is to be trusted with all calls, bind with \
-                 BindOptions::trust_user({user})"
+                 options that say allow_user({user})"
             ),
             Self::OtherVersion { server, ours, theirs } => {
                 write!(f, "the server at {server} speaks version ")?;
@@ -261,7 +261,7 @@ impl fmt::Display for InPlaceError {
             Self::Full(full) => write!(
                 f,
                 "there is no room for the buffer: {full}; drop buffers that are not needed any more, or let the server give more memory \
-                 (`Server::in_place`)"
+                 (`ShmOptions::in_place`)"
             ),
             Self::Unbound(why) => write!(f, "there is no memory for the buffer: {why}"),
         }

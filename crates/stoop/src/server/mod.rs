@@ -6,7 +6,7 @@ pub(crate) mod stay_awake;
 use crate::error::ListenError;
 use crate::interface::Exported;
 use crate::offers;
-use crate::options::Waiting;
+use crate::options::{MAX_MESSAGE, OwnOptions, TransportOptions, Waiting};
 use crate::server::running::Running;
 pub use crate::server::running::RunningServer;
 use crate::server::stay_awake::StayAwake;
@@ -14,12 +14,10 @@ pub use crate::serving::counters::ServerCounters;
 use crate::serving::dispatch::Exports;
 use crate::serving::running::{Listener, Setup};
 use crate::serving::workers::Bounds;
+use crate::transport::contract::Place;
 use crate::transports;
 use crate::uri::Uri;
-use crate::users::Users;
 use std::sync::Arc;
-use std::time::Duration;
-use stoop_exchange::server::Limits;
 use stoop_net::fork;
 
 /// A server in the making: what it exports and where it listens.
@@ -62,10 +60,8 @@ pub struct Server {
     listeners: Vec<Box<dyn Listener>>,
     waiting: Waiting,
     bounds: Bounds,
-    silence_limit: Duration,
     max_message: usize,
-    in_place: usize,
-    allowed: Users,
+    own: OwnOptions,
     low_latency: bool,
 }
 
@@ -93,10 +89,8 @@ impl Server {
             listeners: Vec::new(),
             waiting: Waiting::Adaptive,
             bounds: Bounds { workers: 64, queue: 1024 },
-            silence_limit: Limits::default().silence,
-            max_message: crate::options::MAX_MESSAGE,
-            in_place: IN_PLACE,
-            allowed: Users::default(),
+            max_message: MAX_MESSAGE,
+            own: OwnOptions::default(),
             low_latency: false,
         }
     }
@@ -129,7 +123,7 @@ impl Server {
     pub fn listen(mut self, uri: &str) -> Result<Self, ListenError> {
         match transports::parse(uri).map_err(ListenError::Uri)? {
             Uri::Address(scheme, address) => {
-                let listener = transports::listen(scheme, uri, address);
+                let listener = transports::listen(&Place { scheme, uri, address, own: &self.own });
                 self.listeners.push(listener.map_err(|cause| ListenError::Io { uri: uri.into(), cause })?);
                 Ok(self)
             }
@@ -139,6 +133,14 @@ impl Server {
                 uris.chain([format!("local:{name}")]).try_fold(self, |server, uri| server.listen(&uri))
             }
         }
+    }
+
+    /// Sets options of one transport, [`PacketOptions`](crate::PacketOptions), [`UnixOptions`](crate::UnixOptions) or
+    /// [`ShmOptions`](crate::ShmOptions), for the addresses of that transport at which [`listen`](Self::listen) is called from now
+    /// on. They replace those of the same type that were set before.
+    pub fn with(mut self, options: impl TransportOptions) -> Self {
+        self.own.set(options);
+        self
     }
 
     /// How threads wait for calls. [`Waiting::Adaptive`] unless set.
@@ -165,13 +167,6 @@ impl Server {
         self
     }
 
-    /// A binding from which nothing was heard for so long is released. 10 minutes unless set. A caller that comes back
-    /// later binds again by itself.
-    pub fn silence_limit(mut self, silence: Duration) -> Self {
-        self.silence_limit = silence;
-        self
-    }
-
     /// Bytes of the longest arguments and of the longest result, less than 4 GiB. 64 MiB unless set; over UDP at least
     /// 1440, which one packet holds.
     ///
@@ -185,45 +180,11 @@ impl Server {
         self
     }
 
-    /// Bytes that are shared with each caller for its buffers ([`InPlace`](crate::InPlace)), over shared memory and if some procedure
-    /// of its interface takes one. 64 MiB unless set; 0 for none: then they are copied.
-    ///
-    /// It is address space at both ends. Memory is taken by what callers write there, which can be all of it, and is given back
-    /// as they drop their buffers.
-    pub fn in_place(mut self, bytes: usize) -> Self {
-        self.in_place = bytes;
-        self
-    }
-
     /// Keeps the machine's processors out of deep sleep while the server runs (`/dev/cpu_dma_latency`, held at 0), so that a call
     /// that comes after a silence is served at once: on a virtual machine in microseconds where it takes tens of them. Costs power,
     /// on the whole machine. Not unless this is said; then [`start`](Self::start) fails where it is not permitted.
     pub fn low_latency(mut self) -> Self {
         self.low_latency = true;
-        self
-    }
-
-    /// Serves processes of this user over shared memory and Unix sockets, too. Unless this is said, `shm:` and `unix:` addresses serve
-    /// processes of the user as whom the server runs, and root's. May be said again for others. Over shared memory each such user may
-    /// have bindings for a quarter of the descriptors of the server's process (`ulimit -n`; a binding takes two), so that none can keep
-    /// the others out.
-    ///
-    /// It is the effective user of the process that binds, as the kernel tells the server. In a user namespace (a container
-    /// without root) all users that are not mapped there look like 65534: to allow that one is to allow all of them. Of a socket with a
-    /// path, the permissions of the file say besides who can connect.
-    ///
-    /// A client expects a server of its own user or of root: one of another user names the server's
-    /// ([`BindOptions::trust_user`](crate::BindOptions::trust_user)).
-    pub fn allow_user(mut self, user: u32) -> Self {
-        self.allowed.add(user);
-        self
-    }
-
-    /// Serves everybody who can reach the socket of a `shm:` or `unix:` address: of an abstract name (`shm:NAME`, `unix:@NAME`) every
-    /// process of the network namespace, of a path whom the permissions of the file let in. A procedure can ask who calls
-    /// ([`CurrentCall::caller`](crate::CurrentCall::caller)).
-    pub fn allow_everybody(mut self) -> Self {
-        self.allowed = Users::Everybody;
         self
     }
 
@@ -245,9 +206,6 @@ impl Server {
             waiting: self.waiting,
             bounds: self.bounds,
             max_message: self.max_message,
-            silence_limit: self.silence_limit,
-            in_place: self.in_place,
-            allowed: self.allowed,
         };
         let mut running = Running::new(self.low_latency.then(StayAwake::begin).transpose()?);
         for listener in self.listeners {
@@ -270,6 +228,3 @@ impl Server {
         Ok(())
     }
 }
-
-/// Bytes shared with a caller for its buffers, unless the user says otherwise.
-const IN_PLACE: usize = 64 << 20;

@@ -13,7 +13,7 @@ pub struct ServerCounters {
     /// Packets that made no sense, and connections closed for what they sent.
     pub malformed: u64,
     /// Packets dropped because their checksum was wrong or missing
-    /// ([`BindOptions::checksum`](crate::BindOptions::checksum)).
+    /// ([`PacketOptions::checksum`](crate::PacketOptions::checksum)).
     pub corrupt: u64,
     /// Bindings over shared memory that their callers gave up: what was written there made no sense to them.
     pub given_up: u64,

@@ -4,10 +4,8 @@ use crate::offers::Offer;
 use crate::serving::counters::ServerCounters;
 use crate::serving::dispatch::Exports;
 use crate::serving::workers::{Bounds, Endpoint, WorkerPool};
-use crate::users::Users;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 use stoop_net::waiting::Waiting;
 
 /// What the addresses of a server have in common.
@@ -17,12 +15,6 @@ pub(crate) struct Setup {
     pub(crate) bounds: Bounds,
     /// Bytes of the longest arguments and of the longest result.
     pub(crate) max_message: usize,
-    /// A binding that is silent for so long is released.
-    pub(crate) silence_limit: Duration,
-    /// Bytes shared with each caller for its buffers.
-    pub(crate) in_place: usize,
-    /// The users whose processes are served.
-    pub(crate) allowed: Users,
 }
 
 /// An address that is taken, and not served yet.

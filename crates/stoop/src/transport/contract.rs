@@ -50,7 +50,7 @@ use crate::calling::counters::CallCounters;
 use crate::calling::handshake::NotBound;
 use crate::error::{CallError, InPlaceError, SendError};
 use crate::interface::Interface;
-use crate::options::BindOptions;
+use crate::options::{BindOptions, OwnOptions};
 use crate::serving::running::Listener;
 use crate::uri::Scheme;
 use std::any::Any;
@@ -83,11 +83,22 @@ pub(crate) trait Transport {
     /// The system gives no socket or no thread.
     fn begun_calls(binding: &Arc<Self::Binding>) -> io::Result<Self::Begun>;
 
-    /// Takes an address, to be served later. `uri` is the whole address, `address` what follows its scheme.
+    /// Takes an address, to be served later.
     ///
     /// # Errors
     /// The address cannot be listened at.
-    fn listen(scheme: &Scheme, uri: &str, address: &str) -> io::Result<Box<dyn Listener>>;
+    fn listen(place: &Place<'_>) -> io::Result<Box<dyn Listener>>;
+}
+
+/// Where a server listens.
+pub(crate) struct Place<'a> {
+    pub(crate) scheme: &'static Scheme,
+    /// The whole address.
+    pub(crate) uri: &'a str,
+    /// What follows the scheme.
+    pub(crate) address: &'a str,
+    /// The options of transports.
+    pub(crate) own: &'a OwnOptions,
 }
 
 /// What a client binds to.

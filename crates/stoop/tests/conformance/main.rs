@@ -33,7 +33,8 @@ use std::thread;
 use std::time::Duration;
 use stoop::error::{SendError, UnknownCause};
 use stoop::{
-    BindError, BindOptions, CallError, Caller, FailureCode, Ran, RefusalCode, RunningServer, Server, Waiting,
+    BindError, BindOptions, CallError, Caller, FailureCode, PacketOptions, Ran, RefusalCode, RunningServer,
+    Server, Waiting,
 };
 use transports::address;
 
@@ -155,7 +156,7 @@ fn lab_with(transport: &str, server: Server, options: &BindOptions) -> (RunningS
 
 /// A busy machine may keep a server from answering for long, which is not what a claim is about.
 fn patient() -> BindOptions {
-    BindOptions::new().silence_limit(Duration::from_secs(25))
+    BindOptions::new().with(PacketOptions::new().silence_limit(Duration::from_secs(25)))
 }
 
 /// Lets a call's deadline pass. On a busy machine its time may be over before the call has begun: then it says so, has not run, and

@@ -1,4 +1,4 @@
-//! Calls through a network that flips bits and mends the UDP checksums: with `BindOptions::checksum` none of them is believed.
+//! Calls through a network that flips bits and mends the UDP checksums: with `PacketOptions::checksum` none of them is believed.
 //!
 //! The flips have fixed seeds, but which packet meets which of them is up to the threads: a failure may need several runs to come again.
 
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
-use stoop::{BindOptions, CallError, RunningServer, Server};
+use stoop::{BindOptions, CallError, PacketOptions, RunningServer, Server};
 
 #[stoop::interface]
 trait Archive {
@@ -96,7 +96,7 @@ impl World {
         // Without checksums a call may be lost for good.
         let timeout = Duration::from_secs(if checksum { 60 } else { 1 });
         let options = BindOptions::new().timeout(timeout).bind_timeout(Duration::from_secs(60));
-        let options = if checksum { options.checksum() } else { options };
+        let options = if checksum { options.with(PacketOptions::new().checksum()) } else { options };
         Self { ledger, network, server, options }
     }
 
@@ -249,7 +249,7 @@ fn a_message_that_is_nearly_a_packet_fits_into_frames_of_an_ethernet_with_its_ch
 fn other_transports_say_that_they_have_no_checksums() {
     let server = Server::new().export(ArchiveServer::new(Ledger::default())).listen("tcp://127.0.0.1:0");
     let server = server.unwrap().start().unwrap();
-    let options = BindOptions::new().checksum();
+    let options = BindOptions::new().with(PacketOptions::new().checksum());
     let client = ArchiveClient::bind_with(&server.uris()[0], &options).unwrap();
     assert_eq!(client.add(7, check_of(7)).unwrap(), result_of(7));
     let described = client.binding().describe();

@@ -24,7 +24,7 @@ use lateness::{Lateness, Way};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
-use stoop::{BindOptions, RunningServer, Server, Waiting};
+use stoop::{BindOptions, PacketOptions, RunningServer, Server, Waiting};
 
 #[stoop::interface]
 trait Lab {
@@ -66,7 +66,9 @@ fn silent(transport: &str, waiting: Waiting) -> (Silent, LabClient) {
     let server = Server::new().workers(1).queue(10_000).waiting(waiting);
     let server = server.export(LabServer::new(Bench(gate.clone()))).listen(&uri).unwrap().start().unwrap();
     // A busy machine may keep the server from answering probes for long.
-    let options = BindOptions::new().waiting(waiting).silence_limit(Duration::from_secs(100));
+    let options = BindOptions::new()
+        .waiting(waiting)
+        .with(PacketOptions::new().silence_limit(Duration::from_secs(100)));
     let client = LabClient::bind_with(&server.uris()[0], &options).unwrap();
     (Silent { gate, _server: server }, client)
 }

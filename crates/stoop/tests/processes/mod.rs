@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
-use stoop::{BindOptions, Caller, RunningServer, Server};
+use stoop::{BindOptions, Caller, PacketOptions, RunningServer, Server, ShmOptions, UnixOptions};
 
 #[stoop::interface]
 pub(crate) trait Target {
@@ -127,7 +127,7 @@ pub(crate) fn eventually(condition: impl Fn() -> bool) {
 /// Patient beyond all that a busy machine can do: nothing is measured by it.
 pub(crate) fn patient() -> BindOptions {
     let hour = Duration::from_secs(3600);
-    BindOptions::new().timeout(hour).bind_timeout(hour).silence_limit(hour)
+    BindOptions::new().timeout(hour).bind_timeout(hour).with(PacketOptions::new().silence_limit(hour))
 }
 
 pub(crate) fn client(uri: &str) -> TargetClient {
@@ -151,8 +151,18 @@ pub(crate) fn play(other: impl FnOnce(&str, &str)) {
     println!();
     match role {
         "serve" => serve(Server::new(), uri),
-        "serve-all" => serve(Server::new().allow_everybody(), uri),
-        "serve-nobody" => serve(Server::new().allow_user(NOBODY), uri),
+        "serve-all" => serve(
+            Server::new()
+                .with(UnixOptions::new().allow_everybody())
+                .with(ShmOptions::new().allow_everybody()),
+            uri,
+        ),
+        "serve-nobody" => serve(
+            Server::new()
+                .with(UnixOptions::new().allow_user(NOBODY))
+                .with(ShmOptions::new().allow_user(NOBODY)),
+            uri,
+        ),
         "call" => call(uri),
         "fetch" => fetch(uri),
         role => other(role, uri),

@@ -107,7 +107,7 @@ impl PacketCalls {
     }
 
     fn transmit(&self, batch: &Batch) -> Result<(), Vec<(usize, io::Error)>> {
-        if self.binding.options.checksum {
+        if self.binding.own.checksum {
             return self.transmit_sealed(batch);
         }
         self.transmit_packets(batch.packets(), batch.segment())

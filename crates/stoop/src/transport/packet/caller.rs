@@ -17,6 +17,7 @@ use crate::options::BindOptions;
 use crate::transport::contract::{Binding, Lane, Target};
 use crate::transport::packet::caller::lane::{Ended, PacketLane, RESULT_ROOM};
 use crate::transport::packet::checksum;
+use crate::transport::packet::options::PacketOptions;
 pub(crate) use crate::transport::packet::session::Session;
 use crate::transport::packet::session::{Granted, connect, grant};
 use std::net::SocketAddr;
@@ -37,6 +38,7 @@ pub(crate) struct PacketBinding {
     pub(crate) uri: String,
     pub(crate) server: SocketAddr,
     pub(crate) options: BindOptions,
+    pub(crate) own: PacketOptions,
     /// What the server has granted; replaced when it no longer knows it.
     sessions: Sessions<Session>,
     lanes: Lanes<PacketLane>,
@@ -65,6 +67,7 @@ impl PacketBinding {
                         uri: uri.to_owned(),
                         server,
                         options: options.clone(),
+                        own: options.own.of(),
                         sessions: Sessions::new(Arc::new(session)),
                         lanes: Lanes::default(),
                     };
@@ -81,7 +84,7 @@ impl PacketBinding {
 
     /// Bytes of a message that fit into one packet.
     pub(crate) fn packet_data(&self) -> usize {
-        BindingId::NONE.with_checksum(self.options.checksum).packet_data()
+        BindingId::NONE.with_checksum(self.own.checksum).packet_data()
     }
 
     /// The number of the present session.

@@ -5,5 +5,6 @@ pub(crate) mod caller;
 pub(crate) mod checksum;
 #[allow(dead_code, reason = "the exchange is being converted to it")]
 pub(crate) mod link;
+pub(crate) mod options;
 pub(crate) mod server;
 pub(crate) mod session;

@@ -6,6 +6,7 @@ use crate::interface::Interface;
 use crate::options::BindOptions;
 use crate::transport::packet::caller::now;
 use crate::transport::packet::checksum;
+use crate::transport::packet::options::PacketOptions;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -175,7 +176,7 @@ impl Session {
         numbers.next = numbers.next.saturating_add(1);
         let seed = u64::from_le_bytes(host::random_bytes());
         let mut lane = caller::Lane::new(self.bound.binding, number, self.path, seed);
-        lane.set_silence_limit(options.silence_limit);
+        lane.set_silence_limit(options.own.of::<PacketOptions>().client_silence_limit());
         lane
     }
 }
@@ -216,7 +217,7 @@ pub(crate) fn grant(
     let mut binder =
         Binder::new(begun, deadline, interface.for_exchange(), crate::host_facts::to_wire(&own), nonce)
             .accepting(max_message, window.min(UNASKED_MAX))
-            .asking(if options.checksum { CHECKSUM } else { 0 }, 0);
+            .asking(if options.own.of::<PacketOptions>().checksum { CHECKSUM } else { 0 }, 0);
     let mut packet = vec![0; MAX_DATAGRAM];
     let mut refused = 0;
     let bound = loop {

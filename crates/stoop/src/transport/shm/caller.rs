@@ -26,6 +26,7 @@ use crate::transport::shm::address::socket_address;
 use crate::transport::shm::caller::connect::connect;
 use crate::transport::shm::caller::lane::ShmLane;
 use crate::transport::shm::caller::session::Session;
+use crate::transport::shm::options::ShmOptions;
 use std::io;
 use std::sync::Arc;
 use stoop_exchange::Instant;
@@ -40,6 +41,7 @@ pub(crate) struct ShmBinding {
     pub(crate) uri: String,
     pub(crate) server: StreamAddress,
     pub(crate) options: BindOptions,
+    own: ShmOptions,
     pub(crate) sessions: Sessions<Session>,
     lanes: Lanes<ShmLane>,
 }
@@ -53,20 +55,17 @@ pub(crate) struct HeldLane<'a> {
 impl ShmBinding {
     pub(crate) fn bind(target: &Target<'_>, deadline: Instant) -> Result<Self, NotBound> {
         let Target { interface, uri, options, .. } = *target;
+        let own: ShmOptions = options.own.of();
         let server = socket_address(target.address);
-        let plan = Plan {
-            interface,
-            uri,
-            address: &server,
-            max_message: options.max_message,
-            trusted: &options.trusted,
-        };
+        let plan =
+            Plan { interface, uri, address: &server, max_message: options.max_message, trusted: &own.users };
         let session = bound(&plan, deadline, 0)?;
         Ok(Self {
             interface,
             uri: uri.into(),
             server,
             options: options.clone(),
+            own,
             sessions: Sessions::new(session),
             lanes: Lanes::default(),
         })
@@ -88,7 +87,7 @@ impl ShmBinding {
             uri: &self.uri,
             address: &self.server,
             max_message: self.options.max_message,
-            trusted: &self.options.trusted,
+            trusted: &self.own.users,
         };
         let bind =
             |deadline, generation| bound(&plan, deadline, generation).map_err(|not_bound| not_bound.error);
@@ -145,8 +144,10 @@ impl Binding for ShmBinding {
                     arena.free()
                 )
             }
-            None => "; buffers are copied, because the server gives no memory for them (`Server::in_place`)"
-                .into(),
+            None => {
+                "; buffers are copied, because the server gives no memory for them (`ShmOptions::in_place`)"
+                    .into()
+            }
         }
     }
 

@@ -3,15 +3,17 @@
 pub(crate) mod address;
 pub(crate) mod begun;
 pub(crate) mod caller;
+pub(crate) mod options;
 pub(crate) mod server;
 
 use crate::calling::handshake::NotBound;
 use crate::offers::Offer;
 use crate::serving::running::{Listener, RunningEndpoint, Setup, start};
-use crate::transport::contract::{Target, Transport};
+use crate::transport::contract::{Place, Target, Transport};
 use crate::transport::shm::address::{SHM, socket_address};
 use crate::transport::shm::begun::ShmCalls;
 use crate::transport::shm::caller::ShmBinding;
+use crate::transport::shm::options::ShmOptions;
 use crate::transport::shm::server::ShmEndpoint;
 use crate::uri::Scheme;
 use std::io;
@@ -29,6 +31,7 @@ struct ShmListener {
     socket: StreamListener,
     /// Tells this server from others that have listened there.
     incarnation: u64,
+    own: ShmOptions,
 }
 
 impl Transport for ShmTransport {
@@ -45,10 +48,10 @@ impl Transport for ShmTransport {
         ShmCalls::new(binding)
     }
 
-    fn listen(_: &Scheme, uri: &str, name: &str) -> io::Result<Box<dyn Listener>> {
-        let socket = StreamListener::bind(&socket_address(name))?;
+    fn listen(place: &Place<'_>) -> io::Result<Box<dyn Listener>> {
+        let socket = StreamListener::bind(&socket_address(place.address))?;
         let incarnation = u64::from_le_bytes(host::random_bytes());
-        Ok(Box::new(ShmListener { uri: uri.into(), socket, incarnation }))
+        Ok(Box::new(ShmListener { uri: place.uri.into(), socket, incarnation, own: place.own.of() }))
     }
 }
 
@@ -62,6 +65,6 @@ impl Listener for ShmListener {
     }
 
     fn start(self: Box<Self>, setup: &Setup) -> io::Result<Box<dyn RunningEndpoint>> {
-        start(ShmEndpoint::new(self.socket, setup, self.incarnation)?, setup)
+        start(ShmEndpoint::new(self.socket, setup, self.own, self.incarnation)?, setup)
     }
 }

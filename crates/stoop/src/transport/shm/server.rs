@@ -18,6 +18,7 @@ use crate::serving::dispatch::Exports;
 use crate::serving::drain::wait_for_readers;
 use crate::serving::running::Setup;
 use crate::serving::workers::{Background, Endpoint};
+use crate::transport::shm::options::ShmOptions;
 use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::bindings::{Bindings, END, NOTIFIED};
 use crate::transport::shm::server::call::ShmCall;
@@ -89,11 +90,17 @@ const READERS_QUIET: Duration = Duration::from_secs(5);
 const ARGUMENTS_KEPT: usize = 64 * 1024;
 
 impl ShmEndpoint {
-    pub(crate) fn new(listener: StreamListener, setup: &Setup, incarnation: u64) -> io::Result<Self> {
-        let Setup { exports, waiting, max_message, in_place, allowed, .. } = setup;
+    pub(crate) fn new(
+        listener: StreamListener,
+        setup: &Setup,
+        own: ShmOptions,
+        incarnation: u64,
+    ) -> io::Result<Self> {
+        let Setup { exports, waiting, max_message, .. } = setup;
+        let ShmOptions { users, in_place } = own;
         let (own, exports) = (HostFacts::gather(), Arc::clone(exports));
         let poller = Poller::new()?;
-        let reception = Bindings::new(listener, &poller, allowed.clone())?;
+        let reception = Bindings::new(listener, &poller, users)?;
         let (notifier, end) = (Waker::new()?, Waker::new()?);
         poller.add(&notifier, NOTIFIED, Interest::READ)?;
         poller.add(&end, END, Interest::READ)?;
@@ -107,7 +114,7 @@ impl ShmEndpoint {
             incarnation,
             started_ns: clock::boot_now_ns(),
             message_max: *max_message,
-            arena_len: *in_place,
+            arena_len: in_place,
             waiting: *waiting,
             active: AtomicUsize::new(0),
             moving: AtomicUsize::new(0),

@@ -25,6 +25,7 @@ use crate::transport::stream::address::addresses;
 use crate::transport::stream::caller::connect::connect;
 use crate::transport::stream::caller::lane::StreamLane;
 use crate::transport::stream::caller::session::Session;
+use crate::transport::stream::options::UnixOptions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stoop_exchange::Instant;
@@ -39,6 +40,7 @@ pub(crate) struct StreamBinding {
     pub(crate) uri: String,
     pub(crate) server: StreamAddress,
     pub(crate) options: BindOptions,
+    own: UnixOptions,
     pub(crate) sessions: Sessions<Session>,
     /// Messages ignored on connections before the present one.
     ignored_before: AtomicU64,
@@ -54,6 +56,7 @@ pub(crate) struct HeldLane<'a> {
 impl StreamBinding {
     pub(crate) fn bind(target: &Target<'_>, deadline: Instant) -> Result<Self, BindError> {
         let Target { interface, uri, options, .. } = *target;
+        let own: UnixOptions = options.own.of();
         let unreachable = |cause| BindError::Unreachable { server: uri.into(), cause };
         let servers = addresses(target.scheme, target.address).map_err(unreachable)?;
         let mut last = None;
@@ -63,7 +66,7 @@ impl StreamBinding {
                 uri,
                 address: &server,
                 max_message: options.max_message,
-                trusted: &options.trusted,
+                trusted: &own.users,
             };
             match connect(&plan, deadline, 0) {
                 Ok(session) => {
@@ -72,6 +75,7 @@ impl StreamBinding {
                         uri: uri.into(),
                         server,
                         options: options.clone(),
+                        own,
                         sessions: Sessions::new(Arc::new(session)),
                         ignored_before: AtomicU64::new(0),
                         lanes: Lanes::default(),
@@ -101,7 +105,7 @@ impl StreamBinding {
             uri: &self.uri,
             address: &self.server,
             max_message: self.options.max_message,
-            trusted: &self.options.trusted,
+            trusted: &self.own.users,
         };
         self.sessions.replace(lost, &self.uri, deadline, self.options.bind_timeout, |deadline, generation| {
             let session = connect(&plan, deadline, generation)?;

@@ -3,14 +3,16 @@
 pub(crate) mod address;
 pub(crate) mod begun;
 pub(crate) mod caller;
+pub(crate) mod options;
 pub(crate) mod server;
 
 use crate::calling::handshake::NotBound;
 use crate::serving::running::{Listener, RunningEndpoint, Setup, start};
-use crate::transport::contract::{Target, Transport};
+use crate::transport::contract::{Place, Target, Transport};
 use crate::transport::stream::address::{TCP, UNIX, addresses};
 use crate::transport::stream::begun::StreamCalls;
 use crate::transport::stream::caller::StreamBinding;
+use crate::transport::stream::options::UnixOptions;
 use crate::transport::stream::server::StreamEndpoint;
 use crate::uri::Scheme;
 use std::io;
@@ -25,6 +27,7 @@ pub(crate) struct StreamTransport;
 struct SocketListener {
     uri: String,
     socket: StreamListener,
+    own: UnixOptions,
 }
 
 impl Transport for StreamTransport {
@@ -41,9 +44,10 @@ impl Transport for StreamTransport {
         Ok(Arc::new(StreamCalls::new(binding)?))
     }
 
-    fn listen(scheme: &Scheme, _: &str, address: &str) -> io::Result<Box<dyn Listener>> {
-        let socket = StreamListener::bind(&addresses(scheme, address)?[0])?;
-        Ok(Box::new(SocketListener { uri: socket.local_addr().to_string(), socket }))
+    fn listen(place: &Place<'_>) -> io::Result<Box<dyn Listener>> {
+        let socket = StreamListener::bind(&addresses(place.scheme, place.address)?[0])?;
+        let (uri, own) = (socket.local_addr().to_string(), place.own.of());
+        Ok(Box::new(SocketListener { uri, socket, own }))
     }
 }
 
@@ -53,6 +57,6 @@ impl Listener for SocketListener {
     }
 
     fn start(self: Box<Self>, setup: &Setup) -> io::Result<Box<dyn RunningEndpoint>> {
-        start(StreamEndpoint::new(self.socket, setup)?, setup)
+        start(StreamEndpoint::new(self.socket, setup, self.own.users)?, setup)
     }
 }

@@ -23,6 +23,7 @@ use crate::transport::stream::server::call::StreamCall;
 use crate::transport::stream::server::connection::Connection;
 use crate::transport::stream::server::connections::{Connections, END, PENDING};
 use crate::transport::stream::server::worker::WorkerState;
+use crate::users::Users;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -83,10 +84,10 @@ const SPARE_MAX: usize = 4 << 20;
 const READERS_QUIET: Duration = Duration::from_secs(5);
 
 impl StreamEndpoint {
-    pub(crate) fn new(listener: StreamListener, setup: &Setup) -> io::Result<Self> {
-        let Setup { exports, waiting, max_message, allowed, .. } = setup;
+    pub(crate) fn new(listener: StreamListener, setup: &Setup, allowed: Users) -> io::Result<Self> {
+        let Setup { exports, waiting, max_message, .. } = setup;
         let (own, exports) = (HostFacts::gather(), Arc::clone(exports));
-        let reception = Connections::new(listener, *max_message, allowed.clone())?;
+        let reception = Connections::new(listener, *max_message, allowed)?;
         let (has_pending, end) = (Waker::new()?, Waker::new()?);
         reception.poller.add(&has_pending, PENDING, Interest::READ)?;
         reception.poller.add(&end, END, Interest::READ)?;

@@ -2,9 +2,10 @@
 
 use crate::calling::handshake::NotBound;
 use crate::serving::running::{Listener, RunningEndpoint, Setup, start};
-use crate::transport::contract::{Target, Transport};
+use crate::transport::contract::{Place, Target, Transport};
 use crate::transport::packet::begun::PacketBegun;
 use crate::transport::packet::caller::PacketBinding;
+use crate::transport::packet::options::PacketOptions;
 use crate::transport::packet::server::DatagramEndpoint;
 use crate::uri::{Scheme, host_and_port};
 use std::io;
@@ -21,6 +22,7 @@ pub(crate) struct UdpTransport;
 struct UdpListener {
     uri: String,
     socket: ServerSocket,
+    own: PacketOptions,
 }
 
 /// Bytes of waiting datagrams that a UDP address asks for.
@@ -41,12 +43,12 @@ impl Transport for UdpTransport {
         PacketBegun::new(binding)
     }
 
-    fn listen(_: &Scheme, _: &str, address: &str) -> io::Result<Box<dyn Listener>> {
-        let socket = ServerSocket::bind(resolve(address)?[0])?;
+    fn listen(place: &Place<'_>) -> io::Result<Box<dyn Listener>> {
+        let socket = ServerSocket::bind(resolve(place.address)?[0])?;
         // A burst of small calls must not be lost in the socket; where the system grants less, so be it.
         let _ = socket.set_receive_buffer(RECEIVE_BUFFER);
         let uri = format!("udp://{}", socket.local_addr()?);
-        Ok(Box::new(UdpListener { uri, socket }))
+        Ok(Box::new(UdpListener { uri, socket, own: place.own.of() }))
     }
 }
 
@@ -60,7 +62,7 @@ impl Listener for UdpListener {
         let max_message = (setup.max_message as u32).max(PACKET_DATA as u32);
         // There is room for one of them at least.
         let most = max_message as usize + 2 * HEADER_LEN;
-        let limits = Limits { silence: setup.silence_limit, ..Limits::default() };
+        let limits = Limits { silence: self.own.server_silence_limit(), ..Limits::default() };
         let (incomplete, retained) = (limits.incomplete.max(most), limits.retained.max(most));
         let limits = Limits { max_message, incomplete, retained, ..limits };
         start(DatagramEndpoint::new(self.socket, Arc::clone(&setup.exports), limits, setup.waiting), setup)

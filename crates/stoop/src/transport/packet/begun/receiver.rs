@@ -255,7 +255,7 @@ impl PacketCalls {
     /// Makes packets that have arrived no packets where their checksums are not right.
     #[inline]
     fn strike_out(&self, buffer: &mut [u8], segments: &Segments) {
-        if self.binding.options.checksum {
+        if self.binding.own.checksum {
             let struck = checksum::strike_out(&mut buffer[..segments.len], segments.segment);
             self.binding.present().corrupt.fetch_add(struck, Ordering::Relaxed);
         }

@@ -6,10 +6,10 @@ use crate::options::Waiting;
 use crate::serving::binder::Bound;
 use crate::serving::running::Setup;
 use crate::serving::workers::Bounds;
+use crate::transport::shm::options::ShmOptions;
 use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::worker::WorkerState;
 use crate::transport::shm::server::{Endpoint, Exports, ShmEndpoint};
-use crate::users::Users;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -75,11 +75,8 @@ impl Scene {
             waiting: Waiting::Block,
             bounds: Bounds { workers: 1, queue: 1 },
             max_message: 1 << 20,
-            silence_limit: Duration::MAX,
-            in_place: 0,
-            allowed: Users::Own,
         };
-        let endpoint = ShmEndpoint::new(listener, &setup, 1).unwrap();
+        let endpoint = ShmEndpoint::new(listener, &setup, ShmOptions::new().in_place(0), 1).unwrap();
         let (segment, file) = Segment::create().unwrap();
         let caller = Caller::Process(Credentials { uid: 0, gid: 0, pid: 0 });
         // Binding numbers of other tests in this process are others.

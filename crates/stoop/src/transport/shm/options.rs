@@ -1,0 +1,67 @@
+//! Options of shared memory.
+
+use crate::options::{Sealed, TransportOptions};
+use crate::users::Users;
+
+/// Options of `shm:` addresses.
+///
+/// ```
+/// use stoop::{Server, ShmOptions};
+///
+/// # #[stoop::interface] trait Greeter { fn greet(&self, name: &str) -> String; }
+/// # struct English;
+/// # impl Greeter for English { fn greet(&self, name: &str) -> String { format!("Hello, {name}!") } }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let uri = format!("shm:shm-options-{}", std::process::id());
+/// let options = ShmOptions::new().in_place(16 << 20).allow_user(1000);
+/// let server = Server::new().export(GreeterServer::new(English)).with(options).listen(&uri)?.start()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct ShmOptions {
+    pub(crate) users: Users,
+    pub(crate) in_place: usize,
+}
+
+impl Sealed for ShmOptions {}
+impl TransportOptions for ShmOptions {}
+
+impl Default for ShmOptions {
+    fn default() -> Self {
+        Self { users: Users::default(), in_place: 64 << 20 }
+    }
+}
+
+impl ShmOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Allows processes of this user at the other end, as [`UnixOptions::allow_user`](crate::UnixOptions::allow_user) does.
+    ///
+    /// Each user that a server allows may have bindings for a quarter of the descriptors of the server's process (`ulimit -n`; a
+    /// binding takes two), so that none can keep the others out.
+    pub fn allow_user(mut self, user: u32) -> Self {
+        self.users.add(user);
+        self
+    }
+
+    /// Allows processes of all users, as [`UnixOptions::allow_everybody`](crate::UnixOptions::allow_everybody) does.
+    pub fn allow_everybody(mut self) -> Self {
+        self.users = Users::Everybody;
+        self
+    }
+
+    /// For a server: bytes that it shares with each caller for the caller's buffers ([`InPlace`](crate::InPlace)), if some procedure of
+    /// the interface takes one. 64 MiB unless set; 0 for none: then buffers are copied.
+    ///
+    /// It is address space at both ends. Memory is taken by what callers write there, which can be all of it, and is given back
+    /// as they drop their buffers.
+    pub fn in_place(mut self, bytes: usize) -> Self {
+        self.in_place = bytes;
+        self
+    }
+}
