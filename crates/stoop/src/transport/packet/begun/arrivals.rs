@@ -11,6 +11,9 @@ use stoop_exchange::caller::Heard;
 use stoop_net::udp::CallerSocket;
 use stoop_wire::{HEADER_LEN, Header, LaneId};
 
+/// Bytes of the longest result that counts as short.
+const SHORT_RESULT: usize = 256;
+
 impl Calls {
     /// Takes packets that have come together.
     #[inline]
@@ -34,12 +37,13 @@ impl Calls {
                 Some((len, at_server_ns)) => {
                     self.end_compact(call, &packet[HEADER_LEN..HEADER_LEN + len]);
                     ended += 1;
-                    last = Some((call, at_server_ns));
+                    last = Some((call, at_server_ns, len));
                 }
                 None => self.deliver(call, clock, packet, socket, news),
             }
         }
-        if let Some((call, at_server_ns)) = last {
+        if let Some((call, at_server_ns, len)) = last {
+            self.results_are_long = len > SHORT_RESULT;
             self.slots[call as usize].brief.sample(clock, at_server_ns, &mut self.path);
             self.out -= ended;
             self.outstanding -= ended;

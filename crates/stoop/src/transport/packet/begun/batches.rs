@@ -11,7 +11,8 @@ use crate::transport::packet::caller::PacketBinding;
 use stoop_marshal::EncodeError;
 use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 
-/// While nothing is on its way, so many packets leave at once, that the server begins while the rest is being written.
+/// While no call is outstanding, a batch leaves with this many packets, so that the server works while the rest is written. Short
+/// calls with short results wait for a full batch: there a second system call costs more than the server gains.
 pub(crate) const HEAD_START: usize = 16;
 
 impl Calls {

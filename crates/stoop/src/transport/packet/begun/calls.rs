@@ -44,6 +44,8 @@ pub(crate) struct Calls {
     pub(crate) outstanding: usize,
     /// Of these, those that are on their way.
     pub(crate) out: usize,
+    /// Whether the last result to arrive was long.
+    pub(crate) results_are_long: bool,
     /// Of these, those that a task waits for.
     pub(crate) wakers: usize,
     /// Of these, those that wait for another binding.
@@ -109,6 +111,7 @@ impl Calls {
             again: Vec::new(),
             spare_packets: Vec::new(),
             outstanding: 0,
+            results_are_long: false,
             out: 0,
             wakers: 0,
             unbound: 0,

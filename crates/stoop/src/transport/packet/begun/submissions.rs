@@ -52,11 +52,11 @@ impl Calls {
     ) -> Result<(), CallError> {
         let held_in = departure.batch;
         let first = self.reserve(binding, held_in)?;
-        let Self { batches, free, slots, completions, out, .. } = self;
+        let Self { batches, free, slots, completions, out, results_are_long, .. } = self;
         let held = &mut batches[held_in as usize];
         let before = held.batch.count();
         let mut most = held.batch.room_or(MAX_SEGMENTS);
-        if *out == 0 && before < HEAD_START {
+        if *results_are_long && *out == 0 && before < HEAD_START {
             most = most.min(HEAD_START - before);
         }
         // One of another session would have to be renewed.
@@ -146,7 +146,7 @@ impl Calls {
         let held = &self.batches[departure.batch as usize];
         let (listed, count) = (held.listed(), held.batch.count() + held.listed());
         let is_full = held.batch.room_or(MAX_SEGMENTS) == listed;
-        let leaves = is_full || self.out == 0 && count == HEAD_START;
+        let leaves = is_full || self.results_are_long && self.out == 0 && count == HEAD_START;
         let full = if leaves { self.take_batch(departure.batch) } else { None };
         self.disembark(departure);
         full
