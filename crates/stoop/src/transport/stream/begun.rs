@@ -16,7 +16,6 @@ use crate::calling::detached::{CallingThread, Failures, Selection};
 use crate::calling::recovery::{EarlierAttempts, no_answer};
 use crate::error::{CallError, SendError};
 use crate::transport::stream::begun::background::Background;
-use crate::transport::stream::begun::waiting::ResultWait;
 use crate::transport::stream::caller::StreamBinding;
 use crate::transport::stream::caller::mailbox::{Answer, Mailbox, failure_of};
 use crate::transport::stream::caller::session::Session;
@@ -30,6 +29,7 @@ use stoop_exchange::Instant;
 use stoop_exchange::stream::Message;
 use stoop_marshal::Reader;
 use stoop_net::clock;
+use stoop_net::waiting::Waiter;
 use stoop_wire::{HEADER_LEN, Header, Kind, MAX_DATAGRAM};
 
 /// Carries the begun calls of a binding over a byte stream.
@@ -44,7 +44,7 @@ pub(crate) struct Outstanding {
     /// To be woken when no lock is held.
     to_wake: Mutex<Vec<Waker>>,
     /// Ways of waiting that no thread uses.
-    result_waits: Mutex<Vec<ResultWait>>,
+    waiters: Mutex<Vec<Waiter>>,
     background: Background,
     last_id: AtomicU64,
     answered: AtomicU64,
@@ -109,7 +109,7 @@ impl StreamCalls {
             state: Mutex::new(state),
             sending: Mutex::default(),
             to_wake: Mutex::default(),
-            result_waits: Mutex::default(),
+            waiters: Mutex::default(),
             background: Background::default(),
             last_id: AtomicU64::new(0),
             answered: AtomicU64::new(0),

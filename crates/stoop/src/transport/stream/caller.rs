@@ -162,7 +162,7 @@ impl Counted for StreamLane {
     #[inline]
     fn counters(&self) -> CallCounters {
         let mut counters = CallCounters { calls: self.calls, fast: self.fast, ..CallCounters::default() };
-        counters.add_waits(self.wait.counts());
+        counters.add_waits(self.waiter.counts());
         counters.slept += self.followed;
         counters
     }

@@ -204,7 +204,7 @@ impl StreamEndpoint {
     #[inline]
     fn take(&self, worker: &mut WorkerState, call: StreamCall) {
         if worker.found.is_none() {
-            worker.set_placement(call.together, self.spinners_max);
+            worker.waiter.set_together(call.together);
             worker.found = Some(call);
             return;
         }

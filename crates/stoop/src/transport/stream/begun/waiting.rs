@@ -8,13 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use stoop_net::clock;
-use stoop_net::waiting::{ActiveWaiters, MachineCosts, Wait, WaiterSlot};
-
-/// A way of waiting, which learns how long waits are.
-pub(super) struct ResultWait {
-    wait: Wait,
-    waiters: WaiterSlot<'static>,
-}
+use stoop_net::waiting::Waiter;
 
 impl Outstanding {
     /// Waits until one of these calls has ended, at most until that time.
@@ -23,7 +17,7 @@ impl Outstanding {
             return Some(place);
         }
         self.launch(true);
-        let mut result_wait = locked(&self.result_waits).pop().unwrap_or_else(|| self.result_wait());
+        let mut waiter = locked(&self.waiters).pop().unwrap_or_else(|| self.waiter());
         let place = loop {
             let now_ns = clock::now_ns();
             self.look_and_expire(now_ns);
@@ -34,19 +28,15 @@ impl Outstanding {
                 break None;
             }
             let limit_ns = until_ns.min(self.earliest_ns(calls));
-            self.wait_once(&mut result_wait, calls, now_ns, limit_ns);
+            self.wait_once(&mut waiter, calls, now_ns, limit_ns);
             self.wake_all();
         };
-        locked(&self.result_waits).push(result_wait);
+        locked(&self.waiters).push(waiter);
         place
     }
 
-    fn result_wait(&self) -> ResultWait {
-        let placement = self.binding.present().placement;
-        ResultWait {
-            wait: Wait::new(self.binding.options.waiting, MachineCosts::of_this_machine(), placement),
-            waiters: ActiveWaiters::of_this_process().member(),
-        }
+    fn waiter(&self) -> Waiter {
+        Waiter::new(self.binding.options.waiting, self.binding.present().placement)
     }
 
     fn ended_among(&self, calls: &[u32]) -> Option<usize> {
@@ -59,15 +49,15 @@ impl Outstanding {
     }
 
     /// Waits until something has happened, at most until that time.
-    fn wait_once(self: &Arc<Self>, result_wait: &mut ResultWait, calls: &[u32], now_ns: u64, limit_ns: u64) {
+    fn wait_once(self: &Arc<Self>, waiter: &mut Waiter, calls: &[u32], now_ns: u64, limit_ns: u64) {
         let session = self.binding.present();
         if session.is_lost() {
             self.background.call();
             return self.attend(calls, || sleep(limit_ns));
         }
         match session.role.try_take() {
-            Some(role) => self.receive(&session, role, result_wait, calls, now_ns, limit_ns),
-            None => self.wait_among_others(&session, result_wait, calls, limit_ns),
+            Some(role) => self.receive(&session, role, waiter, calls, now_ns, limit_ns),
+            None => self.wait_among_others(&session, waiter, calls, limit_ns),
         }
     }
 
@@ -76,23 +66,18 @@ impl Outstanding {
         self: &Arc<Self>,
         session: &Session,
         mut role: Role<'_>,
-        result_wait: &mut ResultWait,
+        waiter: &mut Waiter,
         calls: &[u32],
         now_ns: u64,
         limit_ns: u64,
     ) {
-        let ResultWait { wait, waiters, .. } = result_wait;
-        let _present = waiters.wait();
-        let mut spins = wait.begin(now_ns, waiters.waiting()) > 0;
-        if !spins {
-            wait.sleeps(now_ns);
-        }
+        let mut wait = waiter.begin(now_ns);
         let mut clock_ns = now_ns;
         // Whoever had the role before may have received what ends one.
         let mut has_ended = self.ended_among(calls).is_some();
         let mut lost = false;
         while !has_ended && !lost && clock_ns < limit_ns {
-            let patience_ns = if spins { 0 } else { limit_ns - clock_ns };
+            let patience_ns = if wait.sleeps() { limit_ns - clock_ns } else { 0 };
             let came = session.receive(&mut role, patience_ns);
             clock_ns = clock::now_ns();
             match came {
@@ -105,14 +90,11 @@ impl Outstanding {
                 Ok(false) => {}
                 Err(Lost) => lost = true,
             }
-            if spins && !wait.keeps_spinning(clock_ns, waiters.waiting()) {
-                spins = false;
-                wait.sleeps(clock_ns);
-            }
+            waiter.go_on(&mut wait, clock_ns);
         }
         drop(role);
         if has_ended {
-            wait.arrived(clock_ns);
+            waiter.arrived(&wait, clock_ns);
         }
         if lost {
             session.lose();
@@ -124,7 +106,7 @@ impl Outstanding {
     fn wait_among_others(
         self: &Arc<Self>,
         session: &Session,
-        result_wait: &mut ResultWait,
+        waiter: &mut Waiter,
         calls: &[u32],
         limit_ns: u64,
     ) {
@@ -136,7 +118,7 @@ impl Outstanding {
         let thread = WaitingThread::current();
         let role = self.attend(calls, || session.role.follow(&thread, is_over, pause));
         if let Some(role) = role {
-            self.receive(session, role, result_wait, calls, clock::now_ns(), limit_ns);
+            self.receive(session, role, waiter, calls, clock::now_ns(), limit_ns);
         }
     }
 

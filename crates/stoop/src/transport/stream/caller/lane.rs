@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 use stoop_exchange::stream::{OutgoingMessage, Reassembler};
 use stoop_net::clock;
-use stoop_net::waiting::{ActiveWaiters, MachineCosts, Wait, WaiterSlot, Waiting};
+use stoop_net::waiting::{ActiveWaiters, OngoingWait, Waiter, Waiting};
 use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, MAX_DATAGRAM, left_of_nanos};
 
 /// A lane with all that a call needs.
@@ -24,8 +24,7 @@ pub(crate) struct StreamLane {
     result: Vec<u8>,
     /// Bytes of the result in it.
     result_len: usize,
-    pub(crate) wait: Wait,
-    waiters: WaiterSlot<'static>,
+    pub(crate) waiter: Waiter,
     pub(crate) calls: u64,
     /// Calls for which another thread has received, while this one waited.
     pub(crate) followed: u64,
@@ -50,13 +49,12 @@ impl StreamLane {
     pub(crate) fn new(session: Arc<Session>, waiting: Waiting) -> Option<Self> {
         Some(Self {
             mailbox: session.lane()?,
-            wait: Wait::new(waiting, MachineCosts::of_this_machine(), session.placement),
+            waiter: Waiter::new(waiting, session.placement),
             session,
             call: vec![0; MAX_DATAGRAM],
             call_len: 0,
             result: vec![0; Reassembler::BUFFER_LEN],
             result_len: 0,
-            waiters: ActiveWaiters::of_this_process().member(),
             calls: 0,
             followed: 0,
             fast: 0,
@@ -66,7 +64,7 @@ impl StreamLane {
     /// Goes over to another session. `false`: its server allows no more lanes.
     pub(crate) fn adopt(&mut self, session: &Arc<Session>) -> bool {
         let Some(mailbox) = session.lane() else { return false };
-        self.wait.set_placement(session.placement);
+        self.waiter.set_placement(session.placement);
         (self.mailbox, self.session) = (mailbox, Arc::clone(session));
         true
     }
@@ -169,16 +167,6 @@ impl StreamLane {
         }
     }
 
-    /// A wait begins. Returns whether by spinning.
-    #[inline]
-    fn begin_wait(&mut self, now_ns: u64) -> bool {
-        let spins = self.wait.begin(now_ns, self.waiters.waiting()) > 0;
-        if !spins {
-            self.wait.sleeps(now_ns);
-        }
-        spins
-    }
-
     /// Receives with the role until the answer is there.
     #[inline]
     fn receive(
@@ -189,8 +177,7 @@ impl StreamLane {
         deadline_ns: u64,
         number: CallNumber,
     ) -> (Waited, bool) {
-        let guard = self.waiters.wait();
-        let mut spins = self.begin_wait(begun_ns);
+        let mut wait = self.waiter.begin(begun_ns);
         let mut clock_ns = begun_ns;
         let mut receives = 0;
         // Looks since the deadline has passed.
@@ -198,8 +185,8 @@ impl StreamLane {
         // Whoever had the role before may have received the answer.
         let mut waited = self.mailbox.is_ready().then(|| self.collected()).flatten();
         while waited.is_none() {
-            let looks = spins || late_looks > 0;
-            let limit_ns = if looks { 0 } else { deadline_ns.saturating_sub(clock_ns).max(1) };
+            let sleeps = wait.sleeps() && late_looks == 0;
+            let limit_ns = if sleeps { deadline_ns.saturating_sub(clock_ns).max(1) } else { 0 };
             let came = session.receive(&mut role, limit_ns);
             clock_ns = clock::now_ns();
             waited = match came {
@@ -211,19 +198,27 @@ impl StreamLane {
                 Ok(false) => None,
                 Err(Lost) => Some(Waited::Lost),
             };
-            if waited.is_none() && self.passes(clock_ns, deadline_ns, &mut spins) {
+            if waited.is_some() {
+                break;
+            }
+            if clock_ns < deadline_ns {
+                self.waiter.go_on(&mut wait, clock_ns);
+            } else {
                 // A thread that was kept from running sees late what came in time: it looks until nothing is there.
                 late_looks += 1;
                 let is_over = late_looks > 1 && !matches!(came, Ok(true)) || late_looks > LAST_LOOKS;
                 waited = is_over.then_some(Waited::Late);
             }
         }
-        // First: the thread that takes the role next may run at once, and has a processor to spin on.
-        drop(guard);
-        drop(role);
         let waited = waited.expect("the loop ends with it");
+        if let Waited::Answered(_) = waited {
+            self.waiter.arrived(&wait, clock_ns);
+        }
+        // First: the thread that takes the role next may run at once, and has a processor to spin on.
+        drop(wait);
+        drop(role);
         match waited {
-            Waited::Answered(_) => self.wait.arrived(clock_ns),
+            Waited::Answered(_) => {}
             Waited::Lost => session.lose(),
             // The answer to this lane can come from now on: by whoever receives next.
             Waited::Late => return (self.give_up(), false),
@@ -258,19 +253,6 @@ impl StreamLane {
                 Ok(Some(_)) | Err(_) => return own.or(Some(Waited::Lost)),
             }
         }
-    }
-
-    /// Time has passed: whether it was too much, and whether it is time to sleep.
-    #[inline]
-    fn passes(&mut self, clock_ns: u64, deadline_ns: u64, spins: &mut bool) -> bool {
-        if clock_ns >= deadline_ns {
-            return true;
-        }
-        if *spins && !self.wait.keeps_spinning(clock_ns, self.waiters.waiting()) {
-            *spins = false;
-            self.wait.sleeps(clock_ns);
-        }
-        false
     }
 
     fn collected(&mut self) -> Option<Waited> {
@@ -309,18 +291,20 @@ impl StreamLane {
     /// How this thread pauses while another receives for it. It spins only where there is a processor for each thread that waits: the
     /// thread that receives may need this one. Asleep, it takes no processor from others, and is not counted among those that wait.
     fn pauses(&mut self, deadline_ns: u64) -> impl FnMut() -> Pause {
-        let has_processor = self.waiters.waiting() < self.session.placement.waiting_max;
-        let mut guard = has_processor.then(|| self.waiters.wait());
-        let mut spins = has_processor && self.begin_wait(clock::now_ns());
+        let has_processor = ActiveWaiters::of_this_process().waiting() < self.session.placement.waiting_max;
+        let mut wait = has_processor.then(|| self.waiter.begin(clock::now_ns()));
         move || {
             let clock_ns = clock::now_ns();
-            if self.passes(clock_ns, deadline_ns, &mut spins) {
+            if clock_ns >= deadline_ns {
                 return Pause::End;
             }
-            if spins {
+            if let Some(wait) = &mut wait {
+                self.waiter.go_on(wait, clock_ns);
+            }
+            if wait.as_ref().is_some_and(OngoingWait::spins) {
                 return Pause::Spin;
             }
-            drop(guard.take());
+            drop(wait.take());
             Pause::Sleep(deadline_ns - clock_ns)
         }
     }

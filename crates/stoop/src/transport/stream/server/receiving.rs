@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use stoop_net::clock;
 use stoop_net::poller::Events;
-use stoop_net::waiting::ActiveWaiters;
 
 /// Looks of a spinning receiver at the last active connection before it looks at all, a fifth of a microsecond each:
 /// while there are others, and while only the listener could have something.
@@ -29,10 +28,10 @@ impl StreamEndpoint {
         worker: &mut WorkerState,
         stopping: &AtomicBool,
     ) -> Option<StreamCall> {
-        let waiters = ActiveWaiters::of_this_process();
-        let mut spinner = worker.begin_waiting(waiters);
+        let mut wait = worker.waiter.begin(worker.clock_ns);
         loop {
-            if spinner.is_none() {
+            if wait.sleeps() {
+                wait.uncount();
                 self.sleep(worker);
             } else if worker.looks < self.looks_max() {
                 self.look_at_hot(worker, 0);
@@ -40,22 +39,19 @@ impl StreamEndpoint {
                 self.ask(worker, Some(Duration::ZERO));
             }
             if let Some(call) = worker.found.take().or_else(|| self.next_pending()) {
-                worker.wait.arrived(worker.clock_ns);
+                worker.waiter.arrived(&wait, worker.clock_ns);
                 return Some(call);
             }
             if stopping.load(Ordering::Relaxed) {
                 return None;
             }
-            if spinner.is_some()
+            if wait.spins()
                 && let Some(background) = self.background.get()
             {
                 background.yield_to_running_procedures();
             }
             worker.clock_ns = clock::now_ns();
-            if spinner.is_some() && !worker.wait.keeps_spinning(worker.clock_ns, waiters.waiting()) {
-                spinner = None;
-                worker.wait.sleeps(worker.clock_ns);
-            }
+            worker.waiter.go_on(&mut wait, worker.clock_ns);
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Weak;
 use stoop_exchange::stream::Reassembler;
 use stoop_net::clock;
 use stoop_net::poller::Events;
-use stoop_net::waiting::{ActiveWaiters, MachineCosts, Placement, Wait, WaitGuard, WaiterSlot};
+use stoop_net::waiting::{Placement, Waiter};
 use stoop_wire::MAX_DATAGRAM;
 
 /// A worker's buffers and way of waiting.
@@ -29,10 +29,7 @@ pub(crate) struct WorkerState {
     /// Looks at the hot connection alone since the poller was last asked, and when that was.
     pub(super) looks: u32,
     pub(super) asked_ns: u64,
-    pub(super) wait: Wait,
-    /// Of a worker: the background never waits.
-    pub(super) waiters: Option<WaiterSlot<'static>>,
-    pub(super) together: bool,
+    pub(super) waiter: Waiter,
     /// It waits in this receive, and so will come back for what is pending.
     pub(super) patient: bool,
     /// When this worker last looked at the clock.
@@ -53,31 +50,9 @@ impl WorkerState {
             in_a_row: 0,
             looks: u32::MAX,
             asked_ns: 0,
-            wait: Wait::new(waiting, MachineCosts::of_this_machine(), placement),
-            waiters: None,
-            together: true,
+            waiter: Waiter::new(waiting, placement),
             patient: false,
             clock_ns: clock::now_ns(),
-        }
-    }
-
-    /// A wait for the next call begins. Returns the presence of one that spins, nothing of one that sleeps.
-    #[inline]
-    pub(super) fn begin_waiting<'a>(&mut self, waiters: &'a ActiveWaiters) -> Option<WaitGuard<'a>> {
-        let present = self.waiters.get_or_insert_with(|| ActiveWaiters::of_this_process().member()).wait();
-        if self.wait.begin(self.clock_ns, waiters.waiting()) > 0 {
-            return Some(present);
-        }
-        self.wait.sleeps(self.clock_ns);
-        None
-    }
-
-    /// The latest caller is the likeliest to call next.
-    #[inline]
-    pub(super) fn set_placement(&mut self, together: bool, waiting_max: u32) {
-        if self.together != together {
-            self.together = together;
-            self.wait.set_placement(Placement { together, waiting_max });
         }
     }
 }
