@@ -1,9 +1,10 @@
-//! Messages of many packets: what their sender sends and when, what their receiver has and tells.
+//! Messages of many packets: what the sender sends and when, and what the receiver has received and reports.
 //!
-//! A message travels as a blast of fragments, as many at once as its receiver has room for (flow control) and the
-//! network has taken lately (congestion control, RFC 9002 §7). The receiver tells by [`Receipt`](stoop_wire::Receipt)s
-//! which bytes have arrived; what is missing, and only that, is sent again (RFC 9002 §6). [`Outgoing`] and [`Incoming`]
-//! are one message; [`Path`] is what all messages of a binding in one direction share.
+//! A message travels as a series of fragments, as many at a time as its receiver has memory for (flow control) and the
+//! network has carried recently (congestion control, RFC 9002 §7). The receiver reports the bytes that have arrived in
+//! [`Receipt`](stoop_wire::Receipt)s; the sender sends only the missing ones again (RFC 9002 §6). [`Outgoing`] and
+//! [`Incoming`] are the two ends of one message. [`Path`] is the state that all messages of a binding in one direction
+//! share.
 
 mod congestion;
 mod fragment_size;
@@ -13,17 +14,17 @@ mod pacing;
 mod path;
 mod ranges;
 mod round_trip;
-mod stretch;
+mod span;
 #[cfg(test)]
 mod tests;
 
 pub use incoming::{Incoming, Taken};
 pub use outgoing::{Outgoing, Run};
 pub use path::Path;
-pub use stretch::Span;
+pub use span::Span;
 
-/// How long, in nanoseconds, a receiver that looks for packets all the time goes on looking before it sends a receipt that is
-/// [due](Incoming::receipt_is_due) and not [urgent](Incoming::receipt_is_urgent): its sender copies the next packets
-/// meanwhile, and a receipt costs both sides as much as some of them. (RFC 9000 §13.2.1 allows 25 ms.) A receiver that
-/// is about to sleep sends it at once.
+/// How long, in nanoseconds, a receiver that polls goes on polling before it sends a receipt that is
+/// [due](Incoming::receipt_is_due) and not [urgent](Incoming::receipt_is_urgent). The sender copies the next packets
+/// meanwhile, and a receipt costs both sides as much as several packets. (RFC 9000 §13.2.1 allows 25 ms.) A receiver
+/// that is about to sleep sends it at once.
 pub const RECEIPT_WAITS_NANOS: u64 = 20_000;

@@ -1,15 +1,15 @@
-//! Messages on a byte stream: cut into fragments at one end, put together again at the other.
+//! Messages on a byte stream: the sender cuts them into fragments, the receiver reassembles them.
 //!
-//! A message travels behind the same 32-byte header as on a datagram. One of at most
-//! [`STREAM_FRAGMENT`](stoop_wire::STREAM_FRAGMENT) bytes travels whole; a longer one as fragments, each behind a header
-//! of its own, in order, so that messages of other lanes can go between them. A lane's next message ends an incomplete
-//! one, and so does a cancel of it: that is how a sender gives a message up.
+//! A message has the same 32-byte header as on a datagram. A message of at most
+//! [`STREAM_FRAGMENT`](stoop_wire::STREAM_FRAGMENT) bytes travels whole. A longer one travels as fragments in order,
+//! each with a header of its own, so that messages of other lanes can go between them. A sender abandons an incomplete
+//! message by the next message of its lane, or by a cancel of the call.
 
-mod departure;
-mod intake;
+mod outgoing;
+mod reassembler;
 
-pub use departure::OutgoingMessage;
-pub use intake::{Arrival, Bounds, Message, Reassembler, Violation};
+pub use outgoing::OutgoingMessage;
+pub use reassembler::{Arrival, Bounds, Message, Reassembler, Violation};
 
 #[cfg(test)]
 mod tests;

@@ -1,29 +1,30 @@
-//! How many bytes may be on their way at once: the NewReno of RFC 9002 §7 and its appendix B, in bytes of payload.
+//! The congestion window, which bounds the outstanding bytes: the NewReno of RFC 9002 §7 and its appendix B, in payload
+//! bytes.
 
 use crate::Instant;
 use core::time::Duration;
 
-/// A round trip below which a network is a LAN, for the initial window and for pacing.
+/// A path with a shorter round trip is a LAN, for the initial window and for pacing.
 pub(super) const LAN: Duration = Duration::from_millis(1);
 
-/// Most bytes of one blast: what the kernel takes in one call (UDP GSO).
-const BLAST: u64 = 64 * 1024;
+/// Most bytes that the kernel sends in one call (UDP GSO).
+const GSO_MAX: u64 = 64 * 1024;
 
 /// RFC 9002 §7.2 kMinimumWindow, in packets.
 const LEAST_PACKETS: u64 = 2;
 
-/// The congestion window of one path, and what is in flight on it.
+/// The congestion window of one path, and the bytes in flight on it (RFC 9002 §2).
 #[derive(Debug)]
 pub(super) struct Congestion {
     window: u64,
     /// Below it the window doubles each round trip (slow start).
     threshold: u64,
     in_flight: u64,
-    /// When the window was last reduced: what was sent until then tells nothing new (§7.3.2).
+    /// When the window was last reduced. A loss of packets sent before that is no new signal (§7.3.2).
     recovery: Option<Instant>,
     /// Bytes acknowledged towards the next packet of the window (§7.3.3).
     credit: u64,
-    /// The window, and not what there was to send, ended the last run (§7.8).
+    /// Whether the window ended the last run, rather than the end of the data (§7.8).
     full: bool,
 }
 
@@ -31,10 +32,11 @@ impl Congestion {
     pub(super) fn new(packet: u64, round_trip: Option<Duration>) -> Self {
         // §7.2: ten packets, at most 14,720 bytes.
         let published = (10 * packet).min(14_720.max(2 * packet));
-        // Departs from §7.2 where the round trip was measured below a millisecond: one blast. Ten packets a round trip would
-        // there be a rate that slow start passes in the next three milliseconds anyway. If the path turns out to be a slow one,
-        // what the window costs is one recovery of less than 64 KiB, once for a binding.
-        let window = if round_trip.is_some_and(|time| time < LAN) { published.max(BLAST) } else { published };
+        // Departs from §7.2 where the measured round trip is below one millisecond: the window is one GSO send. Slow
+        // start from ten packets would pass that rate within three milliseconds anyway. If the path turns out to be
+        // slow, the cost is one recovery of less than 64 KiB, once for a binding.
+        let window =
+            if round_trip.is_some_and(|time| time < LAN) { published.max(GSO_MAX) } else { published };
         Self { window, threshold: u64::MAX, in_flight: 0, recovery: None, credit: 0, full: false }
     }
 
@@ -50,7 +52,7 @@ impl Congestion {
         self.window < self.threshold
     }
 
-    /// Bytes that may be sent now (§7: nothing that would make more than a window in flight).
+    /// Bytes that may be sent now (§7: not more than a window in flight).
     #[inline]
     pub(super) fn room(&self) -> u64 {
         self.window.saturating_sub(self.in_flight)
@@ -61,23 +63,23 @@ impl Congestion {
         self.in_flight += bytes;
     }
 
-    /// Whether the window ended what was sent last.
+    /// Records whether the window ended the last run.
     #[inline]
     pub(super) fn set_full(&mut self, full: bool) {
         self.full = full;
     }
 
-    /// Neither arrived nor lost: its message is no longer sent.
+    /// Forgets bytes that are neither acknowledged nor lost, because their message is no longer sent.
     pub(super) fn on_forgotten(&mut self, bytes: u64) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
     }
 
-    /// `bytes` have arrived that were sent at `sent` (§B.5).
+    /// Records that `bytes`, sent at `sent`, have arrived (§B.5).
     #[inline]
     pub(super) fn on_acknowledged(&mut self, bytes: u64, sent: Instant, packet: u64) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
-        // §7.8: a window that is not used is not raised. §7.3.2: not in recovery, either, which ends when something sent
-        // after its beginning is acknowledged.
+        // §7.8: an unused window does not grow. §7.3.2: nor does it in recovery, which ends when a packet sent after
+        // its beginning is acknowledged.
         if !self.full || self.recovery.is_some_and(|since| sent <= since) {
             return;
         }
@@ -94,7 +96,7 @@ impl Congestion {
         }
     }
 
-    /// `bytes` were lost that were sent at `sent` (§B.6, §B.8).
+    /// Records that `bytes`, sent at `sent`, were lost (§B.6, §B.8).
     pub(super) fn on_lost(&mut self, now: Instant, bytes: u64, sent: Instant, packet: u64) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         // §7.3.2: one reduction for each round trip.
@@ -108,14 +110,15 @@ impl Congestion {
         self.credit = 0;
     }
 
-    /// Everything was lost for so long that the network must have changed (§7.6.2).
+    /// Begins again with the minimum window: everything was lost for so long that the network must have changed
+    /// (§7.6.2).
     pub(super) fn on_persistent_congestion(&mut self, packet: u64) {
         self.window = LEAST_PACKETS * packet;
         self.recovery = None;
         self.credit = 0;
     }
 
-    /// Packets are `packet` bytes from now on (§7.2: the minimum follows the size).
+    /// Sets the packet size (§7.2: the minimum window follows it).
     pub(super) fn set_packet(&mut self, packet: u64) {
         self.window = self.window.max(LEAST_PACKETS * packet);
     }
@@ -135,7 +138,7 @@ mod tests {
         Congestion::new(PACKET, Some(Duration::from_millis(50)))
     }
 
-    /// A window is sent and acknowledged.
+    /// Sends and acknowledges a window.
     fn round(path: &mut Congestion, now: u64) {
         let window = path.room();
         path.on_sent(window);
@@ -144,10 +147,10 @@ mod tests {
     }
 
     #[test]
-    fn the_initial_window_is_the_published_one_but_a_blast_on_a_lan() {
+    fn the_initial_window_is_that_of_the_rfc_except_on_a_lan() {
         assert_eq!(wide().window(), 14_400);
         assert_eq!(Congestion::new(PACKET, None).window(), 14_400, "nothing is known");
-        assert_eq!(Congestion::new(PACKET, Some(Duration::from_micros(999))).window(), BLAST);
+        assert_eq!(Congestion::new(PACKET, Some(Duration::from_micros(999))).window(), GSO_MAX);
         assert_eq!(Congestion::new(8_900, None).window(), 17_800);
         assert_eq!(Congestion::new(65_000, None).window(), 130_000);
     }

@@ -1,27 +1,28 @@
-//! How large a fragment may be: packetization layer path MTU discovery (RFC 8899) with fragments of real data as probes.
+//! Finds the fragment size of a path: packetization layer path MTU discovery (RFC 8899) with fragments of real data as
+//! probes.
 //!
-//! Sizes are those of a fragment's payload. A path begins with what every Ethernet carries. Now and then one fragment of
-//! the next larger size is sent among the others; when it arrives, that is the size. Where nothing arrives any more it
-//! is a smaller one again: a *black hole* swallows what is too large without a word (§4.3).
+//! Sizes are those of a fragment's payload. A path begins with the size that every Ethernet carries. From time to time
+//! one fragment of the next larger size is sent among the others; if it arrives, that becomes the size. If nothing
+//! arrives any more, the size becomes smaller: a *black hole* drops larger packets without a report (§4.3).
 
 use crate::Instant;
 use core::time::Duration;
 use stoop_wire::{HEADER_LEN, PACKET_DATA};
 
-/// With our header it is within the base of RFC 8899 §5.1.2 (BASE_PLPMTU: 1200 bytes behind the UDP header), which all
-/// paths but broken ones carry.
+/// With our header it is within the base of RFC 8899 §5.1.2 (BASE_PLPMTU: 1200 bytes behind the UDP header), which
+/// every working path carries.
 const LEAST: u32 = 1152;
 
-/// What an Ethernet carries (§5.1.2 lets a path that is known begin above the base).
+/// The payload that an Ethernet carries (§5.1.2 lets a known path begin above the base).
 const ETHERNET: u32 = PACKET_DATA as u32;
 
-/// What an Ethernet with jumbo frames carries, over either version of IP.
+/// The payload that an Ethernet with jumbo frames carries, over either version of IP.
 const JUMBO: u32 = 9000 - 40 - 8 - HEADER_LEN as u32;
 
-/// The longest IPv4 datagram: a loopback interface carries it.
+/// The payload of the longest IPv4 datagram, which a loopback interface carries.
 const GREATEST: u32 = 65_535 - 20 - 8 - HEADER_LEN as u32;
 
-/// An interface that carries less than this behind our header is taken for one that does not know.
+/// An interface that reports less than this behind our header is taken not to know its size.
 const ABSURD: u32 = 256;
 
 /// RFC 8899 §5.1.2 MAX_PROBES.
@@ -30,27 +31,27 @@ const MOST_PROBES: u8 = 3;
 /// RFC 8899 §5.1.1 PMTU_RAISE_TIMER.
 const RAISE: Duration = Duration::from_secs(600);
 
-/// Waits in a row that brought no receipt for anything new and make a black hole (§4.3).
+/// Consecutive waits without a useful receipt that indicate a black hole (§4.3).
 const SILENT_WAITS: u32 = 3;
 
 /// The fragment size of a path.
 #[derive(Debug)]
 pub(super) struct FragmentSize {
     size: u32,
-    /// What an Ethernet carries of a packet's data, less by a checksum if there is one.
+    /// The payload that an Ethernet carries, less the checksum if there is one.
     ethernet: u32,
-    /// What the interface carries.
+    /// The payload that the interface carries.
     largest: u32,
-    /// A probe is on its way.
+    /// Whether a probe is outstanding.
     probing: bool,
-    /// Probes of the next larger size that were lost.
+    /// Lost probes of the next larger size.
     failed: u8,
-    /// No probe is sent before.
+    /// No probe is sent before this time.
     not_before: Instant,
 }
 
 impl FragmentSize {
-    /// `ethernet`: what an Ethernet carries.
+    /// `ethernet`: the payload that an Ethernet carries.
     pub(super) fn new(ethernet: u32, largest: u32) -> Self {
         let largest = largest.clamp(ABSURD, GREATEST);
         let size = ethernet.min(largest);
@@ -62,7 +63,7 @@ impl FragmentSize {
         self.size
     }
 
-    /// The interface carries another size now. What is larger is not even sent.
+    /// Sets the size that the interface carries now; larger packets could not be sent.
     pub(super) fn set_largest(&mut self, largest: u32) {
         let largest = largest.clamp(ABSURD, GREATEST);
         if largest > self.largest {
@@ -72,7 +73,7 @@ impl FragmentSize {
         self.size = self.size.min(largest);
     }
 
-    /// The size to look for next, if there is one and it is time.
+    /// The next size to probe, if there is one and it is time.
     #[inline]
     pub(super) fn wanted(&self, now: Instant) -> Option<u32> {
         if self.size >= self.largest || self.probing || now < self.not_before {
@@ -98,7 +99,8 @@ impl FragmentSize {
         (self.probing, self.failed) = (false, 0);
     }
 
-    /// The probe was lost, by its size or by chance (§5.3.1). That is no sign of congestion (§3 item 7; RFC 9000 §14.4).
+    /// The probe was lost, because of its size or by chance (§5.3.1). That is no sign of congestion (§3 item 7; RFC
+    /// 9000 §14.4).
     pub(super) fn on_probe_lost(&mut self, now: Instant) {
         self.probing = false;
         self.failed += 1;
@@ -112,13 +114,13 @@ impl FragmentSize {
         self.probing = false;
     }
 
-    /// Nothing new of a message has arrived for `waits` waits in a row.
+    /// Nothing new of a message has been reported as arrived for `waits` waits in a row.
     pub(super) fn on_silence(&mut self, waits: u32) {
         if waits == 0 || !waits.is_multiple_of(SILENT_WAITS) {
             return;
         }
-        // §4.3: back to the size that is safe, then to the one that is safer. Whether it was a black hole, or a path that
-        // carries nothing at all, the next probe finds out.
+        // §4.3: first back to the Ethernet size, then to the least. The next probe finds out whether it was a black
+        // hole, or whether the path carries nothing at all.
         self.size = if self.size > self.ethernet { self.ethernet } else { self.size.min(LEAST) };
     }
 }
@@ -131,7 +133,7 @@ mod tests {
         Instant::from_nanos(seconds * 1_000_000_000)
     }
 
-    /// Probes until none is wanted; a path that carries `carries` bytes.
+    /// Probes until no probe is wanted, on a path that carries `carries` bytes.
     fn search(size: &mut FragmentSize, now: Instant, carries: u32) -> u32 {
         let mut probes = 0;
         while let Some(probe) = size.wanted(now) {
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_carries_more_is_found_step_by_step() {
+    fn larger_sizes_are_probed_step_by_step() {
         let mut size = FragmentSize::new(ETHERNET, u32::MAX);
         assert_eq!(size.get(), ETHERNET);
         assert_eq!(search(&mut size, at(0), u32::MAX), 2);
@@ -161,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_is_not_carried_is_tried_three_times_and_again_after_ten_minutes() {
+    fn a_lost_size_is_probed_three_times_and_again_after_ten_minutes() {
         let mut size = FragmentSize::new(ETHERNET, 8940);
         assert_eq!(search(&mut size, at(1), 2000), 3);
         assert_eq!(search(&mut size, at(600), 9000), 0);
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_black_hole_brings_back_what_is_safe_and_then_what_is_safer() {
+    fn a_black_hole_reduces_the_size_to_ethernet_and_then_to_the_least() {
         let mut size = FragmentSize::new(ETHERNET, u32::MAX);
         search(&mut size, at(0), u32::MAX);
         let after: [u32; 7] = core::array::from_fn(|waits| {
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_changes_is_followed() {
+    fn the_size_follows_a_change_of_the_interface() {
         let mut size = FragmentSize::new(ETHERNET, u32::MAX);
         search(&mut size, at(0), u32::MAX);
         size.set_largest(5000);
@@ -192,12 +194,12 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_says_nonsense_is_not_believed() {
+    fn an_absurd_interface_size_is_ignored() {
         assert_eq!(FragmentSize::new(ETHERNET, 0).get(), ABSURD);
     }
 
     #[test]
-    fn a_checksum_takes_its_place_from_the_data() {
+    fn a_checksum_reduces_the_data_of_each_fragment() {
         let mut size = FragmentSize::new(ETHERNET - 8, u32::MAX);
         assert_eq!(size.get(), 1432);
         assert_eq!(search(&mut size, at(0), 9000), 4);

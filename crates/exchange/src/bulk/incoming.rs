@@ -1,49 +1,50 @@
-//! One message being received: which of its bytes are here. Their memory is somebody else's.
+//! A message that is being received: which of its bytes have arrived. The driver owns the memory for them.
 
 use super::ranges::Ranges;
-use super::stretch::Span;
+use super::span::Span;
 use crate::Instant;
 use stoop_wire::{HEADER_LEN, Receipt};
 
-/// Ranges of a message that may be here with gaps between them. More need more memory than a sender may make us spend:
-/// a sender that does not overtake itself beyond reason meets this only on a network that loses every other packet.
+/// Most ranges of a message that may be remembered with gaps between them. The bound limits the memory that a sender
+/// can make us use. An honest sender meets it only on a network that loses every other packet.
 const MOST_RANGES: usize = 512;
 
-/// Bytes after which a receipt does not wait any longer, before any has told a window.
+/// Bytes after which a receipt is urgent, before any receipt has told a window.
 const FIRST_QUARTER: u32 = 64 * 1024;
 
-/// One message being received.
+/// A message that is being received.
 #[derive(Debug)]
 pub struct Incoming {
     message_len: u32,
     here: Ranges,
     received: u32,
-    /// The highest transmission number that has come, and when; 0 before there is one.
+    /// The highest transmission number that has arrived, and when; 0 before the first.
     latest: (u32, Instant),
-    /// Bytes received that no receipt has told yet.
+    /// Bytes received since the last receipt.
     untold: u32,
-    /// A quarter of the window that was told last.
+    /// A quarter of the window in the last receipt.
     quarter: u32,
     due: bool,
     urgent: bool,
-    /// The next receipt tells other ranges than the lowest, if there are so many: those from the one that begins here.
+    /// Whether the next receipt reports other ranges than the lowest, if there are too many for one: those that begin
+    /// after `told_up_to`.
     others_next: bool,
     told_up_to: u32,
 }
 
-/// What became of a fragment.
+/// What the arrival of a fragment meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It brought bytes that were not here. Some of its others may have been: they are the same in every transmission.
+    /// It brought new bytes. Some of its bytes may have been here before: they are the same in every transmission.
     New,
-    /// All of it was here.
+    /// All of its bytes were here.
     Duplicate,
-    /// It lies beyond the message or has no bytes, or too many gaps would have to be remembered: as if it had been lost.
+    /// It is outside the message or empty, or would need too many gaps to be remembered. It counts as lost.
     TooScattered,
 }
 
 impl Incoming {
-    /// A message of `message_len` bytes, none of which is here.
+    /// A message of `message_len` bytes, none of which has arrived.
     pub fn new(message_len: u32) -> Self {
         Self {
             message_len,
@@ -59,7 +60,7 @@ impl Incoming {
         }
     }
 
-    /// Notes a fragment that has arrived. `transmission`: the number that it carries; the one at offset 0 has none.
+    /// Records the arrival of a fragment. `transmission`: the number that it carries; the one at offset 0 carries none.
     #[inline]
     pub fn take(&mut self, now: Instant, offset: u32, len: u32, transmission: Option<u32>) -> Taken {
         let Some(end) = offset.checked_add(len).filter(|&end| len > 0 && end <= self.message_len) else {
@@ -67,7 +68,7 @@ impl Incoming {
         };
         let ranges = self.here.count();
         let Some(new) = self.here.insert(offset, end, MOST_RANGES) else { return Taken::TooScattered };
-        // Only of what was taken: a number tells the sender that its packet has been here.
+        // Only after it was accepted: a number in a receipt tells the sender that this packet has arrived.
         if let Some(number) = transmission.filter(|&number| number > self.latest.0) {
             self.latest = (number, now);
         }
@@ -77,23 +78,25 @@ impl Incoming {
         }
         self.received += new;
         self.untold += new;
-        // RFC 9000 §13.2.1: out of order is told at once. The first range of all is no gap if it is the beginning.
+        // RFC 9000 §13.2.1: a packet out of order is reported at once. The first range of all is no gap if it is the
+        // beginning.
         let gap_changed = self.here.count() != ranges && !(ranges == 0 && offset == 0);
         self.urgent |= gap_changed || self.untold >= self.quarter || self.is_complete();
         Taken::New
     }
 
-    /// The parts with which `datagrams` begin, each of them `segment` bytes long, that continue one another, noted as if they
-    /// were one; without what would complete the message. `None`: there are none, or they are no news.
+    /// Records parts from the beginning of `datagrams`, each datagram `segment` bytes long, as if they were one: as
+    /// long as they continue one another, and without the part that would complete the message. `None`: there is no
+    /// such part, or all of it was here.
     #[inline]
     pub fn take_span(&mut self, now: Instant, datagrams: &[u8], segment: usize) -> Option<Span> {
-        // Fewer bytes than are missing: the last part of all is taken by itself, wherever it lies.
+        // Fewer bytes than are missing: the last missing part is handled by itself, wherever it belongs.
         let most = (self.message_len - self.received).checked_sub(1)? as usize;
         let parts = most / segment.checked_sub(HEADER_LEN).filter(|payload| *payload > 0)?;
         let datagrams = &datagrams[..datagrams.len().min(parts.saturating_mul(segment))];
-        let stretch = Span::at_beginning(datagrams, segment, self.message_len)?;
-        let (offset, len) = (stretch.offset as u32, stretch.len as u32);
-        (self.take(now, offset, len, Some(stretch.transmission)) == Taken::New).then_some(stretch)
+        let span = Span::at_beginning(datagrams, segment, self.message_len)?;
+        let (offset, len) = (span.offset as u32, span.len as u32);
+        (self.take(now, offset, len, Some(span.transmission)) == Taken::New).then_some(span)
     }
 
     /// Bytes of the whole message.
@@ -102,33 +105,33 @@ impl Incoming {
         self.message_len
     }
 
-    /// Every byte is here.
+    /// Whether every byte has arrived.
     #[inline]
     pub fn is_complete(&self) -> bool {
         self.received == self.message_len
     }
 
-    /// Bytes that are here.
+    /// Bytes that have arrived.
     pub fn received(&self) -> u32 {
         self.received
     }
 
-    /// A gap has opened or closed, a quarter of the window has come unacknowledged, or the message is complete: the
-    /// sender should be told soon.
+    /// Whether the sender should be told soon: a gap has opened or closed, a quarter of the window has come without a
+    /// receipt, or the message is complete.
     #[inline]
     pub fn receipt_is_urgent(&self) -> bool {
         self.urgent
     }
 
-    /// Something has come since the last receipt: it is to be told when the socket is drained. A duplicate counts: its
-    /// sender has missed a receipt.
+    /// Whether anything has come since the last receipt, so that one is to be sent when the socket is drained. A
+    /// duplicate counts, because its sender has missed a receipt.
     #[inline]
     pub fn receipt_is_due(&self) -> bool {
         self.due
     }
 
-    /// What the sender is to be told now. `window`: bytes that may be on their way to us at the same time, for this
-    /// message; 0: send nothing more for now, we have no room.
+    /// The receipt to send now. `window`: bytes of this message that may be outstanding at the same time; 0: there is
+    /// no memory, the sender must stop for now.
     pub fn receipt(&mut self, now: Instant, window: u32) -> Receipt {
         (self.untold, self.due, self.urgent) = (0, false, false);
         self.quarter = (window / 4).max(1);
@@ -141,8 +144,9 @@ impl Incoming {
         receipt
     }
 
-    /// The lowest ranges, at most one less than fit. While there are more, every other receipt is full and tells others
-    /// instead, in turn: its sender must learn of them, too, but of what lies before the first it learns nothing.
+    /// The lowest ranges, at most one less than fit. While there are more, every other receipt is full and reports
+    /// others in turn. The sender must learn of those, too, but a full receipt says nothing about the bytes before its
+    /// first range.
     fn ranges_to_tell(&mut self) -> &[(u32, u32)] {
         const FULL: usize = Receipt::MOST_RANGES;
         let ranges = self.here.beyond();
@@ -151,7 +155,7 @@ impl Incoming {
             return &ranges[..ranges.len().min(FULL - 1)];
         }
         self.others_next = false;
-        // One is told twice, so that the gap behind it is between two that are told.
+        // One range is reported twice, so that the gap behind it is between two reported ranges.
         let after = ranges.partition_point(|range| range.0 <= self.told_up_to);
         let from = after.saturating_sub(1).min(ranges.len() - FULL);
         self.told_up_to = if from + FULL == ranges.len() { 0 } else { ranges[from + FULL - 1].0 };
@@ -169,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_order_is_told_as_one_beginning() {
+    fn bytes_in_order_are_reported_as_one_range_from_the_beginning() {
         let mut message = Incoming::new(4000);
         assert_eq!(message.take(at(5), 0, 1440, None), Taken::New);
         assert!(message.receipt_is_due() && !message.receipt_is_urgent());
@@ -182,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_told_when_it_opens_and_when_it_closes() {
+    fn a_receipt_is_urgent_when_a_gap_opens_or_closes() {
         let mut message = Incoming::new(10_000);
         message.take(at(0), 0, 1000, None);
         message.take(at(0), 2000, 1000, Some(3));
@@ -198,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quarter_of_the_window_is_told_without_delay() {
+    fn a_receipt_is_urgent_after_a_quarter_of_the_window() {
         let mut message = Incoming::new(100_000);
         message.receipt(at(0), 8000);
         message.take(at(0), 0, 1999, None);
@@ -208,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_is_told_again() {
+    fn a_duplicate_makes_a_receipt_due() {
         let mut message = Incoming::new(3000);
         message.take(at(0), 0, 1440, None);
         message.receipt(at(0), 1);
@@ -218,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn lies_about_places_and_lengths_are_not_taken() {
+    fn fragments_outside_the_message_are_rejected() {
         let mut message = Incoming::new(3000);
         for (offset, len) in [(0, 0), (0, 3001), (2999, 2), (3000, 1), (u32::MAX, 1), (1, u32::MAX), (5, 0)] {
             assert_eq!(message.take(at(0), offset, len, Some(9)), Taken::TooScattered);
@@ -240,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn receipts_tell_the_lowest_ranges_and_the_others_in_turn() {
+    fn receipts_alternate_between_the_lowest_ranges_and_the_others() {
         let mut message = Incoming::new(u32::MAX);
         (0..100).for_each(|i| assert_eq!(message.take(at(0), 1 + 10 * i, 5, Some(i + 1)), Taken::New));
         let told: Vec<(usize, u32)> = (0..8)

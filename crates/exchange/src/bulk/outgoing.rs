@@ -1,4 +1,4 @@
-//! One message being sent: what goes out next, what has arrived, what is lost, and how long to wait for news.
+//! A message that is being sent: what to send next, what has arrived, what is lost, and how long to wait for a receipt.
 
 mod next;
 mod sent;
@@ -9,33 +9,36 @@ use crate::Instant;
 use sent::{Sent, Settled};
 use stoop_wire::Receipt;
 
-/// Ranges with gaps between them that a receiver is believed. An honest one has fewer: `incoming::MOST_RANGES`.
+/// Most ranges with gaps between them that a receipt may add up to. An honest receiver reports fewer:
+/// `incoming::MOST_RANGES`.
 const MOST_RANGES: usize = 1024;
 
-/// Packets that a wait in vain lets go beyond the window (RFC 9002 §6.2.4, §7.5).
-const PACKETS_OF_A_WAIT: u8 = 2;
+/// Packets beyond the window that may be sent after a wait without a receipt (RFC 9002 §6.2.4, §7.5).
+const PROBE_PACKETS: u8 = 2;
 
-/// Consecutive packets of a message that are to be sent now, each with `fragment` bytes of it, the last perhaps with less.
+/// Consecutive packets of a message that are to be sent now, each with `fragment` bytes of it, the last perhaps with
+/// fewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Of the first packet.
+    /// Offset of the first packet.
     pub offset: u32,
     /// Bytes of the message in all packets together.
     pub len: u32,
-    /// Bytes of the message in each packet but the last. More than [`Path::fragment`]: one packet that finds out whether
-    /// the path carries so much; it must not be fragmented by the network.
+    /// Bytes of the message in each packet but the last. More than [`Path::fragment`]: one packet that probes whether
+    /// the path carries so much; the network must not fragment it.
     pub fragment: u32,
-    /// Number of the first packet; the others follow. The fragment at offset 0 has one, too, and does not carry it.
+    /// Transmission number of the first packet; the others follow. The packet at offset 0 has a number, too, but does
+    /// not carry it.
     pub transmission: u32,
 }
 
-/// One message being sent. Whoever drops it calls [`end`](Self::end) before.
+/// A message that is being sent. The owner calls [`end`](Self::end) before it drops it.
 ///
-/// Of the bytes before `next`, each is acknowledged, lost or in flight, and never two of these.
+/// Each byte before `next` is in exactly one state: acknowledged, lost, or in flight.
 #[derive(Debug)]
 pub struct Outgoing {
     message_len: u32,
-    /// The receiver has room for the bytes before it.
+    /// The receiver has memory for the bytes before this one.
     limit: u32,
     /// The first byte that was never sent.
     next: u32,
@@ -43,32 +46,32 @@ pub struct Outgoing {
     /// To be sent again.
     lost: Ranges,
     sent: Sent,
-    /// Number of the packet that was sent last, and of the highest that has arrived.
+    /// Transmission number of the last packet, and of the highest one that has arrived.
     transmission: u32,
     latest: u32,
-    /// The bytes that the last receipt told of, whether they had arrived or not.
+    /// The bytes about which the last receipt says whether they have arrived.
     certain: (u32, u32),
-    /// What the wait for news is counted from; never, before the driver first asked what to send.
+    /// When the wait for a receipt began; `NEVER` before the driver first asked what to send.
     since: Instant,
     last_sent: Instant,
-    /// Waits in a row that brought nothing.
+    /// Consecutive waits without a useful receipt.
     waits: u32,
     /// Lengthens a wait by so many 1024ths.
     spread: u8,
-    /// Packets that may go beyond the window.
+    /// Packets that may be sent beyond the window.
     extra: u8,
-    /// The receiver is to be asked how much it has room for.
+    /// Whether to ask the receiver how much memory it has.
     ask: bool,
-    /// Sent from the first moment to the second, all without an answer.
+    /// Packets sent from the first moment to the second have no answer.
     silence: Option<(Instant, Instant)>,
-    /// When the time of what is in flight makes some of it lost.
+    /// When packets in flight will count as lost because of their age.
     loss_time: Instant,
-    /// The window has room, but the next packet is not to go before.
+    /// Pacing delays the next packet until then, although the window has space.
     paced_until: Instant,
 }
 
 impl Outgoing {
-    /// A message of `message_len` bytes, of which the receiver takes `limit` before it says more.
+    /// A message of `message_len` bytes, of which the receiver accepts `limit` before its first receipt.
     pub fn new(message_len: u32, limit: u32) -> Self {
         Self {
             message_len,
@@ -92,14 +95,14 @@ impl Outgoing {
         }
     }
 
-    /// Every byte has arrived.
+    /// Whether every byte has arrived.
     #[inline]
     pub fn is_acknowledged(&self) -> bool {
         self.acknowledged.up_to() == self.message_len
     }
 
-    /// Takes what the receiver tells, and says whether it is news: bytes that have arrived, or room for more. What
-    /// contradicts what was sent is ignored.
+    /// Handles a receipt, and returns whether it reports new bytes or a higher limit. A receipt that contradicts what
+    /// was sent is ignored.
     pub fn on_receipt(&mut self, now: Instant, receipt: &Receipt, path: &mut Path) -> bool {
         if !self.can_be(receipt) {
             return false;
@@ -110,7 +113,7 @@ impl Outgoing {
         }
         let more_room = receipt.limit > self.limit;
         if more_room {
-            // An answer to a question, or more room: either way it goes on.
+            // The answer to a question, or a higher limit: sending goes on.
             self.limit = receipt.limit.min(self.message_len);
             (self.since, self.waits, self.ask) = (now, 0, false);
         }
@@ -127,7 +130,7 @@ impl Outgoing {
         more_room || settled.oldest.is_some()
     }
 
-    /// Whether the receipt tells only of what was sent, in order.
+    /// Whether the receipt reports only bytes that were sent, in order.
     fn can_be(&self, receipt: &Receipt) -> bool {
         let mut before = receipt.up_to;
         let in_order = receipt.ranges().iter().all(|&(start, end)| {
@@ -138,7 +141,7 @@ impl Outgoing {
         in_order && before <= self.next && receipt.latest <= self.transmission
     }
 
-    /// The receiver has no room for the message and has kept nothing of it.
+    /// The receiver has no memory for the message and has stored nothing of it.
     fn on_no_room(&mut self, now: Instant, path: &mut Path) {
         if self.limit > 0 {
             self.sent.forget(path);
@@ -151,7 +154,7 @@ impl Outgoing {
         self.since = now;
     }
 
-    /// RFC 9002 §5.1: the highest number that has arrived, when it is told for the first time, is a sample.
+    /// RFC 9002 §5.1: the highest number that has arrived gives a sample when it is first reported.
     fn sample(&mut self, now: Instant, receipt: &Receipt, path: &mut Path) {
         if receipt.latest <= self.latest {
             return;
@@ -175,7 +178,7 @@ impl Outgoing {
         self.sent.settle(&self.acknowledged, new, path)
     }
 
-    /// RFC 9002 §6.1: lost is what was sent long enough before something that has arrived.
+    /// RFC 9002 §6.1: a packet is lost if it was sent long enough before one that has arrived.
     fn detect_losses(&mut self, now: Instant, path: &mut Path) {
         let lost = &mut self.lost;
         self.loss_time = self.sent.detect_losses(now, self.latest, self.certain, path, |start, end| {
@@ -183,7 +186,7 @@ impl Outgoing {
         });
     }
 
-    /// Something sent at `oldest` is the first to arrive after waits in vain (RFC 9002 §7.6).
+    /// Handles the first arrival after waits without a receipt (RFC 9002 §7.6); `oldest` is when that packet was sent.
     fn after_silence(&mut self, oldest: Instant, path: &mut Path) {
         if let Some((from, until)) = self.silence.take()
             && oldest > until
@@ -192,7 +195,7 @@ impl Outgoing {
         }
     }
 
-    /// Delivered or given up: what was in flight no longer is.
+    /// Ends the message, delivered or abandoned: its bytes are no longer in flight.
     pub fn end(&mut self, path: &mut Path) {
         self.sent.forget(path);
         self.acknowledged = Ranges::new();
@@ -204,12 +207,12 @@ impl Outgoing {
         (self.loss_time, self.paced_until) = (Instant::NEVER, Instant::NEVER);
     }
 
-    /// Waits for news, one after the other, that brought nothing.
+    /// Consecutive waits without a useful receipt.
     pub fn waits(&self) -> u32 {
         self.waits
     }
 
-    /// Whether its receiver would take more of it now, if there were room on the way.
+    /// Whether the receiver would accept more now, if the window had space.
     pub fn has_more(&self) -> bool {
         self.ask || self.next_bytes().is_some()
     }
@@ -222,13 +225,13 @@ impl Outgoing {
         self.next_wait(path).min(self.loss_time).min(self.paced_until)
     }
 
-    /// Until when news is waited for.
+    /// End of the present wait for a receipt.
     fn next_wait(&self, path: &Path) -> Instant {
         let wait = path.round_trip.wait_after(self.waits);
         self.since.after_nanos(wait.saturating_add(wait / 1024 * u64::from(self.spread)))
     }
 
-    /// Does what is due at `now`, if anything is; [`next_run`](Self::next_run) may then have something.
+    /// Does what is due at `now`, if anything is. Afterwards [`next_run`](Self::next_run) may return a run.
     pub fn on_timeout(&mut self, now: Instant, path: &mut Path) {
         if now < self.next_timeout(path) {
             return;
@@ -245,31 +248,32 @@ impl Outgoing {
         self.waits = self.waits.saturating_add(1);
         (self.since, self.spread) = (now, path.spread());
         if self.next_bytes().is_none() && self.sent.is_empty() {
-            // The receiver takes no more, or what said that it does was lost.
+            // The receiver accepts no more, or the receipt with a higher limit was lost.
             self.ask = true;
             return;
         }
-        self.wait_was_in_vain(path);
+        self.on_fruitless_wait(path);
     }
 
-    /// What was sent last has certainly not been taken: a packet or two of it go out again at once, as after a wait in vain,
-    /// but nothing is concluded from it.
+    /// The last packets were certainly not accepted: sends one or two of them again at once, as after a wait without a
+    /// receipt, but without conclusions about loss.
     pub fn ask_again(&mut self, path: &mut Path) {
         if self.is_acknowledged() {
             return;
         }
         self.ask |= self.next_bytes().is_none() && self.sent.is_empty();
-        self.extra = PACKETS_OF_A_WAIT;
-        for _ in 0..PACKETS_OF_A_WAIT {
+        self.extra = PROBE_PACKETS;
+        for _ in 0..PROBE_PACKETS {
             if let Some((start, end)) = self.sent.give_up_oldest(path) {
                 self.lost.insert(start, end, usize::MAX);
             }
         }
     }
 
-    /// Nobody seems to be there: what was in flight no longer is, and counts as lost. What has arrived is not forgotten, nor
-    /// how often was sent: whoever comes back speaks of both. [`ask_again`](Self::ask_again) goes on.
-    pub fn rest(&mut self, path: &mut Path) {
+    /// Stops sending, because nothing is heard from the receiver. The packets in flight count as lost. The state of
+    /// arrived bytes and the transmission numbers remain, because a later receipt refers to both.
+    /// [`ask_again`](Self::ask_again) continues.
+    pub fn pause(&mut self, path: &mut Path) {
         while let Some((start, end)) = self.sent.give_up_oldest(path) {
             self.lost.insert(start, end, usize::MAX);
         }
@@ -277,15 +281,15 @@ impl Outgoing {
         (self.loss_time, self.paced_until) = (Instant::NEVER, Instant::NEVER);
     }
 
-    /// RFC 9002 §6.2.4: a packet or two are sent again whatever the window is. That they are lost is not said: the window
-    /// is as it was.
-    fn wait_was_in_vain(&mut self, path: &mut Path) {
-        self.extra = PACKETS_OF_A_WAIT;
+    /// RFC 9002 §6.2.4: sends one or two packets again, whatever the window. They do not count as lost, so the window
+    /// stays.
+    fn on_fruitless_wait(&mut self, path: &mut Path) {
+        self.extra = PROBE_PACKETS;
         let Some(oldest) = self.sent.oldest() else { return };
         let from = self.silence.map_or(oldest, |(from, _)| from);
         self.silence = Some((from, self.last_sent));
         path.size.on_silence(self.waits);
-        for _ in 0..PACKETS_OF_A_WAIT {
+        for _ in 0..PROBE_PACKETS {
             if let Some((start, end)) = self.sent.give_up_oldest(path) {
                 self.lost.insert(start, end, usize::MAX);
             }
@@ -293,8 +297,8 @@ impl Outgoing {
     }
 }
 
-/// Of which bytes the receipt says whether they have arrived. The receiver has left out what lies behind the ranges, if
-/// they are one less than fit, and what lies before them too, if they are as many as fit.
+/// The bytes about which the receipt says whether they have arrived. If there is one range less than fit, the receiver
+/// may have left out those behind the last range; if the receipt is full, also those before the first.
 fn certain(receipt: &Receipt) -> (u32, u32) {
     let told = receipt.ranges();
     match told {

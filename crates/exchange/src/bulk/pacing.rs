@@ -1,24 +1,24 @@
-//! How fast a window may go out where the way is long: a bucket of bytes that fills at the path's pace (RFC 9002 §7.7).
+//! Spreads a window over the round trip of a long path: a token bucket that fills at the path's rate (RFC 9002 §7.7).
 //!
-//! On a LAN nothing is paced: a blast is over before a timer could go off.
+//! On a LAN nothing is paced: a window is sent before a timer could expire.
 
 use super::congestion::LAN;
 use crate::Instant;
 
-/// What may go at once: the bytes of so many nanoseconds, because timers are late, and no less than ten packets, which
-/// is the initial window (§7.7).
+/// Nanoseconds whose bytes may be sent in one burst, because timers are late. A burst has at least ten packets, the
+/// initial window (§7.7).
 const BURST: u64 = 4_000_000;
 const BURST_PACKETS: u64 = 10;
 
-/// The bucket. Times in nanoseconds.
+/// The bucket. Times are in nanoseconds.
 #[derive(Debug, Default)]
 pub(super) struct Pacing {
-    /// What was in it at the moment.
+    /// Bytes in the bucket at that moment.
     bytes: u64,
     at: Option<Instant>,
 }
 
-/// The pace of a path: so many bytes in so many nanoseconds.
+/// The rate of a path: so many bytes in so many nanoseconds.
 #[derive(Clone, Copy)]
 pub(super) struct ClockPacing {
     pub(super) bytes: u64,
@@ -26,7 +26,7 @@ pub(super) struct ClockPacing {
 }
 
 impl ClockPacing {
-    /// §7.7: N windows in a round trip. N is 2 in slow start, or the window could not double, and 5/4 otherwise.
+    /// §7.7: N windows in a round trip. N is 2 in slow start, otherwise the window could not double; else it is 5/4.
     pub(super) fn new(window: u64, in_slow_start: bool, round_trip: u64) -> Option<Self> {
         let bytes = if in_slow_start { window.saturating_mul(2) } else { window.saturating_add(window / 4) };
         (round_trip >= LAN.as_nanos() as u64).then_some(Self { bytes: bytes.max(1), nanos: round_trip })
@@ -40,7 +40,7 @@ impl ClockPacing {
         (u128::from(bytes) * u128::from(self.nanos)).div_ceil(u128::from(self.bytes)) as u64
     }
 
-    /// The longest time in which no more than `bytes` pass.
+    /// The longest time in which no more than `bytes` are sent.
     fn time_before(self, bytes: u64) -> u64 {
         (u128::from(bytes) * u128::from(self.nanos) / u128::from(self.bytes)) as u64
     }
@@ -51,7 +51,7 @@ impl ClockPacing {
 }
 
 impl Pacing {
-    /// How many of `most` bytes may go now, or when to ask again. They are whole packets, or all.
+    /// How many of `most` bytes may be sent now, or when to ask again. They are whole packets, or all.
     pub(super) fn allowed(
         &mut self,
         now: Instant,
@@ -65,7 +65,8 @@ impl Pacing {
             Some(at) => {
                 let added = pace.bytes_in(now.nanos_since(at));
                 self.bytes = self.bytes.saturating_add(added);
-                // What is less than a byte stays in the time: whoever asks often shall not wait for ever.
+                // The remainder below one byte stays in the time. Otherwise a sender that asks often would wait for
+                // ever.
                 self.at = Some(at.after_nanos(pace.time_before(added)));
                 if self.bytes >= burst {
                     (self.bytes, self.at) = (burst, Some(now));
@@ -79,7 +80,7 @@ impl Pacing {
         if whole > 0 {
             return Ok(whole);
         }
-        // Not for each packet: a quarter of a burst at a time.
+        // A quarter of a burst at a time, and not each packet alone.
         let enough = most.min(packet.max(burst / 4));
         Err(now.after_nanos(pace.time_of(enough - self.bytes)))
     }
@@ -96,7 +97,7 @@ mod tests {
     const PACKET: u64 = 1440;
     const MILLI: u64 = 1_000_000;
 
-    fn pace() -> ClockPacing {
+    fn rate() -> ClockPacing {
         ClockPacing::new(1_000_000, false, 50 * MILLI).expect("it is no LAN")
     }
 
@@ -106,11 +107,11 @@ mod tests {
     }
 
     #[test]
-    fn a_window_goes_out_in_four_fifths_of_a_round_trip() {
+    fn a_window_is_spread_over_four_fifths_of_a_round_trip() {
         let (mut pacing, mut now, mut sent) = (Pacing::default(), Instant::from_nanos(0), 0);
         let mut waits = 0;
         while sent < 1_000_000 {
-            match pacing.allowed(now, pace(), PACKET, 1_000_000 - sent) {
+            match pacing.allowed(now, rate(), PACKET, 1_000_000 - sent) {
                 Ok(bytes) => {
                     pacing.on_sent(bytes);
                     sent += bytes;
@@ -126,17 +127,17 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_used_for_long_is_one_burst() {
+    fn an_idle_path_saves_no_more_than_one_burst() {
         let mut pacing = Pacing::default();
-        let ask = |pacing: &mut Pacing, at| pacing.allowed(Instant::from_nanos(at), pace(), PACKET, u64::MAX);
+        let ask = |pacing: &mut Pacing, at| pacing.allowed(Instant::from_nanos(at), rate(), PACKET, u64::MAX);
         let burst = ask(&mut pacing, 0).expect("the first is free");
         assert!((99_000..=100_000).contains(&burst), "{burst}");
         assert_eq!(ask(&mut pacing, u64::MAX / 2), Ok(burst));
     }
 
-    /// Found by the simulator: less than a byte was added each time, and forgotten.
+    /// Found by the simulator: less than a byte was added each time, and lost.
     #[test]
-    fn whoever_asks_often_waits_no_longer() {
+    fn asking_often_does_not_lengthen_the_wait() {
         let mut pacing = Pacing::default();
         let slow = ClockPacing { bytes: 34_200, nanos: 46_012_087 };
         let mut now = Instant::from_nanos(0);
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_paces_do_not_overflow() {
+    fn absurd_rates_do_not_overflow() {
         for (window, round_trip) in [(0, u64::MAX), (u64::MAX, MILLI), (u64::MAX, u64::MAX)] {
             let (mut pacing, pace) =
                 (Pacing::default(), ClockPacing::new(window, true, round_trip).expect("no LAN"));

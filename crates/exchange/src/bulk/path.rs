@@ -1,4 +1,4 @@
-//! One direction of a binding's way through the network: what all messages that are sent there share.
+//! One direction of a binding's network path: the state that all its long messages share.
 
 use super::congestion::Congestion;
 use super::fragment_size::FragmentSize;
@@ -17,21 +17,21 @@ pub struct Path {
     pub(super) size: FragmentSize,
     pacing: Pacing,
     jitter: Jitter,
-    /// When that was sent which was sent last of all that has arrived.
+    /// Latest time of sending among the packets that have arrived.
     newest_arrival: Instant,
-    /// Bytes of the checksum behind each packet.
+    /// Length of the checksum behind each packet.
     checksum_len: usize,
 }
 
 impl Path {
-    /// A path that nothing long has been sent on. `largest`: bytes of the largest payload behind our header that the
-    /// interface could carry and that has room in a call of [`Outgoing::next_run`](super::Outgoing::next_run);
-    /// `round_trip`: as single-packet calls have measured it.
+    /// A path on which no long message has been sent. `largest`: the largest payload behind our header that the
+    /// interface can carry and that fits one [`Outgoing::next_run`](super::Outgoing::next_run). `round_trip`: as
+    /// measured by single-packet calls.
     pub fn new(largest: u32, round_trip: RoundTrip, seed: u64) -> Self {
         Self::of(BindingId::NONE, largest, round_trip, seed)
     }
 
-    /// The same, for packets of that binding, which may have checksums.
+    /// As [`new`](Self::new), for packets of `binding`, which may have checksums.
     pub fn of(binding: BindingId, largest: u32, round_trip: RoundTrip, seed: u64) -> Self {
         let size = FragmentSize::new(binding.packet_data() as u32, largest);
         let measured =
@@ -47,29 +47,29 @@ impl Path {
         }
     }
 
-    /// Bytes of a packet that carries so many of a message, with header and checksum.
+    /// Length of a packet with `fragment` bytes of a message, with header and checksum.
     #[inline]
     pub fn packet_len(&self, fragment: u32) -> usize {
         HEADER_LEN + fragment as usize + self.checksum_len
     }
 
-    /// How many packets with fragments of this size are not longer than `most_bytes` together.
+    /// Number of packets with fragments of this size that fit into `most_bytes`.
     pub(super) fn packets(&self, most_bytes: usize, fragment: u32) -> u32 {
         u32::try_from(most_bytes / self.packet_len(fragment)).unwrap_or(u32::MAX)
     }
 
-    /// Bytes of a message that a fragment carries, but for probes of a larger size.
+    /// Bytes of a message in one fragment, except in probes of a larger size.
     #[inline]
     pub fn fragment(&self) -> u32 {
         self.size.get()
     }
 
-    /// Bytes that may be in flight at the same time.
+    /// Bytes that may be in flight.
     pub fn window(&self) -> u64 {
         self.congestion.window()
     }
 
-    /// Bytes in flight: sent, and neither acknowledged nor taken for lost.
+    /// Bytes in flight: sent, and neither acknowledged nor counted as lost.
     pub fn in_flight(&self) -> u64 {
         self.congestion.in_flight()
     }
@@ -79,7 +79,7 @@ impl Path {
         usize::try_from(self.congestion.room() / self.packet()).unwrap_or(usize::MAX)
     }
 
-    /// The interface carries payloads of at most `largest` bytes now, or a larger one was refused by it.
+    /// Sets the largest payload that the interface carries, after it has changed or has rejected a larger packet.
     pub fn set_largest(&mut self, largest: u32) {
         self.size.set_largest(largest);
     }
@@ -88,39 +88,39 @@ impl Path {
         u64::from(self.size.get())
     }
 
-    /// How many of `most` bytes, which the window has room for, may go now, or when to ask again (RFC 9002 §7.7).
+    /// How many of `most` bytes, for which the window has space, may be sent now, or when to ask again (RFC 9002 §7.7).
     #[inline]
     pub(super) fn paced(&mut self, now: Instant, most: u32) -> Result<u32, Instant> {
         let congestion = &self.congestion;
-        let pace =
+        let rate =
             ClockPacing::new(congestion.window(), congestion.in_slow_start(), self.round_trip.smoothed());
-        match pace {
+        match rate {
             None => Ok(most),
-            Some(pace) => {
-                let allowed = self.pacing.allowed(now, pace, self.packet(), u64::from(most))?;
+            Some(rate) => {
+                let allowed = self.pacing.allowed(now, rate, self.packet(), u64::from(most))?;
                 Ok(u32::try_from(allowed).unwrap_or(u32::MAX).min(most))
             }
         }
     }
 
-    /// `bytes` go out now.
+    /// Records that `bytes` are sent now.
     pub(super) fn on_sent(&mut self, bytes: u32) {
         self.congestion.on_sent(u64::from(bytes));
         self.pacing.on_sent(u64::from(bytes));
     }
 
-    /// How much longer a wait is than it should be, so that messages that were lost together are not sent again together.
+    /// A random lengthening of a wait, so that messages that lost packets together do not retransmit together.
     pub(super) fn spread(&mut self) -> u8 {
         self.jitter.draw()
     }
 
-    /// What was sent at `sent` has arrived.
+    /// Records that a packet sent at `sent` has arrived.
     pub(super) fn on_arrival(&mut self, sent: Instant) {
         self.newest_arrival = self.newest_arrival.max(sent);
     }
 
-    /// All of a message is lost that was sent between these moments. RFC 9002 §7.6.2: so long a time of it, with nothing of other
-    /// messages arriving that was sent then, is persistent congestion.
+    /// All packets of a message that were sent between these moments are lost. RFC 9002 §7.6.2: if that time is long
+    /// enough, and no packet of another message that was sent in it has arrived, the congestion is persistent.
     pub(super) fn on_silence_between(&mut self, from: Instant, until: Instant) {
         if until.nanos_since(from) >= self.round_trip.persistent() && self.newest_arrival < from {
             let packet = self.packet();
@@ -128,7 +128,7 @@ impl Path {
         }
     }
 
-    /// A probe of this size has arrived: that is the fragment size now.
+    /// Sets the fragment size to that of a probe that has arrived.
     pub(super) fn on_probe_acknowledged(&mut self, size: u32) {
         self.size.on_probe_acknowledged(size);
         let packet = self.packet();

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-/// Bytes from the first of each pair to the one before the second.
+/// Each pair is the first byte of a range and the byte after its last.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ranges(Vec<(u32, u32)>);
 
@@ -54,7 +54,7 @@ impl Ranges {
     #[inline]
     pub(super) fn insert(&mut self, start: u32, end: u32, most: usize) -> Option<u32> {
         debug_assert!(start < end);
-        // What goes well comes in order, after nothing or after a gap.
+        // Bytes usually arrive in order, after nothing or after a gap.
         match self.0.last_mut() {
             Some(last) if last.1 == start => {
                 last.1 = end;
@@ -65,7 +65,7 @@ impl Ranges {
     }
 
     fn insert_anywhere(&mut self, start: u32, end: u32, most: usize) -> Option<u32> {
-        // Ranges that overlap the new one or lie side by side with it become one with it.
+        // Ranges that overlap the new one, or touch it, are merged with it.
         let from = self.0.partition_point(|range| range.1 < start);
         let to = from + self.0[from..].partition_point(|range| range.0 <= end);
         if from == to {
@@ -83,7 +83,7 @@ impl Ranges {
         Some(end - start - here)
     }
 
-    /// Takes `start..end` out. Returns how many of its bytes were there.
+    /// Removes `start..end`. Returns how many of its bytes were in the set.
     pub(super) fn remove(&mut self, start: u32, end: u32) -> u32 {
         let from = self.0.partition_point(|range| range.1 <= start);
         let to = from + self.0[from..].partition_point(|range| range.0 < end);
@@ -96,7 +96,7 @@ impl Ranges {
     }
 }
 
-/// Bytes that are in both.
+/// Number of bytes that are in both ranges.
 fn overlap(one: (u32, u32), other: (u32, u32)) -> u32 {
     one.1.min(other.1).saturating_sub(one.0.max(other.0))
 }
@@ -115,13 +115,13 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_order_is_one_range() {
+    fn bytes_in_order_are_one_range() {
         let ranges = ranges(&[(0, 10), (10, 20), (20, 21)]);
         assert_eq!((ranges.up_to(), ranges.beyond()), (21, &[][..]));
     }
 
     #[test]
-    fn a_gap_is_closed_by_what_was_missing() {
+    fn the_missing_bytes_close_a_gap() {
         let mut ranges = ranges(&[(0, 10), (20, 30), (40, 50)]);
         assert_eq!((ranges.up_to(), ranges.beyond()), (10, &[(20, 30), (40, 50)][..]));
         assert_eq!(ranges.insert(5, 45, ANY), Some(20));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn any_sequence_does_what_a_set_of_bytes_does() {
+    fn any_sequence_of_operations_equals_a_set_of_bytes() {
         const LEN: u32 = 120;
         for seed in 0..200 {
             let (mut random, mut ranges, mut bytes) = (Random(seed), Ranges::new(), [false; LEN as usize]);

@@ -1,4 +1,5 @@
-//! The round trip of a path while messages of many packets use it, and the waits that follow from it (RFC 9002 §5, §6).
+//! The round trip of a path as measured by messages of many packets, and the waits that follow from it (RFC 9002 §5,
+//! §6).
 
 use crate::RoundTrip;
 use crate::retransmit::{LONGEST, SHORTEST};
@@ -16,14 +17,14 @@ pub(super) struct Estimate {
     variation: u64,
     /// The last sample.
     last: u64,
-    /// The least; 0 before there is a sample.
+    /// The least sample; 0 before the first.
     least: u64,
-    /// How long a receipt is waited for.
+    /// How long to wait for a receipt.
     wait: u64,
 }
 
 impl Estimate {
-    /// Begins with what single-packet calls have measured.
+    /// Begins with the estimate of single-packet calls.
     pub(super) fn new(round_trip: RoundTrip) -> Self {
         let (smoothed, variation, least) = match round_trip.measured_nanos() {
             Some((smoothed, variation)) => (smoothed, variation, smoothed),
@@ -37,8 +38,7 @@ impl Estimate {
         estimate
     }
 
-    /// Takes the time from a transmission to the receipt that tells it, and how much of that the receiver says it kept
-    /// the news.
+    /// Takes a sample: the time from a transmission to its receipt, and the delay that the receiver reports in it.
     pub(super) fn sample(&mut self, elapsed: u64, delay: u64) {
         let elapsed = elapsed.max(1);
         if self.least == 0 {
@@ -48,7 +48,7 @@ impl Estimate {
             return self.follow();
         }
         self.least = self.least.min(elapsed);
-        // §5.3: a delay that would make the sample less than the least is not believed.
+        // §5.3: a delay that would make the sample less than the least sample is ignored.
         let sample = if elapsed >= self.least.saturating_add(delay) { elapsed - delay } else { elapsed };
         self.last = sample;
         self.variation = self.variation - self.variation / 4 + self.smoothed.abs_diff(sample) / 4;
@@ -58,7 +58,7 @@ impl Estimate {
 
     fn follow(&mut self) {
         // §6.2.1: the receiver delays no receipt on purpose, so there is no max_ack_delay. The lower bound is that of
-        // single-packet calls: a thread that has to wait for its processor looks like a loss otherwise.
+        // single-packet calls; otherwise a thread that waits for a processor would look like a loss.
         self.wait = self.base().clamp(SHORTEST.as_nanos() as u64, self.longest(2));
     }
 
@@ -67,35 +67,37 @@ impl Estimate {
         self.smoothed.saturating_add(self.variation.saturating_mul(4).max(GRANULARITY))
     }
 
-    /// So many round trips, but not less than what single-packet calls wait at most. A bound that RFC 9002 does not have: one
-    /// straggler of a second makes the variation, which §6.2.1 multiplies by four, a thousand round trips of a LAN, and for
-    /// seconds a loss would be waited for that nothing else tells of. To wait less than the clause says does no harm to the
-    /// network: a wait in vain lets a packet or two go (§6.2.4) and concludes neither loss nor congestion (§6.2).
+    /// So many round trips, but not less than the longest wait of single-packet calls. RFC 9002 has no such bound: one
+    /// sample of a second would make the variation, which §6.2.1 multiplies by four, a thousand round trips of a LAN,
+    /// and for seconds the sender would notice no loss that receipts do not show. A shorter wait than the clause asks
+    /// for does not harm the network: it lets one or two packets go (§6.2.4) and concludes neither loss nor congestion
+    /// (§6.2).
     fn longest(&self, round_trips: u64) -> u64 {
         self.smoothed.saturating_mul(round_trips).max(LONGEST.as_nanos() as u64)
     }
 
-    /// Smoothed; 0 before there is a sample.
+    /// The smoothed round trip; 0 before the first sample.
     #[inline]
     pub(super) fn smoothed(&self) -> u64 {
         self.smoothed
     }
 
-    /// §6.2.1: the wait for a receipt, after `times` waits in vain doubled as often, within a bound that RFC 9002 does not
-    /// have, either: a path that comes back after seconds is used again within half of one, or within four round trips.
+    /// §6.2.1: the wait for a receipt, doubled after each of `times` waits without one, within another bound that RFC
+    /// 9002 does not have: a path that works again after seconds is used again within half a second, or within four
+    /// round trips.
     #[inline]
     pub(super) fn wait_after(&self, times: u32) -> u64 {
         let most = self.longest(4).max(self.wait);
         self.wait.saturating_mul(1 << times.min(16)).min(most)
     }
 
-    /// §6.1.2: a packet that was sent so long ago is lost when a later one has arrived.
+    /// §6.1.2: a packet sent this long ago is lost if a later one has arrived.
     pub(super) fn loss_delay(&self) -> u64 {
         let longer = self.smoothed.max(self.last);
         longer.saturating_add(longer / 8).max(GRANULARITY)
     }
 
-    /// §7.6.1: when all is lost that was sent in so long a time, congestion is persistent.
+    /// §7.6.1: congestion is persistent if all packets sent in this time are lost.
     pub(super) fn persistent(&self) -> u64 {
         self.base().max(SHORTEST.as_nanos() as u64).saturating_mul(PERSISTENT)
     }
@@ -115,14 +117,14 @@ mod tests {
     }
 
     #[test]
-    fn single_packet_calls_have_measured_it_already() {
+    fn the_estimate_begins_with_that_of_single_packet_calls() {
         assert!(measured(20).smoothed.abs_diff(20 * MILLI) < MILLI / 10);
         assert!((21 * MILLI..24 * MILLI).contains(&measured(20).wait_after(0)), "{:?}", measured(20));
         assert_eq!(Estimate::new(RoundTrip::default()).wait_after(0), 50 * MILLI);
     }
 
     #[test]
-    fn a_path_slower_than_any_timeout_of_single_packets_is_waited_for() {
+    fn the_wait_on_a_slow_path_exceeds_every_single_packet_timeout() {
         let path = measured(900);
         assert!(path.wait_after(0) > 900 * MILLI);
         assert!(path.wait_after(1) > 1800 * MILLI);
@@ -138,19 +140,19 @@ mod tests {
     }
 
     #[test]
-    fn a_straggler_of_a_second_is_not_waited_for_by_all_that_follow() {
+    fn one_sample_of_a_second_does_not_make_later_waits_long() {
         let mut path = measured(1);
         path.sample(1_000 * MILLI, 0);
         assert!(path.variation * 4 > 900 * MILLI, "the clause alone would wait a second, and then four");
         assert_eq!(path.wait_after(0), 400 * MILLI);
         assert!(path.wait_after(9) <= 510 * MILLI, "{}", path.wait_after(9));
-        // A path that is slow is waited for: it is no straggler.
+        // A path that is always slow has a longer wait.
         (0..20).for_each(|_| path.sample(1_000 * MILLI, 0));
         assert!(path.wait_after(0) > 1_000 * MILLI && path.wait_after(9) > 3_000 * MILLI, "{path:?}");
     }
 
     #[test]
-    fn a_delay_that_cannot_be_is_not_believed() {
+    fn an_impossible_delay_is_ignored() {
         let mut path = measured(10);
         path.sample(12 * MILLI, 11 * MILLI);
         assert_eq!(path.last, 12 * MILLI);

@@ -1,4 +1,4 @@
-//! Whole messages over a model of a link, and what several parts promise together.
+//! Whole messages over a model of a link, and properties that several modules have together.
 
 mod link;
 
@@ -13,7 +13,7 @@ use link::{Flow, NARROW, Network, World};
 extern crate std;
 use std::println;
 
-/// Numbers that look random (Vigna's splitmix64).
+/// Pseudo-random numbers (Vigna's splitmix64).
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
@@ -36,7 +36,8 @@ pub(super) fn fragments(run: Run) -> impl Iterator<Item = (u32, u32, u32)> {
 const MIB: u32 = 1 << 20;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Part of the link that the bytes of one message had, until the last one was here: the median and the least of so many worlds.
+/// Share of the link's rate that one message had until its last byte arrived: the median and the least over `seeds`
+/// runs.
 fn goodput(network: Network, message_len: u32, seeds: u64) -> (f64, f64) {
     let mut rates: Vec<f64> = (0..seeds)
         .map(|seed| {
@@ -52,7 +53,7 @@ fn goodput(network: Network, message_len: u32, seeds: u64) -> (f64, f64) {
 }
 
 #[test]
-fn a_narrow_link_that_loses_packets_is_used() {
+fn a_narrow_lossy_link_is_well_used() {
     for (lose, bar) in [(0, 0.90), (10, 0.85), (50, 0.70), (200, 0.40), (300, 0.25)] {
         let (median, least) = goodput(Network { lose, ..NARROW }, MIB, 20);
         let passes = 1.0 - f64::from(lose) / 1000.0;
@@ -66,15 +67,15 @@ fn a_narrow_link_that_loses_packets_is_used() {
 }
 
 #[test]
-fn a_message_that_was_sent_at_once_on_a_link_that_turns_out_to_be_narrow_costs_little() {
+fn a_large_initial_window_on_a_narrow_link_costs_little() {
     let lan = Network { round_trip: Duration::from_micros(500), ..NARROW };
     let (median, _) = goodput(lan, MIB, 5);
-    println!("a blast into a queue of two packets: {median:.2}");
+    println!("64 KiB into a queue of two packets: {median:.2}");
     assert!(median >= 0.85);
 }
 
 #[test]
-fn a_blast_into_a_long_queue_is_sent_once_and_at_the_rate_of_the_link() {
+fn a_window_in_a_long_queue_is_sent_once_and_at_the_rate_of_the_link() {
     for bits_per_second in [10_000_000, 100_000_000] {
         let round_trip = Duration::from_micros(100);
         let network = Network { bits_per_second, round_trip, queue_bytes: 100_000, ..NARROW };
@@ -99,13 +100,14 @@ fn a_wide_link_is_filled() {
     assert!(median >= 0.85);
 }
 
-/// Two messages at the same time, and the part of the faster one that the other has had when that was complete.
+/// Runs two messages at the same time, and returns the share of the link that the slower one had while the faster one
+/// ran.
 fn share_of_the_slower(network: Network, seed: u64) -> f64 {
     let flows = (0..2).map(|flow| Flow::new(2 * MIB, 1440, &network, 2 * seed + flow)).collect();
     let mut world = World::new(network, flows, seed);
     assert!(world.run(MINUTE));
     let done = |flow: usize| world.flows[flow].complete.expect("it was acknowledged") as f64;
-    // While both ran, each had its share; what was left then had the link alone.
+    // While both ran, each had its share; after that the rest had the link alone.
     let (first, last) = (done(0).min(done(1)), done(0).max(done(1)));
     (first - (last - first)).max(0.0) / first
 }
@@ -149,7 +151,7 @@ fn fragments_grow_to_what_the_path_carries() {
 }
 
 #[test]
-fn fragments_that_vanish_are_sent_again_smaller() {
+fn fragments_lost_in_a_black_hole_are_sent_again_smaller() {
     let narrow = Network { largest_frame: 1300, ..NARROW };
     let mut world = World::new(narrow, vec![Flow::new(100_000, 1440, &narrow, 1)], 1);
     assert!(world.run(Duration::from_secs(1)));
@@ -157,7 +159,7 @@ fn fragments_that_vanish_are_sent_again_smaller() {
 }
 
 #[test]
-fn a_receiver_without_room_is_asked_and_then_sent_what_it_takes() {
+fn a_receiver_without_memory_is_asked_until_it_accepts_data() {
     for (first, window) in [(0, 3000), (5000, 5000), (1, 1000), (100_000, 20_000)] {
         let flow = Flow::new(100_000, 1440, &NARROW, 1).with_window(first, window);
         let mut world = World::new(NARROW, vec![flow], 1);
@@ -166,7 +168,7 @@ fn a_receiver_without_room_is_asked_and_then_sent_what_it_takes() {
 }
 
 #[test]
-fn a_window_that_is_wide_from_the_last_message_is_not_thrown_into_a_short_queue() {
+fn a_wide_window_is_paced_into_a_short_queue() {
     // A quarter of the product of rate and round trip. Unpaced, the eight messages took 3.8 s.
     let network = Network {
         bits_per_second: 100_000_000,

@@ -338,7 +338,7 @@ impl<P: Peer> Server<P> {
                 if sending.outgoing.waits() >= WAITS {
                     // Nobody is there, or somebody who has all of it and whose last receipt was lost: the room on the
                     // way is for others. Whatever is heard of the call lets it go on.
-                    sending.outgoing.rest(path);
+                    sending.outgoing.pause(path);
                     sending.paused = true;
                 } else {
                     next = sending.outgoing.next_timeout(path);

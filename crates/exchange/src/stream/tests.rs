@@ -13,28 +13,28 @@ fn header(lane: u16, number: u32, len: usize) -> Header {
     header
 }
 
-/// A message whose bytes can be told from those of others.
+/// A message whose bytes differ from those of other lanes.
 fn packet(lane: u16, len: usize) -> Vec<u8> {
     let mut packet = vec![0; HEADER_LEN];
     packet.extend((0..len).map(|i| (i / 7) as u8 ^ lane as u8));
     packet
 }
 
-/// The fragments of a message as they travel.
+/// The fragments of a message, as they are sent.
 fn fragments(lane: u16, number: u32, len: usize) -> Vec<Vec<u8>> {
     let mut packet = packet(lane, len);
-    let mut departure = OutgoingMessage::new(header(lane, number, len), &mut packet);
+    let mut outgoing = OutgoingMessage::new(header(lane, number, len), &mut packet);
     let mut fragments = vec![];
-    while !departure.is_done() {
+    while !outgoing.is_done() {
         let mut fragment = vec![];
         loop {
-            let mut room = [0; HEADER_LEN];
-            let piece = departure.pieces(&packet, &mut room).concat();
-            // In steps, as a slow stream takes it.
-            let step = piece.len().min(20_000);
-            fragment.extend_from_slice(&piece[..step]);
-            departure.advance(step);
-            if departure.is_between_fragments() {
+            let mut header = [0; HEADER_LEN];
+            let slice = outgoing.next_slices(&packet, &mut header).concat();
+            // In steps, as a slow stream accepts them.
+            let step = slice.len().min(20_000);
+            fragment.extend_from_slice(&slice[..step]);
+            outgoing.advance(step);
+            if outgoing.is_between_fragments() {
                 break;
             }
         }
@@ -53,18 +53,18 @@ enum Seen {
     NotTaken(u16, RefusalCode),
 }
 
-/// Feeds a stream in pieces of at most `step` bytes.
-fn feed(intake: &mut Reassembler, stream: &[u8], step: usize) -> Result<Vec<Seen>, Violation> {
+/// Feeds a stream in steps of at most `step` bytes.
+fn feed(reassembler: &mut Reassembler, stream: &[u8], step: usize) -> Result<Vec<Seen>, Violation> {
     let mut seen = vec![];
     let mut rest = stream;
     while !rest.is_empty() {
-        let space = intake.space();
+        let space = reassembler.space();
         let len = space.len().min(step).min(rest.len());
         assert!(len > 0, "there is always space");
         space[..len].copy_from_slice(&rest[..len]);
         rest = &rest[len..];
-        intake.received(len);
-        while let Some(arrival) = intake.poll()? {
+        reassembler.received(len);
+        while let Some(arrival) = reassembler.poll()? {
             seen.push(match arrival {
                 Arrival::Message(message) => {
                     let header = message.header;
@@ -72,7 +72,7 @@ fn feed(intake: &mut Reassembler, stream: &[u8], step: usize) -> Result<Vec<Seen
                     let mut taken = vec![0; Reassembler::BUFFER_LEN];
                     message.take(&mut taken);
                     assert_eq!(taken[HEADER_LEN..HEADER_LEN + payload.len()], payload);
-                    // Flags that are passed over need not be there any more.
+                    // Flags that are ignored may have been cleared.
                     taken[3] = 0;
                     assert_eq!(taken[..HEADER_LEN], header.to_bytes());
                     Seen::Message(header.lane.0, header.number.0, payload)
@@ -89,14 +89,14 @@ fn message(lane: u16, number: u32, len: usize) -> Seen {
 }
 
 #[test]
-fn messages_of_all_lengths_arrive_whatever_pieces_the_stream_is_in() {
+fn messages_of_all_lengths_arrive_however_the_stream_is_cut() {
     let lens = [0, 1, 31, 32, 1440, 16_351, 16_352, 16_353, STREAM_FRAGMENT, STREAM_FRAGMENT + 1, 300_000];
     let stream: Vec<u8> = lens.iter().zip(1..).flat_map(|(len, number)| whole(3, number, *len)).collect();
     let expected: Vec<Seen> = lens.iter().zip(1..).map(|(len, number)| message(3, number, *len)).collect();
     for step in [1, 7, 32, 33, 1000, 16_384, usize::MAX] {
-        let mut intake = Reassembler::new(BOUNDS);
-        assert_eq!(feed(&mut intake, &stream, step).unwrap(), expected, "in pieces of {step}");
-        assert!(intake.is_at_rest());
+        let mut reassembler = Reassembler::new(BOUNDS);
+        assert_eq!(feed(&mut reassembler, &stream, step).unwrap(), expected, "in slices of {step}");
+        assert!(reassembler.is_at_rest());
     }
 }
 
@@ -122,19 +122,19 @@ fn messages_of_other_lanes_arrive_between_the_fragments_of_a_long_one() {
 
 #[test]
 fn a_message_that_arrives_alone_is_taken_without_a_copy() {
-    let mut intake = Reassembler::new(BOUNDS);
+    let mut reassembler = Reassembler::new(BOUNDS);
     let stream = whole(1, 1, 100);
-    intake.space()[..stream.len()].copy_from_slice(&stream);
-    let place = intake.space().as_ptr();
-    intake.received(stream.len());
-    let Some(Arrival::Message(message)) = intake.poll().unwrap() else { panic!("a message") };
+    reassembler.space()[..stream.len()].copy_from_slice(&stream);
+    let place = reassembler.space().as_ptr();
+    reassembler.received(stream.len());
+    let Some(Arrival::Message(message)) = reassembler.poll().unwrap() else { panic!("a message") };
     let mut packet = vec![0; Reassembler::BUFFER_LEN];
     message.take(&mut packet);
     assert_eq!(packet.as_ptr(), place);
 }
 
 #[test]
-fn a_message_too_long_is_passed_over_and_the_next_one_taken() {
+fn a_message_that_is_too_long_is_skipped_and_the_next_one_arrives() {
     let len = BOUNDS.message_max + 1;
     let stream = [whole(1, 1, len), whole(1, 2, 5)].concat();
     let seen = feed(&mut Reassembler::new(BOUNDS), &stream, 10_000).unwrap();
@@ -142,47 +142,47 @@ fn a_message_too_long_is_passed_over_and_the_next_one_taken() {
 }
 
 #[test]
-fn incomplete_messages_together_are_bounded() {
-    let mut intake = Reassembler::new(BOUNDS);
+fn all_incomplete_messages_together_are_bounded() {
+    let mut reassembler = Reassembler::new(BOUNDS);
     let begun: Vec<u8> = (0..3).flat_map(|lane| fragments(lane, 1, 1 << 20)[0].clone()).collect();
-    let seen = feed(&mut intake, &[begun, whole(3, 1, 1 << 20)].concat(), 10_000).unwrap();
+    let seen = feed(&mut reassembler, &[begun, whole(3, 1, 1 << 20)].concat(), 10_000).unwrap();
     assert_eq!(seen, [Seen::NotTaken(3, RefusalCode::Overloaded)]);
-    // What has been given up makes room again.
+    // An abandoned message frees its memory.
     let others = [whole(0, 2, 0), whole(5, 1, 1 << 20)].concat();
-    assert_eq!(feed(&mut intake, &others, 10_000).unwrap(), [message(0, 2, 0), message(5, 1, 1 << 20)]);
+    assert_eq!(feed(&mut reassembler, &others, 10_000).unwrap(), [message(0, 2, 0), message(5, 1, 1 << 20)]);
 }
 
 #[test]
-fn memory_follows_what_has_arrived_and_not_what_is_announced() {
+fn memory_grows_with_arrived_bytes_and_not_with_announced_ones() {
     let bounds = Bounds { message_max: 1 << 30, announced_max: 1 << 30, ..BOUNDS };
-    let mut intake = Reassembler::new(bounds);
+    let mut reassembler = Reassembler::new(bounds);
     let mut stream = header(0, 1, 1 << 30).to_bytes().to_vec();
     stream.extend([0; 10]);
-    feed(&mut intake, &stream, usize::MAX).unwrap();
-    assert!(intake.bytes_held() < 100_000, "{}", intake.bytes_held());
+    feed(&mut reassembler, &stream, usize::MAX).unwrap();
+    assert!(reassembler.bytes_held() < 100_000, "{}", reassembler.bytes_held());
 }
 
 #[test]
-fn a_lane_may_give_its_message_up_for_the_next_one() {
+fn the_next_message_of_a_lane_ends_an_incomplete_one() {
     let given_up = fragments(1, 1, 150_000);
     let stream = [given_up[0].clone(), given_up[1].clone(), whole(1, 2, 90_000)].concat();
     assert_eq!(feed(&mut Reassembler::new(BOUNDS), &stream, 9_999).unwrap(), [message(1, 2, 90_000)]);
 }
 
-/// A cancel, and what is seen of it.
+/// A cancel, and the event that it causes.
 fn cancel(lane: u16, number: u32) -> (Vec<u8>, Seen) {
     let header = Header { kind: Kind::Cancel, ..header(lane, number, 0) };
     (header.to_bytes().to_vec(), Seen::Message(lane, number, vec![]))
 }
 
 #[test]
-fn a_cancel_ends_the_message_that_has_not_arrived_whole() {
+fn a_cancel_drops_the_incomplete_message_of_its_call() {
     let long = fragments(1, 5, 150_000);
     let (cancelled, seen_cancel) = cancel(1, 5);
     let stream = [long[0].clone(), long[1].clone(), cancelled, whole(1, 6, 90_000)].concat();
-    let mut intake = Reassembler::new(BOUNDS);
-    assert_eq!(feed(&mut intake, &stream, 9_999).unwrap(), [seen_cancel, message(1, 6, 90_000)]);
-    assert!(intake.is_at_rest());
+    let mut reassembler = Reassembler::new(BOUNDS);
+    assert_eq!(feed(&mut reassembler, &stream, 9_999).unwrap(), [seen_cancel, message(1, 6, 90_000)]);
+    assert!(reassembler.is_at_rest());
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn fragments_that_do_not_continue_their_message_are_violations() {
         ("another number", altered(|header| header.number.0 += 1)),
         ("another binding", altered(|header| header.binding.0 += 1)),
         ("a second beginning", [all[0].clone(), all[0].clone()].concat()),
-        ("an empty piece", altered(|header| header.offset = header.message_len)),
+        ("an empty fragment", altered(|header| header.offset = header.message_len)),
     ];
     for (what, stream) in streams {
         let seen = feed(&mut Reassembler::new(BOUNDS), &stream, 4096);
@@ -220,7 +220,7 @@ fn fragments_that_do_not_continue_their_message_are_violations() {
 }
 
 #[test]
-fn what_no_peer_may_send_is_a_violation() {
+fn each_forbidden_header_is_its_violation() {
     let refused =
         |header: Header| feed(&mut Reassembler::new(BOUNDS), &header.to_bytes(), usize::MAX).unwrap_err();
     assert_eq!(refused(header(8, 1, 0)), Violation::Lane(LaneId(8)));
@@ -236,7 +236,7 @@ fn what_no_peer_may_send_is_a_violation() {
 }
 
 #[test]
-fn no_bytes_make_it_panic_or_hold_much_more_than_has_arrived() {
+fn random_bytes_cause_no_panic_and_no_large_allocation() {
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = move || {
         random ^= random << 13;
@@ -256,8 +256,8 @@ fn no_bytes_make_it_panic_or_hold_much_more_than_has_arrived() {
             let at = next() as usize % stream.len().min(200_000);
             stream[at] ^= 1 << (next() % 8);
         }
-        let mut intake = Reassembler::new(BOUNDS);
-        let _ = feed(&mut intake, &stream, 1 + next() as usize % 70_000);
-        assert!(intake.bytes_held() <= 2 * stream.len() + 200_000, "{}", intake.bytes_held());
+        let mut reassembler = Reassembler::new(BOUNDS);
+        let _ = feed(&mut reassembler, &stream, 1 + next() as usize % 70_000);
+        assert!(reassembler.bytes_held() <= 2 * stream.len() + 200_000, "{}", reassembler.bytes_held());
     }
 }

@@ -1,12 +1,12 @@
-//! What a message sends next, as far as its path and its receiver let it.
+//! Chooses what a message sends next, within the limits of its path and its receiver.
 
 use super::{Outgoing, Run};
 use crate::Instant;
 use crate::bulk::path::Path;
 
 impl Outgoing {
-    /// What to send now, in at most `most_bytes` of datagrams; `None`: nothing before a receipt, a timeout, or before other
-    /// messages have left the path some of its window.
+    /// The run to send now, in at most `most_bytes` of datagrams. `None`: nothing can be sent before a receipt, a
+    /// timeout, or space in the window that other messages use.
     pub fn next_run(&mut self, now: Instant, path: &mut Path, most_bytes: usize) -> Option<Run> {
         if self.since == Instant::NEVER {
             self.since = now;
@@ -22,7 +22,7 @@ impl Outgoing {
         let most = path.packets(most_bytes, fragment).saturating_mul(fragment);
         let most = self.first_of_two(most, fragment).min(end - start);
         let len = match self.len_within_window(most, end - start, path) {
-            // The next packet finds out whether the path carries more, if all goes well.
+            // The next packet probes a larger size, if all goes well.
             len if start == 0 && self.has_room_to_probe(now, path, len) => fragment,
             len => len,
         };
@@ -41,8 +41,8 @@ impl Outgoing {
         Some(self.send(now, path, start, len, fragment, false))
     }
 
-    /// Bytes that go first: all that can, but of a message that could leave at once about three quarters, so that the next
-    /// packets are copied while the last ones are on their way, at both sides (Peregrine §4.3).
+    /// Most bytes to send first. A message that could be sent at once is sent in two runs, about three quarters first,
+    /// so that both sides copy the next packets while the last ones travel (Peregrine §4.3).
     fn first_of_two(&self, most: u32, fragment: u32) -> u32 {
         match self.message_len {
             len if self.next == 0 && (OVERLAPPED_MIN..=most).contains(&len) => {
@@ -52,7 +52,8 @@ impl Outgoing {
         }
     }
 
-    /// How much of `most` bytes may go now; `whole`: what there is to send in one piece. Packets are full but the last.
+    /// How many of `most` bytes may be sent now; `whole`: the consecutive bytes that there are to send. Packets are
+    /// full except the last.
     fn len_within_window(&self, most: u32, whole: u32, path: &mut Path) -> u32 {
         let fragment = path.fragment();
         let room = u32::try_from(path.congestion.room()).unwrap_or(u32::MAX);
@@ -62,14 +63,15 @@ impl Outgoing {
             path.congestion.set_full(false);
         }
         let len = room.min(most);
-        // A packet that is cut by the window or by the receiver's limit waits until it can be full, as in RFC 9293 §3.8.6.2.1.
+        // A packet that the window or the receiver's limit would cut waits until it can be full, as in RFC 9293
+        // §3.8.6.2.1.
         let cut = len < whole || self.next_bytes_are_cut();
         let len = if cut { len - len % fragment } else { len };
         let must_go = self.extra > 0 || path.in_flight() == 0 || room >= most && self.sent.is_empty();
         if len == 0 && must_go { most.min(fragment) } else { len }
     }
 
-    /// Whether what follows what is to be sent next has no room at the receiver.
+    /// Whether the receiver's limit cuts the bytes that are sent next.
     fn next_bytes_are_cut(&self) -> bool {
         let after = match self.lost.first() {
             Some((start, end)) if start < self.limit => end,
@@ -83,7 +85,7 @@ impl Outgoing {
         path.size.wanted(now).is_some_and(|size| len > fragment && size <= len - fragment)
     }
 
-    /// One packet of a larger size than the path is known to carry, from the middle of a message. It needs room in the
+    /// A packet of a larger size than the path is known to carry, from the middle of a message. It needs space in the
     /// window as any other (RFC 8899 §3 item 8).
     fn next_probe(&mut self, now: Instant, path: &mut Path, most: usize, bytes: (u32, u32)) -> Option<Run> {
         let size = path.size.wanted(now)?;
@@ -95,7 +97,7 @@ impl Outgoing {
         Some(self.send(now, path, bytes.0, size, size, true))
     }
 
-    /// The first fragment, which may have arrived already: any receiver answers it with a receipt.
+    /// The first fragment, which may have arrived already: every receiver answers it with a receipt.
     fn next_question(&mut self, now: Instant, path: &Path, most_bytes: usize) -> Option<Run> {
         let fragment = path.fragment();
         if path.packets(most_bytes, fragment) == 0 {
@@ -104,7 +106,8 @@ impl Outgoing {
         self.ask = false;
         (self.since, self.last_sent) = (now, now);
         self.transmission = self.transmission.saturating_add(1);
-        // Not in flight: it says nothing about the network, and a receiver without room does not keep it.
+        // It does not count as in flight: it says nothing about the network, and a receiver without memory does not
+        // store it.
         let len = fragment.min(self.message_len);
         if self.next < len {
             self.lost.insert(self.next, len, usize::MAX);
@@ -113,7 +116,7 @@ impl Outgoing {
         Some(Run { offset: 0, len, fragment, transmission: self.transmission })
     }
 
-    /// What is to be sent first: what is missing, then what follows (RFC 9000 §13.3).
+    /// The bytes to send first: missing ones before new ones (RFC 9000 §13.3).
     pub(super) fn next_bytes(&self) -> Option<(u32, u32)> {
         let (start, end) = match self.lost.first() {
             Some((start, end)) if start < self.limit => (start, end.min(self.limit)),
@@ -145,5 +148,5 @@ impl Outgoing {
     }
 }
 
-/// A message of at least so many bytes leaves in two runs, though one could take it.
+/// A message of at least so many bytes is sent in two runs, even if one could take it.
 const OVERLAPPED_MIN: u32 = 24 * 1024;

@@ -1,4 +1,4 @@
-//! What of a message is in flight, in the order in which it was sent.
+//! The packets of a message that are in flight, in the order in which they were sent.
 
 use super::Run;
 use crate::Instant;
@@ -9,27 +9,28 @@ use alloc::collections::VecDeque;
 /// RFC 9002 §6.1.1 kPacketThreshold.
 const PACKET_THRESHOLD: u32 = 3;
 
-/// Runs, and what is left of them. Receipts cut pieces out of a run only where its packets fare differently.
+/// Runs in flight, or parts of them. A receipt splits a run only if some of its packets have arrived and others have
+/// not.
 #[derive(Debug, Default)]
-pub(super) struct Sent(VecDeque<Piece>);
+pub(super) struct Sent(VecDeque<SentRange>);
 
 /// Bytes `start..end` of the run that began at `base`.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct SentRange {
     start: u32,
     end: u32,
     base: u32,
     fragment: u32,
-    /// Number of the run's first packet.
+    /// Transmission number of the run's first packet.
     transmission: u32,
     probe: bool,
     at: Instant,
 }
 
-/// When that was sent which a receipt tells for the first time.
+/// When the packets were sent that a receipt reports for the first time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Settled {
-    /// `None`: it tells nothing new.
+    /// `None`: it reports nothing new.
     pub(super) oldest: Option<Instant>,
     pub(super) newest: Instant,
 }
@@ -41,8 +42,8 @@ impl Settled {
     }
 }
 
-impl Piece {
-    /// Number of the packet with the byte at `offset`.
+impl SentRange {
+    /// Transmission number of the packet with the byte at `offset`.
     fn number_of(&self, offset: u32) -> u32 {
         self.transmission.saturating_add((offset - self.base) / self.fragment)
     }
@@ -55,7 +56,7 @@ impl Piece {
         self.number_of(self.end - 1)
     }
 
-    /// The end of the packet with number `number`, or of the piece if it is not in it any more.
+    /// End of the packet with this number, or of this range if the packet reaches beyond it.
     fn end_of(&self, number: u32) -> u32 {
         let packets = u64::from(number - self.transmission) + 1;
         let end = u64::from(self.base) + packets * u64::from(self.fragment);
@@ -74,7 +75,7 @@ impl Piece {
         }
         match bytes == self.fragment {
             true => path.on_probe_acknowledged(self.fragment),
-            // An earlier transmission of a part of it has arrived: that says nothing.
+            // An earlier transmission of a part of it may have arrived, so this says nothing about the size.
             false => path.size.on_probe_forgotten(),
         }
     }
@@ -92,12 +93,20 @@ impl Piece {
 impl Sent {
     pub(super) fn push(&mut self, run: Run, at: Instant, probe: bool) {
         let Run { offset: start, len, fragment, transmission } = run;
-        self.0.push_back(Piece { start, end: start + len, base: start, fragment, transmission, probe, at });
+        self.0.push_back(SentRange {
+            start,
+            end: start + len,
+            base: start,
+            fragment,
+            transmission,
+            probe,
+            at,
+        });
     }
 
     #[cfg(test)]
     pub(super) fn all(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.0.iter().map(|piece| (piece.start, piece.end))
+        self.0.iter().map(|range| (range.start, range.end))
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -105,31 +114,31 @@ impl Sent {
     }
 
     pub(super) fn oldest(&self) -> Option<Instant> {
-        self.0.front().map(|piece| piece.at)
+        self.0.front().map(|range| range.at)
     }
 
     /// When the packet with this number was sent, if it is in flight.
     pub(super) fn sent_at(&self, number: u32) -> Option<Instant> {
-        let after = self.0.partition_point(|piece| piece.first() <= number);
-        let piece = self.0.get(after.checked_sub(1)?)?;
-        (piece.last() >= number).then_some(piece.at)
+        let after = self.0.partition_point(|range| range.first() <= number);
+        let range = self.0.get(after.checked_sub(1)?)?;
+        (range.last() >= number).then_some(range.at)
     }
 
-    /// Takes out what has been acknowledged; `new` bytes of it are still here.
+    /// Removes acknowledged bytes, of which `new` are still here.
     pub(super) fn settle(&mut self, acknowledged: &Ranges, mut new: u32, path: &mut Path) -> Settled {
         let mut settled = Settled::default();
         let up_to = acknowledged.up_to();
         while new > 0
-            && let Some(piece) = self.0.front_mut()
-            && piece.start < up_to
+            && let Some(range) = self.0.front_mut()
+            && range.start < up_to
         {
-            let end = piece.end.min(up_to);
-            let bytes = end - piece.start;
-            piece.acknowledge(bytes, path);
-            settled.add(piece.at);
+            let end = range.end.min(up_to);
+            let bytes = end - range.start;
+            range.acknowledge(bytes, path);
+            settled.add(range.at);
             new -= bytes;
-            if end < piece.end {
-                (piece.start, piece.probe) = (end, false);
+            if end < range.end {
+                (range.start, range.probe) = (end, false);
                 break;
             }
             self.0.pop_front();
@@ -140,7 +149,7 @@ impl Sent {
         settled
     }
 
-    /// As [`settle`](Self::settle), wherever it is.
+    /// As [`settle`](Self::settle), for bytes at any place.
     fn settle_scattered(
         &mut self,
         acknowledged: &Ranges,
@@ -149,27 +158,28 @@ impl Sent {
         settled: &mut Settled,
     ) {
         for _ in 0..self.0.len() {
-            let Some(mut piece) = self.0.pop_front() else { return };
-            let touching = if new == 0 { &[] } else { acknowledged.touching(piece.start, piece.end) };
+            let Some(mut range) = self.0.pop_front() else { return };
+            let touching = if new == 0 { &[] } else { acknowledged.touching(range.start, range.end) };
             for &(start, end) in touching {
-                if piece.start < start {
-                    self.0.push_back(Piece { end: start, probe: false, ..piece });
-                    piece.start = start;
+                if range.start < start {
+                    self.0.push_back(SentRange { end: start, probe: false, ..range });
+                    range.start = start;
                 }
-                let end = end.min(piece.end);
-                new -= end - start.max(piece.start);
-                piece.acknowledge(end - piece.start, path);
-                settled.add(piece.at);
-                (piece.start, piece.probe) = (end, false);
+                let end = end.min(range.end);
+                new -= end - start.max(range.start);
+                range.acknowledge(end - range.start, path);
+                settled.add(range.at);
+                (range.start, range.probe) = (end, false);
             }
-            if piece.start < piece.end {
-                self.0.push_back(piece);
+            if range.start < range.end {
+                self.0.push_back(range);
             }
         }
     }
 
-    /// Takes out what is lost because the packet with number `latest` has arrived, and tells it to `lost`; nothing
-    /// that is not `certain`ly missing. Returns when more will be lost if nothing else happens.
+    /// Removes packets that count as lost because the packet with number `latest` has arrived, and passes them to
+    /// `lost`. Only bytes that are `certain` to be missing are removed. Returns when more will count as lost without
+    /// further arrivals.
     pub(super) fn detect_losses(
         &mut self,
         now: Instant,
@@ -180,28 +190,28 @@ impl Sent {
     ) -> Instant {
         let delay = path.round_trip.loss_delay();
         let mut next = 0;
-        while let Some(&piece) = self.0.get(next)
-            && piece.transmission < latest
+        while let Some(&range) = self.0.get(next)
+            && range.transmission < latest
         {
-            let first = piece.first();
+            let first = range.first();
             if first >= latest {
                 break;
             }
             // RFC 9002 §6.1.2, and §6.1.1.
-            let late = piece.at.after_nanos(delay) <= now;
+            let late = range.at.after_nanos(delay) <= now;
             let number = if late { latest - 1 } else { latest.saturating_sub(PACKET_THRESHOLD) };
             if number < first {
-                return piece.at.after_nanos(delay);
+                return range.at.after_nanos(delay);
             }
-            if piece.start < certain.0 || piece.end > certain.1 {
+            if range.start < certain.0 || range.end > certain.1 {
                 next += 1;
                 continue;
             }
-            let end = piece.end_of(number);
-            let part = Piece { end, ..piece };
+            let end = range.end_of(number);
+            let part = SentRange { end, ..range };
             part.lose(now, path);
             lost(part.start, part.end);
-            if end < piece.end {
+            if end < range.end {
                 self.0[next].start = end;
                 next += usize::from(late);
             } else {
@@ -211,12 +221,12 @@ impl Sent {
         Instant::NEVER
     }
 
-    /// Takes out the packet that was sent first of those in flight, without saying that it was lost.
+    /// Removes the packet that was sent first, without counting it as lost.
     pub(super) fn give_up_oldest(&mut self, path: &mut Path) -> Option<(u32, u32)> {
-        let piece = self.0.front_mut()?;
-        let part = Piece { end: piece.end_of(piece.first()), ..*piece };
-        if part.end < piece.end {
-            piece.start = part.end;
+        let range = self.0.front_mut()?;
+        let part = SentRange { end: range.end_of(range.first()), ..*range };
+        if part.end < range.end {
+            range.start = part.end;
         } else {
             self.0.pop_front();
         }
@@ -227,11 +237,11 @@ impl Sent {
         Some((part.start, part.end))
     }
 
-    /// Takes out everything.
+    /// Removes everything.
     pub(super) fn forget(&mut self, path: &mut Path) {
-        for piece in self.0.drain(..) {
-            path.congestion.on_forgotten(piece.bytes());
-            if piece.probe {
+        for range in self.0.drain(..) {
+            path.congestion.on_forgotten(range.bytes());
+            if range.probe {
                 path.size.on_probe_forgotten();
             }
         }

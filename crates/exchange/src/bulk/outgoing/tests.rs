@@ -30,7 +30,7 @@ fn all_runs(message: &mut Outgoing, now: Instant, path: &mut Path) -> Vec<(u32, 
 }
 
 impl Outgoing {
-    /// Each byte before `next` is acknowledged, lost or in flight, and never two of these.
+    /// Checks that each byte before `next` is in exactly one state: acknowledged, lost or in flight.
     fn check(&self) {
         let mut all = Ranges::new();
         let parts = self.acknowledged.all().iter().chain(self.lost.all()).copied().chain(self.sent.all());
@@ -46,7 +46,7 @@ impl Outgoing {
 }
 
 #[test]
-fn what_fits_a_blast_goes_at_once_on_a_lan() {
+fn a_message_within_one_gso_send_is_sent_at_once_on_a_lan() {
     let (mut message, mut path) = (Outgoing::new(48_000, u32::MAX), path_of(0));
     let run = message.next_run(at(0), &mut path, MOST);
     assert_eq!(run, Some(Run { offset: 0, len: 24 * PACKET, fragment: PACKET, transmission: 1 }));
@@ -57,7 +57,7 @@ fn what_fits_a_blast_goes_at_once_on_a_lan() {
 }
 
 #[test]
-fn something_of_a_blast_goes_first_however_large_its_packets_are() {
+fn the_first_of_two_runs_is_never_empty() {
     for packet in [1440, 8920, 20_000, 40_000, 65_475] {
         for len in (1..65_475).step_by(999) {
             let (mut message, mut path) = (Outgoing::new(len, u32::MAX), path_of(0));
@@ -79,19 +79,19 @@ fn a_run_is_as_long_as_the_datagrams_that_fit() {
 }
 
 #[test]
-fn what_is_missing_and_nothing_else_is_sent_again() {
+fn only_missing_bytes_are_sent_again() {
     let (mut message, mut path) = (Outgoing::new(10 * PACKET, u32::MAX), path_of(0));
     assert_eq!(all_runs(&mut message, at(0), &mut path), [(0, 10 * PACKET)]);
     let here = [(2 * PACKET, 5 * PACKET), (6 * PACKET, 9 * PACKET)];
     message.on_receipt(at(0), &receipt(9, u32::MAX, PACKET, &here), &mut path);
     message.check();
-    // The packet behind offset 5 was sent three before the ninth; the last one may still be on its way.
+    // The packet behind offset 5 was sent three before the ninth; the last one may still arrive.
     assert_eq!(all_runs(&mut message, at(0), &mut path), [(PACKET, PACKET), (5 * PACKET, PACKET)]);
     assert_eq!(path.in_flight(), u64::from(3 * PACKET));
 }
 
 #[test]
-fn a_packet_that_a_later_one_overtook_is_lost_after_a_while() {
+fn a_packet_overtaken_by_a_later_one_is_lost_after_the_loss_delay() {
     let (mut message, mut path) = (Outgoing::new(3 * PACKET, u32::MAX), path_of(0));
     all_runs(&mut message, at(0), &mut path);
     message.on_receipt(at(0), &receipt(3, u32::MAX, PACKET, &[(2 * PACKET, 3 * PACKET)]), &mut path);
@@ -102,7 +102,7 @@ fn a_packet_that_a_later_one_overtook_is_lost_after_a_while() {
 }
 
 #[test]
-fn without_news_two_packets_are_sent_again_later_and_later() {
+fn without_receipts_two_packets_are_sent_again_after_growing_waits() {
     let (mut message, mut path) = (Outgoing::new(20 * PACKET, u32::MAX), path_of(0));
     all_runs(&mut message, at(0), &mut path);
     let mut waits = Vec::new();
@@ -126,7 +126,7 @@ fn without_news_two_packets_are_sent_again_later_and_later() {
 }
 
 #[test]
-fn a_receiver_without_room_is_asked_again_and_again() {
+fn a_receiver_without_memory_is_asked_repeatedly() {
     let (mut message, mut path) = (Outgoing::new(20 * PACKET, u32::MAX), path_of(0));
     all_runs(&mut message, at(0), &mut path);
     let window = path.window();
@@ -163,7 +163,7 @@ fn nothing_goes_beyond_the_receivers_limit_and_no_packet_is_cut_by_it() {
 }
 
 #[test]
-fn receipts_of_what_was_never_sent_are_ignored() {
+fn receipts_for_unsent_bytes_are_ignored() {
     let (mut message, mut path) = (Outgoing::new(100 * PACKET, 10 * PACKET), path_of(0));
     all_runs(&mut message, at(0), &mut path);
     for lie in [
@@ -184,8 +184,8 @@ fn receipts_of_what_was_never_sent_are_ignored() {
     }
 }
 
-/// A message of which `packets` packets are in flight, all sent at the same time.
-fn blast(packets: u32) -> (Outgoing, Path) {
+/// A message with `packets` packets in flight, all sent at the same time.
+fn in_flight(packets: u32) -> (Outgoing, Path) {
     let mut path = path_of(0);
     path.congestion.set_packet(u64::from(packets * PACKET));
     let mut message = Outgoing::new(packets * PACKET, u32::MAX);
@@ -195,9 +195,9 @@ fn blast(packets: u32) -> (Outgoing, Path) {
     (message, path)
 }
 
-/// Which packets of 100 are lost when the last has arrived, and so many others, each after a gap.
+/// The packets of 100 that are lost after the last one has arrived, and `ranges` others, each after a gap.
 fn lost_after(first: u32, ranges: u32) -> Vec<(u32, u32)> {
-    let (mut message, mut path) = blast(100);
+    let (mut message, mut path) = in_flight(100);
     let here: Vec<_> = (first..first + ranges).map(|i| (2 * i * PACKET, (2 * i + 1) * PACKET)).collect();
     message.on_receipt(at(1), &receipt(100, u32::MAX, 0, &here), &mut path);
     message.check();
@@ -205,7 +205,7 @@ fn lost_after(first: u32, ranges: u32) -> Vec<(u32, u32)> {
 }
 
 #[test]
-fn what_a_full_receipt_leaves_out_is_not_taken_for_lost() {
+fn bytes_that_a_full_receipt_leaves_out_do_not_count_as_lost() {
     assert_eq!(lost_after(5, 3), [(0, 10), (11, 12), (13, 14), (15, 97)], "it tells everything");
     let lowest = lost_after(5, 31);
     assert_eq!((lowest[0], lowest.len(), lowest[30]), ((0, 10), 31, (69, 70)), "more may be behind");
@@ -214,8 +214,8 @@ fn what_a_full_receipt_leaves_out_is_not_taken_for_lost() {
 }
 
 #[test]
-fn a_receiver_that_has_some_of_a_message_cannot_have_no_room_for_it() {
-    let (mut message, mut path) = blast(10);
+fn a_no_memory_receipt_after_arrived_bytes_is_ignored() {
+    let (mut message, mut path) = in_flight(10);
     message.on_receipt(at(1), &receipt(5, u32::MAX, 5 * PACKET, &[]), &mut path);
     message.on_receipt(at(1), &receipt(0, 0, 0, &[]), &mut path);
     message.check();
@@ -246,7 +246,7 @@ fn one_probe_at_a_time_is_sent_and_its_loss_is_no_congestion() {
 }
 
 #[test]
-fn a_packet_cut_by_the_limit_goes_when_its_message_has_nothing_else_to_wait_for() {
+fn a_packet_cut_by_the_limit_is_sent_when_nothing_else_is_outstanding() {
     let mut path = path_of(0);
     let (mut one, mut other) = (Outgoing::new(5000, u32::MAX), Outgoing::new(5000, 1000));
     all_runs(&mut one, at(0), &mut path);
@@ -267,8 +267,8 @@ fn two_messages_share_the_window_of_their_path_and_give_it_back() {
     assert_eq!(path.in_flight(), 0);
 }
 
-/// The window after three waits in vain, when the packets of the last have arrived; `meanwhile`: and before, what another
-/// message had sent after the first.
+/// The window after three waits without a receipt, when the last packets have arrived. `meanwhile`: whether a packet of
+/// another message, sent after the first, arrived before.
 fn window_after_silence(meanwhile: bool) -> u64 {
     let (mut message, mut path) = (Outgoing::new(MIB, u32::MAX), path_of(50));
     let mut now = at(1);

@@ -1,4 +1,4 @@
-//! A model of a bottleneck: a rate, a delay, a queue that drops what it has no room for, and chance.
+//! A model of a bottleneck: a rate, a delay, a queue that drops packets when it is full, and random faults.
 
 use super::{Random, fragments};
 use crate::Instant;
@@ -15,26 +15,26 @@ use stoop_wire::{HEADER_LEN, Receipt};
 /// Ethernet, IPv4 and UDP.
 const FRAMING: u32 = 14 + 20 + 8;
 
-/// What the network does. Chances are per mille of packets.
+/// Behaviour of the network. Chances are per mille of packets.
 #[derive(Clone, Copy)]
 pub(super) struct Network {
     pub(super) bits_per_second: u64,
-    /// There and back, without queueing.
+    /// Round trip without queueing.
     pub(super) round_trip: Duration,
     pub(super) queue_bytes: u32,
-    /// What is being sent counts as waiting.
+    /// Length of the queue. The packet that is being sent counts.
     pub(super) counts_current: bool,
     pub(super) lose: u32,
     pub(super) repeat: u32,
     /// Delayed by up to three round trips.
     pub(super) delay: u32,
-    /// Larger frames vanish.
+    /// Larger frames are dropped silently.
     pub(super) largest_frame: u32,
-    /// Nothing passes in between.
+    /// No packet passes in between.
     pub(super) dead: (Instant, Instant),
 }
 
-/// 10 Mbit/s, a millisecond, and a queue of twice the product of the two.
+/// 10 Mbit/s, one millisecond, and a queue of twice the product of the two.
 pub(super) const NARROW: Network = Network {
     bits_per_second: 10_000_000,
     round_trip: Duration::from_millis(1),
@@ -47,16 +47,16 @@ pub(super) const NARROW: Network = Network {
     dead: (Instant::NEVER, Instant::NEVER),
 };
 
-/// One direction of it.
+/// One direction of the link.
 struct Direction {
     network: Network,
     free_at: u64,
-    /// When each packet that is not yet on the wire will be, and its size.
+    /// For each packet that is waiting: when it will be on the wire, and its size.
     waiting: VecDeque<(u64, u32)>,
 }
 
 impl Direction {
-    /// When a packet of `bytes` that is sent now arrives; twice if it is repeated.
+    /// When a packet of `bytes` that is sent now arrives; two times if it is duplicated.
     fn send(&mut self, now: u64, bytes: u32, random: &mut Random) -> Vec<u64> {
         let Network { bits_per_second, round_trip, lose, repeat, delay, dead, .. } = self.network;
         let frame = bytes + FRAMING;
@@ -108,7 +108,7 @@ pub(super) struct Flow {
 
 impl Flow {
     pub(super) fn new(message_len: u32, largest: u32, network: &Network, seed: u64) -> Self {
-        // What a bind and a short call would have measured.
+        // The round trip that a bind and a short call would have measured.
         let mut round_trip = RoundTrip::default();
         (0..4).for_each(|_| round_trip.sample(network.round_trip + Duration::from_micros(100)));
         const WINDOW: u32 = 1 << 20;
@@ -127,7 +127,7 @@ impl Flow {
         }
     }
 
-    /// The next message, as long as the last.
+    /// Begins the next message, which is as long as the last one.
     pub(super) fn begin_next(&mut self) {
         let len = self.here.len() as u32;
         self.outgoing.end(&mut self.path);
@@ -143,7 +143,7 @@ impl Flow {
     }
 }
 
-/// Events at equal times happen in the order in which they were made.
+/// Events with equal times are handled in the order in which they were made.
 type Event = Reverse<(u64, usize)>;
 
 pub(super) struct World {
@@ -172,7 +172,8 @@ impl World {
         world
     }
 
-    /// Goes on until every sender knows that its message has arrived, or the time is over.
+    /// Runs until every sender knows that its message has arrived, or the time is over. Returns whether all have
+    /// arrived.
     pub(super) fn run(&mut self, until: Duration) -> bool {
         let until = until.as_nanos() as u64;
         (0..self.flows.len()).for_each(|flow| self.send_what_there_is(flow));

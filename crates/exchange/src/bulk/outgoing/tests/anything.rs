@@ -1,11 +1,11 @@
-//! Sequences of whatever can happen to messages that share a path.
+//! Random sequences of events for messages that share a path.
 
 use super::*;
 use crate::bulk::tests::{Random, fragments};
 use crate::bulk::{Incoming, Taken};
 use stoop_wire::HEADER_LEN;
 
-/// What a network that is not out to harm, and a receiver that is, may do to a sender, in any order.
+/// Events of an ordinary network and of a malicious receiver, in any order.
 struct Anything {
     random: Random,
     path: Path,
@@ -50,7 +50,7 @@ impl Anything {
         self.on_the_way.extend(fragments(run).map(|fragment| (which, fragment)));
     }
 
-    /// One of the next few packets is lost or arrives, perhaps once more later.
+    /// Loses or delivers one of the next few packets, and perhaps delivers it again later.
     fn arrive(&mut self) {
         if self.on_the_way.is_empty() {
             return;
@@ -67,7 +67,7 @@ impl Anything {
         }
     }
 
-    /// A receipt of what may have been sent, in any order, and a little more.
+    /// A receipt for bytes that may have been sent, in any order, and a few more.
     fn lie(&mut self, which: usize) {
         let (random, outgoing) = (&mut self.random, &mut self.messages[which].0);
         let most = outgoing.next + 2;
@@ -109,7 +109,7 @@ fn anything(seed: u64) -> Anything {
 }
 
 #[test]
-fn any_sequence_of_events_and_lies_keeps_the_books_right() {
+fn any_sequence_with_false_receipts_keeps_the_state_consistent() {
     for seed in 0..150 {
         let mut world = anything(seed);
         (0..400).for_each(|_| world.step(false));

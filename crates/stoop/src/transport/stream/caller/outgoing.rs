@@ -231,7 +231,7 @@ impl From<io::Error> for Unsent {
 #[inline]
 fn begin_fragment(stream: &Stream, packet: &[u8], departure: &mut OutgoingMessage) -> io::Result<bool> {
     let mut room = [0; HEADER_LEN];
-    let [first, second] = departure.pieces(packet, &mut room);
+    let [first, second] = departure.next_slices(packet, &mut room);
     let sent = stream.try_send(&[IoSlice::new(first), IoSlice::new(second)])?;
     departure.advance(sent);
     Ok(sent > 0 && departure.is_between_fragments())
@@ -242,7 +242,7 @@ impl Rest {
     fn keep(&mut self, packet: &[u8], departure: &mut OutgoingMessage) -> u64 {
         debug_assert!(self.bytes.is_empty(), "a fragment begins when the one before has left");
         let mut room = [0; HEADER_LEN];
-        let pieces = departure.pieces(packet, &mut room);
+        let pieces = departure.next_slices(packet, &mut room);
         pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece));
         departure.advance(self.bytes.len());
         self.kept += 1;

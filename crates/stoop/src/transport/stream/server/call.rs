@@ -241,7 +241,7 @@ impl StreamEndpoint {
         }
         // Whoever sent one long message is likely to send another.
         if let Some(mut incoming) = connection.try_incoming() {
-            incoming.intake.give_spare(packet);
+            incoming.intake.recycle(packet);
         }
     }
 }

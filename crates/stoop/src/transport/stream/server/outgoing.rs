@@ -109,7 +109,7 @@ pub(super) fn send_fragment(
 ) -> io::Result<bool> {
     loop {
         let mut room = [0; HEADER_LEN];
-        let [first, second] = departure.pieces(packet, &mut room);
+        let [first, second] = departure.next_slices(packet, &mut room);
         let sent = stream.try_send(&[IoSlice::new(first), IoSlice::new(second)])?;
         if sent == 0 {
             return Ok(false);

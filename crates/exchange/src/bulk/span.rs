@@ -1,46 +1,48 @@
-//! Parts of a message that have come together, each where the one before it ends: taken as if they were one.
+//! Consecutive parts of a message that arrived together and are handled as one span.
 
 use stoop_wire::HEADER_LEN;
 
-/// Parts of one message, of the same size, that continue one another.
+/// Parts of one message, of the same size, each of which begins where the one before it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Where in the message the first begins; never 0, for the part there has more to say.
+    /// Offset of the first part in the message. Never 0: the part at offset 0 carries more information and is handled
+    /// alone.
     pub offset: usize,
-    /// Bytes of the message in all of them.
+    /// Bytes of the message in all parts.
     pub len: usize,
-    /// Bytes of each datagram, with header and what is behind the part.
+    /// Length of each datagram, with its header and the bytes behind the part.
     pub segment: usize,
     /// Bytes of the message in each.
     pub(crate) payload: usize,
-    /// Number of the last.
+    /// Transmission number of the last part.
     pub(crate) transmission: u32,
 }
 
-/// Bytes from what is written to what is asked for: four packets of an Ethernet.
+/// Distance in bytes between a write and the memory to prefetch: four packets of an Ethernet.
 const AHEAD: usize = 6 * 1024;
 
-/// Bytes of a header that all parts of a message share: what follows is their place and the time.
+/// Bytes of a header that all parts of a message share. Offset and time follow.
 const SAME: usize = 24;
 
 impl Span {
-    /// The parts with which `datagrams` begin, each of them `segment` bytes long, that continue one another and end by byte
-    /// `end` of their message; `None` if the first is none of these. Whose parts they are is told by the first header.
+    /// The parts from the beginning of `datagrams`, each datagram `segment` bytes long, that continue one another and
+    /// end at or before byte `end` of their message; `None` if the first is no such part. The first header tells the
+    /// message.
     #[inline]
     pub(crate) fn at_beginning(datagrams: &[u8], segment: usize, end: u32) -> Option<Self> {
         let first = datagrams.get(..segment).filter(|first| first.len() > HEADER_LEN)?;
         let payload = u32::from(u16::from_le_bytes([first[6], first[7]]));
-        // Behind it may be a checksum or padding. One with room for another part there is taken by itself.
+        // A checksum or padding may follow. A datagram with space for another part is handled alone.
         let behind = (segment - HEADER_LEN).checked_sub(payload as usize)?;
         if payload == 0 || behind >= HEADER_LEN {
             return None;
         }
-        let (offset, transmission) = place_and_time(first)?;
+        let (offset, transmission) = offset_and_time(first)?;
         let most = end.checked_sub(offset).filter(|_| offset > 0)? / payload;
         let mut next = (offset, transmission);
         let mut parts = 0;
         for part in datagrams.chunks_exact(segment).take(most as usize) {
-            if part[..SAME] != first[..SAME] || place_and_time(part) != Some(next) {
+            if part[..SAME] != first[..SAME] || offset_and_time(part) != Some(next) {
                 break;
             }
             parts += 1;
@@ -52,20 +54,20 @@ impl Span {
         (parts > 0).then_some(Self { offset, len, segment, payload, transmission: last })
     }
 
-    /// Bytes of datagrams that it takes.
+    /// Length of its datagrams.
     #[inline]
     pub fn datagrams_len(&self) -> usize {
         self.len / self.payload * self.segment
     }
 
-    /// Copies the bytes of the parts, with which `datagrams` begin, to where they belong: `memory` is what the message has
-    /// there and behind it, [`len`](Self::len) bytes at least.
+    /// Copies the parts, with which `datagrams` begin, to `memory`, which is the message's memory from
+    /// [`offset`](Self::offset) on, at least [`len`](Self::len) bytes.
     ///
-    /// `ahead` is told of memory a little before it is written, in which it may change nothing: a processor that is asked for the
-    /// lines of cold memory in time copies three times as fast (`stoop-net`'s `prefetch`).
+    /// `ahead` is called with memory shortly before it is written, to prefetch it: that makes copies into cold memory
+    /// three times as fast (`stoop-net`'s `prefetch`).
     ///
     /// # Panics
-    /// When `memory` or `datagrams` is shorter than that.
+    /// If `memory` or `datagrams` is too short.
     #[inline]
     pub fn copy_to(&self, memory: &mut [u8], datagrams: &[u8], ahead: impl Fn(&[u8])) {
         let payload = self.payload;
@@ -77,7 +79,7 @@ impl Span {
         }
     }
 
-    /// The parts, with which `datagrams` begin: where each begins in the message, and its bytes.
+    /// The parts, with which `datagrams` begin: the offset of each in the message, and its bytes.
     #[inline]
     pub fn parts<'d>(&self, datagrams: &'d [u8]) -> impl Iterator<Item = (usize, &'d [u8])> {
         let payload = self.payload;
@@ -86,9 +88,9 @@ impl Span {
     }
 }
 
-/// Where a part begins, and its transmission number.
+/// Offset of a part, and its transmission number.
 #[inline]
-fn place_and_time(part: &[u8]) -> Option<(u32, u32)> {
+fn offset_and_time(part: &[u8]) -> Option<(u32, u32)> {
     let [o0, o1, o2, o3, t0, t1, t2, t3] = *part.get(SAME..HEADER_LEN)? else { return None };
     Some((u32::from_le_bytes([o0, o1, o2, o3]), u32::from_le_bytes([t0, t1, t2, t3])))
 }
@@ -109,7 +111,7 @@ mod tests {
         packet
     }
 
-    fn stretch(parts: &[(u32, u32, u32)], end: u32) -> Option<(usize, usize, u32)> {
+    fn span(parts: &[(u32, u32, u32)], end: u32) -> Option<(usize, usize, u32)> {
         let datagrams: Vec<u8> = parts.iter().flat_map(|&(n, o, t)| part(n, o, t)).collect();
         let found = Span::at_beginning(&datagrams, HEADER_LEN + 10, end)?;
         let mut memory = alloc::vec![0; found.len];
@@ -120,17 +122,17 @@ mod tests {
     }
 
     #[test]
-    fn what_continues_is_one_stretch() {
-        assert_eq!(stretch(&[(1, 20, 5), (1, 30, 6), (1, 40, 7)], 1000), Some((20, 30, 7)));
-        assert_eq!(stretch(&[(1, 20, u32::MAX), (1, 30, 0)], 1000), Some((20, 20, 0)));
+    fn consecutive_parts_are_one_span() {
+        assert_eq!(span(&[(1, 20, 5), (1, 30, 6), (1, 40, 7)], 1000), Some((20, 30, 7)));
+        assert_eq!(span(&[(1, 20, u32::MAX), (1, 30, 0)], 1000), Some((20, 20, 0)));
     }
 
     #[test]
-    fn a_gap_another_message_or_another_order_ends_it() {
-        assert_eq!(stretch(&[(1, 20, 5), (1, 40, 6)], 1000), Some((20, 10, 5)));
-        assert_eq!(stretch(&[(1, 20, 5), (1, 30, 7)], 1000), Some((20, 10, 5)));
-        assert_eq!(stretch(&[(1, 20, 5), (2, 30, 6)], 1000), Some((20, 10, 5)));
-        assert_eq!(stretch(&[(1, 20, 5), (1, 30, 6), (1, 40, 7)], 49), Some((20, 20, 6)));
+    fn a_gap_another_message_or_another_order_ends_a_span() {
+        assert_eq!(span(&[(1, 20, 5), (1, 40, 6)], 1000), Some((20, 10, 5)));
+        assert_eq!(span(&[(1, 20, 5), (1, 30, 7)], 1000), Some((20, 10, 5)));
+        assert_eq!(span(&[(1, 20, 5), (2, 30, 6)], 1000), Some((20, 10, 5)));
+        assert_eq!(span(&[(1, 20, 5), (1, 30, 6), (1, 40, 7)], 49), Some((20, 20, 6)));
     }
 
     #[test]
@@ -152,10 +154,10 @@ mod tests {
     }
 
     #[test]
-    fn the_part_at_the_beginning_and_what_is_none_are_no_stretch() {
-        assert_eq!(stretch(&[(1, 0, 5), (1, 10, 6)], 1000), None);
-        assert_eq!(stretch(&[(1, 20, 5)], 29), None);
-        assert_eq!(stretch(&[(1, u32::MAX, 5)], 1000), None);
+    fn the_first_part_and_malformed_parts_are_no_span() {
+        assert_eq!(span(&[(1, 0, 5), (1, 10, 6)], 1000), None);
+        assert_eq!(span(&[(1, 20, 5)], 29), None);
+        assert_eq!(span(&[(1, u32::MAX, 5)], 1000), None);
         assert_eq!(Span::at_beginning(&part(1, 20, 5), HEADER_LEN, 1000), None);
         assert_eq!(Span::at_beginning(&part(1, 20, 5), 3, 1000), None);
         assert_eq!(Span::at_beginning(&part(1, 20, 5)[..41], HEADER_LEN + 10, 1000), None);

@@ -1,4 +1,4 @@
-//! Takes an arriving byte stream apart into messages.
+//! Reassembles messages from an arriving byte stream.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use stoop_wire::{
     HEADER_LEN, Header, HeaderError, Kind, LaneId, PACKET_DATA, RefusalCode, STREAM_FRAGMENT, Versions,
 };
 
-/// What a peer may send.
+/// Bounds on what a peer may send.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// The kind of message that may be longer than a packet: calls at a server, results at a caller.
@@ -21,21 +21,21 @@ pub struct Bounds {
     pub lanes: u16,
 }
 
-/// Why a stream cannot be gone on with: the peer broke the protocol.
+/// Why a stream cannot continue: the peer broke the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// It speaks another version of the protocol; this packet tells it which are spoken here.
+    /// The peer speaks another version of the protocol. `answer` tells it the versions spoken here.
     Version {
         /// To be sent before the stream is closed.
         answer: [u8; HEADER_LEN],
     },
-    /// It says that it speaks other versions of the protocol: these.
+    /// The peer says that it speaks only these other versions of the protocol.
     OtherVersion(Versions),
-    /// What should be a header is none.
+    /// The bytes at the place of a header are none.
     Header(HeaderError),
-    /// A lane beyond those allowed.
+    /// The lane's number is too high.
     Lane(LaneId),
-    /// A message of a kind that has no such lengths.
+    /// A message of a kind that cannot be so long.
     Length(Kind),
     /// A fragment that does not continue its message: it leaves a gap, overlaps, or announces something else.
     Fragment(LaneId),
@@ -45,11 +45,11 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Version { answer } => {
-                write!(f, "it speaks another version of the protocol than {}", answer[1])
+                write!(f, "the peer speaks another version of the protocol than {}", answer[1])
             }
-            Self::OtherVersion(theirs) => write!(f, "it speaks version {theirs} of the protocol"),
+            Self::OtherVersion(theirs) => write!(f, "the peer speaks version {theirs} of the protocol"),
             Self::Header(why) => why.fmt(f),
-            Self::Lane(LaneId(lane)) => write!(f, "lane {lane} is beyond those allowed"),
+            Self::Lane(LaneId(lane)) => write!(f, "lane {lane} is above the highest lane allowed"),
             Self::Length(kind) => write!(f, "a message of kind {kind:?} cannot be so long"),
             Self::Fragment(LaneId(lane)) => {
                 write!(f, "a fragment on lane {lane} does not continue its message")
@@ -60,38 +60,38 @@ impl fmt::Display for Violation {
 
 impl core::error::Error for Violation {}
 
-/// What has arrived.
+/// An event on the stream.
 #[derive(Debug)]
 pub enum Arrival<'a> {
     /// A whole message.
     Message(Message<'a>),
-    /// A message that was too much, and why. All its bytes have been passed over.
+    /// A message that was not accepted, and why. All its bytes have been skipped.
     NotTaken(Header, RefusalCode),
 }
 
 /// A whole message.
 #[derive(Debug)]
 pub struct Message<'a> {
-    /// Of its last fragment: the time in it is the latest.
+    /// Header of its last fragment, whose time word is the latest.
     pub header: Header,
     body: Body<'a>,
 }
 
 #[derive(Debug)]
 enum Body<'a> {
-    /// In the input, from here on.
-    Input { intake: &'a mut Reassembler, at: usize },
-    /// Put together from pieces.
-    Packet { intake: &'a mut Reassembler, packet: Vec<u8> },
+    /// In the stream's input buffer, from offset `at` on.
+    Input { reassembler: &'a mut Reassembler, at: usize },
+    /// Reassembled from fragments.
+    Packet { reassembler: &'a mut Reassembler, packet: Vec<u8> },
 }
 
-/// An arriving byte stream. Receive into [`space`](Self::space), say how much that was, and
-/// [`poll`](Self::poll) until nothing is left.
+/// An arriving byte stream. Receive into [`space`](Self::space), pass the number of bytes to
+/// [`received`](Self::received), and [`poll`](Self::poll) until there is nothing left.
 #[derive(Debug)]
 pub struct Reassembler {
     bounds: Bounds,
     input: Vec<u8>,
-    /// What has not been looked at: `input[start..end]`.
+    /// The unread bytes are `input[start..end]`.
     start: usize,
     end: usize,
     /// The fragment whose payload is arriving.
@@ -99,7 +99,7 @@ pub struct Reassembler {
     incomplete: Vec<Incomplete>,
     /// Bytes that the incomplete messages announce.
     announced: usize,
-    /// Room for the next long message.
+    /// Memory for the next long message.
     spare: Vec<u8>,
 }
 
@@ -109,7 +109,7 @@ struct Fragment {
     of: usize,
     /// Bytes of its payload still to come.
     left: usize,
-    /// The last [`Reassembler::space`] was in the message itself.
+    /// Whether the last [`Reassembler::space`] was in the message itself.
     direct: bool,
 }
 
@@ -117,29 +117,29 @@ struct Fragment {
 struct Incomplete {
     /// Of the latest fragment.
     header: Header,
-    /// Bytes of the message that are there, or have been passed over.
+    /// Bytes of the message that have arrived, whether stored or skipped.
     received: usize,
-    /// The message behind room for its header, or why it is not taken.
+    /// The message behind space for its header, or the reason why it is not accepted.
     packet: Result<Vec<u8>, RefusalCode>,
 }
 
-/// What a message has become.
+/// A message that has ended: complete, or not accepted.
 type Complete = (Header, Result<Vec<u8>, RefusalCode>);
 
-/// Bytes that one receive takes at most, and a buffer to [`Message::take`] a message into has.
+/// Most bytes that one receive takes. A buffer for [`Message::take`] has this length, too.
 const INPUT_LEN: usize = 16 * 1024;
-/// From here on, what is missing of a fragment is received where it belongs and not copied there.
+/// From this length on, the rest of a fragment is received directly into its message and not copied.
 const DIRECT_MIN: usize = 4 * 1024;
-/// Room that a long message begins with, whatever it announces.
-const FIRST_ROOM: usize = STREAM_FRAGMENT;
-/// Room kept for the next long message at most.
+/// Memory with which a long message begins, however much it announces.
+const INITIAL_LEN: usize = STREAM_FRAGMENT;
+/// Most memory that is kept for the next long message.
 const SPARE_MAX: usize = 4 << 20;
 
 impl Reassembler {
-    /// Bytes that a buffer for [`Message::take`] should have, so that the message need not be copied.
+    /// Length of a buffer into which [`Message::take`] can move a message without a copy.
     pub const BUFFER_LEN: usize = INPUT_LEN;
 
-    /// A stream from its beginning.
+    /// Begins a stream.
     pub fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
@@ -153,7 +153,7 @@ impl Reassembler {
         }
     }
 
-    /// Where the next bytes of the stream go; never empty once [`poll`](Self::poll) has nothing.
+    /// Memory for the next bytes of the stream; never empty after [`poll`](Self::poll) has returned nothing.
     #[inline]
     pub fn space(&mut self) -> &mut [u8] {
         if let Some(fragment) = &mut self.fragment {
@@ -175,7 +175,7 @@ impl Reassembler {
         &mut self.input[self.end..]
     }
 
-    /// So many bytes have been put into the [`space`](Self::space).
+    /// Records that `len` bytes have been put into the [`space`](Self::space).
     #[inline]
     pub fn received(&mut self, len: usize) {
         match &mut self.fragment {
@@ -187,12 +187,12 @@ impl Reassembler {
         }
     }
 
-    /// Whether the stream stands between two messages, with nothing incomplete.
+    /// Whether the stream is between two messages, and none is incomplete.
     pub fn is_at_rest(&self) -> bool {
         self.start == self.end && self.fragment.is_none() && self.incomplete.is_empty()
     }
 
-    /// Whether part of a fragment has arrived and the rest is on its way.
+    /// Whether part of a fragment has arrived and the rest has not.
     #[inline]
     pub fn is_in_fragment(&self) -> bool {
         self.start < self.end || self.fragment.is_some()
@@ -204,17 +204,17 @@ impl Reassembler {
         self.input.len() + self.spare.len() + messages.map(Vec::len).sum::<usize>()
     }
 
-    /// Gives room for a long message, if it is larger than what there is.
-    pub fn give_spare(&mut self, spare: Vec<u8>) {
+    /// Recycles `spare` as memory for a long message, if it is larger than the present one.
+    pub fn recycle(&mut self, spare: Vec<u8>) {
         if spare.len() > self.spare.len() && spare.len() <= SPARE_MAX + HEADER_LEN {
             self.spare = spare;
         }
     }
 
-    /// What has arrived next.
+    /// Returns the next event.
     ///
     /// # Errors
-    /// The peer broke the protocol: nothing after it can be understood.
+    /// If the peer broke the protocol. No later byte of the stream can be understood.
     #[inline]
     pub fn poll(&mut self) -> Result<Option<Arrival<'_>>, Violation> {
         loop {
@@ -223,7 +223,7 @@ impl Reassembler {
                     None => return Ok(None),
                     Some(None) => continue,
                     Some(Some((header, Ok(packet)))) => {
-                        let body = Body::Packet { intake: self, packet };
+                        let body = Body::Packet { reassembler: self, packet };
                         return Ok(Some(Arrival::Message(Message { header, body })));
                     }
                     Some(Some((header, Err(why)))) => return Ok(Some(Arrival::NotTaken(header, why))),
@@ -252,8 +252,8 @@ impl Reassembler {
         }
     }
 
-    /// The header of a call or result of one packet that is here as a whole, while no message is incomplete, as it nearly always
-    /// is: found in fewer steps than any other message.
+    /// Header of a call or result of one packet that has arrived whole while no message is incomplete. That is nearly
+    /// always the case, and this test takes fewer steps than the general one.
     #[inline]
     fn short_message(&self) -> Option<Header> {
         let header = Header::parse_whole(self.bounds.long, &self.input[self.start..self.end])?;
@@ -261,15 +261,15 @@ impl Reassembler {
         (is_taken && self.incomplete.is_empty()).then_some(header)
     }
 
-    /// The message with that header, all of which is in the input.
+    /// Gives out the message with this header, which is wholly in the input buffer.
     #[inline]
     fn give(&mut self, header: Header) -> Arrival<'_> {
         let at = self.start;
         self.start += HEADER_LEN + header.message_len as usize;
-        Arrival::Message(Message { header, body: Body::Input { intake: self, at } })
+        Arrival::Message(Message { header, body: Body::Input { reassembler: self, at } })
     }
 
-    /// Whether a header can be, alone; returns the length of its payload.
+    /// Checks a header by itself and returns the length of its payload.
     #[inline]
     fn check(&self, header: &Header) -> Result<usize, Violation> {
         let payload_len = header.payload_len(STREAM_FRAGMENT).map_err(Violation::Header)?;
@@ -280,8 +280,8 @@ impl Reassembler {
         if !is_short && header.kind != self.bounds.long || header.kind == Kind::Cancel && payload_len > 0 {
             return Err(or_version(header, Violation::Length(header.kind)));
         }
-        // An empty piece of a message would make no progress; a challenge, whose cookie looks like a length, has no
-        // place on a stream.
+        // An empty fragment of a message would make no progress. A challenge, whose cookie looks like a length, is not
+        // allowed on a stream.
         if payload_len == 0 && header.message_len > 0 {
             return Err(or_version(header, Violation::Fragment(header.lane)));
         }
@@ -293,7 +293,7 @@ impl Reassembler {
         header.kind == self.bounds.long && header.message_len as usize > self.bounds.message_max
     }
 
-    /// A call that is cancelled and has not arrived whole never will.
+    /// Drops the incomplete message of a call that is cancelled: the rest of it will not be sent.
     #[cold]
     fn drop_cancelled(&mut self, cancel: &Header) {
         let is_cancelled = |message: &Incomplete| {
@@ -304,7 +304,7 @@ impl Reassembler {
         }
     }
 
-    /// A fragment begins, of a new message or of one that is incomplete.
+    /// Begins a fragment, of a new message or of an incomplete one.
     #[cold]
     fn begin_fragment(&mut self, header: Header, payload_len: usize) -> Result<(), Violation> {
         let known = self.incomplete.iter().position(|message| message.header.lane == header.lane);
@@ -319,7 +319,7 @@ impl Reassembler {
             return Ok(());
         }
         if let Some(known) = known {
-            // The lane's next message: its sender has given this one up.
+            // The lane's next message: the sender has abandoned this one.
             if !header.number.is_after(self.incomplete[known].header.number) {
                 return Err(Violation::Fragment(header.lane));
             }
@@ -332,7 +332,7 @@ impl Reassembler {
         Ok(())
     }
 
-    /// Room for the beginning of a message, if it is taken.
+    /// Memory for the beginning of a message, if the message is accepted.
     fn begin_message(&mut self, header: &Header) -> Result<Vec<u8>, RefusalCode> {
         let announced = header.message_len as usize;
         if self.is_too_long(header) {
@@ -344,13 +344,13 @@ impl Reassembler {
         self.announced += announced;
         let mut packet = if announced > INPUT_LEN { mem::take(&mut self.spare) } else { Vec::new() };
         if packet.len() < HEADER_LEN {
-            packet.resize(HEADER_LEN + announced.min(FIRST_ROOM), 0);
+            packet.resize(HEADER_LEN + announced.min(INITIAL_LEN), 0);
         }
         Ok(packet)
     }
 
-    /// Takes what is there of the present fragment. `None`: more must arrive. `Some(None)`: the fragment is complete,
-    /// its message is not.
+    /// Takes the bytes of the present fragment that are there. `None`: more must arrive. `Some(None)`: the fragment is
+    /// complete, its message is not.
     #[cold]
     fn continue_fragment(&mut self) -> Option<Option<Complete>> {
         let fragment = self.fragment.as_mut().expect("a fragment is arriving");
@@ -398,7 +398,7 @@ impl Reassembler {
     }
 }
 
-/// What bytes are that should be a header.
+/// The violation by bytes that are not a valid header.
 #[cold]
 fn no_header(why: HeaderError, bytes: &[u8; HEADER_LEN]) -> Violation {
     match Versions::answer_to(bytes) {
@@ -407,13 +407,13 @@ fn no_header(why: HeaderError, bytes: &[u8; HEADER_LEN]) -> Violation {
     }
 }
 
-/// What is wrong with a header that cannot be: of a list of versions, that the peer speaks others.
+/// The violation by a header that is not allowed here: a list of versions says that the peer speaks others.
 #[cold]
 fn or_version(header: &Header, violation: Violation) -> Violation {
     Versions::in_packet(header).map_or(violation, Violation::OtherVersion)
 }
 
-/// Whether a fragment continues what is there of its message.
+/// Whether a fragment continues its incomplete message.
 fn continues(message: &Incomplete, next: &Header) -> bool {
     let last = &message.header;
     next.offset as usize == message.received
@@ -422,14 +422,16 @@ fn continues(message: &Incomplete, next: &Header) -> bool {
 }
 
 impl Incomplete {
-    /// Makes room for up to `wanted` bytes that follow, without ever having more than twice the bytes that have arrived (and a first
-    /// room). Returns how many there is room for: at least one of a message that is taken. Where there is no memory, the message is
-    /// not taken any more, and leaves `announced_in_all`.
+    /// Makes space for up to `wanted` bytes more. The message's memory is never more than twice the bytes that have
+    /// arrived, or the initial memory. Returns how many bytes there is space for: at least one, if the message is
+    /// accepted. If there is no memory, the message is no longer accepted, and its length is subtracted from
+    /// `announced_in_all`.
     fn make_room(&mut self, wanted: usize, announced_in_all: &mut usize) -> usize {
         let Ok(packet) = &mut self.packet else { return 0 };
         let (at, announced) = (HEADER_LEN + self.received, self.header.message_len as usize);
         if packet.len() <= at {
-            let len = (2 * packet.len()).max(HEADER_LEN + FIRST_ROOM).min(HEADER_LEN + announced).max(at + 1);
+            let len =
+                (2 * packet.len()).max(HEADER_LEN + INITIAL_LEN).min(HEADER_LEN + announced).max(at + 1);
             if packet.try_reserve_exact(len - packet.len()).is_err() {
                 self.packet = Err(RefusalCode::Overloaded);
                 *announced_in_all -= announced;
@@ -447,32 +449,31 @@ impl Message<'_> {
     pub fn payload(&self) -> &[u8] {
         let len = self.header.message_len as usize;
         match &self.body {
-            Body::Input { intake, at } => &intake.input[at + HEADER_LEN..at + HEADER_LEN + len],
+            Body::Input { reassembler, at } => &reassembler.input[at + HEADER_LEN..at + HEADER_LEN + len],
             Body::Packet { packet, .. } => &packet[HEADER_LEN..HEADER_LEN + len],
         }
     }
 
-    /// Puts the message, header and all, into `packet`, without copying it where that can be: if it arrived alone and
-    /// `packet` has [`Reassembler::BUFFER_LEN`] bytes, or if it is a long one. What `packet` was before becomes room for
-    /// others.
+    /// Puts the message with its header into `packet`: without a copy if it arrived alone and `packet` has
+    /// [`Reassembler::BUFFER_LEN`] bytes, or if it is a long one. The former memory of `packet` is recycled.
     #[inline]
     pub fn take(self, packet: &mut Vec<u8>) {
         match self.body {
-            Body::Input { intake, at } => {
-                let end = intake.start;
-                if at == 0 && end == intake.end && packet.len() == INPUT_LEN {
-                    mem::swap(&mut intake.input, packet);
-                    (intake.start, intake.end) = (0, 0);
+            Body::Input { reassembler, at } => {
+                let end = reassembler.start;
+                if at == 0 && end == reassembler.end && packet.len() == INPUT_LEN {
+                    mem::swap(&mut reassembler.input, packet);
+                    (reassembler.start, reassembler.end) = (0, 0);
                     return;
                 }
                 if packet.len() < end - at {
                     packet.resize((end - at).max(INPUT_LEN), 0);
                 }
-                packet[..end - at].copy_from_slice(&intake.input[at..end]);
+                packet[..end - at].copy_from_slice(&reassembler.input[at..end]);
             }
-            Body::Packet { intake, packet: message } => {
+            Body::Packet { reassembler, packet: message } => {
                 let spare = mem::replace(packet, message);
-                intake.give_spare(spare);
+                reassembler.recycle(spare);
             }
         }
     }

@@ -1,9 +1,9 @@
-//! A message on its way out: which bytes come next, and where it may be interrupted.
+//! A message that is being sent: which bytes come next, and where another message may go between.
 
 use stoop_wire::{HEADER_LEN, Header, STREAM_FRAGMENT};
 
-/// How far a message has been sent. The message itself is a packet with room for the header in front; whoever sends
-/// keeps it and lends it.
+/// Progress of a message that is being sent. The message itself is a packet with space for the header in front. The
+/// sender stores the packet and passes it to each method that needs it.
 #[derive(Clone, Debug)]
 pub struct OutgoingMessage {
     header: Header,
@@ -13,10 +13,10 @@ pub struct OutgoingMessage {
 }
 
 impl OutgoingMessage {
-    /// A message that has not left: `header` without its offset. Writes the header into the front of `packet`.
+    /// Begins a message: `header` needs no offset. Writes the header into the front of `packet`.
     ///
     /// # Panics
-    /// When the packet is shorter than the header and the message.
+    /// If the packet is shorter than the header and the message.
     #[inline]
     pub fn new(mut header: Header, packet: &mut [u8]) -> Self {
         header.offset = 0;
@@ -25,24 +25,24 @@ impl OutgoingMessage {
         Self { header, sent: 0, done: false }
     }
 
-    /// What is left of the present fragment: two pieces to be sent one after the other, of which the second may be
-    /// empty. `room` is for a header.
+    /// The unsent rest of the present fragment: two slices to be sent one after the other, of which the second may be
+    /// empty. `header` is memory for a header.
     #[inline]
-    pub fn pieces<'a>(&self, packet: &'a [u8], room: &'a mut [u8; HEADER_LEN]) -> [&'a [u8]; 2] {
+    pub fn next_slices<'a>(&self, packet: &'a [u8], header: &'a mut [u8; HEADER_LEN]) -> [&'a [u8]; 2] {
         let offset = self.header.offset as usize;
         let end = HEADER_LEN + offset + self.payload_len();
         if offset == 0 {
             return [&packet[self.sent..end], &[]];
         }
         let payload = HEADER_LEN + offset + self.sent.saturating_sub(HEADER_LEN);
-        *room = self.header.to_bytes();
-        [&room[self.sent.min(HEADER_LEN)..], &packet[payload..end]]
+        *header = self.header.to_bytes();
+        [&header[self.sent.min(HEADER_LEN)..], &packet[payload..end]]
     }
 
-    /// So many of these bytes have been sent.
+    /// Records that `sent` of these bytes have been sent.
     ///
     /// # Panics
-    /// When there were not so many.
+    /// If there were fewer.
     #[inline]
     pub fn advance(&mut self, sent: usize) {
         self.sent += sent;
@@ -55,20 +55,20 @@ impl OutgoingMessage {
         }
     }
 
-    /// What the headers of the fragments still to come say of the time.
+    /// Sets the time word in the headers of the fragments still to come.
     pub fn set_time(&mut self, time: u32) {
         if self.is_between_fragments() {
             self.header.time = time;
         }
     }
 
-    /// Whether all of it has been sent.
+    /// Whether the whole message has been sent.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.done
     }
 
-    /// Whether another message may go now.
+    /// Whether another message may be sent now.
     #[inline]
     pub fn is_between_fragments(&self) -> bool {
         self.sent == 0
@@ -79,7 +79,7 @@ impl OutgoingMessage {
         self.header.offset as usize + self.payload_len() >= self.header.message_len as usize
     }
 
-    /// Whether nothing of it has been sent.
+    /// Whether no byte of the message has been sent.
     pub fn is_at_start(&self) -> bool {
         self.sent == 0 && self.header.offset == 0 && !self.done
     }
