@@ -72,7 +72,7 @@ pub enum Shape {
     /// A slice of these elements.
     Slice(Element),
     /// An array of these elements, and its length.
-    Array(Element, Expr),
+    Array(Element, Box<Expr>),
     /// An `InPlace` buffer of these elements.
     Buffer(Type),
     /// A value of this type.
@@ -161,7 +161,7 @@ impl Shape {
         match plain(ty) {
             Type::Path(path) if path.path.is_ident("str") => Shape::Text,
             Type::Slice(slice) => Shape::Slice(Element::of(&slice.elem)),
-            Type::Array(array) => Shape::Array(Element::of(&array.elem), array.len.clone()),
+            Type::Array(array) => Shape::Array(Element::of(&array.elem), Box::new(array.len.clone())),
             Type::Path(path) => match in_place(path) {
                 Some(element) => Shape::Buffer(element.clone()),
                 None => Shape::Whole(ty.clone()),

@@ -5,8 +5,10 @@ use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
 use syn::{Ident, Type};
 
-use super::client::send;
-use super::{Names, coming_back, data, default, docs, leading_of_call, leading_of_result, local, whole};
+use super::arguments::send;
+use super::docs;
+use super::layouts::{leading_of_call, leading_of_result};
+use super::names::{Names, coming_back, data, default, local, whole};
 use crate::model::{Argument, Element, Interface, Mode, Procedure, Returns, Shape, plain, target};
 
 /// The client's method `begin`.

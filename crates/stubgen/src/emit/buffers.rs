@@ -5,9 +5,9 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::client::{outcome, receive_all, send};
-use super::server::stub_name;
-use super::{Names, leading_of_call, local};
+use super::arguments::{outcome, receive_all, send};
+use super::layouts::leading_of_call;
+use super::names::{Names, local, stub_name};
 use crate::model::{Argument, Interface, Mode, Procedure};
 
 /// The client's method that makes buffers, if some procedure takes one.

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::Attribute;
 
-use super::Names;
+use super::names::Names;
 use crate::model::{Procedure, Returns};
 
 /// Documentation of the client's blocking method.

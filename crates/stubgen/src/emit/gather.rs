@@ -7,8 +7,8 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::Lit;
 
-use super::client::{outcome, read_others, receive, send};
-use super::{Names, coming_back, local};
+use super::arguments::{outcome, read_others, receive, send};
+use super::names::{Names, coming_back, local};
 use crate::model::{Argument, Element, Mode, Procedure, Shape};
 
 /// The arguments of a procedure that can be borrowed, in the order of their declaration.
@@ -77,7 +77,7 @@ fn is_small(argument: &Argument) -> bool {
     // The largest scalar has 16 bytes.
     const SMALL: usize = 1440 / 16;
     let Shape::Array(_, len) = &argument.shape else { return false };
-    let syn::Expr::Lit(literal) = len else { return false };
+    let syn::Expr::Lit(literal) = &**len else { return false };
     matches!(&literal.lit, Lit::Int(len) if len.base10_parse().is_ok_and(|len: usize| len <= SMALL))
 }
 

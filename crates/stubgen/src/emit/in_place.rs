@@ -6,8 +6,8 @@ use quote::{format_ident, quote};
 use syn::Ident;
 use syn::ext::IdentExt;
 
-use super::server::put_all;
-use super::{Names, implementation, local};
+use super::names::{Names, implementation, local};
+use super::results::put_all;
 use crate::model::{Argument, Element, Interface, Mode, Procedure, Shape};
 
 /// The argument of a procedure that runs in place.

@@ -1,14 +1,13 @@
 //! The server half: reads the arguments from the call packet, runs the procedure, writes the result packet.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
-use syn::Ident;
-use syn::ext::IdentExt;
+use quote::quote;
 
-use super::{
-    Names, buffers, coming_back, data, default, implementation, in_place, leading_of_call, local, whole,
-};
-use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
+use super::layouts::leading_of_call;
+use super::names::{Names, data, default, implementation, local, stub_name, whole};
+use super::results::{has_results, incoming, put_all, room};
+use super::{buffers, in_place};
+use crate::model::{Argument, Interface, Mode, Procedure, Shape};
 
 pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
     let Names { stub, interface: name, client, server, .. } = names;
@@ -74,10 +73,6 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
             }
         }
     }
-}
-
-pub(super) fn stub_name(procedure: &Procedure) -> Ident {
-    format_ident!("serve_{}", procedure.name.unraw(), span = procedure.name.span())
 }
 
 fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
@@ -166,11 +161,6 @@ fn take(argument: &Argument, names: &Names) -> TokenStream {
     }
 }
 
-/// The statement that reads what an argument written in place needs before its position in the result packet is known.
-fn incoming(argument: &Argument) -> Ident {
-    format_ident!("incoming_{}", argument.name.unraw(), span = proc_macro2::Span::mixed_site())
-}
-
 /// The expression that reads an argument.
 fn read(shape: &Shape, names: &Names) -> TokenStream {
     let call = local("call");
@@ -244,26 +234,6 @@ fn reserve(procedure: &Procedure, names: &Names) -> TokenStream {
     }
 }
 
-/// The type of the elements of an argument written in place, their number, and the method of `Views` that gives them.
-fn room(argument: &Argument) -> (TokenStream, TokenStream, TokenStream) {
-    let incoming = incoming(argument);
-    match (&argument.shape, argument.mode) {
-        (Shape::Array(element, len), _) => {
-            let ty = &element.ty;
-            (quote!(#ty), quote!({ #len }), quote!(array::<#ty, { #len }>()))
-        }
-        (Shape::Slice(element), Mode::Out) => {
-            let ty = &element.ty;
-            (quote!(#ty), quote!(#incoming), quote!(slice::<#ty>(#incoming)))
-        }
-        (Shape::Slice(element), _) => {
-            let ty = &element.ty;
-            (quote!(#ty), quote!(#incoming.len()), quote!(slice::<#ty>(#incoming.len())))
-        }
-        _ => unreachable!("only arrays and slices of scalars are written in place"),
-    }
-}
-
 /// The expression that the procedure is called with.
 fn lend(argument: &Argument) -> TokenStream {
     let name = &argument.name;
@@ -277,59 +247,4 @@ fn lend(argument: &Argument) -> TokenStream {
         (Mode::InOut, Shape::Buffer(_)) => quote!(#name.get_mut()),
         (Mode::InOut | Mode::Out, _) => quote!(&mut #name),
     }
-}
-
-/// The statements that complete the result packet: after the arguments written in place come the others, then the value returned.
-pub(super) fn put_all(procedure: &Procedure, names: &Names) -> TokenStream {
-    let (result, writer, returned) = (local("result"), local("writer"), local("returned"));
-    let put = coming_back(procedure).map(|argument| put(argument, names));
-    let settled = settle_buffers(procedure);
-    let value = match &procedure.returns {
-        Returns::Nothing => quote!(let () = #returned;),
-        returns => {
-            let encode = data(&returns.ty(), "encode", names);
-            quote!(#encode(&#returned, &mut #writer);)
-        }
-    };
-    let resumed = has_results(procedure).then(|| {
-        quote! {
-            let #writer = #writer.progress();
-            #result.resume(#writer);
-        }
-    });
-    quote!(#settled #(#put)* #value #resumed)
-}
-
-/// The statements that separate `&mut InPlace` arguments which the procedure may have exchanged.
-fn settle_buffers(procedure: &Procedure) -> TokenStream {
-    let is_buffer = |argument: &&Argument| matches!(argument.shape, Shape::Buffer(_));
-    let buffers: Vec<_> = coming_back(procedure).filter(is_buffer).map(|argument| &argument.name).collect();
-    match buffers.len() {
-        0 | 1 => TokenStream::new(),
-        _ => quote!(#(#buffers.settle();)*),
-    }
-}
-
-fn put(argument: &Argument, names: &Names) -> TokenStream {
-    let (name, writer) = (&argument.name, local("writer"));
-    match &argument.shape {
-        _ if argument.is_written_in_place() => {
-            let (ty, ..) = room(argument);
-            quote!(#name.finish::<#ty>();)
-        }
-        Shape::Slice(element) => {
-            let encode_all = data(&element.ty, "encode_all", names);
-            quote!(#encode_all(&#name, &mut #writer);)
-        }
-        Shape::Buffer(_) => quote!(#name.finish(&mut #writer);),
-        shape => {
-            let encode = data(&whole(shape), "encode", names);
-            quote!(#encode(&#name, &mut #writer);)
-        }
-    }
-}
-
-/// Whether the result packet has any data.
-fn has_results(procedure: &Procedure) -> bool {
-    !matches!(procedure.returns, Returns::Nothing) || procedure.arguments.iter().any(Argument::is_result)
 }

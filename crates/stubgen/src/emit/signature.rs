@@ -6,7 +6,8 @@ use syn::Type;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
-use super::{Names, data, in_place, local, whole};
+use super::in_place;
+use super::names::{Names, data, local, whole};
 use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape, plain};
 
 /// The function that returns the description.

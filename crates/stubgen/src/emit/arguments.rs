@@ -1,0 +1,133 @@
+//! The client's half of marshaling: writes arguments, reads results, converts outcomes.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use super::layouts::leading_of_result;
+use super::names::{Names, coming_back, data, local, travels_with_call, whole};
+use crate::model::{Argument, Fallible, Mode, Procedure, Returns, Shape};
+
+/// The method's return type, and the conversions of a call error and of a call's outcome into it.
+pub(super) fn outcome(returns: &Returns, names: &Names) -> (TokenStream, TokenStream, TokenStream) {
+    let root = &names.root;
+    match returns {
+        Returns::Fallible(fallible) => {
+            let Fallible { value, error, .. } = &**fallible;
+            (
+                quote!(::core::result::Result<#value, #root::Error<#error>>),
+                quote!(.map_err(#root::Error::Call)),
+                quote!(.map_err(#root::Error::Call)?.map_err(#root::Error::Application)),
+            )
+        }
+        _ => {
+            let ty = returns.ty();
+            (quote!(::core::result::Result<#ty, #root::CallError>), TokenStream::new(), TokenStream::new())
+        }
+    }
+}
+
+/// Writes an argument into the call packet.
+pub(super) fn send(argument: &Argument, names: &Names) -> TokenStream {
+    let name = &argument.name;
+    let writer = local("arguments");
+    match (argument.mode, &argument.shape) {
+        (Mode::Value, shape) => {
+            let encode = data(&whole(shape), "encode", names);
+            quote!(#encode(&#name, &mut #writer);)
+        }
+        (Mode::OptionalIn, shape) => {
+            let some = send_borrowed(argument, shape, names);
+            quote! {
+                #writer.value(&#name.is_some());
+                if let ::core::option::Option::Some(#name) = #name { #some }
+            }
+        }
+        (Mode::Out, Shape::Slice(_)) => quote!(#writer.count(#name.len());),
+        (mode, shape) if travels_with_call(mode) => send_borrowed(argument, shape, names),
+        _ => TokenStream::new(),
+    }
+}
+
+fn send_borrowed(argument: &Argument, shape: &Shape, names: &Names) -> TokenStream {
+    let name = &argument.name;
+    let writer = local("arguments");
+    match shape {
+        Shape::Text => quote!(#writer.text(#name);),
+        Shape::Slice(element) => {
+            let encode_all = data(&element.ty, "encode_all", names);
+            quote! {
+                #writer.count(#name.len());
+                #encode_all(&*#name, &mut #writer);
+            }
+        }
+        Shape::Buffer(_) => {
+            let stub = &names.stub;
+            quote!(#stub::put_contents(&*#name, &mut #writer);)
+        }
+        shape => {
+            let encode = data(&whole(shape), "encode", names);
+            quote!(#encode(&*#name, &mut #writer);)
+        }
+    }
+}
+
+/// The expression that reads a result: arguments written in place, the other arguments, the value returned.
+pub(super) fn receive_all(procedure: &Procedure, names: &Names) -> TokenStream {
+    let (reader, result) = (local("results"), local("result"));
+    let leading = leading_of_result(procedure, names);
+    let rest = read_others(coming_back(procedure), procedure, names);
+    quote! {
+        let mut #reader = #result.reader();
+        #reader.begin(#leading)?;
+        #rest
+    }
+}
+
+/// The expression that reads the arguments that were not written in place, and the value returned.
+pub(super) fn read_others<'a>(
+    arguments: impl Iterator<Item = &'a Argument>,
+    procedure: &Procedure,
+    names: &Names,
+) -> TokenStream {
+    let reader = local("results");
+    let received = arguments.map(|each| receive(each, names));
+    let returned = match &procedure.returns {
+        Returns::Nothing => quote!(let returned = ();),
+        returns => {
+            let decode = data(&returns.ty(), "decode", names);
+            quote!(let returned = #decode(&mut #reader)?;)
+        }
+    };
+    quote! {
+        #(#received)*
+        #returned
+        #reader.finish()?;
+        ::core::result::Result::Ok(returned)
+    }
+}
+
+pub(super) fn receive(argument: &Argument, names: &Names) -> TokenStream {
+    let name = &argument.name;
+    let reader = local("results");
+    match &argument.shape {
+        Shape::Slice(element) | Shape::Array(element, _) if element.is_scalar => {
+            quote!(#reader.scalars(&mut #name[..])?;)
+        }
+        Shape::Slice(element) => {
+            let decode = data(&element.ty, "decode", names);
+            quote! {
+                for #name in #name.iter_mut() {
+                    *#name = #decode(&mut #reader)?;
+                }
+            }
+        }
+        Shape::Buffer(_) => {
+            let result = local("result");
+            quote!(#result.take_buffer(&mut #reader, #name)?;)
+        }
+        shape => {
+            let decode = data(&whole(shape), "decode", names);
+            quote!(*#name = #decode(&mut #reader)?;)
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Names, types and orders that all stubs have in common.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{Ident, Path, Type};
+
+use crate::model::{Argument, Interface, Mode, Procedure, Shape};
+
+/// Names of the parts of the stubs.
+pub(super) struct Names {
+    pub(super) root: Path,
+    pub(super) stub: TokenStream,
+    pub(super) interface: Ident,
+    pub(super) client: Ident,
+    pub(super) begin: Ident,
+    pub(super) server: Ident,
+}
+
+impl Names {
+    pub(super) fn new(interface: &Interface, root: &Path) -> Self {
+        let plain = interface.name.unraw();
+        Names {
+            root: root.clone(),
+            stub: quote!(#root::stub),
+            interface: interface.name.clone(),
+            client: format_ident!("{plain}Client", span = interface.name.span()),
+            begin: format_ident!("{plain}Begin", span = interface.name.span()),
+            server: format_ident!("{plain}Server", span = interface.name.span()),
+        }
+    }
+}
+
+/// An item of `Data` for a type, with the type's span, so that the compiler reports a missing implementation once.
+pub(super) fn data(ty: &dyn ToTokens, item: &str, names: &Names) -> TokenStream {
+    let (stub, span) = (&names.stub, ty.span());
+    let item = Ident::new(item, span);
+    quote_spanned!(span=> <#ty as #stub::Data>::#item)
+}
+
+/// [`data`] for the type of an argument that is neither slice nor text.
+pub(super) fn whole(shape: &Shape) -> TokenStream {
+    match shape {
+        Shape::Whole(ty) => ty.to_token_stream(),
+        Shape::Array(element, len) => {
+            let ty = &element.ty;
+            quote_spanned!(ty.span()=> [#ty; #len])
+        }
+        Shape::Text | Shape::Slice(_) | Shape::Buffer(_) => {
+            unreachable!("slices, texts and buffers have no type of their own")
+        }
+    }
+}
+
+/// Initial value of an OUT argument.
+pub(super) fn default(ty: &Type) -> TokenStream {
+    quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default)
+}
+
+/// A local variable whose name cannot collide with the user's names.
+pub(super) fn local(name: &str) -> Ident {
+    Ident::new(name, Span::mixed_site())
+}
+
+/// A type parameter whose name cannot collide with the user's types.
+pub(super) fn implementation() -> Ident {
+    format_ident!("__Implementation")
+}
+
+/// The name of the server stub of a procedure.
+pub(super) fn stub_name(procedure: &Procedure) -> Ident {
+    format_ident!("serve_{}", procedure.name.unraw(), span = procedure.name.span())
+}
+
+/// Whether an argument, or its capacity, travels with the call.
+pub(super) fn travels_with_call(mode: Mode) -> bool {
+    mode != Mode::Out
+}
+
+/// The arguments in the order in which they come back: first those that the procedure writes in place, because their sizes are
+/// known before it runs.
+pub(super) fn coming_back(procedure: &Procedure) -> impl Iterator<Item = &Argument> {
+    let (in_place, others): (Vec<&Argument>, Vec<&Argument>) = procedure
+        .arguments
+        .iter()
+        .filter(|each| each.is_result())
+        .partition(|each| each.is_written_in_place());
+    in_place.into_iter().chain(others)
+}
