@@ -15,10 +15,11 @@ mod local;
 mod pipe;
 mod ring;
 mod segment;
-mod turn;
+mod signal;
+mod terms;
 mod waits;
 
-use crate::args::{DATA_LEN, EchoArgs, Transport, name_of};
+use crate::args::{Transport, name_of};
 use crate::callers::Calls;
 use crate::child::Child;
 use crate::network::Network;
@@ -35,76 +36,11 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 use stoop_net::udp::CallerSocket;
-use waits::{Wait, Waits};
-
-/// Bytes of the header that our packets carry and the floor's pretend to.
-const HEADER_LEN: usize = 32;
-
-/// What both ends of an exchange must know of it.
-#[derive(Clone, Copy, Debug)]
-struct Terms {
-    transport: Transport,
-    /// Of data in the call and in the result.
-    data_lens: (usize, usize),
-    bulk: bool,
-    in_flight: u16,
-    waits: Waits,
-    /// Bytes that the sender of datagrams may be ahead of their receiver.
-    window: usize,
-}
-
-/// The other end of an exchange.
-trait Serve: Send {
-    /// Waits for a call, or for those that come together, and answers.
-    fn serve(&mut self) -> io::Result<()>;
-}
+pub(crate) use terms::LOST;
+use terms::{PACKET_LEN, Serve, Terms};
 
 impl Terms {
-    fn of_cell(cell: &Cell, window: usize) -> Self {
-        Terms {
-            transport: cell.transport,
-            data_lens: cell.data_lens(),
-            bulk: cell.procedure.is_bulk(),
-            in_flight: cell.in_flight,
-            waits: Waits::of(cell),
-            window,
-        }
-    }
-
-    fn of_arguments(args: &EchoArgs) -> Self {
-        Terms {
-            transport: args.serve.transport,
-            data_lens: args.procedure.data_lens(args.bytes as usize),
-            bulk: args.procedure.is_bulk(),
-            in_flight: args.in_flight,
-            waits: Waits { caller: Wait::of(args.caller_waiting), server: Wait::of(args.serve.waiting) },
-            window: args.window as usize,
-        }
-    }
-
-    /// Whether a packet goes there and one comes back.
-    fn one_by_one(&self) -> bool {
-        let (argument, result) = self.data_lens;
-        // Through memory, what is no longer than a packet needs no ring.
-        let short = self.transport == Transport::Shm && argument.max(result) <= DATA_LEN;
-        (short || !self.bulk) && self.in_flight == 1
-    }
-
-    /// Bytes of a whole call packet and of a whole result packet, where there is one of each.
-    fn packet_lens(&self) -> (usize, usize) {
-        let (argument, result) = self.data_lens;
-        (HEADER_LEN + argument, HEADER_LEN + result)
-    }
-
-    /// Bytes of a whole call and of a whole result on their way, in as many packets as they need.
-    fn message_lens(&self) -> (usize, usize) {
-        if !self.bulk {
-            return self.packet_lens();
-        }
-        let (argument, result) = self.data_lens;
-        (bulk::message_len(self.transport, argument), bulk::message_len(self.transport, result))
-    }
-
+    /// The caller's end, on a connected socket.
     fn caller(&self, socket: Socket, limit: Duration) -> io::Result<Box<dyn Calls>> {
         let (call, result) = self.packet_lens();
         let wait = self.waits.caller;
@@ -130,6 +66,7 @@ impl Terms {
         })
     }
 
+    /// The other end.
     fn server(&self, socket: Socket) -> io::Result<Box<dyn Serve>> {
         let (_, result) = self.packet_lens();
         let patience = Patience::new(self.waits.server, None);
@@ -165,17 +102,6 @@ impl Terms {
     fn batch<P: Pipe>(&self, pipe: P) -> Batch<P> {
         Batch::new(pipe, self.packet_lens(), self.in_flight)
     }
-}
-
-/// Bytes of a full packet of ours.
-const PACKET_LEN: usize = HEADER_LEN + DATA_LEN;
-
-/// What a caller of the bare exchange says when the network has lost something of it.
-pub(crate) const LOST: &str = "the bare exchange: a packet was lost";
-
-#[cold]
-fn in_words(error: io::Error) -> String {
-    if error.kind() == io::ErrorKind::TimedOut { LOST.into() } else { format!("the bare exchange: {error}") }
 }
 
 /// After this much silence, what is waited for is lost. A slow link is silent while its queue is full.
@@ -250,22 +176,4 @@ fn join_ports(ports: &[u16]) -> String {
 
 fn parse_ports(words: &str) -> io::Result<Vec<u16>> {
     words.split_whitespace().map(|word| word.parse().map_err(io::Error::other)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::args::Procedure;
-
-    fn cell(procedure: Procedure) -> Cell {
-        Cell { procedure, ..Cell::NULL }
-    }
-
-    #[test]
-    fn packets_are_as_long_as_ours() {
-        let packet_lens = |procedure| Terms::of_cell(&cell(procedure), 0).packet_lens();
-        assert_eq!(packet_lens(Procedure::Null), (32, 32));
-        assert_eq!(packet_lens(Procedure::MaxArg), (1472, 32));
-        assert_eq!(packet_lens(Procedure::MaxResult), (32, 1472));
-    }
 }

@@ -1,7 +1,7 @@
 //! The bare echo of many packets at a time: a window of them is kept on the way, and what comes together goes back together.
 
 use super::pipe::Pipe;
-use super::{Serve, in_words};
+use super::terms::{Serve, in_words};
 use crate::callers::{Calls, InFlight, LaneCounters, Window, keep_in_flight};
 use std::io;
 

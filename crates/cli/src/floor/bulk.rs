@@ -1,8 +1,7 @@
 //! The bare exchange of many bytes: one end sends as many as a call has, the other answers with as many as its result has.
 
 use super::pipe::Pipe;
-use super::{HEADER_LEN, Serve, in_words};
-use crate::args::{DATA_LEN, Transport};
+use super::terms::{Serve, in_words};
 use crate::callers::{Calls, LaneCounters, Window, call_repeatedly};
 use std::io;
 
@@ -20,16 +19,6 @@ impl<P: Pipe> Bulk<P> {
     }
 }
 
-/// Bytes on the way for `data` bytes: over UDP each packet has a header, as ours; a stream has one for the whole; and slots in
-/// shared memory have room for a header in the line that says that they are full, so that only a message without data is one.
-pub(super) fn message_len(transport: Transport, data: usize) -> usize {
-    match transport {
-        Transport::Udp => data + data.div_ceil(DATA_LEN).max(1) * HEADER_LEN,
-        Transport::Shm => data.max(HEADER_LEN),
-        Transport::Tcp | Transport::Unix | Transport::Local => data + HEADER_LEN,
-    }
-}
-
 impl<P: Pipe> Calls for Bulk<P> {
     fn run(&mut self, window: Window) -> Result<LaneCounters, String> {
         call_repeatedly(window, 1, || {
@@ -42,19 +31,5 @@ impl<P: Pipe> Serve for Bulk<P> {
     fn serve(&mut self) -> io::Result<()> {
         self.pipe.take(self.call_len)?;
         self.pipe.push(self.result_len)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn as_many_bytes_travel_as_in_our_packets() {
-        assert_eq!(message_len(Transport::Udp, 0), 32);
-        assert_eq!(message_len(Transport::Udp, 1440), 1472);
-        assert_eq!(message_len(Transport::Udp, 48_000), 48_000 + 34 * 32);
-        assert_eq!(message_len(Transport::Tcp, 48_000), 48_032);
-        assert_eq!([0, 1 << 20].map(|data| message_len(Transport::Shm, data)), [32, 1 << 20]);
     }
 }

@@ -3,7 +3,9 @@
 use super::connect::{self, Socket};
 use super::endpoint::{End, Endpoint};
 use super::line::Line;
-use super::{Serve, Terms, Wait, join_ports, parse_ports};
+use super::terms::{Serve, Terms};
+use super::waits::Wait;
+use super::{join_ports, parse_ports};
 use crate::args::EchoArgs;
 use crate::child::{answer, next_order};
 use std::io;

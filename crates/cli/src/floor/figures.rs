@@ -4,7 +4,7 @@
 //! over many runs. A floor far above its figure was measured while the machine was slower, or on another machine: the ratio still
 //! compares two things measured in turn, but says little about the reference machine.
 
-use super::{Wait, Waits};
+use super::waits::{Wait, Waits};
 use crate::args::{Procedure, Processors, Transport};
 use crate::plan::{Cell, Shape};
 

@@ -9,8 +9,8 @@
 
 use super::endpoint::End;
 use super::segment::Segment;
-use super::turn::{TURN_LEN, TimedLock};
-use super::{HEADER_LEN, Terms};
+use super::signal::{SIGNAL_LEN, Signal};
+use super::terms::{HEADER_LEN, Terms};
 use std::hint::black_box;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,7 +19,7 @@ use std::os::fd::OwnedFd;
 #[derive(Debug)]
 pub(super) struct Line {
     segment: Segment,
-    turns: TimedLock,
+    signal: Signal,
     out: Lane,
     inward: Lane,
     /// The header and the data, each way.
@@ -39,7 +39,7 @@ struct Lane {
 }
 
 /// The header is in the line of the word that says it is there, and so are a few bytes of data.
-const HEADER: usize = TURN_LEN;
+const HEADER: usize = SIGNAL_LEN;
 const FEW: usize = HEADER + HEADER_LEN;
 const FEW_LEN: usize = 64 - FEW;
 
@@ -76,33 +76,23 @@ impl Line {
     pub(super) fn of_caller(memory: &OwnedFd, terms: &Terms) -> io::Result<Self> {
         let (call, result) = terms.packet_lens();
         let (there, back, len) = lanes(call, result);
-        Line::new(
-            Segment::map(memory, len)?,
-            TimedLock::of_caller(terms.waits),
-            (there, call),
-            (back, result),
-        )
+        Line::new(Segment::map(memory, len)?, Signal::of_caller(terms.waits), (there, call), (back, result))
     }
 
     pub(super) fn of_server(memory: &OwnedFd, terms: &Terms) -> io::Result<Self> {
         let (call, result) = terms.packet_lens();
         let (there, back, len) = lanes(call, result);
-        Line::new(
-            Segment::map(memory, len)?,
-            TimedLock::of_server(terms.waits),
-            (back, result),
-            (there, call),
-        )
+        Line::new(Segment::map(memory, len)?, Signal::of_server(terms.waits), (back, result), (there, call))
     }
 
     fn new(
         segment: Segment,
-        turns: TimedLock,
+        signal: Signal,
         (out, send_len): (Lane, usize),
         (inward, receive_len): (Lane, usize),
     ) -> io::Result<Self> {
         let (to_send, received) = (vec![0x5a; send_len], vec![0; receive_len]);
-        Ok(Line { segment, turns, out, inward, to_send, received, sent: 0, taken: 0 })
+        Ok(Line { segment, signal, out, inward, to_send, received, sent: 0, taken: 0 })
     }
 
     /// What has come in that turn, into private memory.
@@ -137,13 +127,13 @@ impl End for Line {
             self.segment.copy_in(self.out.data(line, data.len()), data);
         }
         self.sent = turn;
-        self.turns.give(&self.segment, line, turn)
+        self.signal.give(&self.segment, line, turn)
     }
 
     #[inline(always)]
     fn receive(&mut self) -> io::Result<()> {
         let next = self.taken.wrapping_add(1);
-        self.turns.wait(&self.segment, self.inward.line(next), |turn| turn == next)?;
+        self.signal.wait(&self.segment, self.inward.line(next), |turn| turn == next)?;
         self.copy_out(next);
         Ok(())
     }
@@ -151,7 +141,7 @@ impl End for Line {
     #[inline(always)]
     fn try_receive(&mut self) -> io::Result<bool> {
         let next = self.taken.wrapping_add(1);
-        let there = TimedLock::look(&self.segment, self.inward.line(next)) == next;
+        let there = Signal::look(&self.segment, self.inward.line(next)) == next;
         if there {
             self.copy_out(next);
         }
@@ -161,7 +151,8 @@ impl End for Line {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Wait, Waits, segment};
+    use super::super::segment;
+    use super::super::waits::{Wait, Waits};
     use super::*;
     use crate::args::Transport;
     use std::thread;

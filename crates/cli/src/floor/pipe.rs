@@ -1,6 +1,6 @@
 //! Bytes through a connected socket as fast as they go: what the floors of bulk and of many calls in flight are made of.
 
-use super::Wait;
+use super::waits::Wait;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, recv, send};

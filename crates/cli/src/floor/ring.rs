@@ -3,10 +3,10 @@
 //! A word in each slot's first line says whether it has been filled: with small messages the word and the message travel in one
 //! cache line, which is faster here than an index for all slots (87 against 113 ns an echo, 32 in flight).
 
-use super::Terms;
 use super::pipe::Pipe;
 use super::segment::Segment;
-use super::turn::{TURN_LEN, TimedLock};
+use super::signal::{SIGNAL_LEN, Signal};
+use super::terms::Terms;
 use std::hint::black_box;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 #[derive(Debug)]
 pub(super) struct Rings {
     segment: Segment,
-    turns: TimedLock,
+    signal: Signal,
     out: Ring,
     inward: Ring,
     to_send: Vec<u8>,
@@ -47,7 +47,7 @@ impl Ring {
 
     /// A message that fits is in the line of its word; a longer one begins at a line, where copying is faster.
     fn body(&self) -> usize {
-        if self.slot_len <= LINE_LEN - TURN_LEN { TURN_LEN } else { LINE_LEN }
+        if self.slot_len <= LINE_LEN - SIGNAL_LEN { SIGNAL_LEN } else { LINE_LEN }
     }
 
     fn stride(&self) -> usize {
@@ -88,51 +88,51 @@ fn rings(terms: &Terms) -> (Ring, Ring) {
 impl Rings {
     pub(super) fn of_caller(memory: &OwnedFd, terms: &Terms) -> io::Result<Self> {
         let (there, back) = rings(terms);
-        Rings::new(memory, TimedLock::of_caller(terms.waits), there, back)
+        Rings::new(memory, Signal::of_caller(terms.waits), there, back)
     }
 
     pub(super) fn of_server(memory: &OwnedFd, terms: &Terms) -> io::Result<Self> {
         let (there, back) = rings(terms);
-        Rings::new(memory, TimedLock::of_server(terms.waits), back, there)
+        Rings::new(memory, Signal::of_server(terms.waits), back, there)
     }
 
-    fn new(memory: &OwnedFd, turns: TimedLock, out: Ring, inward: Ring) -> io::Result<Self> {
+    fn new(memory: &OwnedFd, signal: Signal, out: Ring, inward: Ring) -> io::Result<Self> {
         let segment = Segment::map(memory, out.end().max(inward.end()))?;
         let (to_send, received) = (vec![0x5a; out.slot_len], vec![0; inward.slot_len]);
-        Ok(Rings { segment, turns, out, inward, to_send, received })
+        Ok(Rings { segment, signal, out, inward, to_send, received })
     }
 
     /// Fills a slot with `len` bytes, when there is one.
     #[inline(always)]
     fn fill(&mut self, len: usize) -> io::Result<()> {
-        let Rings { segment, turns, out, .. } = self;
+        let Rings { segment, signal, out, .. } = self;
         if out.turn.wrapping_sub(out.known_taken) == out.slots {
             // Half of the ring at once: who sleeps here is not woken for every slot.
             let enough = |taken: u32| out.turn.wrapping_sub(taken) <= out.slots / 2;
             let one = |taken: u32| taken != out.known_taken;
-            out.known_taken = match turns.sleeps() {
-                true => turns.wait(segment, out.at, enough)?,
-                false => turns.wait(segment, out.at, one)?,
+            out.known_taken = match signal.sleeps() {
+                true => signal.wait(segment, out.at, enough)?,
+                false => signal.wait(segment, out.at, one)?,
             };
         }
         let slot = out.slot();
         segment.copy_in(slot + out.body(), &self.to_send[..len]);
         out.turn = out.turn.wrapping_add(1);
-        turns.give(segment, slot, out.turn)
+        signal.give(segment, slot, out.turn)
     }
 
     /// Whether the next slot has been filled.
     #[inline(always)]
     fn is_there(&self) -> bool {
-        TimedLock::look(&self.segment, self.inward.slot()) == self.inward.turn.wrapping_add(1)
+        Signal::look(&self.segment, self.inward.slot()) == self.inward.turn.wrapping_add(1)
     }
 
     /// Waits for the next slot and takes `len` bytes out of it.
     #[inline(always)]
     fn empty(&mut self, len: usize) -> io::Result<()> {
-        let Rings { segment, turns, inward, .. } = self;
+        let Rings { segment, signal, inward, .. } = self;
         let (slot, next) = (inward.slot(), inward.turn.wrapping_add(1));
-        turns.wait(segment, slot, |turn| turn == next)?;
+        signal.wait(segment, slot, |turn| turn == next)?;
         segment.copy_out(slot + inward.body(), &mut self.received[..len]);
         black_box(&self.received);
         inward.turn = next;
@@ -142,7 +142,7 @@ impl Rings {
     /// Tells the sender how far we are.
     #[inline(always)]
     fn tell_taken(&self) -> io::Result<()> {
-        self.turns.give(&self.segment, self.inward.at, self.inward.turn)
+        self.signal.give(&self.segment, self.inward.at, self.inward.turn)
     }
 }
 
@@ -186,7 +186,7 @@ impl Pipe for Rings {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Wait, Waits};
+    use super::super::waits::{Wait, Waits};
     use super::*;
     use crate::args::Transport;
     use std::thread;

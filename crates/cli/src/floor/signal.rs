@@ -1,40 +1,40 @@
 //! A word in shared memory that one process counts up and the other waits for, spinning or asleep.
 
 use super::segment::Segment;
-use super::{Wait, Waits};
+use super::waits::{Wait, Waits};
 use rustix::io::Errno;
 use rustix::thread::futex;
 use std::io;
 use std::sync::atomic::Ordering;
 
-/// How this end waits for words, and how the other does, which must be woken where it sleeps.
+/// How each end waits for such words. The sender wakes a receiver that sleeps.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TimedLock {
+pub(super) struct Signal {
     own: Wait,
     other: Wait,
 }
 
-/// Where the word of a turn lies; beside it lies another that says whether somebody sleeps.
+/// Distance from a word to the one beside it, which says whether the receiver sleeps.
 const ASLEEP: usize = 4;
 
 /// Bytes of both words.
-pub(super) const TURN_LEN: usize = 8;
+pub(super) const SIGNAL_LEN: usize = 8;
 
-impl TimedLock {
+impl Signal {
     /// Whether this end sleeps while it waits.
     pub(super) fn sleeps(self) -> bool {
         self.own == Wait::Block
     }
 
     pub(super) fn of_caller(waits: Waits) -> Self {
-        TimedLock { own: waits.caller, other: waits.server }
+        Signal { own: waits.caller, other: waits.server }
     }
 
     pub(super) fn of_server(waits: Waits) -> Self {
-        TimedLock { own: waits.server, other: waits.caller }
+        Signal { own: waits.server, other: waits.caller }
     }
 
-    /// Lets the word at `offset` be `turn`, with everything that was written before.
+    /// Sets the word at `offset` to `turn` and publishes what was written before.
     #[inline(always)]
     pub(super) fn give(self, segment: &Segment, offset: usize, turn: u32) -> io::Result<()> {
         let word = segment.word(offset);
@@ -68,7 +68,7 @@ impl TimedLock {
         enough: impl Fn(u32) -> bool,
     ) -> io::Result<u32> {
         loop {
-            let turn = TimedLock::look(segment, offset);
+            let turn = Signal::look(segment, offset);
             if enough(turn) {
                 return Ok(turn);
             }
