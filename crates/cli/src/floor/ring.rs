@@ -29,7 +29,7 @@ struct Ring {
     at: usize,
     slots: u32,
     slot_len: usize,
-    /// CallTable that this end has filled or taken.
+    /// Slots that this end has filled or taken.
     turn: u32,
     /// Of those that this end filled, how many it knows to have been taken.
     known_taken: u32,
@@ -65,7 +65,7 @@ impl Ring {
     }
 }
 
-/// CallTable each way for long messages.
+/// Slots each way for long messages.
 const BULK_SLOTS: u32 = 16;
 /// The fastest for 1 MiB of 4, 16, 32, 64 and 128 KiB; shorter messages go by smaller slots, so that the two copies overlap.
 const BULK_SLOT_MAX: usize = 64 << 10;
