@@ -86,6 +86,11 @@ impl Background {
         self.woken.load(Ordering::SeqCst)
     }
 
+    /// Whether a thread binds again.
+    pub(crate) fn is_binding(&self) -> bool {
+        self.binding.load(Ordering::SeqCst)
+    }
+
     /// Wakes the thread if it is parked. Returns whether nobody else had.
     fn set_woken(&self) -> bool {
         let first = !self.woken.swap(true, Ordering::SeqCst);

@@ -56,6 +56,17 @@ impl<R> ReceiveRole<R> {
         self.followers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a thread has the role.
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_held.load(Ordering::Relaxed)
+    }
+
+    /// How many threads wait while another has the role.
+    pub(crate) fn followers_len(&self) -> usize {
+        self.followers().len()
+    }
+
     /// The role, unless another thread has it.
     #[inline]
     pub(crate) fn try_take(&self) -> Option<RoleGuard<'_, R>> {

@@ -1,4 +1,4 @@
-//! Calls in flight over UDP: thousands of lanes behind one socket, many packets to a system call.
+//! Begun calls over packets: thousands of lanes behind one endpoint, many packets to a system call.
 
 pub(crate) mod arrivals;
 pub(crate) mod background;
@@ -12,242 +12,185 @@ pub(crate) mod sessions;
 pub(crate) mod slot;
 pub(crate) mod submissions;
 pub(crate) mod timeouts;
+pub(crate) mod wakeups;
 
+use crate::calling::background::{self as background_thread, Background, Driven};
 use crate::calling::begun::Outcome;
 use crate::calling::begun::{BegunCalls, CallBatch, OutstandingCalls};
-pub(crate) use crate::calling::completion_table::CompletionTable;
+use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::{CallingThread, Failures, Selection};
+use crate::calling::receive_role::ReceiveRole;
 use crate::error::{CallError, SendError};
-use crate::transport::packet::begun::background::Background;
 use crate::transport::packet::begun::batch::Batch;
-use crate::transport::packet::begun::calls::Calls;
+use crate::transport::packet::begun::calls::{BoundEndpoint, Calls};
+use crate::transport::packet::begun::receiver::Receiver;
+use crate::transport::packet::begun::wakeups::Wakeups;
 use crate::transport::packet::caller::PacketBinding;
-use crate::transport::packet::checksum;
+use crate::transport::packet::link::{CallerEndpoint, MAX_SEGMENTS_LEN, PacketLink, Share};
+use crate::transport::packet::{checksum, now};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use stoop_exchange::Instant;
 use stoop_marshal::Reader;
-use stoop_net::udp::{CallerSocket, MAX_SEGMENTS_LEN, SegmentsSending, Sending};
 use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 
-/// What carries the begun calls of one binding.
+/// The begun calls of one binding.
 ///
-/// Everything but the socket is behind one lock, which is held for moments and never while anybody waits. Whoever waits
-/// for a call takes the [`Receiver`](reception::Receiver) out from behind it, receives for all, and puts it back: that
-/// is the receive role.
-pub(crate) struct PacketCalls {
-    binding: Arc<PacketBinding>,
-    socket: CallerSocket,
-    /// Whether packets can be sent together here.
-    segments: AtomicBool,
-    calls: Mutex<Calls>,
-    /// What of the calls can be seen without the lock.
+/// All but the endpoint is behind one lock, which is held for moments and never while a thread waits. A thread that waits for a call
+/// takes the receive role and receives for all.
+pub(crate) struct PacketCalls<L: PacketLink> {
+    link: Arc<BoundEndpoint<L>>,
+    calls: Mutex<Calls<L>>,
+    role: ReceiveRole<Receiver>,
+    /// What handles see of the calls without the lock.
     completions: &'static CompletionTable,
     background: Background,
 }
 
-/// Room asked for what arrives: thousands of results.
-const RECEIVE_BUFFER: usize = 4 << 20;
-
-/// Results of at most so many bytes are taken under the lock, and read when it has been given back.
+/// Results of at most this many bytes are copied under the lock, and read when it has been released.
 const SMALL: usize = 64;
 
-fn now() -> Instant {
-    Instant::from_nanos(stoop_net::clock::now_ns())
-}
-
-impl PacketCalls {
-    /// The calls of `binding`, with a socket and a background of its own.
-    pub(crate) fn new(binding: Arc<PacketBinding>) -> io::Result<Arc<Self>> {
-        let socket = CallerSocket::connect(binding.server)?;
-        binding.present().prepare(&socket);
-        // Both make it faster where they are granted, and nothing depends on them.
-        let _ = socket.set_gro(true);
-        let granted = socket.set_receive_buffer(RECEIVE_BUFFER).unwrap_or(0);
-        let mut calls = Calls::new(&binding);
-        // What the kernel charges for a packet that comes by itself is less than twice its bytes.
-        calls.large.room = u32::try_from(granted / 2).unwrap_or(u32::MAX);
+impl<L: PacketLink> PacketCalls<L> {
+    /// The calls of `binding`, with an endpoint and a background thread of their own.
+    pub(crate) fn new(binding: Arc<PacketBinding<L>>) -> io::Result<Arc<Self>> {
+        let endpoint = L::connect(&binding.server, Share::ManyLanes)?;
+        binding.present().prepare(&endpoint);
+        let role = ReceiveRole::new(Receiver::new(&binding));
+        let link = Arc::new(BoundEndpoint { binding, endpoint });
+        let calls = Calls::new(Arc::clone(&link));
         let completions = calls.completions;
         let (calls, background) = (Mutex::new(calls), Background::default());
-        let flight = Arc::new(Self {
-            binding,
-            socket,
-            segments: AtomicBool::new(true),
-            calls,
-            completions,
-            background,
-        });
-        completions.belong_to(Arc::<Self>::downgrade(&flight));
-        background::start(&flight)?;
-        Ok(flight)
+        let calls = Arc::new(Self { link, calls, role, completions, background });
+        completions.belong_to(Arc::<Self>::downgrade(&calls));
+        background_thread::start(&calls)?;
+        Ok(calls)
     }
 
-    fn calls(&self) -> MutexGuard<'_, Calls> {
+    fn calls(&self) -> MutexGuard<'_, Calls<L>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether packets can be sent together here, as far as is known.
-    fn sends_segments(&self) -> bool {
-        self.segments.load(Ordering::Relaxed)
+    /// Releases the lock, wakes the threads and tasks whose calls have ended, and sends what is to be sent of long calls.
+    /// `wakeups` is empty memory for them.
+    fn unlock(&self, mut calls: MutexGuard<'_, Calls<L>>, wakeups: &mut Wakeups) {
+        if !calls.wakeups.is_empty() {
+            std::mem::swap(&mut calls.wakeups, wakeups);
+        }
+        let sends = calls.large.is_sending();
+        drop(calls);
+        if !wakeups.is_empty() {
+            wakeups.give();
+        }
+        if sends {
+            self.send_large();
+        }
     }
 
-    fn send_singly_from_now_on(&self) {
-        self.segments.store(false, Ordering::Relaxed);
+    /// Sends what is to be sent of calls of many packets.
+    #[cold]
+    fn send_large(&self) {
+        let mut room = self.calls().large.room.take().unwrap_or_default();
+        loop {
+            let framed = self.calls().frame_next(now(), &mut room);
+            let Some((packets, session)) = framed else { break };
+            // Packets that cannot be sent are treated like lost ones.
+            let _ = packets.send_framed(&session, &self.link.endpoint, &room);
+        }
+        self.calls().large.room = Some(room);
     }
 
-    /// Sends what a batch held.
+    /// Sends the packets of a batch.
     fn send_batch(&self, batch: Box<Batch>) {
-        if let Err(failed) = self.transmit(&batch) {
+        let (mut failed, endpoint) = (Vec::new(), &self.link.endpoint);
+        if self.link.binding.own.checksum {
+            let (packets, segment) = checksum::sealed_together(batch.packets(), batch.segment());
+            let at_once = MAX_SEGMENTS_LEN / segment;
+            for (first, packets) in (0..).step_by(at_once).zip(packets.chunks(at_once * segment)) {
+                endpoint.send_many(packets, segment, |place, why| failed.push((first + place, why)));
+            }
+        } else {
+            endpoint.send_many(batch.packets(), batch.segment(), |place, why| failed.push((place, why)));
+        }
+        if !failed.is_empty() {
             self.not_sent(&batch, failed);
         }
-        self.calls().reuse(batch);
+        self.calls().recycle_batch(batch);
     }
 
-    fn transmit(&self, batch: &Batch) -> Result<(), Vec<(usize, io::Error)>> {
-        if self.binding.own.checksum {
-            return self.transmit_sealed(batch);
-        }
-        self.transmit_packets(batch.packets(), batch.segment())
-    }
-
-    #[cold]
-    fn transmit_sealed(&self, batch: &Batch) -> Result<(), Vec<(usize, io::Error)>> {
-        let (packets, segment) = checksum::sealed_together(batch.packets(), batch.segment());
-        let at_once = MAX_SEGMENTS_LEN / segment;
-        let mut failed = Vec::new();
-        for (first, packets) in (0..).step_by(at_once).zip(packets.chunks(at_once * segment)) {
-            let others = self.transmit_packets(packets, segment).err().into_iter().flatten();
-            failed.extend(others.map(|(place, why)| (first + place, why)));
-        }
-        if failed.is_empty() { Ok(()) } else { Err(failed) }
-    }
-
-    /// Sends packets, `segment` bytes apart; or tells which of them the system would not send, by their places.
-    fn transmit_packets(&self, packets: &[u8], segment: usize) -> Result<(), Vec<(usize, io::Error)>> {
-        if packets.len() > segment && self.sends_segments() {
-            for _ in 0..2 {
-                match self.socket.send_segments(packets, segment) {
-                    Ok(SegmentsSending::Sent) => return Ok(()),
-                    // Stale news of a closed port: asked again, the system says whether it still is.
-                    Ok(SegmentsSending::Refused) => {}
-                    Ok(SegmentsSending::Unsupported) => {
-                        self.send_singly_from_now_on();
-                        break;
-                    }
-                    Ok(SegmentsSending::TooLong) | Err(_) => break,
-                }
-            }
-        }
-        self.transmit_one_by_one(packets, segment)
-    }
-
-    fn transmit_one_by_one(&self, packets: &[u8], segment: usize) -> Result<(), Vec<(usize, io::Error)>> {
-        let mut failed = Vec::new();
-        for (place, packet) in packets.chunks(segment).enumerate() {
-            let sent = match self.socket.send(packet) {
-                Ok(Sending::Refused) => self.socket.send(packet),
-                sent => sent,
-            };
-            if let Err(why) = sent {
-                failed.push((place, why));
-            }
-        }
-        if failed.is_empty() { Ok(()) } else { Err(failed) }
-    }
-
-    /// The system would not send these of a batch.
+    /// The system has refused to send these packets of a batch.
     #[cold]
     fn not_sent(&self, batch: &Batch, failed: Vec<(usize, io::Error)>) {
-        let (mut news, now) = (receiver::Wakeups::default(), now());
-        let mut calls = self.calls();
+        let (mut calls, now) = (self.calls(), now());
         for (place, why) in failed {
             let why = CallError::NotSent(SendError::Io(why));
-            calls.not_sent(batch.calls()[place].0, batch.packet(place), why, now, &mut news);
+            calls.not_sent(batch.calls()[place].0, batch.packet(place), why, now);
         }
-        drop(calls);
-        news.tell();
+        self.unlock(calls, &mut Wakeups::default());
     }
 
-    /// Begins a call that is not just put on the departure's list.
+    /// Begins a call that the submission queue has not taken.
     #[inline(never)]
-    fn begin_under_lock(
-        &self,
-        departure: &mut CallBatch,
-        procedure: u16,
-        len: usize,
-    ) -> Result<u32, CallError> {
+    fn begin_under_lock(&self, begin: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
         let mut calls = self.calls();
-        let begun = calls.begin(&self.binding, departure, procedure, HEADER_LEN + len)?;
+        let begun = calls.begin(begin, procedure, HEADER_LEN + len)?;
         if begun.full.is_none() && !begun.is_large {
             return Ok(begun.call);
         }
-        self.set_out(calls, begun.full);
+        self.send_taken(calls, begun.full);
         if begun.is_large {
-            self.pump();
+            self.send_large();
         }
         Ok(begun.call)
     }
 
-    /// The departure's list is full.
+    /// The submission queue is full.
     #[inline(never)]
-    fn end_boarding(&self, departure: &mut CallBatch) {
+    fn end_queue(&self, begin: &mut CallBatch) {
         let mut calls = self.calls();
-        let full = calls.end_boarding(departure);
+        let full = calls.end_queue(begin);
         if full.is_some() {
-            self.set_out(calls, full);
+            self.send_taken(calls, full);
         }
     }
 
-    /// Sends a batch, if there is one, and has the background look after what is out.
-    fn set_out(&self, mut calls: MutexGuard<'_, Calls>, batch: Option<Box<Batch>>) {
-        let wakes_background = calls.background.is_wanted();
+    /// Sends a batch, if there is one, and has the background thread look after calls that were sent.
+    fn send_taken(&self, calls: MutexGuard<'_, Calls<L>>, batch: Option<Box<Batch>>) {
         drop(calls);
-        if wakes_background {
-            self.background.wake();
+        if self.background.is_idle() {
+            self.wake_background();
         }
         if let Some(batch) = batch {
             self.send_batch(batch);
         }
     }
 
-    /// Sends what is held back of the batch of a call.
-    fn release(&self, calls: MutexGuard<'_, Calls>, call: u32) {
-        let batch = calls.slots[call as usize].batch();
-        self.release_batch(calls, batch);
-    }
-
-    fn release_batch(&self, mut calls: MutexGuard<'_, Calls>, batch: u32) {
+    /// Sends the calls that are held back in a batch.
+    fn send_held_back(&self, mut calls: MutexGuard<'_, Calls<L>>, batch: u32) {
         let taken = calls.take_batch(batch);
         if taken.is_some() {
-            self.set_out(calls, taken);
+            self.send_taken(calls, taken);
         }
     }
 }
 
-impl Drop for PacketCalls {
+impl<L: PacketLink> Drop for PacketCalls<L> {
     fn drop(&mut self) {
-        if self.completions.is_a_parents() {
-            return;
-        }
-        // It finds that there is nothing left to keep.
-        self.background.wake();
         self.completions.give_back();
     }
 }
 
-/// A result that is read outside the lock. Its slot is given back when it has been, even if its reader panics.
-struct Taken<'a> {
-    flight: &'a PacketCalls,
+/// A result that is read without the lock. Its slot is given back afterwards, even if its reader panics.
+struct Taken<'a, L: PacketLink> {
+    calls: &'a PacketCalls<L>,
     call: u32,
     result: Vec<u8>,
 }
 
-impl Drop for Taken<'_> {
+impl<L: PacketLink> Drop for Taken<'_, L> {
     fn drop(&mut self) {
-        let mut calls = self.flight.calls();
+        let mut calls = self.calls.calls();
         calls.give_back(self.call, std::mem::take(&mut self.result));
         let last = calls.hand_back();
         drop(calls);
@@ -255,36 +198,36 @@ impl Drop for Taken<'_> {
     }
 }
 
-impl OutstandingCalls for PacketCalls {
+impl<L: PacketLink> OutstandingCalls for PacketCalls<L> {
     fn open_batch(&self, timeout_ns: u64) -> CallBatch {
         let mut calls = self.calls();
-        let (packet, limit) = (calls.spare_packet(), calls.longest_call);
+        let (packet, limit) = (calls.unused_packets.pop(), calls.longest_call);
         drop(calls);
         let packet = packet.unwrap_or_else(|| vec![0; MAX_DATAGRAM]);
         CallBatch::new(packet, HEADER_LEN, limit, timeout_ns)
     }
 
     #[inline]
-    fn begin(&self, departure: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
-        if let Some(submitter) = &mut departure.submitter
-            && let Some(call) = submitter.put(procedure, &departure.packet[HEADER_LEN..HEADER_LEN + len])
+    fn begin(&self, begin: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
+        if let Some(submitter) = &mut begin.submitter
+            && let Some(call) = submitter.put(procedure, &begin.packet[HEADER_LEN..HEADER_LEN + len])
         {
             if submitter.is_full() {
-                self.end_boarding(departure);
+                self.end_queue(begin);
             }
             return Ok(call);
         }
-        self.begin_under_lock(departure, procedure, len)
+        self.begin_under_lock(begin, procedure, len)
     }
 
-    fn submit(&self, mut departure: CallBatch) {
+    fn submit(&self, mut begin: CallBatch) {
         let mut calls = self.calls();
-        calls.disembark(&mut departure);
-        calls.spare(departure.packet);
-        let batch = departure.batch;
+        calls.close_queue(&mut begin);
+        calls.recycle_packet(begin.packet);
+        let batch = begin.batch;
         if batch != Batch::NONE {
             calls.close_batch(batch);
-            self.release_batch(calls, batch);
+            self.send_held_back(calls, batch);
         }
     }
 
@@ -298,15 +241,14 @@ impl OutstandingCalls for PacketCalls {
         let waker = waker.clone();
         let mut calls = self.calls();
         let (ready, old) = calls.poll(call, waker);
-        let wakes_background = !ready && calls.reception.is_some() && calls.background.is_missed(&calls);
-        if ready || calls.slots[call as usize].batch() == Batch::NONE {
-            drop(calls);
-        } else {
-            self.release(calls, call);
+        let wakes_background = !ready && !self.role.is_held();
+        match calls.slots[call as usize].batch() {
+            Batch::NONE => drop(calls),
+            batch => self.send_held_back(calls, batch),
         }
         drop(old);
         if wakes_background {
-            self.background.wake();
+            self.wake_background();
         }
         ready
     }
@@ -321,7 +263,7 @@ impl OutstandingCalls for PacketCalls {
         if !slot.has_ended() {
             return false;
         }
-        // What is neither an error nor short, nor read from here, is read where it is.
+        // A longer result is read where it is.
         let (mut small, mut len) = ([0; SMALL], slot.result.len());
         let error = slot.error.take();
         if error.is_some() {
@@ -333,7 +275,7 @@ impl OutstandingCalls for PacketCalls {
         } else {
             let result = std::mem::take(&mut slot.result);
             drop(calls);
-            let taken = Taken { flight: self, call, result };
+            let taken = Taken { calls: self, call, result };
             with(Ok(Reader::new(&taken.result)));
             return true;
         }
@@ -351,23 +293,19 @@ impl OutstandingCalls for PacketCalls {
     fn cancel(&self, call: u32) {
         let now = now();
         let mut calls = self.calls();
-        let leftovers = calls.cancel(call, now);
+        let waker = calls.cancel(call, now);
         let last = calls.hand_back();
-        drop(calls);
-        if let Some(packet) = leftovers.packet {
-            // If it is lost, the lane tells again.
-            let _ = checksum::send(&self.socket, &packet);
-        }
-        drop(last);
+        self.unlock(calls, &mut Wakeups::default());
+        drop((waker, last));
     }
 
     fn detach(&self, call: u32, calling_thread: Option<CallingThread>) {
         let mut calls = self.calls();
-        let (had_ended, leftovers) = calls.detach(call, calling_thread);
+        let (had_ended, waker) = calls.detach(call, calling_thread);
         // Otherwise the call itself keeps the binding until it ends.
         let last = if had_ended { calls.hand_back() } else { None };
         drop(calls);
-        drop((leftovers, last));
+        drop((waker, last));
     }
 
     fn has_left(&self, call: u32) -> bool {
@@ -387,49 +325,53 @@ impl OutstandingCalls for PacketCalls {
     }
 }
 
-/// The begun calls of a binding.
-pub(crate) struct PacketBegun(Arc<PacketCalls>);
+/// The begun calls of a client.
+pub(crate) struct PacketBegun<L: PacketLink>(Arc<PacketCalls<L>>);
 
-impl PacketBegun {
+impl<L: PacketLink> PacketBegun<L> {
     /// # Errors
-    /// The system gives no socket or no thread.
-    pub(crate) fn new(binding: &Arc<PacketBinding>) -> io::Result<Self> {
+    /// The system gives no endpoint or no thread.
+    pub(crate) fn new(binding: &Arc<PacketBinding<L>>) -> io::Result<Self> {
         Ok(Self(PacketCalls::new(Arc::clone(binding))?))
     }
 }
 
-impl BegunCalls for PacketBegun {
-    type Table = PacketCalls;
+impl<L: PacketLink> BegunCalls for PacketBegun<L> {
+    type Table = PacketCalls<L>;
     type Ref = &'static CompletionTable;
 
     #[inline]
-    fn present(&self) -> Result<Arc<PacketCalls>, SendError> {
+    fn present(&self) -> Result<Arc<PacketCalls<L>>, SendError> {
         Ok(self.latest())
     }
 
     #[inline]
-    fn latest(&self) -> Arc<PacketCalls> {
+    fn latest(&self) -> Arc<PacketCalls<L>> {
         Arc::clone(&self.0)
     }
 
     #[inline]
-    fn reference(table: &Arc<PacketCalls>) -> &'static CompletionTable {
+    fn reference(table: &Arc<PacketCalls<L>>) -> &'static CompletionTable {
         table.completions
     }
 
     fn counters(&self) -> CallCounters {
-        self.0.calls().counters()
+        let mut counters = self.0.calls().counters();
+        if let Some(receiver) = self.0.role.try_take() {
+            counters.add_waits(receiver.wait_counts());
+        }
+        counters
     }
 }
 
-impl Drop for PacketBegun {
+impl<L: PacketLink> Drop for PacketBegun<L> {
     /// The client is gone. The calls that go on keep the table.
     fn drop(&mut self) {
         if self.0.completions.is_a_parents() {
             return;
         }
         let mut calls = self.0.calls();
-        let unneeded = calls.close(Arc::<PacketCalls>::clone(&self.0));
+        let unneeded = calls.close(Arc::<PacketCalls<L>>::clone(&self.0));
         drop(calls);
         drop(unneeded);
     }

@@ -1,77 +1,80 @@
-//! Calls over UDP: each lane has a socket of its own, so that the kernel itself wakes the right thread (F10).
+//! Calls by threads that wait for them: each thread has a lane with an endpoint of its own.
 
 pub(crate) mod lane;
 pub(crate) mod large;
 pub(crate) mod large_buffers;
-pub(crate) mod placement;
-pub(crate) mod sending;
+pub(crate) mod result_parts;
 
 use crate::calling::counters::CallCounters;
 use crate::calling::lanes;
 use crate::calling::lanes::Lanes;
 use crate::calling::sessions::Sessions;
 use crate::context::bounded_deadline;
-use crate::error::{BindError, CallError, SendError, UnknownCause};
+use crate::error::{BindError, CallError, SendError};
 use crate::interface::Interface;
 use crate::options::BindOptions;
 use crate::transport::contract::{Binding, Lane, Target};
-use crate::transport::packet::caller::lane::{Ended, PacketLane, RESULT_ROOM};
-use crate::transport::packet::checksum;
+use crate::transport::packet::bind::bind;
+use crate::transport::packet::caller::lane::{PacketLane, RESULT_LEN};
+use crate::transport::packet::link::{PacketLink, Share};
 use crate::transport::packet::options::PacketOptions;
-pub(crate) use crate::transport::packet::session::Session;
-use crate::transport::packet::session::{Granted, connect, grant};
-use std::net::SocketAddr;
+use crate::transport::packet::session::Session;
+use crate::transport::packet::steps::{Ended, after_earlier_attempts, forgotten};
+use crate::transport::packet::{checksum, now};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 use stoop_exchange::Instant;
-use stoop_exchange::caller::{self, Lost};
+use stoop_exchange::caller;
 use stoop_exchange::outcome::{Evidence, Unbound, Verdict};
 use stoop_marshal::{GatherList, Reader, Writer};
-use stoop_net::udp::{CallerSocket, resolve};
 use stoop_net::waiting::{ActiveWaiters, MachineCosts, Wait};
 use stoop_wire::{BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, PACKET_DATA};
 
-/// A binding over UDP.
-pub(crate) struct PacketBinding {
+/// A binding to a server over packets.
+pub(crate) struct PacketBinding<L: PacketLink> {
     pub(crate) interface: &'static Interface,
-    pub(crate) uri: String,
-    pub(crate) server: SocketAddr,
+    uri: String,
+    pub(crate) server: L::Address,
     pub(crate) options: BindOptions,
     pub(crate) own: PacketOptions,
-    /// What the server has granted; replaced when it no longer knows it.
+    /// The present session; replaced when the server does not know it any more.
     sessions: Sessions<Session>,
-    lanes: Lanes<PacketLane>,
+    lanes: Lanes<PacketLane<L::Caller>>,
 }
 
-/// A lane held by a call.
-pub(crate) struct HeldLane<'a> {
-    binding: &'a PacketBinding,
-    place: lanes::LaneGuard<'a, PacketLane>,
+/// The calling thread's lane, held for a call.
+pub(crate) struct HeldLane<'a, L: PacketLink> {
+    binding: &'a PacketBinding<L>,
+    guard: lanes::LaneGuard<'a, PacketLane<L::Caller>>,
 }
 
-pub(crate) fn now() -> Instant {
-    Instant::from_nanos(stoop_net::clock::now_ns())
+/// A call that a thread waits for, as long as it has no result.
+struct Attempt {
+    procedure: u16,
+    /// Bytes of arguments.
+    len: usize,
+    begun: Instant,
+    /// When it was sent on the present session.
+    sent: Instant,
+    deadline: Instant,
+    /// It was sent to a server that does not know it any more, and is idempotent.
+    may_have_run: bool,
 }
 
-impl PacketBinding {
+impl<L: PacketLink> PacketBinding<L> {
+    /// Binds to a server, by the first of its addresses at which one listens.
     pub(crate) fn bind(target: &Target<'_>, deadline: Instant) -> Result<Self, BindError> {
         let Target { interface, uri, options, .. } = *target;
         let unreachable = |cause| BindError::Unreachable { server: uri.into(), cause };
         let mut last = None;
-        for server in resolve(target.address).map_err(unreachable)? {
-            match grant(interface, uri, server, deadline, options, 0) {
-                Ok((session, socket)) => {
-                    let binding = Self {
-                        interface,
-                        uri: uri.to_owned(),
-                        server,
-                        options: options.clone(),
-                        own: options.own.of(),
-                        sessions: Sessions::new(Arc::new(session)),
-                        lanes: Lanes::default(),
-                    };
-                    binding.make_lane(&mut binding.lanes.hold(), socket);
+        for server in L::resolve(target.address).map_err(unreachable)? {
+            match bind::<L>(interface, uri, &server, deadline, options, 0) {
+                Ok((session, endpoint)) => {
+                    let sessions = Sessions::new(Arc::new(session));
+                    let (uri, lanes) = (uri.to_owned(), Lanes::default());
+                    let (options, own) = (options.clone(), options.own.of());
+                    let binding = Self { interface, uri, server, options, own, sessions, lanes };
+                    *binding.lanes.hold() = Some(binding.make_lane(endpoint));
                     return Ok(binding);
                 }
                 // A name may stand for addresses at which nobody listens: ::1 before 127.0.0.1.
@@ -87,7 +90,7 @@ impl PacketBinding {
         BindingId::NONE.with_checksum(self.own.checksum).packet_data()
     }
 
-    /// The number of the present session.
+    /// The generation of the present session.
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.sessions.generation()
@@ -97,82 +100,100 @@ impl PacketBinding {
         self.sessions.present()
     }
 
-    /// Puts a lane of the present session into a place.
+    /// Moves a thread's lane to the present session, or makes the thread's first one.
     #[cold]
-    fn renew(&self, place: &mut Option<PacketLane>) -> Result<(), CallError> {
-        match place {
-            Some(lane) => {
-                lane.past.add_lane(lane.exchange.counters());
-                lane.session = self.present();
-                lane.exchange = lane.session.lane(&self.options);
-                lane.longest_call = lane.session.longest_call;
-                lane.wait.set_placement(lane.session.placement);
-                lane.session.prepare(&lane.socket);
-            }
-            None => {
-                let connected = connect(self.server).map_err(|e| CallError::NotSent(SendError::Io(e)))?;
-                self.present().prepare(&connected.0);
-                self.make_lane(place, connected);
-            }
-        }
+    fn renew(&self, lane: &mut Option<PacketLane<L::Caller>>) -> Result<(), CallError> {
+        let Some(lane) = lane else {
+            let endpoint =
+                L::connect(&self.server, Share::OneLane).map_err(|e| CallError::NotSent(SendError::Io(e)))?;
+            self.present().prepare(&endpoint);
+            *lane = Some(self.make_lane(endpoint));
+            return Ok(());
+        };
+        lane.past.add_lane(lane.exchange.counters());
+        lane.session = self.present();
+        lane.exchange = lane.session.lane(&self.options);
+        lane.longest_call = lane.session.longest_call;
+        lane.wait.set_placement(lane.session.placement);
+        lane.session.prepare(&lane.endpoint);
         Ok(())
     }
 
-    fn make_lane(&self, place: &mut Option<PacketLane>, (socket, window): (CallerSocket, u32)) {
+    fn make_lane(&self, endpoint: L::Caller) -> PacketLane<L::Caller> {
         let session = self.present();
-        *place = Some(PacketLane {
+        PacketLane {
             exchange: session.lane(&self.options),
             wait: Wait::new(self.options.waiting, MachineCosts::of_this_machine(), session.placement),
             longest_call: session.longest_call,
             longest_result: self.options.max_message,
             plain_end: if session.bound.binding.has_checksum() { 0 } else { PACKET_DATA + 1 },
             session,
-            socket,
-            window,
+            endpoint,
             call: vec![0; MAX_DATAGRAM],
-            result: vec![0; RESULT_ROOM],
+            result: vec![0; RESULT_LEN],
             result_len: 0,
             scattered: None,
             large: None,
             waiters: ActiveWaiters::of_this_process().member(),
             past: CallCounters::default(),
-        });
+        }
     }
 
-    /// Binds again, unless another thread has done so since `lost` was found to be unknown to the server.
-    /// `because` of this refusal.
+    /// Binds again, unless another thread has done so since the server refused the session `lost`, as `refusal` says.
     pub(crate) fn rebind(
         &self,
         lost: &Session,
-        because: Unbound,
+        refusal: Unbound,
         deadline: Instant,
     ) -> Result<Arc<Session>, BindError> {
         self.sessions.replace(lost, &self.uri, deadline, self.options.bind_timeout, |deadline, generation| {
-            let (mut session, _) = self.grant_again(deadline, generation)?;
-            session.corrupt = Arc::clone(&lost.corrupt);
-            Ok(Arc::new(session.because(because)))
+            let (session, _) =
+                bind::<L>(self.interface, &self.uri, &self.server, deadline, &self.options, generation)?;
+            let (because, corrupt) = (Some(refusal), Arc::clone(&lost.corrupt));
+            Ok(Arc::new(Session { because, corrupt, ..session }))
         })
+    }
+
+    /// Whether the latest call of `lane`, first sent on the session `lost` at `sent`, is sent again on `session`. `refusal`: how
+    /// the server refused this call itself, if it did, because it did not know the session.
+    pub(crate) fn verdict(
+        &self,
+        procedure: u16,
+        lane: &caller::Lane,
+        (sent, refusal): (Instant, Option<Unbound>),
+        lost: &Session,
+        session: &Session,
+    ) -> Verdict {
+        // Not later than the true time: this machine may have slept between the grant and the call.
+        let first = sent.after_nanos(lost.asleep_ns);
+        // The refusal of another call counts if it was on the same session.
+        let of_others = session.because.filter(|_| session.generation == lost.generation + 1);
+        let refused = refusal.or(of_others).unwrap_or(Unbound::ANOTHER_VERSION);
+        let call = lane.sent(first, refused, refusal.is_some());
+        let evidence = Evidence::new(&call, lost.grant(), session.grant(), &session.own);
+        evidence.verdict(self.interface.procedures[usize::from(procedure)].idempotent)
     }
 }
 
-impl Binding for PacketBinding {
-    type Lane<'a> = HeldLane<'a>;
+impl<L: PacketLink> Binding for PacketBinding<L> {
+    type Lane<'a> = HeldLane<'a, L>;
 
     #[inline]
-    fn hold(&self) -> Result<HeldLane<'_>, CallError> {
-        let mut place = self.lanes.hold();
-        let is_present = |lane: &PacketLane| lane.session.generation == self.generation();
-        if !place.as_ref().is_some_and(is_present) {
-            self.renew(&mut place)?;
+    fn hold(&self) -> Result<HeldLane<'_, L>, CallError> {
+        let mut guard = self.lanes.hold();
+        let is_present = |lane: &PacketLane<_>| lane.session.generation == self.generation();
+        if !guard.as_ref().is_some_and(is_present) {
+            self.renew(&mut guard)?;
         }
-        Ok(HeldLane { binding: self, place })
+        Ok(HeldLane { binding: self, guard })
     }
 
     fn describe(&self) -> String {
         let session = self.present();
         format!(
-            "packet exchange over UDP with {}, {}; one packet each way up to {} bytes{}, \
+            "packet exchange over {} with {}, {}; one packet each way up to {} bytes{}, \
              and at most {} bytes of arguments and {} of result; waiting {:?}, and both ends {} run at the same time",
+            L::NAME,
             self.server,
             self.options.reason,
             session.bound.binding.packet_data(),
@@ -199,77 +220,18 @@ impl Binding for PacketBinding {
     }
 }
 
-impl PacketBinding {
-    fn grant_again(&self, deadline: Instant, generation: u64) -> Result<Granted, BindError> {
-        grant(self.interface, &self.uri, self.server, deadline, &self.options, generation)
-    }
-
-    /// What is to be done with the latest call of `lane`, first sent on the session `lost` at `sent`, now that there is another
-    /// session. `refusal` is that of this call, if it was refused itself because the server does not know the binding.
-    pub(crate) fn verdict(
-        &self,
-        procedure: u16,
-        lane: &caller::Lane,
-        (sent, refusal): (Instant, Option<Unbound>),
-        lost: &Session,
-        session: &Session,
-    ) -> Verdict {
-        // Not later than it was: this machine may have slept since the binding was granted, and before the call.
-        let first = sent.after_nanos(lost.asleep_ns);
-        // What another call was told counts if it was told so on the same binding.
-        let with_others = session.because.filter(|_| session.generation == lost.generation + 1);
-        let refused = refusal.or(with_others).unwrap_or(Unbound::ANOTHER_VERSION);
-        let call = lane.sent(first, refused, refusal.is_some());
-        let evidence = Evidence::new(&call, lost.grant(), session.grant(), &session.own);
-        evidence.verdict(self.interface.procedures[usize::from(procedure)].idempotent)
-    }
-}
-
-/// The error of a call that a server may have run that does not know any more.
-pub(crate) fn forgotten(lane: &caller::Lane, waited: Duration) -> CallError {
-    let transmissions = lane.last_transmissions();
-    CallError::Unknown { transmissions, waited, cause: UnknownCause::ServerRestarted }
-}
-
-/// The error of a call that has not run because nobody listens at the server's port: as of a byte stream whose server cannot be
-/// connected to any more.
-pub(crate) fn nobody_listens(uri: &str) -> CallError {
-    let cause = std::io::ErrorKind::ConnectionRefused.into();
-    CallError::NotSent(SendError::Bind(Box::new(BindError::Unreachable { server: uri.into(), cause })))
-}
-
-/// The error of a call that its lane has given up.
-pub(crate) fn given_up(lane: &mut caller::Lane, clock: Instant, lost: Lost) -> CallError {
-    let effort = lane.abandon(clock).expect("a call that is given up is outstanding");
-    CallError::Unknown {
-        transmissions: effort.transmissions,
-        waited: effort.waited,
-        cause: match lost {
-            Lost::DeadlinePassed => UnknownCause::DeadlinePassed,
-            Lost::ServerSilent => UnknownCause::ServerSilent,
-            Lost::PortClosed => UnknownCause::PortClosed,
-        },
-    }
-}
-
-/// What a server adds to a refusal or a failure.
-pub(crate) fn detail(packet: &[u8]) -> String {
-    let (_, payload) = Header::parse(packet).expect("the lane has parsed it");
-    String::from_utf8_lossy(payload).into_owned()
-}
-
-impl Drop for PacketBinding {
-    /// Tells the server, so that it need not find out by silence. If the packet is lost, it will.
+impl<L: PacketLink> Drop for PacketBinding<L> {
+    /// Tells the server, which would find out by silence otherwise, or if the packet is lost.
     fn drop(&mut self) {
         let unbind = Header::bare(Kind::Unbind, self.present().bound.binding, LaneId(0), CallNumber::ZERO);
         if let Some(lane) = self.lanes.any() {
-            // The server may be gone already; then there is nobody to tell.
-            let _ = checksum::send(&lane.socket, &unbind.to_bytes());
+            // The server may have ended already.
+            let _ = checksum::send(&lane.endpoint, &unbind.to_bytes());
         }
     }
 }
 
-impl Lane for HeldLane<'_> {
+impl<L: PacketLink> Lane for HeldLane<'_, L> {
     const CAN_GATHER: bool = true;
 
     #[inline]
@@ -279,15 +241,25 @@ impl Lane for HeldLane<'_> {
     }
 
     #[inline]
+    fn result(&self) -> &[u8] {
+        let lane = self.guard.as_ref().expect("a held place has a lane");
+        &lane.result[HEADER_LEN..HEADER_LEN + lane.result_len]
+    }
+
+    fn scattered(&self) -> Option<Reader<'_>> {
+        let scattered = self.guard.as_ref().expect("a held place has a lane").scattered?;
+        Some(Reader::after(self.result(), scattered))
+    }
+
+    #[inline]
     fn transport(&mut self, procedure: u16, len: usize, timeout_ns: u64) -> Result<(), CallError> {
-        let begun = now();
-        let deadline = Instant::from_nanos(bounded_deadline(begun.as_nanos(), timeout_ns));
-        if deadline <= begun {
-            return Err(CallError::NotSent(SendError::DeadlinePassed));
-        }
+        let (begun, deadline) = times(timeout_ns)?;
         match self.lane().exchange(begun, deadline, procedure, len) {
             Ok(()) => Ok(()),
-            Err(ended) => self.recover(ended, begun, deadline, procedure, len, &mut GatherList::none()),
+            Err(ended) => {
+                let attempt = Attempt::first(procedure, len, (begun, deadline));
+                self.recover(ended, attempt, &mut GatherList::none())
+            }
         }
     }
 
@@ -296,74 +268,44 @@ impl Lane for HeldLane<'_> {
         procedure: u16,
         len: usize,
         timeout_ns: u64,
-        pieces: &mut GatherList<'_, '_>,
+        gather: &mut GatherList<'_, '_>,
     ) -> Result<(), CallError> {
-        let begun = now();
-        let deadline = Instant::from_nanos(bounded_deadline(begun.as_nanos(), timeout_ns));
-        if deadline <= begun {
-            return Err(CallError::NotSent(SendError::DeadlinePassed));
-        }
-        match self.lane().exchange_large(begun, deadline, procedure, len, pieces) {
+        let (begun, deadline) = times(timeout_ns)?;
+        match self.lane().exchange_large(begun, deadline, procedure, len, gather) {
             Ok(()) => Ok(()),
-            Err(ended) => self.recover(ended, begun, deadline, procedure, len, pieces),
+            Err(ended) => self.recover(ended, Attempt::first(procedure, len, (begun, deadline)), gather),
         }
-    }
-
-    #[inline]
-    fn result(&self) -> &[u8] {
-        let lane = self.place.as_ref().expect("a held place has a lane");
-        &lane.result[HEADER_LEN..HEADER_LEN + lane.result_len]
-    }
-
-    fn scattered(&self) -> Option<Reader<'_>> {
-        let scattered = self.place.as_ref().expect("a held place has a lane").scattered?;
-        Some(Reader::after(self.result(), scattered))
     }
 }
 
-impl HeldLane<'_> {
+impl<L: PacketLink> HeldLane<'_, L> {
     #[inline]
-    fn lane(&mut self) -> &mut PacketLane {
-        self.place.as_mut().expect("a held place has a lane")
+    fn lane(&mut self) -> &mut PacketLane<L::Caller> {
+        self.guard.as_mut().expect("a held place has a lane")
     }
 
-    /// The call did not end with a result: binds again where that helps, and explains where it does not.
+    /// The call has ended without a result: binds again and repeats it where that is right, and explains where it is not.
     #[cold]
     fn recover(
         &mut self,
         mut ended: Ended,
-        begun: Instant,
-        deadline: Instant,
-        procedure: u16,
-        len: usize,
-        pieces: &mut GatherList<'_, '_>,
+        mut attempt: Attempt,
+        gather: &mut GatherList<'_, '_>,
     ) -> Result<(), CallError> {
-        let mut sent = begun;
-        let mut may_have_run = false;
         loop {
             match ended {
-                Ended::NobodyListens if may_have_run => return Err(self.forgotten(begun)),
-                Ended::NobodyListens => return Err(nobody_listens(&self.binding.uri)),
-                Ended::With(error) => {
-                    if matches!(error, CallError::Unknown { .. }) {
-                        self.retire();
-                    }
-                    // Not this time; but it is idempotent, and was sent before to a server that has forgotten.
-                    let not_run = matches!(error, CallError::NotSent(_) | CallError::Refused(_));
-                    return Err(if may_have_run && not_run { self.forgotten(begun) } else { error });
-                }
-                Ended::Unbound(refusal) => {
-                    may_have_run |= !self.rebind(procedure, deadline, begun, (sent, refusal))?;
-                    // Parts of the result are where arguments were.
-                    if pieces.are_overwritten() {
-                        return Err(self.forgotten(begun));
-                    }
-                }
+                Ended::With(error) => return Err(self.explain(error, &attempt)),
+                Ended::Unbound(refusal) => self.rebind(&mut attempt, refusal)?,
             }
-            sent = now();
-            let again = match pieces.is_empty() {
+            // Parts of a result may be where arguments were.
+            if gather.are_overwritten() {
+                return Err(self.forgotten(&attempt));
+            }
+            attempt.sent = now();
+            let Attempt { procedure, len, sent, deadline, .. } = attempt;
+            let again = match gather.is_empty() {
                 true => self.lane().exchange(sent, deadline, procedure, len),
-                false => self.lane().exchange_large(sent, deadline, procedure, len, pieces),
+                false => self.lane().exchange_large(sent, deadline, procedure, len, gather),
             };
             match again {
                 Ok(()) => return Ok(()),
@@ -372,41 +314,54 @@ impl HeldLane<'_> {
         }
     }
 
-    /// Gets a new binding for a call that the server refused because it does not know the old one, if the call may be
-    /// sent again. Tells whether it has certainly not run.
-    fn rebind(
-        &mut self,
-        procedure: u16,
-        deadline: Instant,
-        begun: Instant,
-        (sent, refusal): (Instant, Unbound),
-    ) -> Result<bool, CallError> {
-        let lost = Arc::clone(&self.lane().session);
-        let Ok(session) = self.binding.rebind(&lost, refusal, deadline) else {
-            return Err(self.forgotten(begun));
-        };
-        let binding = self.binding;
-        let lane = &self.lane().exchange;
-        let verdict = binding.verdict(procedure, lane, (sent, Some(refusal)), &lost, &session);
-        if verdict == Verdict::Unknown {
-            return Err(self.forgotten(begun));
+    /// The call ends with this error of its latest attempt.
+    fn explain(&mut self, error: CallError, attempt: &Attempt) -> CallError {
+        let options = &self.binding.options;
+        let PacketLane { session, exchange, past, .. } =
+            self.guard.as_mut().expect("a held place has a lane");
+        let waited = now().since(attempt.begun);
+        if matches!(error, CallError::Unknown { .. }) {
+            session.replace_lane(exchange, past, options);
         }
-        self.binding.renew(&mut self.place)?;
-        Ok(verdict == Verdict::NotRun)
+        after_earlier_attempts(attempt.may_have_run, error, exchange, waited)
     }
 
-    /// The server may have run the call, and does not know any more.
-    fn forgotten(&mut self, begun: Instant) -> CallError {
-        forgotten(&self.lane().exchange, now().since(begun))
+    /// Gets a new session for a call that the server refused because it does not know the old one, if the call may be sent again.
+    fn rebind(&mut self, attempt: &mut Attempt, refusal: Unbound) -> Result<(), CallError> {
+        let (binding, lost) = (self.binding, Arc::clone(&self.lane().session));
+        let Ok(session) = binding.rebind(&lost, refusal, attempt.deadline) else {
+            return Err(self.forgotten(attempt));
+        };
+        let how = (attempt.sent, Some(refusal));
+        match binding.verdict(attempt.procedure, &self.lane().exchange, how, &lost, &session) {
+            Verdict::Unknown => return Err(self.forgotten(attempt)),
+            verdict => attempt.may_have_run |= verdict != Verdict::NotRun,
+        }
+        binding.renew(&mut self.guard)
     }
 
-    /// The server may still be running this lane's call, and would let the next one wait: the thread goes on with
-    /// another lane.
-    fn retire(&mut self) {
-        let binding = self.binding;
-        let lane = self.lane();
-        lane.past.add_lane(lane.exchange.counters());
-        lane.exchange.reset_counters();
-        lane.session.give_another(&mut lane.exchange, &binding.options);
+    /// The error of a call that the server may have run and does not know any more.
+    fn forgotten(&mut self, attempt: &Attempt) -> CallError {
+        forgotten(&self.lane().exchange, now().since(attempt.begun))
+    }
+}
+
+impl Attempt {
+    fn first(procedure: u16, len: usize, (begun, deadline): (Instant, Instant)) -> Self {
+        Self { procedure, len, begun, sent: begun, deadline, may_have_run: false }
+    }
+}
+
+/// When a call begins and ends.
+///
+/// # Errors
+/// Its deadline has passed: it inherits that of a call that is being served.
+#[inline]
+fn times(timeout_ns: u64) -> Result<(Instant, Instant), CallError> {
+    let begun = now();
+    let deadline = Instant::from_nanos(bounded_deadline(begun.as_nanos(), timeout_ns));
+    match deadline > begun {
+        true => Ok((begun, deadline)),
+        false => Err(CallError::NotSent(SendError::DeadlinePassed)),
     }
 }

@@ -6,9 +6,9 @@
 //!
 //! The exchange does not know of checksums: to it they are padding behind the data.
 
+use crate::transport::packet::link::{CallerEndpoint, Sending};
 use std::io;
 use stoop_net::crc::crc32c;
-use stoop_net::udp::{CallerSocket, Sending};
 use stoop_wire::{BindingId, CHECKSUM_LEN, HEADER_LEN, Header, Kind, MAX_DATAGRAM, VERSION};
 
 /// Whether the header of this packet says that it has a checksum.
@@ -115,8 +115,8 @@ pub(crate) fn sealed<T>(packet: &[u8], send: impl FnOnce(&[u8]) -> T) -> T {
 }
 
 /// Sends one packet, with its checksum if it has one.
-pub(crate) fn send(socket: &CallerSocket, packet: &[u8]) -> io::Result<Sending> {
-    sealed(packet, |packet| socket.send(packet))
+pub(crate) fn send(endpoint: &impl CallerEndpoint, packet: &[u8]) -> io::Result<Sending> {
+    sealed(packet, |packet| endpoint.send(packet))
 }
 
 #[cfg(test)]

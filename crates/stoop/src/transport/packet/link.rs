@@ -66,6 +66,7 @@ pub(crate) trait PacketLink: Sized + 'static {
     /// The link's name in descriptions of a binding.
     const NAME: &'static str;
     /// How many endpoints a process gets.
+    #[allow(dead_code, reason = "the exchange will ask when links differ in it")]
     const ENDPOINTS: Endpoints;
 
     /// Where a server listens.
@@ -90,6 +91,7 @@ pub(crate) trait PacketLink: Sized + 'static {
 }
 
 /// How many endpoints a link gives to a process.
+#[allow(dead_code, reason = "the exchange will ask when links differ in it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoints {
     /// One for each lane.

@@ -1,10 +1,19 @@
 //! The packet exchange, over a packet link.
 
 pub(crate) mod begun;
+pub(crate) mod bind;
 pub(crate) mod caller;
 pub(crate) mod checksum;
-#[allow(dead_code, reason = "the exchange is being converted to it")]
 pub(crate) mod link;
 pub(crate) mod options;
+pub(crate) mod outgoing;
 pub(crate) mod server;
 pub(crate) mod session;
+pub(crate) mod steps;
+
+use stoop_exchange::Instant;
+
+/// The time, by the clock of the exchange.
+pub(crate) fn now() -> Instant {
+    Instant::from_nanos(stoop_net::clock::now_ns())
+}

@@ -45,6 +45,11 @@ const BUFFER_OF_LANE: usize = 1 << 20;
 const BUFFER_OF_MANY: usize = 4 << 20;
 
 impl UdpCaller {
+    #[cfg(test)]
+    pub(crate) fn socket(&self) -> &CallerSocket {
+        &self.socket
+    }
+
     pub(super) fn connect(server: SocketAddr, share: Share) -> io::Result<Self> {
         let socket = CallerSocket::connect(server)?;
         // The window is smaller than the buffer, because the kernel counts the memory that it allocates. A lane's socket receives packets

@@ -7,6 +7,7 @@ use crate::transport::packet::begun::PacketBegun;
 use crate::transport::packet::caller::PacketBinding;
 use crate::transport::packet::options::PacketOptions;
 use crate::transport::packet::server::DatagramEndpoint;
+use crate::transport::udp::UdpLink;
 use crate::uri::{Scheme, host_and_port};
 use std::io;
 use std::sync::Arc;
@@ -32,14 +33,14 @@ impl Transport for UdpTransport {
     const SCHEMES: &'static [Scheme] =
         &[Scheme { name: "udp", forms: &["udp://HOST:PORT"], has_names: false, parse: host_and_port }];
 
-    type Binding = PacketBinding;
-    type Begun = PacketBegun;
+    type Binding = PacketBinding<UdpLink>;
+    type Begun = PacketBegun<UdpLink>;
 
-    fn bind(target: &Target<'_>, deadline: Instant) -> Result<PacketBinding, NotBound> {
+    fn bind(target: &Target<'_>, deadline: Instant) -> Result<PacketBinding<UdpLink>, NotBound> {
         Ok(PacketBinding::bind(target, deadline)?)
     }
 
-    fn begun_calls(binding: &Arc<PacketBinding>) -> io::Result<PacketBegun> {
+    fn begun_calls(binding: &Arc<PacketBinding<UdpLink>>) -> io::Result<PacketBegun<UdpLink>> {
         PacketBegun::new(binding)
     }
 

@@ -1,29 +1,76 @@
-//! What arrives, and what it means for the call that it is for.
+//! Packets that arrive, and what they mean for the calls to which they belong.
 
-use crate::error::{CallError, Failure, Refusal};
 use crate::transport::packet::begun::calls::{Calls, NO_CALL};
-use crate::transport::packet::begun::receiver::Wakeups;
 use crate::transport::packet::begun::slot::{Slot, Stage};
-use crate::transport::packet::caller::detail;
 use crate::transport::packet::checksum;
+use crate::transport::packet::link::{CallerArrival, CallerEndpoint, PacketLink, Segments};
+use crate::transport::packet::steps::Ended;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
 use stoop_exchange::caller::Heard;
-use stoop_net::udp::CallerSocket;
 use stoop_wire::{HEADER_LEN, Header, LaneId};
 
 /// Bytes of the longest result that counts as short.
 const SHORT_RESULT: usize = 256;
 
-impl Calls {
-    /// Takes packets that have come together.
+/// Receives before calls are given up: no peer can delay the end of a call by sending.
+const LAST_LOOKS: u32 = 64;
+
+impl<L: PacketLink> Calls<L> {
+    /// Takes what has arrived, and does what is due. Returns whether anything had arrived.
     #[inline]
-    pub(crate) fn deliver_all<'a>(
+    pub(crate) fn take_in(
         &mut self,
+        arrival: io::Result<CallerArrival<Segments>>,
+        buffer: &mut [u8],
         clock: Instant,
-        packets: impl Iterator<Item = &'a [u8]>,
-        socket: &CallerSocket,
-        news: &mut Wakeups,
-    ) {
+    ) -> bool {
+        let arrived = !matches!(arrival, Ok(CallerArrival::Nothing | CallerArrival::TooLarge(_)) | Err(_));
+        self.take(arrival, buffer, clock);
+        if clock >= self.next().due() {
+            self.take_all(buffer, clock);
+            self.look(clock);
+        }
+        if self.large.is_owing() {
+            self.send_receipts(clock, !arrived);
+        }
+        arrived
+    }
+
+    #[inline]
+    fn take(&mut self, arrival: io::Result<CallerArrival<Segments>>, buffer: &mut [u8], clock: Instant) {
+        match arrival {
+            Ok(CallerArrival::Datagram(segments)) => {
+                if self.link.binding.own.checksum {
+                    let struck = checksum::strike_out(&mut buffer[..segments.len], segments.segment);
+                    self.link.binding.present().corrupt.fetch_add(struck, Ordering::Relaxed);
+                }
+                self.deliver_all(clock, segments.split(buffer));
+            }
+            Ok(CallerArrival::Refused) => self.on_unreachable(clock),
+            Ok(CallerArrival::Nothing | CallerArrival::TooLarge(_)) => {}
+            // An error about an earlier packet (no route just now): only deadlines end calls.
+            Err(_) => self.take_sent_back(),
+        }
+    }
+
+    /// Takes all that has arrived before calls are given up: a thread that was kept from running sees late what came in time.
+    #[cold]
+    pub(crate) fn take_all(&mut self, buffer: &mut [u8], clock: Instant) {
+        for _ in 0..LAST_LOOKS {
+            let arrival = self.link.endpoint.receive_many(buffer);
+            if matches!(arrival, Ok(CallerArrival::Nothing) | Err(_)) {
+                break;
+            }
+            self.take(arrival, buffer, clock);
+        }
+    }
+
+    /// Takes packets that have arrived together.
+    #[inline]
+    pub(crate) fn deliver_all<'a>(&mut self, clock: Instant, packets: impl Iterator<Item = &'a [u8]>) {
         let (mut ended, mut last) = (0, None);
         for packet in packets {
             let Some(call) = self.call_of(packet) else {
@@ -31,20 +78,20 @@ impl Calls {
                 continue;
             };
             let slot = &mut self.slots[call as usize];
-            // One that has not left has no result, whatever comes: `deliver` sees to it.
-            let heard = if slot.stage == Stage::Sent { slot.brief.take_result(packet) } else { None };
+            // A call that has not left has no result, whatever arrives: `deliver` ignores it.
+            let heard = if slot.stage == Stage::Sent { slot.compact.take_result(packet) } else { None };
             match heard {
                 Some((len, at_server_ns)) => {
                     self.end_compact(call, &packet[HEADER_LEN..HEADER_LEN + len]);
                     ended += 1;
                     last = Some((call, at_server_ns, len));
                 }
-                None => self.deliver(call, clock, packet, socket, news),
+                None => self.deliver(call, clock, packet),
             }
         }
         if let Some((call, at_server_ns, len)) = last {
             self.results_are_long = len > SHORT_RESULT;
-            self.slots[call as usize].brief.sample(clock, at_server_ns, &mut self.path);
+            self.slots[call as usize].compact.sample(clock, at_server_ns, &mut self.path);
             self.out -= ended;
             self.outstanding -= ended;
             self.past.calls += ended as u64;
@@ -52,29 +99,20 @@ impl Calls {
         }
     }
 
-    /// Takes a packet for a call that has to be known to its lane.
+    /// Takes a datagram for a call that is to be expanded.
     #[cold]
     #[inline(never)]
-    fn deliver(
-        &mut self,
-        call: u32,
-        clock: Instant,
-        packet: &[u8],
-        socket: &CallerSocket,
-        news: &mut Wakeups,
-    ) {
-        let Slot { lane, stage, .. } = self.expand(call);
-        if let Stage::HeldBack(_) = stage {
-            // It has not left, so that nobody can know of it; and it leaves, whatever is believed of it here.
+    fn deliver(&mut self, call: u32, clock: Instant, datagram: &[u8]) {
+        if let Stage::HeldBack(_) = self.expand(call).stage {
+            // It has not left, so that no packet can be about it.
             return self.past.ignored += 1;
         }
-        let heard = lane.handle_packet(clock, packet);
-        if matches!(heard, Heard::Result { .. }) {
-            self.path = lane.path();
-        }
-        match heard {
-            Heard::Result { len, .. } => self.end_with(call, &packet[HEADER_LEN..HEADER_LEN + len], news),
-            other => self.heard(call, other, clock, packet, socket, news),
+        self.hear(call, clock, datagram);
+        for further in Header::parts_in(datagram).skip(1) {
+            if !self.slots[call as usize].is_receiving {
+                break;
+            }
+            self.hear(call, clock, further);
         }
     }
 
@@ -84,73 +122,45 @@ impl Calls {
         self.by_lane.get(usize::from(lane)).copied().filter(|call| *call != NO_CALL)
     }
 
-    /// Anything but the result.
+    /// Carries out what a packet means for a call.
     #[cold]
-    fn heard(
-        &mut self,
-        call: u32,
-        heard: Heard,
-        clock: Instant,
-        packet: &[u8],
-        socket: &CallerSocket,
-        news: &mut Wakeups,
-    ) {
+    fn hear(&mut self, call: u32, clock: Instant, packet: &[u8]) {
+        let (link, window) = (Arc::clone(&self.link), self.large.window(&self.link.endpoint));
         let slot = &mut self.slots[call as usize];
-        match heard {
-            Heard::Unbound(refusal) => {
+        let heard = slot.lane.handle_packet(clock, packet);
+        if let Heard::Result { len, .. } = heard {
+            self.path = slot.lane.path();
+            return self.end_with(call, &packet[HEADER_LEN..HEADER_LEN + len]);
+        }
+        match slot.steps(&link.endpoint, window).hear(clock, heard, packet) {
+            Ok(Some(part)) => {
+                self.arm(call);
+                self.take_part(call, &part, clock, packet);
+            }
+            Ok(None) if heard != Heard::Ignored => self.go_on(call, clock),
+            Ok(None) => {}
+            Err(Ended::Unbound(refusal)) => {
                 slot.refusal = Some(refusal);
                 self.await_rebind(call);
             }
-            Heard::Refused(code) => {
-                let refusal = Refusal { code, detail: detail(packet) };
-                self.fail(call, CallError::Refused(refusal), clock, news);
-            }
-            Heard::Failed(code) => {
-                let failure = Failure { code, detail: detail(packet) };
-                self.fail(call, CallError::Failed(failure), clock, news);
-            }
-            Heard::Prove(proof) => {
-                // Lost or not sent: the server asks again when the call is sent again.
-                let proven = checksum::send(socket, &proof);
-                if !slot.is_large {
-                    slot.lane.stamp_again(clock, &mut slot.call);
-                    let _ = proven.and_then(|_| checksum::send(socket, &slot.call));
-                }
-            }
-            Heard::Progress => self.goes_on(call, clock, socket),
-            Heard::Part(part) => {
-                self.arm(call);
-                self.take_part(call, part, clock, packet, socket, news);
-                for further in Header::parts_in(packet).skip(1) {
-                    if !self.slots[call as usize].is_receiving {
-                        break;
-                    }
-                    let heard = self.slots[call as usize].lane.handle_packet(clock, further);
-                    self.heard(call, heard, clock, further, socket, news);
-                }
-            }
-            Heard::Receipt => self.take_receipt(call, clock, packet, socket),
-            Heard::Result { .. } | Heard::Ignored => {}
+            Err(Ended::With(error)) => self.fail(call, error, clock),
         }
     }
 
-    /// Something that was known already has arrived again, or the server has acknowledged a call.
-    fn goes_on(&mut self, call: u32, clock: Instant, socket: &CallerSocket) {
+    /// The call goes on: more of it may be sent now, and the server may wait for a receipt.
+    fn go_on(&mut self, call: u32, clock: Instant) {
         self.arm(call);
-        let slot = &mut self.slots[call as usize];
-        if slot.is_large && slot.lane.last_was_acknowledged() {
-            // All of the call is there: what was on its way no longer is.
-            slot.settle();
+        let Slot { lane, is_large, is_receiving, .. } = &self.slots[call as usize];
+        let owes_receipt = lane.owes_receipt(true);
+        if *is_large {
             self.large.retry();
+            self.large.sends(call);
         }
-        let slot = &self.slots[call as usize];
-        if slot.lane.owes_receipt(true) {
-            // A part that was here: its sender has missed a receipt.
-            if slot.is_receiving {
-                self.large.owes(call);
-            } else {
-                self.send_receipt(call, clock, socket);
-            }
+        match (owes_receipt, *is_receiving) {
+            // A part that has arrived before: its sender has missed a receipt.
+            (true, true) => self.large.owes(call),
+            (true, false) => self.send_receipt(call, clock),
+            (false, _) => {}
         }
     }
 }

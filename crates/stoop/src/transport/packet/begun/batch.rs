@@ -1,32 +1,31 @@
-//! Packets that leave together: one behind the other in one buffer, each as long as the first.
+//! A batch: call packets that leave together, one behind the other in one buffer, each as long as the first.
 
+use crate::transport::packet::link::{MAX_SEGMENTS, MAX_SEGMENTS_LEN};
 use std::slice::ChunksExactMut;
-use stoop_net::udp::{MAX_SEGMENTS, MAX_SEGMENTS_LEN};
 use stoop_wire::{CallNumber, HEADER_LEN};
 
-/// Call packets that wait to be sent, and the calls that they are of.
+/// Call packets that wait to be sent, and their calls.
 #[derive(Default)]
 pub(crate) struct Batch {
-    /// Memory for packets; what is behind `len` is of earlier batches.
+    /// Memory for packets; the bytes behind `len` are of earlier batches.
     packets: Vec<u8>,
-    /// Bytes of those that are here.
+    /// Bytes of the packets.
     len: usize,
     /// Bytes from one packet to the next. The last packet may be shorter.
     segment: usize,
-    /// How many more packets of that length it has room for, when it has one.
+    /// How many more packets of that length it takes, if it has one.
     room: usize,
     calls: Vec<(u32, CallNumber)>,
 }
 
-/// PacketSlots in a [`Batch`] for packets that are put there one behind the other.
+/// Places in a [`Batch`] for packets that are written there one behind the other.
 pub(crate) struct PacketSlots<'a> {
     packets: ChunksExactMut<'a, u8>,
     calls: &'a mut Vec<(u32, CallNumber)>,
 }
 
 impl<'a> PacketSlots<'a> {
-    /// The next, for a packet of `len` bytes, with anything in it; behind that are zeros. The call is [entered](Self::enter)
-    /// next.
+    /// The place of the next packet, of `len` bytes with arbitrary content. Its call is [entered](Self::enter) next.
     #[inline(always)]
     pub(crate) fn next(&mut self, len: usize) -> &'a mut [u8] {
         let (packet, behind) = self.packets.next().expect("as many as were asked for").split_at_mut(len);
@@ -36,103 +35,98 @@ impl<'a> PacketSlots<'a> {
         packet
     }
 
-    /// The packet that was put there last is of that call.
+    /// Enters the call of the packet that was written last.
     #[inline(always)]
     pub(crate) fn enter(&mut self, call: u32, number: CallNumber) {
         self.calls.push((call, number));
     }
 }
 
-/// Up to this many bytes a shorter packet is filled up however short it is: packets cost, bytes hardly do.
+/// Packets up to this length take any shorter one among them, which is filled up: a packet costs more than some bytes.
 const FILLED_UP: usize = 256;
 
 impl Batch {
-    /// Stands where there is no batch.
+    /// Stands for no batch.
     pub(crate) const NONE: u32 = u32::MAX;
 
-    /// Whether a packet of `len` bytes can go with the others.
+    /// Whether a packet of `len` bytes can leave with the others.
     #[inline]
     pub(crate) fn takes(&self, len: usize) -> bool {
         let fits = len <= self.segment && (self.segment <= FILLED_UP || len >= self.segment / 4);
         self.calls.is_empty() || fits && self.room > 0
     }
 
-    /// Whether it has packets, and room for no more.
+    /// Whether it has packets and takes no more.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.room == 0 && !self.calls.is_empty()
     }
 
-    /// Puts a packet behind the others. Those before it are filled up to the same length.
-    #[inline]
-    pub(crate) fn push(&mut self, call: u32, number: CallNumber, packet: &[u8]) {
-        debug_assert!(self.takes(packet.len()), "a packet that can go with the others");
-        self.place(packet.len(), Self::segment_for(packet.len())).copy_from_slice(packet);
-        self.enter(call, number);
-    }
-
-    /// From one packet to the next, where the first is so long.
+    /// Bytes from one packet to the next, if the first has `len`.
     #[inline]
     pub(crate) fn segment_for(len: usize) -> usize {
         len.next_multiple_of(8)
     }
 
-    /// Room for so many packets that lie `segment` bytes apart, as those that are here do. They are there when it has been
-    /// [closed](Self::close) behind them.
+    /// Opens places for that many packets, `segment` bytes apart as those that are here. All are used, and then
+    /// [closed](Self::close).
     pub(crate) fn open(&mut self, many: usize, segment: usize) -> PacketSlots<'_> {
-        if self.calls.is_empty() {
-            self.segment = segment;
-            self.room = MAX_SEGMENTS.min(MAX_SEGMENTS_LEN / segment);
-        }
-        debug_assert!(segment == self.segment && many <= self.room, "packets that can go with the others");
-        let start = self.calls.len() * segment;
+        let start = self.begin_at(segment);
+        debug_assert!(segment == self.segment && many <= self.room, "packets that can leave with the others");
         if self.packets.len() < start + many * segment {
             self.packets.resize(start + many * segment, 0);
-        }
-        if self.len < start {
-            self.packets[self.len..start].fill(0);
         }
         self.room -= many;
         PacketSlots { packets: self.packets[start..].chunks_exact_mut(segment), calls: &mut self.calls }
     }
 
-    /// All places that were made by [`open`](Self::open) are taken, the last by a packet of `len` bytes.
+    /// All places that [`open`](Self::open) made are used, the last by a packet of `len` bytes.
     pub(crate) fn close(&mut self, len: usize) {
         self.len = (self.calls.len() - 1) * self.segment + len;
     }
 
-    /// Room for one more packet of `len` bytes, with anything in it, for a call that is [entered](Self::enter) next. When it
-    /// is the first, those behind it will be `segment` bytes apart.
+    /// Makes a place for one more packet of `len` bytes, with arbitrary content. Its call is [entered](Self::enter) next. If it is
+    /// the first packet, those behind it will be `segment` bytes apart.
     #[inline]
     pub(crate) fn place(&mut self, len: usize, segment: usize) -> &mut [u8] {
-        if self.calls.is_empty() {
-            self.segment = segment;
-            self.room = MAX_SEGMENTS.min(MAX_SEGMENTS_LEN / segment);
-        }
-        let start = self.calls.len() * self.segment;
+        let start = self.begin_at(segment);
         if self.packets.len() < start + len {
             self.packets.resize(start + len.max(self.segment), 0);
-        }
-        if self.len < start {
-            self.packets[self.len..start].fill(0);
         }
         self.len = start + len;
         &mut self.packets[start..start + len]
     }
 
-    /// The packet that was placed last is of that call.
+    /// Where the next packet begins. Fills the packet before it up, or takes `segment` for the first.
+    #[inline]
+    fn begin_at(&mut self, segment: usize) -> usize {
+        if self.calls.is_empty() {
+            self.segment = segment;
+            self.room = MAX_SEGMENTS.min(MAX_SEGMENTS_LEN / segment);
+        }
+        let start = self.calls.len() * self.segment;
+        if self.len < start {
+            self.packets[self.len..start].fill(0);
+        }
+        start
+    }
+
+    /// Enters the call of the packet that was placed last.
     #[inline]
     pub(crate) fn enter(&mut self, call: u32, number: CallNumber) {
         self.room -= 1;
         self.calls.push((call, number));
     }
 
-    /// How many more packets it takes whose length is not beyond that of the first; `first` if it is empty.
+    /// How many more packets it takes that are not longer than the first; `first` if it is empty.
     pub(crate) fn room_or(&self, first: usize) -> usize {
         if self.calls.is_empty() { first } else { self.room }
     }
 
-    /// Writes a packet of a header alone in place of that of `call`, of that number on its lane, which is here.
+    /// Replaces the packet of `call`, which has that number on its lane, by a packet of a header alone.
+    ///
+    /// # Panics
+    /// The call is not in the batch.
     pub(crate) fn replace(&mut self, call: u32, number: CallNumber, packet: &[u8; HEADER_LEN]) {
         let place = self.calls.iter().position(|each| *each == (call, number));
         let place = place.expect("the call is in its batch");
@@ -147,10 +141,10 @@ impl Batch {
         &self.packets[..self.len]
     }
 
-    /// The packet of a place.
-    pub(crate) fn packet(&self, place: usize) -> &[u8] {
-        let end = self.len.min((place + 1) * self.segment);
-        &self.packets[place * self.segment..end]
+    /// The packet at that position.
+    pub(crate) fn packet(&self, position: usize) -> &[u8] {
+        let end = self.len.min((position + 1) * self.segment);
+        &self.packets[position * self.segment..end]
     }
 
     pub(crate) fn segment(&self) -> usize {
@@ -162,7 +156,7 @@ impl Batch {
         &self.calls
     }
 
-    /// Keeps the memory alone.
+    /// Removes the packets and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.len = 0;
         self.calls.clear();
@@ -174,6 +168,14 @@ mod tests {
     use crate::transport::packet::begun::batch::*;
 
     const ONE: CallNumber = CallNumber(1);
+
+    impl Batch {
+        fn push(&mut self, call: u32, number: CallNumber, packet: &[u8]) {
+            assert!(self.takes(packet.len()), "a packet that can leave with the others");
+            self.place(packet.len(), Self::segment_for(packet.len())).copy_from_slice(packet);
+            self.enter(call, number);
+        }
+    }
 
     #[test]
     fn packets_of_a_batch_are_equally_long_but_for_the_last() {
@@ -187,14 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn a_short_packet_does_not_travel_as_a_long_one() {
+    fn a_short_packet_is_not_filled_up_to_a_long_one() {
         let mut batch = Batch::default();
         batch.push(0, ONE, &[0; 1472]);
         assert!(batch.takes(1472) && batch.takes(368) && !batch.takes(360));
     }
 
     #[test]
-    fn a_batch_is_what_one_system_call_sends() {
+    fn a_batch_has_no_more_than_one_system_call_sends() {
         let fill = |len: usize| {
             let mut batch = Batch::default();
             while batch.takes(len) {
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_packet_is_another_of_the_same_length() {
+    fn a_replaced_packet_keeps_its_place() {
         let mut batch = Batch::default();
         batch.push(7, ONE, &[1; 40]);
         batch.push(8, ONE, &[2; 40]);

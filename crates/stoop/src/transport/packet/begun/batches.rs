@@ -1,123 +1,117 @@
-//! What leaves: calls that are begun and held back for each other, and those that are sent again.
+//! How calls begin: each is held back in a batch, for others to leave with it.
 
 use crate::calling::begun::CallBatch;
 use crate::calling::submission_queue::SHORT_ARGUMENTS;
 use crate::error::{CallError, SendError};
 use crate::transport::packet::begun::batch::Batch;
-use crate::transport::packet::begun::calls::{Begun, Calls, KEPT_CAPACITY};
+use crate::transport::packet::begun::calls::{Calls, KEPT_CAPACITY};
 use crate::transport::packet::begun::slot::Stage;
-use crate::transport::packet::begun::submissions::OpenBatch;
-use crate::transport::packet::caller::PacketBinding;
+use crate::transport::packet::begun::submissions::{HEAD_START, OpenBatch};
+use crate::transport::packet::link::PacketLink;
 use stoop_marshal::EncodeError;
 use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 
-/// While no call is outstanding, a batch leaves with this many packets, so that the server works while the rest is written. Short
-/// calls with short results wait for a full batch: there a second system call costs more than the server gains.
-pub(crate) const HEAD_START: usize = 16;
+/// A call that has been begun.
+pub(crate) struct Begun {
+    pub(crate) call: u32,
+    /// A batch that has to leave because of it.
+    pub(crate) full: Option<Box<Batch>>,
+    /// It is in no batch, because it has many packets.
+    pub(crate) is_large: bool,
+}
 
-impl Calls {
-    /// Begins a call whose packet is the first `len` bytes of the departure's, and which could not just be put on its list.
+impl<L: PacketLink> Calls<L> {
+    /// Begins a call whose packet is the first `len` bytes of `begin`'s, and which its submission queue has not taken.
     pub(crate) fn begin(
         &mut self,
-        binding: &PacketBinding,
-        departure: &mut CallBatch,
+        begin: &mut CallBatch,
         procedure: u16,
         len: usize,
     ) -> Result<Begun, CallError> {
-        self.disembark(departure);
-        let begins_batch =
-            self.batches.get(departure.batch as usize).is_none_or(|held| held.batch.count() == 0);
-        if begins_batch && std::mem::replace(&mut departure.is_used, true) {
-            departure.read_clock();
+        self.close_queue(begin);
+        let begins_batch = self.batches.get(begin.batch as usize).is_none_or(|open| open.batch.count() == 0);
+        if begins_batch && std::mem::replace(&mut begin.is_used, true) {
+            begin.read_clock();
         }
-        if departure.deadline <= departure.begun {
+        if begin.deadline <= begin.begun {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         }
-        self.next_deadline = self.next_deadline.min(departure.deadline);
-        if self.generation != binding.generation() {
-            self.note_session(binding);
+        self.next_deadline = self.next_deadline.min(begin.deadline);
+        self.note_session();
+        if len > HEADER_LEN + self.link.binding.packet_data() {
+            return self.begin_large(begin, procedure, len);
         }
-        if len > HEADER_LEN + binding.packet_data() {
-            return self.begin_large(binding, departure, procedure, len);
+        if begin.batch == Batch::NONE {
+            begin.batch = self.open_batch();
         }
-        if departure.batch == Batch::NONE {
-            departure.batch = self.open_batch();
-        }
-        let held_in = departure.batch;
-        let held = &self.batches[held_in as usize];
-        let goes_with = held.batch.count() == 0 || held.generation == self.generation;
-        let full = if held.batch.takes(len) && goes_with { None } else { self.take_batch(held_in) };
-        self.batches[held_in as usize].generation = self.generation;
+        let batch = begin.batch;
+        let open = &self.batches[batch as usize];
+        let same_session = open.batch.count() == 0 || open.generation == self.generation;
+        let full = if open.batch.takes(len) && same_session { None } else { self.take_batch(batch) };
+        self.batches[batch as usize].generation = self.generation;
         let call = if len <= HEADER_LEN + SHORT_ARGUMENTS {
-            self.embark(binding, departure, len)?;
-            let submitter = departure.submitter.as_mut().expect("it was just made");
-            let call = submitter.put(procedure, &departure.packet[HEADER_LEN..len]);
+            self.open_queue(begin, len)?;
+            let submitter = begin.submitter.as_mut().expect("it was just made");
+            let call = submitter.put(procedure, &begin.packet[HEADER_LEN..len]);
             if submitter.is_full() {
-                self.disembark(departure);
+                self.close_queue(begin);
             }
             call.expect("there is a place for the first")
         } else {
-            let call = self.reserve(binding, held_in)?;
-            self.put_in(held_in, call, procedure, departure, len);
+            let call = self.reserve(batch)?;
+            self.hold_back(call, procedure, begin, len);
             call
         };
-        let full = full.or_else(|| self.take_full(held_in));
+        let full = full.or_else(|| self.take_full(batch));
         Ok(Begun { call, full, is_large: false })
     }
 
-    /// What a batch holds, if it should not wait for more.
-    fn take_full(&mut self, held_in: u32) -> Option<Box<Batch>> {
-        let batch = &self.batches[held_in as usize].batch;
-        let leaves = batch.is_full() || self.out == 0 && batch.count() == HEAD_START;
-        if leaves { self.take_batch(held_in) } else { None }
+    /// The packets of a batch, if it should not wait for more.
+    fn take_full(&mut self, batch: u32) -> Option<Box<Batch>> {
+        let held = &self.batches[batch as usize].batch;
+        let leaves = held.is_full() || self.out == 0 && held.count() == HEAD_START;
+        if leaves { self.take_batch(batch) } else { None }
     }
 
-    /// Puts a call into a batch, from the departure's packet.
-    fn put_in(&mut self, held_in: u32, call: u32, procedure: u16, departure: &CallBatch, len: usize) {
-        let batch = &mut self.batches[held_in as usize].batch;
+    /// Puts a call into the batch of `begin`, from its packet.
+    fn hold_back(&mut self, call: u32, procedure: u16, begin: &CallBatch, len: usize) {
+        let batch = &mut self.batches[begin.batch as usize].batch;
         let slot = self.slots[call as usize].expand(self.path);
-        slot.call.resize(len, 0);
-        slot.call[HEADER_LEN..].copy_from_slice(&departure.packet[HEADER_LEN..len]);
+        let arguments = &begin.packet[HEADER_LEN..len];
+        slot.keep_arguments(arguments);
         let packet = batch.place(len, Batch::segment_for(len));
-        packet[HEADER_LEN..].copy_from_slice(&departure.packet[HEADER_LEN..len]);
+        packet[HEADER_LEN..].copy_from_slice(arguments);
         slot.procedure = procedure;
         let number = slot.session.bound.procedures[usize::from(procedure)];
-        slot.brief.start(departure.begun, departure.deadline, number, packet);
-        slot.stage = Stage::HeldBack(held_in);
-        batch.enter(call, slot.brief.number());
+        slot.compact.start(begin.begun, begin.deadline, number, packet);
+        slot.stage = Stage::HeldBack(begin.batch);
+        batch.enter(call, slot.compact.number());
         self.outstanding += 1;
         self.arm(call);
     }
 
     /// Begins a call of many packets. Its arguments stay where they have been written.
     #[cold]
-    fn begin_large(
-        &mut self,
-        binding: &PacketBinding,
-        departure: &mut CallBatch,
-        procedure: u16,
-        len: usize,
-    ) -> Result<Begun, CallError> {
+    fn begin_large(&mut self, begin: &mut CallBatch, procedure: u16, len: usize) -> Result<Begun, CallError> {
         if len - HEADER_LEN > self.longest_call {
-            // Written for a server that has been replaced by one that takes less.
+            // The arguments were written for a server that has been replaced by one that takes fewer.
             let why = EncodeError::TooLarge { needed_at_least: len - HEADER_LEN, limit: self.longest_call };
             return Err(CallError::NotSent(SendError::Arguments(why)));
         }
-        let call = self.reserve(binding, Batch::NONE)?;
-        self.outstanding += 1;
+        let call = self.reserve(Batch::NONE)?;
+        let mut packet = std::mem::replace(&mut begin.packet, vec![0; MAX_DATAGRAM]);
+        packet.truncate(len);
         let slot = self.slots[call as usize].expand(self.path);
-        let number = slot.note(procedure, (departure.begun, departure.deadline));
-        slot.call = std::mem::replace(&mut departure.packet, vec![0; MAX_DATAGRAM]);
-        slot.call.truncate(len);
-        slot.start_large(departure.begun, number);
+        slot.begin_large(procedure, (begin.begun, begin.deadline), packet);
         slot.stage = Stage::Sent;
+        self.outstanding += 1;
         self.out += 1;
         self.arm(call);
         self.large.sends(call);
         Ok(Begun { call, full: None, is_large: true })
     }
 
-    pub(crate) fn open_batch(&mut self) -> u32 {
+    fn open_batch(&mut self) -> u32 {
         self.free_batches.pop().unwrap_or_else(|| {
             self.batches.push(OpenBatch::default());
             (self.batches.len() - 1) as u32
@@ -129,20 +123,20 @@ impl Calls {
         self.free_batches.push(batch);
     }
 
-    /// What a batch holds; it is to be sent now.
+    /// Takes the packets of a batch, which are sent now.
     pub(crate) fn take_batch(&mut self, batch: u32) -> Option<Box<Batch>> {
         let held_back = self.batches.get(batch as usize)?.batch.count();
-        self.enroll(batch, Stage::Sent);
-        let held = &mut self.batches[batch as usize];
-        if held.batch.count() == 0 {
+        self.dequeue(batch, Stage::Sent);
+        let open = &mut self.batches[batch as usize];
+        if open.batch.count() == 0 {
             return None;
         }
-        held.queue.note_leaving();
-        let taken = std::mem::replace(&mut held.batch, self.spare_batches.pop().unwrap_or_default());
+        open.queue.note_leaving();
+        let taken = std::mem::replace(&mut open.batch, self.unused_batches.pop().unwrap_or_default());
         for &(call, number) in &taken.calls()[..held_back] {
             let slot = &mut self.slots[call as usize];
-            // Others have ended, and may have been followed by calls elsewhere.
-            if slot.stage == Stage::HeldBack(batch) && slot.brief.number() == number {
+            // A call that is not there has ended, and its slot may have another.
+            if slot.stage == Stage::HeldBack(batch) && slot.compact.number() == number {
                 slot.stage = Stage::Sent;
                 self.out += 1;
                 self.arm(call);
@@ -154,52 +148,28 @@ impl Calls {
         Some(taken)
     }
 
-    /// Calls that leave on a session that is no longer the present one.
+    /// The calls of a batch that leave on a session that is not the present one wait for another.
     #[cold]
     fn await_rebind_of_batch(&mut self, batch: &Batch) {
         for &(call, number) in batch.calls() {
             let slot = &self.slots[call as usize];
-            let is_there = slot.stage == Stage::Sent && slot.brief.number() == number;
+            let is_there = slot.stage == Stage::Sent && slot.compact.number() == number;
             if is_there && slot.session.generation != self.generation {
                 self.await_rebind(call);
             }
         }
     }
 
-    /// The packet of a call is to be sent again.
-    #[cold]
-    pub(crate) fn send_later(&mut self, call: u32) {
-        let slot = &self.slots[call as usize];
-        if self.again.last().is_none_or(|batch| !batch.takes(slot.call.len())) {
-            self.again.push(self.spare_batches.pop().unwrap_or_default());
-        }
-        let batch = self.again.last_mut().expect("there is one now");
-        batch.push(call, slot.lane.number(), &slot.call);
-    }
-
-    /// What is to be sent again now.
-    pub(crate) fn take_again(&mut self) -> Option<Box<Batch>> {
-        self.again.pop()
-    }
-
-    /// Whether there may be something to send that nobody has in hand.
-    pub(crate) fn has_more_to_send(&self) -> bool {
-        !self.again.is_empty() || self.large.is_sending()
-    }
-
-    /// The memory of a batch that has been sent.
-    pub(crate) fn reuse(&mut self, mut batch: Box<Batch>) {
+    /// Keeps the memory of a batch that has been sent.
+    pub(crate) fn recycle_batch(&mut self, mut batch: Box<Batch>) {
         batch.clear();
-        self.spare_batches.push(batch);
+        self.unused_batches.push(batch);
     }
 
-    pub(crate) fn spare_packet(&mut self) -> Option<Vec<u8>> {
-        self.spare_packets.pop()
-    }
-
-    pub(crate) fn spare(&mut self, packet: Vec<u8>) {
+    /// Keeps the packet of a `Begin` for a later one.
+    pub(crate) fn recycle_packet(&mut self, packet: Vec<u8>) {
         if packet.capacity() <= KEPT_CAPACITY {
-            self.spare_packets.push(packet);
+            self.unused_packets.push(packet);
         }
     }
 }

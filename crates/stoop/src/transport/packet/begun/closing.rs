@@ -1,15 +1,16 @@
-//! The end of a client while calls go on: those that have handles, and those that are detached.
+//! The end of a client while calls go on: calls with handles, and detached calls.
 
 use crate::calling::begun::OutstandingCalls;
 use crate::transport::packet::begun::calls::Calls;
 use crate::transport::packet::begun::slot::{Owner, Slot, Stage};
+use crate::transport::packet::link::PacketLink;
 use std::sync::Arc;
 
-/// Keeps the flight, and so the binding, for the calls that go on after the client was dropped.
+/// Keeps the calls of a client that was dropped, and so the binding, until the last of them has ended.
 pub(crate) struct Closed {
-    flight: Arc<dyn OutstandingCalls>,
+    calls: Arc<dyn OutstandingCalls>,
     /// Calls whose handles have not given them back, and detached calls that have not ended.
-    calls: usize,
+    left: usize,
 }
 
 impl Slot {
@@ -23,30 +24,30 @@ impl Slot {
     }
 }
 
-impl Calls {
-    /// No call is begun any more. The calls that go on keep the flight; gives it back if there are none.
-    pub(crate) fn close(&mut self, flight: Arc<dyn OutstandingCalls>) -> Option<Arc<dyn OutstandingCalls>> {
+impl<L: PacketLink> Calls<L> {
+    /// No call is begun any more. The calls that go on keep `calls`; returns it if there are none.
+    pub(crate) fn close(&mut self, calls: Arc<dyn OutstandingCalls>) -> Option<Arc<dyn OutstandingCalls>> {
         self.completions.close(&mut self.free);
         for call in &self.free {
             self.slots[*call as usize].stage = Stage::Free;
         }
-        let calls = self.slots.iter().filter(|slot| slot.keeps_binding()).count();
-        if calls == 0 {
-            return Some(flight);
+        let left = self.slots.iter().filter(|slot| slot.keeps_binding()).count();
+        if left == 0 {
+            return Some(calls);
         }
-        self.closed = Some(Closed { flight, calls });
+        self.closed = Some(Closed { calls, left });
         None
     }
 
-    /// A handle has given its call back, or a detached call has ended. After the last one, gives the flight, to be dropped
-    /// without the lock.
+    /// A handle has given its call back, or a detached call has ended. After the last one, returns the calls, to be dropped when the
+    /// lock is released.
     #[inline]
     pub(crate) fn hand_back(&mut self) -> Option<Arc<dyn OutstandingCalls>> {
         let closed = self.closed.as_mut()?;
-        closed.calls -= 1;
-        if closed.calls > 0 {
+        closed.left -= 1;
+        if closed.left > 0 {
             return None;
         }
-        self.closed.take().map(|closed| closed.flight)
+        self.closed.take().map(|closed| closed.calls)
     }
 }

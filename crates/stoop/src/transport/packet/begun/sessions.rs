@@ -1,28 +1,25 @@
-//! The lanes of calls, and the sessions that they are of: what the server has granted, and grants anew when it has
-//! forgotten.
+//! The lanes of the calls' slots, and what becomes of calls when the server has forgotten their session.
 
 use crate::error::{CallError, SendError};
 use crate::transport::packet::begun::calls::{Calls, NO_CALL};
-use crate::transport::packet::begun::receiver::Wakeups;
 use crate::transport::packet::begun::slot::{Owner, Slot, Stage};
-use crate::transport::packet::caller::{PacketBinding, Session, forgotten};
-use crate::transport::packet::checksum;
+use crate::transport::packet::link::PacketLink;
+use crate::transport::packet::session::Session;
+use crate::transport::packet::steps::forgotten;
+use crate::transport::packet::{checksum, now};
 use std::sync::Arc;
 use stoop_exchange::Instant;
 use stoop_exchange::outcome::{Unbound, Verdict};
-use stoop_net::udp::CallerSocket;
 
-impl Calls {
-    /// A place for one more call, on a lane of its own.
+impl<L: PacketLink> Calls<L> {
+    /// Adds a slot with a lane of its own.
     #[cold]
-    pub(crate) fn add_slot(&mut self, binding: &PacketBinding) -> Result<u32, CallError> {
-        let session = binding.present();
-        let lane = session
-            .another_lane(&binding.options)
-            .ok_or(CallError::NotSent(SendError::TooManyCalls { in_flight: self.outstanding }))?;
-        let call = self.slots.len() as u32;
+    pub(crate) fn add_slot(&mut self) -> Result<u32, CallError> {
+        let too_many = CallError::NotSent(SendError::TooManyCalls { in_flight: self.outstanding });
+        let (session, call) = (self.link.binding.present(), self.slots.len() as u32);
+        let Some(lane) = session.another_lane(&self.link.binding.options) else { return Err(too_many) };
         if !self.completions.make(call) {
-            return Err(CallError::NotSent(SendError::TooManyCalls { in_flight: self.outstanding }));
+            return Err(too_many);
         }
         if self.slots.is_empty() {
             self.path = lane.path();
@@ -30,29 +27,33 @@ impl Calls {
         self.slots.push(Slot::new(lane, session));
         self.timeouts.push(u64::MAX);
         self.map_lane(call);
-        self.note_session(binding);
+        self.note_session();
         Ok(call)
     }
 
-    /// Puts a lane of the present session into a slot that has no call.
+    /// Moves a slot without a call to a lane of the present session.
     #[cold]
-    pub(crate) fn renew(&mut self, call: u32, binding: &PacketBinding) {
-        let slot = &mut self.slots[call as usize];
-        self.past.add_lane(slot.lane.counters());
-        slot.session = binding.present();
-        slot.change_lane(slot.session.lane(&binding.options));
-        self.map_lane(call);
-        self.note_session(binding);
+    pub(crate) fn renew(&mut self, call: u32) {
+        self.move_to(call, self.link.binding.present());
+        self.note_session();
     }
 
-    /// If the binding has another session: what was sent on an earlier one will not be answered any more, for its server
-    /// does not know that, and its lanes' numbers are those of others now.
-    pub(crate) fn note_session(&mut self, binding: &PacketBinding) {
-        if self.generation == binding.generation() {
+    fn move_to(&mut self, call: u32, session: Arc<Session>) {
+        let slot = &mut self.slots[call as usize];
+        self.past.add_lane(slot.lane.counters());
+        slot.change_lane(session.lane(&self.link.binding.options));
+        slot.session = session;
+        self.map_lane(call);
+    }
+
+    /// If the binding has another session: calls that were sent on an earlier one will not be answered any more, because the server
+    /// does not know it, and its lanes' numbers are those of other lanes now.
+    pub(crate) fn note_session(&mut self) {
+        if self.generation == self.link.binding.generation() {
             return;
         }
-        self.generation = binding.generation();
-        self.longest_call = binding.present().longest_call;
+        self.generation = self.link.binding.generation();
+        self.longest_call = self.link.binding.present().longest_call;
         for call in 0..self.slots.len() as u32 {
             let slot = &self.slots[call as usize];
             if slot.stage == Stage::Sent && slot.session.generation != self.generation {
@@ -61,17 +62,11 @@ impl Calls {
         }
     }
 
-    /// A call that is out has to wait for another binding.
+    /// A call that was sent waits for another session.
     #[cold]
     pub(crate) fn await_rebind(&mut self, call: u32) {
-        let slot = self.expand(call);
-        slot.lane.abandon(Instant::default());
-        if slot.is_large {
-            slot.settle();
-        }
-        if slot.is_receiving {
-            self.stop_receiving(call);
-        }
+        self.expand(call).lane.abandon(Instant::default());
+        self.stop_transfers(call);
         let slot = &mut self.slots[call as usize];
         if slot.stage == Stage::Sent {
             self.out -= 1;
@@ -79,13 +74,14 @@ impl Calls {
         slot.stage = Stage::Unbound;
         self.unbound += 1;
         if slot.owner == Owner::Cancelled {
-            return self.end(call, None, &mut Wakeups::default());
+            return self.end(call, None);
         }
-        self.timeouts[call as usize] = slot.deadline.as_nanos();
-        self.next_look = self.next_look.min(slot.deadline);
+        let deadline = slot.deadline;
+        self.timeouts[call as usize] = deadline.as_nanos();
+        self.look_by(deadline);
     }
 
-    /// What arrives for the lane of a slot is for this slot from now on.
+    /// Packets for the lane of a slot are for this slot from now on.
     pub(crate) fn map_lane(&mut self, call: u32) {
         let lane = usize::from(self.slots[call as usize].lane.id().0);
         if lane >= self.by_lane.len() {
@@ -94,28 +90,21 @@ impl Calls {
         self.by_lane[lane] = call;
     }
 
-    /// The session of a call that waits for another one, how it was refused, and when the last of these calls has to end.
+    /// The session of a call that waits for another, how it was refused, and the last deadline of these calls.
     pub(crate) fn lost(&self) -> Option<(Arc<Session>, Unbound, Instant)> {
         let unbound = || self.slots.iter().filter(|slot| slot.stage == Stage::Unbound);
         let deadline = unbound().map(|slot| slot.deadline).max()?;
         let slot = unbound().find(|slot| slot.refusal.is_some()).or(unbound().next())?;
-        // If none was refused itself, there is another session already.
+        // If no call was refused itself, there is another session already.
         Some((Arc::clone(&slot.session), slot.refusal.unwrap_or(Unbound::ANOTHER_VERSION), deadline))
     }
 
-    /// The server has been bound to again, or could not be: the calls that were refused on `lost` are sent again, or end. If
-    /// it could not be because `deadline` has passed, those that have come since go on until their own.
-    pub(crate) fn rebound(
-        &mut self,
-        binding: &PacketBinding,
-        (lost, deadline): (&Arc<Session>, Instant),
-        session: Option<&Arc<Session>>,
-        socket: &CallerSocket,
-        news: &mut Wakeups,
-    ) {
-        let clock = crate::transport::packet::begun::now();
+    /// The binding has another session, or none could be had: the calls that were refused on `lost` are sent again, or end. If none
+    /// could be had until `deadline`, calls with a later one go on waiting.
+    pub(crate) fn rebound(&mut self, lost: &Arc<Session>, deadline: Instant, session: Option<&Arc<Session>>) {
+        let clock = now();
         if session.is_some() {
-            self.note_session(binding);
+            self.note_session();
         }
         for call in 0..self.slots.len() as u32 {
             let slot = &self.slots[call as usize];
@@ -125,50 +114,35 @@ impl Calls {
             if session.is_none() && clock >= deadline && clock < slot.deadline {
                 continue;
             }
-            let again = session.and_then(|session| {
+            let verdict = session.map_or(Verdict::Unknown, |session| {
                 let how = (slot.sent, slot.refusal);
-                let verdict = binding.verdict(slot.procedure, &slot.lane, how, lost, session);
-                (verdict != Verdict::Unknown).then(|| (Arc::clone(session), verdict == Verdict::NotRun))
+                self.link.binding.verdict(slot.procedure, &slot.lane, how, lost, session)
             });
-            match again {
-                Some((session, not_run)) => self.send_again(call, binding, session, not_run, clock, socket),
+            match session.filter(|_| verdict != Verdict::Unknown) {
+                Some(session) => self.send_again(call, session, verdict == Verdict::NotRun, clock),
                 None => {
                     let error = forgotten(&slot.lane, clock.since(slot.begun));
-                    self.end(call, Some(error), news);
+                    self.end(call, Some(error));
                 }
             }
         }
     }
 
-    pub(crate) fn send_again(
-        &mut self,
-        call: u32,
-        binding: &PacketBinding,
-        session: Arc<Session>,
-        not_run: bool,
-        clock: Instant,
-        socket: &CallerSocket,
-    ) {
+    pub(crate) fn send_again(&mut self, call: u32, session: &Arc<Session>, not_run: bool, clock: Instant) {
+        self.move_to(call, Arc::clone(session));
         let slot = &mut self.slots[call as usize];
-        self.past.add_lane(slot.lane.counters());
-        slot.change_lane(session.lane(&binding.options));
-        slot.session = session;
         slot.may_have_run |= !not_run;
-        (slot.sent, slot.refusal) = (clock, None);
+        slot.refusal = None;
         slot.stage = Stage::Sent;
         self.out += 1;
         self.unbound -= 1;
-        let number = slot.session.bound.procedures[usize::from(slot.procedure)];
+        slot.start_again(clock);
         if slot.is_large {
-            slot.start_large(clock, number);
             self.large.sends(call);
         } else {
-            slot.lane.start(clock, slot.deadline, number, &mut slot.call);
-            slot.lane.update_compact(&mut slot.brief);
-            // A packet that is not sent is like one that is lost: the next timeout sees to it.
-            let _ = checksum::send(socket, &slot.call);
+            // A packet that cannot be sent is treated like a lost one.
+            let _ = checksum::send(&self.link.endpoint, &slot.call);
         }
-        self.map_lane(call);
         self.arm(call);
     }
 }

@@ -1,89 +1,91 @@
-//! One call in flight, and the lane that it is on.
+//! One begun call, and the lane that it is on.
 
 use crate::calling::detached::CallingThread;
+use crate::calling::waiting_thread::WaitingThread;
 use crate::error::CallError;
 use crate::transport::packet::begun::batch::Batch;
-use crate::transport::packet::caller::Session;
+use crate::transport::packet::link::CallerEndpoint;
+use crate::transport::packet::session::Session;
+use crate::transport::packet::steps::Steps;
 use std::sync::Arc;
 use std::task::Waker;
-use std::thread::Thread;
 use stoop_exchange::caller::{self, CompactCall};
 use stoop_exchange::outcome::Unbound;
 use stoop_exchange::{Instant, RoundTrip};
 use stoop_wire::HEADER_LEN;
 
-/// A place for a call, with its packets; another call takes it when this one has been taken.
-// What a call needs that goes well comes first, and is one line of memory: the slots of hundreds of calls together are more
-// than the nearest cache holds.
+/// A call with its packets. When its outcome has been taken, another call uses the slot.
+// The fields that a call needs if all goes well come first, in one cache line: the slots of hundreds of calls together are more than
+// the nearest cache holds.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
-    /// The call while it goes well: on its way with nothing more to its end than its result. Nobody sleeps until then, it is its
-    /// handle's, and neither call nor result has many packets. For anything else it is [taken up](Self::expand).
-    pub(crate) brief: CompactCall,
+    /// The call while all goes well: it waits for nothing but its result, no thread sleeps until then, it has a handle, and neither
+    /// call nor result has many packets. For anything else it is [expanded](Self::expand).
+    pub(crate) compact: CompactCall,
     pub(crate) stage: Stage,
     pub(crate) owner: Owner,
     /// The procedure's number in the interface.
     pub(crate) procedure: u16,
-    /// What the call does not have that is in brief.
+    // A compact call does not use the fields from here on.
     pub(crate) lane: caller::Lane,
     pub(crate) session: Arc<Session>,
     /// It has many packets.
     pub(crate) is_large: bool,
-    /// Parts of its result have come.
+    /// Parts of its result have arrived.
     pub(crate) is_receiving: bool,
-    /// It has been sent to a server that has forgotten, but is idempotent.
+    /// It was sent to a server that does not know it any more, and is idempotent.
     pub(crate) may_have_run: bool,
-    /// When it was begun, and when it was first sent on this session; not of a call in brief.
     pub(crate) begun: Instant,
+    /// When it was first sent on its session.
     pub(crate) sent: Instant,
-    /// While it waits for another session: how it was refused, if it was itself.
+    /// While it waits for another session: how the server refused it, if it did.
     pub(crate) refusal: Option<Unbound>,
     pub(crate) deadline: Instant,
     /// The call packet, until the call has ended; its header is written when it is sent again.
     pub(crate) call: Vec<u8>,
-    /// The result without its header, when it has.
+    /// The result without its header.
     pub(crate) result: Vec<u8>,
     /// Or why there is none.
     pub(crate) error: Option<Box<CallError>>,
-    /// A thread that sleeps until it ends.
-    pub(crate) thread: Option<Thread>,
-    /// A task that does.
+    /// A thread that waits until it ends while another receives.
+    pub(crate) thread: Option<Arc<WaitingThread>>,
+    /// A task that waits until it ends.
     pub(crate) waker: Option<Waker>,
-    /// Of a detached call: the thread whose ordered one-way call it is, if any's.
+    /// Of a detached call: the thread whose ordered one-way call it is, if any.
     pub(crate) calling_thread: Option<CallingThread>,
 }
 
 /// How far a call has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// There is none.
+    /// The slot has no call.
     Free,
-    /// It is on the list of this batch, or will be.
+    /// It is in the submission queue of this batch, or will be.
     Reserved(u32),
     /// It is in this batch.
     HeldBack(u32),
-    /// It is out.
+    /// It was sent.
     Sent,
-    /// The server does not know the binding; the background binds again.
+    /// The server does not know the session; the background thread binds again.
     Unbound,
-    /// Its result, or why there is none, can be taken.
+    /// It has a result or an error, which have not been taken.
     Ended,
 }
 
-/// Who is interested in it.
+/// Who has an interest in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Handle,
-    /// Nobody, but it goes on.
+    /// It goes on without a handle.
     Detached,
-    /// Nobody, and the server is being told.
+    /// It was cancelled, and the server is being told.
     Cancelled,
 }
 
 impl Slot {
     pub(crate) fn new(lane: caller::Lane, session: Arc<Session>) -> Self {
         Self {
-            brief: lane.compact_call(),
+            compact: lane.compact_call(),
             stage: Stage::Free,
             owner: Owner::Handle,
             procedure: 0,
@@ -105,50 +107,82 @@ impl Slot {
         }
     }
 
-    /// It is for a call that goes with that batch, whose handle there will be.
+    /// Reserves it for a call with a handle, which leaves with that batch.
     #[inline]
-    pub(crate) fn reserve(&mut self, held_in: u32) {
-        self.stage = Stage::Reserved(held_in);
+    pub(crate) fn reserve(&mut self, batch: u32) {
+        self.stage = Stage::Reserved(batch);
         self.owner = Owner::Handle;
     }
 
-    /// A call of the procedure of that number in the interface begins, at a time and with a deadline, and not in brief. Gives
-    /// its number on the binding.
-    pub(crate) fn note(&mut self, procedure: u16, (begun, deadline): (Instant, Instant)) -> u16 {
-        self.procedure = procedure;
+    /// Begins a call of many packets, which are in `call`.
+    #[cold]
+    pub(crate) fn begin_large(
+        &mut self,
+        procedure: u16,
+        (begun, deadline): (Instant, Instant),
+        call: Vec<u8>,
+    ) {
+        (self.procedure, self.call) = (procedure, call);
         self.may_have_run = false;
-        (self.begun, self.sent, self.deadline) = (begun, begun, deadline);
-        self.session.bound.procedures[usize::from(procedure)]
+        (self.begun, self.deadline) = (begun, deadline);
+        self.start_large(begun);
     }
 
-    /// Keeps the arguments of a call in brief, of which there are any: where they are when it is sent again.
+    /// Registers a call of many packets with its lane.
+    #[cold]
+    fn start_large(&mut self, clock: Instant) {
+        let len = u32::try_from(self.call.len() - HEADER_LEN).expect("a message is shorter than 4 GiB");
+        (self.is_large, self.sent) = (true, clock);
+        let number = self.session.bound.procedures[usize::from(self.procedure)];
+        self.lane.start_large(clock, self.deadline, number, len, self.session.bound.window);
+        self.lane.update_compact(&mut self.compact);
+    }
+
+    /// Registers the call with the lane of another session, to be sent again.
+    #[cold]
+    pub(crate) fn start_again(&mut self, clock: Instant) {
+        if self.is_large {
+            return self.start_large(clock);
+        }
+        self.sent = clock;
+        let number = self.session.bound.procedures[usize::from(self.procedure)];
+        self.lane.start(clock, self.deadline, number, &mut self.call);
+        self.lane.update_compact(&mut self.compact);
+    }
+
+    /// Keeps the arguments of a compact call, to send them again.
     #[inline]
     pub(crate) fn keep_arguments(&mut self, arguments: &[u8]) {
         self.call.resize(HEADER_LEN + arguments.len(), 0);
         self.call[HEADER_LEN..].copy_from_slice(arguments);
     }
 
-    /// It is no longer enough to know the call in brief, if there is one: its lane has it from now on, on a way of which that
-    /// much is known.
+    /// Expands a compact call, if there is one: from now on its lane knows it. `path`: the round trip, as far as it is known.
     pub(crate) fn expand(&mut self, path: RoundTrip) -> &mut Self {
-        if self.lane.expand(&mut self.brief, path) {
-            let (begun, deadline) = self.brief.times();
+        if self.lane.expand(&mut self.compact, path) {
+            let (begun, deadline) = self.compact.times();
             (self.begun, self.sent, self.deadline) = (begun, begun, deadline);
             self.may_have_run = false;
-            // One without arguments has kept nothing.
-            self.call.resize(HEADER_LEN + self.brief.arguments_len(), 0);
+            // A call without arguments has kept nothing.
+            self.call.resize(HEADER_LEN + self.compact.arguments_len(), 0);
         }
         self
     }
 
-    /// Deadline of its call, or of the last.
-    pub(crate) fn last_deadline(&self) -> Instant {
-        if self.brief.is_outstanding() { self.brief.times().1 } else { self.deadline }
+    /// The call, which is expanded, for a step.
+    pub(crate) fn steps<'a, E: CallerEndpoint>(&'a mut self, endpoint: &'a E, window: u32) -> Steps<'a, E> {
+        let Self { lane, session, call, is_large, .. } = self;
+        Steps { lane, session, endpoint, packet: call, is_large: *is_large, window }
     }
 
-    /// There is another lane for its calls.
+    /// Deadline of its call, or of the last.
+    pub(crate) fn last_deadline(&self) -> Instant {
+        if self.compact.is_outstanding() { self.compact.times().1 } else { self.deadline }
+    }
+
+    /// Moves it to another lane.
     pub(crate) fn change_lane(&mut self, lane: caller::Lane) {
-        self.brief = lane.compact_call();
+        self.compact = lane.compact_call();
         self.lane = lane;
     }
 
@@ -157,7 +191,7 @@ impl Slot {
         self.stage == Stage::Ended
     }
 
-    /// The batch with which it is held back.
+    /// The batch in which its call is held back.
     #[inline]
     pub(crate) fn batch(&self) -> u32 {
         match self.stage {

@@ -1,122 +1,120 @@
-//! Calls that are begun without the lock: their lists, and how they get into their batches.
+//! Submission queues: how calls that a thread begins without the lock get into their batches.
 //!
-//! A departure's first short call takes the lock and reserves slots for those that may follow, as many as are free and fit
-//! into the batch: no lane is made for a call that may never come. Those that follow are put down on the list. They become
-//! calls when the batch leaves, or as soon as anybody who has the lock asks about one of them.
+//! The first short call of a [`Begin`](crate::Begin) takes the lock and reserves slots for those that may follow, as many as are free
+//! and fit into the batch; it makes no lane for a call that may never come. The calls that follow are put into the queue. They are
+//! dequeued when the batch leaves, or when a thread that has the lock asks about one of them.
 
 use crate::calling::begun::CallBatch;
 use crate::calling::submission_queue::{SubmissionQueue, Submitter};
 use crate::error::CallError;
 use crate::transport::packet::begun::batch::Batch;
-use crate::transport::packet::begun::batches::HEAD_START;
 use crate::transport::packet::begun::calls::Calls;
 use crate::transport::packet::begun::slot::Stage;
-use crate::transport::packet::caller::{PacketBinding, Session};
+use crate::transport::packet::link::{MAX_SEGMENTS, PacketLink};
+use crate::transport::packet::session::Session;
 use std::sync::Arc;
 use stoop_exchange::Instant;
-use stoop_net::udp::MAX_SEGMENTS;
 use stoop_wire::HEADER_LEN;
 
-/// A batch that is held back, and the list of calls that go with it.
+/// While no call is outstanding, a batch leaves with this many packets, so that the server works while the rest is written. Short
+/// calls with short results wait for a full batch: there a second system call costs more than the server gains.
+pub(crate) const HEAD_START: usize = 16;
+
+/// A batch that is held back, and the queue of the calls that leave with it.
 #[derive(Default)]
 pub(crate) struct OpenBatch {
     pub(crate) batch: Box<Batch>,
     pub(crate) queue: Arc<SubmissionQueue>,
-    /// The session that the calls of the list are of.
+    /// The session of the calls in the queue.
     session: Option<Arc<Session>>,
-    /// Calls of the list that are in the batch.
-    enrolled: usize,
-    /// From one packet to the next, when one of the list is the first.
+    /// Calls of the queue that are in the batch.
+    dequeued: usize,
+    /// Bytes from one packet to the next, if a call of the queue is the first of the batch.
     segment: usize,
-    /// The session when a call was last put into the batch or on the list: if that is the present one, all are of it.
+    /// The session when a call was last put into the batch or the queue: if that is the present one, all calls are of it.
     pub(crate) generation: u64,
-    /// When the calls of the list were begun, and when they have to end.
+    /// When the calls of the queue were begun, and their deadline.
     begun: Instant,
     pub(crate) deadline: Instant,
 }
 
 impl OpenBatch {
-    /// Calls that are on the list and not in the batch.
-    fn listed(&self) -> usize {
-        self.queue.count() - self.enrolled
+    /// Calls that are in the queue and not in the batch.
+    fn queued(&self) -> usize {
+        self.queue.count() - self.dequeued
     }
 }
 
-impl Calls {
-    /// Opens the departure's list, for calls that go with one of `len` bytes.
-    pub(crate) fn embark(
-        &mut self,
-        binding: &PacketBinding,
-        departure: &mut CallBatch,
-        len: usize,
-    ) -> Result<(), CallError> {
-        let held_in = departure.batch;
-        let first = self.reserve(binding, held_in)?;
+impl<L: PacketLink> Calls<L> {
+    /// Opens the submission queue of `begin`, for calls that leave with one of `len` bytes.
+    pub(crate) fn open_queue(&mut self, begin: &mut CallBatch, len: usize) -> Result<(), CallError> {
+        let batch = begin.batch;
+        let first = self.reserve(batch)?;
         let Self { batches, free, slots, completions, out, results_are_long, .. } = self;
-        let held = &mut batches[held_in as usize];
-        let before = held.batch.count();
-        let mut most = held.batch.room_or(MAX_SEGMENTS);
+        let open = &mut batches[batch as usize];
+        let before = open.batch.count();
+        let mut most = open.batch.room_or(MAX_SEGMENTS);
         if *results_are_long && *out == 0 && before < HEAD_START {
             most = most.min(HEAD_START - before);
         }
-        // One of another session would have to be renewed.
+        // A slot of another session would have to be renewed.
         let session = Arc::clone(&slots[first as usize].session);
         let mut places = 1;
-        held.queue.reopen(std::iter::once(first).chain(std::iter::from_fn(|| {
+        open.queue.reopen(std::iter::once(first).chain(std::iter::from_fn(|| {
             let call = *free.last().filter(|_| places < most)?;
             let slot = &mut slots[call as usize];
-            if slot.brief.binding() != session.bound.binding {
+            if slot.compact.binding() != session.bound.binding {
                 return None;
             }
             free.pop();
             places += 1;
-            slot.reserve(held_in);
+            slot.reserve(batch);
             completions.open(call);
             Some(call)
         })));
-        held.session = Some(session);
-        held.enrolled = 0;
-        held.segment = match before {
+        open.session = Some(session);
+        open.dequeued = 0;
+        open.segment = match before {
             0 => Batch::segment_for(len),
-            _ => held.batch.segment(),
+            _ => open.batch.segment(),
         };
-        (held.begun, held.deadline) = (departure.begun, departure.deadline);
-        let longest = held.segment - HEADER_LEN;
-        departure.submitter = Some(Submitter::new(Arc::clone(&held.queue), places, longest));
-        self.look_by(departure.deadline);
+        (open.begun, open.deadline) = (begin.begun, begin.deadline);
+        let longest = open.segment - HEADER_LEN;
+        begin.submitter = Some(Submitter::new(Arc::clone(&open.queue), places, longest));
+        self.look_by(begin.deadline);
         Ok(())
     }
 
-    /// Closes the departure's list, if there is one: its calls are in the batch, and other slots are free again.
-    pub(crate) fn disembark(&mut self, departure: &mut CallBatch) {
-        let Some(submitter) = departure.submitter.take() else { return };
-        self.enroll(departure.batch, Stage::HeldBack(departure.batch));
+    /// Closes the submission queue of `begin`, if there is one: its calls are in the batch, and the other slots are free again.
+    pub(crate) fn close_queue(&mut self, begin: &mut CallBatch) {
+        let Some(submitter) = begin.submitter.take() else { return };
+        self.dequeue(begin.batch, Stage::HeldBack(begin.batch));
         for call in submitter.unused() {
             self.slots[call as usize].stage = Stage::Free;
             self.free.push(call);
         }
     }
 
-    /// The calls of all lists are put into their batches.
-    pub(crate) fn enroll_all(&mut self) {
-        for held_in in 0..self.batches.len() as u32 {
-            self.enroll(held_in, Stage::HeldBack(held_in));
+    /// Puts the calls of all queues into their batches.
+    pub(crate) fn dequeue_all(&mut self) {
+        for batch in 0..self.batches.len() as u32 {
+            self.dequeue(batch, Stage::HeldBack(batch));
         }
     }
 
-    /// The calls of a list, as far as they have been put down, are put into their batch: held back, or to be sent now.
+    /// Puts the calls that are in a queue into its batch: held back, or to be sent now.
     #[inline]
-    pub(crate) fn enroll(&mut self, held_in: u32, stage: Stage) {
-        let held = &mut self.batches[held_in as usize];
-        let count = held.queue.count();
-        if held.enrolled == count {
+    pub(crate) fn dequeue(&mut self, batch: u32, stage: Stage) {
+        let open = &mut self.batches[batch as usize];
+        let count = open.queue.count();
+        if open.dequeued == count {
             return;
         }
-        let OpenBatch { batch, queue, session, segment, begun, deadline, .. } = held;
-        let procedures = &session.as_ref().expect("calls on a list are of a session").bound.procedures;
-        let (mut places, mut len) = (batch.open(count - held.enrolled, *segment), 0);
+        let OpenBatch { batch, queue, session, segment, begun, deadline, .. } = open;
+        let procedures = &session.as_ref().expect("calls in a queue are of a session").bound.procedures;
+        let (mut places, mut len) = (batch.open(count - open.dequeued, *segment), 0);
         let mut next = Instant::NEVER;
-        for place in held.enrolled..count {
+        for place in open.dequeued..count {
             let entry = queue.entry(place);
             len = HEADER_LEN + entry.len;
             let packet = places.next(len);
@@ -127,46 +125,46 @@ impl Calls {
             }
             slot.procedure = entry.procedure;
             let number = procedures[usize::from(entry.procedure)];
-            slot.brief.start(*begun, *deadline, number, packet);
+            slot.compact.start(*begun, *deadline, number, packet);
             slot.stage = stage;
-            places.enter(entry.call, slot.brief.number());
-            // The same of all.
-            next = slot.brief.next_timeout(&self.path);
+            places.enter(entry.call, slot.compact.number());
+            // The same for all of them.
+            next = slot.compact.next_timeout(&self.path);
             self.timeouts[entry.call as usize] = next.as_nanos();
         }
         batch.close(len);
-        let enrolled = count - std::mem::replace(&mut held.enrolled, count);
-        self.outstanding += enrolled;
-        self.out += if stage == Stage::Sent { enrolled } else { 0 };
+        let dequeued = count - std::mem::replace(&mut open.dequeued, count);
+        self.outstanding += dequeued;
+        self.out += if stage == Stage::Sent { dequeued } else { 0 };
         self.look_by(next);
     }
 
-    /// All places of the departure's list are taken: what has to leave because of it.
-    pub(crate) fn end_boarding(&mut self, departure: &mut CallBatch) -> Option<Box<Batch>> {
-        let held = &self.batches[departure.batch as usize];
-        let (listed, count) = (held.listed(), held.batch.count() + held.listed());
-        let is_full = held.batch.room_or(MAX_SEGMENTS) == listed;
+    /// The queue of `begin` is full: closes it, and takes the batch if that has to leave.
+    pub(crate) fn end_queue(&mut self, begin: &mut CallBatch) -> Option<Box<Batch>> {
+        let open = &self.batches[begin.batch as usize];
+        let (queued, count) = (open.queued(), open.batch.count() + open.queued());
+        let is_full = open.batch.room_or(MAX_SEGMENTS) == queued;
         let leaves = is_full || self.results_are_long && self.out == 0 && count == HEAD_START;
-        let full = if leaves { self.take_batch(departure.batch) } else { None };
-        self.disembark(departure);
+        let full = if leaves { self.take_batch(begin.batch) } else { None };
+        self.close_queue(begin);
         full
     }
 
-    /// A slot for a call that is to go with a batch, with a lane of the present session.
-    pub(crate) fn reserve(&mut self, binding: &PacketBinding, held_in: u32) -> Result<u32, CallError> {
+    /// A slot, with a lane of the present session, for a call that leaves with that batch.
+    pub(crate) fn reserve(&mut self, batch: u32) -> Result<u32, CallError> {
         if self.free.len() < MAX_SEGMENTS {
-            // Those whose results have been taken without the lock.
+            // The slots whose results handles have taken without the lock.
             self.completions.reclaim(&mut self.free);
         }
         let call = match self.free.pop() {
             Some(call) => call,
-            None => self.add_slot(binding)?,
+            None => self.add_slot()?,
         };
         self.completions.open(call);
         if self.slots[call as usize].session.generation != self.generation {
-            self.renew(call, binding);
+            self.renew(call);
         }
-        self.slots[call as usize].reserve(held_in);
+        self.slots[call as usize].reserve(batch);
         Ok(call)
     }
 }

@@ -1,43 +1,39 @@
-//! Calls and results of many packets, at their caller.
-//!
-//! Packets are framed behind each other in one buffer that stays in the processor's cache, and the kernel takes as many of
-//! them at once as it can; those of a result come in the same way. So each byte is copied once at each side, or not at the
-//! sender where packets are large enough to be gathered: from where
-//! the caller has it, and to where it belongs.
+//! Calls of many packets, or whose results have many, by a thread that waits.
 
 use crate::error::{CallError, SendError};
-use crate::transport::packet::caller::lane::{Ended, LAST_LOOKS, PacketLane};
-pub(crate) use crate::transport::packet::caller::large_buffers::Large;
-use crate::transport::packet::caller::now;
-use crate::transport::packet::checksum;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::transport::packet::caller::lane::{LAST_LOOKS, PacketLane};
+use crate::transport::packet::caller::large_buffers::LargeBuffers;
+use crate::transport::packet::caller::result_parts::ResultParts;
+use crate::transport::packet::link::{CallerArrival, CallerEndpoint, Segments, Sending};
+use crate::transport::packet::outgoing::{Arguments, Outgoing};
+use crate::transport::packet::steps::{Ended, Steps};
+use crate::transport::packet::{checksum, now};
+use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
-use stoop_exchange::bulk::{Path, RECEIPT_WAITS_NANOS};
-use stoop_exchange::caller::{Due, Part};
+use stoop_exchange::bulk::RECEIPT_WAITS_NANOS;
+use stoop_exchange::caller::{Heard, Lost, Part};
 use stoop_marshal::{EncodeError, GatherList};
-use stoop_net::udp::CallerArrival;
-use stoop_wire::{HEADER_LEN, Receipt};
+use stoop_wire::{HEADER_LEN, Header};
 
-/// How long a thread with more to send sleeps at most: another thread's message may have left some of the window they share.
+/// How long a thread with more to send sleeps at most: the long calls of all threads share a window, and another call may leave some
+/// of it.
 const LOOK_AT_WINDOW_NS: u64 = 1_000_000;
 
-/// A call that has many packets, or whose result may have.
-pub(crate) struct LargeCall<'l, 'c, 'p, 'a> {
-    pub(crate) lane: &'l mut PacketLane,
-    pub(crate) large: &'l mut Large,
-    /// What the calls of a session share.
-    pub(crate) path: &'l Mutex<Path>,
-    pub(crate) pieces: &'c mut GatherList<'p, 'a>,
+/// A call of many packets, or whose result has many.
+struct LargeCall<'l, 'c, 'p, 'a, E: CallerEndpoint> {
+    lane: &'l mut PacketLane<E>,
+    buffers: &'l mut LargeBuffers<E>,
+    gather: &'c mut GatherList<'p, 'a>,
     /// Bytes of arguments.
-    pub(crate) len: usize,
-    /// Nothing of it has left yet.
-    pub(crate) unsent: bool,
-    /// Bytes of the result that land in the caller's memory; known when the first part of it is here.
-    pub(crate) scatter_len: Option<usize>,
+    len: usize,
+    /// No packet of it has been sent yet.
+    unsent: bool,
+    /// Known when the first part of the result has arrived.
+    parts: Option<ResultParts>,
 }
 
-impl PacketLane {
-    /// One call that may have many packets, or that comes after such.
+impl<E: CallerEndpoint> PacketLane<E> {
+    /// Makes one call that may have many packets, or that comes after such a call.
     #[cold]
     pub(crate) fn exchange_large(
         &mut self,
@@ -45,46 +41,45 @@ impl PacketLane {
         deadline: Instant,
         procedure: u16,
         len: usize,
-        pieces: &mut GatherList<'_, '_>,
+        gather: &mut GatherList<'_, '_>,
     ) -> Result<(), Ended> {
         self.scattered = None;
         if len > self.longest_call {
-            // Written for a server that has been replaced by one that takes less.
+            // The arguments were written for a server that has been replaced by one that takes fewer.
             let why = EncodeError::TooLarge { needed_at_least: len, limit: self.longest_call };
             return Err(Ended::With(CallError::NotSent(SendError::Arguments(why))));
         }
         let one_packet = self.exchange.packet_data();
-        let (is_large, expects_large) = (len > one_packet, pieces.scatter_end() > one_packet);
-        let mut large = self.large.take().unwrap_or_default();
-        if !is_large && !expects_large && large.has_rested() && !self.has_checksum() {
-            large.give_back(&self.socket, &mut self.call, &mut self.result);
+        let (is_large, expects_large) = (len > one_packet, gather.scatter_end() > one_packet);
+        let mut buffers = self.large.take().unwrap_or_default();
+        let has_checksum = self.session.bound.binding.has_checksum();
+        if !is_large && !expects_large && buffers.has_rested() && !has_checksum {
+            buffers.give_back(&self.endpoint, &mut self.call, &mut self.result);
             return self.exchange(begun, deadline, procedure, len);
         }
         if expects_large {
-            large.expect_result(&self.socket);
+            buffers.expect_result(&self.endpoint);
         }
-        let session = Arc::clone(&self.session);
-        let procedure = session.bound.procedures[usize::from(procedure)];
+        let procedure = self.session.bound.procedures[usize::from(procedure)];
         if is_large {
             let len = u32::try_from(len).expect("a message is shorter than 4 GiB");
-            self.exchange.start_large(begun, deadline, procedure, len, session.bound.window);
+            self.exchange.start_large(begun, deadline, procedure, len, self.session.bound.window);
         } else {
             self.exchange.start(begun, deadline, procedure, &mut self.call[..HEADER_LEN + len]);
         }
-        let path = session.path_there(&self.socket, self.exchange.path());
         let mut call =
-            LargeCall { lane: self, large: &mut large, path, pieces, len, unsent: true, scatter_len: None };
+            LargeCall { lane: self, buffers: &mut buffers, gather, len, unsent: true, parts: None };
         let outcome = call.send_first(begun).and_then(|()| call.go_on(begun));
-        let was_large = is_large || call.scatter_len.is_some();
+        let was_large = is_large || call.parts.is_some();
         if is_large {
-            self.exchange.settle(&mut locked(path));
+            self.steps(len).0.settle();
         }
-        large.note(was_large);
-        self.large = Some(large);
+        buffers.note(was_large);
+        self.large = Some(buffers);
         outcome
     }
 
-    /// The result turns out to have many packets, of which the one in the result packet has arrived first.
+    /// Goes on with a call whose result has many packets. `part` of it, which has arrived first, is in the result buffer.
     #[cold]
     pub(crate) fn go_on_large(
         &mut self,
@@ -94,50 +89,87 @@ impl PacketLane {
         len: usize,
     ) -> Result<(), Ended> {
         self.scattered = None;
-        let mut large = Box::<Large>::default();
-        large.expect_result(&self.socket);
-        let session = Arc::clone(&self.session);
-        let path = session.path_there(&self.socket, self.exchange.path());
+        let mut buffers = Box::<LargeBuffers<E>>::default();
+        buffers.expect_result(&self.endpoint);
         let first = self.result[..received].to_vec();
-        let pieces = &mut GatherList::none();
+        let gather = &mut GatherList::none();
         let mut call =
-            LargeCall { lane: self, large: &mut large, path, pieces, len, unsent: false, scatter_len: None };
-        let outcome = call.place(&part, &first).and_then(|()| match part.complete {
-            true => call.has_ended(clock, &part),
+            LargeCall { lane: self, buffers: &mut buffers, gather, len, unsent: false, parts: None };
+        let outcome = call.take_part(clock, &part, &first).and_then(|is_complete| match is_complete {
+            true => Ok(()),
             false => call.go_on(clock),
         });
-        large.note(true);
-        self.large = Some(large);
+        buffers.note(true);
+        self.large = Some(buffers);
         outcome
     }
 }
 
-impl LargeCall<'_, '_, '_, '_> {
-    /// Sends what is left to send, and receives the result.
+impl<E: CallerEndpoint> LargeCall<'_, '_, '_, '_, E> {
+    /// Sends a call of one packet, or the first packets of a longer one.
+    fn send_first(&mut self, begun: Instant) -> Result<(), Ended> {
+        if self.is_large() {
+            // The next packets are sent before anything is received: nothing can have arrived yet.
+            return self.send_next(begun).map(|_| ());
+        }
+        let (lane, len) = (&mut *self.lane, self.len);
+        self.unsent = false;
+        match checksum::send(&lane.endpoint, &lane.call[..HEADER_LEN + len]) {
+            Ok(Sending::Sent) => Ok(()),
+            outcome => lane.not_sent(outcome, len),
+        }
+    }
+
+    fn is_large(&self) -> bool {
+        self.len > self.lane.exchange.packet_data()
+    }
+
+    /// Whether parts of the call have not arrived yet, as far as is known.
+    fn is_sending(&self) -> bool {
+        self.is_large() && !self.lane.exchange.last_was_acknowledged()
+    }
+
+    /// Sends the next packets of the call, if there are some to be sent now.
+    fn send_next(&mut self, clock: Instant) -> Result<bool, Ended> {
+        if !self.is_sending() {
+            return Ok(false);
+        }
+        let PacketLane { exchange, session, endpoint, call, .. } = &mut *self.lane;
+        let Some(packets) = Outgoing::next(exchange, session, endpoint, clock) else { return Ok(false) };
+        let inline = &call[HEADER_LEN..HEADER_LEN + self.len - self.gather.borrowed_len()];
+        let arguments = Arguments { inline, gather: self.gather };
+        let sent = packets.send(&arguments, session, endpoint, &mut self.buffers.room);
+        match (sent, std::mem::replace(&mut self.unsent, false)) {
+            (Err(error), true) => Err(self.lane.not_sent_because(error)),
+            // Packets that cannot be sent later are treated like lost ones.
+            _ => Ok(true),
+        }
+    }
+
+    /// Sends the rest of the call and receives the result.
     fn go_on(&mut self, begun: Instant) -> Result<(), Ended> {
-        let _present = self.lane.waiters.wait();
+        let _waiting = self.lane.waiters.wait();
         let mut clock = begun;
         // Each wait for packets is one by itself; `None` while there is something to send.
         let mut spins = None;
         let mut heard = begun;
         loop {
-            let sent = self.send_run(clock)?;
-            if sent {
+            if self.send_next(clock)? {
                 spins = None;
             } else if spins.is_none() {
                 spins = Some(self.begin_waiting(clock));
             }
             let sleeps = spins == Some(false) && !self.lane.exchange.owes_receipt(true);
-            let limit_ns = if sleeps { self.limit_ns(clock) } else { 0 };
-            let news = match sleeps {
+            let arrival = match sleeps {
                 true => {
                     let latest_ns = self.lane.exchange.deadline().nanos_since(clock);
-                    self.lane.socket.recv_segments_about(&mut self.large.datagrams, limit_ns, latest_ns)
+                    let limit_ns = self.limit_ns(clock);
+                    self.lane.endpoint.receive_many_about(&mut self.buffers.arrivals, limit_ns, latest_ns)
                 }
-                false => self.lane.socket.recv_segments(&mut self.large.datagrams),
+                false => self.lane.endpoint.receive_many(&mut self.buffers.arrivals),
             };
             clock = now();
-            match news {
+            match arrival {
                 Ok(CallerArrival::Datagram(segments)) => {
                     if spins.take().is_some() {
                         self.lane.wait.arrived(clock.as_nanos());
@@ -146,24 +178,27 @@ impl LargeCall<'_, '_, '_, '_> {
                         return Ok(());
                     }
                     heard = clock;
-                    self.tell(clock, false);
+                    self.send_receipt_if_owed(clock, false);
                 }
                 Ok(CallerArrival::Nothing | CallerArrival::TooLarge(_)) => {
                     let lingers = spins == Some(true) && clock.nanos_since(heard) < RECEIPT_WAITS_NANOS;
-                    self.tell(clock, !lingers);
+                    self.send_receipt_if_owed(clock, !lingers);
                 }
                 Ok(CallerArrival::Refused) => {
                     self.lane.take_sent_back();
-                    let due = self.lane.exchange.handle_unreachable(clock);
-                    if self.carry_out(due, clock)? {
+                    let lost = self.steps().on_unreachable(clock);
+                    if self.end_lost(lost, clock)? {
                         return Ok(());
                     }
                 }
-                // The network's news about an earlier packet (no route just now): the deadline is what counts.
+                // An error about an earlier packet (no route just now): only the deadline ends the call.
                 Err(_) => self.lane.take_sent_back(),
             }
-            if self.look_at_time(clock)? {
-                return Ok(());
+            if clock >= self.lane.exchange.next_timeout() {
+                let lost = self.steps().on_timeout(clock);
+                if self.end_lost(lost, clock)? {
+                    return Ok(());
+                }
             }
             let lane = &mut *self.lane;
             if spins == Some(true) && !lane.wait.keeps_spinning(clock.as_nanos(), lane.waiters.waiting()) {
@@ -173,7 +208,11 @@ impl LargeCall<'_, '_, '_, '_> {
         }
     }
 
-    /// A wait begins: whether by spinning.
+    fn steps(&mut self) -> Steps<'_, E> {
+        self.lane.steps(self.len).0
+    }
+
+    /// A wait begins. Returns whether by spinning.
     fn begin_waiting(&mut self, clock: Instant) -> bool {
         let lane = &mut *self.lane;
         let spins = lane.wait.begin(clock.as_nanos(), lane.waiters.waiting()) > 0;
@@ -189,40 +228,11 @@ impl LargeCall<'_, '_, '_, '_> {
         if self.is_sending() { limit.min(LOOK_AT_WINDOW_NS) } else { limit }
     }
 
-    /// Does what is due; `true` when the result is here after all.
-    fn look_at_time(&mut self, clock: Instant) -> Result<bool, Ended> {
-        if clock < self.lane.exchange.next_timeout() {
-            return Ok(false);
-        }
-        // The packet of a small call; a large one is framed anew.
-        let packet = if self.is_large() { HEADER_LEN } else { HEADER_LEN + self.len };
-        let due = self.lane.exchange.handle_timeout(clock, &mut self.lane.call[..packet]);
-        self.carry_out(due, clock)
-    }
-
-    fn carry_out(&mut self, due: Due, clock: Instant) -> Result<bool, Ended> {
-        let lane = &mut *self.lane;
-        // A packet that is not sent is like one that is lost: the next timeout sees to it.
-        match due {
-            Due::Nothing => {}
-            Due::Retransmit => lane.send_again(self.len),
-            Due::Resume => lane.exchange.resume(clock, &mut locked(self.path)),
-            Due::Probe(packet) | Due::Cancel(packet) => drop(checksum::send(&lane.socket, &packet)),
-            Due::Receipt => self.send_receipt(clock),
-            Due::Abandon(lost) => {
-                if self.take_what_is_there(clock)? {
-                    return Ok(true);
-                }
-                return Err(self.lane.given_up(clock, lost));
-            }
-        }
-        Ok(false)
-    }
-
-    /// Takes what has arrived before the call is given up; `true` when the result is here.
-    fn take_what_is_there(&mut self, clock: Instant) -> Result<bool, Ended> {
+    /// Ends the call if it is lost, unless its result has arrived, as a lane does for a short call. Returns whether it has.
+    fn end_lost(&mut self, lost: Option<Lost>, clock: Instant) -> Result<bool, Ended> {
+        let Some(lost) = lost else { return Ok(false) };
         for _ in 0..LAST_LOOKS {
-            let segments = match self.lane.socket.recv_segments(&mut self.large.datagrams) {
+            let segments = match self.lane.endpoint.receive_many(&mut self.buffers.arrivals) {
                 Ok(CallerArrival::Datagram(segments)) => segments,
                 Ok(CallerArrival::Nothing) => break,
                 _ => continue,
@@ -231,25 +241,80 @@ impl LargeCall<'_, '_, '_, '_> {
                 return Ok(true);
             }
         }
+        Err(Ended::With(self.steps().give_up(clock, lost)))
+    }
+
+    /// Takes packets that have arrived together. Returns whether the result is complete.
+    fn take(&mut self, clock: Instant, segments: Segments) -> Result<bool, Ended> {
+        let lane = &mut *self.lane;
+        let datagrams = &mut self.buffers.arrivals[..segments.len];
+        if lane.session.bound.binding.has_checksum() {
+            let struck = checksum::strike_out(datagrams, segments.segment);
+            lane.session.corrupt.fetch_add(struck, Ordering::Relaxed);
+        }
+        let mut rest = &*datagrams;
+        while !rest.is_empty() {
+            if let Some(parts) = self.parts
+                && let Some(span) = lane.exchange.take_parts(clock, rest, segments.segment)
+            {
+                parts.place_span(&span, rest, self.gather, &mut lane.result);
+                rest = &rest[span.datagrams_len()..];
+                continue;
+            }
+            let (datagram, behind) = rest.split_at(segments.segment.max(1).min(rest.len()));
+            rest = behind;
+            for packet in Header::parts_in(datagram) {
+                let heard = lane.exchange.handle_packet(clock, packet);
+                if let Heard::Result { len, .. } = heard {
+                    let packet = &packet[..HEADER_LEN + len];
+                    lane.result[..packet.len()].copy_from_slice(packet);
+                    lane.result_len = len;
+                    return Ok(true);
+                }
+                let part = lane.steps(self.len).0.hear(clock, heard, packet)?;
+                if let Some(part) = part
+                    && take_part(lane, self.gather, &mut self.parts, clock, &part, packet)?
+                {
+                    return Ok(true);
+                }
+            }
+        }
         Ok(false)
     }
 
-    /// Tells the server which parts of the result are here, if that is called for.
-    fn tell(&mut self, clock: Instant, drained: bool) {
-        if self.lane.exchange.owes_receipt(drained) {
-            self.send_receipt(clock);
-        }
+    fn take_part(&mut self, clock: Instant, part: &Part, packet: &[u8]) -> Result<bool, Ended> {
+        take_part(self.lane, self.gather, &mut self.parts, clock, part, packet)
     }
 
-    pub(crate) fn send_receipt(&mut self, clock: Instant) {
-        let mut packet = [0; Receipt::MAX_PACKET];
-        let len = self.lane.exchange.receipt(clock, self.lane.window, &mut packet);
-        if len > 0 {
-            drop(checksum::send(&self.lane.socket, &packet[..len]));
+    /// Tells the server which parts of the result have arrived, if it waits for that.
+    fn send_receipt_if_owed(&mut self, clock: Instant, drained: bool) {
+        if self.lane.exchange.owes_receipt(drained) {
+            self.steps().send_receipt(clock);
         }
     }
 }
 
-pub(crate) fn locked(path: &Mutex<Path>) -> MutexGuard<'_, Path> {
-    path.lock().unwrap_or_else(PoisonError::into_inner)
+/// Puts a part of the result where it belongs. Returns whether the result is complete.
+fn take_part<E: CallerEndpoint>(
+    lane: &mut PacketLane<E>,
+    gather: &mut GatherList<'_, '_>,
+    parts: &mut Option<ResultParts>,
+    clock: Instant,
+    part: &Part,
+    packet: &[u8],
+) -> Result<bool, Ended> {
+    let result_parts = match *parts {
+        Some(result_parts) => result_parts,
+        None => {
+            let made = ResultParts::new(part, lane.longest_result, gather, &mut lane.result);
+            *parts.insert(made.map_err(Ended::With)?)
+        }
+    };
+    result_parts.place(part.offset, &packet[HEADER_LEN..HEADER_LEN + part.len], gather, &mut lane.result);
+    if part.complete {
+        lane.steps(0).0.send_receipt(clock);
+        lane.result_len = result_parts.buffered_len(part.message_len);
+        lane.scattered = result_parts.scattered();
+    }
+    Ok(part.complete)
 }

@@ -5,8 +5,10 @@ use crate::interface::{Exported, Interface, Procedure, Unserved};
 use crate::options::BindOptions;
 use crate::server::{RunningServer, Server};
 use crate::transport::contract::{Target, Transport};
+use crate::transport::packet::begun::PacketCalls;
 use crate::transport::packet::begun::calls::*;
-use crate::transport::packet::begun::{PacketCalls, now};
+use crate::transport::packet::now;
+use crate::transport::udp::UdpLink;
 use crate::transport::udp::transport::UdpTransport;
 use std::any::Any;
 use std::io;
@@ -44,7 +46,7 @@ impl Exported for Lab {
     }
 }
 
-fn flight() -> (RunningServer, Arc<PacketCalls>) {
+fn calls() -> (RunningServer, Arc<PacketCalls<UdpLink>>) {
     let server = Server::new().export(Lab).listen("udp://127.0.0.1:0").unwrap().start().unwrap();
     let uri = &server.uris()[0];
     let address = uri.strip_prefix("udp://").unwrap();
@@ -57,39 +59,38 @@ fn flight() -> (RunningServer, Arc<PacketCalls>) {
         options: &BindOptions::new(),
     };
     let binding = PacketBinding::bind(&target, Instant::NEVER).unwrap();
-    let flight = PacketCalls::new(Arc::new(binding)).unwrap();
-    (server, flight)
+    let calls = PacketCalls::new(Arc::new(binding)).unwrap();
+    (server, calls)
 }
 
 #[test]
 fn a_packet_that_was_not_sent_is_not_that_of_the_same_call_on_another_lane() {
-    let (_server, flight) = flight();
-    let mut departure = flight.open_batch(10_000_000_000);
-    let call = flight.begin(&mut departure, 0, 0).unwrap();
-    let batch = flight.calls().take_batch(departure.batch).expect("a call is in it");
+    let (_server, calls) = calls();
+    let mut begin = calls.open_batch(10_000_000_000);
+    let call = calls.begin(&mut begin, 0, 0).unwrap();
+    let batch = calls.calls().take_batch(begin.batch).expect("a call is in it");
     // Before the system has said what has become of that, the call has been sent on another lane, as its first, too.
-    let mut calls = flight.calls();
-    calls.await_rebind(call);
-    let session = flight.binding.present();
-    calls.send_again(call, &flight.binding, session, true, now(), &flight.socket);
-    drop(calls);
-    flight.not_sent(&batch, vec![(0, io::ErrorKind::NetworkUnreachable.into())]);
-    assert_eq!(flight.wait(&[call], Instant::NEVER), Some(0));
+    let mut locked = calls.calls();
+    locked.await_rebind(call);
+    let session = calls.link.binding.present();
+    locked.send_again(call, &session, true, now());
+    drop(locked);
+    calls.not_sent(&batch, vec![(0, io::ErrorKind::NetworkUnreachable.into())]);
+    assert_eq!(calls.wait(&[call], Instant::NEVER), Some(0));
     let mut result = None;
-    assert!(flight.take(call, &mut |outcome| result = Some(outcome.map(drop))));
+    assert!(calls.take(call, &mut |outcome| result = Some(outcome.map(drop))));
     assert!(matches!(result, Some(Ok(()))), "{result:?}");
 }
 
 #[test]
 fn a_one_way_call_that_the_system_does_not_send_says_so() {
-    let (_server, flight) = flight();
-    let calls: &dyn OutstandingCalls = &*flight;
-    let mut departure = calls.open_batch(10_000_000_000);
-    let call = calls.begin(&mut departure, 0, 0).unwrap();
+    let (_server, calls) = calls();
+    let mut begin = calls.open_batch(10_000_000_000);
+    let call = calls.begin(&mut begin, 0, 0).unwrap();
     // From now on the socket sends nothing: this shuts any kind of socket down.
-    let socket = TcpStream::from(flight.socket.as_fd().try_clone_to_owned().unwrap());
+    let socket = TcpStream::from(calls.link.endpoint.socket().as_fd().try_clone_to_owned().unwrap());
     socket.shutdown(Shutdown::Write).unwrap();
-    calls.submit(departure);
+    calls.submit(begin);
     let error = calls.let_go(call, None).unwrap_err();
     assert!(matches!(error, CallError::NotSent(SendError::Io(_))), "{error}");
     assert_eq!(calls.detached(), 0);
@@ -97,34 +98,33 @@ fn a_one_way_call_that_the_system_does_not_send_says_so() {
 
 #[test]
 fn a_call_whose_packet_was_not_sent_did_not_run() {
-    let (_server, flight) = flight();
-    let mut departure = flight.open_batch(10_000_000_000);
-    let call = flight.begin(&mut departure, 0, 0).unwrap();
-    let batch = flight.calls().take_batch(departure.batch).expect("a call is in it");
-    flight.not_sent(&batch, vec![(0, io::ErrorKind::NetworkUnreachable.into())]);
+    let (_server, calls) = calls();
+    let mut begin = calls.open_batch(10_000_000_000);
+    let call = calls.begin(&mut begin, 0, 0).unwrap();
+    let batch = calls.calls().take_batch(begin.batch).expect("a call is in it");
+    calls.not_sent(&batch, vec![(0, io::ErrorKind::NetworkUnreachable.into())]);
     let mut result = None;
-    assert!(flight.take(call, &mut |outcome| result = Some(outcome.map(drop))));
+    assert!(calls.take(call, &mut |outcome| result = Some(outcome.map(drop))));
     assert!(matches!(result, Some(Err(CallError::NotSent(_)))), "{result:?}");
 }
 
 #[test]
-fn a_call_that_has_not_left_is_not_answered_whatever_comes() {
-    let (_server, flight) = flight();
-    let mut departure = flight.open_batch(10_000_000_000);
-    let call = flight.begin(&mut departure, 0, 0).unwrap();
-    let mut news = Wakeups::default();
+fn a_call_that_has_not_left_is_not_answered_whatever_arrives() {
+    let (_server, calls) = calls();
+    let mut begin = calls.open_batch(10_000_000_000);
+    let call = calls.begin(&mut begin, 0, 0).unwrap();
     for kind in [Kind::Result, Kind::Refusal, Kind::Failure, Kind::Acknowledgement, Kind::Challenge] {
-        let binding = flight.binding.present().bound.binding;
-        let mut calls = flight.calls();
-        let answer = Header::bare(kind, binding, calls.slots[call as usize].lane.id(), CallNumber(1));
+        let binding = calls.link.binding.present().bound.binding;
+        let mut locked = calls.calls();
+        let answer = Header::bare(kind, binding, locked.slots[call as usize].lane.id(), CallNumber(1));
         let answer = answer.to_bytes();
-        calls.deliver_all(now(), [&answer[..]].into_iter(), &flight.socket, &mut news);
-        assert_eq!(calls.slots[call as usize].stage, Stage::HeldBack(departure.batch), "{kind:?}");
-        assert!(!calls.slots[call as usize].lane.last_was_acknowledged());
+        locked.deliver_all(now(), [&answer[..]].into_iter());
+        assert_eq!(locked.slots[call as usize].stage, Stage::HeldBack(begin.batch), "{kind:?}");
+        assert!(!locked.slots[call as usize].lane.last_was_acknowledged());
     }
-    flight.submit(departure);
-    assert_eq!(flight.wait(&[call], Instant::NEVER), Some(0));
+    calls.submit(begin);
+    assert_eq!(calls.wait(&[call], Instant::NEVER), Some(0));
     let mut result = None;
-    assert!(flight.take(call, &mut |outcome| result = Some(outcome.map(drop))));
+    assert!(calls.take(call, &mut |outcome| result = Some(outcome.map(drop))));
     assert!(matches!(result, Some(Ok(()))), "{result:?}");
 }

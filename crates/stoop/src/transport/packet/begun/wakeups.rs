@@ -1,0 +1,34 @@
+//! The threads and tasks to wake because calls have ended, once the lock around the calls is released.
+
+use crate::calling::begun::OutstandingCalls;
+use crate::calling::waiting_thread::WaitingThread;
+use std::sync::Arc;
+use std::task::Waker;
+
+/// Those whose calls have ended. To be [given](Self::give) when no lock is held: a waker runs code of the user.
+#[derive(Default)]
+#[must_use]
+pub(crate) struct Wakeups {
+    pub(crate) threads: Vec<Arc<WaitingThread>>,
+    pub(crate) wakers: Vec<Waker>,
+    /// The calls of a client that was dropped, after the last of them has ended.
+    pub(crate) unneeded: Option<Arc<dyn OutstandingCalls>>,
+}
+
+impl Wakeups {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.threads.is_empty() && self.wakers.is_empty() && self.unneeded.is_none()
+    }
+
+    /// Notifies the threads. A lock may be held.
+    pub(crate) fn notify_threads(&mut self) {
+        self.threads.drain(..).for_each(|thread| thread.notify());
+    }
+
+    /// Wakes all.
+    pub(crate) fn give(&mut self) {
+        self.notify_threads();
+        self.wakers.drain(..).for_each(Waker::wake);
+        self.unneeded = None;
+    }
+}

@@ -1,0 +1,125 @@
+//! Binds to a server over packets: asks for a session until the server grants or refuses one.
+
+use crate::error::BindError;
+use crate::interface::Interface;
+use crate::options::BindOptions;
+use crate::transport::packet::link::{CallerArrival, CallerEndpoint, PacketLink, Sending, Share};
+use crate::transport::packet::options::PacketOptions;
+use crate::transport::packet::session::{MOST_LANES, Session};
+use crate::transport::packet::{checksum, now};
+use std::io;
+use std::sync::{Mutex, OnceLock};
+use stoop_exchange::Instant;
+use stoop_exchange::binder::{BindStep, Binder, Bound};
+use stoop_net::waiting::Placement;
+use stoop_net::{clock, host};
+use stoop_wire::bind::CHECKSUM;
+use stoop_wire::{Header, Kind, MAX_DATAGRAM};
+
+/// Bytes of a result that a server may send before it has heard how many there is room for.
+const UNASKED_MAX: u32 = 256 << 10;
+
+/// Binds to the server at that address until `deadline`. Returns the session, which has that generation, and the endpoint on
+/// which it was granted.
+pub(crate) fn bind<L: PacketLink>(
+    interface: &'static Interface,
+    uri: &str,
+    server: &L::Address,
+    deadline: Instant,
+    options: &BindOptions,
+    generation: u64,
+) -> Result<(Session, L::Caller), BindError> {
+    let unreachable = |cause: io::Error| BindError::Unreachable { server: uri.into(), cause };
+    let endpoint = L::connect(server, Share::OneLane).map_err(unreachable)?;
+    let own_options = options.own.of::<PacketOptions>();
+    let own = host::HostFacts::gather();
+    let nonce = u64::from_le_bytes(host::random_bytes());
+    let begun = now();
+    // The length of a message has 32 bits in a packet.
+    let max_message = u32::try_from(options.max_message).unwrap_or(u32::MAX);
+    let mut binder =
+        Binder::new(begun, deadline, interface.for_exchange(), crate::host_facts::to_wire(&own), nonce)
+            .accepting(max_message, endpoint.window().min(UNASKED_MAX))
+            .asking(if own_options.checksum { CHECKSUM } else { 0 }, 0);
+    let bound = match ask(&mut binder, &endpoint).map_err(unreachable)? {
+        Some(BindStep::Bound(bound)) => bound,
+        Some(step) => return Err(crate::calling::refused_bind::not_bound(step, interface, uri)),
+        None => return Err(BindError::NoAnswer { server: uri.into(), waited: now().since(begun) }),
+    };
+    let session = session(uri, bound, &binder, &own, max_message, generation);
+    session.prepare(&endpoint);
+    Ok((session, endpoint))
+}
+
+/// Asks until the server answers for good; `None` when the deadline has passed.
+///
+/// # Errors
+/// The system cannot send, or nobody listens at the server's port.
+fn ask(binder: &mut Binder, endpoint: &impl CallerEndpoint) -> io::Result<Option<BindStep>> {
+    let mut packet = vec![0; MAX_DATAGRAM];
+    let mut refused = 0;
+    loop {
+        let mut arrival = CallerArrival::Nothing;
+        if let Some(question) = binder.transmit(now())
+            && checksum::send(endpoint, &question)? == Sending::Refused
+        {
+            arrival = CallerArrival::Refused;
+        }
+        if arrival == CallerArrival::Nothing {
+            let wait = binder.next_timeout().since(now());
+            arrival = endpoint.receive_within(&mut packet, wait.as_nanos() as u64)?;
+        }
+        match arrival {
+            CallerArrival::Datagram(len) if is_sound(&packet[..len]) => {
+                match binder.handle_packet(now(), &packet[..len]) {
+                    BindStep::Continue => {}
+                    step => return Ok(Some(step)),
+                }
+            }
+            // Asked twice, for the first refusal may be of a packet that another binding sent.
+            CallerArrival::Refused if refused == 1 => return Err(io::ErrorKind::ConnectionRefused.into()),
+            CallerArrival::Refused => refused += 1,
+            CallerArrival::Datagram(_) | CallerArrival::Nothing | CallerArrival::TooLarge(_) => {}
+        }
+        if binder.has_expired(now()) {
+            return Ok(None);
+        }
+    }
+}
+
+/// Whether binding may look at the packet. It looks at a challenge without a checksum, because a server that knows no checksums sends
+/// one before it refuses them; a wrong cookie leads to another challenge.
+fn is_sound(packet: &[u8]) -> bool {
+    let is_challenge = || Header::parse(packet).is_ok_and(|(header, _)| header.kind == Kind::Challenge);
+    checksum::is_right(packet) || is_challenge()
+}
+
+fn session(
+    uri: &str,
+    bound: Bound,
+    binder: &Binder,
+    own: &host::HostFacts,
+    max_message: u32,
+    generation: u64,
+) -> Session {
+    let server = crate::host_facts::from_wire(&bound.host);
+    let longest_call = bound.max_message.min(max_message) as usize;
+    let most_lanes = u16::try_from(bound.lanes).unwrap_or(MOST_LANES).min(MOST_LANES);
+    Session {
+        generation,
+        uri: uri.into(),
+        bound,
+        round_trip: binder.path(),
+        placement: Placement::of(own, &server),
+        is_here: own.shares_kernel_with(&server),
+        because: None,
+        read: Instant::from_nanos(clock::boot_now_ns()),
+        asleep_ns: clock::asleep_ns(),
+        own: crate::host_facts::to_wire(own),
+        longest_call,
+        path: OnceLock::new(),
+        lanes: Mutex::default(),
+        most_lanes,
+        corrupt: Default::default(),
+    }
+}

@@ -1,0 +1,137 @@
+//! The packets of a long call: framed in memory of the link, and handed over together.
+//!
+//! That memory stays in the processor's cache, so that each byte is copied once; where packets are large enough, the link takes the
+//! bytes from where the caller has them.
+
+use crate::transport::packet::checksum;
+use crate::transport::packet::link::{CallerEndpoint, HandedOver, MAX_SEGMENTS, MAX_SEGMENTS_LEN, Room};
+use crate::transport::packet::session::Session;
+use std::io::{self, IoSlice};
+use stoop_exchange::Instant;
+use stoop_exchange::bulk::Run;
+use stoop_exchange::caller::{self, Framing};
+use stoop_marshal::GatherList;
+use stoop_net::prefetch;
+use stoop_wire::HEADER_LEN;
+
+/// From this many bytes of a fragment on, the system takes the bytes of a packet from where they are. For shorter ones the lists that
+/// say where they are cost more than copying (`stoop-net`'s example `gather`).
+const GATHERED_MIN: u32 = 8 * 1024;
+
+/// Bytes from the byte that is copied to the one that is prefetched: arguments of this size are not in a cache any more.
+const AHEAD: usize = 6 * 1024;
+
+/// The arguments of a call, and where they are.
+pub(crate) struct Arguments<'a, 'p, 'm> {
+    /// Those in the call's own buffer.
+    pub(crate) inline: &'a [u8],
+    /// Those in the caller's memory.
+    pub(crate) gather: &'a GatherList<'p, 'm>,
+}
+
+/// Packets of a long call that are to be sent now.
+pub(crate) struct Outgoing {
+    run: Run,
+    framing: Framing,
+    /// Bytes of each packet, but for the last.
+    packet_len: usize,
+    /// They are longer than the path is known to take.
+    is_probe: bool,
+}
+
+impl Outgoing {
+    /// The next packets of the call of `lane`, as many as one system call takes; `None` if there are none for now.
+    pub(crate) fn next(
+        lane: &mut caller::Lane,
+        session: &Session,
+        endpoint: &impl CallerEndpoint,
+        clock: Instant,
+    ) -> Option<Self> {
+        let mut path = session.path(endpoint, lane.path());
+        let most = (MAX_SEGMENTS * path.packet_len(path.fragment())).min(MAX_SEGMENTS_LEN);
+        let run = lane.next_run(clock, &mut path, most)?;
+        let (packet_len, is_probe) = (path.packet_len(run.fragment), run.fragment > path.fragment());
+        drop(path);
+        Some(Self { framing: lane.framing(clock), run, packet_len, is_probe })
+    }
+
+    /// Writes the packets to `room`, with their checksums if they have any.
+    pub(crate) fn frame(&self, arguments: &Arguments<'_, '_, '_>, room: &mut impl Room) {
+        let Arguments { inline, gather } = *arguments;
+        let (fragment, end) = (self.run.fragment, self.run.offset + self.run.len);
+        let checksum_len = self.packet_len - HEADER_LEN - fragment as usize;
+        let message_len = inline.len() + gather.borrowed_len();
+        let packets = self.run.len.div_ceil(fragment) as usize;
+        let all_len = self.run.len as usize + packets * (HEADER_LEN + checksum_len);
+        let (mut offset, mut transmission) = (self.run.offset, self.run.transmission);
+        for packet in room.packets(all_len, self.packet_len) {
+            let (header, payload) = packet.split_first_chunk_mut().expect("a packet has a header");
+            let len = fragment.min(end - offset);
+            self.framing.stamp(header, (offset, len), transmission);
+            let ahead = (offset as usize + AHEAD).min(message_len);
+            gather.slices(inline, ahead, (ahead + len as usize).min(message_len), prefetch);
+            gather.gather(inline, offset as usize, &mut payload[..len as usize]);
+            if checksum_len > 0 {
+                checksum::seal(packet, HEADER_LEN + len as usize);
+            }
+            (offset, transmission) = (offset + len, transmission.wrapping_add(1));
+        }
+    }
+
+    /// Sends the packets, by way of `room` if the link does not take their bytes from where they are.
+    pub(crate) fn send<E: CallerEndpoint>(
+        &self,
+        arguments: &Arguments<'_, '_, '_>,
+        session: &Session,
+        endpoint: &E,
+        room: &mut E::Room,
+    ) -> io::Result<()> {
+        // A checksum is computed over bytes in a cache.
+        if self.run.fragment < GATHERED_MIN || session.bound.binding.has_checksum() {
+            self.frame(arguments, room);
+            return self.send_framed(session, endpoint, room);
+        }
+        let sent =
+            self.gathered(arguments, |list| endpoint.send_gathered(list, self.packet_len, self.is_probe));
+        note_largest(sent?, session, endpoint)
+    }
+
+    /// Sends the packets, which have been written to `room`.
+    pub(crate) fn send_framed<E: CallerEndpoint>(
+        &self,
+        session: &Session,
+        endpoint: &E,
+        room: &E::Room,
+    ) -> io::Result<()> {
+        note_largest(endpoint.send_room(room, self.is_probe)?, session, endpoint)
+    }
+
+    /// Gives `send` the packets as a list of the pieces of memory that they consist of.
+    fn gathered<T>(&self, arguments: &Arguments<'_, '_, '_>, send: impl FnOnce(&[IoSlice<'_>]) -> T) -> T {
+        let Run { offset, len, fragment, transmission, .. } = self.run;
+        let mut headers = [[0; HEADER_LEN]; MAX_SEGMENTS_LEN.div_ceil(GATHERED_MIN as usize)];
+        let end = offset + len;
+        let offsets = (offset..end).step_by(fragment as usize);
+        for ((header, offset), transmission) in headers.iter_mut().zip(offsets.clone()).zip(transmission..) {
+            self.framing.stamp(header, (offset, fragment.min(end - offset)), transmission);
+        }
+        let mut list = Vec::with_capacity(2 * headers.len());
+        for (header, offset) in headers.iter().zip(offsets) {
+            list.push(IoSlice::new(header));
+            let end = end.min(offset + fragment);
+            let Arguments { inline, gather } = *arguments;
+            gather.slices(inline, offset as usize, end as usize, |bytes| list.push(IoSlice::new(bytes)));
+        }
+        send(&list)
+    }
+}
+
+/// Takes note of the largest packet that the path carries, if some were longer.
+fn note_largest(sent: HandedOver, session: &Session, endpoint: &impl CallerEndpoint) -> io::Result<()> {
+    if sent == HandedOver::TooLong {
+        let largest = session.bound.binding.data_in(endpoint.largest_packet()?);
+        let mut path = session.path(endpoint, stoop_exchange::RoundTrip::default());
+        path.set_largest(u32::try_from(largest).unwrap_or(u32::MAX));
+    }
+    Ok(())
+}
