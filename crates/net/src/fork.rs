@@ -33,7 +33,7 @@ pub fn notice() {
 
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
-    ActiveWaiters::of_this_process().is_left_by_all();
+    ActiveWaiters::of_this_process().reset();
 }
 
 /// Something that each process of a line of descent makes for itself. What ancestors have made stays where it is, and is never

@@ -36,44 +36,44 @@ impl MachineCosts {
     }
 }
 
-/// There and back this often; the median of so few is steady enough for a rule that forgives a factor
-/// of two.
+/// Round trips. Their median is steady enough for a rule that bears an error of a factor of two.
 const ROUNDS: usize = 15;
-/// Then the measuring stops, whatever it has.
+/// The measurement stops after this time with the round trips that it has.
 const TIME_MAX_NS: u64 = 3_000_000;
-/// A figure beyond these bounds was disturbed (the other processor happened to be awake, or was taken
-/// away), or is not worth following.
+/// A figure outside these bounds was disturbed: the other processor was awake, or ran something else.
 const WAKE_UP_NS: std::ops::RangeInclusive<u64> = 20_000..=200_000;
 
 /// Half of a futex round trip between two threads on two processors; `None` with fewer of them.
 fn measure_wake_up() -> Option<u64> {
     let cpus = host::allowed_cpus();
     let (&here, &there) = (cpus.first()?, cpus.get(1)?);
-    let ball = Ball::default();
+    let baton = Baton::default();
     let mut rounds = thread::scope(|scope| {
-        thread::Builder::new().spawn_scoped(scope, || ball.return_all(there)).ok()?;
-        let server = thread::Builder::new().spawn_scoped(scope, || ball.serve_all(here));
-        if server.is_err() {
-            ball.hold(END);
+        thread::Builder::new().spawn_scoped(scope, || baton.answer_all(there)).ok()?;
+        let measurer = thread::Builder::new().spawn_scoped(scope, || baton.measure_all(here));
+        if measurer.is_err() {
+            baton.hand_to(END);
         }
-        server.ok()?.join().ok()
+        measurer.ok()?.join().ok()
     })?;
     rounds.sort_unstable();
     let median = *rounds.get(rounds.len() / 2)?;
     Some((median / 2).clamp(*WAKE_UP_NS.start(), *WAKE_UP_NS.end()))
 }
 
-/// What two threads throw to each other: the word says who has it.
+/// A word that says which of two threads runs; the other sleeps at it.
 #[derive(Default)]
-struct Ball(AtomicU32);
+struct Baton(AtomicU32);
 
-const SERVER: u32 = 0;
-const RETURNER: u32 = 1;
+/// The thread that measures.
+const MEASURER: u32 = 0;
+/// The thread that answers.
+const ANSWERER: u32 = 1;
 const END: u32 = 2;
 
-impl Ball {
+impl Baton {
     /// Measures round trips, in nanoseconds; the first, which waits for the other thread's start, is left out.
-    fn serve_all(&self, cpu: u32) -> Vec<u64> {
+    fn measure_all(&self, cpu: u32) -> Vec<u64> {
         // Where pinning is refused, the figure is that of two threads placed by the kernel.
         let _ = host::pin_to(cpu);
         let mut rounds = Vec::with_capacity(ROUNDS);
@@ -82,37 +82,37 @@ impl Ball {
         while rounds.len() < ROUNDS && (rounds.is_empty() || now_ns() - began < TIME_MAX_NS) {
             rounds.push(self.round_trip());
         }
-        self.hold(END);
+        self.hand_to(END);
         rounds
     }
 
     fn round_trip(&self) -> u64 {
         let sent = now_ns();
-        self.hold(RETURNER);
-        self.wait_while(RETURNER);
+        self.hand_to(ANSWERER);
+        self.wait_while(ANSWERER);
         now_ns() - sent
     }
 
-    fn return_all(&self, cpu: u32) {
+    fn answer_all(&self, cpu: u32) {
         let _ = host::pin_to(cpu);
         loop {
-            self.wait_while(SERVER);
+            self.wait_while(MEASURER);
             if self.0.load(SeqCst) == END {
                 return;
             }
-            self.hold(SERVER);
+            self.hand_to(MEASURER);
         }
     }
 
-    fn hold(&self, who: u32) {
-        self.0.store(who, SeqCst);
-        // Waking a live word fails in no way that matters: the waiter looks at the word again.
+    fn hand_to(&self, next: u32) {
+        self.0.store(next, SeqCst);
+        // An error does not matter: the thread that waits looks at the word again.
         let _ = futex::wake(&self.0, futex::Flags::PRIVATE, 1);
     }
 
-    fn wait_while(&self, who: u32) {
-        while self.0.load(SeqCst) == who {
-            let _ = futex::wait(&self.0, futex::Flags::PRIVATE, who, None);
+    fn wait_while(&self, present: u32) {
+        while self.0.load(SeqCst) == present {
+            let _ = futex::wait(&self.0, futex::Flags::PRIVATE, present, None);
         }
     }
 }

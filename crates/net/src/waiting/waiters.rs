@@ -2,65 +2,66 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Counts the threads that wait: callers without their result yet, whether they spin or sleep, and
-/// servers while they spin. (A server that sleeps competes with nobody.)
+/// Counts the threads that wait: callers until their result comes, whether they spin or sleep, and
+/// servers while they spin. (A server that sleeps competes with no thread.)
 ///
-/// The counts only steer who spins, so that their operations need no order among others.
+/// The counts only steer which threads spin: their operations need no memory ordering.
 #[derive(Debug, Default)]
 pub struct ActiveWaiters {
-    members: AtomicU32,
+    /// Lanes and workers on which threads may wait.
+    slots: AtomicU32,
     waiting: AtomicU32,
 }
 
-static PROCESS: ActiveWaiters = ActiveWaiters { members: AtomicU32::new(0), waiting: AtomicU32::new(0) };
+static PROCESS: ActiveWaiters = ActiveWaiters { slots: AtomicU32::new(0), waiting: AtomicU32::new(0) };
 
 impl ActiveWaiters {
-    /// That of this process.
+    /// The count of this process.
     #[inline]
     pub fn of_this_process() -> &'static Self {
         &PROCESS
     }
 
-    /// Whoever was counted is not in this process, which has been forked off.
-    pub(crate) fn is_left_by_all(&self) {
-        self.members.store(0, Relaxed);
+    /// Counts from zero again in a forked child: the counted threads are the parent's.
+    pub(crate) fn reset(&self) {
+        self.slots.store(0, Relaxed);
         self.waiting.store(0, Relaxed);
     }
 
-    /// Announces a lane or an endpoint, on which one thread at a time will wait.
+    /// A slot for a lane or a worker, on which one thread at a time will wait.
     pub fn member(&self) -> WaiterSlot<'_> {
-        self.members.fetch_add(1, Relaxed);
+        self.slots.fetch_add(1, Relaxed);
         WaiterSlot { waiters: self }
     }
 
-    /// How many are waiting at this moment; perhaps 0 although the only member there is waits.
+    /// How many threads wait at this moment. The thread of the only slot is not counted.
     #[inline]
     pub fn waiting(&self) -> u32 {
         self.waiting.load(Relaxed)
     }
 }
 
-/// A lane or an endpoint that takes part in a [`ActiveWaiters`] until this is dropped.
+/// A lane or a worker whose threads are counted.
 #[derive(Debug)]
 pub struct WaiterSlot<'a> {
     waiters: &'a ActiveWaiters,
 }
 
 impl<'a> WaiterSlot<'a> {
-    /// The calling thread waits until the returned value is dropped.
+    /// Counts the calling thread until the returned guard is dropped.
     ///
-    /// A member that is alone is not counted: there is no crowd of one, and counting in and out costs
-    /// 18 ns. When a second one is announced meanwhile, the count is short by one for one wait.
+    /// The thread of the only slot is not counted: counting it in and out costs 18 ns, and no other
+    /// thread asks. A slot that is added meanwhile finds the count short by one for one wait.
     #[inline]
     pub fn wait(&self) -> WaitGuard<'a> {
-        if self.waiters.members.load(Relaxed) == 1 {
+        if self.waiters.slots.load(Relaxed) == 1 {
             return WaitGuard { waiters: None };
         }
         self.waiters.waiting.fetch_add(1, Relaxed);
         WaitGuard { waiters: Some(self.waiters) }
     }
 
-    /// How many are waiting at this moment, for [`Wait::begin`](super::Wait::begin).
+    /// How many threads wait at this moment, for [`Wait::begin`](super::Wait::begin).
     #[inline]
     pub fn waiting(&self) -> u32 {
         self.waiters.waiting()
@@ -69,11 +70,11 @@ impl<'a> WaiterSlot<'a> {
 
 impl Drop for WaiterSlot<'_> {
     fn drop(&mut self) {
-        self.waiters.members.fetch_sub(1, Relaxed);
+        self.waiters.slots.fetch_sub(1, Relaxed);
     }
 }
 
-/// A thread counted in a [`ActiveWaiters`] until this is dropped.
+/// A thread that is counted until this is dropped.
 #[derive(Debug)]
 #[must_use = "the thread is counted only while this is kept"]
 pub struct WaitGuard<'a> {
@@ -102,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_present_is_counted_and_nobody_who_left() {
+    fn threads_are_counted_until_their_guards_are_dropped() {
         let waiters = ActiveWaiters::default();
         let (a, b) = (waiters.member(), waiters.member());
         let first = a.wait();
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn member_that_is_alone_is_not_counted_even_when_another_one_comes() {
+    fn the_thread_of_the_only_slot_is_not_counted_even_when_another_slot_comes() {
         let waiters = ActiveWaiters::default();
         let alone = waiters.member();
         let waits = alone.wait();

@@ -1,12 +1,14 @@
-//! Waiting on a processor that both ends share: letting the other run, and looking again.
+//! The decision to yield the processor and look again, where both ends share one.
 
-/// Whether to let others run and look again, instead of sleeping: where both ends share a processor, that hands it over in one
-/// system call, where sleep and wake-up take two at each end.
+/// Decides whether a thread yields between two looks instead of sleeping. Where both ends share a
+/// processor, a yield gives it to the other end in one system call; a sleep and a wake-up take two at
+/// each end.
 ///
-/// It is right only while nobody else wants the processor: beside a busy third, one yield in a few takes a time slice (4 ms), as
-/// does one to a peer that is busy with something else. So there is an account: a wait that yielding has made shorter pays in what it
-/// has gained; one at whose late end there was something to do draws what it took; and when the account is overdrawn there is no
-/// yielding for a hundred times the debt, so that attempts in vain take a hundredth of the time at most.
+/// Yielding is right only while no other thread wants the processor. Beside a busy third, one yield in a
+/// few takes a time slice (4 ms), and so does a yield to a peer that is busy with something else. So there
+/// is an account of time. A wait that yielding made shorter adds what it gained. A wait that yielding made
+/// longer takes out what it lost. When the account is overdrawn, there is no yielding for a hundred times
+/// the debt: fruitless yields cost a hundredth of the time at most.
 #[derive(Clone, Debug)]
 pub struct Yielding {
     credit_ns: u64,
@@ -14,17 +16,17 @@ pub struct Yielding {
     began_ns: u64,
 }
 
-/// A wait that takes longer was no mere handing over. Also how long to yield where nobody wants the processor.
+/// How long to yield. A wait that takes longer was not only for the other end of the call.
 const YIELDING_MAX_NS: u64 = 50_000;
-/// What a wait gains that ends sooner: a sleep and a wake-up less.
+/// What a shorter wait gains: a sleep and a wake-up.
 const GAIN_NS: u64 = 500;
-/// What a wait may cost: a time slice.
+/// What a wait costs at most: a time slice.
 const COST_MAX_NS: u64 = 4_000_000;
 const CREDIT_MAX_NS: u64 = 2 * COST_MAX_NS;
 const PAUSE_FACTOR: u64 = 100;
 
 impl Default for Yielding {
-    /// An account for two attempts.
+    /// An account that bears two time slices.
     fn default() -> Self {
         Self { credit_ns: CREDIT_MAX_NS, not_before_ns: 0, began_ns: 0 }
     }
@@ -38,19 +40,19 @@ impl Yielding {
         now_ns >= self.not_before_ns
     }
 
-    /// Others have run, it is `now_ns`, and the wait is not over. Returns whether to yield again.
+    /// A look found nothing, and the time of the last yield is `now_ns`. Returns whether to yield again.
     #[inline]
     pub fn goes_on(&mut self, now_ns: u64) -> bool {
         let took_ns = now_ns.saturating_sub(self.began_ns);
         let goes_on = took_ns < YIELDING_MAX_NS;
         if !goes_on {
-            // Nobody has waited for what this end would have done. If it was stopped meanwhile, it does not matter either.
+            // Nothing came: the time that a yield took beyond the limit was not lost to a call.
             self.draw(YIELDING_MAX_NS, now_ns);
         }
         goes_on
     }
 
-    /// A wait in which it [`goes_on`](Self::goes_on) is over at `now_ns`.
+    /// A wait with yields is over at `now_ns`.
     #[inline]
     pub fn arrived(&mut self, now_ns: u64) {
         let took_ns = now_ns.saturating_sub(self.began_ns);
@@ -85,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn hand_overs_go_on_for_ever() {
+    fn short_waits_always_yield() {
         let (mut yielding, mut now_ns) = (Yielding::default(), 1);
         for _ in 0..100_000 {
             let (yields, then_ns) = wait(&mut yielding, now_ns, 2_000);
@@ -95,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_a_busy_third_a_hundredth_of_the_time_is_lost() {
+    fn yielding_beside_a_busy_third_loses_a_hundredth_of_the_time() {
         let (mut yielding, mut now_ns) = (Yielding::default(), 1);
         let mut lost_ns = 0;
         // Every second yield loses the processor for a slice; a wait asleep does not.
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_lost_now_and_then_is_paid_by_the_hand_overs_in_between() {
+    fn gains_of_short_waits_pay_for_a_slice_lost_now_and_then() {
         let (mut yielding, mut now_ns) = (Yielding::default(), 1);
         for n in 1..100_000 {
             let took_ns = if n % 10_000 == 0 { SLICE_NS } else { 2_000 };
@@ -125,14 +127,14 @@ mod tests {
     }
 
     #[test]
-    fn to_have_been_stopped_costs_no_more_than_a_slice() {
+    fn a_stop_of_the_thread_costs_no_more_than_a_slice() {
         let mut yielding = Yielding::default();
         let (_, now_ns) = wait(&mut yielding, 1, 3_600_000_000_000);
         assert!(yielding.begin(now_ns));
     }
 
     #[test]
-    fn where_nothing_comes_yielding_ends() {
+    fn yielding_ends_after_fifty_microseconds_without_a_result() {
         let mut yielding = Yielding::default();
         assert!(yielding.begin(1));
         assert!(yielding.goes_on(1 + YIELDING_MAX_NS - 1));
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_stopped_while_it_waits_for_nothing_loses_no_more_than_who_waits_for_nothing() {
+    fn a_stop_of_the_thread_during_a_fruitless_wait_costs_no_more_than_the_wait() {
         let (mut yielding, mut now_ns) = (Yielding::default(), 1);
         // A hundred calls, and then stopped for an hour.
         for n in 1..10_000 {

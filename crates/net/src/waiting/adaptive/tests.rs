@@ -50,7 +50,7 @@ fn facts(boot_id: u8, cpus: u32, only_cpu: Option<u32>) -> HostFacts {
 }
 
 #[test]
-fn company_follows_from_the_facts_of_both_ends() {
+fn placement_follows_from_the_facts_of_both_ends() {
     let cases = [
         // own, peer, together, waiting_max
         (facts(1, 2, None), facts(1, 2, None), true, 1),
