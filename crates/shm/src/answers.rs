@@ -201,32 +201,6 @@ impl Answers {
         }
     }
 
-    /// As [`sleep`](Self::sleep), but not if `is_over` once it is known that somebody sleeps: whoever brings that about
-    /// [pokes](Self::poke) afterwards.
-    pub fn sleep_unless(
-        segment: &Segment,
-        lane: u16,
-        number: u32,
-        limit_ns: u64,
-        is_over: impl FnOnce() -> bool,
-    ) {
-        let count = Count::new(segment, layout::answer(lane));
-        let seen = count.get();
-        if seen != number {
-            count.sleep_unless(seen, limit_ns, is_over);
-        }
-    }
-
-    /// The caller's side, after the answer on `lane`: wakes threads that still sleep for it, because one wake wakes only so many.
-    pub fn pass_on(segment: &Segment, lane: u16) {
-        segment.wake(layout::answer(lane));
-    }
-
-    /// The caller's side: wakes whoever sleeps for an answer on `lane`, for something else has come about.
-    pub fn poke(segment: &Segment, lane: u16) {
-        Count::new(segment, layout::answer(lane)).poke();
-    }
-
     /// The caller's side, when the server is gone, which has been noted before: whoever sleeps for an answer on `lane` wakes up, and
     /// nobody sleeps on this segment any more. An answer that is there stays there.
     pub fn give_up(segment: &Segment, lane: u16) {

@@ -80,6 +80,7 @@ mod context;
 pub mod error;
 mod host_facts;
 mod interface;
+mod locked;
 mod message_buffer;
 mod offers;
 mod options;

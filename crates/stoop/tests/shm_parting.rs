@@ -86,7 +86,7 @@ fn a_server_whose_caller_gives_the_binding_up_is_told_why() {
         // An answer of no kind, on the only lane that is used.
         between.server.scribble(ANSWERS + 8, &u64::MAX.to_ne_bytes());
         between.server.scribble(ANSWERS, &(FIRST << 1).to_ne_bytes());
-        Answers::poke(&between.server.segment, 0);
+        Answers::give_up(&between.server.segment, 0);
         let farewell = between.hand_on_farewell(false).unwrap();
         let header = Header::parse(&farewell).unwrap().0;
         assert_eq!(UnbindReason::from_code(header.time), UnbindReason::Disorder);

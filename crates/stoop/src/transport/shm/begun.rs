@@ -19,6 +19,7 @@ use crate::calling::call_table::{CallTable, Wakeup};
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::CallingThread;
 use crate::error::{CallError, SendError};
+use crate::locked::locked;
 use crate::transport::shm::begun::calls::SessionCalls;
 use crate::transport::shm::begun::managed::{ManagedCall, Step};
 use crate::transport::shm::caller::ShmBinding;
@@ -26,7 +27,7 @@ use crate::transport::shm::caller::session::Session;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Waker;
 use stoop_marshal::Reader;
 use stoop_net::clock;
@@ -68,10 +69,6 @@ type Known = (u32, u64);
 const SENT_MAX: usize = 128;
 /// Detached calls that are left lying before whoever detaches more looks after them.
 const LEFT_LYING_MAX: usize = 32;
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 impl ShmCalls {
     /// # Errors
@@ -298,7 +295,7 @@ impl State {
                 left.push_back((call, id));
                 continue;
             }
-            let Some(lane) = session.lane() else {
+            let Some(lane) = session.take_lane() else {
                 if let Some((channel, base)) = channel {
                     session.give_unused_channel_back(channel, base);
                 }

@@ -1,36 +1,37 @@
 //! Calls through memory that is shared with a server on this machine.
 //!
-//! A call is a line of a ring, its answer another line, on which the calling thread waits: spinning while the server can run at
-//! the same time, asleep otherwise.
+//! A call is one line of a ring, its answer another line. The calling thread waits for that line: it spins while the server can run
+//! at the same time, and sleeps otherwise.
 
-pub(crate) mod answer;
 pub(crate) mod connect;
+pub(crate) mod deadline;
 pub(crate) mod death_watch;
 pub(crate) mod lane;
+pub(crate) mod lanes;
+pub(crate) mod published;
 pub(crate) mod result_wait;
 pub(crate) mod session;
 
 use crate::buffers::WriteArguments;
 use crate::calling::counters::CallCounters;
 use crate::calling::handshake::{NotBound, Plan};
-use crate::calling::lanes;
-use crate::calling::lanes::{Counted, Lanes};
+use crate::calling::lanes::{Counted, LaneGuard, Lanes};
 use crate::calling::recovery::{ATTEMPTS, Attempts, CallTerms, Ended, no_lane, recover};
 use crate::calling::sessions::Sessions;
-use crate::context::{begin_cheaply, time_left_at_begin};
-use crate::error::{BindError, CallError, InPlaceError, SendError, UnknownCause};
+use crate::error::{BindError, CallError, InPlaceError, UnknownCause};
 use crate::interface::Interface;
 use crate::options::BindOptions;
 use crate::transport::contract::{Binding, Lane, Target};
 use crate::transport::shm::address::socket_address;
 use crate::transport::shm::caller::connect::connect;
+use crate::transport::shm::caller::deadline::{Deadline, begin};
 use crate::transport::shm::caller::lane::ShmLane;
 use crate::transport::shm::caller::session::Session;
 use crate::transport::shm::options::ShmOptions;
 use std::io;
 use std::sync::Arc;
 use stoop_exchange::Instant;
-use stoop_marshal::{GatherList, Writer};
+use stoop_marshal::{GatherList, Reader, Writer};
 use stoop_net::clock;
 use stoop_net::stream::{Credentials, StreamAddress};
 use stoop_shm::{InPlace, Number};
@@ -49,7 +50,7 @@ pub(crate) struct ShmBinding {
 /// A lane held by a call.
 pub(crate) struct HeldLane<'a> {
     binding: &'a ShmBinding,
-    place: lanes::LaneGuard<'a, ShmLane>,
+    guard: LaneGuard<'a, ShmLane>,
 }
 
 impl ShmBinding {
@@ -100,12 +101,12 @@ impl Binding for ShmBinding {
 
     #[inline]
     fn hold(&self) -> Result<HeldLane<'_>, CallError> {
-        let mut place = self.lanes.hold();
-        match &*place {
+        let mut guard = self.lanes.hold();
+        match &*guard {
             Some(lane) => lane.session.requests.expect(&lane.session.segment, 0),
-            None => *place = Some(self.lane()?),
+            None => *guard = Some(self.lane()?),
         }
-        Ok(HeldLane { binding: self, place })
+        Ok(HeldLane { binding: self, guard })
     }
 
     fn describe(&self) -> String {
@@ -176,10 +177,10 @@ impl Binding for ShmBinding {
     }
 }
 
-/// A new session, watched over.
+/// A new session. From now on it is known when its server dies.
 fn bound(plan: &Plan<'_>, deadline: Instant, generation: u64) -> Result<Arc<Session>, NotBound> {
     let session = Arc::new(connect(plan, deadline, generation)?);
-    death_watch::over(&session).map_err(|cause| BindError::Unreachable { server: plan.uri.into(), cause })?;
+    death_watch::add(&session).map_err(|cause| BindError::Unreachable { server: plan.uri.into(), cause })?;
     Ok(session)
 }
 
@@ -192,56 +193,11 @@ impl Counted for ShmLane {
     }
 }
 
-/// The deadline of a call that began by the coarse clock.
-#[derive(Clone, Copy)]
-pub(crate) struct Deadline {
-    /// It is not later; nor is it for the server.
-    latest_ns: u64,
-    timeout_ns: u64,
-}
-
-impl Deadline {
-    /// One that is known exactly.
-    pub(crate) fn exact(deadline_ns: u64) -> Self {
-        Self { latest_ns: deadline_ns, timeout_ns: u64::MAX }
-    }
-
-    /// That of a call that began cheaply.
-    #[inline]
-    pub(crate) fn of(begun_ns: u64, latest_ns: u64) -> Self {
-        Self { latest_ns, timeout_ns: time_left_at_begin(begun_ns, latest_ns).unwrap_or(u64::MAX) }
-    }
-
-    /// This deadline, or `until_ns` if that is earlier.
-    pub(crate) fn until(self, until_ns: u64) -> Self {
-        Self { latest_ns: self.latest_ns.min(until_ns), ..self }
-    }
-
-    /// What is known of it at `clock_ns` by the precise clock, which is read anyhow when the call is on its way, and takes no
-    /// time of it then: never earlier than the deadline.
-    #[inline]
-    pub(crate) fn at(self, clock_ns: u64) -> u64 {
-        clock_ns.saturating_add(self.timeout_ns).min(self.latest_ns)
-    }
-}
-
-/// When a call begins, and its deadline.
-///
-/// # Errors
-/// The deadline that it inherits has passed.
-#[inline]
-fn begin(timeout_ns: u64) -> Result<(u64, Deadline), CallError> {
-    let Some((begun_ns, latest_ns)) = begin_cheaply(timeout_ns) else {
-        return Err(CallError::NotSent(SendError::DeadlinePassed));
-    };
-    Ok((begun_ns, Deadline { latest_ns, timeout_ns }))
-}
-
 /// How a call is made once more.
 enum Again<'r, 'p, 'a> {
-    /// As it was sent: so many bytes, and these pieces.
+    /// As it was sent: with so many bytes of arguments, some of which may be borrowed.
     Sent(usize, &'r mut GatherList<'p, 'a>),
-    /// Written anew: its buffers lie nowhere in the memory of another session.
+    /// Written again: its buffers lie nowhere in the memory of another session.
     Written(&'r mut WriteArguments<'a>),
 }
 
@@ -253,7 +209,7 @@ impl Lane for HeldLane<'_> {
         let limit = self.limit();
         let lane = self.lane();
         lane.trim();
-        Writer::new(&mut lane.call, 0, limit)
+        Writer::new(&mut lane.arguments, 0, limit)
     }
 
     #[inline]
@@ -267,24 +223,24 @@ impl Lane for HeldLane<'_> {
         procedure: u16,
         len: usize,
         timeout_ns: u64,
-        pieces: &mut GatherList<'_, '_>,
+        gathered: &mut GatherList<'_, '_>,
     ) -> Result<(), CallError> {
         let (begun_ns, deadline) = begin(timeout_ns)?;
-        match self.lane().exchange(deadline, procedure, len, pieces) {
+        match self.lane().exchange(deadline, procedure, len, gathered) {
             Ok(()) => Ok(()),
             Err(ended) => {
-                self.recover(ended, begun_ns, deadline.latest_ns, procedure, Again::Sent(len, pieces))
+                self.recover(ended, begun_ns, deadline.latest_ns, procedure, Again::Sent(len, gathered))
             }
         }
     }
 
     #[inline]
     fn result(&self) -> &[u8] {
-        self.made().result()
+        self.lane_made().result()
     }
 
-    fn scattered(&self) -> Option<stoop_marshal::Reader<'_>> {
-        self.made().scattered()
+    fn scattered(&self) -> Option<Reader<'_>> {
+        self.lane_made().scattered()
     }
 
     fn transport_with_buffers(
@@ -301,29 +257,29 @@ impl Lane for HeldLane<'_> {
             Ok(()) => Ok(()),
             Err(ended) => self.recover(ended, begun_ns, deadline.latest_ns, procedure, Again::Written(write)),
         };
-        self.lane().lent.clear();
+        self.lane().named.clear();
         ended
     }
 
     fn has_shared<T: Number>(&self, buffer: &InPlace<T>) -> bool {
-        self.made().session.arena.as_ref().is_some_and(|arena| buffer.place_in(arena).is_some())
+        self.lane_made().session.arena.as_ref().is_some_and(|arena| buffer.place_in(arena).is_some())
     }
 }
 
 impl HeldLane<'_> {
     #[inline]
     fn lane(&mut self) -> &mut ShmLane {
-        self.place.as_mut().expect("a held place has a lane")
+        self.guard.as_mut().expect("a held lane is there")
     }
 
-    fn made(&self) -> &ShmLane {
-        self.place.as_ref().expect("a held place has a lane")
+    fn lane_made(&self) -> &ShmLane {
+        self.guard.as_ref().expect("a held lane is there")
     }
 
-    /// Bytes of the longest arguments.
+    /// Longest arguments, in bytes.
     #[inline]
     fn limit(&self) -> usize {
-        // What travels has 32 bits for its length.
+        // A request has 32 bits for the length of its message.
         self.binding.options.max_message.min(u32::MAX as usize)
     }
 
@@ -362,19 +318,19 @@ impl Attempts for Repeated<'_, '_, '_, '_, '_> {
         let deadline = Deadline::exact(deadline_ns);
         let lane = self.held.lane();
         match &mut self.again {
-            Again::Sent(len, pieces) => lane.exchange(deadline, self.procedure, *len, pieces),
+            Again::Sent(len, gathered) => lane.exchange(deadline, self.procedure, *len, gathered),
             Again::Written(write) => lane.exchange_in_place(deadline, self.procedure, limit, write),
         }
     }
 
     fn cause_of_loss(&self) -> UnknownCause {
-        self.held.made().session.cause_of_loss()
+        self.held.lane_made().session.cause_of_loss()
     }
 
     fn is_overwritten(&self) -> bool {
         match &self.again {
-            Again::Sent(_, pieces) => pieces.are_overwritten(),
-            Again::Written(_) => self.held.made().lent.is_changed,
+            Again::Sent(_, gathered) => gathered.are_overwritten(),
+            Again::Written(_) => self.held.lane_made().named.is_changed,
         }
     }
 }

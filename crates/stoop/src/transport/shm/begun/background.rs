@@ -8,7 +8,6 @@ use crate::calling::background::{self, Background, Driven, Rest};
 use crate::calling::call_table::Wakeup;
 use crate::error::{BindError, CallError, SendError};
 use crate::transport::shm::begun::SharedCalls;
-use crate::transport::shm::begun::managed::long_results;
 use crate::transport::shm::caller::session::Session;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +36,7 @@ impl Driven for SharedCalls {
 
     fn run_due(self: &Arc<Self>, seen: &mut Seen) -> Rest {
         let session = self.binding.present();
-        let announced = long_results(&session);
+        let announced = listening::long_results(&session.segment);
         if (seen.generation, seen.long_results) != (session.generation, announced) || session.is_lost() {
             self.tables().iter().for_each(|calls| calls.hand_over());
             *seen = Seen { generation: session.generation, long_results: announced };
@@ -101,7 +100,7 @@ impl SharedCalls {
         if left_ns > 0 {
             listening::sleep(&session.segment, event, left_ns, || {
                 self.background.is_woken()
-                    || long_results(session) != seen
+                    || listening::long_results(&session.segment) != seen
                     || event == Event::Answer && self.can_advance(session)
             });
         }

@@ -6,11 +6,12 @@ use crate::calling::begun::{CallBatch, OutstandingCalls};
 use crate::calling::detached::{CallingThread, Failures, Selection};
 use crate::calling::short_result::Short;
 use crate::error::{CallError, SendError};
+use crate::locked::locked;
+use crate::transport::shm::begun::SharedCalls;
 use crate::transport::shm::begun::lane_slot::{LaneSlot, Seen, Stage};
 use crate::transport::shm::begun::lane_slots::LaneSlots;
 use crate::transport::shm::begun::submission::{held_by, reserved_for};
-use crate::transport::shm::begun::{SharedCalls, locked};
-use crate::transport::shm::caller::answer;
+use crate::transport::shm::caller::published::why_no_result;
 use crate::transport::shm::caller::result_wait::ResultWait;
 use crate::transport::shm::caller::session::Session;
 use std::sync::atomic::Ordering;
@@ -179,15 +180,6 @@ impl SessionCalls {
         }
     }
 
-    /// The answer to a call told on which processor the server runs.
-    #[inline]
-    fn saw_server_on(&self, cpu: u16) {
-        // Written only when it has changed: others read it in each of their calls.
-        if self.session.server_cpu.load(Ordering::Relaxed) != cpu {
-            self.session.server_cpu.store(cpu, Ordering::Relaxed);
-        }
-    }
-
     /// Takes the outcome of a call from its lane. `false`: it is not there, or no more.
     fn take_from(&self, place: &LaneSlot, seen: Seen, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
         let session = &*self.session;
@@ -199,7 +191,7 @@ impl SessionCalls {
             self.keep_with_answer(place, seen);
             return false;
         };
-        self.saw_server_on(answer.cpu);
+        session.saw_server_on(answer.cpu);
         let len = answer.len as usize;
         if let Some(message) = Answers::short_message(&session.segment, lane, &answer)
             && answer.kind == AnswerKind::Result
@@ -217,7 +209,7 @@ impl SessionCalls {
         place.count();
         let closed = place.close_and_free(seen);
         if closed {
-            with(match answer::why_no_result(&answer, &message) {
+            with(match why_no_result(&answer, &message) {
                 None => Ok(Reader::new(&message)),
                 Some(why) => Err(why),
             });
@@ -314,7 +306,7 @@ impl OutstandingCalls for SessionCalls {
             return None;
         }
         let word = place.word_answer(session)?;
-        self.saw_server_on(word.cpu);
+        session.saw_server_on(word.cpu);
         place.count();
         place.close_and_free(seen).then(|| Short::from_bits(word.bits, word.len))
     }
@@ -363,7 +355,7 @@ impl OutstandingCalls for SessionCalls {
                     }
                     if !is_answered && let Some(lane) = place.lane() {
                         place.set_lane(None);
-                        self.session.abandon(lane, None);
+                        self.session.abandon(lane, None, Vec::new());
                     }
                     return place.free();
                 }

@@ -6,14 +6,16 @@
 //! the calls's lock for that: by whoever began it, with others, or by whoever cannot wait until then.
 
 use crate::context::refined;
+use crate::locked::locked;
 use crate::transport::shm::begun::managed::ManagedCall;
-use crate::transport::shm::caller::Deadline;
-use crate::transport::shm::caller::session::{Lane, Session};
+use crate::transport::shm::caller::deadline::Deadline;
+use crate::transport::shm::caller::lanes::Lane;
+use crate::transport::shm::caller::session::Session;
+use std::sync::Mutex;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
-use std::sync::{Mutex, PoisonError};
 use stoop_shm::layout::SLOT;
-use stoop_shm::{Answer, Answers, Request, RequestKind, Requests, WordResult};
+use stoop_shm::{Answer, Answers, Requests, WordResult};
 
 /// A place for a call, a line or two by itself.
 #[repr(align(128))]
@@ -150,17 +152,10 @@ impl LaneSlot {
     pub(super) fn post(&self, session: &Session, ticket: u64, cpu: u16) {
         let mut short = [0; SHORT];
         let arguments = self.arguments.short(&mut short);
-        let request = Request {
-            kind: RequestKind::Call,
-            lane: self.lane.load(Relaxed) as u16,
-            number: self.number.load(Relaxed),
-            procedure: session.bound.procedures[self.procedure.load(Relaxed) as usize],
-            cpu,
-            len: self.arguments.len.load(Relaxed),
-            deadline_ns: session.deadline_there(self.deadline_ns()),
-            channel: 0,
-            base: 0,
-        };
+        let lane = Lane { number: self.lane.load(Relaxed) as u16, last: self.number.load(Relaxed) };
+        let len = self.arguments.len.load(Relaxed) as usize;
+        let request =
+            session.request(lane, self.procedure.load(Relaxed) as u16, len, self.deadline_ns(), cpu);
         self.ticket.store(ticket, Relaxed);
         // From here on it can be answered, and the place used for another.
         self.word.store(Seen(self.word.load(Relaxed)).with(Stage::Open), Release);
@@ -263,13 +258,9 @@ impl LaneSlot {
     pub(super) fn to_keep(&self, session: &std::sync::Arc<Session>, id: u64) -> (ManagedCall, u64) {
         let lane = Lane { number: self.lane.load(Relaxed) as u16, last: self.number.load(Relaxed) };
         let procedure = self.procedure.load(Relaxed) as u16;
-        let kept = ManagedCall::sent(
-            id,
-            (procedure, self.begun_ns.load(Relaxed)),
-            self.arguments.get(),
-            (session, lane, self.ticket.load(Relaxed)),
-        );
-        (kept, self.deadline_ns())
+        let begun_ns = self.begun_ns.load(Relaxed);
+        let managed = ManagedCall::queued(id, procedure, begun_ns, self.arguments.get());
+        (managed.sent(session, lane, self.ticket.load(Relaxed)), self.deadline_ns())
     }
 
     /// The call that was seen to be open is moved. `false`: it has ended meanwhile, and what was read of it is of no use.
@@ -284,7 +275,7 @@ impl Arguments {
     fn keep(&self, arguments: &[u8]) {
         self.len.store(arguments.len() as u32, Relaxed);
         if arguments.len() > SHORT {
-            let mut long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut long = locked(&self.long);
             long.clear();
             long.extend_from_slice(arguments);
             return;
@@ -316,7 +307,7 @@ impl Arguments {
 
     fn get(&self) -> Vec<u8> {
         match self.len.load(Relaxed) as usize > SHORT {
-            true => self.long.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            true => locked(&self.long).clone(),
             false => self.short(&mut [0; SHORT]).to_vec(),
         }
     }

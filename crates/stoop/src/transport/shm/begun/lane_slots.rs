@@ -1,7 +1,7 @@
 //! The places of a session's begun calls, and who may use which.
 
+use crate::locked::locked;
 use crate::transport::shm::begun::lane_slot::{LaneSlot, Stage};
-use crate::transport::shm::begun::locked;
 use std::sync::{Mutex, OnceLock};
 
 /// LaneSlots, made row by row as they are needed.

@@ -5,14 +5,14 @@
 
 use crate::calling::background::Driven;
 use crate::calling::begun::CallBatch;
+use crate::locked::locked;
 use crate::transport::shm::begun::calls::{SessionCalls, Whereabouts};
 use crate::transport::shm::begun::lane_slot::{Begun, LaneSlot, Stage};
 use crate::transport::shm::begun::lane_slots::Reservation;
-use crate::transport::shm::begun::locked;
-use crate::transport::shm::caller::session::Lane;
+use crate::transport::shm::caller::lanes::Lane;
 use std::sync::atomic::{Ordering, fence};
 use stoop_net::host;
-use stoop_shm::{Answers, Requests};
+use stoop_shm::Requests;
 
 /// What is left of the places that were reserved for a departure.
 #[inline]
@@ -61,7 +61,7 @@ impl SessionCalls {
         departure.reserved = reserved.rest().places;
         self.session.requests.expect(&self.session.segment, departure.held.count_ones());
         departure.held |= reserved.places & !departure.reserved;
-        lane.last = Answers::next_number(lane.last);
+        lane = lane.next();
         let arguments = &departure.packet[departure.start..departure.start + len];
         Requests::lay(&self.session.segment, lane.number, arguments);
         let (begun_ns, deadline_ns) = (departure.begun.as_nanos(), departure.deadline.as_nanos());
@@ -82,7 +82,7 @@ impl SessionCalls {
             place.post(&self.session, ticket, cpu);
         }
         drop(posting);
-        self.session.ring_after_all();
+        self.session.ring_after_post();
         if self.session.is_lost() {
             // The background may have looked for such calls already.
             self.flights.wake_background();
@@ -101,7 +101,7 @@ impl SessionCalls {
 
     #[cold]
     fn furnish(&self, place: &LaneSlot) -> Option<Lane> {
-        let lane = self.session.lane();
+        let lane = self.session.take_lane();
         place.set_lane(lane);
         lane
     }

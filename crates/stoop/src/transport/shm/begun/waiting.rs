@@ -1,9 +1,9 @@
 //! How a thread waits for calls in flight: it looks at their lanes, or sleeps there.
 
 use crate::calling::background::Driven;
+use crate::locked::locked;
 use crate::transport::shm::begun::calls::{SessionCalls, Whereabouts};
-use crate::transport::shm::begun::locked;
-use crate::transport::shm::caller::Deadline;
+use crate::transport::shm::caller::deadline::Deadline;
 use crate::transport::shm::caller::result_wait::{ResultWait, WaitFailure};
 use std::thread;
 use std::time::Duration;

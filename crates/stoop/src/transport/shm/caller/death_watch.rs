@@ -60,7 +60,7 @@ impl Watch {
 ///
 /// # Errors
 /// The system gives no descriptor or no thread.
-pub(crate) fn over(session: &Arc<Session>) -> io::Result<()> {
+pub(crate) fn add(session: &Arc<Session>) -> io::Result<()> {
     let watch = watch()?;
     let mut sessions = watch.sessions();
     if !sessions.is_watched {
@@ -75,7 +75,7 @@ pub(crate) fn over(session: &Arc<Session>) -> io::Result<()> {
 }
 
 /// A session goes. Its socket leaves the poller, in which it would be as long as a forked child has it open.
-pub(crate) fn over_no_more(stream: &Stream) {
+pub(crate) fn remove(stream: &Stream) {
     if let Some(watch) = WATCH.get() {
         // It is not there if its end was seen.
         let _ = watch.poller.remove(stream);

@@ -1,12 +1,12 @@
-//! One call on a lane: publishing it, and waiting for its answer.
+//! A lane of a calling thread, and one blocking call on it.
 
 use crate::buffers::{NamedRanges, SharedBuffers, WriteArguments};
 use crate::calling::recovery::Ended;
-use crate::error::{CallError, Failure, FailureCode, SendError, UnbindReason};
-use crate::message_buffer;
+use crate::error::{CallError, SendError, UnbindReason};
+use crate::transport::shm::caller::deadline::Deadline;
+use crate::transport::shm::caller::published::{NoResult, PublishedCall};
 use crate::transport::shm::caller::result_wait::{ResultWait, WaitFailure};
-use crate::transport::shm::caller::session::{Lane, Session};
-use crate::transport::shm::caller::{Deadline, answer};
+use crate::transport::shm::caller::session::Session;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,44 +14,42 @@ use stoop_marshal::{GatherList, Reader, Writer};
 use stoop_net::waiting::Waiting;
 use stoop_net::{clock, host};
 use stoop_shm::layout::SLOT;
-use stoop_shm::{Answer, AnswerKind, Answers, Disorder, Emptying, Filling, Request, RequestKind, Way};
+use stoop_shm::{AnswerKind, Answers, Request, RequestKind};
 use stoop_wire::MAX_DATAGRAM;
 
 /// A lane with all that a call needs.
 pub(crate) struct ShmLane {
     pub(crate) session: Arc<Session>,
-    lane: Lane,
-    pub(crate) call: Vec<u8>,
-    call_len: usize,
+    published: PublishedCall,
+    /// The arguments that are not borrowed.
+    pub(crate) arguments: Vec<u8>,
+    arguments_len: usize,
     result: Vec<u8>,
-    /// Of a result that has scattered in the caller's memory as far as it belongs there: where the rest begins in `result`.
+    /// Where the rest of a result begins in `result` whose first bytes are placed in the caller's memory.
     scattered: Option<usize>,
-    /// The buffers of the call that is being made, if it has any.
-    pub(crate) lent: NamedRanges,
+    /// The buffers in the arena that the present call names.
+    pub(crate) named: NamedRanges,
     pub(crate) result_wait: ResultWait,
     pub(crate) calls: u64,
     /// Calls that took one line there and one back.
     pub(crate) fast: u64,
 }
 
-/// A buffer beyond this is given back when it has become far too large.
+/// A buffer longer than this is freed when the last call used little of it.
 const KEPT_MAX: usize = 4 << 20;
-/// Where a payload that lands is taken up again: its first bytes are in the caller's memory, and those after them keep
-/// their alignment.
-const ALIGNED: usize = 16;
 
 impl ShmLane {
     /// A lane of `session`; `None` if all have calls outstanding.
     pub(crate) fn new(session: Arc<Session>, waiting: Waiting) -> Option<Self> {
         Some(Self {
-            lane: session.lane()?,
+            published: PublishedCall::none_on(session.take_lane()?),
             result_wait: ResultWait::new(waiting, session.placement),
             session,
-            call: vec![0; MAX_DATAGRAM],
-            call_len: 0,
+            arguments: vec![0; MAX_DATAGRAM],
+            arguments_len: 0,
             result: Vec::new(),
             scattered: None,
-            lent: NamedRanges::default(),
+            named: NamedRanges::default(),
             calls: 0,
             fast: 0,
         })
@@ -59,9 +57,9 @@ impl ShmLane {
 
     /// Goes over to another session. `false`: all its lanes have calls outstanding.
     pub(crate) fn adopt(&mut self, session: &Arc<Session>) -> bool {
-        let Some(lane) = session.lane() else { return false };
+        let Some(lane) = session.take_lane() else { return false };
         self.result_wait.set_placement(session.placement);
-        (self.lane, self.session) = (lane, Arc::clone(session));
+        (self.published, self.session) = (PublishedCall::none_on(lane), Arc::clone(session));
         true
     }
 
@@ -81,13 +79,13 @@ impl ShmLane {
         deadline: Deadline,
         procedure: u16,
         len: usize,
-        pieces: &mut GatherList<'_, '_>,
+        gathered: &mut GatherList<'_, '_>,
     ) -> Result<(), Ended> {
-        self.exchange_as(RequestKind::Call, deadline, procedure, len, pieces)
+        self.exchange_as(RequestKind::Call, deadline, procedure, len, gathered)
     }
 
-    /// One call with buffers, whose arguments `write` writes: where the buffers lie in the memory of the present session, or what is
-    /// in them.
+    /// One call with buffers. `write` writes its arguments: where the buffers lie in the memory of the present session, or what is in
+    /// them.
     pub(crate) fn exchange_in_place(
         &mut self,
         deadline: Deadline,
@@ -95,12 +93,12 @@ impl ShmLane {
         limit: usize,
         write: &mut WriteArguments<'_>,
     ) -> Result<(), Ended> {
-        let mut lending = SharedBuffers::new(self.session.arena.as_ref(), &mut self.lent);
-        let mut arguments = Writer::new(&mut self.call, 0, limit);
-        write(&mut arguments, &mut lending);
+        let mut shared = SharedBuffers::new(self.session.arena.as_ref(), &mut self.named);
+        let mut arguments = Writer::new(&mut self.arguments, 0, limit);
+        write(&mut arguments, &mut shared);
         let written = arguments.finish();
         let len = written.map_err(|why| Ended::With(CallError::NotSent(SendError::Arguments(why))))?;
-        let kind = if self.lent.ranges.is_empty() { RequestKind::Call } else { RequestKind::CallInPlace };
+        let kind = if self.named.ranges.is_empty() { RequestKind::Call } else { RequestKind::CallInPlace };
         self.exchange_as(kind, deadline, procedure, len, &mut GatherList::none())
     }
 
@@ -111,317 +109,213 @@ impl ShmLane {
         deadline: Deadline,
         procedure: u16,
         len: usize,
-        pieces: &mut GatherList<'_, '_>,
+        gathered: &mut GatherList<'_, '_>,
     ) -> Result<(), Ended> {
         if self.session.is_lost() {
             return Err(Ended::Lost { may_have_run: false });
         }
-        self.call_len = len;
+        self.arguments_len = len;
         self.scattered = None;
+        let mut deadline = deadline;
         if len > SLOT {
-            return self.exchange_long(kind, deadline, procedure, len, pieces);
+            deadline = self.send_long(kind, deadline, procedure, len, gathered)?;
+        } else {
+            if gathered.borrowed_len() > 0 {
+                self.copy_borrowed(len, gathered);
+            }
+            let request = self.next_request(kind, procedure, len, deadline);
+            self.published.ticket = self.session.publish(&request, &self.arguments[..len]);
         }
-        if pieces.borrowed_len() > 0 {
-            self.put_together(len, pieces);
-        }
-        let request = self.request(kind, deadline, procedure, len);
-        let ticket = self.session.publish(&request, &self.call[..len]);
+        self.await_answer(deadline).map_err(|failure| self.abandon_wait(failure))?;
+        self.take_answer(deadline, gathered)
+    }
+
+    #[inline(always)]
+    fn next_request(&mut self, kind: RequestKind, procedure: u16, len: usize, deadline: Deadline) -> Request {
         self.calls += 1;
-        self.await_answer(deadline).map_err(|vain| self.in_vain(vain, ticket))?;
-        self.take_answer(deadline, pieces)
+        self.published.lane = self.published.lane.next();
+        let (lane, cpu) = (self.published.lane, host::current_cpu() as u16);
+        let request = self.session.request(lane, procedure, len, deadline.latest_ns, cpu);
+        Request { kind, ..request }
     }
 
-    #[inline]
-    fn request(&mut self, kind: RequestKind, deadline: Deadline, procedure: u16, len: usize) -> Request {
-        self.lane.last = Answers::next_number(self.lane.last);
-        Request {
-            kind,
-            lane: self.lane.number,
-            number: self.lane.last,
-            procedure: self.session.bound.procedures[usize::from(procedure)],
-            cpu: host::current_cpu() as u16,
-            len: len as u32,
-            deadline_ns: self.session.deadline_there(deadline.latest_ns),
-            channel: 0,
-            base: 0,
-        }
-    }
-
-    /// Arguments that were lent fit into a slot after all.
+    /// Borrowed arguments that fit into a slot all the same are copied behind the others.
     #[cold]
-    fn put_together(&mut self, len: usize, pieces: &GatherList<'_, '_>) {
+    fn copy_borrowed(&mut self, len: usize, gathered: &GatherList<'_, '_>) {
         let mut whole = vec![0; len.max(MAX_DATAGRAM)];
-        pieces.gather(&self.call[..len - pieces.borrowed_len()], 0, &mut whole[..len]);
-        self.call = whole;
-    }
-
-    /// Reads the answer, which is there.
-    #[inline]
-    fn take_answer(&mut self, deadline: Deadline, pieces: &mut GatherList<'_, '_>) -> Result<(), Ended> {
-        let session = &*self.session;
-        let Some(answer) = Answers::read(&session.segment, self.lane.number) else {
-            return Err(self.disorder());
-        };
-        session.server_cpu.store(answer.cpu, Ordering::Relaxed);
-        self.result.clear();
-        match answer.kind {
-            AnswerKind::Result if answer.len as usize <= SLOT => {
-                Answers::message(&session.segment, self.lane.number, &answer, &mut self.result);
-                self.fast += 1;
-                Ok(())
-            }
-            AnswerKind::Result => self.take_long(deadline, &answer, pieces),
-            AnswerKind::Refusal | AnswerKind::Failure => Err(self.no_result(&answer)),
-        }
-    }
-
-    #[cold]
-    fn no_result(&mut self, answer: &Answer) -> Ended {
-        if answer.len as usize > SLOT {
-            return self.disorder();
-        }
-        Answers::message(&self.session.segment, self.lane.number, answer, &mut self.result);
-        let why = answer::why_no_result(answer, &self.result);
-        Ended::With(why.expect("whoever asks has seen that there is none"))
-    }
-
-    /// The server has said something impossible: nothing that it says is believed any more.
-    #[cold]
-    fn disorder(&mut self) -> Ended {
-        self.session.lose(UnbindReason::Disorder);
-        Ended::Lost { may_have_run: true }
-    }
-
-    #[cold]
-    fn in_vain(&mut self, vain: WaitFailure, ticket: u64) -> Ended {
-        match vain {
-            WaitFailure::Lost => Ended::Lost { may_have_run: !self.session.was_left(ticket) },
-            WaitFailure::Late => {
-                self.retire(None);
-                Ended::Late
-            }
-        }
-    }
-
-    /// The lane's answer is still to come: the thread goes on with another lane.
-    fn retire(&mut self, channel: Option<(u8, Filling)>) {
-        if !self.lent.ranges.is_empty() {
-            self.session.withhold(self.lane, std::mem::take(&mut self.lent.ranges));
-        }
-        match self.session.lane() {
-            Some(fresh) => self.session.abandon(std::mem::replace(&mut self.lane, fresh), channel),
-            // A server that owes so many answers will not be waited for.
-            None => self.session.lose(UnbindReason::Owing),
-        }
+        gathered.gather(&self.arguments[..len - gathered.borrowed_len()], 0, &mut whole[..len]);
+        self.arguments = whole;
     }
 
     /// Waits for the answer.
     #[inline]
     fn await_answer(&mut self, deadline: Deadline) -> Result<(), WaitFailure> {
-        let (lane, number) = (self.lane.number, self.lane.last);
+        let lane = self.published.lane;
         self.result_wait.wait_until(
             &self.session,
             deadline,
-            |session| Answers::is_there(&session.segment, lane, number),
-            |session, limit_ns| Answers::sleep(&session.segment, lane, number, limit_ns),
+            |session| Answers::is_there(&session.segment, lane.number, lane.last),
+            |session, limit_ns| Answers::sleep(&session.segment, lane.number, lane.last, limit_ns),
         )
     }
 
-    /// Gives back memory that a far larger call than the last one has left.
+    /// Reads the answer, which is there.
     #[inline]
-    pub(crate) fn trim(&mut self) {
-        if self.call.len() > KEPT_MAX && self.call_len < self.call.len() / 4 {
-            self.call = vec![0; MAX_DATAGRAM];
-        }
-        if self.result.capacity() > KEPT_MAX && self.result.len() < self.result.capacity() / 4 {
-            self.result = Vec::new();
+    fn take_answer(&mut self, deadline: Deadline, gathered: &mut GatherList<'_, '_>) -> Result<(), Ended> {
+        let lane = self.published.lane.number;
+        match Answers::read(&self.session.segment, lane) {
+            Some(answer) if answer.kind == AnswerKind::Result && answer.len as usize <= SLOT => {
+                self.session.server_cpu.store(answer.cpu, Ordering::Relaxed);
+                self.result.clear();
+                Answers::message(&self.session.segment, lane, &answer, &mut self.result);
+                self.fast += 1;
+                Ok(())
+            }
+            _ => self.take_other_answer(deadline, gathered),
         }
     }
-}
 
-/// Calls and results that are longer than a slot.
-impl ShmLane {
-    /// One call whose arguments go through a channel.
+    /// Reads an answer that is not a short result.
     #[cold]
-    fn exchange_long(
+    fn take_other_answer(
+        &mut self,
+        deadline: Deadline,
+        gathered: &mut GatherList<'_, '_>,
+    ) -> Result<(), Ended> {
+        let read = self.published.read_answer(&self.session, &mut self.result, gathered);
+        match read.and_then(|is_whole| if is_whole { Ok(Ok(())) } else { self.receive(deadline, gathered) }) {
+            Ok(received) => received.map_err(|failure| self.abandon_wait(failure)),
+            Err(NoResult::Answered(error)) => Err(Ended::With(error)),
+            Err(NoResult::NotTaken(error)) => {
+                self.abandon();
+                Err(Ended::With(error))
+            }
+            Err(NoResult::Disorder) => {
+                self.session.lose(UnbindReason::Disorder);
+                Err(Ended::Lost { may_have_run: true })
+            }
+        }
+    }
+
+    /// Publishes a call whose arguments go through a channel, and sends them. Returns its deadline by the precise clock.
+    #[cold]
+    fn send_long(
         &mut self,
         kind: RequestKind,
         deadline: Deadline,
         procedure: u16,
         len: usize,
-        pieces: &mut GatherList<'_, '_>,
-    ) -> Result<(), Ended> {
+        gathered: &GatherList<'_, '_>,
+    ) -> Result<Deadline, Ended> {
         let now_ns = clock::now_ns();
         let deadline = Deadline::exact(deadline.at(now_ns));
         let limit = Duration::from_nanos(deadline.latest_ns.saturating_sub(now_ns));
-        let Some((channel, base)) = self.session.take_channel(limit) else {
+        let Some(channel) = self.session.take_channel(limit) else {
             return Err(match self.session.is_lost() {
                 true => Ended::Lost { may_have_run: false },
                 false => Ended::With(CallError::NotSent(SendError::DeadlinePassed)),
             });
         };
-        let mut filling = Filling::new(Way::Call, channel, base, len);
-        let mut request = self.request(kind, deadline, procedure, len);
-        (request.channel, request.base) = (channel, filling.base());
-        // The first chunks are there when the server is told.
-        let inline_len = len - pieces.borrowed_len();
-        self.fill(&mut filling, inline_len, pieces);
-        let ticket = self.session.publish(&request, &[]);
-        self.calls += 1;
-        let filled = self.fill_all(&mut filling, deadline, inline_len, pieces);
-        if let Err(vain) = filled {
-            if let WaitFailure::Late = vain {
-                self.retire(Some((channel, filling)));
-                return Err(Ended::Late);
-            }
-            return Err(self.in_vain(vain, ticket));
+        let request = self.next_request(kind, procedure, len, deadline);
+        let inline_len = len - gathered.borrowed_len();
+        self.published.publish(
+            &self.session,
+            request,
+            Some(channel),
+            &self.arguments[..inline_len],
+            gathered,
+        );
+        match self.send_rest(deadline, inline_len, gathered) {
+            Ok(()) => Ok(deadline),
+            Err(failure) => Err(self.abandon_wait(failure)),
         }
-        // The server has emptied it, or has answered without: in both cases it will look there no more.
-        self.session.give_channel_back(channel, &filling);
-        self.await_answer(deadline).map_err(|vain| self.in_vain(vain, ticket))?;
-        self.take_answer(deadline, pieces)
     }
 
-    /// Fills chunks as long as there is room.
-    fn fill(&self, filling: &mut Filling, inline_len: usize, pieces: &GatherList<'_, '_>) -> bool {
-        let mut has_filled = false;
-        while !filling.is_done() && filling.has_room(&self.session.segment) {
-            let (start, end) = (filling.sent(), filling.sent() + filling.next_len());
-            let mut chunk = filling.chunk(&self.session.segment);
-            pieces.slices(&self.call[..inline_len], start, end, |stretch| chunk.put(stretch));
-            chunk.finish();
-            has_filled = true;
-        }
-        has_filled
-    }
-
-    /// Fills chunks until the server has emptied all, or has answered.
-    fn fill_all(
+    /// Sends chunks until the server has taken all, or has answered.
+    fn send_rest(
         &mut self,
-        filling: &mut Filling,
         deadline: Deadline,
         inline_len: usize,
-        pieces: &GatherList<'_, '_>,
+        gathered: &GatherList<'_, '_>,
     ) -> Result<(), WaitFailure> {
-        let (lane, number) = (self.lane.number, self.lane.last);
-        let is_answered = |session: &Session| Answers::is_there(&session.segment, lane, number);
-        let mut has_waited = false;
-        loop {
-            let has_filled = self.fill(filling, inline_len, pieces);
-            if has_filled {
-                self.session.ring();
-            }
-            let is_over = |session: &Session| match filling.is_done() {
-                true => filling.is_emptied(&session.segment) || is_answered(session),
-                false => is_answered(session),
-            };
-            if is_over(&self.session) {
-                return Ok(());
-            }
-            // A server that takes back the room that it gave must not keep this thread beyond the deadline.
-            if has_waited && !has_filled && clock::now_ns() >= deadline.latest_ns {
-                return Err(WaitFailure::Late);
-            }
-            has_waited = true;
-            let goes_on = |session: &Session| {
-                is_over(session) || !filling.is_done() && filling.has_room(&session.segment)
-            };
-            self.result_wait.wait_until(&self.session, deadline, goes_on, |session, limit_ns| {
-                filling.sleep_unless(&session.segment, limit_ns, || goes_on(session));
-            })?;
-        }
-    }
-
-    /// Takes a result that comes through a channel.
-    #[cold]
-    fn take_long(
-        &mut self,
-        deadline: Deadline,
-        answer: &Answer,
-        pieces: &mut GatherList<'_, '_>,
-    ) -> Result<(), Ended> {
-        let len = answer.len as usize;
-        let Some(mut emptying) = Emptying::new(Way::Result, answer.channel, answer.base, len) else {
-            return Err(self.disorder());
-        };
-        // A result that is shorter than what should land is none; whoever reads it will say so.
-        let scatter_len = if len >= pieces.scatter_end() { pieces.scatter_end() } else { 0 };
-        let elsewhere = scatter_len - scatter_len % ALIGNED;
-        if len - elsewhere > self.session.longest_result {
-            self.retire(None);
-            let detail = answer::too_long(&self.session, len);
-            let code = FailureCode::ResultTooLarge;
-            return Err(Ended::With(CallError::Failed(Failure { code, detail })));
-        }
-        self.result.resize(scatter_len - elsewhere, 0);
-        self.scattered = (scatter_len > 0).then_some(scatter_len - elsewhere);
-        while !emptying.is_done() {
-            let there = self.result_wait.wait_until(
+        while !self.published.stop_sending(&self.session) {
+            self.result_wait.wait_until(
                 &self.session,
                 deadline,
-                |session| emptying.has_more(&session.segment) != Ok(false),
-                |session, limit_ns| emptying.sleep(&session.segment, limit_ns),
-            );
-            match there {
-                Ok(()) => {}
-                Err(WaitFailure::Lost) => return Err(Ended::Lost { may_have_run: true }),
-                Err(WaitFailure::Late) => {
-                    self.retire(None);
-                    return Err(Ended::Late);
-                }
-            }
-            match emptying.has_more(&self.session.segment) {
-                Ok(true) => {}
-                // The server has taken back what it had filled. Until the deadline it may fill it again.
-                Ok(false) if clock::now_ns() < deadline.latest_ns => continue,
-                Ok(false) => {
-                    self.retire(None);
-                    return Err(Ended::Late);
-                }
-                Err(Disorder) => return Err(self.disorder()),
-            }
-            let rest = len - emptying.received().max(scatter_len);
-            if message_buffer::reserve(&mut self.result, emptying.next_len().min(rest), len - elsewhere)
-                .is_err()
+                |session| self.published.can_send(session),
+                |session, limit_ns| self.published.sleep_until_sendable(session, limit_ns),
+            )?;
+            let has_sent = self.published.send(&self.session, &self.arguments[..inline_len], gathered);
+            // A server that takes back the room that it gave must not keep this thread beyond the deadline.
+            if !has_sent
+                && !self.published.stop_sending(&self.session)
+                && clock::now_ns() >= deadline.latest_ns
             {
-                return Err(self.no_memory(len));
+                return Err(WaitFailure::Late);
             }
-            self.take_chunk(&mut emptying, scatter_len, pieces);
-            self.session.ring();
         }
         Ok(())
     }
 
-    /// There is no memory for the rest of a result of `len` bytes: the server need not send it.
-    #[cold]
-    fn no_memory(&mut self, len: usize) -> Ended {
-        self.retire(None);
-        self.result = Vec::new();
-        let (code, detail) = (FailureCode::ResultTooLarge, message_buffer::no_memory_for_result(len));
-        Ended::With(CallError::Failed(Failure { code, detail }))
+    /// Receives a long result until it is whole.
+    fn receive(
+        &mut self,
+        deadline: Deadline,
+        gathered: &mut GatherList<'_, '_>,
+    ) -> Result<Result<(), WaitFailure>, NoResult> {
+        self.scattered = self.published.scattered();
+        while !self.published.has_received() {
+            let there = self.result_wait.wait_until(
+                &self.session,
+                deadline,
+                |session| self.published.can_receive(session),
+                |session, limit_ns| self.published.sleep_until_receivable(session, limit_ns),
+            );
+            if let Err(failure) = there {
+                return Ok(Err(failure));
+            }
+            let has_received = self.published.receive(&self.session, &mut self.result, gathered)?;
+            // The server has taken back what it had sent. Until the deadline it may send it again.
+            if !has_received && clock::now_ns() >= deadline.latest_ns {
+                return Ok(Err(WaitFailure::Late));
+            }
+        }
+        Ok(Ok(()))
     }
 
-    fn take_chunk(&mut self, emptying: &mut Emptying, scatter_len: usize, pieces: &mut GatherList<'_, '_>) {
-        let segment = &self.session.segment;
-        let (start, end) = (emptying.received(), emptying.received() + emptying.next_len());
-        if start >= scatter_len {
-            return emptying.take(segment, &mut self.result);
+    /// How a call ends that was waited for in vain.
+    #[cold]
+    fn abandon_wait(&mut self, failure: WaitFailure) -> Ended {
+        match failure {
+            WaitFailure::Lost => Ended::Lost { may_have_run: !self.session.was_left(self.published.ticket) },
+            WaitFailure::Late => {
+                self.abandon();
+                Ended::Late
+            }
         }
-        let result = &mut self.result;
-        let mut chunk = emptying.chunk(segment);
-        let mut at = start;
-        pieces.places(start, end, |place| match place {
-            Ok(place) => {
-                chunk.take(place);
-                at += place.len();
+    }
+
+    /// The answer is still to come: the thread goes on with another lane.
+    fn abandon(&mut self) {
+        let ranges = std::mem::take(&mut self.named.ranges);
+        match self.session.take_lane() {
+            Some(fresh) => {
+                let mut abandoned = std::mem::replace(&mut self.published, PublishedCall::none_on(fresh));
+                self.session.abandon(abandoned.lane, abandoned.take_channel(), ranges);
             }
-            // Between two places is what aligns the second; behind the last is the rest.
-            Err(len) if at < scatter_len => {
-                chunk.skip(len);
-                at += len;
-            }
-            Err(len) => chunk.append(len, result),
-        });
-        chunk.finish();
+            // A server that owes so many answers is not waited for.
+            None => self.session.lose(UnbindReason::Owing),
+        }
+    }
+
+    /// Frees memory that a far longer call than the last one has left.
+    #[inline]
+    pub(crate) fn trim(&mut self) {
+        if self.arguments.len() > KEPT_MAX && self.arguments_len < self.arguments.len() / 4 {
+            self.arguments = vec![0; MAX_DATAGRAM];
+        }
+        if self.result.capacity() > KEPT_MAX && self.result.len() < self.result.capacity() / 4 {
+            self.result = Vec::new();
+        }
     }
 }

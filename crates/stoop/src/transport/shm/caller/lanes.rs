@@ -1,0 +1,173 @@
+//! The lanes and channels of a session: which are free, and which the server still has to answer.
+
+use crate::locked::locked;
+use crate::transport::shm::caller::session::Session;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use stoop_shm::layout::{CHANNELS, LANES};
+use stoop_shm::{Answers, Filling, Range, listening};
+
+/// A lane of a session: at most one outstanding call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lane {
+    pub(crate) number: u16,
+    /// The number of its last call.
+    pub(crate) last: u32,
+}
+
+impl Lane {
+    /// The lane, with the number of its next call.
+    #[inline]
+    pub(crate) fn next(self) -> Self {
+        Self { last: Answers::next_number(self.last), ..self }
+    }
+}
+
+/// The lanes of a session.
+#[derive(Default)]
+pub(super) struct Lanes {
+    made: u16,
+    /// Lanes that no call uses.
+    free: Vec<Lane>,
+    /// Lanes whose last calls were abandoned and are not answered.
+    owed: Vec<Owed>,
+}
+
+/// What an abandoned call holds until the server has answered it.
+struct Owed {
+    lane: Lane,
+    /// The channel of its arguments.
+    channel: Option<(u8, Filling)>,
+    /// What the server may still use in the arena: it is given back with this.
+    _ranges: Vec<Arc<Range>>,
+}
+
+/// The channels of a session for long arguments.
+#[derive(Default)]
+pub(super) struct Channels {
+    taken: [bool; CHANNELS],
+    /// The count at which the next message of each begins.
+    bases: [u32; CHANNELS],
+}
+
+/// While a channel belongs to an abandoned call: how often a thread that wants one looks whether the server has answered.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+impl Lanes {
+    /// Lanes that have ever been used.
+    pub(super) fn made(&self) -> u16 {
+        self.made
+    }
+}
+
+impl Channels {
+    fn take(&mut self) -> Option<(u8, u32)> {
+        let channel = self.taken.iter().position(|taken| !taken)?;
+        self.taken[channel] = true;
+        Some((channel as u8, self.bases[channel]))
+    }
+}
+
+impl Session {
+    /// A lane for a call; `None` when all have calls outstanding.
+    pub(crate) fn take_lane(&self) -> Option<Lane> {
+        let mut lanes = locked(&self.lanes);
+        if lanes.free.is_empty() {
+            self.collect(&mut lanes);
+        }
+        if let Some(free) = lanes.free.pop() {
+            return Some(free);
+        }
+        let number = lanes.made;
+        lanes.made += u16::from(usize::from(number) < LANES);
+        (lanes.made > number).then_some(Lane { number, last: 0 })
+    }
+
+    /// Gives lanes back whose calls have been answered.
+    pub(crate) fn give_back(&self, lanes: impl IntoIterator<Item = Lane>) {
+        locked(&self.lanes).free.extend(lanes);
+    }
+
+    /// Frees what the server has answered of what it owed.
+    fn collect(&self, lanes: &mut Lanes) {
+        let Lanes { free, owed, .. } = lanes;
+        owed.retain(|Owed { lane, channel, .. }| {
+            let is_answered = Answers::is_there(&self.segment, lane.number, lane.last);
+            if is_answered {
+                free.push(*lane);
+                if let Some((channel, sent)) = channel {
+                    self.give_channel_back(*channel, sent);
+                }
+            }
+            !is_answered
+        });
+    }
+
+    /// No thread waits for the last call of a lane any more: the server is told. When it answers, the lane is free, the channel
+    /// through which its arguments went, and what the call had in the arena.
+    #[cold]
+    pub(crate) fn abandon(&self, lane: Lane, channel: Option<(u8, Filling)>, ranges: Vec<Arc<Range>>) {
+        self.publish_cancel(lane);
+        locked(&self.lanes).owed.push(Owed { lane, channel, _ranges: ranges });
+        if channel.is_some() {
+            // Threads that wait for a channel have to look for that answer from now on.
+            drop(locked(&self.channels));
+            self.channel_freed.notify_all();
+        }
+    }
+
+    /// Frees what abandoned calls had in the arena, as far as they have been answered.
+    pub(crate) fn release_withheld(&self) {
+        let lanes = &mut *locked(&self.lanes);
+        if !lanes.owed.is_empty() {
+            self.collect(lanes);
+        }
+    }
+
+    /// A channel for a long call, and its base; waits for one, at most so long.
+    pub(crate) fn take_channel(&self, limit: Duration) -> Option<(u8, u32)> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let mut lanes = locked(&self.lanes);
+            self.collect(&mut lanes);
+            let mut channels = locked(&self.channels);
+            let left = deadline.saturating_duration_since(Instant::now());
+            let taken = channels.take();
+            if taken.is_some() || left.is_zero() || self.is_lost() {
+                return taken;
+            }
+            let is_owed = lanes.owed.iter().any(|owed| owed.channel.is_some());
+            drop(lanes);
+            let limit = if is_owed { left.min(LOOK_EVERY) } else { left };
+            drop(self.channel_freed.wait_timeout(channels, limit));
+        }
+    }
+
+    /// A channel, if there is one.
+    pub(crate) fn try_take_channel(&self) -> Option<(u8, u32)> {
+        self.collect(&mut locked(&self.lanes));
+        locked(&self.channels).take()
+    }
+
+    /// Whether there is one.
+    pub(crate) fn has_free_channel(&self) -> bool {
+        self.collect(&mut locked(&self.lanes));
+        locked(&self.channels).taken.contains(&false)
+    }
+
+    /// A channel is free: the server looks no more at what was sent there last.
+    pub(crate) fn give_channel_back(&self, channel: u8, sent: &Filling) {
+        sent.forget(&self.segment);
+        self.give_unused_channel_back(channel, sent.end());
+    }
+
+    /// A channel is free: nothing has been sent there since it was taken.
+    pub(crate) fn give_unused_channel_back(&self, channel: u8, base: u32) {
+        let mut channels = locked(&self.channels);
+        channels.taken[usize::from(channel)] = false;
+        channels.bases[usize::from(channel)] = base;
+        drop(channels);
+        self.channel_freed.notify_one();
+        listening::wake(&self.segment);
+    }
+}

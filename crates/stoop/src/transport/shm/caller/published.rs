@@ -1,0 +1,325 @@
+//! One call that is published on a lane: its arguments on their way to the server, and its result on its way back.
+//!
+//! Blocking and begun calls go through the same steps. They differ in who waits between them, and in where bytes lie: `inline` and
+//! `gathered` are the arguments, `result` and `gathered` take the result. A begun call's list is empty.
+
+use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode};
+use crate::message_buffer;
+use crate::transport::shm::caller::lanes::Lane;
+use crate::transport::shm::caller::session::Session;
+use stoop_marshal::GatherList;
+use stoop_shm::layout::SLOT;
+use stoop_shm::{Answer, AnswerKind, Answers, Disorder, Emptying, Filling, Request, Way};
+
+/// A call that has been published, or a lane whose last call has ended.
+pub(crate) struct PublishedCall {
+    pub(crate) lane: Lane,
+    pub(crate) ticket: u64,
+    /// The channel of long arguments, as long as the server may look there.
+    sending: Option<(u8, Filling)>,
+    /// A result that comes in chunks.
+    receiving: Option<Receiving>,
+}
+
+/// A result that comes in chunks.
+struct Receiving {
+    emptying: Emptying,
+    len: usize,
+    /// So many of its first bytes are placed in the caller's memory...
+    scatter_len: usize,
+    /// ... and of these so many are not in the result buffer: that begins there, with the alignment that the bytes have in the message.
+    elsewhere: usize,
+}
+
+/// Why a call has no result.
+pub(crate) enum NoResult {
+    /// The server has answered so.
+    Answered(CallError),
+    /// Its result is not taken: the server need not send it.
+    NotTaken(CallError),
+    /// The server has said something impossible.
+    Disorder,
+}
+
+impl From<Disorder> for NoResult {
+    fn from(_: Disorder) -> Self {
+        Self::Disorder
+    }
+}
+
+/// Alignment that bytes of a result keep in the result buffer, though the bytes before them are placed elsewhere.
+const ALIGNED: usize = 16;
+
+impl PublishedCall {
+    /// A lane without a call.
+    pub(crate) fn none_on(lane: Lane) -> Self {
+        Self { lane, ticket: 0, sending: None, receiving: None }
+    }
+
+    /// Publishes the call of a request, whose arguments go through that channel if they are longer than a slot.
+    pub(crate) fn publish(
+        &mut self,
+        session: &Session,
+        mut request: Request,
+        channel: Option<(u8, u32)>,
+        inline: &[u8],
+        gathered: &GatherList<'_, '_>,
+    ) {
+        self.receiving = None;
+        self.sending = channel.map(|(channel, base)| {
+            let sending = Filling::new(Way::Call, channel, base, request.len as usize);
+            (request.channel, request.base) = (channel, sending.base());
+            (channel, sending)
+        });
+        // The first chunks are there when the server is told.
+        self.fill(session, inline, gathered);
+        let message = if self.sending.is_some() { &[][..] } else { inline };
+        self.ticket = session.publish(&request, message);
+    }
+
+    #[inline]
+    pub(crate) fn is_answered(&self, session: &Session) -> bool {
+        Answers::is_there(&session.segment, self.lane.number, self.lane.last)
+    }
+
+    /// Whether the server will not look any more at what was sent.
+    fn has_sent(&self, session: &Session) -> bool {
+        let is_emptied = |sending: &Filling| sending.is_done() && sending.is_emptied(&session.segment);
+        self.sending.as_ref().is_none_or(|(_, sending)| is_emptied(sending)) || self.is_answered(session)
+    }
+
+    /// Whether [`send`](Self::send) would do something, or [`stop_sending`](Self::stop_sending).
+    pub(crate) fn can_send(&self, session: &Session) -> bool {
+        let has_room = |sending: &Filling| !sending.is_done() && sending.has_room(&session.segment);
+        self.sending.as_ref().is_some_and(|(_, sending)| has_room(sending)) || self.has_sent(session)
+    }
+
+    /// Sends chunks as long as there is room. Returns whether there was some.
+    pub(crate) fn send(&mut self, session: &Session, inline: &[u8], gathered: &GatherList<'_, '_>) -> bool {
+        let has_sent = self.fill(session, inline, gathered);
+        if has_sent {
+            session.ring();
+        }
+        has_sent
+    }
+
+    fn fill(&mut self, session: &Session, inline: &[u8], gathered: &GatherList<'_, '_>) -> bool {
+        let Some((_, sending)) = &mut self.sending else { return false };
+        let mut has_sent = false;
+        while !sending.is_done() && sending.has_room(&session.segment) {
+            let (start, end) = (sending.sent(), sending.sent() + sending.next_len());
+            let mut chunk = sending.chunk(&session.segment);
+            gathered.slices(inline, start, end, |span| chunk.put(span));
+            chunk.finish();
+            has_sent = true;
+        }
+        has_sent
+    }
+
+    /// Sleeps until [`can_send`](Self::can_send), at most so long, and perhaps less for no reason.
+    pub(crate) fn sleep_until_sendable(&self, session: &Session, limit_ns: u64) {
+        if let Some((_, sending)) = &self.sending {
+            sending.sleep_unless(&session.segment, limit_ns, || self.can_send(session));
+        }
+    }
+
+    /// Gives the channel of the arguments back, if the server has taken all of them, or has answered without.
+    pub(crate) fn stop_sending(&mut self, session: &Session) -> bool {
+        let has_sent = self.has_sent(session);
+        if has_sent && let Some((channel, sending)) = self.sending.take() {
+            session.give_channel_back(channel, &sending);
+        }
+        has_sent
+    }
+
+    /// Whether [`advance`](Self::advance) would do something.
+    pub(crate) fn can_advance(&self, session: &Session) -> bool {
+        match self.receiving {
+            Some(_) => self.can_receive(session),
+            None => self.is_answered(session) || self.sending.is_some() && self.can_send(session),
+        }
+    }
+
+    /// Goes on with a call of which nothing is borrowed, as far as that is possible without waiting. Returns whether its result is
+    /// whole.
+    pub(crate) fn advance(
+        &mut self,
+        session: &Session,
+        arguments: &[u8],
+        result: &mut Vec<u8>,
+    ) -> Result<bool, NoResult> {
+        let mut nothing = GatherList::none();
+        self.send(session, arguments, &nothing);
+        self.stop_sending(session);
+        if self.receiving.is_none() {
+            if !self.is_answered(session) {
+                return Ok(false);
+            }
+            if self.read_answer(session, result, &nothing)? {
+                return Ok(true);
+            }
+        }
+        self.receive(session, result, &mut nothing)?;
+        Ok(self.has_received())
+    }
+
+    /// Whether the server has answered, and sends nothing more.
+    pub(crate) fn is_over(&mut self, session: &Session) -> bool {
+        let is_short = || Answers::fits_slot(&session.segment, self.lane.number);
+        let is_over = self.receiving.is_none() && self.is_answered(session) && is_short();
+        if is_over {
+            self.stop_sending(session);
+        }
+        is_over
+    }
+
+    /// Takes the channel of the arguments out of a call that is abandoned.
+    pub(crate) fn take_channel(&mut self) -> Option<(u8, Filling)> {
+        self.sending.take()
+    }
+
+    /// Reads the answer, which is there. Returns whether the result is whole; if not, the rest is to be
+    /// [received](Self::receive).
+    pub(crate) fn read_answer(
+        &mut self,
+        session: &Session,
+        result: &mut Vec<u8>,
+        gathered: &GatherList<'_, '_>,
+    ) -> Result<bool, NoResult> {
+        let answer = Answers::read(&session.segment, self.lane.number).ok_or(NoResult::Disorder)?;
+        session.saw_server_on(answer.cpu);
+        result.clear();
+        if answer.len as usize <= SLOT {
+            Answers::message(&session.segment, self.lane.number, &answer, result);
+            return match why_no_result(&answer, result) {
+                None => Ok(true),
+                Some(why) => Err(NoResult::Answered(why)),
+            };
+        }
+        if answer.kind != AnswerKind::Result {
+            return Err(NoResult::Disorder);
+        }
+        self.begin_to_receive(session, &answer, result, gathered.scatter_end())?;
+        Ok(false)
+    }
+
+    fn begin_to_receive(
+        &mut self,
+        session: &Session,
+        answer: &Answer,
+        result: &mut Vec<u8>,
+        scatter_end: usize,
+    ) -> Result<(), NoResult> {
+        let len = answer.len as usize;
+        let emptying = Emptying::new(Way::Result, answer.channel, answer.base, len);
+        let emptying = emptying.ok_or(NoResult::Disorder)?;
+        // A result that is shorter than what belongs in the caller's memory is none; the stub that reads it says so.
+        let scatter_len = if len >= scatter_end { scatter_end } else { 0 };
+        let elsewhere = scatter_len - scatter_len % ALIGNED;
+        if len - elsewhere > session.longest_result {
+            let longest = session.longest_result;
+            let detail = format!("it has {len} bytes, and `BindOptions::max_message` allows {longest}");
+            return Err(not_taken(detail));
+        }
+        result.resize(scatter_len - elsewhere, 0);
+        self.receiving = Some(Receiving { emptying, len, scatter_len, elsewhere });
+        Ok(())
+    }
+
+    /// Where the bytes of a result begin in the result buffer that are not placed in the caller's memory, if some are placed there.
+    pub(crate) fn scattered(&self) -> Option<usize> {
+        let receiving = self.receiving.as_ref()?;
+        (receiving.scatter_len > 0).then_some(receiving.scatter_len - receiving.elsewhere)
+    }
+
+    /// Whether [`receive`](Self::receive) would do something.
+    pub(crate) fn can_receive(&self, session: &Session) -> bool {
+        let there = self.receiving.as_ref().map(|receiving| receiving.emptying.has_more(&session.segment));
+        there.is_some_and(|there| there != Ok(false))
+    }
+
+    /// Whether all of the result has been received.
+    pub(crate) fn has_received(&self) -> bool {
+        self.receiving.as_ref().is_none_or(|receiving| receiving.emptying.is_done())
+    }
+
+    /// Sleeps until [`can_receive`](Self::can_receive), at most so long, and perhaps less for no reason.
+    pub(crate) fn sleep_until_receivable(&self, session: &Session, limit_ns: u64) {
+        if let Some(receiving) = &self.receiving {
+            receiving.emptying.sleep(&session.segment, limit_ns);
+        }
+    }
+
+    /// Takes the chunks of a long result that are there. Returns whether there were some.
+    pub(crate) fn receive(
+        &mut self,
+        session: &Session,
+        result: &mut Vec<u8>,
+        gathered: &mut GatherList<'_, '_>,
+    ) -> Result<bool, NoResult> {
+        let Some(receiving) = &mut self.receiving else { return Ok(false) };
+        let mut has_received = false;
+        while receiving.emptying.has_more(&session.segment)? {
+            if !receiving.reserve(result) {
+                // Freed before the server is told, which takes memory.
+                *result = Vec::new();
+                return Err(not_taken(message_buffer::no_memory_for_result(receiving.len)));
+            }
+            receiving.take_chunk(session, result, gathered);
+            session.ring();
+            has_received = true;
+        }
+        Ok(has_received)
+    }
+}
+
+impl Receiving {
+    /// Reserves memory for the next chunk. `false`: this process has none.
+    fn reserve(&self, result: &mut Vec<u8>) -> bool {
+        let rest = self.len - self.emptying.received().max(self.scatter_len);
+        let next_len = self.emptying.next_len().min(rest);
+        message_buffer::reserve(result, next_len, self.len - self.elsewhere).is_ok()
+    }
+
+    fn take_chunk(&mut self, session: &Session, result: &mut Vec<u8>, gathered: &mut GatherList<'_, '_>) {
+        let (start, end) = (self.emptying.received(), self.emptying.received() + self.emptying.next_len());
+        if start >= self.scatter_len {
+            return self.emptying.take(&session.segment, result);
+        }
+        let mut chunk = self.emptying.chunk(&session.segment);
+        let mut at = start;
+        gathered.places(start, end, |place| match place {
+            Ok(place) => {
+                chunk.take(place);
+                at += place.len();
+            }
+            // Between two places lie bytes that align the second; behind the last lies the rest.
+            Err(len) if at < self.scatter_len => {
+                chunk.skip(len);
+                at += len;
+            }
+            Err(len) => chunk.append(len, result),
+        });
+        chunk.finish();
+    }
+}
+
+fn not_taken(detail: String) -> NoResult {
+    NoResult::NotTaken(CallError::Failed(Failure { code: FailureCode::ResultTooLarge, detail }))
+}
+
+/// Why an answer of that message is no result; `None` if it is one.
+pub(crate) fn why_no_result(answer: &Answer, message: &[u8]) -> Option<CallError> {
+    let detail = || String::from_utf8_lossy(message).into_owned();
+    match answer.kind {
+        AnswerKind::Result => None,
+        AnswerKind::Refusal => {
+            let code = RefusalCode::from_code(answer.word);
+            Some(CallError::Refused(Refusal { code, detail: detail() }))
+        }
+        AnswerKind::Failure => {
+            let code = FailureCode::from_code(answer.word);
+            Some(CallError::Failed(Failure { code, detail: detail() }))
+        }
+    }
+}
