@@ -1,16 +1,17 @@
-//! Calls coming in: run once, answered again from the retained result.
+//! The server's half of the protocol: a call runs once, and its duplicates are answered from the retained result.
 //!
-//! A [`Server`] decides what an arriving packet leads to; its driver receives, runs procedures and sends. A call that
-//! is to run leaves as an [`Assignment`], which owns the packet for the result, and comes back through
-//! [`Server::finish`]; that packet is then retained in place of the one before it (Firefly §3.2), until the next call
-//! of the lane acknowledges it or the call's deadline has passed.
+//! A [`Server`] decides what an arriving packet leads to; its driver receives, runs procedures and sends. The server
+//! gives out each call to run as an [`Assignment`], which owns the packet for the result, and takes it back in
+//! [`Server::finish`]. It then retains that packet in place of the one before (Firefly §3.2), until the next call of
+//! the lane acknowledges it or the call's deadline has passed.
 //!
-//! Calls of many packets are put together in memory of the server's, of which there is a bound; results of many packets
-//! leave by [`Server::next_transmission`], as fast as their callers take them.
+//! The server assembles calls of many packets in its own memory, which is bounded. Results of many packets are sent by
+//! [`Server::next_transmission`], as fast as their callers accept them.
 
 mod admission;
 mod agenda;
 mod assignment;
+mod batches;
 mod calls;
 mod cancel;
 mod clock;
@@ -27,7 +28,6 @@ mod replies;
 mod sending;
 mod sweep;
 mod table;
-mod together;
 
 use crate::{Instant, Interfaces};
 use admission::Admission;
@@ -44,13 +44,13 @@ use stoop_wire::bind::HostFacts;
 use stoop_wire::{BindingId, CallNumber, Header, HeaderError, Kind, LaneId, Versions};
 use table::Table;
 
-/// Where a packet came from and its answer goes.
+/// The sender of a packet, to which the answer goes.
 pub trait Peer: Copy {
     /// The network address without the port; IPv4 as mapped IPv6.
     fn host(&self) -> [u8; 16];
     /// The port.
     fn port(&self) -> u16;
-    /// Whether it is at that address: asked of each call.
+    /// Whether the peer is at that address. The server asks this for each call.
     #[inline]
     fn is_at(&self, host: &[u8; 16]) -> bool {
         self.host() == *host
@@ -62,12 +62,11 @@ pub trait Peer: Copy {
 pub enum Arrival<P> {
     /// Run this procedure; the arriving packet's payload has its arguments.
     Run(Assignment<P>),
-    /// Send the packet left in `reply` back to where this one came from.
+    /// Send the packet in `reply` back to the sender of this one.
     Reply,
     /// [`Server::next_transmission`] has something to send.
     Transmit,
-    /// Nobody waits for this call any more, of which the procedure runs: it may want to know. Send the packet left in
-    /// `reply`.
+    /// The caller has cancelled this call, whose procedure runs and may want to know. Send the packet in `reply`.
     Cancelled(BindingId, LaneId, CallNumber),
     /// Nothing.
     Nothing,
@@ -78,7 +77,7 @@ pub enum Arrival<P> {
 pub enum Next<P> {
     /// Nothing.
     Nothing,
-    /// Run this call of the same lane, which came in this packet.
+    /// Run this call of the same lane, which arrived in this packet.
     Run(Assignment<P>, Box<[u8]>),
     /// Send this packet.
     Reply(P, Vec<u8>),
@@ -93,12 +92,12 @@ pub struct Server<P> {
     clock: Clock,
     admission: Admission,
     bindings: Table<P>,
-    /// Answers retained and calls that wait.
+    /// Retained answers and waiting calls.
     packets: usize,
-    /// Assignments that have not come back.
+    /// Assignments that have not been taken back.
     running: usize,
     shutting_down: bool,
-    /// Receipts that told of parts of results that had not been known to have arrived.
+    /// Number of receipts that reported newly arrived parts of results.
     progress: u64,
     next_sweep: Instant,
     recycled: Recycled<P>,
@@ -108,8 +107,8 @@ pub struct Server<P> {
 }
 
 impl<P: Peer> Server<P> {
-    /// A server that knows no binding and begins to receive at its address `now`, no earlier. `secret` is drawn anew for every
-    /// start of a server: bindings, cookies and the incarnation come from it.
+    /// Makes a server without bindings, which begins to receive at its address at `now` or later. `secret` is drawn
+    /// anew for every start of a server: the numbers of bindings, the cookies and the incarnation are derived from it.
     pub fn new(
         now: Instant,
         interfaces: Interfaces,
@@ -136,16 +135,16 @@ impl<P: Peer> Server<P> {
         }
     }
 
-    /// Callers are told the time of another clock than the one by which packets are handed in: one that goes on while the
-    /// machine sleeps. `sleepless` turns the present moment of the one into that of the other.
+    /// Tells callers another clock than the driver's, one that does not stop while the machine sleeps. `sleepless`
+    /// converts the present moment from the driver's clock to that one.
     #[must_use]
     pub fn with_clock(mut self, sleepless: fn(Instant) -> Instant) -> Self {
         self.clock.replace(sleepless);
         self
     }
 
-    /// Takes a packet from `peer`. What is to be sent back is left in `reply`, whose former contents are lost.
-    // A call of one packet in full where a driver takes one packet at a time: a tenth of its instructions here.
+    /// Handles a packet from `peer`. The packet to send back is put into `reply`, whose former contents are lost.
+    // Inlined where a driver handles one packet at a time: that saves a tenth of the instructions here.
     #[inline(always)]
     pub fn handle_packet(
         &mut self,
@@ -160,7 +159,7 @@ impl<P: Peer> Server<P> {
         }
     }
 
-    /// Takes whatever is not a call of one packet.
+    /// Handles a packet that is not a plain call of one packet.
     #[inline(never)]
     fn on_other_packet(&mut self, now: Instant, peer: P, packet: &[u8], reply: &mut Vec<u8>) -> Arrival<P> {
         let (header, payload) = match Header::parse(packet) {
@@ -181,7 +180,7 @@ impl<P: Peer> Server<P> {
             Kind::Unbind => self.on_unbind(peer, &header),
             Kind::Receipt => self.on_receipt(now, peer, &header, payload, reply),
             Kind::Cancel => self.on_cancel(now, peer, &header, reply),
-            // It has a flag that can be passed over.
+            // A call with a flag that may be ignored.
             Kind::Call => self.on_call(now, &peer, &header, packet, reply),
             Kind::BindReply
             | Kind::Result
@@ -199,37 +198,37 @@ impl<P: Peer> Server<P> {
         }
     }
 
-    /// From now on new calls and bindings are refused; what runs may finish, and its callers are answered.
+    /// Refuses new calls and bindings from now on. Running calls may finish, and their callers are answered.
     pub fn shut_down(&mut self) {
         self.shutting_down = true;
     }
 
-    /// Calls given out that have not come back.
+    /// Calls given out and not taken back.
     pub fn running(&self) -> usize {
         self.running
     }
 
-    /// Whether results of many packets are on their way: somebody may not have all of one. It looks at all bindings.
+    /// Whether results of many packets are being sent, of which a caller may not have all. Looks at all bindings.
     pub fn is_sending(&self) -> bool {
         self.bindings.is_sending()
     }
 
-    /// Changes whenever a caller tells that more of a result of many packets has arrived.
+    /// A number that changes whenever a caller reports more of a result of many packets.
     pub fn progress(&self) -> u64 {
         self.progress
     }
 
-    /// Bindings known now.
+    /// Number of bindings.
     pub fn bindings(&self) -> usize {
         self.bindings.len()
     }
 
-    /// What this server has seen so far.
+    /// What this server has counted so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Bytes held for bindings: their lanes, retained results and parked calls. For tests of what bounds it.
+    /// Bytes held for bindings: their lanes, retained results and waiting calls. For tests of the bounds.
     pub fn bytes_held(&self) -> usize {
         debug_assert_eq!(self.packets, self.bindings.packets(), "packets are counted right");
         debug_assert_eq!(
@@ -240,23 +239,23 @@ impl<P: Peer> Server<P> {
         self.bindings.bytes_held() + self.recycled.bytes_held() + self.memory.spare_bytes()
     }
 
-    /// Answers retained and calls that wait for their lanes; at most [`Limits::packets`].
+    /// Retained answers and waiting calls; at most [`Limits::packets`].
     pub fn packets(&self) -> usize {
         self.packets
     }
 
-    /// Bytes of calls of many packets that are arriving, wait for their lanes or run; at most [`Limits::incomplete`].
+    /// Bytes of calls of many packets that are arriving, waiting or running; at most [`Limits::incomplete`].
     pub fn incomplete_bytes(&self) -> usize {
         self.memory.incomplete
     }
 
-    /// Bytes of results of many packets that are retained; at most [`Limits::retained`].
+    /// Bytes of retained results of many packets; at most [`Limits::retained`].
     pub fn retained_bytes(&self) -> usize {
         self.memory.retained
     }
 }
 
-/// A peer of another version is told which are spoken.
+/// Tells a peer of another version which versions are spoken here.
 fn tell_versions<P>(why: HeaderError, packet: &[u8], reply: &mut Vec<u8>) -> Arrival<P> {
     match Versions::answer_to(packet).filter(|_| matches!(why, HeaderError::Version(_))) {
         Some(answer) => {

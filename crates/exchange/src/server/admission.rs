@@ -1,4 +1,5 @@
-//! Who may have a binding: whoever shows, by returning a cookie, that it receives at the address it sends from.
+//! Admission of callers: a caller may bind after it has proved, by returning a cookie, that it receives at the address
+//! from which it sends.
 
 use crate::Instant;
 use alloc::collections::BTreeMap;
@@ -7,23 +8,25 @@ use core::time::Duration;
 use siphasher::sip::SipHasher24;
 use stoop_wire::{BindingId, Challenge};
 
-/// A cookie is good for this long at least and twice as long at most.
+/// A cookie is valid for at least this long and at most twice as long.
 const COOKIE_PERIOD: Duration = Duration::from_secs(10);
 
-/// Requests remembered for as long as their cookies are good. Bounded, or a flood of binds could fill our memory.
+/// Most requests that are remembered while their cookies are valid. Without a bound, a flood of binds could fill our
+/// memory.
 const MAX_REMEMBERED: usize = 65_536;
 
-/// Looking through all of them takes milliseconds: not for every packet of a flood.
+/// Shortest time between two purges, because one takes milliseconds: too long for each packet of a flood.
 const PURGE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Draws numbers and recognises cookies, all from the secret of this start of the server.
+/// Draws numbers and verifies cookies, all derived from the secret of this start of the server.
 #[derive(Debug)]
 pub(super) struct Admission {
     secret: [u64; 2],
     drawn: u64,
-    /// Bindings made of late, by the nonce of their request and its sender, so that a repeated request makes no second one.
+    /// Recent bindings, by the nonce and the sender of their request, so that a repeated request makes no second
+    /// binding.
     made: BTreeMap<(u64, [u8; 16]), (Instant, BindingId)>,
-    /// While full, they are looked through at most this often.
+    /// While the map is full, no purge happens before this time.
     next_purge: Instant,
 }
 
@@ -38,12 +41,12 @@ impl Admission {
         hasher
     }
 
-    /// Tells this start of the server from another.
+    /// Number of this start of the server.
     pub(super) fn incarnation(&self) -> u64 {
         self.keyed(0).finish()
     }
 
-    /// 64 bits that nobody without the secret can foretell.
+    /// 64 bits that cannot be predicted without the secret.
     pub(super) fn draw(&mut self) -> u64 {
         self.drawn += 1;
         let mut hasher = self.keyed(1);
@@ -65,7 +68,7 @@ impl Admission {
         Challenge(hasher.finish())
     }
 
-    /// Whether `cookie` is one that this server sent to that address for `nonce` of late.
+    /// Whether `cookie` is one that this server sent recently to that address for `nonce`.
     pub(super) fn admits(
         &self,
         now: Instant,
@@ -79,7 +82,7 @@ impl Admission {
             || period > 0 && cookie == self.cookie_of(period - 1, host, port, nonce)
     }
 
-    /// The binding made for a request with this nonce, if the request may be a repetition.
+    /// The binding made for a request with this nonce, if this may be a copy of that request.
     pub(super) fn made_for(&mut self, now: Instant, host: [u8; 16], nonce: u64) -> Option<BindingId> {
         if self.is_full() && now >= self.next_purge {
             self.next_purge = now + PURGE_INTERVAL;
@@ -89,7 +92,8 @@ impl Admission {
     }
 
     pub(super) fn remember(&mut self, now: Instant, host: [u8; 16], nonce: u64, id: BindingId) {
-        // While few, they are purged with every new one; later only when full, so that a bind costs no long walk.
+        // A small map is purged at every insertion; a larger one only when it is full, so that a bind costs no long
+        // walk.
         if self.made.len() < 64 {
             self.made.retain(|_, (made, _)| now.since(*made) <= COOKIE_PERIOD * 2);
         }
@@ -116,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_is_good_for_its_address_and_request_and_time_only() {
+    fn a_cookie_is_valid_only_for_its_address_request_and_time() {
         let server = Admission::new([1, 2]);
         let cookie = server.cookie(at(100), [1; 16], 7, 42);
         assert!(server.admits(at(100), [1; 16], 7, 42, cookie));
@@ -129,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_request_is_recognised_for_as_long_as_its_cookie() {
+    fn a_repeated_request_is_recognised_while_its_cookie_is_valid() {
         let mut server = Admission::new([1, 2]);
         server.remember(at(0), HOST, 1, BindingId(9));
         server.remember(at(20), HOST, 2, BindingId(10));
@@ -139,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_requests_is_remembered_up_to_a_bound_and_then_forgotten() {
+    fn requests_are_remembered_up_to_a_bound_until_their_cookies_expire() {
         let mut server = Admission::new([1, 2]);
         let flood = MAX_REMEMBERED as u64;
         (0..flood).for_each(|nonce| server.remember(at(0), HOST, nonce, BindingId(nonce + 1)));
@@ -151,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn every_start_has_an_incarnation_of_its_own() {
+    fn every_start_has_its_own_incarnation() {
         assert_ne!(Admission::new([1, 2]).incarnation(), Admission::new([1, 3]).incarnation());
     }
 }

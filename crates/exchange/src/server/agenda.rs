@@ -1,4 +1,4 @@
-//! What a server sends without being asked, and when it looks at a lane again.
+//! The queues of what a server sends on its own initiative, and its timers.
 
 use super::large::Large;
 use crate::Instant;
@@ -9,18 +9,18 @@ use stoop_wire::{BindingId, LaneId};
 /// Names a lane of a binding.
 pub(super) type LaneKey = (BindingId, LaneId);
 
-/// Lanes for which the server has something to send without being asked.
+/// Lanes for which the server has something to send on its own initiative.
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
-    /// Lanes that may have something to send, in the order in which they send.
+    /// Lanes that may have something to send, in order.
     pub(super) ready: VecDeque<LaneKey>,
     /// Lanes that owe a receipt, to be sent when nothing more has arrived.
     pub(super) owing: Vec<LaneKey>,
     /// Lanes whose receipts are to be sent now.
     pub(super) receipts: Vec<LaneKey>,
-    /// Lanes whose callers have asked about an answer that is on its way.
+    /// Lanes whose callers have asked about an answer that is being sent.
     pub(super) questions: Vec<LaneKey>,
-    /// At most one for each lane.
+    /// Timers, at most one for each lane.
     pub(super) timers: BTreeSet<(Instant, BindingId, LaneId)>,
 }
 
@@ -29,7 +29,7 @@ impl Agenda {
         self.timers.first().map_or(Instant::NEVER, |(at, ..)| *at)
     }
 
-    /// Sets the timer of a lane to `at`, unless `present` is earlier: the server then sets it again.
+    /// Sets the timer of a lane to `at`, unless `present` is earlier: the server sets it again when that expires.
     pub(super) fn set_timer(&mut self, present: &mut Instant, at: Instant, (binding, lane): LaneKey) {
         if at < *present {
             self.timers.remove(&(*present, binding, lane));

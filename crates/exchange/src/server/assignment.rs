@@ -12,25 +12,25 @@ use stoop_wire::{
     nanos_of_left,
 };
 
-/// Bytes of explanation that a refusal or failure carries at most.
+/// Most bytes of explanation in a refusal or failure.
 const MAX_DETAIL: usize = 512;
 
-/// A call given out to run. It must come back through [`Server::finish`](super::Server::finish), or its lane stays
-/// busy for ever.
+/// A call given out to run. It must be passed back to [`Server::finish`](super::Server::finish), or its lane stays busy
+/// for ever.
 ///
-/// It is one allocation, which serves all calls of a lane one after the other: while none runs it holds the retained
-/// answer of the last.
+/// It is one allocation, which serves all calls of a lane one after the other. While none runs, it holds the retained
+/// answer of the last call.
 #[derive(Debug)]
 #[must_use = "an assignment must come back through Server::finish"]
 pub struct Assignment<P>(pub(super) Box<Work<P>>);
 
-/// What there is to know about an [`Assignment`].
-// What a call of one packet needs comes first, in two lines of memory: the assignments of hundreds of calls in flight together
-// are more than the nearest cache holds.
+/// The contents of an [`Assignment`].
+// The fields that a one-packet call needs come first, in two cache lines: the assignments of hundreds of outstanding
+// calls together are larger than the nearest cache.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Work<P> {
-    /// Of the result.
+    /// The packet of the result.
     pub(super) packet: Vec<u8>,
     /// When the caller stops waiting.
     pub deadline: Instant,
@@ -41,32 +41,32 @@ pub struct Work<P> {
     pub(super) lane: LaneId,
     /// Number of the procedure in its interface.
     pub procedure: u16,
-    /// Bytes of the packet that are the answer.
+    /// Length of the answer in the packet.
     pub(super) len: u32,
     /// Number of the exported interface.
     pub interface: u16,
     /// Whether caller and server can run at the same time.
     pub together: bool,
-    /// Whether there is a message.
+    /// Whether there is a `message`.
     is_long: bool,
-    /// Where the answer goes.
+    /// The peer to which the answer goes.
     pub peer: P,
     /// Bytes of arguments.
     pub arguments_len: u32,
-    /// Bytes of the longest result that may travel.
+    /// Bytes of the longest result that the caller accepts.
     pub result_max: u32,
-    /// A call of many packets: its arguments begin so many bytes before where they would behind a header as `in_place`
-    /// says, and perhaps there is more room than there are arguments.
+    /// Message of a call of many packets. Its arguments begin at [`arguments_at`], and there may be more memory behind
+    /// them.
     message: Option<Vec<u8>>,
-    /// The packet of a call that had to wait, while it does.
-    kept: Option<Box<[u8]>>,
-    /// Bytes of memory that the message was counted as.
+    /// The packet of a call that waits to be run.
+    parked_packet: Option<Box<[u8]>>,
+    /// Bytes of memory that the message counts for.
     counted: usize,
-    /// Bytes of arguments before the only one, if that comes back where it lies.
+    /// Bytes of arguments before the one that comes back in place, if there is such an argument.
     in_place: Option<u8>,
 }
 
-/// Of a binding, as far as its calls have to know.
+/// The facts about a binding that each of its calls needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     pub(super) interface: u16,
@@ -74,8 +74,8 @@ pub(super) struct Terms {
     pub(super) result_max: u32,
 }
 
-/// Where in a message its arguments begin, if so many bytes come before one that comes back in place: such that this one is
-/// where a result begins.
+/// Offset of the arguments in a message, if `in_place` bytes precede an argument that comes back in place: that
+/// argument is then where a result begins.
 pub(super) fn arguments_at(in_place: Option<u8>) -> usize {
     HEADER_LEN - usize::from(in_place.unwrap_or(0))
 }
@@ -90,7 +90,7 @@ impl<P> Deref for Assignment<P> {
 }
 
 impl<P> Assignment<P> {
-    /// One that no call has used yet.
+    /// An assignment that no call has used yet.
     pub(super) fn blank(peer: P) -> Self {
         Self(Box::new(Work {
             packet: vec![0; MAX_DATAGRAM],
@@ -108,13 +108,13 @@ impl<P> Assignment<P> {
             arguments_len: 0,
             result_max: stoop_wire::PACKET_DATA as u32,
             message: None,
-            kept: None,
+            parked_packet: None,
             counted: 0,
             in_place: None,
         }))
     }
 
-    /// It is for the call with this header, on a binding with these terms.
+    /// Prepares the assignment for the call with this header.
     #[inline(always)]
     pub(super) fn begin(&mut self, arrived: Instant, peer: &P, header: &Header, terms: Terms)
     where
@@ -130,32 +130,33 @@ impl<P> Assignment<P> {
         work.len = HEADER_LEN as u32;
     }
 
-    /// Its arguments are those of a call of many packets, put together as `in_place` says.
+    /// Sets the assembled message of a call of many packets, whose arguments begin as `in_place` says.
     pub(super) fn set_message(&mut self, message: Vec<u8>, in_place: Option<u8>) {
         let work = &mut *self.0;
         (work.counted, work.in_place, work.is_long) = (message.len(), in_place, true);
         work.message = Some(message);
     }
 
-    /// The memory of the [message](Self::set_message), or what is in its place, and as how much it was counted.
+    /// Takes the memory of the [message](Self::set_message), or that which has replaced it, and the bytes that it
+    /// counts for.
     pub(super) fn take_message(&mut self) -> (Option<Vec<u8>>, usize) {
         self.0.is_long = false;
         (self.0.message.take(), self.0.counted)
     }
 
-    /// The answer, when it has been made.
+    /// The answer, after it has been made.
     #[inline]
     pub fn answer(&self) -> &[u8] {
         &self.0.packet[..self.0.len as usize]
     }
 
-    /// Bytes of the answer, made or only [noted](Self::note).
+    /// Length of the answer, made or only [noted](Self::note).
     #[inline]
     pub fn answer_len(&self) -> usize {
         self.0.len as usize
     }
 
-    /// Bytes that it takes.
+    /// Bytes of memory in use.
     pub(super) fn bytes_held(&self) -> usize {
         size_of::<Work<P>>() + self.0.packet.capacity()
     }
@@ -171,21 +172,21 @@ impl<P> Assignment<P> {
         self.0.packet.len().saturating_sub(MAX_DATAGRAM)
     }
 
-    /// Gives up what the packet has beyond an ordinary one.
+    /// Frees the bytes of the packet beyond an ordinary one.
     pub(super) fn shorten(&mut self) {
         self.0.packet.truncate(MAX_DATAGRAM);
         self.0.packet.shrink_to_fit();
     }
 
-    /// Which call it is.
+    /// Binding, lane and number of the call.
     pub fn identity(&self) -> (BindingId, LaneId, CallNumber) {
         (self.0.binding, self.0.lane, self.0.number)
     }
 
-    /// The packet changes hands between bindings and carries nothing of the old one: a VAR OUT argument is lent to the
-    /// procedure as it lies.
+    /// Clears the packet before another binding uses it: a procedure gets a VAR OUT argument as the memory is, and must
+    /// see nothing of the former binding.
     pub(super) fn wiped(mut self) -> Self {
-        self.0.kept = None;
+        self.0.parked_packet = None;
         self.0.packet.truncate(MAX_DATAGRAM);
         self.0.packet.shrink_to_fit();
         self.0.packet.fill(0);
@@ -195,7 +196,7 @@ impl<P> Assignment<P> {
 }
 
 impl<P> Assignment<P> {
-    /// The arguments, for which `packet` is the call packet if it was one, and the result packet.
+    /// The arguments and the result packet. `packet` is the call packet, if the call was one packet.
     #[inline]
     pub fn arguments_and_result<'a>(&'a mut self, packet: &'a [u8]) -> (&'a [u8], &'a mut Vec<u8>) {
         let Work { is_long, message, arguments_len, in_place, packet: result, .. } = &mut *self.0;
@@ -206,25 +207,26 @@ impl<P> Assignment<P> {
         (&call[start..start + *arguments_len as usize], result)
     }
 
-    /// Keeps the packet of a call that has to wait, where whoever runs it [takes](Self::take_packet) it.
-    pub fn keep_packet(&mut self, packet: Box<[u8]>) {
-        self.0.kept = Some(packet);
+    /// Stores the packet of a call that waits to be run, until [`take_packet`](Self::take_packet).
+    pub fn store_packet(&mut self, packet: Box<[u8]>) {
+        self.0.parked_packet = Some(packet);
     }
 
-    /// The packet that was [kept](Self::keep_packet) for this call; an empty one if none was.
+    /// Takes the packet that was [stored](Self::store_packet) for this call; empty if none was.
     pub fn take_packet(&mut self) -> Box<[u8]> {
-        self.0.kept.take().unwrap_or_default()
+        self.0.parked_packet.take().unwrap_or_default()
     }
 
-    /// Whether its arguments have many packets.
+    /// Whether its arguments came in many packets.
     #[inline]
     pub fn is_long(&self) -> bool {
         self.0.is_long
     }
 
-    /// Of a long call whose only argument [comes back in place](crate::Interfaces::returning_in_place): the bytes before
-    /// that argument, how many bytes it has, and the result packet, in which it lies already, where the result begins. To be
-    /// called once, and then not [`arguments_and_result`](Self::arguments_and_result). `None` for any other call.
+    /// For a long call whose only argument [comes back in place](crate::Interfaces::returning_in_place): the bytes
+    /// before that argument, the length of the argument, and the result packet, in which the argument already lies
+    /// where the result begins. To be called once, and instead of [`arguments_and_result`](Self::arguments_and_result).
+    /// `None` for any other call.
     pub fn argument_as_result(&mut self) -> Option<([u8; LEADING_MAX], usize, &mut Vec<u8>)> {
         let work = &mut *self.0;
         let message = work.message.as_mut()?;
@@ -232,32 +234,33 @@ impl<P> Assignment<P> {
         let len = work.arguments_len as usize - leading;
         let mut before = [0; LEADING_MAX];
         before[..leading].copy_from_slice(&message[at..HEADER_LEN]);
-        // The result packet of the calls before goes where the message was, and from there to the spare ones.
+        // The former result packet takes the place of the message, and is recycled with the spare messages.
         core::mem::swap(message, &mut work.packet);
-        // What is behind the argument may be another binding's.
+        // The bytes behind the argument may be another binding's.
         work.packet.truncate(HEADER_LEN + len);
         let room = work.packet.len().max(MAX_DATAGRAM);
         work.packet.resize(room, 0);
         Some((before, len, &mut work.packet))
     }
 
-    /// The result packet. The result belongs at [`HEADER_LEN`]; the bytes there are what an earlier call of the same
-    /// lane left, or zero.
+    /// The result packet. The result begins at [`HEADER_LEN`]. The bytes there are zero, or those of an earlier call of
+    /// the same lane.
     #[inline]
     pub fn packet_mut(&mut self) -> &mut Vec<u8> {
         &mut self.0.packet
     }
 
-    /// Completes the packet as the result, of which `len` bytes have been written, and lends it to be sent. A result that
-    /// is [longer than one packet](Self::is_large) is not sent by the driver: after
-    /// [`Server::finish`](super::Server::finish) it leaves by [`Server::next_transmission`](super::Server::next_transmission).
+    /// Completes the packet as the result, of which `len` bytes have been written, and returns it for sending. The
+    /// driver does not send a result that is [longer than one packet](Self::is_large): after
+    /// [`Server::finish`](super::Server::finish), [`Server::next_transmission`](super::Server::next_transmission) sends
+    /// it.
     ///
     /// `now` is a time at which the procedure had returned. At or after the call's deadline the packet becomes a
-    /// [failure](FailureCode::FinishedTooLate) instead: the procedure may have seen that nobody waits and have returned
-    /// something that is no result.
+    /// [failure](FailureCode::FinishedTooLate) instead: the procedure may have seen that its caller no longer waits,
+    /// and have returned something that is no result.
     ///
     /// # Panics
-    /// When the packet does not have so many bytes: a mistake of the driver.
+    /// If the packet is shorter: a mistake of the driver.
     #[inline]
     pub fn complete(&mut self, now: Instant, len: usize) -> &[u8] {
         if now >= self.deadline {
@@ -277,19 +280,18 @@ impl<P> Assignment<P> {
         self.stamp(Kind::Result, len, at_server)
     }
 
-    /// Takes note of a result of `len` bytes, for [`complete_noted`](Self::complete_noted). The driver knows that the
-    /// procedure returned before the deadline; after it, [`complete`](Self::complete) makes the failure.
+    /// Notes a result of `len` bytes, for [`complete_noted`](Self::complete_noted). The driver knows that the procedure
+    /// returned before the deadline; otherwise [`complete`](Self::complete) makes the failure.
     ///
     /// # Panics
-    /// When they are more than a message can have: a mistake of the driver.
+    /// If `len` is more than a message can have: a mistake of the driver.
     #[inline]
     pub fn note(&mut self, len: usize) {
         self.0.len = message_len(len) + HEADER_LEN as u32;
     }
 
-    /// As [`complete`](Self::complete), with the length that was [noted](Self::note) when the result had been written: for
-    /// results that wait for others and leave together with them. It stays a result, though its deadline may have passed
-    /// while it waited.
+    /// As [`complete`](Self::complete), with the length that was [noted](Self::note) when the result was written: for
+    /// results that are sent together. It stays a result even if its deadline has passed meanwhile.
     ///
     /// # Panics
     /// As [`complete`](Self::complete).
@@ -304,8 +306,8 @@ impl<P> Assignment<P> {
         self.0.len as usize > HEADER_LEN + self.0.binding.packet_data()
     }
 
-    /// To be called before a [large](Self::is_large) answer is given back: it is recognised by the length of its packet, although
-    /// without a checksum it might have been one packet.
+    /// To be called before a [large](Self::is_large) answer is given back. The length of the packet identifies it as
+    /// large, although without a checksum it might have been one packet.
     #[cold]
     pub fn leave_in_parts(&mut self) {
         let len = self.0.packet.len().max(MAX_DATAGRAM + 1);
@@ -314,7 +316,7 @@ impl<P> Assignment<P> {
 
     /// Completes the packet as a refusal: the procedure has not run and will not run for this call.
     pub fn refuse(&mut self, code: RefusalCode, detail: &str) -> &[u8] {
-        self.0.kept = None;
+        self.0.parked_packet = None;
         let len = self.put_detail(detail);
         self.stamp(Kind::Refusal, len, code.code())
     }
@@ -325,7 +327,7 @@ impl<P> Assignment<P> {
         self.stamp(Kind::Failure, len, code.code())
     }
 
-    /// Time that is left to the caller's deadline.
+    /// Time left until the caller's deadline.
     #[inline]
     pub fn left(&self, now: Instant) -> Duration {
         self.deadline.since(now)
@@ -360,7 +362,7 @@ impl<P> Assignment<P> {
     }
 }
 
-/// Bytes of a result, as its header says them.
+/// Length of a result for its header.
 #[inline]
 fn message_len(len: usize) -> u32 {
     const MOST: usize = u32::MAX as usize - HEADER_LEN;

@@ -1,4 +1,4 @@
-//! Calls given out to run, and taken back when they have been answered.
+//! Calls that are given out to run, and taken back after they have been answered.
 
 use super::assignment::{Assignment, Terms};
 use super::lane::{Age, Answer};
@@ -46,7 +46,7 @@ impl<P: Peer> Server<P> {
         }
     }
 
-    /// A call of one packet to which something else leads than to begin it at once.
+    /// Handles a one-packet call that cannot begin at once.
     #[inline(never)]
     fn on_rare_call(
         &mut self,
@@ -67,7 +67,7 @@ impl<P: Peer> Server<P> {
                     number: header.number,
                     peer,
                     arrived: now,
-                    // What follows the payload is padding: nobody keeps it.
+                    // The bytes behind the payload are padding and are not stored.
                     packet: packet[..HEADER_LEN + header.message_len as usize].into(),
                     message: None,
                     message_len: header.message_len,
@@ -82,7 +82,7 @@ impl<P: Peer> Server<P> {
         }
     }
 
-    /// Begins a call of many packets that is newer than all of its lane.
+    /// Begins a call of many packets that is newer than all calls of its lane.
     pub(super) fn start_message(
         &mut self,
         now: Instant,
@@ -104,7 +104,7 @@ impl<P: Peer> Server<P> {
         }
     }
 
-    /// Nothing more is to be sent, put together or kept for the calls of a lane before this one.
+    /// Drops what is being sent, assembled or kept for earlier calls of this lane.
     #[cold]
     #[inline(never)]
     pub(super) fn leave_large(&mut self, header: &Header) {
@@ -116,7 +116,7 @@ impl<P: Peer> Server<P> {
         self.memory.give_back(large.drop_incomplete(header.number));
     }
 
-    /// Begins a call that is newer than all of its lane, which has [left](Self::leave_large) what was large before.
+    /// Begins a call that is newer than all calls of its lane, after [`leave_large`](Self::leave_large).
     pub(super) fn start(
         &mut self,
         now: Instant,
@@ -135,8 +135,7 @@ impl<P: Peer> Server<P> {
         self.give_out(now, arrived, assignment, &peer, header, terms, reply)
     }
 
-    /// Gives a call out to run, on a binding of that interface whose sides can run together or not, and which takes results
-    /// of so many bytes; or refuses it.
+    /// Gives out a call to run, on a binding with these terms, or refuses it.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     fn give_out(
@@ -160,7 +159,7 @@ impl<P: Peer> Server<P> {
         Arrival::Run(assignment)
     }
 
-    /// Refuses a call instead of giving it out: no new ones are begun, or there is no such procedure.
+    /// Refuses a call instead of giving it out: the server is shutting down, or there is no such procedure.
     #[cold]
     #[inline(never)]
     fn refuse_new(&mut self, now: Instant, mut assignment: Assignment<P>, reply: &mut Vec<u8>) -> Arrival<P> {
@@ -168,19 +167,19 @@ impl<P: Peer> Server<P> {
         self.counters.refused += 1;
         reply.clear();
         reply.extend_from_slice(assignment.refuse(code, ""));
-        // Nothing can be parked behind a call that has only just begun.
+        // No call can be parked behind one that has only just begun.
         let next = self.finish(now, assignment);
         debug_assert!(matches!(next, Next::Nothing));
         Arrival::Reply
     }
 
-    /// Takes back an assignment whose answer has been sent: it is retained, and the call that has waited for this one
-    /// to return, if any, may start. A [large](Assignment::is_large) answer is sent from now on by
+    /// Takes back an assignment whose answer has been sent. The answer is retained, and the call that waited for this
+    /// one, if any, may start. A [large](Assignment::is_large) answer is sent from now on by
     /// [`next_transmission`](Self::next_transmission).
     #[inline]
     pub fn finish(&mut self, now: Instant, mut assignment: Assignment<P>) -> Next<P> {
         self.running -= 1;
-        // The binding may have been given up meanwhile, and the answer with it.
+        // The binding may have been released meanwhile, and the answer with it.
         let Some(binding) = self.bindings.get_mut(assignment.binding) else {
             let (message, counted) = assignment.take_message();
             self.memory.give_back_other(message, counted);
@@ -207,7 +206,7 @@ impl<P: Peer> Server<P> {
         }
     }
 
-    /// Keeps a call until the one that runs has returned, unless a newer one is kept already.
+    /// Parks a call until the running one has returned, unless a newer one is parked already.
     pub(super) fn park(&mut self, header: &Header, parked: Parked<P>, reply: &mut Vec<u8>) -> Arrival<P> {
         let lane = self.bindings.lane_mut(header);
         let (newer, refused) = match &lane.parked {

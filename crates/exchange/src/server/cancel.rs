@@ -1,4 +1,4 @@
-//! Calls that nobody waits for any more.
+//! Cancelled calls.
 
 use super::lane::{Age, Answer};
 use super::parked::Parked;
@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use stoop_wire::{Header, RefusalCode};
 
 impl<P: Peer> Server<P> {
-    /// Whatever state the call is in: from now on it does not begin, and if it has ended, its answer is let go.
+    /// Cancels a call in any state: it does not begin any more, and if it has ended, its answer is released.
     #[cold]
     pub(super) fn on_cancel(
         &mut self,
@@ -19,10 +19,11 @@ impl<P: Peer> Server<P> {
         header: &Header,
         reply: &mut Vec<u8>,
     ) -> Arrival<P> {
-        if let Some(elsewhere) = self.turn_away(now, peer, header, reply) {
-            return elsewhere;
+        if let Some(answered) = self.check_binding(now, peer, header, reply) {
+            return answered;
         }
-        let binding = self.bindings.get_mut(header.binding).expect("whoever has no binding is turned away");
+        let binding =
+            self.bindings.get_mut(header.binding).expect("packets without a binding are answered before");
         let Some(lane) = binding.lanes.get_or_make(header.lane, self.limits.lanes) else {
             return self.no_such_lane(header, reply);
         };
@@ -65,13 +66,13 @@ impl<P: Peer> Server<P> {
         self.repeat(peer, answer, header, reply)
     }
 
-    /// Remembers for good that the call, the newest of its lane, does not run.
+    /// Remembers permanently that the call, the newest of its lane, does not run.
     pub(super) fn forbid(&mut self, header: &Header, code: RefusalCode) {
         let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
         let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
         if let Some(large) = &mut lane.large {
             large.end_sending(&mut binding.path);
-            // One that is newer still goes on arriving.
+            // A call that is newer goes on arriving.
             self.memory.give_back(large.drop_incomplete(header.number));
         }
         if let Some(retained) = lane.forbid(header.number, code) {
@@ -81,7 +82,8 @@ impl<P: Peer> Server<P> {
         }
     }
 
-    /// The same while an earlier call runs: the place where the call would wait says that it must not run.
+    /// As [`forbid`](Self::forbid), while an earlier call runs: the record of the waiting call says that it must not
+    /// run.
     pub(super) fn forbid_next(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! What a server knows of one lane, and the server's half of the protocol as a table.
+//! The server's state of one lane, and the server's half of the protocol as a table.
 
 use super::assignment::Assignment;
 use super::large::Large;
@@ -8,15 +8,15 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use stoop_wire::{CallNumber, Header, Kind, RefusalCode};
 
-/// One lane of a binding. Its last call number lives as long as the binding.
+/// A lane of a binding. Its last call number lives as long as the binding.
 #[derive(Debug)]
 pub(super) struct LaneState<P> {
     /// The newest call that was begun.
     pub(super) number: CallNumber,
     phase: Phase<P>,
-    /// A newer call, which starts when the one that runs has returned.
+    /// A newer call, which starts after the running one has returned.
     pub(super) parked: Option<Box<Parked<P>>>,
-    /// What is under way of messages of many packets.
+    /// State of messages of many packets.
     pub(super) large: Option<Box<Large<P>>>,
 }
 
@@ -24,21 +24,21 @@ pub(super) struct LaneState<P> {
 enum Phase<P> {
     /// No call yet.
     Fresh,
-    /// The newest call has been given out.
+    /// The newest call has been given out and runs.
     Running,
-    /// The same, and nobody waits for it any more.
+    /// It runs, and its caller has cancelled it.
     RunningCancelled,
-    /// It has been answered, and the answer is kept, unchanged since it was first sent.
+    /// It has been answered. The answer is retained, unchanged since it was first sent.
     Ended(Assignment<P>),
-    /// It has been answered, and its caller has all of the answer; the packet is kept for the lane's next answer.
+    /// It has been answered, and its caller has the whole answer. The packet is kept for the lane's next answer.
     Delivered(Assignment<P>),
-    /// It has been answered, and its caller has stopped waiting for the answer.
+    /// It has been answered, and the answer is no longer retained.
     Gone,
-    /// The same, but what it was answered was that it did not run; and that stays true.
+    /// It was refused. It did not run, and never will.
     Refused(RefusalCode),
 }
 
-/// How a packet's call number stands to the newest call of its lane.
+/// Relation of a packet's call number to the newest call of its lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Age {
     Newer,
@@ -59,12 +59,12 @@ impl Age {
     }
 }
 
-/// How a packet is answered.
+/// How to answer a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// Run the call.
     Start,
-    /// Keep the call until the one that runs has returned.
+    /// Hold the call until the running one has returned.
     Park,
     /// Say that the call is here and not answered yet.
     Acknowledge,
@@ -72,22 +72,22 @@ pub(super) enum Answer {
     Resend,
     /// Say that the call ran and that its result is gone.
     SayGone,
-    /// Say once more that the call did not run.
+    /// Say again that the call did not run.
     SayRefused(RefusalCode),
-    /// Say nothing.
+    /// Send nothing.
     Drop,
-    /// The call runs: tell its procedure that nobody waits any more, and say that it runs.
+    /// The call runs: tell its procedure that it is cancelled, and say that it runs.
     TellProcedure,
-    /// Let go of the answer, and say that it is gone.
+    /// Release the answer, and say that it is gone.
     Release,
-    /// The call has not been seen: remember for good that it does not run, and say so.
+    /// The call has not been seen: remember permanently that it does not run, and say so.
     Forbid,
-    /// The same, of a call that comes after the one that runs.
+    /// The same, for a call after the running one.
     ForbidNext,
 }
 
 impl<P> Phase<P> {
-    /// What remains when an answer is not kept: whether the call ran.
+    /// What remains of a call whose answer is not retained: whether it ran.
     fn without(answered: &Assignment<P>) -> Self {
         match Header::parse(answered.answer()) {
             Ok((header, _)) if header.kind == Kind::Refusal => {
@@ -110,7 +110,7 @@ impl<P> Phase<P> {
     fn on_probe(&self, age: Age) -> Answer {
         match age {
             Age::Same => self.again(),
-            // What a caller probes it has been told that we have: a newer one is a stray.
+            // A caller probes only calls that this server has acknowledged, so a newer one is an error.
             Age::Newer | Age::Older => Answer::Drop,
         }
     }
@@ -157,21 +157,21 @@ impl<P> LaneState<P> {
         self.phase.on_cancel(age)
     }
 
-    /// Whether it keeps a packet for the answer to its next call, and has nothing to do with messages of many.
+    /// Whether the lane keeps a packet for its next answer, and has no messages of many packets.
     #[inline]
     pub(super) fn has_packet(&self) -> bool {
         matches!(self.phase, Phase::Ended(_) | Phase::Delivered(_)) && self.large.is_none()
     }
 
-    /// The call numbered so is the lane's newest, and is given out. It acknowledges the answer to the one before, whose
-    /// packet becomes that of its own answer.
+    /// Begins call `number`, now the lane's newest. It acknowledges the answer before it, whose packet is returned for
+    /// its own answer.
     #[inline]
     pub(super) fn begin(&mut self, number: CallNumber) -> Option<Assignment<P>> {
         self.number = number;
         self.leave(Phase::Running)
     }
 
-    /// The call numbered so is the lane's newest, and will never run.
+    /// Records that call `number`, now the lane's newest, will never run.
     pub(super) fn forbid(&mut self, number: CallNumber, code: RefusalCode) -> Option<Assignment<P>> {
         self.number = number;
         self.leave(Phase::Refused(code))
@@ -185,7 +185,7 @@ impl<P> LaneState<P> {
         }
     }
 
-    /// Nobody waits for the call that runs.
+    /// Records that the running call is cancelled.
     pub(super) fn cancel(&mut self) {
         self.phase = Phase::RunningCancelled;
     }
@@ -194,7 +194,8 @@ impl<P> LaneState<P> {
         matches!(self.phase, Phase::RunningCancelled)
     }
 
-    /// The caller has all of the answer, or does not want it. What is returned is no longer of use here.
+    /// Records that the caller has the whole answer, or does not want it. Returns an assignment that is no longer
+    /// needed here.
     #[must_use]
     pub(super) fn deliver(&mut self) -> Option<Assignment<P>> {
         match core::mem::replace(&mut self.phase, Phase::Gone) {
@@ -210,7 +211,7 @@ impl<P> LaneState<P> {
         None
     }
 
-    /// The newest call has been answered.
+    /// Records the answer to the newest call, and retains it.
     #[inline]
     pub(super) fn end(&mut self, answered: Assignment<P>) {
         self.phase = Phase::Ended(answered);
@@ -228,7 +229,7 @@ impl<P> LaneState<P> {
         }
     }
 
-    /// The retained answer, and where it goes.
+    /// The retained answer, and the peer to which it goes.
     pub(super) fn retained_for(&self) -> Option<(P, &[u8])>
     where
         P: Copy,
@@ -239,14 +240,14 @@ impl<P> LaneState<P> {
         }
     }
 
-    /// What is still to be sent of the retained answer goes to where its caller was heard last.
+    /// Sends the rest of the retained answer to `peer`, from which the caller was heard last.
     pub(super) fn redirect(&mut self, peer: P) {
         if let Phase::Ended(answered) = &mut self.phase {
             answered.0.peer = peer;
         }
     }
 
-    /// When the caller of the newest call stops waiting, if it has been answered.
+    /// Deadline of the newest call, if it has been answered.
     pub(super) fn retained_deadline(&self) -> Option<Instant> {
         match &self.phase {
             Phase::Ended(answered) => Some(answered.deadline),
@@ -254,14 +255,14 @@ impl<P> LaneState<P> {
         }
     }
 
-    /// The newest call has been answered, and there is no room to keep the answer. What is known of it stays.
+    /// Records that the newest call was answered, without the answer, for which there is no space.
     #[cold]
     pub(super) fn end_unretained(&mut self, answered: Assignment<P>) -> Assignment<P> {
         self.phase = Phase::without(&answered);
         answered
     }
 
-    /// Lets go of an answer for which nobody waits any more.
+    /// Releases the retained answer after the deadline of its call.
     pub(super) fn release(&mut self, now: Instant) -> Option<Assignment<P>> {
         let (Phase::Ended(answered) | Phase::Delivered(answered)) = &self.phase else { return None };
         if now <= answered.deadline {
@@ -271,13 +272,13 @@ impl<P> LaneState<P> {
         self.leave(without)
     }
 
-    /// Answers retained, packets kept for the next answer, and calls that wait.
+    /// Retained answers, packets kept for the next answer, and waiting calls.
     pub(super) fn packets(&self) -> usize {
         usize::from(matches!(self.phase, Phase::Ended(_) | Phase::Delivered(_)))
             + usize::from(self.parked.is_some())
     }
 
-    /// Bytes of the packet that is kept with the answer to the newest call, or for the next one, beyond an ordinary one.
+    /// Bytes of the retained or kept packet beyond an ordinary one.
     pub(super) fn large_retained(&self) -> usize {
         match &self.phase {
             Phase::Ended(answered) | Phase::Delivered(answered) => answered.large_bytes(),
@@ -285,7 +286,7 @@ impl<P> LaneState<P> {
         }
     }
 
-    /// Bytes of calls of many packets that are arriving or wait.
+    /// Bytes of calls of many packets that are arriving or waiting.
     pub(super) fn incomplete(&self) -> usize {
         let waits = self.parked.as_ref().and_then(|parked| parked.message.as_ref()).map_or(0, Vec::len);
         let arriving = self.large.as_ref().and_then(|large| large.incomplete.as_ref());
@@ -308,9 +309,9 @@ mod tests {
     use alloc::format;
     use alloc::string::String;
 
-    /// A change of protocol is a line in the review.
+    /// The snapshot shows every change of the protocol in a diff.
     #[test]
-    fn the_table_is_the_one_under_version_control() {
+    fn the_table_equals_its_snapshot() {
         let ended = Phase::Ended(Assignment::blank(()));
         let phases = [
             ("Fresh", Phase::Fresh),

@@ -1,22 +1,23 @@
-//! The lanes of one binding, made a few at a time: whoever names the last lane first takes no memory for all of them.
+//! The lanes of one binding, allocated a few at a time, so that a caller that names the last lane first takes little
+//! memory.
 
 use super::lane::LaneState;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use stoop_wire::LaneId;
 
-/// Lanes made together.
+/// Lanes allocated together.
 const GROUP: usize = 4;
-/// Groups whose places are made together.
+/// Pointers to groups allocated together.
 const ROW: usize = 16;
 
 type Group<P> = Box<[LaneState<P>; GROUP]>;
 type Row<P> = Box<[Option<Group<P>>; ROW]>;
 
-/// Found by their numbers. What is not there has never been used.
+/// Lanes by number. A lane that is not allocated has never been used.
 #[derive(Debug)]
 pub(super) struct Lanes<P> {
-    /// Most callers have few threads, and need no rows.
+    /// The first group. Most callers have few threads, and need no rows.
     first: Option<Group<P>>,
     rows: Vec<Option<Row<P>>>,
 }
@@ -43,7 +44,7 @@ impl<P> Lanes<P> {
         Some(&mut group.as_mut()?[place])
     }
 
-    /// The lane of that number, made when it is first used; `None` when it is beyond `limit`.
+    /// The lane of that number, allocated when it is first used; `None` if the number is not below `limit`.
     #[inline]
     pub(super) fn get_or_make(&mut self, lane: LaneId, limit: u16) -> Option<&mut LaneState<P>> {
         if lane.0 >= limit {
@@ -61,7 +62,7 @@ impl<P> Lanes<P> {
         Some(&mut row[number % ROW].as_mut()?[usize::from(lane.0) % GROUP])
     }
 
-    /// Makes the lanes of that group.
+    /// Allocates the lanes of that group.
     #[cold]
     fn make(&mut self, number: usize) {
         if number / ROW >= self.rows.len() {
@@ -81,7 +82,7 @@ impl<P> Lanes<P> {
         self.first.iter_mut().chain(others).flat_map(|group| group.iter_mut())
     }
 
-    /// Bytes that they take.
+    /// Bytes of memory in use.
     pub(super) fn bytes_held(&self) -> usize {
         self.rows.capacity() * size_of::<Option<Row<P>>>()
             + self.rows.iter().flatten().count() * size_of::<[Option<Group<P>>; ROW]>()
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_far_lane_takes_little_memory() {
+    fn one_lane_with_a_high_number_takes_little_memory() {
         let mut lanes = Lanes::<()>::default();
         assert!(lanes.get_or_make(LaneId(16_383), 16_384).is_some());
         assert!(lanes.bytes_held() < 2560, "{}", lanes.bytes_held());
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_counts_and_not_the_group() {
+    fn a_lane_at_the_limit_is_refused_even_within_an_allocated_group() {
         let mut lanes = Lanes::<()>::default();
         assert!(lanes.get_or_make(LaneId(0), 1).is_some());
         assert!(lanes.get_or_make(LaneId(1), 1).is_none());

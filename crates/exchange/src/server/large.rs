@@ -9,36 +9,36 @@ use stoop_wire::{CallNumber, Header};
 /// The messages of many packets of one lane.
 #[derive(Debug)]
 pub(super) struct Large<P> {
-    /// A call that has not arrived as a whole; newer than the lane's newest.
+    /// A call that has not arrived completely; newer than the lane's newest.
     pub(super) incomplete: Option<IncompleteCall<P>>,
-    /// The answer to the newest call, while its caller does not have all of it.
+    /// The answer to the newest call, while its caller does not have the whole of it.
     pub(super) sending: Option<Sending>,
-    /// When a timer of the server will look at this lane.
+    /// When the server's timer for this lane expires.
     pub(super) timer: Instant,
-    /// The lane is among those that may have something to send.
+    /// Whether the lane is in the queue of lanes that may have something to send.
     pub(super) queued: bool,
-    /// The lane is among those of its binding that wait for room on the way.
+    /// Whether the lane is in its binding's list of lanes that wait for space on the path.
     pub(super) waits: bool,
-    /// The lane is among those that owe a receipt.
+    /// Whether the lane is in the list of lanes that owe a receipt.
     pub(super) owes: bool,
-    /// The lane is among those whose callers have asked about their answers.
+    /// Whether the lane is in the list of lanes whose callers have asked about their answers.
     pub(super) asks: bool,
 }
 
-/// A call of which parts have arrived.
+/// A call of which some parts have arrived.
 #[derive(Debug)]
 pub(super) struct IncompleteCall<P> {
     pub(super) number: CallNumber,
     pub(super) peer: P,
-    /// The part at offset 0 tells it.
+    /// Known from the part at offset 0.
     pub(super) procedure: Option<u16>,
     pub(super) incoming: Incoming,
-    /// The arguments lie from `start` on. It may be longer than they are.
+    /// Memory for the arguments, which begin at `start`. It may be longer than they are.
     pub(super) message: Vec<u8>,
     pub(super) start: usize,
     /// When the first part arrived.
     pub(super) begun: Instant,
-    /// When the part with the deadline arrived, and the time left that its time word said.
+    /// When the part with the deadline arrived, and its time word.
     pub(super) deadline: (Instant, u32),
     /// When the last new part arrived.
     pub(super) heard: Instant,
@@ -46,13 +46,13 @@ pub(super) struct IncompleteCall<P> {
     pub(super) receipts: u32,
 }
 
-/// An answer of many packets of which the caller does not have all.
+/// An answer of many packets that is being sent.
 #[derive(Debug)]
 pub(super) struct Sending {
     pub(super) outgoing: Outgoing,
-    /// Number of the newest receipt that has been taken.
+    /// Number of the newest receipt that has been handled.
     pub(super) taken: u32,
-    /// The caller was silent for long: the server sends nothing more until it is heard.
+    /// Whether the caller was silent for so long that the server sends nothing more until it is heard.
     pub(super) paused: bool,
 }
 
@@ -71,14 +71,14 @@ impl<P> Default for Large<P> {
 }
 
 impl<P> Large<P> {
-    /// Stops sending the lane's answer on that path.
+    /// Stops sending the lane's answer.
     pub(super) fn end_sending(&mut self, path: &mut Option<Box<Path>>) {
         if let (Some(mut sending), Some(path)) = (self.sending.take(), path) {
             sending.outgoing.end(path);
         }
     }
 
-    /// Drops an incomplete call that is not newer than the call `number`, and returns its memory.
+    /// Drops an incomplete call that is not newer than call `number`, and returns its memory.
     pub(super) fn drop_incomplete(&mut self, number: CallNumber) -> Option<Vec<u8>> {
         let outdated = self.incomplete.take_if(|call| !call.number.is_after(number));
         outdated.map(|call| call.message)
@@ -91,8 +91,7 @@ impl<P> Large<P> {
 }
 
 impl<P> IncompleteCall<P> {
-    /// A call of which the packet with this header is the first part to arrive, with memory for its arguments from a
-    /// certain byte on.
+    /// A call whose first part to arrive has this header, with memory for its arguments from `start` on.
     pub(super) fn new(now: Instant, peer: P, header: &Header, (message, start): (Vec<u8>, usize)) -> Self {
         Self {
             number: header.number,
@@ -108,7 +107,7 @@ impl<P> IncompleteCall<P> {
         }
     }
 
-    /// Whether the packet with this header is a part of it.
+    /// Whether the packet with this header is a part of this call.
     #[inline]
     pub(super) fn has_part(&self, header: &Header) -> bool {
         (self.number, self.incoming.message_len()) == (header.number, header.message_len)

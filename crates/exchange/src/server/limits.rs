@@ -1,35 +1,36 @@
-//! What bounds a server, and what it counts.
+//! The bounds of a server, and its counters.
 
 use core::time::Duration;
 
-/// What bounds a server.
+/// The bounds of a server.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Bindings at once.
+    /// Most bindings.
     pub bindings: usize,
-    /// Lanes of one binding.
+    /// Most lanes of one binding.
     pub lanes: u16,
-    /// Answers retained and calls waiting for their lanes, of all bindings together; each takes about 1.6 KB. Beyond,
-    /// answers are not retained (whoever asks again is told that the result is gone), and calls that would have to wait
-    /// are dropped.
+    /// Most retained answers and waiting calls, of all bindings together; each takes about 1.6 KB. Above the bound,
+    /// answers are not retained (a caller that asks again learns that the result is gone), and calls that would have to
+    /// wait are dropped.
     pub packets: usize,
-    /// A binding from which nothing is heard for so long is released, with all that it retains (P16). A caller whose
-    /// call takes long is heard every half second: below a few seconds, the results of long calls are lost with the
-    /// first packet.
+    /// Silence after which a binding is released, with everything that it retains (P16). A caller whose call takes long
+    /// is heard every half second. With a limit below a few seconds, the loss of one packet can cost the result of a
+    /// long call.
     pub silence: Duration,
     /// Bytes of the longest call, and of the longest result.
     pub max_message: u32,
-    /// Bytes of a call that a caller may send unasked, and beyond what has arrived: what the socket's buffer can hold.
+    /// Bytes of a call that a caller may send before the first receipt, and beyond what has arrived: the size of the
+    /// socket's buffer.
     pub window: u32,
-    /// Bytes of calls of many packets that are arriving, wait for their lanes or run, of all bindings together; of one
-    /// binding at most a quarter arrives or waits, or one call. Beyond, callers are told to wait.
+    /// Most bytes of calls of many packets that are arriving, waiting or running, of all bindings together. One binding
+    /// may have a quarter of that arriving or waiting, or one call. Above the bound, callers are told to wait.
     pub incomplete: usize,
-    /// Bytes of results of many packets that are retained, of all bindings together; of one binding at most a quarter,
-    /// or one result. Beyond, the call has run and its result is gone.
+    /// Most bytes of retained results of many packets, of all bindings together. One binding may have a quarter of
+    /// that, or one result. Above the bound, the call has run and its result is gone.
     pub retained: usize,
-    /// A call of many packets of which so long nothing new has arrived is refused.
+    /// Time without a new part after which a call of many packets is refused.
     pub patience: Duration,
-    /// Binding flags that the driver knows: those of them that a caller asks for hold for its binding.
+    /// Binding flags that the driver knows. Those that a caller asks for hold for its binding.
     pub flags: u32,
 }
 
@@ -50,19 +51,19 @@ impl Default for Limits {
     }
 }
 
-/// What a server has seen.
+/// What a server has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
     /// Calls given out to run.
     pub calls: u64,
-    /// Calls that arrived again and were not run again.
+    /// Repeated calls that were not run again.
     pub duplicates: u64,
-    /// Calls refused by the exchange itself: for their lane, procedure or length, or while shutting down.
+    /// Calls that the exchange itself refused: for their lane, procedure or length, or during shutdown.
     pub refused: u64,
     /// Bindings made.
     pub bound: u64,
-    /// Bindings given up by their callers.
+    /// Bindings released by their callers.
     pub unbound: u64,
     /// Bindings released because their callers were silent.
     pub silent: u64,
@@ -70,16 +71,16 @@ pub struct Counters {
     pub unknown_bindings: u64,
     /// Peers asked to prove their address.
     pub challenges: u64,
-    /// Packets dropped because they are none, or make no sense.
+    /// Packets dropped because they were malformed or not allowed.
     pub malformed: u64,
-    /// Packets of calls that later ones have superseded.
+    /// Packets of calls that later calls have superseded.
     pub stale: u64,
     /// Answers not retained and calls dropped because of [`Limits::packets`].
     pub dropped: u64,
     /// Calls cancelled by their callers.
     pub cancelled: u64,
-    /// Calls of which only parts arrived.
+    /// Calls refused because only parts of them arrived.
     pub incomplete: u64,
-    /// Times that a caller with a call of many packets was told to wait, for want of memory.
+    /// How often a caller with a call of many packets was told to wait for memory.
     pub waited: u64,
 }

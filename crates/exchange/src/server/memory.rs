@@ -1,35 +1,35 @@
-//! The memory for messages of many packets: how much of it is in use, and what is kept for the next message.
+//! The memory for messages of many packets: how much is in use, and what is kept for the next message.
 
 use alloc::vec::Vec;
 use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 
-/// Bytes of messages in use, and spare ones: memory that was used before costs no page faults and no clearing.
+/// Counts of message memory in use, and spare memory. Memory that was used before costs no page faults and no clearing.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    /// Of calls that are arriving, wait or run.
+    /// Bytes of calls that are arriving, waiting or running.
     pub(super) incomplete: usize,
-    /// Of results that are retained.
+    /// Bytes of retained results.
     pub(super) retained: usize,
     spare: Vec<Vec<u8>>,
     /// Spare messages that have not been used since the last [`age`](Self::age).
     unused: usize,
 }
 
-/// Spare messages at most.
+/// Most spare messages.
 const SPARE: usize = 8;
-/// Bytes of spare messages at most.
+/// Most bytes of spare messages.
 const SPARE_BYTES: usize = 64 << 20;
 
 impl Memory {
-    /// Room for a header and a message of `len` bytes; `None` if more than `limit` bytes would be in use, or the process has no memory for it. What is in it
-    /// is what an earlier message left: none of it may be read before it has been written.
+    /// Memory for a header and a message of `len` bytes; `None` if more than `limit` bytes would be in use, or the
+    /// process has no memory. It contains bytes of earlier messages: none of it may be read before it has been written.
     pub(super) fn take(&mut self, len: usize, limit: usize) -> Option<Vec<u8>> {
         let needed = HEADER_LEN + len;
         let left = limit.saturating_sub(self.incomplete);
         if needed > left {
             return None;
         }
-        // Not one that is far too long: all of it counts as being in use.
+        // A spare message that is far too long is not used: all of its bytes would count as in use.
         let fits = |message: &Vec<u8>| (needed..=needed.saturating_mul(2).min(left)).contains(&message.len());
         let message = match self.spare.iter().position(fits) {
             Some(place) => self.spare.swap_remove(place),
@@ -40,8 +40,8 @@ impl Memory {
         Some(message)
     }
 
-    /// Whether a call of `len` bytes more is too much for a binding that holds `held()` bytes of calls already. Where less
-    /// than a quarter of `limit` is in use, nobody can hold that much, and nobody is asked.
+    /// Whether a call of `len` more bytes is too much for a binding that holds `held()` bytes of calls already. While
+    /// less than a quarter of `limit` is in use, no binding can hold that much, and `held` is not called.
     pub(super) fn is_unfair(&self, len: usize, limit: usize, held: impl FnOnce() -> usize) -> bool {
         let (needed, share) = (HEADER_LEN + len, limit / 4);
         if self.incomplete.saturating_add(needed) <= share {
@@ -51,14 +51,14 @@ impl Memory {
         held > 0 && held.saturating_add(needed) > share
     }
 
-    /// The call will not run.
+    /// Takes back the memory of a call that will not run.
     pub(super) fn give_back(&mut self, message: Option<Vec<u8>>) {
         let counted = message.as_ref().map_or(0, Vec::len);
         self.give_back_other(message, counted);
     }
 
-    /// The call has ended, whose message was counted as `counted` bytes. What it has left may be another message, when its
-    /// own has become its result.
+    /// Takes back the memory of a call that has ended, whose message was counted as `counted` bytes. It may be other
+    /// memory than that, if the call's own message has become its result.
     pub(super) fn give_back_other(&mut self, message: Option<Vec<u8>>, counted: usize) {
         let Some(message) = message else { return };
         self.incomplete -= counted;
@@ -68,18 +68,18 @@ impl Memory {
         }
     }
 
-    /// Releases what a removed binding held: so many bytes of calls, and of retained results.
+    /// Releases the counts of a removed binding: bytes of its calls and of its retained results.
     pub(super) fn release_all(&mut self, incomplete: usize, retained: usize) {
         self.incomplete -= incomplete;
         self.retained -= retained;
     }
 
-    /// So many bytes of results are retained for a binding, beside `held`.
+    /// Counts `bytes` more of results retained for a binding, which holds `held`.
     pub(super) fn retain(&mut self, held: &mut usize, bytes: usize) {
         (self.retained, *held) = (self.retained + bytes, *held + bytes);
     }
 
-    /// So many of `held` no longer are.
+    /// Counts `bytes` fewer of them.
     pub(super) fn release(&mut self, held: &mut usize, bytes: usize) {
         (self.retained, *held) = (self.retained - bytes, *held - bytes);
     }
@@ -88,7 +88,7 @@ impl Memory {
         self.spare.iter().map(Vec::len).sum()
     }
 
-    /// Frees spare messages that were not needed since this was last called.
+    /// Frees spare messages that were not used since the last call of this method.
     pub(super) fn age(&mut self) {
         self.spare.truncate(self.spare.len() - self.unused);
         self.unused = self.spare.len();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_needed_is_freed() {
+    fn unused_spare_memory_is_freed() {
         let mut memory = Memory::default();
         let message = memory.take(10_000, 16_000);
         memory.give_back(message);

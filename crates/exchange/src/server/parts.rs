@@ -1,4 +1,4 @@
-//! Calls of many packets while they arrive.
+//! Reassembly of calls of many packets.
 
 use super::assignment::arguments_at;
 use super::lane::{Age, Answer};
@@ -15,7 +15,7 @@ use core::time::Duration;
 use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, LaneId, Receipt, RefusalCode, nanos_of_left};
 
 impl<P: Peer> Server<P> {
-    /// Parts of a call: nearly always one, by itself.
+    /// Handles a datagram with parts of a call, nearly always one.
     #[cold]
     #[inline(never)]
     pub(super) fn on_parts(
@@ -31,14 +31,14 @@ impl<P: Peer> Server<P> {
             match self.on_part(now, peer, &header, payload, reply) {
                 Arrival::Nothing => {}
                 run @ Arrival::Run(_) => return run,
-                // Of several answers the last says most.
+                // Among several answers, the last one has the most information.
                 other => outcome = other,
             }
         }
         outcome
     }
 
-    /// A part of a call, or the whole of one that is longer than others are in one packet.
+    /// Handles a part of a call, or a whole call that is longer than one packet's data.
     #[inline]
     fn on_part(
         &mut self,
@@ -48,10 +48,11 @@ impl<P: Peer> Server<P> {
         payload: &[u8],
         reply: &mut Vec<u8>,
     ) -> Arrival<P> {
-        if let Some(elsewhere) = self.turn_away(now, peer, header, reply) {
-            return elsewhere;
+        if let Some(answered) = self.check_binding(now, peer, header, reply) {
+            return answered;
         }
-        let binding = self.bindings.get_mut(header.binding).expect("whoever has no binding is turned away");
+        let binding =
+            self.bindings.get_mut(header.binding).expect("packets without a binding are answered before");
         if header.message_len > self.limits.max_message {
             self.counters.refused += 1;
             return refusal(header, RefusalCode::MessageTooLarge, reply);
@@ -91,7 +92,8 @@ impl<P: Peer> Server<P> {
         self.take_part(now, peer, header, payload, reply)
     }
 
-    /// Takes memory for a call of which the first part is here, in place of an older one. Returns whether there is any.
+    /// Takes memory for a call whose first part has arrived, in place of an older call. Returns whether there was
+    /// memory.
     fn begin_message(&mut self, now: Instant, peer: P, header: &Header) -> bool {
         let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
         let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
@@ -114,10 +116,11 @@ impl<P: Peer> Server<P> {
         true
     }
 
-    /// Takes the parts of a long call with which `datagrams` begin, each of them `segment` bytes long, as far as they need
-    /// no decision: of a call of which parts have arrived before, from the host that it comes from, each where the one
-    /// before it ends, and without the part that completes it. Returns how many bytes of `datagrams` these are; what follows is for
-    /// [`handle_packet`](Self::handle_packet). `ahead` is told of the memory as in [`Span::copy_to`](crate::bulk::Span::copy_to).
+    /// Takes parts of a long call from the beginning of `datagrams`, each datagram `segment` bytes long, as long as
+    /// they need no decision: the call has had parts before, they come from its host, each part begins where the one
+    /// before it ends, and no part completes the call. Returns how many bytes of `datagrams` these are; the rest is for
+    /// [`handle_packet`](Self::handle_packet). `ahead` prefetches memory as in
+    /// [`Span::copy_to`](crate::bulk::Span::copy_to).
     pub fn take_parts(
         &mut self,
         now: Instant,
@@ -138,10 +141,10 @@ impl<P: Peer> Server<P> {
         if !call.has_part(&first) {
             return 0;
         }
-        let Some(stretch) = call.incoming.take_span(now, datagrams, segment) else { return 0 };
-        stretch.copy_to(&mut call.message[call.start + stretch.offset..], datagrams, ahead);
+        let Some(span) = call.incoming.take_span(now, datagrams, segment) else { return 0 };
+        span.copy_to(&mut call.message[call.start + span.offset..], datagrams, ahead);
         (call.heard, call.peer, binding.heard) = (now, peer, now);
-        binding.longest = binding.longest.max(stretch.payload as u32);
+        binding.longest = binding.longest.max(span.payload as u32);
         if call.incoming.receipt_is_urgent() {
             let place = (first.binding, first.lane);
             if self.agenda.receipts.last() != Some(&place) {
@@ -151,10 +154,10 @@ impl<P: Peer> Server<P> {
             *owes = true;
             self.agenda.owing.push((first.binding, first.lane));
         }
-        stretch.datagrams_len()
+        span.datagrams_len()
     }
 
-    /// Puts a part where it belongs.
+    /// Copies a part to its place in the call.
     #[inline]
     fn take_part(
         &mut self,
@@ -205,7 +208,7 @@ impl<P: Peer> Server<P> {
         Arrival::Nothing
     }
 
-    /// All of a call is here.
+    /// Starts or parks a call that has arrived completely.
     fn complete(&mut self, now: Instant, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
         let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
         let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
@@ -221,7 +224,7 @@ impl<P: Peer> Server<P> {
         match lane.on_call(Age::of(header.number, lane.number)) {
             Answer::Start => self.start_message(now, (arrived, peer, message), &header, reply),
             _ => {
-                // What is parked is parsed again: its header stands for a message without bytes behind it.
+                // A parked packet is parsed again later, so its header describes a message without bytes behind it.
                 let packet: Box<[u8]> = Header { message_len: 0, ..header }.to_bytes().into();
                 let parked = Parked {
                     number: header.number,
@@ -237,7 +240,7 @@ impl<P: Peer> Server<P> {
         }
     }
 
-    /// Writes into `reply` what has arrived of the call that is arriving on that lane, and says who is to know.
+    /// Writes a receipt for the call that is arriving on that lane into `reply`, and returns its caller.
     pub(super) fn receipt(
         &mut self,
         now: Instant,
@@ -254,7 +257,7 @@ impl<P: Peer> Server<P> {
         Some(call.peer)
     }
 
-    /// Refuses what has been arriving for too long. Returns when to look again, if something is still arriving.
+    /// Refuses a call that has been arriving for too long. Returns when to look again, if it is still arriving.
     pub(super) fn abandon_incomplete(
         &mut self,
         now: Instant,
@@ -264,7 +267,7 @@ impl<P: Peer> Server<P> {
         let state = self.bindings.get_mut(binding)?.lanes.get_mut(lane)?;
         let call = state.large.as_ref()?.incomplete.as_ref()?;
         let until = call.heard + patience;
-        // However busily it arrives: whoever sends it has stopped waiting.
+        // Even if parts keep arriving: after the deadline the caller has stopped waiting.
         let (arrived, left) = call.deadline;
         let until =
             until.min(arrived.after_nanos(nanos_of_left(left)).max(call.begun + Duration::from_millis(1)));
@@ -275,8 +278,8 @@ impl<P: Peer> Server<P> {
         let header = Header::bare(Kind::Call, binding, lane, call.number);
         if state.is_running() {
             let peer = call.peer;
-            let mut unsaid = Vec::new();
-            let _: Arrival<P> = self.forbid_next(now, peer, &header, RefusalCode::Incomplete, &mut unsaid);
+            let mut unsent = Vec::new();
+            let _: Arrival<P> = self.forbid_next(now, peer, &header, RefusalCode::Incomplete, &mut unsent);
         } else {
             self.forbid(&header, RefusalCode::Incomplete);
         }
@@ -284,10 +287,10 @@ impl<P: Peer> Server<P> {
     }
 }
 
-/// There is no memory for the call: its caller is to ask again. Nothing is remembered of it.
+/// There is no memory for the call: the caller is to ask again. The server remembers nothing about it.
 fn no_room<P>(header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
     let receipt = Receipt::new(0, 0, 0, 0);
-    // Numbered like any other: receipts of a call begin anew, and above this one.
+    // Its number is 0, so that every later receipt of the call is newer.
     put(&receipt, Header::bare(Kind::Receipt, header.binding, header.lane, header.number), 0, reply);
     Arrival::Reply
 }

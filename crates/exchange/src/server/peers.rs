@@ -1,4 +1,4 @@
-//! Peers that come, move and go: bind requests, proofs of address, releases.
+//! Binding, release of bindings, and proofs of address.
 
 use super::lanes::Lanes;
 use super::replies::put;
@@ -11,7 +11,8 @@ use stoop_wire::bind::{BindRequest, BindStatus, CHECKSUM, Describe, Description,
 use stoop_wire::{BindingId, CallNumber, Header, Kind, LaneId};
 
 impl<P: Peer> Server<P> {
-    /// Asks the peer to show that it receives at its address. What is remembered is nothing: the cookie says it all.
+    /// Asks the peer to prove that it receives at its address. The server stores nothing: the cookie contains what it
+    /// needs.
     #[cold]
     pub(super) fn challenge(
         &mut self,
@@ -28,7 +29,7 @@ impl<P: Peer> Server<P> {
         Arrival::Reply
     }
 
-    /// A bound caller has moved to another address and has shown that it receives there.
+    /// Moves a bound caller to another address, if it has proved that it receives there.
     #[cold]
     pub(super) fn on_proof(&mut self, now: Instant, peer: P, header: &Header) -> Arrival<P> {
         let proven = header.challenge().is_some_and(|cookie| {
@@ -79,7 +80,8 @@ impl<P: Peer> Server<P> {
         Arrival::Reply
     }
 
-    /// Stateless until the cookie returns: no table filling, no amplification by spoofed addresses.
+    /// Stores nothing before the cookie returns, so that forged addresses cannot fill the table or make the server
+    /// amplify.
     #[cold]
     pub(super) fn on_bind(
         &mut self,
@@ -97,7 +99,7 @@ impl<P: Peer> Server<P> {
             return self.challenge(now, peer, header, request.nonce, reply);
         }
         if ((request.required | request.wanted) & CHECKSUM != 0) != header.binding.has_checksum() {
-            // One of the two is corrupt.
+            // Flags and header disagree: one of them is corrupt.
             self.counters.malformed += 1;
             return Arrival::Nothing;
         }
@@ -110,7 +112,7 @@ impl<P: Peer> Server<P> {
         Arrival::Reply
     }
 
-    /// Makes the binding, or finds that a repeated request has already made it. `None`: a late duplicate.
+    /// Makes the binding, or finds the one that an earlier copy of the request has made. `None`: a late duplicate.
     fn bind(
         &mut self,
         now: Instant,
@@ -136,9 +138,9 @@ impl<P: Peer> Server<P> {
             id = page_of;
         } else if status == BindStatus::Bound {
             match self.admission.made_for(now, peer.host(), request.nonce) {
-                // The binding of this request has come and gone: its calls must not run again under a new one.
+                // The binding of this request has been released already: its calls must not run again under a new one.
                 Some(made) if self.bindings.get_mut(made).is_none() => return None,
-                // Of another request, in which the checksum was corrupted away.
+                // The binding of another request, whose checksum flag was corrupted.
                 Some(made) if made.has_checksum() != checksum => return None,
                 Some(made) => id = made,
                 None if self.bindings.len() >= self.limits.bindings || self.admission.is_full() => {

@@ -1,12 +1,12 @@
-//! Assignments that no lane holds at present.
+//! Assignments that no lane holds, kept for reuse.
 
 use super::assignment::Assignment;
 use alloc::vec::Vec;
 
-/// The most assignments that are kept for reuse.
+/// Most assignments that are kept for reuse.
 const MOST: usize = 64;
 
-/// Assignments that no lane holds at present, kept so that the next call on a new lane allocates nothing.
+/// Assignments that no lane holds, kept so that the next call on a new lane allocates nothing.
 #[derive(Debug)]
 pub(super) struct Recycled<P>(Vec<Assignment<P>>);
 
@@ -33,7 +33,7 @@ impl<P> Recycled<P> {
         }
     }
 
-    /// Bytes that they take.
+    /// Bytes of memory in use.
     pub(super) fn bytes_held(&self) -> usize {
         self.0.iter().map(Assignment::bytes_held).sum()
     }

@@ -1,4 +1,4 @@
-//! What is answered to packets that begin no call.
+//! Answers to packets that begin no call.
 
 use super::lane::{Age, Answer};
 use super::{Arrival, Peer, Server};
@@ -14,8 +14,8 @@ impl<P: Peer> Server<P> {
         header: &Header,
         reply: &mut Vec<u8>,
     ) -> Arrival<P> {
-        if let Some(elsewhere) = self.turn_away(now, peer, header, reply) {
-            return elsewhere;
+        if let Some(answered) = self.check_binding(now, peer, header, reply) {
+            return answered;
         }
         let binding = self.bindings.get_mut(header.binding).expect("whoever has no binding is turned away");
         let Some(lane) = binding.lanes.get_mut(header.lane) else {
@@ -34,9 +34,9 @@ impl<P: Peer> Server<P> {
         }
     }
 
-    /// Notes that a binding is in use, or answers a packet that is not for one of `peer`'s. For whatever is rarer than a
-    /// call of one packet, which looks its binding up once.
-    pub(super) fn turn_away(
+    /// Notes that the binding is in use, or answers a packet on a binding that is unknown or at another host. The path
+    /// of a one-packet call does the same itself, with a single look-up of the binding.
+    pub(super) fn check_binding(
         &mut self,
         now: Instant,
         peer: P,
@@ -117,7 +117,7 @@ pub(super) fn refusal<P>(header: &Header, code: RefusalCode, reply: &mut Vec<u8>
     Arrival::Reply
 }
 
-/// Answers a packet about a call that waits for the one before it, or that will not run for this reason.
+/// Answers a packet about a call that waits for the one before it, or that will not run for the reason `refused`.
 pub(super) fn waiting<P>(refused: Option<RefusalCode>, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
     match refused {
         Some(code) => refusal(header, code, reply),

@@ -1,5 +1,4 @@
-//! Results of many packets while they leave, and everything else that is sent without being an answer to what has just
-//! arrived.
+//! Sends results of many packets, and the other packets that do not answer the packet that has just arrived.
 
 use super::agenda::{Agenda, LaneKey};
 use super::assignment::Assignment;
@@ -13,21 +12,21 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use stoop_wire::{BindingId, FailureCode, HEADER_LEN, Header, Kind, Receipt, Template};
 
-/// Packets to be sent to one peer.
+/// Packets to send to one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmission<P> {
     /// Where they go.
     pub peer: P,
-    /// Bytes of each of them but the last, which may be shorter.
+    /// Length of each packet but the last, which may be shorter.
     pub segment: usize,
 }
 
-/// Waits in vain, one after the other and each twice as long as the one before, after which nothing more of an answer is sent until its
-/// caller is heard.
+/// Consecutive waits, each twice as long as the one before, after which the server sends nothing more of an answer
+/// until its caller is heard.
 const WAITS: u32 = 8;
 
 impl<P: Peer> Server<P> {
-    /// The rest of [`finish`](Self::finish), where the answer or at least its packet is large.
+    /// The rest of [`finish`](Self::finish), for an answer that is large, or whose packet is.
     #[cold]
     #[inline(never)]
     pub(super) fn finish_large(&mut self, now: Instant, mut assignment: Assignment<P>) -> Next<P> {
@@ -66,7 +65,7 @@ impl<P: Peer> Server<P> {
         }
     }
 
-    /// From now on a lane's retained answer is sent as its caller takes it, or again; nothing changes if it is being sent.
+    /// Begins to send a lane's retained answer, or resumes it. Nothing changes if it is being sent.
     fn begin_sending(&mut self, place: LaneKey) {
         let Some(binding) = self.bindings.get_mut(place.0) else { return };
         let Some(lane) = binding.lanes.get_mut(place.1) else { return };
@@ -92,8 +91,8 @@ impl<P: Peer> Server<P> {
         self.agenda.enqueue(large, place);
     }
 
-    /// Leaves in `out` the next datagrams that are to be sent to one peer, at most `most` bytes, one behind the other;
-    /// to be called until it returns `None`. Where a binding has checksums, there is room for one behind each packet.
+    /// Puts the next datagrams for one peer into `out`, at most `most` bytes, one behind the other. To be called until
+    /// it returns `None`. If the binding has checksums, each packet has space for one behind it.
     pub fn next_transmission(
         &mut self,
         now: Instant,
@@ -125,17 +124,17 @@ impl<P: Peer> Server<P> {
         !(ready.is_empty() && receipts.is_empty() && questions.is_empty())
     }
 
-    /// Nothing more has arrived for now: receipts that are owed become transmissions. Returns whether there are any.
+    /// Queues the receipts that are due once nothing more has arrived. Returns whether there is anything to send.
     #[inline]
     pub fn drained(&mut self) -> bool {
         if !self.agenda.owing.is_empty() {
-            self.pay_receipts();
+            self.queue_receipts();
         }
         self.may_transmit()
     }
 
     #[cold]
-    fn pay_receipts(&mut self) {
+    fn queue_receipts(&mut self) {
         while let Some((binding, lane)) = self.agenda.owing.pop() {
             let state = self.bindings.get_mut(binding).and_then(|binding| binding.lanes.get_mut(lane));
             let Some(large) = state.and_then(|lane| lane.large.as_mut()) else { continue };
@@ -156,7 +155,7 @@ impl<P: Peer> Server<P> {
         lane.large.as_mut()?.queued = false;
         let (peer, answer) = lane.retained_for()?;
         let framing = framing(answer, place)?;
-        // Borrowed apart: the answer lies beside what is known of its sending.
+        // Split borrow: the answer is stored beside the state of its sending.
         let large = lane.large.as_mut()?;
         let outgoing = match &mut large.sending {
             Some(Sending { paused: true, .. }) => return None,
@@ -169,12 +168,12 @@ impl<P: Peer> Server<P> {
         self.agenda.set_timer(&mut large.timer, timer, place);
         let Some(run) = run else {
             if outgoing.has_more() {
-                // There is no room on the way, for none of the others either: they have their turn before this one.
+                // The window has no space, for any lane of the binding: the others are tried before this one.
                 if !core::mem::replace(&mut large.waits, true) {
                     binding.waiting.push_back(place.1);
                 }
             } else {
-                // What room there is, is for another.
+                // This lane needs no more space in the window: another lane is tried.
                 self.enqueue_waiting(place.0, 1);
             }
             return None;
@@ -186,7 +185,7 @@ impl<P: Peer> Server<P> {
         Some(Transmission { peer, segment })
     }
 
-    /// Says that the answer is on its way.
+    /// Acknowledges the question: the answer is being sent.
     fn answer_question(&mut self, (id, lane): LaneKey, out: &mut Vec<u8>) -> Option<Transmission<P>> {
         let state = self.bindings.get_mut(id)?.lanes.get_mut(lane)?;
         state.large.as_mut()?.asks = false;
@@ -196,7 +195,7 @@ impl<P: Peer> Server<P> {
         Some(single(peer, id, out))
     }
 
-    /// An answer of one packet that was to be of many.
+    /// Sends an answer of one packet in place of one of many.
     #[cold]
     fn send_whole(&mut self, (id, lane): LaneKey, out: &mut Vec<u8>) -> Option<Transmission<P>> {
         let lane = self.bindings.get_mut(id)?.lanes.get_mut(lane)?;
@@ -207,7 +206,7 @@ impl<P: Peer> Server<P> {
         Some(single(peer, id, out))
     }
 
-    /// A caller tells which parts of a result it has.
+    /// Handles a receipt: a caller reports which parts of a result it has.
     #[cold]
     #[inline(never)]
     pub(super) fn on_receipt(
@@ -218,10 +217,11 @@ impl<P: Peer> Server<P> {
         payload: &[u8],
         reply: &mut Vec<u8>,
     ) -> Arrival<P> {
-        if let Some(elsewhere) = self.turn_away(now, peer, header, reply) {
-            return elsewhere;
+        if let Some(answered) = self.check_binding(now, peer, header, reply) {
+            return answered;
         }
-        let binding = self.bindings.get_mut(header.binding).expect("whoever has no binding is turned away");
+        let binding =
+            self.bindings.get_mut(header.binding).expect("packets without a binding are answered before");
         let Some(receipt) = Receipt::decode(payload) else {
             self.counters.malformed += 1;
             return Arrival::Nothing;
@@ -231,7 +231,7 @@ impl<P: Peer> Server<P> {
             self.counters.stale += 1;
             return Arrival::Nothing;
         }
-        // Its sending may have been given up, because nothing was heard for long.
+        // The server may have stopped sending, because the caller was silent for long.
         self.begin_sending((header.binding, header.lane));
         let Some(binding) = self.bindings.get_mut(header.binding) else { return Arrival::Nothing };
         let Some(lane) = binding.lanes.get_mut(header.lane) else { return Arrival::Nothing };
@@ -249,7 +249,7 @@ impl<P: Peer> Server<P> {
         if outgoing.on_receipt(now, &receipt, path) {
             self.progress += 1;
         } else {
-            // It tells nothing new, so it asks whether anybody is there.
+            // The receipt reports nothing new, so it asks whether the server is alive.
             if !core::mem::replace(&mut large.asks, true) {
                 self.agenda.questions.push((header.binding, header.lane));
             }
@@ -261,15 +261,15 @@ impl<P: Peer> Server<P> {
             self.enqueue_senders(header.binding);
         } else {
             self.enqueue_senders(header.binding);
-            // After those that have waited.
+            // After the lanes that have waited.
             self.enqueue_sender((header.binding, header.lane));
         }
         if self.may_transmit() { Arrival::Transmit } else { Arrival::Nothing }
     }
 
-    /// There may be more room on the way to a caller: those that have waited longest for it are to try, as many as it is
-    /// packets for. Whoever of them has nothing more to send lets another try, and who finds no room waits again: so the work
-    /// is that of what is sent, however many lanes wait.
+    /// The path to a caller may have space again: tries the lanes that have waited longest, as many as there is space
+    /// for packets. A lane that has nothing more to send lets another try, and a lane that finds no space waits again.
+    /// Therefore the work is proportional to what is sent, however many lanes wait.
     fn enqueue_senders(&mut self, id: BindingId) {
         let room =
             self.bindings.get_mut(id).and_then(|binding| binding.path.as_ref()).map(|path| path.room());
@@ -278,7 +278,7 @@ impl<P: Peer> Server<P> {
         }
     }
 
-    /// A lane that is sending an answer is to try.
+    /// Lets a lane try, if it is sending an answer.
     fn enqueue_sender(&mut self, place: LaneKey) {
         let lane = self.bindings.get_mut(place.0).and_then(|binding| binding.lanes.get_mut(place.1));
         let Some(large) = lane.and_then(|lane| lane.large.as_mut()) else { return };
@@ -287,7 +287,7 @@ impl<P: Peer> Server<P> {
         }
     }
 
-    /// Lets so many of those try that wait for room.
+    /// Lets up to `most` of the lanes that wait for space try.
     fn enqueue_waiting(&mut self, id: BindingId, most: usize) {
         let Some(binding) = self.bindings.get_mut(id) else { return };
         let mut tried = 0;
@@ -305,19 +305,19 @@ impl<P: Peer> Server<P> {
         }
     }
 
-    /// A caller asks about a call of which the answer is on its way.
+    /// Answers a question about a call whose answer is being sent.
     pub(super) fn resend_large(&mut self, peer: P, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
         let lane = self.bindings.get_mut(header.binding).and_then(|it| it.lanes.get_mut(header.lane));
         if let Some(lane) = lane {
             lane.redirect(peer);
         }
-        // The answer has timers of its own. What the caller need not do is to send its call again.
+        // The answer has its own timers. The acknowledgement keeps the caller from sending its call again.
         self.begin_sending((header.binding, header.lane));
         self.enqueue_sender((header.binding, header.lane));
         acknowledgement(header, reply)
     }
 
-    /// Looks at the lanes whose time has come.
+    /// Handles the lanes whose timers have expired.
     pub(super) fn handle_timers(&mut self, now: Instant) {
         while let Some(&(at, id, lane_id)) = self.agenda.timers.first().filter(|(at, ..)| *at <= now) {
             self.agenda.timers.pop_first();
@@ -336,8 +336,8 @@ impl<P: Peer> Server<P> {
                     sending.outgoing.on_timeout(now, path);
                 }
                 if sending.outgoing.waits() >= WAITS {
-                    // Nobody is there, or somebody who has all of it and whose last receipt was lost: the room on the
-                    // way is for others. Whatever is heard of the call lets it go on.
+                    // The caller is gone, or it has the whole answer and its last receipt was lost. Other answers use
+                    // the path. Any packet about this call resumes it.
                     sending.outgoing.pause(path);
                     sending.paused = true;
                 } else {
@@ -355,20 +355,20 @@ impl<P: Peer> Server<P> {
             if let Some(large) = lane.and_then(|lane| lane.large.as_mut())
                 && next != Instant::NEVER
             {
-                // Never now: whoever is due has been seen to.
+                // Not at `now`: what was due then has been done.
                 self.agenda.set_timer(&mut large.timer, next.max(now.after_nanos(1)), place);
             }
         }
     }
 }
 
-/// The transmission of the one packet that is in `out`.
+/// The transmission of the one packet in `out`.
 fn single<P>(peer: P, binding: BindingId, out: &mut Vec<u8>) -> Transmission<P> {
     out.resize(out.len() + binding.checksum_len(), 0);
     Transmission { peer, segment: out.len() }
 }
 
-/// What the headers of the packets of an answer have in common.
+/// The header fields that all packets of an answer share.
 fn framing(answer: &[u8], (binding, lane): LaneKey) -> Option<Framing> {
     let header = Header::from_bytes(answer.first_chunk()?).ok()?;
     Some(Framing {
@@ -380,7 +380,7 @@ fn framing(answer: &[u8], (binding, lane): LaneKey) -> Option<Framing> {
     })
 }
 
-/// Puts the packets of a run one behind the other, with room for the checksum of each.
+/// Writes the packets of a run one behind the other, each with space for its checksum.
 fn frame(framing: &Framing, run: &Run, answer: &[u8], checksum_len: usize, out: &mut Vec<u8>) {
     out.clear();
     let from = HEADER_LEN + run.offset as usize;

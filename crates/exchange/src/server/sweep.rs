@@ -1,13 +1,13 @@
-//! What is let go when time has passed: what silent peers hold, and results that nobody waits for any more.
+//! Releases, as time passes, the state of silent peers and results whose callers have stopped waiting.
 
 use super::{Peer, Server};
 use crate::Instant;
 use core::time::Duration;
 
-/// Time between two looks for silent bindings and results that nobody waits for any more.
+/// Time between two sweeps.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 
-/// However short the silence that a server bears: its driver has other things to do.
+/// Shortest time between two sweeps, however short the silence limit: the driver has other work.
 pub(super) const SHORTEST_SWEEP_INTERVAL: Duration = Duration::from_millis(1);
 
 impl<P: Peer> Server<P> {
@@ -20,7 +20,7 @@ impl<P: Peer> Server<P> {
         (self.limits.silence / 4).clamp(SHORTEST_SWEEP_INTERVAL, SWEEP_INTERVAL)
     }
 
-    /// Releases what silent peers hold, and sees to messages of many packets of which nothing is heard; afterwards
+    /// Releases the state of silent peers, and handles timers of messages of many packets. Afterwards
     /// [`next_transmission`](Self::next_transmission) may have something to send.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.handle_timers(now);

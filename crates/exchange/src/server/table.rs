@@ -1,8 +1,8 @@
-//! The bindings of a server, found by one index and one comparison.
+//! The table of a server's bindings: one index and one comparison find a binding.
 //!
-//! The server draws the numbers of its bindings, so it draws them such that the low bits of each lead to a place of
-//! its own: looking one up needs no hash and no search. Doubling the table keeps that true, for numbers that differ
-//! in their low k bits differ in their low k + 1.
+//! The server draws the numbers of its bindings such that the low bits of each number are the index of its own entry. A
+//! look-up therefore needs no hash and no search. Doubling the table keeps that true: numbers that differ in their low
+//! k bits differ in their low k + 1.
 
 use super::assignment::Terms;
 use super::lane::LaneState;
@@ -14,33 +14,32 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use stoop_wire::{BindingId, Header, LaneId};
 
-/// What a server knows of one binding.
+/// State of one binding.
 #[derive(Debug)]
 pub(super) struct Binding<P> {
-    /// The address that bound, or that has shown since that it has the binding.
+    /// The address that bound, or that has since proved that the caller moved there.
     pub(super) host: [u8; 16],
     pub(super) interface: u16,
     /// Whether caller and server can run at the same time.
     pub(super) together: bool,
     pub(super) heard: Instant,
-    /// Bytes of the longest result that the caller takes.
+    /// Bytes of the longest result that the caller accepts.
     pub(super) result_max: u32,
-    /// Bytes of a result that it takes unasked.
+    /// Bytes of a result that the caller accepts before its first receipt.
     pub(super) window: u32,
-    /// Bytes of the longest part of a call that has come from it: results may have parts as long.
+    /// Length of the longest part of a call from this caller: results may have parts as long.
     pub(super) longest: u32,
-    /// The way to the caller, once a result of many packets has taken it.
+    /// The path to the caller, from the first result of many packets on.
     pub(super) path: Option<Box<Path>>,
-    /// Lanes with results of many packets of which no more could be sent when that was tried last: there was no room on the
-    /// way. The one that has waited longest is the first.
+    /// Lanes with results of many packets that wait for space on the path, longest wait first.
     pub(super) waiting: VecDeque<LaneId>,
-    /// Bytes of results of many packets that are retained.
+    /// Bytes of retained results of many packets.
     pub(super) retained: usize,
     pub(super) lanes: Lanes<P>,
 }
 
 impl<P> Binding<P> {
-    /// What its calls have to know of it.
+    /// The facts about the binding that each call needs.
     #[inline]
     pub(super) fn terms(&self) -> Terms {
         Terms { interface: self.interface, together: self.together, result_max: self.result_max }
@@ -50,18 +49,18 @@ impl<P> Binding<P> {
         self.lanes.iter().any(LaneState::is_running)
     }
 
-    /// Answers retained and calls that wait.
+    /// Retained answers and waiting calls.
     pub(super) fn packets(&self) -> usize {
         self.lanes.iter().map(LaneState::packets).sum()
     }
 
-    /// Bytes of calls of many packets that are arriving or wait.
+    /// Bytes of calls of many packets that are arriving or waiting.
     pub(super) fn incomplete(&self) -> usize {
         self.lanes.iter().map(LaneState::incomplete).sum()
     }
 }
 
-/// All bindings. The number of places is a power of two, and at most half of them are taken.
+/// All bindings. The number of entries is a power of two, and at most half of them are taken.
 #[derive(Debug)]
 pub(super) struct Table<P> {
     places: Vec<Option<Place<P>>>,
@@ -100,19 +99,19 @@ impl<P> Table<P> {
     /// The lane that a packet is for.
     ///
     /// # Panics
-    /// When its binding or the lane does not exist: the caller has looked them up.
+    /// If its binding or the lane does not exist: the caller has looked them up.
     pub(super) fn lane_mut(&mut self, header: &Header) -> &mut LaneState<P> {
         let binding = self.get_mut(header.binding).expect("the caller has looked it up");
         binding.lanes.get_mut(header.lane).expect("the caller has looked it up")
     }
 
-    /// Takes in a binding under a number of `draw`'s, whose low bits must be random each time.
+    /// Inserts a binding under a number from `draw`, whose low bits must be random each time.
     pub(super) fn insert(&mut self, binding: Binding<P>, mut draw: impl FnMut() -> BindingId) -> BindingId {
         if 2 * (self.len + 1) > self.places.len() {
             self.grow();
         }
         loop {
-            // At least every second number leads to a free place.
+            // At least every second number is the index of a free entry.
             let id = draw();
             let place = self.place(id);
             if id.with_checksum(false) != BindingId::NONE && self.places[place].is_none() {
@@ -152,12 +151,12 @@ impl<P> Table<P> {
         before - self.len
     }
 
-    /// Answers retained and calls that wait, of all bindings.
+    /// Retained answers and waiting calls of all bindings.
     pub(super) fn packets(&self) -> usize {
         self.places.iter().flatten().map(|(_, binding)| binding.packets()).sum()
     }
 
-    /// Bytes of results of many packets that are retained, of all bindings; `None` if one has counted its own wrong.
+    /// Bytes of retained results of many packets, of all bindings; `None` if a binding has counted its own wrong.
     pub(super) fn large_retained(&self) -> Option<usize> {
         let of_binding = |binding: &Binding<P>| -> Option<usize> {
             let retained = binding.lanes.iter().map(LaneState::large_retained).sum();
@@ -166,7 +165,7 @@ impl<P> Table<P> {
         self.places.iter().flatten().map(|(_, binding)| of_binding(binding)).sum()
     }
 
-    /// Whether an answer of many packets is on its way to any of them.
+    /// Whether an answer of many packets is being sent on any binding.
     pub(super) fn is_sending(&self) -> bool {
         let is_sending = |large: &super::large::Large<P>| large.sending.is_some();
         self.places.iter().flatten().any(|(_, binding)| {
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_table_knows_nothing() {
+    fn an_empty_table_finds_nothing() {
         assert!(Table::<()>::default().get_mut(BindingId(7)).is_none());
     }
 }

@@ -6,10 +6,10 @@ use core::time::Duration;
 use stoop_wire::bind::{BindReply, BindRequest, BindStatus};
 use stoop_wire::{Challenge, FailureCode, HEADER_LEN, MAX_DATAGRAM, RefusalCode, Template};
 
+mod batches;
 mod cancels;
 mod large;
-mod strangers;
-mod together;
+mod unknown_peers;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Host(u8);
@@ -67,7 +67,7 @@ fn packet(kind: Kind, binding: BindingId, number: u32) -> Vec<u8> {
     header.to_bytes().to_vec()
 }
 
-/// What the server makes of a packet: its reply's kind and reason, or an assignment.
+/// What the server answers to a packet: its reply's kind and reason, or an assignment.
 enum Made {
     Run(Assignment<Host>),
     Reply(Kind, u32),
@@ -101,7 +101,7 @@ fn finish(server: &mut Server<Host>, mut assignment: Assignment<Host>) -> Next<H
 }
 
 #[test]
-fn a_result_that_waited_for_others_says_how_long_it_was_here_when_it_leaves() {
+fn a_noted_result_carries_the_time_at_the_server_until_it_is_sent() {
     let (mut server, binding) = bound();
     let mut assignment = run(&mut server, &packet(Kind::Call, binding, 1));
     let arrived = assignment.arrived;
@@ -112,7 +112,7 @@ fn a_result_that_waited_for_others_says_how_long_it_was_here_when_it_leaves() {
     assert_eq!((header.kind, header.message_len, header.time), (Kind::Result, 3, 70_000));
 }
 
-/// The kind and the code of the answer to a call whose procedure returns so long after its arrival.
+/// Kind and code of the answer to a call whose procedure returns `nanos` after its arrival.
 fn answer_after(server: &mut Server<Host>, call: &[u8], nanos: u64) -> (Kind, u32) {
     let mut assignment = run(server, call);
     let returned = assignment.arrived.after_nanos(nanos);
@@ -122,7 +122,7 @@ fn answer_after(server: &mut Server<Host>, call: &[u8], nanos: u64) -> (Kind, u3
 }
 
 #[test]
-fn a_result_made_at_its_deadline_becomes_a_failure_and_one_made_before_does_not() {
+fn a_result_at_or_after_the_deadline_becomes_a_failure() {
     let (mut server, binding) = bound();
     let mut header = Header::bare(Kind::Call, binding, LaneId(0), CallNumber(1));
     header.time = 5_000;
@@ -135,7 +135,7 @@ fn a_result_made_at_its_deadline_becomes_a_failure_and_one_made_before_does_not(
 }
 
 #[test]
-fn a_duplicate_of_an_answered_call_gets_the_same_answer_and_is_not_run() {
+fn a_duplicate_of_an_answered_call_gets_the_retained_answer() {
     let (mut server, binding) = bound();
     let call = packet(Kind::Call, binding, 1);
     let mut assignment = run(&mut server, &call);
@@ -190,7 +190,7 @@ fn a_newer_call_starts_only_when_the_running_one_has_returned() {
 }
 
 #[test]
-fn a_refusal_is_sticky() {
+fn a_refused_call_is_refused_again() {
     let (mut server, binding) = bound();
     let call = packet(Kind::Call, binding, 1);
     let mut assignment = run(&mut server, &call);
@@ -203,7 +203,7 @@ fn a_refusal_is_sticky() {
 }
 
 #[test]
-fn a_refusal_is_not_forgotten_with_the_packet_that_said_it() {
+fn a_refusal_is_remembered_after_its_packet_is_released() {
     let (mut server, binding) = bound();
     let call = packet(Kind::Call, binding, 1);
     let mut assignment = run(&mut server, &call);
@@ -232,7 +232,7 @@ fn a_waiting_call_holds_no_more_bytes_than_its_packet_announces() {
 }
 
 #[test]
-fn a_server_that_bears_no_silence_does_not_spin() {
+fn a_silence_limit_of_zero_does_not_make_the_server_spin() {
     let (mut server, _) = bound();
     server.limits.silence = Duration::ZERO;
     let due = server.next_timeout();
@@ -242,7 +242,7 @@ fn a_server_that_bears_no_silence_does_not_spin() {
 }
 
 #[test]
-fn an_unknown_procedure_is_refused_for_good() {
+fn a_call_of_an_unknown_procedure_is_refused_each_time() {
     let (mut server, binding) = bound();
     let mut header = Header::bare(Kind::Call, binding, LaneId(0), CallNumber(1));
     header.procedure = 2;
@@ -255,7 +255,7 @@ fn an_unknown_procedure_is_refused_for_good() {
 }
 
 #[test]
-fn a_binding_is_of_no_use_from_another_address_until_that_has_shown_that_it_receives() {
+fn a_binding_works_from_another_address_only_after_a_proof() {
     let (mut server, binding) = bound();
     let call = packet(Kind::Call, binding, 1);
     let mut reply = Vec::new();
@@ -272,7 +272,7 @@ fn a_binding_is_of_no_use_from_another_address_until_that_has_shown_that_it_rece
 }
 
 #[test]
-fn an_answer_is_let_go_when_its_caller_has_stopped_waiting() {
+fn an_answer_is_released_after_its_callers_deadline() {
     let (mut server, binding) = bound();
     let call = packet(Kind::Call, binding, 1);
     let assignment = run(&mut server, &call);
@@ -316,7 +316,7 @@ fn a_reused_packet_carries_nothing_of_another_binding() {
 }
 
 #[test]
-fn while_shutting_down_what_runs_is_answered_and_nothing_new_starts() {
+fn during_shutdown_running_calls_are_answered_and_new_ones_refused() {
     let (mut server, binding) = bound();
     let call = packet(Kind::Call, binding, 1);
     let running = run(&mut server, &call);
@@ -371,7 +371,7 @@ fn a_part_of_a_message_that_is_one_packet_is_dropped() {
 }
 
 #[test]
-fn beyond_the_limit_of_packets_answers_are_not_retained_and_yet_nothing_runs_twice() {
+fn beyond_the_limit_of_packets_no_answer_is_retained_and_no_call_runs_twice() {
     let (mut server, binding) = bound();
     server.limits.packets = 1;
     let call = |lane| {
@@ -397,7 +397,7 @@ fn beyond_the_limit_of_packets_answers_are_not_retained_and_yet_nothing_runs_twi
 }
 
 #[test]
-fn beyond_the_limit_of_packets_a_call_that_would_wait_is_dropped_and_may_come_again() {
+fn beyond_the_limit_of_packets_a_waiting_call_is_dropped_and_may_be_sent_again() {
     let (mut server, binding) = bound();
     server.limits.packets = 0;
     let running = run(&mut server, &packet(Kind::Call, binding, 1));
@@ -408,7 +408,7 @@ fn beyond_the_limit_of_packets_a_call_that_would_wait_is_dropped_and_may_come_ag
 }
 
 #[test]
-fn memory_is_bounded_whatever_one_binding_sends() {
+fn memory_of_one_binding_is_bounded() {
     let (mut server, binding) = bound();
     for lane in 0..2000 {
         let mut header = Header::bare(Kind::Call, binding, LaneId(lane), CallNumber(1));
@@ -428,7 +428,7 @@ fn memory_is_bounded_whatever_one_binding_sends() {
 }
 
 #[test]
-fn ten_thousand_bindings_are_all_answered_and_take_two_kibibytes_each() {
+fn ten_thousand_bindings_take_two_kibibytes_each() {
     // As large as a socket address and the address that was called.
     #[derive(Clone, Copy, Debug)]
     struct Socket([u64; 8]);
@@ -474,7 +474,7 @@ fn ten_thousand_bindings_are_all_answered_and_take_two_kibibytes_each() {
     }
     let retaining = (server.bytes_held() - empty) / BINDINGS;
     assert!(retaining <= 2048, "{retaining} bytes with the answer retained");
-    // When the deadlines have passed, nobody asks for the answers any more.
+    // After the deadlines, no caller asks for the answers any more.
     server.handle_timeout(at(20_000));
     let idle = (server.bytes_held() - empty) / BINDINGS;
     assert!(idle <= 1024, "{idle} bytes without");

@@ -3,7 +3,7 @@ use super::*;
 const CANCELLED: u32 = 10;
 
 #[test]
-fn a_cancel_that_overtakes_its_call_forbids_it_for_good() {
+fn a_call_whose_cancel_arrived_first_never_runs() {
     let (mut server, binding) = bound();
     let (call, cancel) = (packet(Kind::Call, binding, 1), packet(Kind::Cancel, binding, 1));
     for packet in [&cancel, &call, &cancel, &call] {
@@ -53,7 +53,7 @@ fn a_cancelled_call_that_waits_for_its_lane_never_runs() {
 }
 
 #[test]
-fn a_cancel_before_a_call_that_would_wait_keeps_it_from_waiting() {
+fn a_cancel_before_a_call_that_would_wait_refuses_it_at_once() {
     let (mut server, binding) = bound();
     let running = run(&mut server, &packet(Kind::Call, binding, 1));
     give(&mut server, &packet(Kind::Cancel, binding, 2));
@@ -67,7 +67,7 @@ fn a_cancel_before_a_call_that_would_wait_keeps_it_from_waiting() {
 }
 
 #[test]
-fn an_answer_that_nobody_wants_is_let_go() {
+fn a_cancel_releases_the_answer_of_its_call() {
     let (mut server, binding) = bound();
     let ended = run(&mut server, &packet(Kind::Call, binding, 1));
     finish(&mut server, ended);
@@ -77,7 +77,7 @@ fn an_answer_that_nobody_wants_is_let_go() {
 }
 
 #[test]
-fn a_late_cancel_does_not_touch_the_next_call() {
+fn a_late_cancel_does_not_affect_the_next_call() {
     let (mut server, binding) = bound();
     let first = run(&mut server, &packet(Kind::Call, binding, 1));
     finish(&mut server, first);

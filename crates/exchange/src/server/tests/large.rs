@@ -12,7 +12,7 @@ mod world;
 const KIB: usize = 1024;
 
 #[test]
-fn large_calls_and_results_arrive_whole() {
+fn large_calls_and_results_arrive_complete() {
     let mut world = World::new(|_| false);
     for (arguments, result) in
         [(1441, 1), (2880, 2881), (48_000, 3), (300 * KIB, 500 * KIB), (1500, 1_500_000)]
@@ -25,7 +25,7 @@ fn large_calls_and_results_arrive_whole() {
 }
 
 #[test]
-fn what_is_lost_is_sent_again_and_only_that() {
+fn only_lost_parts_are_sent_again() {
     for lost in [|n| n % 10 == 3, |n| n % 3 == 1, |n| n % 7 < 2, |n| n == 1] {
         let mut world = World::new(lost);
         world.call(200 * KIB, 200 * KIB);
@@ -61,7 +61,7 @@ impl World {
 }
 
 #[test]
-fn a_call_that_never_ends_is_refused_for_good_and_its_memory_freed() {
+fn a_call_that_never_completes_is_refused_and_its_memory_freed() {
     let mut world = World::new(|_| false);
     let (first, last) = (world.fragment(1, 3000, 0, 1440), world.fragment(1, 3000, 1440, 1560));
     assert!(matches!(give(&mut world.server, &first), Made::Nothing));
@@ -85,7 +85,7 @@ fn first_part(world: &World, binding: BindingId, lane: u16) -> Vec<u8> {
 #[test]
 fn memory_for_incomplete_calls_is_bounded_and_their_callers_wait() {
     let (mut server, _) = bound();
-    // A quarter of it is less than one call: that one it may be.
+    // A quarter of the bound is less than one call: one call is allowed nevertheless.
     server.limits.incomplete = 10_000;
     let mut world = World { server, ..World::new(|_| false) };
     for i in 0..20 {
@@ -102,7 +102,7 @@ fn memory_for_incomplete_calls_is_bounded_and_their_callers_wait() {
 }
 
 #[test]
-fn one_binding_cannot_hold_the_memory_for_the_calls_of_all() {
+fn one_binding_cannot_take_all_memory_for_incomplete_calls() {
     let (mut server, greedy) = bound();
     server.limits.incomplete = 40_000;
     let mut world = World { server, ..World::new(|_| false) };
@@ -160,7 +160,7 @@ fn a_large_call_waits_for_the_one_that_runs_and_can_be_cancelled_there() {
 }
 
 #[test]
-fn a_cancelled_call_that_arrives_gives_its_memory_back() {
+fn cancelling_an_incomplete_call_frees_its_memory() {
     let mut world = World::new(|_| false);
     let part = world.fragment(1, 3000, 0, 1440);
     give(&mut world.server, &part);
@@ -171,7 +171,7 @@ fn a_cancelled_call_that_arrives_gives_its_memory_back() {
 }
 
 #[test]
-fn fragments_that_contradict_each_other_or_lie_change_nothing() {
+fn contradictory_fragments_are_ignored() {
     let mut world = World::new(|_| false);
     let part = world.fragment(1, 3000, 0, 1440);
     give(&mut world.server, &part);
@@ -188,7 +188,7 @@ fn fragments_that_contradict_each_other_or_lie_change_nothing() {
 }
 
 #[test]
-fn results_beyond_the_bound_of_retained_bytes_are_gone_and_that_is_said() {
+fn results_beyond_the_bound_of_retained_bytes_are_reported_gone() {
     let (mut server, _) = bound();
     server.limits.retained = 10_000;
     let mut world = World { server, ..World::new(|_| false) };
@@ -200,7 +200,7 @@ fn results_beyond_the_bound_of_retained_bytes_are_gone_and_that_is_said() {
 }
 
 #[test]
-fn receipts_for_what_was_never_sent_change_nothing() {
+fn receipts_for_unsent_bytes_are_ignored() {
     let mut world = World::new(|_| false);
     let mut packet = [0; stoop_wire::Receipt::MAX_PACKET];
     let receipt = stoop_wire::Receipt::new(9, 9, u32::MAX, u32::MAX);
@@ -212,7 +212,7 @@ fn receipts_for_what_was_never_sent_change_nothing() {
 }
 
 #[test]
-fn parts_that_need_no_decision_are_taken_together() {
+fn consecutive_parts_are_taken_as_one_span() {
     let mut world = World::new(|_| false);
     let parts: Vec<Vec<u8>> = (0..10).map(|i| world.fragment(1, 14_400, i * 1440, 1440)).collect();
     let [first, rest @ ..] = &parts[..] else { panic!("ten parts") };
@@ -245,7 +245,7 @@ fn parts_that_need_no_decision_are_taken_together() {
 }
 
 #[test]
-fn parts_that_come_in_one_datagram_are_put_each_in_its_place() {
+fn each_part_of_a_datagram_is_copied_to_its_place() {
     let mut world = World::new(|_| false);
     let (whole, number) = (bytes(2000, 7), 1);
     let template = Template::new(Kind::Call, world.lane_binding(), LaneId(0));

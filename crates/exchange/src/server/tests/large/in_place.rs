@@ -12,8 +12,8 @@ fn world(lost: fn(u32) -> bool) -> World {
     world
 }
 
-/// Makes a call of `len` bytes, of which the argument comes back; what else is in its result is `more`. Returns where the
-/// result was in memory.
+/// Makes a call of `len` bytes whose argument comes back; the result also contains `more`. Returns the address of the
+/// result.
 fn call(world: &mut World, len: usize, more: &[u8]) -> *const u8 {
     world.begin(len);
     let mut running = world.until_run();
@@ -55,7 +55,7 @@ fn an_argument_comes_back_in_its_own_memory() {
 }
 
 #[test]
-fn two_pieces_of_memory_serve_all_calls_of_a_lane() {
+fn two_buffers_serve_all_calls_of_a_lane() {
     let mut world = world(|_| false);
     let places: Vec<_> = (0..8).map(|_| call(&mut world, 300 * KIB, &[])).collect();
     assert!(places[2..].iter().zip(&places).all(|(later, earlier)| later == earlier), "{places:?}");
@@ -63,14 +63,14 @@ fn two_pieces_of_memory_serve_all_calls_of_a_lane() {
 }
 
 #[test]
-fn what_another_binding_left_in_memory_is_not_behind_the_argument() {
+fn memory_behind_the_argument_contains_nothing_of_another_binding() {
     let mut world = world(|_| false);
     world.call(400 * KIB, 10);
     call(&mut world, 300 * KIB, &[]);
 }
 
 #[test]
-fn other_calls_are_none_of_this() {
+fn other_calls_have_no_argument_in_place() {
     let mut world = World::new(|_| false);
     world.begin(5000);
     let mut running = world.until_run();
@@ -85,7 +85,7 @@ fn other_calls_are_none_of_this() {
 }
 
 #[test]
-fn arguments_can_still_be_looked_at_as_others_are() {
+fn an_argument_in_place_can_also_be_read_as_others() {
     let mut world = world(|_| false);
     world.call(5000, 6000);
     call(&mut world, 5000, &[]);

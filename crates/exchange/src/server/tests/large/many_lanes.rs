@@ -1,4 +1,4 @@
-//! Many lanes of one binding whose answers have many packets: they share a way to their caller.
+//! Many lanes of one binding whose results have many packets: they share a path to their caller.
 
 use super::*;
 use crate::bulk::Incoming;
@@ -6,14 +6,14 @@ use crate::bulk::Incoming;
 const LANES: u16 = 300;
 const RESULT: usize = 20 * KIB;
 
-/// What their caller has of each result.
+/// Bytes of each result that the caller has.
 struct Receiver {
     incoming: Vec<Incoming>,
     receipts: u32,
 }
 
 impl Receiver {
-    /// Takes datagrams of one lane, and tells the server. Returns how many lanes may then send.
+    /// Takes datagrams of one lane, and sends a receipt. Returns how many lanes may then send.
     fn take(&mut self, server: &mut Server<Host>, now: Instant, datagrams: &[u8], segment: usize) -> usize {
         let (header, _) = Header::parse(&datagrams[..segment.min(datagrams.len())]).unwrap();
         let incoming = &mut self.incoming[usize::from(header.lane.0)];
@@ -33,7 +33,7 @@ impl Receiver {
 }
 
 #[test]
-fn a_receipt_makes_no_more_lanes_try_than_there_is_room_for() {
+fn a_receipt_lets_no_more_lanes_try_than_the_window_has_space_for() {
     let (mut server, binding) = bound();
     for lane in 0..LANES {
         let mut header = Header::bare(Kind::Call, binding, LaneId(lane), CallNumber(1));

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A lane, the server, and a network between them that loses what it is told to.
+/// A lane, the server, and a network between them that loses chosen packets.
 pub(super) struct World {
     pub(super) now: Instant,
     pub(super) server: Server<Host>,
@@ -11,7 +11,7 @@ pub(super) struct World {
     pub(super) arguments: Vec<u8>,
     pub(super) result: Vec<u8>,
     pub(super) running: Option<Assignment<Host>>,
-    /// Packets so far, and those of them that are lost.
+    /// Packets so far, and which of them are lost.
     pub(super) sent: u32,
     pub(super) lost: fn(u32) -> bool,
     pub(super) ended: Option<Heard>,
@@ -52,7 +52,7 @@ impl World {
         }
     }
 
-    /// Packets that come together but for those that are lost.
+    /// Passes on packets that arrive together, except the lost ones.
     pub(super) fn reach_server_together(&mut self, packets: &[u8], segment: usize) {
         let arrived: Vec<&[u8]> = packets.chunks(segment).filter(|_| self.arrives()).collect();
         let arrived = arrived.concat();
@@ -72,9 +72,9 @@ impl World {
         let arrived = arrived.concat();
         let mut rest = &arrived[..];
         while !rest.is_empty() {
-            if let Some(stretch) = self.lane.take_parts(self.now, rest, segment) {
-                stretch.copy_to(&mut self.result[stretch.offset..], rest, |_| {});
-                rest = &rest[stretch.datagrams_len()..];
+            if let Some(span) = self.lane.take_parts(self.now, rest, segment) {
+                span.copy_to(&mut self.result[span.offset..], rest, |_| {});
+                rest = &rest[span.datagrams_len()..];
                 continue;
             }
             let (packet, behind) = rest.split_at(segment.min(rest.len()));
@@ -135,7 +135,7 @@ impl World {
         }
     }
 
-    /// Whatever can be sent now.
+    /// Sends everything that can be sent now.
     pub(super) fn send(&mut self) {
         while let Some(run) = self.lane.next_run(self.now, &mut self.path, 65_000) {
             let framing = self.lane.framing(self.now);
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// One step of time.
+    /// Advances time by one step.
     pub(super) fn step(&mut self) {
         self.send();
         self.now = self.now + Duration::from_millis(1);

@@ -353,14 +353,14 @@ impl DatagramCall {
     /// Keeps the call packet, which `bytes` begin with; of a call of many packets, the header of one of them.
     fn keep(&mut self, bytes: &[u8]) {
         let len = bytes.len().min(HEADER_LEN + self.assignment.arguments_len as usize);
-        self.assignment.keep_packet(bytes[..len].into());
+        self.assignment.store_packet(bytes[..len].into());
         self.packet = CallPacket::KEPT;
     }
 
     /// One that has waited for another of its lane to return.
     #[cold]
     fn waited(mut assignment: Assignment<From>, packet: Box<[u8]>) -> Self {
-        assignment.keep_packet(packet);
+        assignment.store_packet(packet);
         Self { assignment, packet: CallPacket::KEPT }
     }
 }

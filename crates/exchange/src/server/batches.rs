@@ -1,4 +1,4 @@
-//! Calls that came together, and leave together: what they have in common is looked up once for all.
+//! Batches of calls: what the calls of a batch have in common is looked up once.
 
 use super::assignment::Assignment;
 use super::lane::{Age, Answer};
@@ -7,10 +7,10 @@ use crate::Instant;
 use stoop_wire::{Header, Kind};
 
 impl<P: Peer> Server<P> {
-    /// Takes the calls of one packet with which `datagrams` begin, each of them `segment` bytes long, as far as they need no
-    /// decision: all of one binding, from the host that it is at, each newer than all of its lane, which keeps the answer to
-    /// the one before. Gives them to `run`, each with where its packet begins, and returns how many bytes of `datagrams` these
-    /// are; what follows is for [`handle_packet`](Self::handle_packet).
+    /// Takes one-packet calls from the beginning of `datagrams`, each datagram `segment` bytes long, as long as they
+    /// need no decision: all are of one binding, come from its host, are newer than every call of their lanes, and
+    /// their lanes keep the answer to the call before. Passes each to `run` with the offset of its packet, and returns
+    /// how many bytes of `datagrams` these are; the rest is for [`handle_packet`](Self::handle_packet).
     #[inline]
     pub fn take_calls(
         &mut self,
@@ -57,8 +57,8 @@ impl<P: Peer> Server<P> {
         end
     }
 
-    /// Takes back assignments whose answers have been sent, each as [`finish`](Self::finish) does. Tells `then` what those
-    /// lead to that do not lead to nothing.
+    /// Takes back assignments whose answers have been sent, as [`finish`](Self::finish) does. Passes to `then` each
+    /// result other than [`Next::Nothing`].
     #[inline]
     pub fn finish_all(
         &mut self,
@@ -80,8 +80,8 @@ impl<P: Peer> Server<P> {
         }
     }
 
-    /// Takes back the first, and those behind it that are of the same binding, as long as nothing but to retain their answers is
-    /// to be done. Returns the one that needs more than that, and the one behind it, if there is one.
+    /// Takes back `first` and the following assignments of the same binding, as long as their answers need only be
+    /// retained. Returns the assignment that needs more, and the one behind it, if there are such.
     #[inline]
     fn finish_alike(
         &mut self,

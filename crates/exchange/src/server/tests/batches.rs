@@ -1,8 +1,8 @@
-//! Calls that come together.
+//! Batches of calls.
 
 use super::*;
 
-/// The server and a binding, whose lanes up to 2 have each answered their call 1.
+/// The server and a binding; lanes 0 to 2 have each answered their call 1.
 fn with_lanes() -> (Server<Host>, BindingId) {
     let (mut server, binding) = bound();
     for lane in 0..=2 {
@@ -19,7 +19,7 @@ fn on(lane: u16, binding: BindingId, number: u32) -> Vec<u8> {
     header.to_bytes().to_vec()
 }
 
-/// What is taken of these: the calls with where they begin, and how many bytes they are.
+/// Passes datagrams to `take_calls`; returns the calls with their offsets, and how many bytes were taken.
 fn take(
     server: &mut Server<Host>,
     from: Host,
@@ -32,7 +32,7 @@ fn take(
 }
 
 #[test]
-fn calls_that_come_together_run_and_are_answered_as_if_they_came_one_by_one() {
+fn a_batch_of_calls_is_answered_as_if_they_came_one_by_one() {
     let (mut server, binding) = with_lanes();
     let packets = [on(0, binding, 2), on(1, binding, 2), on(2, binding, 2)];
     let (calls, bytes) = take(&mut server, CALLER, &packets);
@@ -55,7 +55,7 @@ fn calls_that_come_together_run_and_are_answered_as_if_they_came_one_by_one() {
 }
 
 #[test]
-fn what_needs_a_decision_is_left_with_all_that_comes_behind_it() {
+fn batch_path_stops_at_the_first_packet_it_cannot_decide() {
     for left in [
         |binding| on(0, binding, 2),                             // of a call that runs
         |binding| on(1, binding, 1),                             // of one that is answered
@@ -81,7 +81,7 @@ fn what_needs_a_decision_is_left_with_all_that_comes_behind_it() {
 }
 
 #[test]
-fn nothing_is_taken_from_another_host_or_when_the_server_shuts_down() {
+fn batch_path_takes_nothing_from_another_host_or_during_shutdown() {
     let (mut server, binding) = with_lanes();
     let packets = [on(0, binding, 2), on(1, binding, 2)];
     assert_eq!(take(&mut server, Host(2), &packets).1, 0);
@@ -91,7 +91,7 @@ fn nothing_is_taken_from_another_host_or_when_the_server_shuts_down() {
 }
 
 #[test]
-fn a_call_that_has_waited_starts_when_those_that_came_together_are_given_back() {
+fn a_parked_call_starts_when_its_batch_is_finished() {
     let (mut server, binding) = with_lanes();
     let (calls, _) = take(&mut server, CALLER, &[on(0, binding, 2), on(1, binding, 2), on(2, binding, 2)]);
     assert!(matches!(give(&mut server, &on(1, binding, 3)), Made::Nothing | Made::Reply(..)));
@@ -104,7 +104,7 @@ fn a_call_that_has_waited_starts_when_those_that_came_together_are_given_back() 
 }
 
 #[test]
-fn answers_for_which_there_is_no_room_are_not_kept() {
+fn answers_of_a_batch_beyond_the_limit_are_not_retained() {
     let (mut server, binding) = with_lanes();
     server.limits.packets = 1;
     let packets = [on(0, binding, 2), on(1, binding, 2), on(2, binding, 2)];

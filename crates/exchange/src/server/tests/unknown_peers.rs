@@ -1,9 +1,9 @@
-//! Packets on bindings that the server does not know, from other hosts, and of other versions.
+//! Packets on unknown bindings, from other hosts, and of other versions.
 
 use super::*;
 
 #[test]
-fn refusal_of_an_unknown_binding_tells_the_servers_incarnation() {
+fn the_refusal_of_an_unknown_binding_carries_the_servers_incarnation() {
     let (mut server, binding) = bound();
     let mut incarnation_of = |packet: &[u8]| {
         let mut reply = Vec::new();
@@ -24,7 +24,7 @@ fn refusal_of_an_unknown_binding_tells_the_servers_incarnation() {
 }
 
 #[test]
-fn a_packet_of_another_version_is_answered_with_the_versions_that_are_spoken() {
+fn a_packet_of_another_version_is_answered_with_the_spoken_versions() {
     let (mut server, binding) = bound();
     for kind in 0..=255 {
         let mut asked = packet(Kind::Call, binding, 1);
@@ -42,14 +42,14 @@ fn a_packet_of_another_version_is_answered_with_the_versions_that_are_spoken() {
 }
 
 #[test]
-fn a_stranger_cannot_unbind() {
+fn a_peer_at_another_host_cannot_unbind() {
     let (mut server, binding) = bound();
     give_from(&mut server, Host(2), at(1), &packet(Kind::Unbind, binding, 0));
     assert_eq!(server.bindings(), 1);
 }
 
 #[test]
-fn a_binding_that_is_not_known_is_refused() {
+fn a_call_on_an_unknown_binding_is_refused() {
     let (mut server, binding) = bound();
     let code = RefusalCode::UnknownBinding.code();
     let foreign = packet(Kind::Call, BindingId(binding.0 ^ 1 << 63), 1);
