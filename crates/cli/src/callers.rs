@@ -22,7 +22,7 @@ pub(crate) struct Window {
 
 /// What one caller did in one slice.
 #[derive(Clone, Debug)]
-pub(crate) struct LaneCounters {
+pub(crate) struct Measured {
     pub(crate) samples: Samples,
     pub(crate) calls: u64,
     /// The counted part of the slice.
@@ -33,7 +33,7 @@ pub(crate) struct LaneCounters {
 /// One way to call: a loop over it is compiled for each implementation, so that nothing stands between the clock and the call.
 pub(crate) trait Calls: Send {
     /// Calls until the window closes.
-    fn run(&mut self, window: Window) -> Result<LaneCounters, String>;
+    fn run(&mut self, window: Window) -> Result<Measured, String>;
 }
 
 /// Calls `call` until the window closes, and times it in batches of `batch` calls.
@@ -45,7 +45,7 @@ pub(crate) fn call_repeatedly(
     window: Window,
     batch: u64,
     mut call: impl FnMut() -> Result<(), String>,
-) -> Result<LaneCounters, String> {
+) -> Result<Measured, String> {
     if let Some(silence) = window.silence {
         return call_after_silence(window, silence, call);
     }
@@ -66,7 +66,7 @@ pub(crate) fn call_repeatedly(
             break;
         }
     }
-    Ok(LaneCounters { samples: Samples::new(picoseconds), calls, began, ended: before })
+    Ok(Measured { samples: Samples::new(picoseconds), calls, began, ended: before })
 }
 
 /// Calls `call` until the window closes, after so much silence each time, and times it alone.
@@ -74,7 +74,7 @@ fn call_after_silence(
     window: Window,
     silence: Duration,
     mut call: impl FnMut() -> Result<(), String>,
-) -> Result<LaneCounters, String> {
+) -> Result<Measured, String> {
     let mut picoseconds = Vec::new();
     let mut now = Instant::now();
     let mut began = now;
@@ -90,7 +90,7 @@ fn call_after_silence(
         }
     }
     let calls = picoseconds.len() as u64;
-    Ok(LaneCounters { samples: Samples::new(picoseconds), calls, began, ended: now })
+    Ok(Measured { samples: Samples::new(picoseconds), calls, began, ended: now })
 }
 
 /// One way to have many calls in flight at a time.
@@ -110,7 +110,7 @@ pub(crate) fn keep_in_flight(
     window: Window,
     in_flight: usize,
     calls: &mut impl InFlight,
-) -> Result<LaneCounters, String> {
+) -> Result<Measured, String> {
     let mut picoseconds = Vec::with_capacity(SAMPLES_EXPECTED);
     let mut ages = Ages::default();
     let mut now = Instant::now();
@@ -135,7 +135,7 @@ pub(crate) fn keep_in_flight(
     while left > 0 {
         left -= calls.take()?;
     }
-    Ok(LaneCounters { samples: Samples::new(picoseconds), calls: taken, began, ended })
+    Ok(Measured { samples: Samples::new(picoseconds), calls: taken, began, ended })
 }
 
 /// When the calls on the way were begun, oldest first; those begun together stand together.
@@ -193,7 +193,7 @@ type Order = (Box<dyn Calls>, Window);
 struct Done {
     caller: usize,
     calls: Box<dyn Calls>,
-    counters: Result<LaneCounters, String>,
+    counters: Result<Measured, String>,
 }
 
 impl std::fmt::Debug for dyn Calls {
@@ -217,7 +217,7 @@ impl Callers {
         calls: &mut Vec<Box<dyn Calls>>,
         effort: Effort,
         calls_max: u64,
-    ) -> Result<Vec<LaneCounters>, String> {
+    ) -> Result<Vec<Measured>, String> {
         self.grow_to(calls.len());
         let count_from = Instant::now() + effort.warm_up;
         let silence = effort.silence.map(Silence::duration);
@@ -234,7 +234,7 @@ impl Callers {
         number: usize,
         window: Window,
         calls: &mut Vec<Box<dyn Calls>>,
-    ) -> Result<Vec<LaneCounters>, String> {
+    ) -> Result<Vec<Measured>, String> {
         let mut done = Vec::with_capacity(number);
         while done.len() < number {
             let left = (window.until + OVERDUE_AFTER).saturating_duration_since(Instant::now());
@@ -284,7 +284,7 @@ mod tests {
     }
 
     impl Calls for Counting {
-        fn run(&mut self, window: Window) -> Result<LaneCounters, String> {
+        fn run(&mut self, window: Window) -> Result<Measured, String> {
             call_repeatedly(window, 10, || {
                 self.calls += 1;
                 if Some(self.calls) == self.fails_at { Err("asked to fail".into()) } else { Ok(()) }

@@ -4,7 +4,7 @@
 //! second put ours and the floor into the same episode, and the ratio of neighbours hardly notices it.
 
 use crate::args::{Procedure, Transport};
-use crate::callers::{Callers, Calls, LaneCounters};
+use crate::callers::{Callers, Calls, Measured};
 use crate::effort::Effort;
 use crate::floor::{Floor, LOST};
 use crate::network::Network;
@@ -108,7 +108,7 @@ impl<'a> Measuring<'a> {
         Ok(Slices { ours, costs, floor, tcp, vtable })
     }
 
-    fn slice_of_ours(&mut self) -> Result<(Vec<LaneCounters>, Costs), String> {
+    fn slice_of_ours(&mut self) -> Result<(Vec<Measured>, Costs), String> {
         self.session.resume_server().map_err(|error| error.to_string())?;
         let (caller_before, server_before, began) = (own_cpu(), self.server_cpu()?, Instant::now());
         let tallies = self.session.callers.run(&mut self.ours, self.effort, self.calls_max);
@@ -147,7 +147,7 @@ impl<'a> BesideOurs<'a> {
         callers: &mut Callers,
         effort: Effort,
         calls_max: u64,
-    ) -> Result<Vec<LaneCounters>, String> {
+    ) -> Result<Vec<Measured>, String> {
         loop {
             self.floor.resume().map_err(|error| error.to_string())?;
             let tallies = callers.run(&mut self.floor.callers, effort, calls_max);

@@ -1,11 +1,11 @@
 //! Our side: the Test interface of the paper, through the same public API that everyone uses.
 
-mod flight;
+mod begun;
 
 use crate::args::{DATA_LEN, Procedure, Transport, Waiting};
-use crate::callers::{Calls, LOCAL_BATCH, LaneCounters, Window, call_repeatedly};
+use crate::callers::{Calls, LOCAL_BATCH, Measured, Window, call_repeatedly};
 use crate::plan::Cell;
-use flight::Flight;
+use begun::Begun;
 use std::hint::black_box;
 use std::time::Duration;
 use stoop::{BindOptions, CallError, InPlace, RunningServer, Server, ShmOptions};
@@ -113,7 +113,7 @@ impl Binding {
     pub(crate) fn calls(&self, cell: &Cell) -> Box<dyn Calls> {
         if cell.in_flight > 1 {
             let (client, procedure) = (self.client.clone(), cell.procedure);
-            return Box::new(Flight { client, procedure, data: data_for(cell), in_flight: cell.in_flight });
+            return Box::new(Begun { client, procedure, data: data_for(cell), in_flight: cell.in_flight });
         }
         let batch = if self.transport == Transport::Local { LOCAL_BATCH } else { 1 };
         let data = data_for(cell);
@@ -183,7 +183,7 @@ struct Ours {
 }
 
 impl Calls for Ours {
-    fn run(&mut self, window: Window) -> Result<LaneCounters, String> {
+    fn run(&mut self, window: Window) -> Result<Measured, String> {
         let Ours { client, procedure, data, buffer, batch } = self;
         let buffer = buffer.as_mut().map_err(|error| error.clone())?;
         match procedure {
@@ -210,7 +210,7 @@ fn each(
     window: Window,
     batch: u64,
     mut call: impl FnMut() -> Result<(), CallError>,
-) -> Result<LaneCounters, String> {
+) -> Result<Measured, String> {
     call_repeatedly(window, batch, || call().map_err(in_words))
 }
 

@@ -1,7 +1,7 @@
 //! What was found about one cell, as the table and the JSON show it.
 
 use crate::args::{LinkRate, Procedure, Processors, Silence, Transport, Waiting};
-use crate::callers::LaneCounters;
+use crate::callers::Measured;
 use crate::floor::figures;
 use crate::others::DISTURBED_ABOVE;
 use crate::plan::Cell;
@@ -112,11 +112,11 @@ pub(crate) struct Findings {
 /// What neighbouring slices gave.
 #[derive(Debug)]
 pub(crate) struct Slices {
-    pub(crate) ours: Vec<LaneCounters>,
+    pub(crate) ours: Vec<Measured>,
     pub(crate) costs: Costs,
-    pub(crate) floor: Vec<LaneCounters>,
-    pub(crate) tcp: Option<Vec<LaneCounters>>,
-    pub(crate) vtable: Option<Vec<LaneCounters>>,
+    pub(crate) floor: Vec<Measured>,
+    pub(crate) tcp: Option<Vec<Measured>>,
+    pub(crate) vtable: Option<Vec<Measured>>,
 }
 
 /// What a slice of ours took of the processors.
@@ -139,7 +139,7 @@ struct Side {
 
 impl Side {
     /// Adds a slice, and returns how fast it was.
-    fn add(&mut self, tallies: &[LaneCounters]) -> ClockPacing {
+    fn add(&mut self, tallies: &[Measured]) -> ClockPacing {
         let mut slice = Samples::default();
         self.callers.resize(tallies.len(), 0);
         for (counters, calls) in tallies.iter().zip(&mut self.callers) {
@@ -260,7 +260,7 @@ fn by_the_second(calls: u64, time: Duration) -> f64 {
 }
 
 /// From the first caller that began to the last that ended: callers that share a processor may have taken turns.
-fn time_of(tallies: &[LaneCounters]) -> Duration {
+fn time_of(tallies: &[Measured]) -> Duration {
     let began = tallies.iter().map(|counters| counters.began).min();
     let ended = tallies.iter().map(|counters| counters.ended).max();
     ended.zip(began).map_or(Duration::ZERO, |(ended, began)| ended.saturating_duration_since(began))
@@ -326,16 +326,16 @@ mod tests {
 
     const CELL: Cell = Cell { procedure: Procedure::MaxArg, callers: 2, ..Cell::NULL };
 
-    fn counters(calls: u64, each_ns: u64) -> LaneCounters {
+    fn counters(calls: u64, each_ns: u64) -> Measured {
         tally_from(Instant::now(), calls, each_ns)
     }
 
-    fn tally_from(began: Instant, calls: u64, each_ns: u64) -> LaneCounters {
+    fn tally_from(began: Instant, calls: u64, each_ns: u64) -> Measured {
         let samples = Samples::new(vec![each_ns * 1000; calls as usize]);
-        LaneCounters { samples, calls, began, ended: began + Duration::from_nanos(calls * each_ns) }
+        Measured { samples, calls, began, ended: began + Duration::from_nanos(calls * each_ns) }
     }
 
-    fn slices(ours: Vec<LaneCounters>, floor: Vec<LaneCounters>) -> Slices {
+    fn slices(ours: Vec<Measured>, floor: Vec<Measured>) -> Slices {
         Slices { ours, costs: Costs::default(), floor, tcp: None, vtable: None }
     }
 

@@ -93,22 +93,22 @@ scalars! {
 
 /// A fixed type that travels as another one.
 macro_rules! travels_as {
-    ($ty:ty, $name:expr, $carrier:ty, |$value:ident| $to:expr, |$carried:ident| $from:expr) => {
+    ($ty:ty, $name:expr, $other:ty, |$value:ident| $to:expr, |$carried:ident| $from:expr) => {
         impl Data for $ty {
-            const LAYOUT: Layout = <$carrier as Data>::LAYOUT;
+            const LAYOUT: Layout = <$other as Data>::LAYOUT;
             fixed!();
             described_as!($name);
 
             #[inline(always)]
             fn store(&self, chunk: &mut [u8]) {
                 let $value = self;
-                let carried: $carrier = $to;
+                let carried: $other = $to;
                 carried.store(chunk);
             }
 
             #[inline(always)]
             fn load(chunk: &[u8]) -> Result<Self, DecodeError> {
-                let $carried = <$carrier as Data>::load(chunk)?;
+                let $carried = <$other as Data>::load(chunk)?;
                 $from
             }
         }

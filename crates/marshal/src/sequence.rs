@@ -124,7 +124,7 @@ impl<T: Data> Data for LinkedList<T> {
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let count = reader.count(T::LAYOUT.min())?;
-        // Each element has its own piece of heap, with two links.
+        // Each element is an allocation of its own, with two links.
         reader.charge(count, size_of::<T>() + 4 * size_of::<usize>())?;
         reader.enter(stack_charge::<T>(1))?;
         let mut values = Self::new();

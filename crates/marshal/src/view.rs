@@ -81,7 +81,7 @@ impl Extent {
     }
 }
 
-/// The part of a result packet that is taken for arguments written in place, given out piece by piece.
+/// The part of a result packet that is taken for arguments written in place, given out argument by argument.
 pub struct Views<'a> {
     rest: &'a mut [u8],
     /// Where `rest` begins, from the start of the payload.

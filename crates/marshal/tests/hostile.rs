@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::alloc::{GlobalAlloc, Layout as Borrowed, System};
+use std::alloc::{GlobalAlloc, Layout as MemoryLayout, System};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, LinkedList, VecDeque};
 use std::net::SocketAddr;
@@ -32,16 +32,16 @@ fn count(grown: usize, shrunk: usize) {
 // SAFETY: every call is passed on to the system's allocator as it is; counting touches plain thread-local numbers only,
 // which neither allocate nor have destructors.
 unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, piece: Borrowed) -> *mut u8 {
-        count(piece.size(), 0);
+    unsafe fn alloc(&self, layout: MemoryLayout) -> *mut u8 {
+        count(layout.size(), 0);
         // SAFETY: the caller keeps the contract of `alloc`, which is the system's.
-        unsafe { System.alloc(piece) }
+        unsafe { System.alloc(layout) }
     }
 
-    unsafe fn dealloc(&self, at: *mut u8, piece: Borrowed) {
-        count(0, piece.size());
+    unsafe fn dealloc(&self, at: *mut u8, layout: MemoryLayout) {
+        count(0, layout.size());
         // SAFETY: `at` came from `alloc` above, and so from the system, with this layout.
-        unsafe { System.dealloc(at, piece) }
+        unsafe { System.dealloc(at, layout) }
     }
 }
 

@@ -148,14 +148,14 @@ impl Filling {
         Chunk { filling: self, segment, at, end }
     }
 
-    /// Sends the next chunk, for which there is [room](Self::has_room), of exactly [`next_len`](Self::next_len) bytes, given in pieces.
+    /// Sends the next chunk, for which there is [room](Self::has_room), of exactly [`next_len`](Self::next_len) bytes, given as slices.
     ///
     /// # Panics
     /// When they are more or fewer.
     #[inline]
-    pub fn fill<'a>(&mut self, segment: &Segment, pieces: impl IntoIterator<Item = &'a [u8]>) {
+    pub fn fill<'a>(&mut self, segment: &Segment, slices: impl IntoIterator<Item = &'a [u8]>) {
         let mut chunk = self.chunk(segment);
-        pieces.into_iter().for_each(|piece| chunk.put(piece));
+        slices.into_iter().for_each(|slice| chunk.put(slice));
         chunk.finish();
     }
 
@@ -331,20 +331,20 @@ impl Emptying {
         self.took(segment, len);
     }
 
-    /// The next chunk, which [is there](Self::has_more), to be taken piece by piece.
+    /// The next chunk, which [is there](Self::has_more), to be taken slice by slice.
     pub fn chunk<'a>(&'a mut self, segment: &'a Segment) -> Arrived<'a> {
         let at = self.next_chunk();
         let end = at + self.next_len();
         Arrived { emptying: self, segment, at, end }
     }
 
-    /// Takes the next chunk, which [is there](Self::has_more), into pieces of altogether [`next_len`](Self::next_len) bytes.
+    /// Takes the next chunk, which [is there](Self::has_more), into slices of altogether [`next_len`](Self::next_len) bytes.
     ///
     /// # Panics
     /// When they are more or fewer.
-    pub fn take_into<'a>(&mut self, segment: &Segment, pieces: impl IntoIterator<Item = &'a mut [u8]>) {
+    pub fn take_into<'a>(&mut self, segment: &Segment, slices: impl IntoIterator<Item = &'a mut [u8]>) {
         let mut chunk = self.chunk(segment);
-        pieces.into_iter().for_each(|piece| chunk.take(piece));
+        slices.into_iter().for_each(|slice| chunk.take(slice));
         chunk.finish();
     }
 

@@ -42,8 +42,8 @@ pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Vec<Ow
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(COUNT))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let received = retry_on_intr(|| {
-        let pieces = &mut [IoSliceMut::new(bytes)];
-        rustix::net::recvmsg(&socket, pieces, &mut control, RecvFlags::CMSG_CLOEXEC)
+        let slices = &mut [IoSliceMut::new(bytes)];
+        rustix::net::recvmsg(&socket, slices, &mut control, RecvFlags::CMSG_CLOEXEC)
     })?;
     let mut descriptors = Vec::new();
     for message in control.drain() {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// from its client (`client.in_place(len)`), fills it, and can pass it to any number of calls, one after the other or at once. Over
 /// `shm:` it lies in memory that both processes have mapped, and a call tells where. Over every other transport the same interface
 /// works, and the contents travel as those of a slice do; so they do when a buffer is passed to another server than it was made
-/// for, and in calls that are begun (`client.begin()`). In a `local:` call the procedure is lent the very buffer.
+/// for, and in calls that are begun (`client.begin()`). In a `local:` call the procedure uses the same buffer.
 ///
 /// # Only for those who trust their peer
 /// The memory may be written by the peer at any time, also while it is read. What is read twice may differ, what was checked may

@@ -168,7 +168,7 @@ impl Sim {
         }
     }
 
-    /// A packet that is lent for an answer tells nothing of another binding: it has been wiped, or is the same lane's.
+    /// The packet for an answer holds nothing of another binding: it has been wiped, or comes from the same lane.
     fn check_packet_is_clean(&mut self, assignment: &mut Assignment<Address>) {
         let (binding, ..) = assignment.identity();
         let told = assignment.packet_mut().get(BINDING).unwrap_or_default();

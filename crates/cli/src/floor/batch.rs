@@ -2,7 +2,7 @@
 
 use super::pipe::Pipe;
 use super::terms::{Serve, in_words};
-use crate::callers::{Calls, InFlight, LaneCounters, Window, keep_in_flight};
+use crate::callers::{Calls, InFlight, Measured, Window, keep_in_flight};
 use std::io;
 
 /// One end: bytes of what it sends and of what comes, each packet for itself.
@@ -47,7 +47,7 @@ impl<P: Pipe> InFlight for Batch<P> {
 }
 
 impl<P: Pipe> Calls for Batch<P> {
-    fn run(&mut self, window: Window) -> Result<LaneCounters, String> {
+    fn run(&mut self, window: Window) -> Result<Measured, String> {
         keep_in_flight(window, self.in_flight, self)
     }
 }

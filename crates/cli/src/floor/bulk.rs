@@ -2,7 +2,7 @@
 
 use super::pipe::Pipe;
 use super::terms::{Serve, in_words};
-use crate::callers::{Calls, LaneCounters, Window, call_repeatedly};
+use crate::callers::{Calls, Measured, Window, call_repeatedly};
 use std::io;
 
 /// One end: how much it sends and how much it waits for.
@@ -20,7 +20,7 @@ impl<P: Pipe> Bulk<P> {
 }
 
 impl<P: Pipe> Calls for Bulk<P> {
-    fn run(&mut self, window: Window) -> Result<LaneCounters, String> {
+    fn run(&mut self, window: Window) -> Result<Measured, String> {
         call_repeatedly(window, 1, || {
             self.pipe.push(self.call_len).and_then(|()| self.pipe.take(self.result_len)).map_err(in_words)
         })

@@ -1,7 +1,7 @@
 //! One end of a bare exchange over a connected socket.
 
 use crate::args::Transport;
-use crate::callers::{Calls, LaneCounters, Window, call_repeatedly};
+use crate::callers::{Calls, Measured, Window, call_repeatedly};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::io;
@@ -84,7 +84,7 @@ impl End for Endpoint {
 pub(super) struct Calling<E>(pub(super) E);
 
 impl<E: End> Calls for Calling<E> {
-    fn run(&mut self, window: Window) -> Result<LaneCounters, String> {
+    fn run(&mut self, window: Window) -> Result<Measured, String> {
         let Calling(end) = self;
         call_repeatedly(window, 1, || {
             end.transmit().and_then(|()| end.receive()).map_err(|error| format!("the bare exchange: {error}"))

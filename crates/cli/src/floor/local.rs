@@ -1,7 +1,7 @@
 //! The floor of `local:`: a call through a vtable in one address space.
 
 use crate::args::Procedure;
-use crate::callers::{Calls, LOCAL_BATCH, LaneCounters, Window, call_repeatedly};
+use crate::callers::{Calls, LOCAL_BATCH, Measured, Window, call_repeatedly};
 use crate::ours::{Exerciser, Test, data_for, one_packet};
 use crate::plan::Cell;
 use std::hint::black_box;
@@ -22,7 +22,7 @@ pub(super) fn through_vtable(cell: &Cell) -> Box<dyn Calls> {
 }
 
 impl Calls for ThroughVtable {
-    fn run(&mut self, window: Window) -> Result<LaneCounters, String> {
+    fn run(&mut self, window: Window) -> Result<Measured, String> {
         // Opaque, or the compiler would see which implementation it is and call it directly, or not at all.
         let server = black_box(&*self.server);
         let (data, buffer) = (&mut self.data, &mut self.buffer);
@@ -46,7 +46,7 @@ impl Calls for ThroughVtable {
 }
 
 #[inline(always)]
-fn each(window: Window, mut call: impl FnMut()) -> Result<LaneCounters, String> {
+fn each(window: Window, mut call: impl FnMut()) -> Result<Measured, String> {
     call_repeatedly(window, LOCAL_BATCH, || {
         call();
         Ok(())

@@ -41,7 +41,7 @@ const LINE_LEN: usize = 64;
 
 impl Ring {
     fn new(at: usize, slots: u32, slot_len: usize) -> Self {
-        assert!(slots.is_power_of_two(), "turns wrap around with the slots");
+        assert!(slots.is_power_of_two(), "numbers wrap around with the slots");
         Ring { at, slots, slot_len, turn: 0, known_taken: 0 }
     }
 

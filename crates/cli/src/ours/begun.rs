@@ -1,22 +1,22 @@
-//! Ours with many calls in flight: one thread begins them, and takes their results as they come.
+//! Many outstanding calls of Stoop: one thread begins them and takes their results as they come.
 
 use super::{TestBegin, TestClient, in_words};
 use crate::args::{DATA_LEN, Procedure};
-use crate::callers::{Calls, InFlight, LaneCounters, Window, keep_in_flight};
+use crate::callers::{Calls, InFlight, Measured, Window, keep_in_flight};
 use std::collections::VecDeque;
 use stoop::{CallError, InPlace, Pending};
 
 /// Calls of one procedure, `in_flight` at a time.
-pub(super) struct Flight {
+pub(super) struct Begun {
     pub(super) client: TestClient,
     pub(super) procedure: Procedure,
     pub(super) data: Vec<u8>,
     pub(super) in_flight: u16,
 }
 
-impl Calls for Flight {
-    fn run(&mut self, window: Window) -> Result<LaneCounters, String> {
-        let Flight { client, procedure, data, in_flight } = self;
+impl Calls for Begun {
+    fn run(&mut self, window: Window) -> Result<Measured, String> {
+        let Begun { client, procedure, data, in_flight } = self;
         let in_flight = usize::from(*in_flight);
         match procedure {
             Procedure::Null => keep(window, in_flight, client, |begin| begin.null()),
@@ -45,12 +45,12 @@ fn keep<R>(
     in_flight: usize,
     client: &TestClient,
     begin: impl FnMut(&TestBegin<'_>) -> Pending<Result<R, CallError>>,
-) -> Result<LaneCounters, String> {
+) -> Result<Measured, String> {
     let pending = VecDeque::with_capacity(in_flight);
     keep_in_flight(window, in_flight, &mut Handles { client, begin, pending })
 }
 
-/// Handles of what is in flight, oldest first.
+/// Handles of the outstanding calls, oldest first.
 struct Handles<'a, R, B> {
     client: &'a TestClient,
     begin: B,
