@@ -20,15 +20,15 @@ pub fn coarse_now_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::MonotonicCoarse))
 }
 
-/// Nanoseconds of the clock that goes on while the machine is asleep (CLOCK_BOOTTIME), the same for all processes of one
-/// kernel outside time namespaces.
+/// Nanoseconds of the clock that does not stop while the machine sleeps (CLOCK_BOOTTIME), the same for all processes of
+/// one kernel outside time namespaces.
 pub fn boot_now_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::Boottime))
 }
 
-/// How far [`coarse_now_ns`] is taken to lag behind [`now_ns`] at most, in nanoseconds: four ticks. The kernel keeps the coarse clock
-/// within two; a host that stops a virtual machine for a moment delays its ticks (9 ms were seen, with ticks of 4 ms). Of the
-/// slowest ticks there are, until this process has asked for the [tick](tick_ns).
+/// How far [`coarse_now_ns`] may lag behind [`now_ns`] in nanoseconds: four ticks. The kernel keeps the coarse clock
+/// within two, but a host that stops a virtual machine for a moment delays its ticks (9 ms were seen, with ticks of 4
+/// ms). Before this process has asked for the [tick](tick_ns), the slowest possible tick is assumed.
 #[inline]
 pub fn coarse_lag_ns() -> u64 {
     COARSE_LAG_NS.load(Relaxed)
@@ -54,7 +54,7 @@ pub fn tick_ns() -> u64 {
     }
 }
 
-/// 0: not asked for yet.
+/// 0: not known yet.
 static TICK_NS: AtomicU64 = AtomicU64::new(0);
 
 #[cold]
@@ -65,8 +65,8 @@ fn ask_for_tick() -> u64 {
     tick_ns
 }
 
-/// How long this machine has been asleep (suspended) since it started: the monotonic clock stands still meanwhile, the
-/// rest of the world does not (CLOCK_BOOTTIME). Never too much; too little by the time between two readings.
+/// How long this machine has been asleep (suspended) since it started. The monotonic clock stands still meanwhile
+/// (CLOCK_BOOTTIME does not). Never too much; too little by the time between two readings.
 pub fn asleep_ns() -> u64 {
     let both = boot_now_ns();
     both.saturating_sub(now_ns())
@@ -89,13 +89,13 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_runs_a_test_is_not_asleep_meanwhile() {
+    fn the_machine_does_not_sleep_during_a_test() {
         let before = asleep_ns();
         assert!(asleep_ns().saturating_sub(before) < 10_000_000_000);
     }
 
     #[test]
-    fn ticks_are_a_hundred_to_a_thousand_a_second() {
+    fn there_are_a_hundred_to_a_thousand_ticks_a_second() {
         assert!((900_000..=10_100_000).contains(&tick_ns()), "{}", tick_ns());
         assert_eq!(tick_ns(), tick_ns());
     }

@@ -1,11 +1,11 @@
 //! CRC-32C (Castagnoli): the checksum of RFC 3720 §12.1 (iSCSI), RFC 9260 §6.8 (SCTP) and ext4.
 //!
-//! It finds every burst of up to 32 flipped bits, and up to 5 bits that are flipped anywhere in a packet of 650 bytes, or 3 in
-//! one of 64 KiB; of other damage one in 2³² passes (Koopman, DSN 2002).
+//! It detects every burst of up to 32 flipped bits, and up to 5 flipped bits anywhere in a packet of 650 bytes, or 3 in
+//! one of 64 KiB. Other damage passes undetected once in 2³² cases (Koopman, DSN 2002).
 //!
-//! x86-64 and aarch64 have an instruction that takes 8 bytes. An instruction that needs the result of another begins three cycles after
-//! it, so three parts of the data are taken at the same time, and one multiplication of polynomials for each puts them together. Least
-//! of 200 times on a Xeon of 2023, in ns, by two crates and by this module:
+//! x86-64 and aarch64 have an instruction that takes 8 bytes. An instruction that needs the result of another begins
+//! three cycles after it, so this module computes three parts of the data at the same time and combines them with one
+//! polynomial multiplication each. Least of 200 times on a Xeon of 2023, in ns, for two crates and this module:
 //!
 //! | bytes | `crc32c` 0.6 | `crc-fast` 1.10 | here |
 //! |---|---|---|---|
@@ -14,7 +14,7 @@
 //! | 1440 | 105 | 23 | 68 |
 //! | 65,536 | 3,016 | 761 | 3,239 |
 //!
-//! `docs/dependencies.md` says why it is neither of the two.
+//! `docs/dependencies.md` says why neither crate is used.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -22,7 +22,7 @@ mod table;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
-/// CRC-32C of bytes that come in pieces.
+/// CRC-32C of bytes that come in several slices.
 ///
 /// ```
 /// use stoop_net::crc::Crc32c;
@@ -33,7 +33,7 @@ mod x86_64;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crc32c {
-    /// The remainder, bits in the order in which they are sent, and not yet inverted.
+    /// The remainder, bits in transmission order, not yet inverted.
     state: u32,
 }
 
@@ -44,13 +44,13 @@ impl Default for Crc32c {
 }
 
 impl Crc32c {
-    /// Of no bytes.
+    /// The state for no bytes.
     #[inline]
     pub fn new() -> Self {
         Self { state: !0 }
     }
 
-    /// Takes the next bytes.
+    /// Adds the next bytes.
     #[inline]
     pub fn update(&mut self, bytes: &[u8]) {
         self.state = append(self.state, bytes);
@@ -90,12 +90,12 @@ const fn times_x(remainder: u32) -> u32 {
     if remainder & 1 == 0 { remainder >> 1 } else { remainder >> 1 ^ POLYNOMIAL }
 }
 
-/// Words of 8 bytes in each of three parts at most: what is longer is cut into blocks. Beyond this the multiplications are
-/// less than a hundredth of the work.
+/// Most words of 8 bytes in each of the three parts; longer data are cut into blocks. Beyond this the multiplications
+/// are less than a hundredth of the work.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", test))]
 const WORDS_MAX: usize = 256;
 
-/// Fewer words in each part take longer than one after the other.
+/// With fewer words in each part, one part after the other is faster.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const WORDS_MIN: usize = 4;
 

@@ -1,38 +1,39 @@
-//! A fence of which one side costs nothing, between what happens all the time and what hardly ever does.
+//! An asymmetric fence: it costs nothing on the side that runs often.
 //!
-//! Two threads each write, and then read what the other writes: with a full fence between its two steps in each, at least one sees
-//! the other. Here the one that is in a hurry has none, and the other has the kernel make one in every thread of the process
-//! (`membarrier`, private expedited): whatever the first was about, the fence falls before its write, and then it reads after, or
-//! behind it, and then its write is seen. Where the kernel does not do that, both have a fence of their own.
+//! Two threads each write, and then read what the other writes. With a full fence between the two steps in each thread,
+//! at least one sees the other's write. Here the frequent side has no fence of its own, and the rare side has the
+//! kernel make one in every thread of the process (`membarrier`, private expedited). If that fence falls before the
+//! frequent side's write, then its read comes later and sees the rare side's write; if it falls behind the write, the
+//! rare side sees it. If the kernel has no such call, both sides make their own fence.
 
 use rustix::thread::{MembarrierCommand, membarrier};
 use std::sync::LazyLock;
 use std::sync::atomic::{Ordering, compiler_fence, fence};
 
-/// Whether the kernel makes fences for us. Asked once: [`light`] and [`heavy`] must be of one mind.
+/// Whether the kernel makes fences for us. Asked once, because [`light`] and [`heavy`] must agree.
 static BY_KERNEL: LazyLock<bool> =
     LazyLock::new(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok());
 
-/// Agrees with the kernel, which may take it some milliseconds in a process that has several threads already.
+/// Registers with the kernel, which may take some milliseconds in a process with several threads.
 pub fn prepare() {
     let _ = *BY_KERNEL;
 }
 
-/// Between the two steps of the thread that is in a hurry.
+/// The fence of the frequent side, between its two steps.
 #[inline]
 pub fn light() {
     if *BY_KERNEL { compiler_fence(Ordering::SeqCst) } else { fence(Ordering::SeqCst) }
 }
 
-/// Between the two steps of the other, which takes a microsecond or a few. `false`: there was none after all, for somebody has
-/// forbidden this process to ask for it since it was first asked.
+/// The fence of the rare side, between its two steps; it takes some microseconds. `false`: there was no fence, because
+/// this process has been forbidden to ask for one since it first did.
 #[must_use = "without a fence, what is read next may be old"]
 pub fn heavy() -> bool {
     fence(Ordering::SeqCst);
     !*BY_KERNEL || membarrier(MembarrierCommand::PrivateExpedited).is_ok()
 }
 
-/// With a full fence on both sides, for which the kernel's stands in.
+/// With a full fence on both sides in place of the kernel's.
 #[cfg(all(test, loom))]
 mod model {
     use loom::sync::Arc;
@@ -43,7 +44,8 @@ mod model {
     const HERE: u64 = 0;
     const AWAY: u64 = 1;
 
-    /// As a server's background does, which looks after procedures while they run (`Role::leave` and `WorkerPool::fall_asleep`).
+    /// As a server's background thread does, which watches procedures while they run (`Role::leave` and
+    /// `WorkerPool::fall_asleep`).
     #[test]
     fn nobody_goes_away_while_who_looks_after_it_falls_asleep() {
         loom::model(|| {
@@ -53,7 +55,7 @@ mod model {
                 thread::spawn(move || {
                     asleep.store(true, Relaxed);
                     fence(SeqCst);
-                    // For ever, unless it is woken: loom finds who is not.
+                    // Sleeps until woken: loom reports a thread that never is.
                     while word.load(Acquire) == HERE {
                         thread::park();
                     }

@@ -1,7 +1,8 @@
-//! Whether this process is still the one that made something: what a forked child finds in its memory is its parent's.
+//! Tells the process that made an object from a forked child, which finds the object in its memory but must leave it to
+//! its parent.
 //!
-//! The child has the parent's sockets, pollers and shared memory, but none of its other threads. Whoever keeps such things
-//! remembers the [`generation`] in which they were made, and leaves them alone in any other.
+//! The child has the parent's sockets, pollers and shared memory, but none of its other threads. The owner of such an
+//! object stores the [`generation`] in which it was made, and does not touch it in any other.
 
 #![allow(unsafe_code)]
 
@@ -12,21 +13,21 @@ use std::sync::{Once, OnceLock};
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// How many forks lie between this process and the first of its ancestors that has [`noticed`](notice) them. No two processes of
-/// one line of descent have the same.
+/// Number of forks between this process and the first of its ancestors that [`notice`]s them. No two processes of one
+/// line of descent have the same number.
 #[inline]
 pub fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// From now on forks are noticed: those by `fork` of the C library. (A child that is made by a bare system call takes itself for
-/// its parent.)
+/// Begins to count forks that use the C library's `fork`. (A child made by a bare system call takes itself for its
+/// parent.)
 pub fn notice() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: the handler is a function of this program for as long as that runs, and does nothing but stores to atomics,
-        // which is all that the child of a process with threads may do.
-        // It fails for want of memory only; then forks go unnoticed, as they did before.
+        // SAFETY: the handler is a function of this program as long as the program runs, and only stores to atomics,
+        // which is all that the child of a process with threads may do. Registration fails only without memory; then
+        // forks go unnoticed.
         let _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
 }
@@ -36,8 +37,8 @@ extern "C" fn in_child() {
     ActiveWaiters::of_this_process().reset();
 }
 
-/// Something that each process of a line of descent makes for itself. What ancestors have made stays where it is, and is never
-/// dropped: it is theirs.
+/// A value that each process of a line of descent makes for itself. Values of ancestors stay in memory and are never
+/// dropped.
 #[derive(Debug)]
 pub struct PerProcess<T>(OnceLock<Box<Made<T>>>);
 
@@ -49,12 +50,12 @@ struct Made<T> {
 }
 
 impl<T> PerProcess<T> {
-    /// Nobody has made one yet.
+    /// Makes the cell, without a value.
     pub const fn new() -> Self {
         Self(OnceLock::new())
     }
 
-    /// That of this process, if it has made one.
+    /// The value of this process, if it has made one.
     pub fn get(&self) -> Option<&T> {
         let mut place = self;
         while let Some(made) = place.0.get() {
@@ -66,10 +67,11 @@ impl<T> PerProcess<T> {
         None
     }
 
-    /// That of this process, made now if there is none. If two threads make one at the same time, one is dropped.
+    /// The value of this process, made now if there is none. If two threads make one at the same time, one of the two
+    /// is dropped.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// If it cannot be made.
     pub fn get_or_try_make<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         if let Some(value) = self.get() {
             return Ok(value);
@@ -112,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_makes_one_for_itself_and_keeps_it() {
+    fn a_process_makes_its_own_value_once() {
         let each = PerProcess::new();
         assert_eq!(each.get(), None);
         assert_eq!(each.get_or_try_make(|| Err::<i32, _>("no")), Err("no"));

@@ -1,35 +1,34 @@
-//! Sockets, the host and the wait: everything of Stoop that touches the operating system.
+//! Sockets, facts about the host, and waiting: the parts of Stoop that touch the operating system.
 //!
 //! | module | |
 //! |---|---|
-//! | [`packets`] | what becomes of packets that are sent and received |
+//! | [`packets`] | outcomes of sending and receiving packets |
 //! | [`udp`] | datagram sockets, tuned for one call at a time |
 //! | [`stream`] | byte streams over TCP and Unix sockets |
 //! | [`poller`] | waiting for many descriptors at once |
-//! | [`host`] | what two ends tell each other about where they run |
+//! | [`host`] | facts about the host that two ends tell each other |
 //! | [`waiting`] | how long to spin before sleeping |
 //! | [`clock`] | the monotonic clock as one number |
 //! | [`crc`] | CRC-32C, by the processor's instruction |
 //! | [`fence`] | a fence of which one side costs nothing |
-//! | [`biased`] | a lock that costs whoever took it last next to nothing |
-//! | [`fork`] | whether this process is still the one that made something |
+//! | [`owner_lock`] | a lock that is cheap for the thread that took it last |
+//! | [`fork`] | whether this process made an object, or its parent did |
 //!
-//! System calls are made by `rustix`, which on Linux makes them directly, without libc's errno and
-//! cancellation points. The only `unsafe` of this crate is in `udp::message`, for control messages
-//! that `rustix` does not know, in `stream::credentials`, for one that it misreads, in `crc` and `prefetch`, for instructions, in `fork`, to be
-//! told of forks, and in `biased`, which is a lock.
+//! `rustix` makes the system calls, on Linux directly, without libc's errno and cancellation points. `unsafe` code is
+//! only in `udp::message` (control messages that `rustix` does not know), `stream::credentials` (one that it misreads),
+//! `stream::rights` (an option that it lacks), `crc` and `prefetch` (instructions), `fork` (a handler for forks), and
+//! `owner_lock` (a lock).
 //!
-//! All times are nanoseconds of the monotonic clock or lengths of time in nanoseconds, as `u64`,
-//! and are named `…_ns`.
+//! Times are nanoseconds of the monotonic clock and durations are nanoseconds, as `u64`, with names that end in `_ns`.
 
 #![deny(unsafe_code)]
 
-pub mod biased;
 pub mod clock;
 pub mod crc;
 pub mod fence;
 pub mod fork;
 pub mod host;
+pub mod owner_lock;
 pub mod packets;
 pub mod poller;
 mod prefetch;

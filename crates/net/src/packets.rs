@@ -1,9 +1,9 @@
-//! What becomes of packets that are sent and received: the words of every kind of packet socket.
+//! Outcomes of sending and receiving packets, shared by all kinds of packet sockets.
 
-/// Most packets that are sent together.
+/// Most packets in one send.
 pub const MAX_SEGMENTS: usize = 64;
 
-/// Most bytes that are sent together: one datagram over IPv4 has room for so many.
+/// Most bytes in one send: the data of one datagram over IPv4.
 pub const MAX_SEGMENTS_LEN: usize = 65_507;
 
 /// Packets that were received together: one behind the other, all of the same length except the last, which may be

@@ -1,4 +1,4 @@
-//! Waits for many descriptors at once (epoll), and wakes who waits (eventfd).
+//! Waits for many descriptors at once (epoll), and wakes the threads that wait (eventfd).
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -16,47 +16,47 @@ pub struct Poller {
     epoll: OwnedFd,
 }
 
-/// What to wait for on a descriptor. That the peer has gone or that an error is pending is always told.
+/// Events to wait for on a descriptor. A hang-up or pending error is always reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interest(EventFlags);
 
 impl Interest {
     /// Something can be received or accepted.
     pub const READ: Self = Self(EventFlags::IN.union(EventFlags::RDHUP));
-    /// There is room to send.
+    /// There is space to send.
     pub const WRITE: Self = Self(EventFlags::OUT);
     /// Both.
     pub const READ_WRITE: Self = Self(Self::READ.0.union(Self::WRITE.0));
-    /// Nothing: the descriptor stays in the set for later.
+    /// No event: the descriptor stays in the set for later.
     pub const NONE: Self = Self(EventFlags::empty());
 
-    /// Told to one waiter, once; then nothing until [`Poller::modify`].
+    /// Reported to one waiter, once; then not again until [`Poller::modify`].
     #[must_use]
     pub const fn once(self) -> Self {
         Self(self.0.union(EventFlags::ONESHOT))
     }
 
-    /// Told only when it becomes so, not while it is so.
+    /// Reported only when the state changes, not while it lasts.
     #[must_use]
     pub const fn edge(self) -> Self {
         Self(self.0.union(EventFlags::ET))
     }
 }
 
-/// Something that happened to a descriptor of a [`Poller`].
+/// An event on a descriptor of a [`Poller`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
-    /// What was given when the descriptor was added.
+    /// The token that was given when the descriptor was added.
     pub token: u64,
     /// Something can be received or accepted, or an end or error can be seen by receiving.
     pub readable: bool,
-    /// There is room to send, or an error can be seen by sending.
+    /// There is space to send, or an error can be seen by sending.
     pub writable: bool,
     /// The peer has closed its side, or the connection is broken.
     pub closed: bool,
 }
 
-/// Room for what [`Poller::wait`] tells.
+/// Memory for the events of [`Poller::wait`].
 pub struct Events {
     events: Vec<epoll::Event>,
 }
@@ -68,12 +68,12 @@ impl fmt::Debug for Events {
 }
 
 impl Events {
-    /// Room for `capacity` descriptors told at once (at least one).
+    /// Memory for `capacity` events at a time (at least one).
     pub fn with_capacity(capacity: usize) -> Self {
         Self { events: Vec::with_capacity(capacity.max(1)) }
     }
 
-    /// What the last wait told.
+    /// The events of the last wait.
     pub fn iter(&self) -> impl Iterator<Item = Ready> + '_ {
         self.events.iter().map(|event| {
             let flags = event.flags;
@@ -87,7 +87,7 @@ impl Events {
         })
     }
 
-    /// Whether the last wait told nothing.
+    /// Whether the last wait reported nothing.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
@@ -103,7 +103,7 @@ impl Poller {
         Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }
 
-    /// Adds `source`, told by `token` from now on. It leaves the set by [`remove`](Self::remove), or when it
+    /// Adds `source`, whose events are reported with `token`. It leaves the set by [`remove`](Self::remove), or when it
     /// is closed.
     ///
     /// # Errors
@@ -113,7 +113,7 @@ impl Poller {
         Ok(epoll::add(&self.epoll, source, EventData::new_u64(token), interest.0)?)
     }
 
-    /// Changes what is waited for on `source`, and its token.
+    /// Changes the events to wait for on `source`, and its token.
     ///
     /// # Errors
     ///
@@ -131,15 +131,15 @@ impl Poller {
         Ok(epoll::delete(&self.epoll, source)?)
     }
 
-    /// Waits until something happens or `limit` has passed (`None`: for ever; zero: not at all) and puts it
-    /// into `events`, which is empty when nothing happened or a signal came.
+    /// Waits until an event occurs or `limit` has passed (`None`: for ever; zero: not at all) and puts the events into
+    /// `events`, which is empty if there were none or a signal came.
     ///
     /// # Errors
     ///
     /// None in practice.
     pub fn wait(&self, events: &mut Events, limit: Option<Duration>) -> io::Result<()> {
         events.events.clear();
-        // Beyond what the kernel's milliseconds hold (24 days), waking once for nothing is no harm.
+        // A limit beyond the kernel's milliseconds (24 days) wakes once too early, which does no harm.
         let limit = limit.map(|limit| {
             let limit = limit.min(Duration::from_secs(1_000_000));
             Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() }
@@ -157,7 +157,7 @@ impl AsFd for Poller {
     }
 }
 
-/// Wakes who waits for it in a [`Poller`].
+/// Wakes threads that wait for it in a [`Poller`].
 #[derive(Debug)]
 pub struct Waker {
     eventfd: OwnedFd,
@@ -173,14 +173,14 @@ impl Waker {
         Ok(Self { eventfd: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
     }
 
-    /// Becomes readable, until [`drain`](Self::drain). Wakes that nobody has seen yet are one.
+    /// Becomes readable, until [`drain`](Self::drain). Several wakes before a drain count as one.
     pub fn wake(&self) {
-        // The only failure is a counter that is full, and that is readable too.
+        // The only failure is a full counter, which is readable too.
         let _ = retry_on_intr(|| rustix::io::write(&self.eventfd, &1_u64.to_ne_bytes()));
     }
 
-    /// Forgets earlier wakes; returns whether there were any. Drain first and look for work then, or a wake
-    /// between the two is lost.
+    /// Clears earlier wakes; returns whether there were any. Drain before looking for work; otherwise a wake between
+    /// the two is lost.
     pub fn drain(&self) -> bool {
         retry_on_intr(|| rustix::io::read(&self.eventfd, &mut [0; 8])).is_ok()
     }
@@ -192,23 +192,23 @@ impl AsFd for Waker {
     }
 }
 
-/// Rings in the [`Poller`] of another process, to which the descriptor is handed over. Whoever waits for it looks for the
+/// Rings in the [`Poller`] of another process, which has received the descriptor. The waiting side waits for the
 /// [edge](Interest::edge) of both [directions](Interest::READ_WRITE).
 ///
-/// Neither side can keep the other waiting, whatever it does with the descriptor that both have. Ringing takes one from a count that is
-/// never used up, and whoever waits is told that there is room for one more. A read can be told not to wait though the peer has made
-/// the descriptor blocking (RWF_NOWAIT); a write of anything, even zero, waits while the kernel has counted to the very end for the peer
-/// (io_submit(2), IOCB_FLAG_RESFD).
+/// Neither side can block the other, whatever it does with the shared descriptor. Ringing subtracts one from a count
+/// that is never used up, and the waiting side is told that there is space for one more. A read can be told not to
+/// block even if the peer has made the descriptor blocking (RWF_NOWAIT). A write, even of zero, blocks while the kernel
+/// has counted to the very end for the peer (io_submit(2), IOCB_FLAG_RESFD).
 #[derive(Debug)]
 pub struct Bell {
     eventfd: OwnedFd,
 }
 
 impl Bell {
-    /// How often it can ring: for thousands of years.
+    /// Number of times that it can ring: enough for thousands of years.
     const RINGS: u64 = 1 << 62;
 
-    /// A bell that has not been rung.
+    /// Makes a bell.
     ///
     /// # Errors
     ///
@@ -220,14 +220,14 @@ impl Bell {
         Ok(Self { eventfd })
     }
 
-    /// The bell behind a descriptor that another process has handed over.
+    /// Makes a bell from a descriptor that another process has handed over.
     ///
     /// # Errors
     ///
-    /// `InvalidData` when it is none: to read from what the peer has chosen (a pipe, a file of its own file system) could take for
-    /// ever. Otherwise, no descriptor is left.
+    /// `InvalidData` if it is no eventfd: a read from a descriptor of the peer's choice (a pipe, a file of its own file
+    /// system) could block for ever. Otherwise, no descriptor is left.
     pub fn from_descriptor(eventfd: OwnedFd) -> io::Result<Self> {
-        // All that have no file behind them share one inode, and none of these waits in a read that is told not to.
+        // All descriptors without a file share one inode, and none of them blocks in a read that is told not to.
         let (ours, theirs) = (rustix::fs::fstat(Self::new()?.eventfd)?, rustix::fs::fstat(&eventfd)?);
         if (ours.st_dev, ours.st_ino) != (theirs.st_dev, theirs.st_ino) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "what should be a bell is none"));
@@ -235,12 +235,12 @@ impl Bell {
         Ok(Self { eventfd })
     }
 
-    /// Whoever waits for it is told.
+    /// Notifies the waiting side.
     pub fn ring(&self) {
-        // Fails only for a peer that has made it something else, to which this makes no difference.
+        // Fails only if the peer has made it something else, which makes no difference to this side.
         let _ = retry_on_intr(|| {
             let taken = &mut [0; 8];
-            // From the descriptor's own place, which it has not.
+            // Without an offset of its own, which it does not have.
             rustix::io::preadv2(
                 &self.eventfd,
                 &mut [IoSliceMut::new(taken)],
@@ -272,7 +272,7 @@ mod tests {
     const NOW: Option<Duration> = Some(Duration::ZERO);
 
     #[test]
-    fn wake_is_seen_until_it_is_drained() {
+    fn a_wake_is_reported_until_it_is_drained() {
         let (poller, waker) = (Poller::new().unwrap(), Waker::new().unwrap());
         poller.add(&waker, 7, Interest::READ).unwrap();
         assert!(told(&poller, NOW).is_empty());
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn wake_reaches_a_thread_that_sleeps_for_ever() {
+    fn a_wake_reaches_a_thread_that_sleeps_without_limit() {
         let (poller, waker) = (Poller::new().unwrap(), Waker::new().unwrap());
         poller.add(&waker, 7, Interest::READ).unwrap();
         std::thread::scope(|scope| {
@@ -296,14 +296,14 @@ mod tests {
     }
 
     #[test]
-    fn limit_ends_a_wait_in_which_nothing_happens() {
+    fn the_limit_ends_a_wait_without_events() {
         let poller = Poller::new().unwrap();
         assert!(told(&poller, Some(Duration::from_nanos(1))).is_empty());
         assert!(told(&poller, Some(Duration::from_millis(1))).is_empty());
     }
 
     #[test]
-    fn stream_tells_what_it_was_asked_for() {
+    fn a_stream_reports_the_events_asked_for() {
         let poller = Poller::new().unwrap();
         let (ours, theirs) = Stream::pair().unwrap();
         poller.add(&ours, 1, Interest::READ).unwrap();
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn once_is_told_once_and_edge_when_it_becomes_so() {
+    fn once_is_reported_once_and_edge_at_each_change() {
         let poller = Poller::new().unwrap();
         let (ours, _theirs) = Stream::pair().unwrap();
         poller.add(&ours, 1, Interest::WRITE.once()).unwrap();
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bell_is_heard_each_time_it_rings() {
+    fn each_ring_of_a_bell_is_reported() {
         let (poller, bell) = (Poller::new().unwrap(), Bell::new().unwrap());
         poller.add(&bell, 7, Interest::READ_WRITE.edge()).unwrap();
         told(&poller, NOW);
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bell_that_the_peer_has_filled_and_made_blocking_holds_nobody() {
+    fn a_bell_that_the_peer_has_filled_and_made_blocking_blocks_no_thread() {
         let bell = Bell::new().unwrap();
         let theirs = bell.as_fd().try_clone_to_owned().unwrap();
         rustix::io::write(&theirs, &(u64::MAX - 1 - Bell::RINGS).to_ne_bytes()).unwrap();

@@ -1,22 +1,23 @@
-//! Asking the processor for memory before it is needed.
+//! Prefetches memory into the processor's cache.
 
-/// Bytes of a line of cache.
+/// Bytes of a cache line.
 #[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
 
-/// Asks for the lines of `memory`, so that they are near when it is read or written soon. Changes nothing; a page that is not
-/// there is not fetched.
+/// Prefetches the cache lines of `memory`, which will be read or written soon. Changes nothing. A page that is not
+/// mapped is not fetched.
 ///
-/// A copy from one hot buffer to 16 MiB of cold memory, in pieces of 1440 bytes, takes 3.4 ms without and 0.8 ms with it when it runs
-/// a few pieces ahead: stores wait in their order for their lines, and keep fewer of them coming than there could be.
+/// A copy from one hot buffer to 16 MiB of cold memory, 1440 bytes at a time, takes 3.4 ms without prefetching and 0.8
+/// ms if it prefetches a few steps ahead. Stores wait for their lines in order, and alone keep fewer lines in transfer
+/// than possible.
 #[inline]
 pub fn prefetch(memory: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     for line in memory.chunks(LINE) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         #[expect(unsafe_code)]
-        // SAFETY: the instruction is part of every x86-64 processor, and has no effect that a program can see, whatever the address;
-        // this one is of memory that is borrowed.
+        // SAFETY: the instruction is part of every x86-64 processor, and has no effect that a program can see, whatever
+        // the address; this one is of borrowed memory.
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
         }

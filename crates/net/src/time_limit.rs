@@ -1,9 +1,11 @@
-//! How long a receive sleeps: a limit in the socket (`SO_RCVTIMEO`), set only when it must change, and `ppoll` for the rest.
+//! Limits how long a receive sleeps: by a timeout of the socket (`SO_RCVTIMEO`), set only when it must change, and by
+//! `ppoll` for the rest.
 //!
-//! A limit in the socket costs nothing while it stays the same; asking `ppoll` before each receive would cost a microsecond a
-//! round trip, and setting the limit for each call 150 ns. But the kernel keeps such limits in its timer wheel, which rounds
-//! up: by one tick, and by as much as an eighth of a long wait. So a limit in the socket is always shorter than the wait, and
-//! the receive after one that ran out sleeps in `ppoll`, which has an exact timer.
+//! A timeout of the socket costs nothing while it stays the same. A `ppoll` before each receive would cost a
+//! microsecond per round trip, and setting the timeout for each call 150 ns. But the kernel keeps such timeouts in its
+//! timer wheel, which rounds them up: by one tick, and by as much as an eighth of a long wait. The socket's timeout is
+//! therefore always shorter than the wait, and the receive after an expired timeout sleeps in `ppoll`, which has an
+//! exact timer.
 
 use crate::clock;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -21,25 +23,26 @@ use std::time::Duration;
 pub(crate) struct TimeLimit {
     /// The limit in the socket, in nanoseconds and a multiple of the tick; or [`NONE`] or [`RAN_OUT`].
     usable_ns: AtomicU64,
-    /// The limit in the socket, also after it ran out.
+    /// The timeout in the socket, also after it expired.
     set_ns: AtomicU64,
 }
 
 /// The socket has no limit: a receive sleeps until something arrives.
 const NONE: u64 = u64::MAX;
-/// The last receive ended by the limit: the next one sleeps in `ppoll`.
+/// The last receive ended by the timeout: the next one sleeps in `ppoll`.
 const RAN_OUT: u64 = u64::MAX - 1;
 /// The kernel refuses limits beyond some number of ticks.
 const LONGEST_NS: u64 = 365 * 24 * 3_600 * 1_000_000_000;
 
 impl TimeLimit {
-    /// Of a new socket, which waits for ever.
+    /// The state of a new socket, which waits for ever.
     pub(crate) const fn unset() -> Self {
         Self { usable_ns: AtomicU64::new(NONE), set_ns: AtomicU64::new(NONE) }
     }
 
-    /// Prepares a receive that sleeps for about `about_ns`, or less, and never beyond `latest_ns`. Returns the flags for it:
-    /// either the limit in the socket ends it, or this has slept already, and it must not sleep.
+    /// Prepares a receive that sleeps for about `about_ns` or less, and never longer than `latest_ns`. Returns the
+    /// flags for it. Either the socket's timeout ends the receive, or this function has slept already and the receive
+    /// must not sleep.
     #[inline]
     pub(crate) fn arm(&self, socket: BorrowedFd<'_>, about_ns: u64, latest_ns: u64) -> io::Result<RecvFlags> {
         let longest_ns = longest(about_ns, latest_ns, clock::tick_ns());
@@ -49,13 +52,13 @@ impl TimeLimit {
         }
     }
 
-    /// Sees to it that receives on `socket` wait for ever.
+    /// Removes the socket's timeout, so that receives wait for ever.
     #[inline]
     pub(crate) fn disarm(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         if self.usable_ns.load(Relaxed) == NONE { Ok(()) } else { self.set(socket, NONE) }
     }
 
-    /// Takes note of how a receive ended that was [armed](Self::arm) with `flags`.
+    /// Records how a receive that was [armed](Self::arm) with `flags` ended.
     #[inline]
     pub(crate) fn note<T>(&self, flags: RecvFlags, received: &Result<T, Errno>) {
         if let Err(Errno::AGAIN) = received
@@ -106,7 +109,7 @@ pub(crate) fn sleep_until(socket: BorrowedFd<'_>, events: PollFlags, limit_ns: u
     }
 }
 
-/// The longest limit in the socket by which a receive ends no later than `latest_ns` from now on, and not much later than
+/// The longest timeout in the socket with which a receive ends no later than `latest_ns`, and not much later than
 /// `about_ns`.
 ///
 /// A limit of *n* ticks ends after *n* + 1 ticks at the latest, or an eighth of that more where it is 63 ticks or longer
@@ -116,20 +119,20 @@ fn longest(about_ns: u64, latest_ns: u64, tick_ns: u64) -> u64 {
     about_ns.max(tick_ns).min((latest_ns - latest_ns / 8).saturating_sub(tick_ns))
 }
 
-/// Whether the limit in the socket will do in place of `longest_ns`: so that similar waits need no other, it may be as short
-/// as half of that.
+/// Whether the socket's timeout can stand in for `longest_ns`. It may be as short as half of that, so that similar
+/// waits need no other.
 #[inline]
 fn is_near(usable_ns: u64, longest_ns: u64) -> bool {
     usable_ns.wrapping_sub(longest_ns / 2) <= longest_ns / 2
 }
 
-/// The limit to set, in nanoseconds: in the middle of what [`is_near`], in whole ticks; 0 if there is none.
+/// The timeout to set, in nanoseconds: in the middle of the range of [`is_near`], in whole ticks; 0 if there is none.
 fn chosen(longest_ns: u64, tick_ns: u64) -> u64 {
     let ticks = longest_ns.min(LONGEST_NS) / tick_ns;
     (ticks - ticks / 4) * tick_ns
 }
 
-/// A limit in the socket by which a wait ends before `latest_ns`; 0 if there is none.
+/// A timeout with which a wait ends before `latest_ns`; 0 if there is none.
 pub(crate) fn shorter(latest_ns: u64) -> u64 {
     let tick_ns = clock::tick_ns();
     chosen(longest(latest_ns, latest_ns, tick_ns), tick_ns)
@@ -156,7 +159,7 @@ mod tests {
     ];
     const TICKS: [u64; 4] = [MS, 3_333_333, 4 * MS, 10 * MS];
 
-    /// When the timer wheel may end a wait at the latest.
+    /// Latest time at which the timer wheel ends a wait.
     fn latest_end(limit_ns: u64, tick_ns: u64) -> u64 {
         let ticks = limit_ns.div_ceil(tick_ns);
         let granularity = if ticks < 63 { 1 } else { ticks / 7 };
@@ -164,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chosen_limit_is_kept_for_the_same_wait_and_for_similar_ones() {
+    fn a_chosen_limit_serves_the_same_wait_and_similar_ones() {
         for tick_ns in TICKS {
             for limit_ns in LIMITS.into_iter().filter(|limit_ns| *limit_ns <= LONGEST_NS) {
                 let longest_ns = longest(limit_ns, limit_ns, tick_ns);
@@ -203,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn neither_no_limit_nor_one_that_ran_out_is_near_any() {
+    fn an_unset_or_expired_limit_is_near_no_other() {
         for longest_ns in LIMITS.into_iter().map(|limit_ns| longest(limit_ns, limit_ns, 4 * MS)).chain([0]) {
             assert!(!is_near(NONE, longest_ns) && !is_near(RAN_OUT, longest_ns), "{longest_ns}");
         }
     }
 
     #[test]
-    fn a_wait_that_need_not_be_exact_is_made_by_the_limit_in_the_socket() {
+    fn an_inexact_wait_uses_the_limit_in_the_socket() {
         for tick_ns in TICKS {
             assert!(chosen(longest(MS, u64::MAX, tick_ns), tick_ns) >= tick_ns);
         }

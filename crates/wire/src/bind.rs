@@ -1,11 +1,12 @@
-//! The messages that make a binding: an interface is asked for by name and by the fingerprints of its procedures,
+//! The messages that make a binding: a caller asks for an interface by its name and the fingerprints of its procedures,
 //! and the server answers with its numbers for them.
 //!
-//! A request is at least as long as its reply, so that nobody can use a server to multiply traffic: eight bytes of
-//! fingerprint go up, two bytes of procedure number come down, and what else the reply says is padded for.
+//! A request is at least as long as its reply, so that a server cannot be used to amplify traffic: a fingerprint takes
+//! eight bytes of the request, a procedure number two bytes of the reply, and padding makes up for the reply's other
+//! fields.
 //!
-//! Behind the fields that every version has come extensions, each with its type and length. A peer passes over those that
-//! it does not know, so that both messages can gain fields.
+//! Extensions follow the fields that every version has. Each has a type and a length. A peer ignores those that it does
+//! not know, so that later versions can add fields to both messages.
 
 use crate::cursor::{Cursor, put_text};
 use crate::extensions::{self, Extensions};
@@ -13,7 +14,7 @@ use crate::{Challenge, PACKET_DATA, PACKET_DATA_CHECKED};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Bytes of the longest interface or procedure name that travels.
+/// Bytes of the longest interface or procedure name on the wire.
 pub const MAX_NAME: usize = 255;
 
 /// Fingerprints that one bind request carries; an interface of more procedures is bound page by page.
@@ -22,58 +23,58 @@ pub const FINGERPRINTS_PER_PAGE: usize = 128;
 /// Stands for "no such procedure" among the server's numbers.
 pub const NO_PROCEDURE: u16 = u16::MAX;
 
-/// Lanes of a binding where neither side says otherwise.
+/// Lanes of a binding if neither side says otherwise.
 pub const LANES: u32 = 16_384;
 
 /// The binding flag for checksums: each packet of the binding has one behind its data, and the number of the binding has its top bit
 /// set ([`BindingId::CHECKSUM`](crate::BindingId::CHECKSUM)).
 pub const CHECKSUM: u32 = 1;
 
-/// Initial credit that is no limit.
+/// Initial credit that means no limit.
 pub const NO_CREDIT_LIMIT: u32 = u32::MAX;
 
 const REQUEST_FIXED: usize = 8 + 8 + 4 + 4 + 4 + 4 + HostFacts::LEN + 4;
 const REPLY_FIXED: usize = 1 + 8 + 8 + 4 + 4 + 4 + 4 + HostFacts::LEN + 4;
-/// Room that every request leaves for the reply's names of other interfaces.
+/// Bytes of each request reserved for the reply's list of other interfaces.
 const REPLY_TEXT: usize = 256;
-/// Room that every request leaves for the reply's extensions, those of later versions included.
+/// Bytes of each request reserved for the reply's extensions, those of later versions included.
 const REPLY_EXTENSIONS: usize = 128;
-/// Bytes that the extensions of the longest request may have.
+/// Most bytes of the extensions of the longest request.
 const REQUEST_EXTENSIONS: usize = 92;
 
 const _: () = assert!(
     REQUEST_FIXED + 2 + MAX_NAME + 8 * FINGERPRINTS_PER_PAGE + REQUEST_EXTENSIONS <= PACKET_DATA_CHECKED
 );
 
-/// Bytes of the longest reply with the numbers of so many procedures, and so of the shortest request.
+/// Length of the longest reply with the numbers of so many procedures, which is the length of the shortest request.
 const fn reply_max(procedures: usize) -> usize {
     REPLY_FIXED + 2 + REPLY_TEXT + 2 * procedures + REPLY_EXTENSIONS
 }
 
-/// What one side tells the other about its machine, so that both know whether they can run at the same time.
+/// Facts about one side's machine, from which the other side sees whether both can run at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostFacts {
     /// Differs from boot to boot and from machine to machine.
     pub boot_id: [u8; 16],
     /// Processors that the process may use at once.
     pub cpus: u16,
-    /// The processor, if it is only one; else [`SEVERAL`](Self::SEVERAL).
+    /// The processor, if the process may use only one; otherwise [`SEVERAL`](Self::SEVERAL).
     pub only_cpu: u16,
 }
 
 impl HostFacts {
-    /// Stands for the processor of a process that may use more than one.
+    /// Value of `processor` for a process that may use more than one.
     pub const SEVERAL: u16 = u16::MAX;
 
     const LEN: usize = 20;
 
-    /// Whether both run on one kernel, as far as that is known.
+    /// Whether both run on one kernel. `false` if that is not known.
     pub fn shares_kernel_with(&self, other: &Self) -> bool {
         self.boot_id == other.boot_id && self.boot_id != [0; 16]
     }
 
-    /// Whether two processes can run at the same instant: not if both are held to one processor of one machine. Where
-    /// they cannot, waiting by spinning keeps the other from running.
+    /// Whether two processes can run at the same time. They cannot if both are bound to the same processor of one
+    /// machine; then a process that spins keeps the other from running.
     pub fn can_run_together(&self, other: &Self) -> bool {
         !(self.shares_kernel_with(other) && self.only_cpu == other.only_cpu && self.only_cpu != Self::SEVERAL)
     }
@@ -89,39 +90,39 @@ impl HostFacts {
     }
 }
 
-/// What a caller asks for.
+/// A request for a binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindRequest {
-    /// Drawn by the caller; a repeated request carries the same, so that it gives one binding.
+    /// Random number from the caller. A repeated request carries the same number, so that it makes only one binding.
     pub nonce: u64,
     /// The cookie of the server's challenge; zero in the first request.
     pub cookie: Challenge,
-    /// The binding flags without which the caller does not want the binding; zero is the fast path (Peregrine §3.1). A
-    /// server that does not know one of them refuses. Only [`CHECKSUM`] has a meaning.
+    /// The binding flags that the caller requires; zero is the fast path (Peregrine §3.1). A server that does not know
+    /// one of them refuses. Only [`CHECKSUM`] has a meaning.
     pub required: u32,
-    /// Binding flags that the caller can do with or without. A server passes over those that it does not know.
+    /// Binding flags that the caller wants but does not require. A server ignores those that it does not know.
     pub wanted: u32,
-    /// Bytes of the longest result that the caller takes.
+    /// Bytes of the longest result that the caller accepts.
     pub max_message: u32,
-    /// Bytes of a result that it can be sent before it asks for more.
+    /// Bytes of a result that the server may send before the caller's first receipt.
     pub window: u32,
-    /// About the caller's machine.
+    /// Facts about the caller's machine.
     pub host: HostFacts,
-    /// Which of the interface's procedures come first in `fingerprints`.
+    /// Position in the interface of the first procedure in `fingerprints`.
     pub first: u16,
     /// Name of the interface.
     pub interface: String,
-    /// Of the procedures from `first` on, at most [`FINGERPRINTS_PER_PAGE`].
+    /// Fingerprints of the procedures from `first` on, at most [`FINGERPRINTS_PER_PAGE`].
     pub fingerprints: Vec<u64>,
-    /// Bytes of data in a packet that the caller would like, if it is not [`PACKET_DATA`].
+    /// Bytes of data in a packet that the caller wants, if not [`PACKET_DATA`].
     pub packet_data: Option<u32>,
-    /// Lanes that the caller would like, if they are not [`LANES`].
+    /// Lanes that the caller wants, if not [`LANES`].
     pub lanes: Option<u32>,
 }
 
 impl BindRequest {
-    /// The first request for an interface: without cookie and flags, for messages of one packet, of nothing known about the
-    /// caller's machine.
+    /// The first request for an interface: without cookie, flags or facts about the caller's machine, for messages of
+    /// one packet.
     pub fn new(nonce: u64, interface: &str, fingerprints: Vec<u64>) -> Self {
         Self {
             nonce,
@@ -161,8 +162,8 @@ impl BindRequest {
         out
     }
 
-    /// Reads the payload of a bind packet. `None` for anything that [`encode`](Self::encode) cannot have written, in this
-    /// version or in one that knows more extensions and flags.
+    /// Reads the payload of a bind packet. `None` for bytes that [`encode`](Self::encode) cannot have written, in this
+    /// version or in a later one with more extensions and flags.
     pub fn decode(payload: &[u8]) -> Option<Self> {
         let cursor = &mut Cursor(payload);
         let nonce = cursor.u64()?;
@@ -194,7 +195,7 @@ impl BindRequest {
             packet_data: extensions.u32(extensions::PACKET_DATA),
             lanes: extensions.u32(extensions::LANES),
         };
-        // Padding to the reply's length is the caller's duty: a shorter request would be an amplifier.
+        // The caller must pad to the reply's length: a shorter request would amplify traffic.
         (payload.len() >= reply_max(count)).then_some(request)
     }
 }
@@ -204,24 +205,24 @@ impl BindRequest {
 pub enum BindStatus {
     /// Bound; the header has the binding.
     Bound,
-    /// No interface of that name; the reply's text names those that there are.
+    /// There is no interface of that name; the reply's text names the interfaces that exist.
     NoSuchInterface,
     /// Too many bindings.
     Full,
     /// The server is shutting down.
     ShuttingDown,
-    /// Of the binding flags that the caller requires, these are unknown to the server.
+    /// These required binding flags are unknown to the server.
     UnknownFlags(u32),
-    /// A procedure that the caller has is missing or declared otherwise: [`NO_PROCEDURE`] marks it. Nothing is bound.
+    /// One of the caller's procedures is missing or has another signature; [`NO_PROCEDURE`] marks it. Nothing is bound.
     Mismatch,
-    /// The caller's user is not one of those that the server serves.
+    /// The server does not serve this caller's user.
     NotAllowed,
     /// A status of a later version. Nothing is bound.
     Other(u8),
 }
 
 impl BindStatus {
-    /// The number that travels.
+    /// The number on the wire.
     fn code(self) -> u8 {
         match self {
             Self::Bound => 0,
@@ -235,7 +236,7 @@ impl BindStatus {
         }
     }
 
-    /// The status with this number; `flags` is the word that holds the unknown ones if there are some.
+    /// The status with this number; `flags` contains the unknown flags, if the status has them.
     fn from_code(code: u8, flags: u32) -> Self {
         match code {
             0 => Self::Bound,
@@ -250,11 +251,11 @@ impl BindStatus {
     }
 }
 
-/// The server's clock when it answered a bind request, by which a caller can tell how much time has passed for the
-/// server between two bindings.
+/// The server's clock when it answered a bind request. It tells a caller how much time has passed at the server between
+/// two bindings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerClock {
-    /// Nanoseconds of a clock that goes on while the machine sleeps (`CLOCK_BOOTTIME`); where its zero lies means nothing.
+    /// Nanoseconds of a clock that does not stop while the machine sleeps (`CLOCK_BOOTTIME`). Its zero has no meaning.
     pub now_ns: u64,
     /// Nanoseconds of that clock since this server began to receive at its address.
     pub up_ns: u64,
@@ -275,31 +276,31 @@ impl ServerClock {
     }
 }
 
-/// What a server answers.
+/// An answer to a bind request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindReply {
-    /// How it went.
+    /// The outcome.
     pub status: BindStatus,
-    /// The request's.
+    /// Nonce of the request.
     pub nonce: u64,
-    /// Drawn by the server when it starts: tells a restarted server from one that released a silent peer.
+    /// Random number from the start of the server: tells a restarted server from one that released a silent caller.
     pub incarnation: u64,
-    /// The binding flags that hold: of those that the caller asked for, those that the server knows.
+    /// The binding flags that hold: those that the caller asked for and the server knows.
     pub chosen: u32,
     /// After this many milliseconds without a packet the server releases the binding.
     pub silence_ms: u32,
-    /// Bytes of the longest message that the server takes on this transport.
+    /// Bytes of the longest message that the server accepts on this transport.
     pub max_message: u32,
-    /// Bytes of a call that it can be sent before it asks for more.
+    /// Bytes of a call that the caller may send before the server's first receipt.
     pub window: u32,
-    /// About the server's machine.
+    /// Facts about the server's machine.
     pub host: HostFacts,
     /// The request's first procedure.
     pub first: u16,
-    /// The server's numbers of the procedures asked for; [`NO_PROCEDURE`] where no fingerprint agrees.
+    /// The server's numbers of the procedures asked for; [`NO_PROCEDURE`] where no fingerprint matches.
     pub procedures: Vec<u16>,
-    /// [`BindStatus::NoSuchInterface`]: what there is. [`BindStatus::Bound`] and [`BindStatus::NotAllowed`], on the server's own machine:
-    /// where else it can be reached.
+    /// For [`BindStatus::NoSuchInterface`], the interfaces that exist. For [`BindStatus::Bound`] and
+    /// [`BindStatus::NotAllowed`] on the server's own machine, other addresses of the server.
     pub text: String,
     /// The server's clock; `None` if the server does not tell it.
     pub clock: Option<ServerClock>,
@@ -307,13 +308,13 @@ pub struct BindReply {
     pub packet_data: u32,
     /// Lanes that the binding may have.
     pub lanes: u32,
-    /// Calls that the caller may have under way before the server has granted more; [`NO_CREDIT_LIMIT`] at present.
+    /// Calls that the caller may have outstanding before the server grants more; [`NO_CREDIT_LIMIT`] at present.
     pub credit: u32,
 }
 
 impl BindReply {
-    /// Grants what a request asks for, by the numbers 0, 1 and so on, without flags, for messages of one packet, for as long as
-    /// can be said; of nothing known about the server.
+    /// A reply that grants what a request asks for, with the procedure numbers 0, 1 and so on, without flags or facts
+    /// about the server, for messages of one packet, with the longest silence that can be expressed.
     pub fn granting(request: &BindRequest) -> Self {
         Self {
             status: BindStatus::Bound,
@@ -367,8 +368,8 @@ impl BindReply {
         out
     }
 
-    /// Reads the payload of a bind reply. `None` for anything that [`encode`](Self::encode) cannot have written, in this
-    /// version or in one that knows more extensions, flags and statuses.
+    /// Reads the payload of a bind reply. `None` for bytes that [`encode`](Self::encode) cannot have written, in this
+    /// version or in a later one with more extensions, flags and statuses.
     pub fn decode(payload: &[u8]) -> Option<Self> {
         let cursor = &mut Cursor(payload);
         let [status] = cursor.array()?;
@@ -421,7 +422,8 @@ pub struct Describe {
 }
 
 impl Describe {
-    /// The payload of a describe packet, as long as a packet may be: the signature comes back in as many bytes.
+    /// The payload of a describe packet, padded to the longest packet, because the signature in the answer may be as
+    /// long.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(PACKET_DATA);
         out.extend_from_slice(&self.nonce.to_le_bytes());
@@ -450,7 +452,7 @@ pub struct Description {
 }
 
 impl Description {
-    /// The payload of a description; a signature that does not fit is cut.
+    /// The payload of a description. A signature that does not fit is truncated.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(PACKET_DATA);
         out.extend_from_slice(&self.nonce.to_le_bytes());

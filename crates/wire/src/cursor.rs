@@ -24,7 +24,7 @@ impl<'a> Cursor<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Two bytes of length, then so many bytes.
+    /// Reads two bytes of length, then so many bytes.
     pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
         let len = usize::from(self.u16()?);
         let (bytes, rest) = self.0.split_at_checked(len)?;
@@ -32,13 +32,13 @@ impl<'a> Cursor<'a> {
         Some(bytes)
     }
 
-    /// A text: two bytes of length, then UTF-8.
+    /// Reads a text: two bytes of length, then UTF-8.
     pub(crate) fn text(&mut self) -> Option<&'a str> {
         core::str::from_utf8(self.bytes()?).ok()
     }
 }
 
-/// Appends a text as [`Cursor::text`] reads it, cut at a character boundary to at most `max` bytes.
+/// Appends a text as [`Cursor::text`] reads it, truncated at a character boundary to at most `max` bytes.
 pub(crate) fn put_text(out: &mut Vec<u8>, text: &str, max: usize) {
     let end = text.floor_char_boundary(max.min(usize::from(u16::MAX)));
     out.extend_from_slice(&(end as u16).to_le_bytes());

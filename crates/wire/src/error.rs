@@ -1,4 +1,4 @@
-//! Why bytes are not a packet.
+//! The reasons why bytes are not a packet.
 
 use crate::{HEADER_LEN, MAGIC, VERSION};
 use core::fmt;
@@ -11,24 +11,24 @@ pub enum HeaderError {
         /// Bytes received.
         got: usize,
     },
-    /// The first byte is not [`MAGIC`]: not our protocol.
+    /// The first byte is not [`MAGIC`]: another protocol.
     Magic(u8),
     /// A version that this side does not speak.
     Version(u8),
     /// A kind that this version does not have.
     Kind(u8),
-    /// Flags that this version does not have, of those with which a packet is dropped.
+    /// Flags that this version does not have and that a receiver may not ignore.
     Flags(u8),
-    /// The payload that the header announces is not all there.
+    /// The packet is shorter than its header announces.
     PayloadShort {
         /// Bytes announced.
         announced: usize,
         /// Bytes received.
         got: usize,
     },
-    /// The fragment begins or ends behind the end of its message.
+    /// The fragment begins or ends beyond the end of its message.
     OffsetBeyondMessage,
-    /// A call or result longer than a packet that comes as a whole, or a shorter one in parts.
+    /// A call or result longer than a packet that comes in one packet, or a shorter one in parts.
     NotInParts,
 }
 

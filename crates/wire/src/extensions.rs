@@ -1,11 +1,11 @@
-//! Extensions: what bind and bind reply carry behind their other fields. Each has a type (two bytes), the length of its
-//! value (two bytes) and the value. A reader passes over those that it does not know, so that a later version can add
-//! some.
+//! Extensions: the optional fields behind the other fields of bind and bind reply. Each has a type (two bytes), the
+//! length of its value (two bytes) and the value. A reader ignores those that it does not know, so that a later version
+//! can add some.
 
 use crate::cursor::Cursor;
 use alloc::vec::Vec;
 
-/// Filling, of any length; the value means nothing.
+/// Padding of any length; its value has no meaning.
 pub(crate) const PADDING: u16 = 0;
 /// In a reply, two numbers of eight bytes: [`ServerClock`](crate::bind::ServerClock).
 pub(crate) const SERVER_CLOCK: u16 = 1;
@@ -13,7 +13,7 @@ pub(crate) const SERVER_CLOCK: u16 = 1;
 pub(crate) const PACKET_DATA: u16 = 2;
 /// Four bytes: lanes of the binding.
 pub(crate) const LANES: u16 = 3;
-/// In a reply, four bytes: calls that the caller may have under way at first.
+/// In a reply, four bytes: calls that the caller may have outstanding at first.
 pub(crate) const CREDIT: u16 = 4;
 
 /// Bytes of an extension before its value.
@@ -22,7 +22,7 @@ const HEAD: usize = 4;
 /// Appends an extension.
 ///
 /// # Panics
-/// When the value is longer than 65,535 bytes.
+/// If the value is longer than 65,535 bytes.
 pub(crate) fn put(out: &mut Vec<u8>, of_type: u16, value: &[u8]) {
     let len = u16::try_from(value.len()).expect("values of extensions are short");
     out.extend_from_slice(&of_type.to_le_bytes());
@@ -37,7 +37,8 @@ pub(crate) fn put_u32(out: &mut Vec<u8>, of_type: u16, value: Option<u32>) {
     }
 }
 
-/// Appends padding until `out` has at least `len` bytes; at most three more, for padding has a head of four.
+/// Appends padding until `out` has at least `len` bytes; at most three more, because padding has a header of four
+/// bytes.
 pub(crate) fn pad(out: &mut Vec<u8>, len: usize) {
     if let Some(missing) = len.checked_sub(out.len()).filter(|missing| *missing > 0) {
         let zeros = missing.saturating_sub(HEAD);
@@ -52,7 +53,7 @@ pub(crate) fn pad(out: &mut Vec<u8>, len: usize) {
 pub(crate) struct Extensions<'a>(&'a [u8]);
 
 impl<'a> Extensions<'a> {
-    /// What a message has behind its other fields; `None` if the last extension is not all there.
+    /// The extensions behind a message's other fields; `None` if the last extension is truncated.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let cursor = &mut Cursor(bytes);
         while !cursor.0.is_empty() {
@@ -61,7 +62,7 @@ impl<'a> Extensions<'a> {
         Some(Self(bytes))
     }
 
-    /// The value of that type, if it has so many bytes. Of several the first counts.
+    /// The value of an extension of that type, if it has exactly `N` bytes. Of several extensions the first counts.
     pub(crate) fn get<const N: usize>(self, wanted: u16) -> Option<[u8; N]> {
         let cursor = &mut Cursor(self.0);
         loop {

@@ -21,7 +21,7 @@
 //! In a challenge and its proof, which have no payload, bytes 20–27 hold the cookie; in the refusal *unknown binding*, which
 //! has none either, the server's incarnation, and bytes 6–7 the seconds for which it has been up. In a packet of kind *versions* bytes 24–31 are the versions that are spoken.
 //!
-//! Bytes 0–2 and 8–15 never move, whatever the version.
+//! Bytes 0–2 and 8–15 are the same in every version.
 
 use crate::{HeaderError, Kind, PartsIn, RefusalCode};
 use core::fmt;
@@ -29,42 +29,43 @@ use core::fmt;
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 32;
 
-/// Bytes of a message that fit into one packet on a standard Ethernet. Messages up to this length are one packet; longer
-/// ones travel as fragments of any size.
+/// Bytes of a message that fit into one packet on a standard Ethernet. Messages up to this length are one packet;
+/// longer ones are sent as fragments of any size.
 pub const PACKET_DATA: usize = 1440;
 
 /// Bytes of the checksum behind the data of each packet of a binding that has checksums: CRC-32C, of header and data.
 pub const CHECKSUM_LEN: usize = 4;
 
-/// As [`PACKET_DATA`], where a checksum follows: so many that data is a multiple of eight bytes, as it is without.
+/// As [`PACKET_DATA`], with a checksum behind the data; a multiple of eight bytes, as without one.
 pub const PACKET_DATA_CHECKED: usize = PACKET_DATA - 8;
 
-/// Bytes of the largest datagram that carries a whole message: what fills an Ethernet frame.
+/// Bytes of the largest datagram with a whole message: it fills an Ethernet frame.
 pub const MAX_DATAGRAM: usize = HEADER_LEN + PACKET_DATA;
 
-/// Bytes of a message that travel behind one header on a byte stream; longer messages are interleaved between lanes.
+/// Bytes of a message behind one header on a byte stream; longer messages are interleaved between lanes.
 pub const STREAM_FRAGMENT: usize = 64 * 1024;
 
 /// First byte of every packet.
 pub const MAGIC: u8 = 0xd7;
 
-/// Version of the protocol; another one is another protocol.
+/// Version of the protocol. Versions do not work with each other.
 pub const VERSION: u8 = 1;
 
-/// What bits of the flags mean. A packet with one of the low four that its receiver does not know is dropped; one of the high
+/// The header's flags. A receiver drops a packet with an unknown flag among the low four, and ignores unknown flags
+/// among the high four.
 /// four that its receiver does not know is passed over.
 pub mod flags {
-    /// The first of several parts of a call or result: where others have the offset, which is 0, it has the bytes of the message
-    /// that are in the packet. In datagrams only.
+    /// The first of several parts of a call or result, in datagrams only. The field for the offset, which is 0,
+    /// contains the number of bytes of the message in the packet.
     pub const SIZED: u8 = 0x01;
     /// Reserved: metadata stands before the arguments or results.
     pub const METADATA: u8 = 0x02;
-    /// Reserved: which of two keys a sealed packet is sealed by.
+    /// Reserved: which of two keys seals a packet.
     pub const KEY_PHASE: u8 = 0x04;
     /// Reserved: the procedure of a result at offset 0 is a grant of credit.
     pub const CREDIT: u8 = 0x10;
 
-    /// A receiver drops a packet with one of these that it does not know.
+    /// Flags that make a receiver that does not know them drop the packet.
     pub const CRITICAL: u8 = 0x0f;
 }
 
@@ -73,19 +74,19 @@ const _: () = assert!(ETHERNET_IP_UDP + HEADER_LEN == 74, "Null() is the 74-byte
 const _: () =
     assert!(ETHERNET_IP_UDP + MAX_DATAGRAM == 1514, "MaxResult() fills an Ethernet frame (Firefly §2)");
 
-/// A binding: 64 bits drawn by the server at bind time. Who has it may call (Peregrine §3.1): nobody off the path
-/// between the two can guess it.
+/// The number of a binding: 64 bits drawn by the server at bind time. It is a capability (Peregrine §3.1): only a host
+/// on the path between the two can learn it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BindingId(pub u64);
 
 impl BindingId {
-    /// Stands where there is no binding yet. Never given out.
+    /// The number before there is a binding. It is never given out.
     pub const NONE: Self = Self(0);
 
-    /// Set in the number of a binding whose packets each have a checksum behind their data.
+    /// Bit of a binding number that says that each packet has a checksum behind its data.
     pub const CHECKSUM: u64 = 1 << 63;
 
-    /// That of a header.
+    /// The binding number in a header.
     #[inline]
     pub fn of_header(header: &[u8; HEADER_LEN]) -> Self {
         let [.., binding, _, _] = header.as_chunks::<8>().0 else { unreachable!("a header has four words") };
@@ -123,7 +124,7 @@ impl BindingId {
 }
 
 impl fmt::Debug for BindingId {
-    /// Four of its sixteen digits: a log shall not give the capability away.
+    /// Four of its sixteen digits, so that a log does not give the capability away.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "BindingId({:04x}…)", self.0 >> 48)
     }
@@ -134,8 +135,8 @@ impl fmt::Debug for BindingId {
 pub struct LaneId(pub u16);
 
 impl LaneId {
-    /// That of a packet, looked at before the packet is: whoever takes packets for many lanes has to find the lane first.
-    /// `None` when the packet is too short to be one.
+    /// The lane of a packet that has not been parsed yet: a receiver for many lanes has to find the lane first. `None`
+    /// if the packet is too short.
     #[inline]
     pub fn of_packet(packet: &[u8]) -> Option<Self> {
         let header: &[u8; HEADER_LEN] = packet.first_chunk()?;
@@ -157,8 +158,8 @@ impl CallNumber {
         Self(self.0.wrapping_add(1))
     }
 
-    /// Whether `self` was given out after `other`, by serial arithmetic (RFC 1982): right as long as fewer than 2³¹
-    /// calls lie between them.
+    /// Whether `self` was given out after `other`, by serial arithmetic (RFC 1982): correct as long as fewer than 2³¹
+    /// calls are between them.
     #[inline]
     pub fn is_after(self, other: Self) -> bool {
         let distance = self.0.wrapping_sub(other.0);
@@ -169,7 +170,7 @@ impl CallNumber {
 /// A parsed header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What the packet is for.
+    /// The kind of packet.
     pub kind: Kind,
     /// The lane of the binding.
     pub lane: LaneId,
@@ -181,7 +182,7 @@ pub struct Header {
     pub number: CallNumber,
     /// Bytes of the whole message.
     pub message_len: u32,
-    /// Where in the message this packet's payload begins.
+    /// Offset of this packet's payload in the message.
     pub offset: u32,
     /// Call: µs left to the deadline. Result: ns at the server. Refusal and failure: the reason. Saturating.
     /// Call or result with an offset: number of the transmission. Receipt: its number.
@@ -189,7 +190,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// A header without payload: everything that is not named is zero.
+    /// A header without payload; all other fields are zero.
     pub fn bare(kind: Kind, binding: BindingId, lane: LaneId, number: CallNumber) -> Self {
         Self { kind, lane, procedure: 0, binding, number, message_len: 0, offset: 0, time: 0 }
     }
@@ -200,18 +201,18 @@ impl Header {
         PartsIn(Some(datagram))
     }
 
-    /// Splits a datagram into its header and its payload: the whole message, or of a call or result that is longer than
-    /// [`PACKET_DATA`] whatever part of it the datagram holds.
+    /// Splits a datagram into its header and its payload: the whole message, or the part that the datagram contains if
+    /// a call or result is longer than [`PACKET_DATA`].
     ///
     /// # Errors
-    /// Whatever is no packet of this version ([`HeaderError`]).
+    /// The reason why it is no packet of this version ([`HeaderError`]).
     #[inline]
     pub fn parse(packet: &[u8]) -> Result<(Self, &[u8]), HeaderError> {
         let Some((header, payload)) = packet.split_first_chunk::<HEADER_LEN>() else {
             return Err(HeaderError::Truncated { got: packet.len() });
         };
-        // Not by `from_bytes`: a header that goes through a `Result` is put together from pieces that overlap, and the
-        // processor then waits until everything stored before is in the cache, which in the midst of a long message is long.
+        // Not by `from_bytes`: a header returned in a `Result` is assembled from overlapping stores, and the processor
+        // then waits until everything stored before is in the cache, which takes long in the middle of a long message.
         let kind = Self::kind_of(header, flags::SIZED)?;
         let is_sized = header[3] & flags::SIZED != 0;
         let header = Self::of_kind(kind, header);
@@ -225,14 +226,14 @@ impl Header {
         if matches!(kind, Kind::Call | Kind::Result) && rest > PACKET_DATA {
             return Err(HeaderError::NotInParts);
         }
-        // Ethernet pads short frames: what follows the payload is no error and no data.
+        // Ethernet pads short frames, so bytes behind the payload are no error and no data.
         match payload.get(..rest) {
             Some(payload) => Ok((header, payload)),
             None => Err(HeaderError::PayloadShort { announced: rest, got: payload.len() }),
         }
     }
 
-    /// Splits a datagram with a part of a message, which tells how many bytes of the message are in it.
+    /// Splits a datagram with a part of a message, whose header says how many bytes of the message it contains.
     #[inline]
     fn part(self, is_sized: bool, behind: &[u8]) -> Result<(Self, &[u8]), HeaderError> {
         let (offset, len) = match is_sized {
@@ -251,9 +252,9 @@ impl Header {
         }
     }
 
-    /// The header of a call or a result, whichever `kind` is, which holds its message as a whole, as nearly all packets do: in
-    /// fewer steps than [`parse`](Self::parse), which says the same of them. `None` for any other packet, for one with flags, and
-    /// for what is none.
+    /// The header of a call or a result (as `kind` says) that contains its whole message, as nearly all packets do, in
+    /// fewer steps than [`parse`](Self::parse). `None` for any other packet, for one with flags, and for bytes that are
+    /// no packet.
     #[inline]
     pub fn parse_whole(kind: Kind, packet: &[u8]) -> Option<Self> {
         let bytes = packet.first_chunk::<HEADER_LEN>()?;
@@ -261,13 +262,13 @@ impl Header {
             return None;
         }
         let header = Self::of_kind(kind, bytes);
-        // Others may have another word where these have a length.
+        // Other kinds have another word in place of the length.
         let is_message = matches!(kind, Kind::Call | Kind::Result);
         let room = (packet.len() - HEADER_LEN).min(PACKET_DATA);
         (is_message && header.offset == 0 && header.message_len as usize <= room).then_some(header)
     }
 
-    /// Reads the header alone, as on a byte stream, where the payload follows, and no part has the flag
+    /// Reads the header alone, as on a byte stream, where the payload follows and no part has the flag
     /// [`SIZED`](flags::SIZED).
     ///
     /// # Errors
@@ -277,7 +278,7 @@ impl Header {
         Ok(Self::of_kind(Self::kind_of(bytes, 0)?, bytes))
     }
 
-    /// Reads the header of a datagram of which only the beginning is there, as an ICMP error quotes it.
+    /// Reads the header of a truncated datagram, as an ICMP error quotes it.
     ///
     /// # Errors
     /// As [`from_bytes`](Self::from_bytes).
@@ -287,14 +288,14 @@ impl Header {
         Ok(Self { offset: if is_sized { 0 } else { header.offset }, ..header })
     }
 
-    /// Magic, version, kind and flags in one load: put together from single bytes they are a dozen instructions.
+    /// Magic, version, kind and flags in one load: assembled from single bytes they take a dozen instructions.
     #[inline]
     fn first_word(bytes: &[u8; HEADER_LEN]) -> u32 {
         u32::from_le_bytes(*bytes.first_chunk().expect("a header has more than four bytes"))
     }
 
-    /// The kind of a packet of this version, if it has no flags but `known` ones and those that can be passed over; also of one
-    /// that tells which versions its sender speaks, which all versions can read.
+    /// The kind of a packet of this version, if all its flags are in `known` or may be ignored. Also accepts a list of
+    /// versions, which all versions can read.
     #[inline]
     fn kind_of(bytes: &[u8; HEADER_LEN], known: u8) -> Result<Kind, HeaderError> {
         let [magic, version, kind, flags] = Self::first_word(bytes).to_le_bytes();
@@ -314,7 +315,7 @@ impl Header {
         Kind::from_byte(kind).ok_or(HeaderError::Kind(kind))
     }
 
-    /// What is in a header of that kind.
+    /// The fields of a header of that kind.
     #[inline]
     fn of_kind(kind: Kind, bytes: &[u8; HEADER_LEN]) -> Self {
         let word = |i: usize| u64::from_le_bytes(bytes[8 * i..8 * i + 8].try_into().expect("eight bytes"));
@@ -330,7 +331,7 @@ impl Header {
         }
     }
 
-    /// Bytes of payload behind this header, where one packet carries at most `fragment` of them.
+    /// Bytes of payload behind this header, if one packet carries at most `fragment` of them.
     ///
     /// # Errors
     /// [`HeaderError::OffsetBeyondMessage`].
@@ -345,7 +346,7 @@ impl Header {
         }
     }
 
-    /// The header as it travels.
+    /// The header as bytes.
     #[inline]
     pub fn to_bytes(&self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
@@ -359,7 +360,7 @@ impl Header {
         bytes
     }
 
-    /// Whether it has no payload, and other words where others have the length of the message and the offset.
+    /// Whether this kind has no payload, and another word in place of the length of the message and the offset.
     #[inline]
     fn has_word(&self) -> bool {
         match self.kind {
@@ -382,13 +383,13 @@ impl Header {
         matches!(self.kind, Kind::Challenge | Kind::Proof).then(|| Challenge(self.word()))
     }
 
-    /// The incarnation of the server, if this is its refusal of a packet on a binding that it does not know.
+    /// The incarnation of the server, if this is its refusal of a packet on an unknown binding.
     pub fn incarnation(&self) -> Option<u64> {
         (self.kind == Kind::Refusal && self.has_word()).then(|| self.word())
     }
 
-    /// The refusal of the packet with this header on a binding that the server of that incarnation, which has been up for
-    /// `up_s` whole seconds or longer, does not know.
+    /// The refusal of the packet with this header because its binding is unknown. `incarnation` is that of the server,
+    /// which has been up for at least `up_s` whole seconds.
     #[must_use]
     pub fn unknown_binding(&self, incarnation: u64, up_s: u16) -> Self {
         let refusal = Self::bare(Kind::Refusal, self.binding, self.lane, self.number);
@@ -399,19 +400,18 @@ impl Header {
     /// This header with a cookie in it, as a challenge or a proof.
     ///
     /// # Panics
-    /// When `kind` is neither.
+    /// If `kind` is neither.
     pub fn with_challenge(self, kind: Kind, Challenge(cookie): Challenge) -> Self {
         assert!(matches!(kind, Kind::Challenge | Kind::Proof), "only challenges and proofs carry a cookie");
         Self { kind, ..self }.with_word(cookie)
     }
 }
 
-/// A cookie by which the server recognises, without having remembered anything, that a peer receives at the address
-/// from which it sends.
+/// A cookie that proves to a server, which has stored nothing, that a peer receives at the address from which it sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Challenge(pub u64);
 
-/// The part of a header that stays the same from call to call of one lane, filled in at bind time (Peregrine §3.2).
+/// The fields of a header that stay the same for all calls of one lane, filled in at bind time (Peregrine §3.2).
 #[derive(Clone, Copy, Debug)]
 pub struct Template {
     first: u64,
@@ -419,13 +419,14 @@ pub struct Template {
 }
 
 impl Template {
-    /// Writes the header of a part: `len` bytes of a message of `message_len` bytes, from `offset` on. For a datagram: on a byte
-    /// stream nothing is padded, and fragments have the header of a message with their offset.
+    /// Writes the header of a part: the `len` bytes from `offset` on, of a message of `message_len` bytes. For
+    /// datagrams only: on a byte stream nothing is padded, and a fragment has the header of its message with its
+    /// offset.
     ///
-    /// `time` is what a single packet has there if the offset is 0, and the number of the transmission otherwise.
+    /// `time` is the time word of a single packet if the offset is 0, and the number of the transmission otherwise.
     ///
     /// # Panics
-    /// When the offset is not 0, and `len` more than 65,535: no datagram has so much.
+    /// If the offset is not 0 and `len` is more than 65,535, which no datagram can carry.
     #[inline]
     pub fn stamp_part(
         &self,
@@ -444,7 +445,7 @@ impl Template {
         self.stamp(packet, len, number, (message_len, offset), time);
     }
 
-    /// Prepares the headers of one kind on one lane.
+    /// Prepares the header fields of packets of one kind on one lane.
     pub fn new(kind: Kind, binding: BindingId, lane: LaneId) -> Self {
         let [low, high] = lane.0.to_le_bytes();
         Self {
@@ -454,7 +455,7 @@ impl Template {
     }
 
     /// Writes a header: the prepared words and the four fields that change. `message_len_offset` is the length of the
-    /// whole message and where in it this packet's payload begins.
+    /// whole message and the offset of this packet's payload in it.
     #[inline]
     pub fn stamp(
         &self,

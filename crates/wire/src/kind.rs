@@ -1,12 +1,12 @@
-//! What packets are for.
+//! The kinds of packets.
 
-/// What a packet is for. `docs/protocol.md` has what each answers.
+/// The kind of a packet. `docs/protocol.md` says what each answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Kind {
     /// Caller asks for a binding to an interface.
     Bind = 1,
-    /// Server grants it, or says why not.
+    /// Server grants it, or refuses it with a reason.
     BindReply = 2,
     /// Arguments of a procedure.
     Call = 3,
@@ -22,23 +22,23 @@ pub enum Kind {
     Failure = 8,
     /// Server wants proof that the sender receives at its address.
     Challenge = 9,
-    /// Caller returns the cookie of a challenge.
+    /// Caller returns the cookie of a challenge as a proof.
     Proof = 10,
-    /// Caller gives up its binding; over shared memory, either end ends it and says why.
+    /// Caller releases its binding; over shared memory, either end ends it and gives a reason.
     Unbind = 11,
     /// Caller asks for the signature of a procedure.
     Describe = 12,
-    /// Server tells it.
+    /// Server answers with the signature.
     Description = 13,
-    /// Either side tells which parts of a message of many packets have arrived, and how much more it takes.
+    /// Either side reports which parts of a message of many packets have arrived, and how much more it accepts.
     Receipt = 14,
-    /// Caller no longer waits for its call.
+    /// Caller cancels its call.
     Cancel = 15,
     /// Caller of a shared-memory binding asks for the memory, and server hands it over.
     Attach = 16,
     /// Reserved for a handshake of keys before the bind. No peer of this version sends it, and a receiver drops it.
     Handshake = 17,
-    /// Tells a peer of another version which versions are spoken: [`Versions`](crate::Versions).
+    /// Tells a peer of another version which versions are spoken here: [`Versions`](crate::Versions).
     Versions = 18,
 }
 

@@ -1,9 +1,10 @@
-//! The time that is left to the deadline of a call, as it travels in the time word.
+//! The time left to the deadline of a call, as a time word on the wire.
 //!
-//! With the top bit clear the word counts microseconds, up to 35 minutes and 47 seconds; with the top bit set its other bits count
-//! milliseconds, up to 24 days and 20 hours. All bits set: more than that, or no deadline at all.
+//! With the top bit clear the word counts microseconds, up to 35 minutes and 47 seconds. With the top bit set its other
+//! bits count milliseconds, up to 24 days and 20 hours. If all bits are set, the time is longer, or there is no
+//! deadline.
 
-/// Set where the word counts milliseconds.
+/// Bit that says that the word counts milliseconds.
 const MILLIS: u32 = 1 << 31;
 const NANOS_OF_MICRO: u64 = 1_000;
 const NANOS_OF_MILLI: u64 = 1_000_000;
@@ -21,7 +22,7 @@ fn long_left(nanos: u64) -> u32 {
         .map_or(u32::MAX, |millis| if millis < MILLIS { MILLIS | millis } else { u32::MAX })
 }
 
-/// Nanoseconds for such a word; [`u64::MAX`] for the word of no deadline.
+/// Nanoseconds for a time word; [`u64::MAX`] for the word of no deadline.
 #[inline]
 pub fn nanos_of_left(word: u32) -> u64 {
     if word < MILLIS { u64::from(word) * NANOS_OF_MICRO } else { nanos_of_long(word) }
@@ -37,35 +38,38 @@ mod tests {
     use super::*;
     use core::time::Duration;
 
-    fn travels(left: Duration) -> Duration {
+    fn on_the_wire(left: Duration) -> Duration {
         Duration::from_nanos(nanos_of_left(left_of_nanos(left.as_nanos() as u64)))
     }
 
     #[test]
-    fn short_times_travel_in_microseconds() {
+    fn short_times_are_sent_in_microseconds() {
         for micros in [0, 1, 999, 30_000_000, (1 << 31) - 1] {
             let left = Duration::from_micros(micros);
             assert_eq!(left_of_nanos(left.as_nanos() as u64), micros as u32);
-            assert_eq!(travels(left + Duration::from_nanos(999)), left);
+            assert_eq!(on_the_wire(left + Duration::from_nanos(999)), left);
         }
     }
 
     #[test]
-    fn long_times_travel_in_milliseconds_and_never_grow() {
+    fn long_times_are_sent_in_milliseconds_and_never_grow() {
         let hours = |hours: u64| Duration::from_secs(hours * 3600);
-        assert_eq!(travels(hours(2)), hours(2));
-        assert_eq!(travels(hours(24 * 24)), hours(24 * 24));
+        assert_eq!(on_the_wire(hours(2)), hours(2));
+        assert_eq!(on_the_wire(hours(24 * 24)), hours(24 * 24));
         for micros in [1 << 31, (1_u64 << 32) - 1, 1 << 32, 1 << 40] {
             let left = Duration::from_micros(micros);
-            assert!(travels(left) <= left && left - travels(left) < Duration::from_millis(1), "{left:?}");
+            assert!(
+                on_the_wire(left) <= left && left - on_the_wire(left) < Duration::from_millis(1),
+                "{left:?}"
+            );
         }
         assert_eq!(left_of_nanos((1 << 31) * 1_000), 1 << 31 | 2_147_483);
     }
 
     #[test]
-    fn times_of_more_than_24_days_travel_as_no_deadline() {
+    fn times_of_more_than_24_days_are_sent_as_no_deadline() {
         let longest = Duration::from_millis((1 << 31) - 2);
-        assert_eq!(travels(longest), longest);
+        assert_eq!(on_the_wire(longest), longest);
         for nanos in [((1 << 31) - 1) * NANOS_OF_MILLI, 30 * 24 * 3600 * 1_000_000_000, u64::MAX] {
             assert_eq!(left_of_nanos(nanos), u32::MAX);
         }

@@ -1,7 +1,7 @@
 //! The bytes of the packet exchange: the header that begins every packet and the messages that make a binding.
 //!
-//! Nothing here does I/O or keeps state. What has been parsed is valid; nothing later checks it again.
-//! `docs/protocol.md` tells what each packet answers and what answers it.
+//! This crate does no I/O and keeps no state. Parsed values are valid; later code does not check them again.
+//! `docs/protocol.md` says what each packet answers and what answers it.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,11 @@
-//! Parts of a message that came in one datagram.
+//! Splits a datagram that contains several parts of a message.
 
 use crate::{HEADER_LEN, Header, Kind, flags};
 use core::ops::Range;
 
-/// The packets of a datagram that may hold several parts of one message, each behind the one before: a kernel that was asked to
-/// hand over together what comes together, and then no longer to do so, does not tell where a datagram ended that came in
-/// between. Of any other datagram, the datagram. What follows the last part is padding.
+/// The packets of a datagram that may contain several parts of one message, one behind the other. When a kernel has
+/// been told to stop coalescing datagrams, it can still deliver some that it had coalesced, without their boundaries.
+/// Any other datagram is one packet. Bytes behind the last part are padding.
 #[derive(Clone, Debug)]
 pub struct PartsIn<'a>(pub(crate) Option<&'a [u8]>);
 
@@ -16,7 +16,7 @@ impl<'a> Iterator for PartsIn<'a> {
     fn next(&mut self) -> Option<&'a [u8]> {
         let packet = self.0.take()?;
         let (first, behind) = packet.split_at(end_of_part(packet).unwrap_or(packet.len()));
-        // All that parts of a message have in common, but for the flags and the number of the procedure.
+        // The header fields that parts of one message share, except flags and the field of the procedure number.
         let same = |range: Range<usize>| behind.get(range.clone()) == packet.get(range);
         if behind.len() > HEADER_LEN && same(0..3) && same(4..6) && same(8..24) {
             self.0 = Some(behind);
@@ -25,11 +25,11 @@ impl<'a> Iterator for PartsIn<'a> {
     }
 }
 
-/// Where a datagram ends that begins with a part, if it tells.
+/// End of a datagram that begins with a part, if its header tells.
 #[inline]
 fn end_of_part(datagram: &[u8]) -> Option<usize> {
     let is_sized = *datagram.get(3)? & flags::SIZED != 0;
-    // Nearly all have neither flags nor an offset.
+    // Nearly all packets have neither flags nor an offset.
     if !is_sized && datagram.get(24..28)? == [0; 4] {
         return None;
     }

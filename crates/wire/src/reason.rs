@@ -1,4 +1,4 @@
-//! Why a server did not run a procedure, or has no result of one that it ran; why a binding ends.
+//! Reasons: why a procedure did not run, why it has no result, and why a binding ends.
 
 use core::fmt;
 
@@ -14,7 +14,7 @@ macro_rules! codes {
         }
 
         impl $name {
-            /// The number that travels in the header's time field.
+            /// The number in the header's time field.
             pub fn code(self) -> u32 {
                 match self {
                     $(Self::$variant => $code,)*
@@ -45,7 +45,7 @@ macro_rules! codes {
 codes! {
     /// Why a server would not run a procedure.
     RefusalCode {
-        /// The server does not know the binding: it was restarted, or released a silent peer.
+        /// The server does not know the binding: it was restarted, or has released a silent caller.
         UnknownBinding = 1: "the server does not know this binding",
         /// The interface of the binding has no procedure of that number.
         UnknownProcedure = 2: "the interface has no such procedure",
@@ -57,7 +57,7 @@ codes! {
         ShuttingDown = 5: "the server is shutting down",
         /// The deadline passed before a worker was free.
         DeadlinePassed = 6: "the deadline passed before a worker was free",
-        /// The message is larger than this server takes.
+        /// The message is larger than this server accepts.
         MessageTooLarge = 7: "the message is larger than the server takes",
         /// The binding uses more lanes than this server allows.
         TooManyLanes = 8: "the binding uses more lanes than the server allows",
@@ -73,15 +73,15 @@ codes! {
 codes! {
     /// Why one end of a binding ends it, over shared memory.
     UnbindReason {
-        /// What it received cannot be.
+        /// It received something that the protocol does not allow.
         Disorder = 1: "what it received made no sense",
         /// The server is shutting down.
         ShuttingDown = 2: "it is shutting down",
-        /// The system gave no descriptor or no memory for it.
+        /// The system had no descriptor or no memory left.
         NoResources = 3: "its process has no descriptor or no memory left",
-        /// Too many connections are not bound yet, and this one was the oldest.
+        /// Too many connections have not bound yet, and this one was the oldest.
         Crowded = 4: "too many connections to it were not bound yet",
-        /// No lane is left: the server owes answers on all.
+        /// No lane is left: the server owes answers on all of them.
         Owing = 5: "answers were owed on all of its lanes",
     }
 }
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_of_later_versions_are_kept() {
+    fn codes_of_later_versions_are_preserved() {
         for code in 0..40 {
             assert_eq!(RefusalCode::from_code(code).code(), code);
             assert_eq!(FailureCode::from_code(code).code(), code);

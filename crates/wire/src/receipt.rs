@@ -1,4 +1,4 @@
-//! The payload of a receipt: which parts of a long message have arrived, and how much further its sender may go.
+//! The payload of a receipt: which parts of a long message have arrived, and how much more its sender may send.
 //!
 //! | bytes  | field                                                                               |
 //! |--------|-------------------------------------------------------------------------------------|
@@ -8,20 +8,20 @@
 //! | 12–15  | the bytes before this one have arrived                                              |
 //! | 8 each | first byte, and the byte after the last, of a further range that has arrived        |
 //!
-//! It says what an ACK frame of RFC 9000 §19.3 and MAX_STREAM_DATA (§19.10) say together.
+//! It has the contents of an ACK frame (RFC 9000 §19.3) and of MAX_STREAM_DATA (§19.10).
 
 use crate::HEADER_LEN;
 
-/// What a receiver tells the sender of a message of many packets.
+/// A receiver's report about a message of many packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// The highest transmission number that has arrived; 0 when none has that carries one.
+    /// The highest transmission number that has arrived; 0 if none has.
     pub latest: u32,
     /// Nanoseconds from its arrival to this receipt; saturates at 4.29 s.
     pub delay_ns: u32,
-    /// Bytes of the message that may be sent. 0: the receiver has no room for the message now; ask again later.
+    /// Bytes of the message that may be sent. 0: the receiver has no memory for the message now; ask again later.
     pub limit: u32,
-    /// Bytes from the beginning of the message that have all arrived.
+    /// Bytes from the beginning of the message without a gap.
     pub up_to: u32,
     ranges: [(u32, u32); Self::MOST_RANGES],
     count: u8,
@@ -31,7 +31,7 @@ const FIXED: usize = 16;
 const RANGE: usize = 8;
 
 impl Receipt {
-    /// Ranges beyond `up_to` that one receipt tells.
+    /// Most ranges beyond `up_to` in one receipt.
     pub const MOST_RANGES: usize = 32;
 
     /// Bytes of the longest payload of a receipt.
@@ -40,13 +40,13 @@ impl Receipt {
     /// Bytes of the longest packet with a receipt.
     pub const MAX_PACKET: usize = HEADER_LEN + Self::MAX_LEN;
 
-    /// A receipt for the beginning of a message alone.
+    /// A receipt that reports only the beginning of a message.
     pub fn new(latest: u32, delay_ns: u32, limit: u32, up_to: u32) -> Self {
         Self { latest, delay_ns, limit, up_to, ranges: [(0, 0); Self::MOST_RANGES], count: 0 }
     }
 
-    /// Adds the range from `start` to the byte before `end`; ranges are told in rising order. `false`: there is no room
-    /// for it.
+    /// Adds the range from `start` to the byte before `end`. Ranges are added in rising order. Returns `false` if there
+    /// is no space for it.
     pub fn push(&mut self, start: u32, end: u32) -> bool {
         let Some(place) = self.ranges.get_mut(usize::from(self.count)) else { return false };
         *place = (start, end);

@@ -1,17 +1,18 @@
-//! The packet that tells a peer of another version which versions are spoken. All versions write and read it alike.
+//! The packet that tells a peer of another version which versions are spoken. Its format is the same in all versions.
 
 use crate::{HEADER_LEN, Header, Kind, MAGIC, VERSION};
 use core::fmt;
 
 /// The versions that a peer speaks, as a packet of kind [`Versions`](Kind::Versions) lists them.
 ///
-/// The packet is a bare header: its sender's version in byte 1; bytes 4–23 as in the packet that it answers, so that the
-/// receiver knows which of its packets that was; in bytes 24–31 the versions, a byte each. A 0 ends the list.
+/// The packet is a bare header: its sender's version in byte 1; bytes 4–23 copied from the packet that it answers,
+/// which identifies that packet; the versions in bytes 24–31, one byte each. A 0 ends the list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Versions([u8; 8]);
 
 impl Versions {
-    /// What is answered to a packet of another version; `None` to any other, and to one that is itself such an answer.
+    /// The answer to a packet of another version; `None` for any other packet, and for one that is itself such an
+    /// answer.
     pub fn answer_to(packet: &[u8]) -> Option<[u8; HEADER_LEN]> {
         let packet: &[u8; HEADER_LEN] = packet.first_chunk()?;
         let [magic, version, kind, ..] = *packet;
@@ -24,8 +25,8 @@ impl Versions {
         Some(answer)
     }
 
-    /// What the packet with this header lists, if it is one that lists versions and this one is not among them: a peer that
-    /// speaks this version has no reason to send it.
+    /// The list in the packet with this header, if it is a list of versions without this one: a peer that speaks this
+    /// version has no reason to send a list.
     pub fn in_packet(header: &Header) -> Option<Self> {
         let list = u64::from(header.offset) | u64::from(header.time) << 32;
         let versions = Self(list.to_le_bytes());
@@ -73,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_of_another_version_is_answered_whatever_its_kind() {
+    fn a_packet_of_another_version_is_answered_for_every_kind() {
         for kind in (0..=255).filter(|kind| *kind != Kind::Versions as u8) {
             let asked = of_version(2, kind);
             let answer = Versions::answer_to(&asked).expect("it is of another version");
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_read_whatever_the_version_and_flags_of_its_packet() {
+    fn a_list_is_read_for_every_version_and_flags_of_its_packet() {
         for version in [0, 1, 2, 255] {
             let mut packet = of_version(version, Kind::Versions as u8);
             packet[24..].copy_from_slice(&[2, 7, 0, 1, 1, 1, 1, 1]);
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_with_this_version_in_it_says_nothing() {
+    fn a_list_that_contains_this_version_is_ignored() {
         let mut packet = of_version(2, Kind::Versions as u8);
         packet[24..].copy_from_slice(&[2, 1, 0, 0, 0, 0, 0, 0]);
         assert_eq!(Versions::in_packet(&Header::parse(&packet).unwrap().0), None);

@@ -14,7 +14,7 @@ fn noise(len: usize) -> Vec<u8> {
 
 /// RFC 3720 §B.4; the digits there are those of the bytes in the order in which they travel.
 #[test]
-fn vectors_of_rfc_3720_are_met() {
+fn the_test_vectors_of_rfc_3720_hold() {
     let ascending: [u8; 32] = std::array::from_fn(|i| i as u8);
     let descending: [u8; 32] = std::array::from_fn(|i| 31 - i as u8);
     let mut read = [0; 48];
@@ -36,7 +36,7 @@ fn vectors_of_rfc_3720_are_met() {
 }
 
 #[test]
-fn every_length_at_every_alignment_gives_what_the_definition_gives() {
+fn every_length_at_every_alignment_agrees_with_the_definition() {
     let bytes = noise(8 + 300);
     for from in 0..8 {
         for len in 0..=300 {
@@ -49,7 +49,7 @@ fn every_length_at_every_alignment_gives_what_the_definition_gives() {
 }
 
 #[test]
-fn long_data_gives_what_the_definition_gives() {
+fn long_data_agrees_with_the_definition() {
     let bytes = noise(70_000);
     // Around the lengths at which the three parts change from one block to two.
     let blocks = (1..4).flat_map(|blocks| (0..80).map(move |more| 3 * 8 * WORDS_MAX * blocks - 40 + more));
@@ -61,7 +61,7 @@ fn long_data_gives_what_the_definition_gives() {
 }
 
 #[test]
-fn pieces_give_what_the_whole_gives() {
+fn several_slices_give_the_same_as_the_whole() {
     let bytes = noise(3000);
     let expected = crc32c(&bytes);
     for first in [0, 1, 7, 8, 31, 32, 33, 1000, 2999, 3000] {
@@ -76,7 +76,7 @@ fn pieces_give_what_the_whole_gives() {
 }
 
 #[test]
-fn a_flipped_bit_anywhere_changes_it() {
+fn any_flipped_bit_changes_the_checksum() {
     let mut packet = noise(1468);
     let expected = crc32c(&packet);
     for bit in 0..8 * packet.len() {

@@ -1,8 +1,7 @@
-//! What two ends tell each other, when they bind, about where they run.
+//! Facts about the host, which two ends tell each other when they bind.
 //!
-//! Whether spinning can pay depends on whether both ends can run at the same time. That is known, not
-//! guessed: the same kernel (its boot id) and the same single processor for both mean that they
-//! cannot.
+//! Whether spinning can pay depends on whether both ends can run at the same time. They certainly cannot if both run on
+//! the same kernel (its boot id) and are bound to the same processor.
 
 mod quota;
 
@@ -12,11 +11,10 @@ use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::time::Duration;
 
-/// Where a process runs, as far as it matters to those who wait for it.
+/// Facts about where a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HostFacts {
-    /// Names one start of one kernel. All zero when the system does not tell: then nothing is
-    /// concluded from it.
+    /// Identifies one start of one kernel. All zero if the system does not tell; then nothing is concluded from it.
     pub boot_id: [u8; 16],
     /// How many processors' worth of time this process may use at once: the smaller of its affinity
     /// and its cgroups' quota rounded up. At least 1.
@@ -26,8 +24,8 @@ pub struct HostFacts {
 }
 
 impl HostFacts {
-    /// The facts as the calling thread sees them: affinity belongs to threads, and a new thread takes
-    /// over its parent's. Reads a few small files: for binding, not for calling.
+    /// Gathers the facts for the calling thread: affinity belongs to threads, and a new thread inherits its parent's.
+    /// Reads a few small files: for binding, not for calling.
     pub fn gather() -> Self {
         let affinity = allowed_cpus();
         let cpus = match quota::own() {

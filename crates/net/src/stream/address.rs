@@ -1,4 +1,4 @@
-//! Where a byte stream leads: a TCP address or a Unix socket's name.
+//! Addresses of byte streams: a TCP address or the name of a Unix socket.
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix};
@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Where a byte stream leads.
+/// The address of a byte stream.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum StreamAddress {
     /// A TCP port.
@@ -20,7 +20,7 @@ pub enum StreamAddress {
 }
 
 impl StreamAddress {
-    /// The Unix socket named by what follows `unix:` in a URI: `@name` is abstract, all else is a path.
+    /// The Unix socket named by the text behind `unix:` in a URI: `@name` is abstract, any other text is a path.
     pub fn unix(name: &str) -> Self {
         match name.strip_prefix('@') {
             Some(name) => Self::UnixAbstract(name.into()),
@@ -40,8 +40,7 @@ impl StreamAddress {
         }
     }
 
-    /// The Unix name as the kernel takes it. NAMETOOLONG beyond 107 bytes, INVAL when it is empty or has a
-    /// zero byte in it.
+    /// The Unix name in the kernel's form. NAMETOOLONG above 107 bytes; INVAL if it is empty or contains a zero byte.
     pub(super) fn unix_addr(&self) -> Result<SocketAddrUnix, Errno> {
         match self {
             // An empty name would bind to one that the kernel chooses.

@@ -1,4 +1,4 @@
-//! Connecting within a limit.
+//! Connects a stream within a time limit.
 
 use super::{StreamAddress, stream_socket};
 use crate::clock;
@@ -11,7 +11,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-/// Between two attempts to connect to a Unix socket whose queue is full, near the end of the limit.
+/// Time between two attempts to connect to a Unix socket whose queue is full, near the end of the limit.
 const RETRY_NS: u64 = 1_000_000;
 
 /// A socket connected to `address`, within `limit`.
@@ -42,7 +42,7 @@ fn attempt(socket: &OwnedFd, address: &StreamAddress) -> Result<(), Errno> {
     }
 }
 
-/// `INPROGRESS`: the peer has not answered.
+/// `INPROGRESS`: the peer has not answered in time.
 fn connect_tcp(socket: &OwnedFd, address: &StreamAddress, deadline_ns: u64) -> Result<(), Errno> {
     ioctl_fionbio(socket, true)?;
     match attempt(socket, address) {
@@ -67,8 +67,8 @@ fn await_handshake(socket: &OwnedFd, deadline_ns: u64) -> Result<(), Errno> {
     }
 }
 
-/// `AGAIN`: the server's queue stayed full. Nothing tells when a full queue has room again, so this sleeps in `connect`, by a
-/// limit in the socket that never ends too late, and at last tries again and again.
+/// `AGAIN`: the server's queue stayed full. The kernel does not report when a full queue has space again, so this
+/// sleeps in `connect`, with a timeout of the socket that never ends too late, and finally polls.
 fn connect_unix(socket: &OwnedFd, address: &StreamAddress, deadline_ns: u64) -> Result<(), Errno> {
     loop {
         let left_ns = deadline_ns.saturating_sub(clock::now_ns());

@@ -1,4 +1,4 @@
-//! Who is at the other end of a Unix stream (SO_PEERCRED).
+//! Credentials of the process at the other end of a Unix stream (SO_PEERCRED).
 //!
 //! `rustix` reads these too, but into a process number that must not be zero, which the kernel tells
 //! when the peer's process has no number in our namespace; hence the one `getsockopt` here.
@@ -9,7 +9,7 @@ use rustix::fd::{AsRawFd, BorrowedFd};
 use std::io;
 use std::mem::size_of;
 
-/// Who made the other end of a Unix stream: the process that connected, or that listened.
+/// The process that made the other end of a Unix stream, by connecting or by listening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Credentials {
     /// Effective user.
@@ -21,7 +21,7 @@ pub struct Credentials {
     pub pid: Option<u32>,
 }
 
-/// Those of the peer of the Unix stream `socket`.
+/// Credentials of the peer of the Unix stream `socket`.
 pub(super) fn of_peer(socket: BorrowedFd<'_>) -> io::Result<Credentials> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;

@@ -13,16 +13,16 @@ use std::net::SocketAddr;
 pub struct StreamListener {
     socket: OwnedFd,
     address: StreamAddress,
-    /// Removes the file when the listener goes.
+    /// Removes the file when the listener is dropped.
     _file: Option<SocketFile>,
 }
 
-/// What [`StreamListener::accept`] brought.
+/// The outcome of [`StreamListener::accept`].
 #[derive(Debug)]
 pub enum Accepted {
     /// A new stream.
     Stream(Stream),
-    /// Nobody is there (only after [`StreamListener::set_nonblocking`]).
+    /// No connection waits (only after [`StreamListener::set_nonblocking`]).
     Nothing,
     /// [`StreamListener::wake_acceptors`] was called.
     WokenUp,
@@ -48,7 +48,7 @@ impl StreamListener {
         let mut file = None;
         match address {
             StreamAddress::Tcp(tcp) => {
-                // Or a restarted server would find the port taken by connections that linger (TIME_WAIT).
+                // Otherwise a restarted server would find the port taken by connections that linger (TIME_WAIT).
                 sockopt::set_socket_reuseaddr(&socket, true)?;
                 rustix::net::bind(&socket, tcp)?;
                 rustix::net::listen(&socket, BACKLOG)?;

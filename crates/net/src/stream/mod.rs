@@ -1,7 +1,7 @@
-//! Byte streams: TCP and Unix sockets behind one face.
+//! Byte streams: TCP and Unix sockets behind one interface.
 //!
-//! A [`StreamListener`] accepts [`Stream`]s; [`Stream::connect`] makes one. Which of the two kinds it
-//! is, only the [`StreamAddress`] knows.
+//! A [`StreamListener`] accepts [`Stream`]s; [`Stream::connect`] makes one. Only the [`StreamAddress`] says which kind
+//! it is.
 
 mod address;
 mod connecting;
@@ -27,24 +27,24 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// A silent TCP peer is asked whether it is there after this long,
+/// Silence after which a TCP peer is probed,
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
-/// and then at this interval,
+/// the interval of further probes,
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-/// and is given up when it has left so many questions unanswered.
+/// and the number of unanswered probes after which the connection ends.
 const KEEPALIVE_COUNT: u32 = 6;
 
 /// A connected byte stream.
 ///
-/// One thread at a time should receive, and one at a time send: the limits are the socket's, and two
-/// senders would mix their messages.
+/// One thread at a time should receive, and one at a time send: the timeouts are the socket's, and two senders would
+/// mix their messages.
 #[derive(Debug)]
 pub struct Stream {
     socket: OwnedFd,
     limit: TimeLimit,
 }
 
-/// What a receive on a [`Stream`] brought.
+/// The outcome of a receive on a [`Stream`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamArrival {
     /// This many bytes, at least one, are at the beginning of the buffer.
@@ -84,8 +84,8 @@ impl Stream {
         if tcp {
             // With Nagle's algorithm a message in two parts waits 40 ms for the peer's acknowledgement.
             sockopt::set_tcp_nodelay(&socket, true)?;
-            // A peer whose machine is gone says no goodbye: without this it would be waited for, and keep its
-            // connection's place at a server, for ever.
+            // A peer whose machine has failed closes no connection: without keepalive, a thread would wait for it, and
+            // the server would keep the connection, for ever.
             sockopt::set_socket_keepalive(&socket, true)?;
             sockopt::set_tcp_keepidle(&socket, KEEPALIVE_IDLE)?;
             sockopt::set_tcp_keepintvl(&socket, KEEPALIVE_INTERVAL)?;
@@ -94,7 +94,7 @@ impl Stream {
         Ok(Self { socket, limit: TimeLimit::unset() })
     }
 
-    /// Receives what is there, up to the buffer's length.
+    /// Receives the bytes that are there, up to the buffer's length.
     ///
     /// # Errors
     ///
@@ -174,31 +174,30 @@ impl Stream {
         Ok(())
     }
 
-    /// Sends the beginning of `pieces`, as much as there is room for, and returns how many bytes that was:
-    /// 0 when there is none.
+    /// Sends the beginning of `slices`, as much as there is space for, and returns how many bytes that was: 0 if there
+    /// is no space.
     ///
     /// # Errors
     ///
     /// The stream is broken (`BrokenPipe`, `ConnectionReset`; no signal is raised).
-    pub fn try_send(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self.send_some(pieces, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+    pub fn try_send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self.send_some(slices, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             Err(Errno::AGAIN) => Ok(0),
             sent => Ok(sent?),
         }
     }
 
     #[inline]
-    fn send_some(&self, pieces: &[IoSlice<'_>], flags: SendFlags) -> Result<usize, Errno> {
-        retry_on_intr(|| match pieces {
-            // The kernel has less to copy and to check for a single piece.
+    fn send_some(&self, slices: &[IoSlice<'_>], flags: SendFlags) -> Result<usize, Errno> {
+        retry_on_intr(|| match slices {
+            // The kernel has less to copy and to check for a single slice.
             [only] => rustix::net::send(&self.socket, only, flags),
             [only, rest] | [rest, only] if rest.is_empty() => rustix::net::send(&self.socket, only, flags),
-            _ => rustix::net::sendmsg(&self.socket, pieces, &mut SendAncillaryBuffer::default(), flags),
+            _ => rustix::net::sendmsg(&self.socket, slices, &mut SendAncillaryBuffer::default(), flags),
         })
     }
 
-    /// Bounds how long [`send_all`](Self::send_all) waits each time the peer takes nothing; `None` waits for
-    /// ever.
+    /// Limits how long [`send_all`](Self::send_all) waits each time the peer accepts nothing; `None`: no limit.
     ///
     /// # Errors
     ///
@@ -207,9 +206,8 @@ impl Stream {
         Ok(sockopt::set_socket_timeout(&self.socket, Timeout::Send, limit)?)
     }
 
-    /// Has TCP give up a connection whose data the peer's machine leaves unacknowledged for `limit`
-    /// (TCP_USER_TIMEOUT, RFC 5482; by default about 15 minutes). Unix sockets need no such limit: nothing
-    /// happens.
+    /// Makes TCP end a connection whose data the peer's machine leaves unacknowledged for `limit` (TCP_USER_TIMEOUT,
+    /// RFC 5482; by default about 15 minutes). Does nothing on Unix sockets, which need no such limit.
     ///
     /// # Errors
     ///
@@ -222,7 +220,8 @@ impl Stream {
         Ok(sockopt::set_tcp_user_timeout(&self.socket, limit_ms)?)
     }
 
-    /// Who made the other end of a Unix stream, as the kernel saw it then; `None` over TCP.
+    /// Credentials of the process at the other end of a Unix stream, as the kernel recorded them when the stream was
+    /// made; `None` over TCP.
     ///
     /// # Errors
     ///
@@ -250,8 +249,8 @@ impl Stream {
         Ok(SocketAddr::try_from(rustix::net::getsockname(&self.socket)?).ok())
     }
 
-    /// Ends the stream in both directions: the peer sees its end, and threads blocked here wake up. What
-    /// was sent is still delivered.
+    /// Ends the stream in both directions: the peer sees its end, and threads blocked here wake up. Bytes that have
+    /// been sent are still delivered.
     ///
     /// # Errors
     ///
@@ -263,8 +262,8 @@ impl Stream {
         }
     }
 
-    /// Of a Unix stream: lets its peer hand descriptors over from now on, or has the system refuse them to it. Until this is called
-    /// it refuses them (since Linux 6.16): closing one that the peer has chosen can take as long as the peer likes.
+    /// For a Unix stream: allows or forbids that its peer passes descriptors. Without this call the system refuses them
+    /// (since Linux 6.16): closing a descriptor that the peer has chosen can take as long as the peer likes.
     ///
     /// # Errors
     ///
@@ -284,8 +283,8 @@ impl AsFd for Stream {
     }
 }
 
-/// Makes a stream socket for addresses like `address`, closed on exec. No peer can hand descriptors over by it, nor by those that it
-/// accepts.
+/// Makes a stream socket for addresses like `address`, closed on exec. No peer can pass descriptors over it, or over
+/// the sockets that it accepts.
 fn stream_socket(address: &StreamAddress) -> io::Result<OwnedFd> {
     let socket = rustix::net::socket_with(address.family(), SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     if !address.is_tcp() {

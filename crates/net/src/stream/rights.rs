@@ -1,8 +1,9 @@
-//! Whether a peer may hand descriptors over by a Unix socket (SO_PASSRIGHTS, since Linux 6.16), which `rustix` lacks.
+//! Whether a peer may pass descriptors over a Unix socket (SO_PASSRIGHTS, since Linux 6.16), an option that `rustix`
+//! lacks.
 //!
-//! A descriptor that nobody takes is closed by whoever receives the bytes that it came with, or closes the socket. That can wait as
-//! long as the peer likes: closing a TCP socket waits until its data is sent, if the socket says so (SO_LINGER). So a peer that may
-//! hand descriptors over can hold the thread that receives.
+//! A descriptor that the receiver does not take is closed when the bytes that it came with are received, or the socket
+//! is closed. That can block as long as the peer likes: closing a TCP socket waits until its data are sent, if the
+//! socket says so (SO_LINGER). A peer that may pass descriptors can therefore block the thread that receives.
 
 #![allow(unsafe_code)]
 
@@ -10,13 +11,13 @@ use rustix::fd::{AsRawFd, BorrowedFd};
 use std::io;
 use std::mem::size_of;
 
-/// As most architectures number it; `libc` does not know it yet.
+/// The number on most architectures; `libc` does not know it yet.
 const SO_PASSRIGHTS: libc::c_int = 83;
-/// Whether this is one of them.
+/// Whether this is one of those architectures.
 const IS_KNOWN: bool = !cfg!(any(target_arch = "sparc", target_arch = "sparc64"));
 
-/// Lets the peer of the Unix socket `socket` hand descriptors over, or has the system refuse them to it (EPERM). New sockets let
-/// it; those that are accepted do as their listener does.
+/// Allows the peer of the Unix socket `socket` to pass descriptors, or makes the system refuse them (EPERM). New
+/// sockets allow it; accepted sockets inherit from their listener.
 ///
 /// # Errors
 /// None in practice. Nothing happens on systems that cannot refuse them.

@@ -1,4 +1,4 @@
-//! The file of a Unix socket: takes the place of a dead server's, and goes with its own server.
+//! The file of a Unix socket: it replaces the file of a dead server, and is removed with its own server.
 
 use crate::fork;
 use rustix::fd::OwnedFd;
@@ -10,12 +10,12 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// A socket file made by us. Removed when dropped, unless another one has taken its place.
+/// A socket file made by this process. Removed when dropped, unless another server's file has replaced it.
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
     identity: (u64, u64),
-    /// In which it was made: a forked child leaves it to its parent.
+    /// Generation in which it was made: a forked child leaves the file to its parent.
     generation: u32,
 }
 
@@ -24,7 +24,7 @@ impl Drop for SocketFile {
         if self.generation != fork::generation() {
             return;
         }
-        // Not while another server looks whether the file is stale: it might make its own in between.
+        // Under the lock: another server that checks whether the file is stale might make its own in between.
         let _turn = TimedGuard::at(&self.path);
         if fs::symlink_metadata(&self.path).is_ok_and(|file| identity(&file) == self.identity) {
             let _ = fs::remove_file(&self.path);
@@ -57,11 +57,12 @@ pub(super) fn bind(
     Ok(file)
 }
 
-/// The right to replace or remove a socket file: a lock on a file beside it, `NAME.lock`, so that of two servers that find the same
-/// stale file the second sees the first one's new file. The lock file is there only for that moment.
+/// The right to replace or remove a socket file: a lock on a file beside it, `NAME.lock`. Of two servers that find the
+/// same stale file, the second then sees the first one's new file. The lock file exists only for that moment.
 ///
-/// Only this process's user (and root) can open the lock file, so nobody else can hold the lock. A file of that name that belongs to
-/// another user, or that others can open, is not used; nor is one that cannot be made. Then things go on without a lock, as they
+/// Only this process's user (and root) can open the lock file, so no other user can hold the lock. A file of that name
+/// that belongs to another user, or that others can open, is not used. Without a lock file, the server goes on without
+/// a lock.
 /// would for one server.
 struct TimedGuard {
     locked: Option<(File, PathBuf)>,
@@ -76,7 +77,7 @@ impl TimedGuard {
 
     fn lock(path: PathBuf) -> io::Result<(File, PathBuf)> {
         loop {
-            // Another user's file may be a pipe or a link, or under a lease: nothing of that keeps this thread.
+            // Another user's file may be a pipe or a link, or under a lease: none of these blocks this thread.
             let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let file = File::from(rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR)?);
             let opened = file.metadata()?;
@@ -86,7 +87,7 @@ impl TimedGuard {
                 return Err(io::ErrorKind::PermissionDenied.into());
             }
             flock(&file, FlockOperation::LockExclusive)?;
-            // The server that had the lock before has removed the file, and another may have made a new one.
+            // The server that held the lock before has removed the file, and another may have made a new one.
             if fs::symlink_metadata(&path).is_ok_and(|present| identity(&present) == identity(&opened)) {
                 return Ok((file, path));
             }
@@ -97,7 +98,7 @@ impl TimedGuard {
 impl Drop for TimedGuard {
     fn drop(&mut self) {
         if let Some((_locked, path)) = &self.locked {
-            // Before the lock is given up, or this could be another server's.
+            // Before the lock is released; afterwards it could be another server's.
             let _ = fs::remove_file(path);
         }
     }
@@ -105,8 +106,8 @@ impl Drop for TimedGuard {
 
 /// Whether `path` is a socket that no process has open.
 ///
-/// A datagram socket asks: a live stream socket answers that it is of another type (EPROTOTYPE), and its
-/// server sees nothing of it; a stream would have to be accepted.
+/// Asked with a datagram socket: a live stream socket answers that it is of another type (EPROTOTYPE), and its server
+/// does not notice. A stream would have to be accepted.
 fn is_stale(path: &Path, address: &SocketAddrUnix) -> bool {
     if !fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket()) {
         return false;
@@ -122,7 +123,7 @@ fn identity(file: &Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
 }
 
-/// The process may be elsewhere when it ends.
+/// An absolute path: the process may have another working directory when it ends.
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
 }

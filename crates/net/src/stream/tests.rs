@@ -16,7 +16,7 @@ fn tcp_listener() -> StreamListener {
     StreamListener::bind(&StreamAddress::Tcp("127.0.0.1:0".parse().unwrap())).unwrap()
 }
 
-/// A directory of its own for a test, removed with it.
+/// A temporary directory for one test.
 pub(super) struct Directory(pub(super) PathBuf);
 
 impl Directory {
@@ -103,9 +103,9 @@ fn unix_streams_converse_and_know_their_peers() {
 }
 
 #[test]
-fn nobody_listening_is_told_by_kind() {
+fn each_way_in_which_nothing_listens_has_its_error_kind() {
     let directory = Directory::new();
-    // A port of 127.0.0.1 may be another test's as soon as it is given back.
+    // Another test may get a port of 127.0.0.1 as soon as it is free again.
     let [_, a, b, c] = crate::host::random_bytes();
     let own = SocketAddr::from(([127, a, b, 1 + c % 254], 0));
     let closed = StreamListener::bind(&StreamAddress::Tcp(own)).unwrap().local_addr().clone();
@@ -121,7 +121,7 @@ fn nobody_listening_is_told_by_kind() {
 }
 
 #[test]
-fn connecting_to_a_queue_that_stays_full_ends_with_the_limit() {
+fn connecting_to_a_full_queue_ends_with_the_limit() {
     let directory = Directory::new();
     let address = unix_path(&directory.socket());
     let listener = StreamListener::bind(&address).unwrap();
@@ -144,14 +144,14 @@ fn address_of_a_live_server_is_in_use() {
 #[test]
 fn socket_file_of_a_dead_server_is_replaced() {
     let directory = Directory::new();
-    // A socket that is closed without its file being removed, as by a killed process.
+    // A socket that is closed without removal of its file, as by a killed process.
     drop(std::os::unix::net::UnixListener::bind(directory.socket()).unwrap());
     assert!(directory.socket().exists());
     converse(&StreamListener::bind(&unix_path(&directory.socket())).unwrap());
 }
 
 #[test]
-fn of_many_servers_that_find_a_dead_ones_file_one_wins_and_can_be_reached() {
+fn one_of_many_servers_replaces_a_dead_ones_file_and_is_reachable() {
     let directory = Directory::new();
     drop(std::os::unix::net::UnixListener::bind(directory.socket()).unwrap());
     let address = unix_path(&directory.socket());
@@ -174,7 +174,7 @@ fn file_that_is_no_socket_stays() {
 }
 
 #[test]
-fn socket_file_goes_with_its_server_unless_it_is_anothers() {
+fn a_server_removes_only_its_own_socket_file() {
     let directory = Directory::new();
     let path = directory.socket();
     drop(StreamListener::bind(&unix_path(&path)).unwrap());
@@ -188,7 +188,7 @@ fn socket_file_goes_with_its_server_unless_it_is_anothers() {
 }
 
 #[test]
-fn closed_stream_is_told_after_what_was_sent() {
+fn the_end_of_a_stream_is_reported_after_the_bytes_sent() {
     let (ours, theirs) = Stream::pair().unwrap();
     theirs.send_all(b"last", b"").unwrap();
     drop(theirs);
@@ -201,7 +201,7 @@ fn closed_stream_is_told_after_what_was_sent() {
 }
 
 #[test]
-fn shutdown_wakes_who_is_blocked_and_is_no_error_twice() {
+fn shutdown_wakes_blocked_threads_and_may_be_repeated() {
     let (ours, _theirs) = Stream::pair().unwrap();
     thread::scope(|scope| {
         let receiver = scope.spawn(|| ours.recv(&mut [0; 8], Patience::Block).unwrap());
@@ -212,7 +212,7 @@ fn shutdown_wakes_who_is_blocked_and_is_no_error_twice() {
 }
 
 #[test]
-fn wait_with_a_limit_ends_and_the_next_without_one_does_not() {
+fn a_wait_without_limit_does_not_inherit_the_last_limit() {
     let (ours, theirs) = Stream::pair().unwrap();
     let mut buffer = [0; 8];
     assert_eq!(ours.recv_within(&mut buffer, 0).unwrap(), StreamArrival::Nothing);
@@ -228,7 +228,7 @@ fn wait_with_a_limit_ends_and_the_next_without_one_does_not() {
 }
 
 #[test]
-fn message_larger_than_the_socket_holds_arrives_whole() {
+fn a_message_larger_than_the_socket_buffer_arrives_whole() {
     let (ours, theirs) = Stream::pair().unwrap();
     let payload: Vec<u8> = (0..4_000_000_u32).map(|i| (i % 251) as u8).collect();
     thread::scope(|scope| {
@@ -240,12 +240,12 @@ fn message_larger_than_the_socket_holds_arrives_whole() {
 }
 
 #[test]
-fn sending_without_waiting_stops_when_there_is_no_room_and_loses_nothing() {
+fn try_send_stops_when_the_buffer_is_full_and_loses_nothing() {
     let (ours, theirs) = Stream::pair().unwrap();
-    let pieces = [IoSlice::new(&[1; 1000]), IoSlice::new(&[2; 3000])];
+    let slices = [IoSlice::new(&[1; 1000]), IoSlice::new(&[2; 3000])];
     let mut sent = 0;
     loop {
-        match ours.try_send(&pieces).unwrap() {
+        match ours.try_send(&slices).unwrap() {
             0 => break,
             n => sent += n,
         }
@@ -256,7 +256,7 @@ fn sending_without_waiting_stops_when_there_is_no_room_and_loses_nothing() {
 }
 
 #[test]
-fn sending_to_a_peer_that_takes_nothing_ends_with_the_limit() {
+fn sending_to_a_peer_that_reads_nothing_ends_with_the_limit() {
     let (ours, _theirs) = Stream::pair().unwrap();
     ours.set_send_limit(Some(Duration::from_millis(1))).unwrap();
     let error = ours.send_all(&vec![0; 4_000_000], b"").unwrap_err();
@@ -264,7 +264,7 @@ fn sending_to_a_peer_that_takes_nothing_ends_with_the_limit() {
 }
 
 #[test]
-fn waking_ends_every_blocked_accept_now_and_later() {
+fn waking_ends_every_blocked_and_later_accept() {
     let directory = Directory::new();
     for listener in [tcp_listener(), StreamListener::bind(&unix_path(&directory.socket())).unwrap()] {
         thread::scope(|scope| {
@@ -281,14 +281,14 @@ fn waking_ends_every_blocked_accept_now_and_later() {
 }
 
 #[test]
-fn listener_that_does_not_wait_says_that_nobody_is_there() {
+fn a_nonblocking_listener_reports_that_no_connection_waits() {
     let listener = tcp_listener();
     listener.set_nonblocking(true).unwrap();
     assert!(matches!(listener.accept().unwrap(), Accepted::Nothing));
 }
 
-/// Connects where nobody accepts, several times at once. The timer wheel of a kernel with 250 ticks a second would end half of these
-/// more than 100 ms late.
+/// Connects several times at once to a server that accepts nothing. The timer wheel of a kernel with 250 ticks a second
+/// would end half of these attempts more than 100 ms late.
 fn assert_connecting_ends_in_time(address: &StreamAddress) {
     let limits = [2_300, 2_335, 2_370, 2_405, 2_440, 2_475, 2_510].map(Duration::from_millis);
     let mut late: Vec<_> = thread::scope(|scope| {
@@ -308,7 +308,7 @@ fn assert_connecting_ends_in_time(address: &StreamAddress) {
     assert!(late[late.len() / 2] < Duration::from_millis(50), "{late:?}");
 }
 
-/// A listening socket with room for few connections, which nobody accepts; those that fill it.
+/// A listening socket with a short queue, and the connections that fill it.
 fn full_queue(socket: &OwnedFd, address: &StreamAddress) -> Vec<Stream> {
     rustix::net::listen(socket, 0).unwrap();
     std::iter::from_fn(|| Stream::connect(address, Duration::from_millis(100)).ok()).collect()

@@ -50,7 +50,7 @@ fn a_reply_is_never_longer_than_its_request() {
 }
 
 #[test]
-fn messages_come_back_as_they_went() {
+fn messages_survive_encoding() {
     let request = request(3);
     assert_eq!(BindRequest::decode(&request.encode()), Some(request));
     let reply = BindReply { text: "Store, Test".into(), ..reply(3) };
@@ -68,7 +68,7 @@ fn a_request_too_short_for_its_reply_is_refused() {
 }
 
 #[test]
-fn extensions_and_statuses_that_are_unknown_are_passed_over() {
+fn unknown_extensions_and_statuses_are_ignored() {
     let later = |known: Vec<u8>| {
         let mut bytes = known;
         extensions::put(&mut bytes, 0xffff, &[7; 9]);
@@ -90,7 +90,7 @@ fn a_reply_without_extensions_has_their_defaults() {
 }
 
 #[test]
-fn an_extension_of_another_length_than_its_own_counts_as_none() {
+fn an_extension_of_a_wrong_length_is_ignored() {
     let whole = BindReply { text: String::new(), ..reply(0) };
     let mut bytes = whole.encode();
     bytes.truncate(REPLY_FIXED + 2);
@@ -108,7 +108,7 @@ fn a_refusal_for_unknown_flags_names_them() {
 }
 
 #[test]
-fn a_message_whose_last_extension_is_cut_is_none() {
+fn a_message_with_a_truncated_extension_is_rejected() {
     let request = BindRequest { interface: "x".repeat(MAX_NAME), ..request(FINGERPRINTS_PER_PAGE) }.encode();
     assert!(BindRequest::decode(&request).is_some());
     assert!(BindRequest::decode(&request[..request.len() - 1]).is_none());
@@ -130,7 +130,7 @@ fn no_truncation_panics() {
 }
 
 #[test]
-fn a_text_is_cut_between_characters() {
+fn a_text_is_truncated_between_characters() {
     let mut out = Vec::new();
     put_text(&mut out, "aé", 2);
     assert_eq!(out, [1, 0, b'a']);

@@ -16,7 +16,7 @@ fn sample() -> Header {
 }
 
 #[test]
-fn fields_lie_where_the_table_says() {
+fn fields_are_at_the_offsets_of_the_table() {
     let bytes = sample().to_bytes();
     assert_eq!(bytes[..4], [MAGIC, VERSION, 3, 0]);
     assert_eq!(bytes[4..8], [0x02, 0x01, 0x04, 0x03]);
@@ -28,7 +28,7 @@ fn fields_lie_where_the_table_says() {
 }
 
 #[test]
-fn every_kind_comes_back_as_it_went() {
+fn every_kind_survives_encoding() {
     for kind in Kind::ALL {
         let header = Header { kind, message_len: 0, ..sample() };
         assert_eq!(Header::parse(&header.to_bytes()), Ok((header, &[][..])));
@@ -36,14 +36,14 @@ fn every_kind_comes_back_as_it_went() {
 }
 
 #[test]
-fn what_follows_the_payload_is_padding() {
+fn bytes_behind_the_payload_are_padding() {
     let mut packet = sample().to_bytes().to_vec();
     packet.extend_from_slice(b"abc-padding");
     assert_eq!(Header::parse(&packet).unwrap().1, b"abc");
 }
 
 #[test]
-fn a_header_that_lies_about_its_payload_is_refused() {
+fn a_header_that_announces_a_longer_payload_is_rejected() {
     let mut packet = sample().to_bytes().to_vec();
     packet.extend_from_slice(b"ab");
     assert_eq!(Header::parse(&packet), Err(HeaderError::PayloadShort { announced: 3, got: 2 }));
@@ -52,7 +52,7 @@ fn a_header_that_lies_about_its_payload_is_refused() {
 }
 
 #[test]
-fn a_long_message_announces_one_packet_of_it() {
+fn the_packets_of_a_long_message_announce_its_whole_length() {
     let long = Header { message_len: u32::MAX, offset: 0, ..sample() };
     assert_eq!(long.payload_len(PACKET_DATA), Ok(PACKET_DATA));
     let last = Header { offset: u32::MAX - 7, ..long };
@@ -68,7 +68,7 @@ fn part(kind: Kind, message_len: u32, offset: u32, len: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_part_tells_how_many_bytes_of_its_message_are_in_it() {
+fn a_part_says_how_many_bytes_of_its_message_it_contains() {
     for offset in [0, 4_000] {
         let mut packet = part(Kind::Call, 10_000, offset, 1200);
         let padded = [&packet[..], &[0xd7; 3000]].concat();
@@ -97,7 +97,7 @@ fn a_part_lies_within_its_message_and_is_not_empty() {
 }
 
 #[test]
-fn only_messages_longer_than_a_packet_travel_in_parts_and_only_so() {
+fn messages_have_parts_exactly_if_they_are_longer_than_a_packet() {
     for offset in [0, 10] {
         assert_eq!(Header::parse(&part(Kind::Call, 1440, offset, 20)), Err(HeaderError::NotInParts));
     }
@@ -109,7 +109,7 @@ fn only_messages_longer_than_a_packet_travel_in_parts_and_only_so() {
 }
 
 #[test]
-fn only_calls_and_results_travel_in_parts() {
+fn only_calls_and_results_have_parts() {
     for kind in Kind::ALL {
         let parsed = Header::parse(&part(kind, 2_000, 0, 100)).is_ok();
         assert_eq!(parsed, matches!(kind, Kind::Call | Kind::Result | Kind::Versions), "{kind:?}");
@@ -117,7 +117,7 @@ fn only_calls_and_results_travel_in_parts() {
 }
 
 #[test]
-fn parts_that_came_in_one_datagram_are_told_apart() {
+fn the_parts_in_one_datagram_are_separated() {
     let (first, second) = (part(Kind::Call, 10_000, 0, 300), part(Kind::Call, 10_000, 300, 200));
     let third = part(Kind::Call, 10_000, 500, 100);
     let in_one = |pieces: &[&[u8]]| {
@@ -139,7 +139,7 @@ fn parts_that_came_in_one_datagram_are_told_apart() {
 }
 
 #[test]
-fn foreign_bytes_are_named() {
+fn each_malformed_header_has_its_error() {
     let bytes = sample().to_bytes();
     let with = |i: usize, byte: u8| {
         let mut bytes = bytes;
@@ -155,7 +155,7 @@ fn foreign_bytes_are_named() {
 }
 
 #[test]
-fn the_low_flags_are_not_passed_over_and_the_high_ones_are() {
+fn unknown_low_flags_are_errors_and_unknown_high_flags_are_ignored() {
     for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Versions) {
         let mut bytes = Header { kind, message_len: 0, ..sample() }.to_bytes();
         for flag in (0..8).map(|bit| 1_u8 << bit) {
@@ -179,7 +179,7 @@ fn the_low_flags_are_not_passed_over_and_the_high_ones_are() {
 }
 
 #[test]
-fn a_cookie_travels_in_a_bare_header() {
+fn a_bare_header_carries_the_cookie() {
     let cookie = Challenge(0xfedc_ba98_7654_3210);
     let challenge = sample().with_challenge(Kind::Challenge, cookie);
     let (parsed, payload) = Header::parse(&challenge.to_bytes()).map(|(h, p)| (h, p.len())).unwrap();
@@ -188,7 +188,7 @@ fn a_cookie_travels_in_a_bare_header() {
 }
 
 #[test]
-fn an_incarnation_travels_in_the_refusal_of_an_unknown_binding_alone() {
+fn only_the_refusal_of_an_unknown_binding_carries_an_incarnation() {
     let refusal = sample().unknown_binding(0xfedc_ba98_7654_3210, 77);
     let (parsed, payload) = Header::parse(&refusal.to_bytes()).map(|(h, p)| (h, p.len())).unwrap();
     assert_eq!((parsed, payload), (refusal, 0));
@@ -208,9 +208,9 @@ fn numbers_are_compared_across_the_wrap() {
     assert!(!CallNumber(5).is_after(CallNumber(5)));
 }
 
-/// Of every header that differs from a sample in one byte, and of packets of all lengths about its own.
+/// Checks every header that differs from a sample in one byte, and packets of all lengths near its own.
 #[test]
-fn a_whole_message_is_parsed_as_parse_does_and_nothing_else_is() {
+fn parse_whole_agrees_with_parse_and_rejects_everything_else() {
     let mut packet = Header { message_len: 3, ..sample() }.to_bytes().to_vec();
     packet.extend_from_slice(&[0; PACKET_DATA + 8]);
     for at in 0..HEADER_LEN {

@@ -20,7 +20,7 @@ fn listens_and_ends(path: &Path) -> bool {
 }
 
 #[test]
-fn lock_on_the_directory_keeps_no_server_from_listening_or_ending() {
+fn a_locked_directory_does_not_block_a_server() {
     let directory = Directory::new();
     let opened = File::open(&directory.0).unwrap();
     flock(&opened, FlockOperation::LockExclusive).unwrap();
@@ -28,7 +28,7 @@ fn lock_on_the_directory_keeps_no_server_from_listening_or_ending() {
 }
 
 #[test]
-fn lock_file_that_others_can_open_keeps_no_server_from_listening_or_ending() {
+fn a_lock_file_that_others_can_open_does_not_block_a_server() {
     let directory = Directory::new();
     let path = directory.0.join("x.sock.lock");
     let theirs = File::create(&path).unwrap();
@@ -44,7 +44,7 @@ fn lock_file_that_others_can_open_keeps_no_server_from_listening_or_ending() {
 }
 
 #[test]
-fn of_servers_that_find_the_same_dead_ones_file_one_listens_and_is_reached() {
+fn one_of_several_servers_replaces_the_same_stale_file_and_is_reached() {
     let directory = Directory::new();
     let address = unix_path(&directory.socket());
     for _ in 0..100 {

@@ -133,7 +133,7 @@ impl Endpoint for DatagramEndpoint {
     type WorkerState = WorkerState;
 
     fn worker(&self) -> WorkerState {
-        WorkerState::new(self.waiting, self.spinners_max, self.batch.taker())
+        WorkerState::new(self.waiting, self.spinners_max, self.batch.key())
     }
 
     #[inline]

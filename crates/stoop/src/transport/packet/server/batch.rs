@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stoop_exchange::Instant;
 use stoop_exchange::server::{Arrival, Assignment};
-use stoop_net::biased::{Biased, Locked, Taker};
+use stoop_net::owner_lock::{Key, OwnerGuard, OwnerLock};
 use stoop_net::udp::{MAX_SEGMENTS, MAX_SEGMENTS_LEN, Peer, Segments};
 use stoop_net::{clock, prefetch};
 use stoop_wire::MAX_DATAGRAM;
@@ -32,7 +32,7 @@ const ANSWERS_WAIT_NANOS: u64 = 50_000;
 /// Calls that came together and have not begun, and the answers of those that have ended.
 pub(super) struct Batch {
     /// Whoever has the receive role takes it for each call, and hardly ever anybody else.
-    shared: Biased<Shared>,
+    shared: OwnerLock<Shared>,
     /// False: nothing is there, and nobody has a call from there in hand but those who will look again.
     pending: AtomicBool,
 }
@@ -79,19 +79,19 @@ impl Shared {
 
 impl Default for Batch {
     fn default() -> Self {
-        Self { shared: Biased::new(Shared::default()), pending: AtomicBool::new(false) }
+        Self { shared: OwnerLock::new(Shared::default()), pending: AtomicBool::new(false) }
     }
 }
 
 impl Batch {
     #[inline]
-    fn shared<'a>(&'a self, taker: &'a mut Taker) -> Locked<'a, Shared> {
-        self.shared.lock(taker)
+    fn shared<'a>(&'a self, key: &'a mut Key) -> OwnerGuard<'a, Shared> {
+        self.shared.lock(key)
     }
 
     /// For one more worker that takes calls from here.
-    pub(super) fn taker(&self) -> Taker {
-        self.shared.taker()
+    pub(super) fn key(&self) -> Key {
+        self.shared.key()
     }
 
     /// Whether whoever receives should look here first.
@@ -178,7 +178,7 @@ impl DatagramEndpoint {
     fn share(&self, worker: &mut WorkerState, datagrams: Arc<[u8]>) -> Option<DatagramCall> {
         let first = worker.batch.calls.pop_front();
         if !worker.batch.calls.is_empty() {
-            let mut shared = self.batch.shared(&mut worker.taker);
+            let mut shared = self.batch.shared(&mut worker.key);
             let shared = &mut *shared;
             if shared.calls.is_empty() {
                 mem::swap(&mut shared.calls, &mut worker.batch.calls);
@@ -200,7 +200,7 @@ impl DatagramEndpoint {
     pub(super) fn take_over(&self, worker: &mut WorkerState) -> Option<DatagramCall> {
         let mut call = loop {
             self.flush(worker);
-            let mut shared = self.batch.shared(&mut worker.taker);
+            let mut shared = self.batch.shared(&mut worker.key);
             shared.calls.extend(worker.batch.parked.drain(..));
             match shared.take_first(&mut worker.batch.of_calls) {
                 Some(call) => break call,
@@ -275,7 +275,7 @@ impl DatagramEndpoint {
                 false
             }
         };
-        let mut shared = self.batch.shared(&mut worker.taker);
+        let mut shared = self.batch.shared(&mut worker.key);
         let len = assignment.answer_len();
         let full = shared.push(Finished { assignment, is_noted }, len);
         // Calls that are known to take long are left to the pool.
@@ -289,7 +289,7 @@ impl DatagramEndpoint {
     /// then parked at the worker.
     fn flush(&self, worker: &mut WorkerState) {
         {
-            let mut shared = self.batch.shared(&mut worker.taker);
+            let mut shared = self.batch.shared(&mut worker.key);
             shared.answers_len = 0;
             mem::swap(&mut shared.finished, &mut worker.batch.finished);
             self.batch.pending.store(!shared.calls.is_empty(), Ordering::Relaxed);

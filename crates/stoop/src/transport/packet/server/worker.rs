@@ -9,8 +9,8 @@ use crate::transport::packet::server::dedicated::Dedicated;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use stoop_net::biased::Taker;
 use stoop_net::clock;
+use stoop_net::owner_lock::Key;
 use stoop_net::waiting::{MachineCosts, Placement, Wait, WaiterSlot, Waiting};
 use stoop_wire::{LaneId, MAX_DATAGRAM};
 
@@ -41,7 +41,7 @@ pub(crate) struct WorkerState {
     pub(super) bunching: ArrivalPattern,
     pub(super) batch: BatchState,
     /// Of the batch from which all take calls.
-    pub(super) taker: Taker,
+    pub(super) key: Key,
 }
 
 /// Whether calls of one peer come together, and should be received together.
@@ -87,7 +87,7 @@ const SINGLES_LIMIT: u32 = 1 << 16;
 const DATAGRAMS_MAX: usize = 1 << 16;
 
 impl WorkerState {
-    pub(super) fn new(waiting: Waiting, spinners_max: u32, taker: Taker) -> Self {
+    pub(super) fn new(waiting: Waiting, spinners_max: u32, key: Key) -> Self {
         let placement = Placement { together: true, waiting_max: spinners_max };
         Self {
             packet: vec![0; DATAGRAMS_MAX].try_into().expect("it has that length"),
@@ -106,7 +106,7 @@ impl WorkerState {
             calls_in_a_row: 0,
             bunching: ArrivalPattern { lane: LaneId(0), others: 0, singles: 0, singles_max: SINGLES },
             batch: BatchState::default(),
-            taker,
+            key,
         }
     }
 
