@@ -1,4 +1,4 @@
-//! What begins calls: their arguments are written here, and leave together.
+//! Beginning calls without waiting for them: their arguments are written into a batch, which leaves as a whole.
 
 use crate::calling::begun::{CallBatch, Outcome};
 use crate::calling::detached::CallingThread;
@@ -16,15 +16,15 @@ use stoop_marshal::{EncodeError, Writer};
 use stoop_net::fork;
 use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 
-/// Begins calls, which travel together: they leave when this is dropped, when they fill what one system call sends, or
-/// when one of them is waited for.
+/// Begins calls, which travel together: they leave when this is dropped, when they fill as much as one system call sends, or
+/// when a thread waits for one of them.
 pub struct Begin<'a> {
     /// The table of the calls; the reason, if none can be begun.
     calls: Result<AnyCalls, SendError>,
     timeout_ns: u64,
-    /// The process that the calls is in, see [`fork::generation`].
+    /// The process that began, see [`fork::generation`].
     generation: u32,
-    /// Made for the first call.
+    /// The calls that have not left; made for the first call.
     batch: RefCell<Option<CallBatch>>,
     client: PhantomData<&'a ()>,
 }
@@ -58,7 +58,7 @@ impl Begin<'_> {
         }
     }
 
-    /// Gives the calls that are begun from now on another time; those begun before leave now.
+    /// Gives the calls that are begun from now on another timeout; those begun before leave now.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         if self.generation == fork::generation() {
@@ -95,7 +95,7 @@ fn forked() -> CallError {
 impl Drop for Begin<'_> {
     fn drop(&mut self) {
         if self.generation != fork::generation() {
-            // What is in it, the parent of this process sends.
+            // The parent of this process sends the calls in it.
             mem::forget(mem::replace(&mut self.calls, Err(SendError::Closed)));
         } else {
             self.submit();
@@ -104,13 +104,13 @@ impl Drop for Begin<'_> {
 }
 
 impl<'a> Beginning<'a> {
-    /// Where the arguments go.
+    /// The writer of the arguments.
     #[inline]
     pub fn arguments(&mut self) -> Writer<'_> {
         self.batch.arguments()
     }
 
-    /// Transporter: lets the call go, and gives the handle of it. `decode` makes of its outcome what the handle gives.
+    /// Transporter: begins the call, and returns its handle. `decode` makes the handle's value of the outcome.
     #[inline]
     pub fn launch<R>(
         mut self,
@@ -118,12 +118,12 @@ impl<'a> Beginning<'a> {
         decode: fn(Outcome<'_>) -> R,
     ) -> Pending<R> {
         match self.begun(arguments) {
-            Ok(call) => Pending::in_flight(call, decode),
+            Ok(call) => Pending::outstanding(call, decode),
             Err(error) => Pending::ready(decode(Err(error))),
         }
     }
 
-    /// As [`launch`](Self::launch), for results that are no results without something that only the caller knows: the
+    /// As [`launch`](Self::launch), for results that can be decoded only with something that the caller knows: the
     /// lengths of slices.
     pub fn launch_with<R>(
         mut self,
@@ -136,7 +136,7 @@ impl<'a> Beginning<'a> {
         }
     }
 
-    /// As [`launch`](Self::launch), of a one-way call: to drop the handle lets it go on.
+    /// As [`launch`](Self::launch), of a one-way call: it goes on when its handle is dropped.
     #[inline]
     pub fn launch_one_way<R>(
         mut self,
@@ -144,13 +144,13 @@ impl<'a> Beginning<'a> {
         decode: fn(Outcome<'_>) -> R,
     ) -> Pending<R> {
         match self.begun(arguments) {
-            Ok(call) => Pending::in_flight(call.one_way(), decode),
+            Ok(call) => Pending::outstanding(call.one_way(), decode),
             Err(error) => Pending::ready(decode(Err(error))),
         }
     }
 
-    /// Sends the call, at the latest by its deadline, and lets it go on without a handle. `calling_thread` is the calling thread, if its
-    /// next call is to wait for this one.
+    /// Sends the call, at the latest by its deadline, and lets it go on without a handle. `calling_thread` is the calling
+    /// thread, if its next call is to wait for this one.
     pub(crate) fn tell(
         mut self,
         arguments: Result<usize, EncodeError>,

@@ -1,5 +1,4 @@
-//! What a client can tell of its binding, and which it is in this process: made when the client is made, by a lazy client's first
-//! call, or in a child that was forked since.
+//! A client's binding: made together with the client, by a lazy client's first call, or anew in a forked child.
 
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::CallingThread;
@@ -29,14 +28,14 @@ pub struct Binding {
     options: BindOptions,
     /// The process in which the client was made, see [`fork::generation`].
     generation: u32,
-    /// That of this process, to a server of another.
+    /// The binding of this process, to a server of another process.
     remote: OnceLock<Bound>,
-    /// That of this process, to a server of its own. Apart from the other, so that a thread that finds either knows which.
+    /// The binding of this process, to a server of its own. Apart from `remote`, so that a thread that finds either knows which.
     in_process: OnceLock<Bound>,
-    /// Those of processes that were forked from it.
+    /// The bindings of processes that were forked from this one.
     of_children: PerProcess<Bound>,
-    turns: TimedLock,
-    /// Which threads have one-way calls to wait for.
+    binding: TimedLock,
+    /// The threads that have ordered one-way calls to wait for.
     pub(crate) order: Order,
 }
 
@@ -85,7 +84,7 @@ impl Binding {
             remote: OnceLock::new(),
             in_process: OnceLock::new(),
             of_children: PerProcess::new(),
-            turns: TimedLock::default(),
+            binding: TimedLock::default(),
             order: Order::default(),
         }
     }
@@ -119,7 +118,7 @@ impl Binding {
         }
     }
 
-    /// A buffer of `len` numbers, which are anything, for procedures of this server to use where it lies ([`InPlace`]). It is
+    /// A buffer of `len` numbers of any values, for procedures of this server to use where it lies ([`InPlace`]). It is
     /// [shared](InPlace::is_shared) if the transport is shared memory, some procedure of the interface takes a buffer, and the server
     /// gives memory for it (`ShmOptions::in_place`); otherwise its contents are copied with each call. [`describe`](Self::describe)
     /// says which, and why. In a forked child, those that its parent made are copied.
@@ -143,7 +142,7 @@ impl Binding {
     /// Some have not ended, or have ended without a result since this was last asked.
     pub fn flush(&self, timeout: Duration) -> Result<(), CloseError> {
         let until = Instant::from_nanos(clock::now_ns()) + timeout;
-        self.begun_carrier().map_or(Ok(()), |calls| calls.flush(until))
+        self.table().map_or(Ok(()), |calls| calls.flush(until))
     }
 
     /// Waits until the calling thread's ordered one-way calls have returned, at most for `timeout_ns`. Returns how much of that is
@@ -156,7 +155,7 @@ impl Binding {
         if deadline_ns <= begun_ns {
             return not_sent(SendError::DeadlinePassed);
         }
-        if let Some(calls) = self.begun_carrier() {
+        if let Some(calls) = self.table() {
             match calls.await_order(CallingThread::current(), Instant::from_nanos(deadline_ns)) {
                 Awaited::All => {}
                 Awaited::TooLate => return not_sent(SendError::OneWayPending),
@@ -174,8 +173,8 @@ impl Binding {
         }
     }
 
-    /// The calls of calls that this process has begun, if it has begun any.
-    fn begun_carrier(&self) -> Option<AnyCalls> {
+    /// The table of the calls that this process has begun, if it has begun any.
+    fn table(&self) -> Option<AnyCalls> {
         self.known()?.tables.get().map(AnyBegunCalls::latest)
     }
 
@@ -203,7 +202,7 @@ impl Binding {
         self.remote.get().map(|bound| &bound.transport)
     }
 
-    /// That of this process, if there is one by now.
+    /// The binding of this process, if there is one by now.
     fn known(&self) -> Option<&Bound> {
         match self.is_of_this_process() {
             true => self.remote.get().or_else(|| self.in_process.get()),
@@ -211,7 +210,7 @@ impl Binding {
         }
     }
 
-    /// That of this process, made now if there is none.
+    /// The binding of this process, made now if there is none.
     ///
     /// # Errors
     /// There is none by `deadline`, or by the time that the options allow.
@@ -223,10 +222,10 @@ impl Binding {
         let begun = now();
         let deadline = deadline.min(begun + self.options.time_to_bind());
         if !self.is_of_this_process() {
-            // Its parent's calls, sockets and memory are not its own; nor is the parent's turn.
+            // Its parent's calls, sockets and memory are not its own; nor is a lock that it holds.
             return self.of_children.get_or_try_make(|| Ok(Bound::new(self.bind(deadline)?)));
         }
-        let Some(_turn) = self.turns.take(deadline.since(begun)) else {
+        let Some(_guard) = self.binding.take(deadline.since(begun)) else {
             return Err(BindError::NoAnswer { server: self.uri().into(), waited: now().since(begun) });
         };
         if let Some(bound) = self.known() {
@@ -271,7 +270,7 @@ impl Binding {
         choice::bind(&self.source, &self.options, self.is_of_this_process(), deadline)
     }
 
-    /// The calls of calls that are begun now; if there is none, the reason. Binds within that time, if the
+    /// The table for calls that are begun now; if there is none, the reason. Binds within that time, if the
     /// client is not bound yet.
     #[inline]
     pub(crate) fn calls(&self, timeout_ns: u64) -> Result<AnyCalls, SendError> {
@@ -281,11 +280,11 @@ impl Binding {
         {
             return tables.present();
         }
-        self.make_carrier(timeout_ns)
+        self.make_table(timeout_ns)
     }
 
     #[cold]
-    fn make_carrier(&self, timeout_ns: u64) -> Result<AnyCalls, SendError> {
+    fn make_table(&self, timeout_ns: u64) -> Result<AnyCalls, SendError> {
         let deadline = Instant::from_nanos(clock::now_ns().saturating_add(timeout_ns));
         let bound = self.bound_by(deadline).map_err(|why| SendError::Bind(Box::new(why)))?;
         if let AnyBinding::Local(_) = bound.transport

@@ -1,4 +1,4 @@
-//! Handles of calls in flight.
+//! Handles of calls in begun.
 
 use crate::calling::begun::Outcome;
 use crate::calling::short_result::Short;
@@ -16,7 +16,7 @@ use stoop_exchange::Instant;
 use stoop_marshal::Reader;
 use stoop_net::fork;
 
-/// A call in flight: begun by `client.begin()`, and ended when its result is taken here.
+/// A call in begun: begun by `client.begin()`, and ended when its result is taken here.
 ///
 /// ```
 /// # #[stoop::interface]
@@ -38,38 +38,38 @@ use stoop_net::fork;
 /// ```
 ///
 /// It gives what the blocking method returns. It can be waited for by any thread, or awaited as a future on any
-/// runtime. The call goes on whether anybody waits or not, and ends by its deadline, which counts from when the first
-/// of those was begun that leave together.
+/// runtime. The call goes on whether a thread waits or not, and ends by its deadline. That counts from the moment when
+/// the first of the calls was begun that leave together.
 ///
-/// *Dropping* the handle gives the call up: the server is told, and the result is not kept. The procedure may still
-/// run. [`detach`](Self::detach) lets the call go on instead. To drop the handle of a one-way call does not give the call
-/// up: it goes on as if it was detached. A handle that is forgotten ([`std::mem::forget`]) keeps its place in the binding, and
+/// *Dropping* the handle abandons the call: the server is told, and the result is not kept. The procedure may still
+/// run. [`detach`](Self::detach) lets the call go on instead. Dropping the handle of a one-way call does not abandon the
+/// call: it goes on as if it was detached. A handle that is forgotten ([`std::mem::forget`]) keeps its slot in the binding, and
 /// the binding alive, for good; nothing dangles.
 ///
 /// The handle keeps the binding: the client may be dropped before.
-#[must_use = "dropping it gives the call up, unless it is a one-way call; wait for it, or detach it"]
+#[must_use = "dropping it abandons the call, unless it is a one-way call; wait for it, or detach it"]
 pub struct Pending<R> {
     state: State<R>,
 }
 
 enum State<R> {
-    InFlight {
-        flight: BegunCall,
+    Outstanding {
+        begun: BegunCall,
         decode: Decode<R>,
     },
-    /// Nothing, when the result has been given.
+    /// `None` when the result has been given.
     Rare(Option<Box<Rare<R>>>),
 }
 
-/// What few handles are.
+/// States that few handles have.
 enum Rare<R> {
-    /// In flight, with a result whose length only the caller knows.
-    Decoding { flight: BegunCall, decode: DecodeWith<R> },
+    /// In begun, with a result whose length only the caller knows.
+    Decoding { begun: BegunCall, decode: DecodeWith<R> },
     /// The call could not be begun.
     Ready(R),
 }
 
-// Those of many calls are moved to and fro.
+// Programs keep many handles in vectors and move them.
 const _: () = assert!(size_of::<Pending<Result<[u8; 1440], CallError>>>() == 32);
 
 /// A call that has been begun.
@@ -86,7 +86,7 @@ impl BegunCall {
         Self { calls, call, origin: generation }
     }
 
-    /// It is a one-way call, which goes on when its handle is dropped.
+    /// Marks a one-way call, which goes on when its handle is dropped.
     #[inline]
     pub(crate) fn one_way(self) -> Self {
         Self { origin: !self.origin, ..self }
@@ -103,7 +103,7 @@ impl BegunCall {
         self.origin == !fork::generation()
     }
 
-    /// It is that of the process from which this one was forked, and goes on there.
+    /// The call belongs to the process from which this one was forked, and goes on there.
     #[cold]
     fn leave(self) {
         mem::forget(self.calls);
@@ -116,10 +116,10 @@ impl BegunCall {
     }
 }
 
-/// What makes a handle's value of the outcome of its call.
+/// Makes a handle's value of the outcome of its call.
 pub(crate) type Decode<R> = fn(Outcome<'_>) -> R;
 
-/// The same, with what only the caller knows.
+/// As [`Decode`], with something that only the caller knows.
 pub(crate) type DecodeWith<R> = Box<dyn FnMut(Outcome<'_>) -> R + Send>;
 
 // Nothing in it is pinned: the result is moved out when it is there.
@@ -130,23 +130,23 @@ impl<R> fmt::Debug for Pending<R> {
         f.write_str(match &self.state {
             State::Rare(None) => "Pending(taken)",
             State::Rare(Some(rare)) if matches!(**rare, Rare::Ready(_)) => "Pending(ready)",
-            State::InFlight { .. } | State::Rare(_) => "Pending(in flight)",
+            State::Outstanding { .. } | State::Rare(_) => "Pending(in begun)",
         })
     }
 }
 
 impl<R> Pending<R> {
     #[inline]
-    pub(crate) fn in_flight(flight: BegunCall, decode: Decode<R>) -> Self {
-        Self { state: State::InFlight { flight, decode } }
+    pub(crate) fn outstanding(begun: BegunCall, decode: Decode<R>) -> Self {
+        Self { state: State::Outstanding { begun, decode } }
     }
 
-    /// Of a call of whose result `decode` knows the length.
-    pub(crate) fn decoding(flight: BegunCall, decode: DecodeWith<R>) -> Self {
-        Self { state: State::Rare(Some(Box::new(Rare::Decoding { flight, decode }))) }
+    /// The handle of a call of whose result `decode` knows the length.
+    pub(crate) fn decoding(begun: BegunCall, decode: DecodeWith<R>) -> Self {
+        Self { state: State::Rare(Some(Box::new(Rare::Decoding { begun, decode }))) }
     }
 
-    /// Of a call that has ended before it was begun.
+    /// The handle of a call that has ended before it was begun.
     pub(crate) fn ready(value: R) -> Self {
         Self { state: State::Rare(Some(Box::new(Rare::Ready(value)))) }
     }
@@ -181,14 +181,14 @@ impl<R> Pending<R> {
     /// Waits for the end of the call, at most until that time. Returns whether it has ended.
     #[inline(never)]
     fn wait_until(&self, until: Instant) -> bool {
-        self.flight().is_none_or(|flight| flight.calls.wait_any(&[flight.call], until).is_some())
+        self.outstanding_here().is_none_or(|begun| begun.calls.wait_any(&[begun.call], until).is_some())
     }
 
-    /// The call was said to have ended, and its result could not be taken.
+    /// The table said that the call had ended, and its result could not be taken.
     #[cold]
     fn distrust(&self) {
-        if let Some(flight) = self.flight() {
-            flight.calls.distrust(flight.call);
+        if let Some(begun) = self.outstanding_here() {
+            begun.calls.distrust(begun.call);
         }
     }
 
@@ -196,19 +196,19 @@ impl<R> Pending<R> {
     #[inline]
     fn begun(&self) -> Option<&BegunCall> {
         match &self.state {
-            State::InFlight { flight, .. } => Some(flight),
+            State::Outstanding { begun, .. } => Some(begun),
             State::Rare(None) => None,
             State::Rare(Some(rare)) => match &**rare {
-                Rare::Decoding { flight, .. } => Some(flight),
+                Rare::Decoding { begun, .. } => Some(begun),
                 Rare::Ready(_) => None,
             },
         }
     }
 
-    /// The same, while there is something to wait for. A call of the process from which this one was forked has ended here.
+    /// The call, while there is something to wait for. A call of the process from which this one was forked has ended here.
     #[inline]
-    fn flight(&self) -> Option<&BegunCall> {
-        self.begun().filter(|flight| flight.is_of_this_process())
+    fn outstanding_here(&self) -> Option<&BegunCall> {
+        self.begun().filter(|begun| begun.is_of_this_process())
     }
 
     /// Waits for the end of the call, but at most so long.
@@ -233,32 +233,32 @@ impl<R> Pending<R> {
     /// Whether the call has ended, so that [`wait`](Self::wait) will not wait.
     #[inline]
     pub fn is_ready(&self) -> bool {
-        self.flight().is_none_or(|flight| flight.calls.is_ready(flight.call))
+        self.outstanding_here().is_none_or(|begun| begun.calls.is_ready(begun.call))
     }
 
     /// Lets the call go on without its handle, until its result, its deadline, or the end of the process: it is sent again when
-    /// it is lost, also when the client has been dropped. What it returns is not kept. A process that ends does not wait for it:
+    /// it is lost, also when the client has been dropped. Its result is not kept. A process that ends does not wait for it:
     /// call the client's `close`, or [`Binding::flush`](crate::Binding::flush), before `main` returns.
     pub fn detach(mut self) {
-        match self.part() {
-            Some(flight) if flight.is_of_this_process() => {
-                flight.calls.detach(flight.call, None);
+        match self.take_call() {
+            Some(begun) if begun.is_of_this_process() => {
+                begun.calls.detach(begun.call, None);
             }
-            // It goes on there anyway.
-            Some(flight) => flight.leave(),
+            // The call goes on in that process anyway.
+            Some(begun) => begun.leave(),
             None => {}
         }
     }
 
-    /// A short result of the call, if it has ended with one that is there to be taken, and what makes a value of it.
+    /// A short result of the call, if it has ended with one that can be taken at once, and the function that decodes it.
     #[inline]
     fn take_short(&mut self) -> Option<(Short, Decode<R>)> {
-        let State::InFlight { flight, decode } = &self.state else { return None };
-        if !flight.is_of_this_process() {
+        let State::Outstanding { begun, decode } = &self.state else { return None };
+        if !begun.is_of_this_process() {
             return None;
         }
-        let (short, decode) = (flight.calls.take_short(flight.call)?, *decode);
-        // Whatever happens in `decode`, which may be the user's: what was taken is given back once.
+        let (short, decode) = (begun.calls.take_short(begun.call)?, *decode);
+        // Before `decode`, which may be code of the user and panic: the slot was given back just now, and must not be again.
         self.state = State::Rare(None);
         Some((short, decode))
     }
@@ -272,34 +272,34 @@ impl<R> Pending<R> {
         }
     }
 
-    /// The same, of any result.
+    /// As [`take`](Self::take), of any result.
     #[inline(never)]
     fn take_any(&mut self) -> Option<R> {
         let mut value = None;
         match mem::replace(&mut self.state, State::Rare(None)) {
-            State::InFlight { flight, decode } if flight.is_of_this_process() => {
-                if !flight.take(&mut |outcome| value = Some(decode(outcome))) {
-                    self.state = State::InFlight { flight, decode };
+            State::Outstanding { begun, decode } if begun.is_of_this_process() => {
+                if !begun.take(&mut |outcome| value = Some(decode(outcome))) {
+                    self.state = State::Outstanding { begun, decode };
                 }
             }
-            State::InFlight { flight, decode } => {
-                flight.leave();
+            State::Outstanding { begun, decode } => {
+                begun.leave();
                 value = Some(decode(Err(forked())));
             }
             State::Rare(rare) => {
                 let mut rare = rare.expect("the result of this call has been taken already");
                 match &mut *rare {
-                    Rare::Decoding { flight, decode } if flight.is_of_this_process() => {
-                        if let Some(short) = flight.calls.take_short(flight.call) {
+                    Rare::Decoding { begun, decode } if begun.is_of_this_process() => {
+                        if let Some(short) = begun.calls.take_short(begun.call) {
                             return Some(decode(Ok(Reader::new(short.bytes()))));
                         }
-                        if !flight.take(&mut |outcome| value = Some(decode(outcome))) {
+                        if !begun.take(&mut |outcome| value = Some(decode(outcome))) {
                             self.state = State::Rare(Some(rare));
                         }
                     }
                     _ => match *rare {
-                        Rare::Decoding { flight, mut decode } => {
-                            flight.leave();
+                        Rare::Decoding { begun, mut decode } => {
+                            begun.leave();
                             value = Some(decode(Err(forked())));
                         }
                         Rare::Ready(result) => value = Some(result),
@@ -316,15 +316,15 @@ impl<R> Future for Pending<R> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
         loop {
-            if let Some(flight) = self.flight()
-                && !flight.calls.poll(flight.call, context.waker())
+            if let Some(begun) = self.outstanding_here()
+                && !begun.calls.poll(begun.call, context.waker())
             {
                 return Poll::Pending;
             }
             if let Some(value) = self.take() {
                 return Poll::Ready(value);
             }
-            // No waker is registered now: it must be asked once more.
+            // No waker is registered now, so the loop polls once more.
             self.distrust();
         }
     }
@@ -334,11 +334,11 @@ impl<R> Drop for Pending<R> {
     #[inline]
     fn drop(&mut self) {
         match self.begun() {
-            Some(flight) if flight.is_one_way_of_this_process() => {
-                flight.calls.detach(flight.call, None);
+            Some(begun) if begun.is_one_way_of_this_process() => {
+                begun.calls.detach(begun.call, None);
             }
-            Some(flight) if flight.is_of_this_process() => {
-                flight.calls.cancel(flight.call);
+            Some(begun) if begun.is_of_this_process() => {
+                begun.calls.cancel(begun.call);
             }
             Some(_) => self.leave(),
             None => {}
@@ -347,12 +347,12 @@ impl<R> Drop for Pending<R> {
 }
 
 impl<R> Pending<R> {
-    /// The call, which is not the handle's any more, until its result has been taken.
-    fn part(&mut self) -> Option<BegunCall> {
+    /// Takes the call out of the handle, unless its result has been taken.
+    fn take_call(&mut self) -> Option<BegunCall> {
         match mem::replace(&mut self.state, State::Rare(None)) {
-            State::InFlight { flight, .. } => Some(flight),
+            State::Outstanding { begun, .. } => Some(begun),
             State::Rare(rare) => match *rare? {
-                Rare::Decoding { flight, .. } => Some(flight),
+                Rare::Decoding { begun, .. } => Some(begun),
                 Rare::Ready(_) => None,
             },
         }
@@ -360,8 +360,8 @@ impl<R> Pending<R> {
 
     #[cold]
     fn leave(&mut self) {
-        if let Some(flight) = self.part() {
-            flight.leave();
+        if let Some(begun) = self.take_call() {
+            begun.leave();
         }
     }
 }
@@ -376,11 +376,11 @@ fn forked() -> CallError {
 /// # Panics
 /// When one has been awaited as a future, which has given the result.
 pub fn wait_all<R>(pending: impl IntoIterator<Item = Pending<R>>) -> Vec<R> {
-    // In order: whoever waits for one receives for all.
+    // In order: the thread that waits for one call also receives the results of the others.
     pending.into_iter().map(Pending::wait).collect()
 }
 
-/// Waits until one of these is ready, and tells its place; `None` when there are none.
+/// Waits until one of these is ready, and returns its index; `None` when there are none.
 ///
 /// ```
 /// # #[stoop::interface]
@@ -406,11 +406,11 @@ pub fn wait_any<R>(pending: &mut [Pending<R>]) -> Option<usize> {
     let mut calls = Vec::with_capacity(pending.len());
     let mut first: Option<&CallsRef> = None;
     for (place, each) in pending.iter().enumerate() {
-        let Some(flight) = each.flight() else { return Some(place) };
-        if !first.get_or_insert(&flight.calls).is_same(&flight.calls) {
+        let Some(begun) = each.outstanding_here() else { return Some(place) };
+        if !first.get_or_insert(&begun.calls).is_same(&begun.calls) {
             return Some(wait_for_wakers(pending));
         }
-        calls.push(flight.call);
+        calls.push(begun.call);
     }
     let table = first?;
     loop {
@@ -429,11 +429,11 @@ impl Wake for Unpark {
     }
 }
 
-/// Waits for calls of several bindings.
+/// Waits for calls of several bindings, by a waker at each.
 fn wait_for_wakers<R>(pending: &[Pending<R>]) -> usize {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let has_ended =
-        |each: &Pending<R>| each.flight().is_none_or(|flight| flight.calls.poll(flight.call, &waker));
+        |each: &Pending<R>| each.outstanding_here().is_none_or(|begun| begun.calls.poll(begun.call, &waker));
     loop {
         if let Some(place) = pending.iter().position(has_ended) {
             return place;
