@@ -145,7 +145,7 @@ pub(crate) struct BusyArgs {
     pub(crate) cpu: usize,
 }
 
-/// How packets travel.
+/// A transport of the library, by the scheme of its addresses. Each has a bare exchange of its own in `floor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Transport {
@@ -154,6 +154,13 @@ pub(crate) enum Transport {
     Unix,
     Shm,
     Local,
+}
+
+impl Transport {
+    /// The scheme of its addresses.
+    pub(crate) fn scheme(self) -> String {
+        self.to_possible_value().expect("no transport is hidden").get_name().to_owned()
+    }
 }
 
 /// A procedure of the Test interface (Firefly §2), or one of those that move many bytes.
@@ -287,6 +294,13 @@ mod tests {
     #[test]
     fn sizes_take_units() {
         assert_eq!(bench("--bytes 48kB,1MiB").expect("parses").bytes, [48_000, 1 << 20]);
+    }
+
+    #[test]
+    fn every_transport_of_the_library_can_be_measured() {
+        for scheme in stoop::scheme_names() {
+            bench(&format!("--transport {scheme}")).expect("a floor of that transport");
+        }
     }
 
     #[test]

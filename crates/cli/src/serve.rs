@@ -29,11 +29,10 @@ fn answer_orders(uri: &str) -> io::Result<()> {
 /// Where to listen: at any free port.
 fn address(args: &ServeArgs) -> Result<String, String> {
     match args.transport {
-        Transport::Udp => Ok(format!("udp://{}:0", args.address)),
-        Transport::Tcp => Ok(format!("tcp://{}:0", args.address)),
-        Transport::Unix => Ok(format!("unix:{}", args.path.display())),
-
-        Transport::Shm => Ok(format!("shm:{}", args.path.display())),
         Transport::Local => Err("local calls have no server process".into()),
+        other => {
+            let path = args.path.display().to_string();
+            Ok(stoop::free_address(&other.scheme(), &args.address.to_string(), &path))
+        }
     }
 }

@@ -105,6 +105,8 @@ pub use crate::server::{RunningServer, Server, ServerCounters};
 pub use crate::transport::packet::options::PacketOptions;
 pub use crate::transport::shm::options::ShmOptions;
 pub use crate::transport::stream::options::UnixOptions;
+#[doc(hidden)]
+pub use crate::transports::{free_address, scheme_names};
 pub use stoop_macros::{Data, interface};
 /// What can travel as an argument or a result; derive it for your own types.
 #[doc(inline)]

@@ -82,6 +82,20 @@ pub(crate) fn parse(uri: &str) -> Result<Uri<'_>, UriError> {
     Uri::parse(uri, schemes)
 }
 
+/// Names of all schemes, in the order of preference: for tests and tools that cover every transport.
+pub fn scheme_names() -> impl Iterator<Item = &'static str> {
+    schemes().map(|scheme| scheme.name)
+}
+
+/// An address of that scheme: any free port of `host`, or that name, which may be an absolute path. For tests and tools.
+///
+/// # Panics
+/// There is no such scheme.
+pub fn free_address(scheme: &str, host: &str, name: &str) -> String {
+    let scheme = schemes().find(|known| known.name == scheme).expect("a transport has the scheme");
+    scheme.address(&format!("{host}:0"), name)
+}
+
 #[cfg(test)]
 mod tests {
     use crate::transports::parse;

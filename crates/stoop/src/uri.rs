@@ -21,6 +21,14 @@ impl Scheme {
         uri.strip_prefix(self.name).is_some_and(|rest| rest.starts_with(':'))
     }
 
+    /// The address of a host and port, or of a name or path, whichever the scheme has.
+    pub(crate) fn address(&self, host_and_port: &str, name: &str) -> String {
+        let wanted = if name.starts_with('/') { "/PATH" } else { "NAME" };
+        let form = self.forms.iter().find(|form| form.ends_with("HOST:PORT") || form.ends_with(wanted));
+        let form = form.copied().unwrap_or(self.forms[0]);
+        form.replace("HOST:PORT", host_and_port).replace("/PATH", name).replace("NAME", name)
+    }
+
     /// Whether it is in that list.
     pub(crate) fn is_one_of(&self, list: &[Self]) -> bool {
         list.iter().any(|scheme| scheme.name == self.name)

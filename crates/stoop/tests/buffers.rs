@@ -12,7 +12,7 @@ use stoop::{BindOptions, CallError, Error, FailureCode, InPlace, RunningServer, 
 
 /// A server on each transport, and a client of it.
 fn everywhere() -> impl Iterator<Item = (RunningServer, CameraClient)> {
-    transports::ALL.into_iter().map(|transport| {
+    transports::all().map(|transport| {
         let server = started(Server::new(), &transports::address(transport));
         let client = client(&server);
         (server, client)

@@ -2,7 +2,7 @@
 
 use super::*;
 
-claims! { udp tcp unix shm: [
+claims! { remote: [
     where_nobody_listens_a_bind_says_so
     a_server_may_have_more_procedures_than_its_caller_knows
     a_procedure_declared_differently_is_named_with_both_signatures

@@ -3,7 +3,7 @@
 use super::*;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
-claims! { local udp tcp unix shm: [
+claims! { all: [
     begun_calls_may_have_another_time_than_their_client
 ] }
 

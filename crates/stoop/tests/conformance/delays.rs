@@ -2,7 +2,7 @@
 
 use super::*;
 
-claims! { udp tcp unix shm: [
+claims! { remote: [
     a_slow_procedure_does_not_hold_up_other_calls_of_its_binding
     a_call_that_takes_too_long_ends_at_its_deadline_and_the_binding_lives_on
     among_many_callers_those_whose_deadline_passes_do_not_disturb_the_others

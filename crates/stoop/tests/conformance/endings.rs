@@ -2,7 +2,7 @@
 
 use super::*;
 
-claims! { udp tcp unix shm: [
+claims! { remote: [
     many_bindings_are_served_at_once_and_given_up_with_their_clients
     calls_work_again_after_a_restart_of_the_server
     a_call_to_a_server_that_has_gone_fails_long_before_its_deadline

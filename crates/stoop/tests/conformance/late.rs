@@ -9,7 +9,7 @@ use std::time::Instant;
 use stoop::Error;
 use stopped::Stopper;
 
-claims! { local udp tcp unix shm: [
+claims! { all: [
     a_procedure_that_returns_when_nobody_waits_never_gives_its_value
     a_begun_call_whose_procedure_returns_when_nobody_waits_never_gives_its_value
     a_result_made_in_time_is_delivered_to_a_handle_that_is_asked_late

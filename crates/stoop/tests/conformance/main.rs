@@ -38,8 +38,15 @@ use stoop::{
 };
 use transports::address;
 
-/// Makes a test of each claim for each transport: `claims! { udp tcp: [one another] }` makes `udp::one` to `tcp::another`.
+/// Makes a test of each claim for each transport: `claims! { udp tcp: [one another] }` makes `udp::one` to `tcp::another`. `all`
+/// stands for every transport, `remote` for those that lead to another process; a new transport is a word in each.
 macro_rules! claims {
+    (all: $claims:tt) => {
+        claims! { local udp tcp unix shm: $claims }
+    };
+    (remote: $claims:tt) => {
+        claims! { udp tcp unix shm: $claims }
+    };
     (@ $transport:ident [$($claim:ident)*]) => {
         mod $transport {
             $(
@@ -55,6 +62,20 @@ macro_rules! claims {
     };
 }
 use claims;
+
+mod covered {
+    pub(crate) fn has_a_test(_: &str) {}
+    claims! { all: [has_a_test] }
+}
+
+#[test]
+fn every_transport_of_the_library_is_in_the_suite() {
+    let tests = std::process::Command::new(std::env::current_exe().unwrap()).arg("--list").output().unwrap();
+    let tests = String::from_utf8(tests.stdout).unwrap();
+    for scheme in transports::all() {
+        assert!(tests.contains(&format!("covered::{scheme}::has_a_test: test")), "{scheme}:");
+    }
+}
 
 #[stoop::interface]
 trait Lab {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-claims! { local udp tcp unix shm: [
+claims! { all: [
     a_read_finds_what_the_thread_has_written_one_way
     a_read_finds_what_many_one_way_calls_have_added
     a_clone_keeps_the_order_of_its_thread

@@ -2,7 +2,7 @@
 
 use super::*;
 
-claims! { local udp tcp unix shm: [
+claims! { all: [
     a_procedure_sees_that_its_handle_was_dropped
     a_dropped_call_that_has_not_left_does_not_run
     a_call_that_is_dropped_before_it_begins_never_runs

@@ -2,7 +2,7 @@
 
 use super::*;
 
-claims! { local udp tcp unix shm: [
+claims! { all: [
     a_call_that_has_no_time_fails_by_itself
     a_call_ends_by_its_deadline_while_others_go_on
     what_is_too_long_fails_by_itself

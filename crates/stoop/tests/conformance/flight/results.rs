@@ -2,7 +2,7 @@
 
 use super::*;
 
-claims! { local udp tcp unix shm: [
+claims! { all: [
     results_come_back_to_their_own_calls_however_they_are_waited_for
     five_thousand_calls_are_in_flight_from_one_thread
     every_kind_of_outcome_is_that_of_the_blocking_method

@@ -4,7 +4,7 @@ use super::*;
 use std::collections::HashSet;
 use std::sync::atomic::AtomicUsize;
 
-claims! { local udp tcp unix shm: [
+claims! { all: [
     many_procedures_of_one_thread_run_at_once
     a_call_that_is_waited_for_leaves_before_its_siblings_are_dropped
     the_first_that_is_ready_is_found

@@ -3,7 +3,7 @@
 use super::*;
 use std::sync::OnceLock;
 
-claims! { local udp tcp unix shm: [
+claims! { all: [
     a_procedure_whose_inner_call_ends_at_the_common_deadline_never_gives_its_value
 ] }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{MutexGuard, Once, PoisonError};
 use stoop_net::clock;
 
-claims! { udp tcp unix shm: [
+claims! { remote: [
     a_result_made_in_time_is_delivered_to_a_caller_whose_thread_sees_it_late
 ] }
 
