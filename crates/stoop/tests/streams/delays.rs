@@ -1,4 +1,4 @@
-//! Who is slow, and who must not wait for that.
+//! Slow procedures, readers and servers, and the calls that must not wait for them.
 
 use super::*;
 
@@ -83,21 +83,7 @@ fn a_call_whose_deadline_has_passed_is_not_run() {
 
 #[test]
 fn a_server_that_takes_nothing_more_lets_calls_end_at_their_deadlines() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let uri = format!("tcp://{}", listener.local_addr().unwrap());
-    let (done, ended) = std::sync::mpsc::channel::<()>();
-    let server = thread::spawn(move || {
-        let mut raw = Raw { stream: listener.accept().unwrap().0, binding: BindingId(5) };
-        let (asked, payload) = raw.receive().unwrap();
-        let request = BindRequest::decode(&payload).unwrap();
-        let reply = BindReply { max_message: 1 << 30, ..BindReply::granting(&request) };
-        let payload = reply.encode();
-        let mut header = Header { kind: Kind::BindReply, binding: BindingId(5), ..asked };
-        header.message_len = payload.len() as u32;
-        raw.send(&header, &payload);
-        // Reads nothing until the end of the test.
-        let _ = ended.recv();
-    });
+    let uri = server_that_reads_nothing();
     let client = LabClient::bind(&uri).unwrap();
     let bytes = vec![0; 32 << 20];
     thread::scope(|scope| {
@@ -109,8 +95,6 @@ fn a_server_that_takes_nothing_more_lets_calls_end_at_their_deadlines() {
             });
         }
     });
-    drop(done);
-    server.join().unwrap();
 }
 
 #[test]
@@ -154,4 +138,64 @@ fn an_answer_does_not_wait_for_one_that_takes_longer_than_before() {
     assert_eq!(answered, [1, 2]);
     gate.open();
     assert_eq!(raw.receive().unwrap().0.lane.0, 0);
+}
+
+/// A server that binds, and then reads nothing more.
+fn server_that_reads_nothing() -> String {
+    raw_server(|_, mut raw| {
+        raw.grant()?;
+        Some(raw)
+    })
+}
+
+/// How long a call takes that has 50 ms and gets no answer.
+fn time_of_short_call(call: impl FnOnce(&LabClient) -> CallError, client: &LabClient) -> Duration {
+    let begun = Instant::now();
+    let error = call(&client.with_timeout(Duration::from_millis(50)));
+    assert!(error.is_timeout(), "{error}");
+    begun.elapsed()
+}
+
+#[test]
+fn no_thread_is_kept_by_the_long_call_of_another() {
+    let client = LabClient::bind(&server_that_reads_nothing()).unwrap();
+    let long = client.with_timeout(Duration::from_secs(2)).begin().sum(&[0; 32 << 20]);
+    let begun = Instant::now();
+    let long = long.wait_timeout(Duration::from_millis(20)).unwrap_err();
+    assert!(!long.is_ready());
+    let waited = begun.elapsed();
+    assert!(waited < Duration::from_millis(200), "{waited:?}");
+    for waited in [
+        time_of_short_call(|client| client.next(1).unwrap_err(), &client),
+        time_of_short_call(|client| client.begin().next(1).wait().unwrap_err(), &client),
+        time_of_short_call(|client| client.begin().sum(&[0; 1 << 20]).wait().unwrap_err(), &client),
+    ] {
+        assert!(waited < Duration::from_millis(250), "{waited:?}");
+    }
+    let error = long.wait().unwrap_err();
+    assert!(error.is_timeout() && error.ran() == Ran::No, "{error}");
+}
+
+#[test]
+fn a_call_waits_until_its_deadline_for_a_lane_on_which_no_answer_is_owed() {
+    let uri = raw_server(|_, mut raw| {
+        raw.grant_lanes(1)?;
+        for delay_ms in [100, 0] {
+            let call = raw.receive()?.0;
+            thread::sleep(Duration::from_millis(delay_ms));
+            let failure = Header { kind: Kind::Failure, message_len: 0, ..call };
+            raw.send(&Header { time: WireFailure::Panicked.code(), ..failure }, &[]);
+        }
+        Some(raw)
+    });
+    let client = LabClient::bind(&uri).unwrap();
+    let short = client.with_timeout(Duration::from_millis(50));
+    assert_eq!(short.next(1).unwrap_err().ran(), Ran::Perhaps);
+    let error = client.next(2).unwrap_err();
+    assert!(matches!(error, CallError::Failed(_)), "{error}");
+    assert_eq!(short.next(3).unwrap_err().ran(), Ran::Perhaps);
+    let begun = Instant::now();
+    let error = short.next(4).unwrap_err();
+    assert!(matches!(error, CallError::NotSent(SendError::Io(_))), "{error}");
+    assert!(begun.elapsed() >= Duration::from_millis(50));
 }

@@ -22,7 +22,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stoop::error::{SendError, UnknownCause};
 use stoop::{BindError, BindOptions, CallError, Caller, Ran, RefusalCode, RunningServer, Server};
 use stoop_wire::bind::{BindReply, BindRequest, BindStatus};

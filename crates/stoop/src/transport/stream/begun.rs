@@ -1,70 +1,69 @@
-//! Calls in flight over a byte stream.
+//! Begun calls over a byte stream.
 //!
-//! A call that is begun is copied and queued. Those that are queued are *launched* together: each gets a lane of the
-//! connection for itself, and they leave by one write. An answer is received by whoever has the receive role, a thread
-//! that waits for a blocking call as well as one that waits here, and ends its call at once; the lane is then free for
-//! the next in the queue. What nobody sees to, the [background](background) does.
+//! A call that is begun is copied and queued. [Submission](submission) gives each call in the queue a lane of the connection, and
+//! sends many by one write. The thread that has the receive role, be it for a blocking call or for a begun one, ends each call
+//! whose answer arrives; the lane is then free for the next call in the queue. The [background thread](background) does what no
+//! thread of the user waits for, and it alone sends long calls: a thread that begins or waits for a call is never kept by another's.
 
 pub(crate) mod background;
 pub(crate) mod submission;
 pub(crate) mod waiting;
 
+use crate::calling::background::{Background, Driven, start};
 use crate::calling::begun::{BegunCalls, CallBatch, OutstandingCalls};
-use crate::calling::call_table::{CallTable, Outcome, Payload, Wakeup};
+use crate::calling::call_table::{CallTable, Outcome, Wakeup};
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::{CallingThread, Failures, Selection};
 use crate::calling::recovery::{EarlierAttempts, no_answer};
 use crate::error::{CallError, SendError};
-use crate::transport::stream::begun::background::Background;
 use crate::transport::stream::caller::StreamBinding;
-use crate::transport::stream::caller::mailbox::{Answer, Mailbox, failure_of};
-use crate::transport::stream::caller::session::Session;
+use crate::transport::stream::caller::lane_table::{Answered, CallId};
+use crate::transport::stream::caller::session::TakesAnswers;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 use stoop_exchange::Instant;
-use stoop_exchange::stream::Message;
 use stoop_marshal::Reader;
 use stoop_net::clock;
 use stoop_net::waiting::Waiter;
-use stoop_wire::{HEADER_LEN, Header, Kind, MAX_DATAGRAM};
+use stoop_wire::{HEADER_LEN, LaneId, MAX_DATAGRAM, STREAM_FRAGMENT};
 
-/// Carries the begun calls of a binding over a byte stream.
+/// The begun calls of a binding, as handles see them.
 pub(crate) struct StreamCalls(Arc<Outstanding>);
 
-/// The calls in flight of a binding.
+/// The begun calls of a binding.
 pub(crate) struct Outstanding {
     binding: Arc<StreamBinding>,
     state: Mutex<State>,
-    /// Held by whoever sends, from the choice of lanes until the calls have left: a cancel follows its call.
+    /// Calls that leave together. Held by a thread from the choice of their lanes until they have left, so that a cancel follows its
+    /// call.
     sending: Mutex<Vec<u8>>,
-    /// To be woken when no lock is held.
+    /// Wakers to be woken when no lock is held.
     to_wake: Mutex<Vec<Waker>>,
     /// Ways of waiting that no thread uses.
     waiters: Mutex<Vec<Waiter>>,
     background: Background,
-    last_id: AtomicU64,
-    answered: AtomicU64,
 }
 
+#[derive(Default)]
 struct State {
-    slots: CallTable<OutstandingCall>,
-    /// Calls that have not left, in the order in which they were begun; some may have been given up.
-    queue: VecDeque<(u32, u64)>,
-    /// How many were added to it since it was last launched, and their bytes.
-    added: (usize, usize),
+    calls: CallTable<BegunCall>,
+    /// Short calls that have not left, in the order in which they were begun. Some may have ended since.
+    queue: VecDeque<CallId>,
+    /// The same of calls that are longer than a fragment.
+    long: VecDeque<CallId>,
+    /// How many calls were queued since the last submission, and their bytes.
+    held_back: (usize, usize),
     /// Packets for calls to come.
-    spares: Vec<Vec<u8>>,
-    /// The calls is gone: what is in flight is detached.
-    closing: bool,
+    packets: Vec<Vec<u8>>,
+    last_id: u64,
+    answered: u64,
 }
 
 /// A call that has not ended.
-struct OutstandingCall {
-    /// Told apart from all others of the binding, whose numbers are used again.
+struct BegunCall {
     id: u64,
     procedure: u16,
     begun: Instant,
@@ -75,19 +74,23 @@ struct OutstandingCall {
     progress: Progress,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
-    /// In the queue.
     Queued,
-    /// A thread is sending it, fragment by fragment.
+    /// The background thread sends it, fragment by fragment.
     Leaving,
-    Sent(Arc<Session>, Arc<Mailbox>),
+    /// It has left on that lane of the session of that generation.
+    Sent {
+        generation: u64,
+        lane: LaneId,
+    },
 }
 
 /// So many calls, or bytes of calls, are not held back any longer.
 const HELD_BACK_MAX: (usize, usize) = (64, 64 * 1024);
 /// Packets kept for calls to come, and bytes of the longest.
-const SPARES: usize = 256;
-const SPARE_MAX: usize = 4096;
+const PACKETS: usize = 256;
+const PACKET_MAX: usize = 4096;
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -97,34 +100,24 @@ impl StreamCalls {
     /// # Errors
     /// The system gives no thread for the background.
     pub(crate) fn new(binding: &Arc<StreamBinding>) -> io::Result<Self> {
-        let state = State {
-            slots: CallTable::default(),
-            queue: VecDeque::new(),
-            added: (0, 0),
-            spares: Vec::new(),
-            closing: false,
-        };
-        let flights = Arc::new(Outstanding {
+        let calls = Arc::new(Outstanding {
             binding: Arc::clone(binding),
-            state: Mutex::new(state),
+            state: Mutex::default(),
             sending: Mutex::default(),
             to_wake: Mutex::default(),
             waiters: Mutex::default(),
             background: Background::default(),
-            last_id: AtomicU64::new(0),
-            answered: AtomicU64::new(0),
         });
-        flights.start_background()?;
-        Ok(Self(flights))
+        start(&calls)?;
+        Ok(Self(calls))
     }
 }
 
 impl Drop for StreamCalls {
-    /// What has been detached goes on; the background sees to it.
+    /// Detached calls go on: the background thread drives them.
     fn drop(&mut self) {
-        self.0.state().closing = true;
-        self.0.launch(true);
-        self.0.background.call();
+        self.0.submit();
+        self.0.wake_background();
     }
 }
 
@@ -134,73 +127,64 @@ impl OutstandingCalls for StreamCalls {
         CallBatch::new(vec![0; MAX_DATAGRAM], HEADER_LEN, limit, timeout_ns)
     }
 
-    fn begin(&self, departure: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
-        let Self(flights) = self;
-        if departure.deadline <= departure.begun {
+    fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
+        if batch.deadline <= batch.begun {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         }
-        let id = flights.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut state = flights.state();
-        if state.added.0 == 0 {
-            departure.read_clock();
+        let mut state = self.0.state();
+        if state.held_back.0 == 0 {
+            batch.read_clock();
         }
-        let mut packet = state.spares.pop().unwrap_or_default();
-        packet.resize(HEADER_LEN, 0);
-        packet.extend_from_slice(&departure.packet[departure.start..departure.start + len]);
-        let begun = departure.begun;
-        let (earlier, progress) = (EarlierAttempts::default(), Progress::Queued);
-        let flight = OutstandingCall { id, procedure, begun, earlier, packet, progress };
-        let call = state.slots.open(departure.deadline.as_nanos(), flight);
-        state.queue.push_back((call, id));
-        let (calls, bytes) = &mut state.added;
-        (*calls, *bytes) = (*calls + 1, *bytes + HEADER_LEN + len);
-        let is_full = *calls >= HELD_BACK_MAX.0 || *bytes >= HELD_BACK_MAX.1;
+        let place = state.queue_call(batch, procedure, len);
+        let is_full = state.held_back.0 >= HELD_BACK_MAX.0 || state.held_back.1 >= HELD_BACK_MAX.1;
         drop(state);
         if is_full {
-            flights.launch(true);
+            self.0.submit();
         }
-        flights.background.rouse();
-        Ok(call)
+        if self.0.background.is_idle() {
+            self.0.wake_background();
+        }
+        Ok(place)
     }
 
     fn submit(&self, _: CallBatch) {
-        self.0.launch(true);
+        self.0.submit();
     }
 
     fn is_ready(&self, call: u32) -> bool {
-        let Self(flights) = self;
-        if flights.state().slots.has_ended(call) {
+        let Self(calls) = self;
+        if calls.state().calls.has_ended(call) {
             return true;
         }
-        flights.launch(true);
-        flights.look_at_stream();
-        flights.expire(clock::now_ns());
-        flights.wake_all();
-        flights.state().slots.has_ended(call)
+        calls.submit();
+        calls.receive_all();
+        calls.expire(clock::now_ns());
+        calls.wake_all();
+        calls.state().calls.has_ended(call)
     }
 
     fn poll(&self, call: u32, waker: &Waker) -> bool {
-        let Self(flights) = self;
-        // Nobody polls to wait until a long call has left: the background sees to that.
-        flights.launch(false);
-        let state = flights.state();
-        if state.slots.has_ended(call) {
+        let Self(calls) = self;
+        calls.submit();
+        let state = calls.state();
+        if state.calls.has_ended(call) {
             return true;
         }
-        if state.slots.is_registered(call, waker) {
+        if state.calls.is_registered(call, waker) {
             return false;
         }
+        // No lock is held while a waker is cloned or dropped.
         drop(state);
         let fresh = waker.clone();
-        let mut state = flights.state();
-        if state.slots.has_ended(call) {
+        let mut state = calls.state();
+        if state.calls.has_ended(call) {
             drop(state);
             return true;
         }
-        let before = state.slots.register(call, fresh);
+        let before = state.calls.register(call, fresh);
         drop(state);
         drop(before);
-        flights.background.call();
+        calls.wake_background();
         false
     }
 
@@ -210,10 +194,10 @@ impl OutstandingCalls for StreamCalls {
 
     fn take(&self, call: u32, with: &mut dyn FnMut(Result<Reader<'_>, CallError>)) -> bool {
         let mut state = self.0.state();
-        if !state.slots.has_ended(call) {
+        if !state.calls.has_ended(call) {
             return false;
         }
-        let outcome = state.slots.take(call);
+        let outcome = state.calls.take(call);
         drop(state);
         match outcome {
             Ok(payload) => with(Ok(Reader::new(payload.bytes()))),
@@ -223,34 +207,34 @@ impl OutstandingCalls for StreamCalls {
     }
 
     fn cancel(&self, call: u32) {
-        let (given_up, waker) = self.0.state().slots.give_up(call);
+        let (given_up, waker) = self.0.state().calls.give_up(call);
         drop(waker);
-        if let Some(OutstandingCall { id, progress: Progress::Sent(session, mailbox), .. }) = given_up {
-            self.0.send_cancel(&session, &mailbox, (call, id));
+        if let Some(BegunCall { id, progress: Progress::Sent { generation, lane }, .. }) = given_up {
+            self.0.send_cancel(generation, lane, CallId { place: call, id });
         }
     }
 
     fn detach(&self, call: u32, calling_thread: Option<CallingThread>) {
-        let waker = self.0.state().slots.detach(call, calling_thread);
+        let waker = self.0.state().calls.detach(call, calling_thread);
         drop(waker);
     }
 
     fn has_left(&self, call: u32) -> bool {
         let mut state = self.0.state();
-        let flight = state.slots.get_mut(call);
-        flight.is_none_or(|flight| matches!(flight.progress, Progress::Sent(..)))
+        let call = state.calls.get_mut(call);
+        call.is_none_or(|call| matches!(call.progress, Progress::Sent { .. }))
     }
 
     fn reclaim(&self, which: Selection) -> Option<(u32, Option<CallingThread>)> {
-        self.0.state().slots.reclaim(which)
+        self.0.state().calls.reclaim(which)
     }
 
     fn detached(&self) -> usize {
-        self.0.state().slots.detached()
+        self.0.state().calls.detached()
     }
 
     fn with_failures(&self, look: &mut dyn FnMut(&mut Failures)) {
-        look(&mut self.0.state().slots.failures);
+        look(&mut self.0.state().calls.failures);
     }
 }
 
@@ -274,8 +258,20 @@ impl BegunCalls for Arc<StreamCalls> {
     }
 
     fn counters(&self) -> CallCounters {
-        let calls = self.0.answered.load(Ordering::Relaxed);
-        CallCounters { calls, ..CallCounters::default() }
+        CallCounters { calls: self.0.state().answered, ..CallCounters::default() }
+    }
+}
+
+impl TakesAnswers for Outstanding {
+    fn end_answered(&self, answered: &mut Vec<Answered>) {
+        let mut wakeups = Vec::new();
+        let mut state = self.state();
+        for Answered { call, outcome } in answered.drain(..) {
+            state.answered += 1;
+            wakeups.extend(state.end(call, outcome));
+        }
+        drop(state);
+        self.give(wakeups);
     }
 }
 
@@ -284,39 +280,25 @@ impl Outstanding {
         locked(&self.state)
     }
 
-    /// The answer to a call has been received, by a thread that may hold the receive role. Its lane is free.
-    pub(crate) fn arrived(&self, (call, id): (u32, u64), answer: Answer, message: Option<Message<'_>>) {
-        let outcome = outcome(answer, message);
-        self.end((call, id), outcome);
-        self.answered.fetch_add(1, Ordering::Relaxed);
+    fn is_idempotent(&self, procedure: u16) -> bool {
+        self.binding.interface.procedures[usize::from(procedure)].idempotent
     }
 
-    /// A call ends, unless it has been given up.
-    fn end(&self, (call, id): (u32, u64), outcome: Outcome) {
-        let mut state = self.state();
-        let known = state.slots.get_mut(call).filter(|flight| flight.id == id);
-        let Some(flight) = known else { return };
-        let outcome = outcome.map_err(|error| flight.explain(error));
-        let packet = std::mem::take(&mut flight.packet);
-        let notice = state.slots.end(call, outcome);
-        state.keep_spare(packet);
-        let more = !state.queue.is_empty();
-        drop(state);
-        self.tell(notice);
-        if more {
-            self.background.rouse();
-        }
+    /// A call ends, unless it has ended before.
+    fn end(&self, call: CallId, outcome: Outcome) {
+        let wakeup = self.state().end(call, outcome);
+        self.give(wakeup);
     }
 
-    /// Tells a thread at once, and a waker when no lock is held.
-    fn tell(&self, notice: Wakeup) {
-        if let Some(waker) = notice.unpark() {
+    /// Wakes threads at once, and wakers when no lock is held.
+    fn give(&self, wakeups: impl IntoIterator<Item = Wakeup>) {
+        for waker in wakeups.into_iter().filter_map(Wakeup::unpark) {
             locked(&self.to_wake).push(waker);
-            self.background.call();
+            self.wake_background();
         }
     }
 
-    /// Wakes whom it concerns. The calling thread holds no lock, nor the receive role.
+    /// Wakes the tasks that wait for calls which have ended. The calling thread holds no lock, nor the receive role.
     fn wake_all(&self) {
         let to_wake = std::mem::take(&mut *locked(&self.to_wake));
         to_wake.into_iter().for_each(Waker::wake);
@@ -324,47 +306,90 @@ impl Outstanding {
 
     /// Ends the calls whose deadlines have passed, except those whose answers have arrived. The calling thread does not hold the
     /// receive role.
-    fn look_and_expire(self: &Arc<Self>, now_ns: u64) {
-        if self.state().slots.earliest_ns() <= now_ns {
-            self.look_at_stream();
+    fn receive_and_expire(self: &Arc<Self>, now_ns: u64) {
+        if self.state().calls.earliest_ns() <= now_ns {
+            self.receive_all();
             self.expire(now_ns);
         }
     }
 
     /// Ends the calls whose deadlines have passed.
     fn expire(&self, now_ns: u64) {
+        let session = self.binding.present();
+        let mut wakeups = Vec::new();
         let mut state = self.state();
-        let mut notices = Vec::new();
-        for call in state.slots.expired(now_ns) {
-            let flight = state.slots.get_mut(call).expect("what expires is open");
-            let error = match &flight.progress {
-                // Whoever sends it sees it.
+        for place in state.calls.expired(now_ns) {
+            let call = state.calls.get_mut(place).expect("a call that expires is open");
+            let error = match call.progress {
+                // The background thread ends it.
                 Progress::Leaving => continue,
-                Progress::Queued if self.binding.present().is_lost() => {
-                    flight.explain(no_answer(&self.binding.uri, flight.waited()))
+                Progress::Queued if session.is_lost() => {
+                    call.explain(no_answer(&self.binding.uri, call.waited()))
                 }
-                Progress::Queued => flight.explain(not_sent_in_time()),
-                Progress::Sent(_, mailbox) => {
-                    mailbox.abandon((call, flight.id));
-                    flight.earlier.late(flight.waited())
+                Progress::Queued => call.explain(not_sent_in_time()),
+                Progress::Sent { generation, lane } => {
+                    if generation == session.generation {
+                        session.lanes().abandon(lane, CallId { place, id: call.id });
+                    }
+                    call.earlier.late(call.waited())
                 }
             };
-            notices.push(state.slots.end(call, Err(error)));
+            wakeups.push(state.calls.end(place, Err(error)));
         }
         drop(state);
-        notices.into_iter().for_each(|notice| self.tell(notice));
+        self.give(wakeups);
     }
 }
 
 impl State {
-    fn keep_spare(&mut self, packet: Vec<u8>) {
-        if self.spares.len() < SPARES && (1..=SPARE_MAX).contains(&packet.capacity()) {
-            self.spares.push(packet);
-        }
+    /// Queues a call with the arguments that are in the batch. Returns its place in the table.
+    fn queue_call(&mut self, batch: &CallBatch, procedure: u16, len: usize) -> u32 {
+        let mut packet = self.packets.pop().unwrap_or_default();
+        packet.resize(HEADER_LEN, 0);
+        packet.extend_from_slice(&batch.packet[batch.start..batch.start + len]);
+        self.last_id += 1;
+        let (id, begun) = (self.last_id, batch.begun);
+        let (earlier, progress) = (EarlierAttempts::default(), Progress::Queued);
+        let call = BegunCall { id, procedure, begun, earlier, packet, progress };
+        let place = self.calls.open(batch.deadline.as_nanos(), call);
+        self.queue_for(len).push_back(CallId { place, id });
+        self.held_back = (self.held_back.0 + 1, self.held_back.1 + HEADER_LEN + len);
+        place
+    }
+
+    /// The queue for calls with so many bytes of arguments.
+    fn queue_for(&mut self, len: usize) -> &mut VecDeque<CallId> {
+        if len > STREAM_FRAGMENT { &mut self.long } else { &mut self.queue }
+    }
+
+    /// What is known of a call; `None` if it has ended.
+    fn known(&mut self, call: CallId) -> Option<&mut BegunCall> {
+        self.calls.get_mut(call.place).filter(|known| known.id == call.id)
+    }
+
+    /// Ends a call, unless it has ended before. Tells what waits for it.
+    fn end(&mut self, call: CallId, outcome: Outcome) -> Option<Wakeup> {
+        let known = self.known(call)?;
+        let outcome = outcome.map_err(|error| known.explain(error));
+        let packet = std::mem::take(&mut known.packet);
+        recycle(&mut self.packets, packet);
+        self.calls.end(call.place, outcome).if_awaited()
     }
 }
 
-impl OutstandingCall {
+/// Keeps a packet for another call.
+#[inline]
+fn recycle(packets: &mut Vec<Vec<u8>>, packet: Vec<u8>) {
+    if packets.len() < PACKETS && (1..=PACKET_MAX).contains(&packet.capacity()) {
+        packets.push(packet);
+    }
+}
+
+impl BegunCall {
+    fn is_queued(&self) -> bool {
+        self.progress == Progress::Queued
+    }
+
     /// Time since it was begun.
     fn waited(&self) -> Duration {
         Instant::from_nanos(clock::now_ns()).since(self.begun)
@@ -379,23 +404,4 @@ impl OutstandingCall {
 fn not_sent_in_time() -> CallError {
     let why = "no lane of the connection was free, or there was none, until the call's deadline";
     CallError::NotSent(SendError::Io(io::Error::new(io::ErrorKind::TimedOut, why)))
-}
-
-/// What an answer means to the caller.
-fn outcome(answer: Answer, message: Option<Message<'_>>) -> Outcome {
-    match (answer, message) {
-        (Answer::Message(Header { kind: Kind::Result, .. }), Some(message)) => Ok(payload(message)),
-        (answer, message) => Err(failure_of(answer, message.as_ref().map_or(&[], Message::payload))),
-    }
-}
-
-/// The bytes of a result: a long one stays in its packet, a short one takes no more room than it needs.
-fn payload(message: Message<'_>) -> Payload {
-    let len = message.payload().len();
-    if len <= SPARE_MAX {
-        return Payload::new(message.payload().to_vec(), 0, len);
-    }
-    let mut packet = Vec::new();
-    message.take(&mut packet);
-    Payload::new(packet, HEADER_LEN, len)
 }

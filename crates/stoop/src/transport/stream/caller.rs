@@ -1,11 +1,12 @@
-//! Calls over a byte stream, TCP or a Unix socket: all lanes of a binding share one connection.
+//! The caller's end of a binding over a byte stream: all lanes of a binding share one connection.
 //!
-//! The connection has a *receive role* (Leader/Followers). A thread sends its call and then takes the role, if it is
-//! free, and receives until its own answer is there; answers to others it puts into their mailboxes. Threads that do
-//! not get the role wait for their mailboxes. Whoever gives the role back hands it to one of those.
+//! A thread sends its call and then takes the [receive role](crate::calling::receive_role) of the connection, if it is free. It
+//! receives until its own answer is there, and puts answers to other threads into their mailboxes.
 
+pub(crate) mod answer;
 pub(crate) mod connect;
 pub(crate) mod lane;
+pub(crate) mod lane_table;
 pub(crate) mod mailbox;
 pub(crate) mod outgoing;
 pub(crate) mod session;
@@ -14,7 +15,7 @@ use crate::calling::counters::CallCounters;
 use crate::calling::handshake::Plan;
 use crate::calling::lanes;
 use crate::calling::lanes::{Counted, Lanes};
-use crate::calling::recovery::{Attempts, CallTerms, Ended, no_lane, recover};
+use crate::calling::recovery::{Attempts, CallTerms, Ended, recover};
 use crate::calling::sessions::Sessions;
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, SendError, UnknownCause};
@@ -94,8 +95,8 @@ impl StreamBinding {
     }
 
     #[cold]
-    fn lane(&self) -> Result<StreamLane, CallError> {
-        StreamLane::new(self.present(), self.options.waiting).ok_or_else(no_lane)
+    fn lane(&self) -> StreamLane {
+        StreamLane::new(self.present(), self.options.waiting)
     }
 
     /// Connects and binds again, unless another thread has done so since `lost` was lost.
@@ -122,7 +123,7 @@ impl Binding for StreamBinding {
     fn hold(&self) -> Result<HeldLane<'_>, CallError> {
         let mut place = self.lanes.hold();
         if place.is_none() {
-            *place = Some(self.lane()?);
+            *place = Some(self.lane());
         }
         Ok(HeldLane { binding: self, place })
     }
@@ -230,7 +231,8 @@ impl Attempts for Repeated<'_, '_> {
     fn rebind(&mut self, deadline: Instant) -> Result<bool, BindError> {
         let lost = Arc::clone(&self.held.lane().session);
         let session = self.held.binding.rebind(&lost, deadline)?;
-        Ok(self.held.lane().adopt(&session))
+        self.held.lane().adopt(&session);
+        Ok(true)
     }
 
     fn attempt(&mut self, now_ns: u64, deadline_ns: u64) -> Result<(), Ended> {

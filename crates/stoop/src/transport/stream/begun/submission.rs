@@ -1,232 +1,249 @@
-//! How begun calls leave: as many as there are lanes for, by one write.
+//! How begun calls leave: as many as there are lanes for, by one write; and long ones fragment by fragment, by the background thread.
 
+use crate::calling::background::Driven;
+use crate::calling::call_table::CallTable;
 use crate::error::{CallError, SendError, UnknownCause};
-use crate::transport::stream::begun::{Outstanding, OutstandingCall, Progress, State, locked};
-use crate::transport::stream::caller::mailbox::Mailbox;
+use crate::transport::stream::begun::{BegunCall, Outstanding, Progress, State, locked, recycle};
+use crate::transport::stream::caller::lane_table::CallId;
 use crate::transport::stream::caller::outgoing::Unsent;
-use crate::transport::stream::caller::session::Session;
+use crate::transport::stream::caller::session::{Session, TakesAnswers};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use stoop_exchange::stream::OutgoingMessage;
 use stoop_net::clock;
-use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, STREAM_FRAGMENT, left_of_nanos};
+use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, LaneId, left_of_nanos};
 
 /// Bytes of calls that leave by one write, about.
 const WRITE_MAX: usize = 64 * 1024;
 
-/// What the queue has for whoever sends.
-enum Next {
-    Nothing,
-    /// Calls are stamped and ready to leave; there may be more.
-    Together,
-    /// A call of several fragments, to be sent by itself.
-    Long(LongCall),
-}
-
-/// A call that is sent fragment by fragment, between which others go.
+/// A call that is sent fragment by fragment. Other calls may leave between two fragments.
 struct LongCall {
-    call: (u32, u64),
-    mailbox: Arc<Mailbox>,
+    call: CallId,
+    lane: LaneId,
     header: Header,
     packet: Vec<u8>,
     deadline_ns: u64,
 }
 
 impl Outstanding {
-    /// Sends what is queued, as far as there are lanes. Whoever may not wait for a long call to leave calls the background
-    /// to it.
-    pub(super) fn launch(self: &Arc<Self>, may_wait: bool) {
-        loop {
-            if !self.state().has_queued() {
-                return;
-            }
+    /// Sends the short calls in the queue, as far as there are lanes. Does not wait for the server.
+    pub(super) fn submit(self: &Arc<Self>) {
+        while self.has_short() {
             let now_ns = clock::now_ns();
             let session = self.binding.present();
             if !session.is_there(now_ns) {
                 // It gets another connection.
-                return self.background.call();
+                return self.wake_background();
             }
+            self.take_answers_of(&session);
             let mut bytes = locked(&self.sending);
             bytes.clear();
-            match self.choose(&session, &mut bytes, now_ns, may_wait) {
-                Next::Nothing => return,
-                Next::Together => {
-                    if session.outgoing.post(&session.stream, &bytes).is_err() {
-                        session.lose();
-                        return self.background.call();
-                    }
-                }
-                Next::Long(long) => {
-                    drop(bytes);
-                    self.send_long(&session, long);
-                }
+            self.state().take_lanes(&session, &mut bytes, now_ns, |procedure| self.is_idempotent(procedure));
+            if bytes.is_empty() {
+                return;
+            }
+            if session.outgoing.post(&session.stream, &bytes).is_err() {
+                session.lose();
+                return self.wake_background();
             }
         }
     }
 
-    /// Takes calls from the queue, gives each a lane, and puts them into `bytes`.
-    fn choose(
-        self: &Arc<Self>,
-        session: &Arc<Session>,
-        bytes: &mut Vec<u8>,
-        now_ns: u64,
-        may_wait: bool,
-    ) -> Next {
+    /// Whether short calls are queued. The background thread is told of long ones.
+    fn has_short(&self) -> bool {
         let mut state = self.state();
-        state.added = (0, 0);
-        while let Some(&(call, id)) = state.queue.front() {
-            let deadline_ns = state.slots.deadline_ns(call);
-            let State { slots, spares: _, queue, .. } = &mut *state;
-            let flight = slots.get_mut(call).filter(|flight| flight.id == id);
-            let Some(flight) = flight.filter(|flight| matches!(flight.progress, Progress::Queued)) else {
-                queue.pop_front();
-                continue;
-            };
-            let is_long = flight.packet.len() > HEADER_LEN + STREAM_FRAGMENT;
-            if is_long && !may_wait {
-                self.background.call();
-                break;
-            }
-            if !bytes.is_empty() && (is_long || bytes.len() + flight.packet.len() > WRITE_MAX) {
-                break;
-            }
-            let Some(mailbox) = session.lane() else { break };
-            queue.pop_front();
-            let number = mailbox.expect_in_flight(self, (call, id));
-            let header = header(session, flight, &mailbox, number, deadline_ns.saturating_sub(now_ns));
-            if is_long {
-                flight.progress = Progress::Leaving;
-                let packet = std::mem::take(&mut flight.packet);
-                return Next::Long(LongCall { call: (call, id), mailbox, header, packet, deadline_ns });
-            }
-            bytes.extend_from_slice(&header.to_bytes());
-            bytes.extend_from_slice(&flight.packet[HEADER_LEN..]);
-            flight.progress = Progress::Sent(Arc::clone(session), mailbox);
-            if !self.is_idempotent(flight.procedure) {
-                let packet = std::mem::take(&mut flight.packet);
-                state.keep_spare(packet);
-            }
+        let (newly_queued, _) = std::mem::take(&mut state.held_back);
+        let (has_short, has_long) = (!state.queue.is_empty(), !state.long.is_empty());
+        drop(state);
+        if has_long && newly_queued > 0 {
+            self.wake_background();
         }
-        if bytes.is_empty() { Next::Nothing } else { Next::Together }
+        has_short
     }
 
-    fn is_idempotent(&self, procedure: u16) -> bool {
-        self.binding.interface.procedures[usize::from(procedure)].idempotent
+    /// The answers that arrive in that session are for these calls. Called when there is a call to send: threads that begin their first
+    /// calls at once may make a table too many, which is dropped unused.
+    #[inline]
+    fn take_answers_of(self: &Arc<Self>, session: &Session) {
+        session.set_begun(|| {
+            let weak: Weak<Self> = Arc::downgrade(self);
+            weak as Weak<dyn TakesAnswers>
+        });
     }
 
-    fn send_long(self: &Arc<Self>, session: &Arc<Session>, long: LongCall) {
-        let LongCall { call, mailbox, header, mut packet, deadline_ns } = long;
-        let departure = OutgoingMessage::new(header, &mut packet);
-        // As long as the server takes nothing, others end at their deadlines, and what has come for them is received.
+    /// Sends the first long call in the queue, if there is a lane for it. Only the background thread does so.
+    pub(super) fn send_long(self: &Arc<Self>, session: &Arc<Session>) {
+        let Some(long) = self.state().take_long(session, clock::now_ns()) else { return };
+        self.take_answers_of(session);
+        let LongCall { call, lane, header, mut packet, deadline_ns } = long;
+        let message = OutgoingMessage::new(header, &mut packet);
+        // While the server takes nothing, other calls leave, are answered, and end at their deadlines.
         let mut meanwhile = || {
-            self.look_at_stream();
+            self.submit();
+            self.receive_all();
             self.expire(clock::now_ns());
             self.wake_all();
         };
         let stream = &session.stream;
-        let sent = session.outgoing.send_beside(stream, &packet, departure, deadline_ns, &mut meanwhile);
+        let sent = session.outgoing.send_beside(stream, &packet, message, deadline_ns, &mut meanwhile);
         let mut state = self.state();
-        // It may have expired while it left, and then nobody could end it.
-        state.slots.remind(deadline_ns);
-        let flight = state.slots.get_mut(call.0).filter(|flight| flight.id == call.1);
+        // It may have expired while it left, and then no other thread could end it.
+        state.calls.remind(deadline_ns);
+        let known = state.known(call);
         match sent {
             Ok(()) | Err(Unsent::LateButOnItsWay) => {
-                let Some(flight) = flight else {
-                    // Nobody waited any more while it left.
+                let generation = session.generation;
+                let Some(known) = known else {
                     drop(state);
-                    return self.send_cancel(session, &mailbox, call);
+                    return self.send_cancel(generation, lane, call);
                 };
-                if self.is_idempotent(flight.procedure) {
-                    flight.packet = packet;
+                known.progress = Progress::Sent { generation, lane };
+                if self.is_idempotent(known.procedure) {
+                    known.packet = packet;
                 }
-                flight.progress = Progress::Sent(Arc::clone(session), mailbox);
             }
             Err(Unsent::Late) => {
-                mailbox.forget();
-                session.give_back(mailbox);
                 drop(state);
+                session.lanes().give_back(lane);
                 let why = "the server took nothing more until the call's deadline";
                 let error = io::Error::new(io::ErrorKind::TimedOut, why);
                 self.end(call, Err(CallError::NotSent(SendError::Io(error))));
             }
             Err(Unsent::Lost) => {
-                mailbox.forget();
-                if let Some(flight) = flight {
+                if let Some(known) = known {
                     // Part of it is missing: it did not run.
-                    (flight.packet, flight.progress) = (packet, Progress::Queued);
-                    state.queue.push_front(call);
+                    (known.packet, known.progress) = (packet, Progress::Queued);
+                    state.long.push_front(call);
                 }
                 drop(state);
                 session.lose();
-                self.background.call();
             }
         }
     }
 
-    /// Tells the server that nobody waits for a call any more. Its answer makes the lane free.
-    pub(super) fn send_cancel(&self, session: &Session, mailbox: &Mailbox, call: (u32, u64)) {
-        // It has not left before whoever chose its lane has let go of this.
-        let bytes = locked(&self.sending);
-        if let Some(number) = mailbox.abandon(call) {
-            let cancel = Header::bare(Kind::Cancel, session.bound.binding, mailbox.lane, number);
+    /// Tells the server that a call is not waited for any more. Its answer makes the lane free.
+    pub(super) fn send_cancel(&self, generation: u64, lane: LaneId, call: CallId) {
+        let session = self.binding.present();
+        if session.generation != generation {
+            return;
+        }
+        // The thread that chose its lane has sent it when it lets go of this.
+        let _sent = locked(&self.sending);
+        let abandoned = session.lanes().abandon(lane, call);
+        if let Some(number) = abandoned {
+            let cancel = Header::bare(Kind::Cancel, session.bound.binding, lane, number);
             if session.outgoing.post(&session.stream, &cancel.to_bytes()).is_err() {
                 session.lose();
             }
         }
-        drop(bytes);
     }
 
-    /// The calls of connections that have been lost: those that may be sent again wait for another, the others end.
-    pub(super) fn see_to_lost(&self) {
-        // Until whoever sends has sent: what it has stamped counts as sent.
+    /// The calls of connections that have been lost: those that may be sent again are queued for another, the others end.
+    pub(super) fn recover_lost(&self) {
+        // Until a thread that sends has sent: a call that has a lane counts as sent.
         let sending = locked(&self.sending);
+        let session = self.binding.present();
         let mut state = self.state();
-        let is_lost =
-            |flight: &OutstandingCall| matches!(&flight.progress, Progress::Sent(on, _) if on.is_lost());
-        let mut notices = Vec::new();
-        for call in state.slots.open_where(is_lost) {
-            let flight = state.slots.get_mut(call).expect("it is open");
-            if let Progress::Sent(_, mailbox) = std::mem::replace(&mut flight.progress, Progress::Queued) {
-                mailbox.forget();
-            }
-            flight.earlier.lose(UnknownCause::ConnectionLost);
-            if flight.earlier.allows_another(self.is_idempotent(flight.procedure)) {
-                let id = flight.id;
-                state.queue.push_back((call, id));
+        let is_lost = |call: &BegunCall| match call.progress {
+            Progress::Sent { generation, .. } => generation != session.generation || session.is_lost(),
+            Progress::Queued | Progress::Leaving => false,
+        };
+        let mut wakeups = Vec::new();
+        for place in state.calls.open_where(is_lost) {
+            let call = state.calls.get_mut(place).expect("it is open");
+            call.progress = Progress::Queued;
+            call.earlier.lose(UnknownCause::ConnectionLost);
+            let (id, len) = (call.id, call.packet.len().saturating_sub(HEADER_LEN));
+            if call.earlier.allows_another(self.is_idempotent(call.procedure)) {
+                state.queue_for(len).push_back(CallId { place, id });
             } else {
-                let error = flight.earlier.lost(flight.waited());
-                notices.push(state.slots.end(call, Err(error)));
+                let error = call.earlier.lost(call.waited());
+                wakeups.push(state.calls.end(place, Err(error)));
             }
         }
         drop((state, sending));
-        notices.into_iter().for_each(|notice| self.tell(notice));
+        self.give(wakeups);
     }
 }
 
 impl State {
-    /// Whether there is a call that has not left. Forgets those that have been given up.
-    pub(super) fn has_queued(&mut self) -> bool {
-        while let Some(&(call, id)) = self.queue.front() {
-            if self.slots.get_mut(call).is_some_and(|flight| flight.id == id) {
-                return true;
+    /// Takes calls from the queue, gives each a lane, and writes them to `bytes`.
+    fn take_lanes(
+        &mut self,
+        session: &Session,
+        bytes: &mut Vec<u8>,
+        now_ns: u64,
+        is_idempotent: impl Fn(u16) -> bool,
+    ) {
+        let mut lanes = session.lanes();
+        while let Some(&id) = self.queue.front() {
+            let Self { calls, queue, packets, .. } = &mut *self;
+            let Some((call, deadline_ns)) = queued(calls, id) else {
+                queue.pop_front();
+                continue;
+            };
+            if !bytes.is_empty() && bytes.len() + call.packet.len() > WRITE_MAX {
+                return;
             }
-            self.queue.pop_front();
+            let Some((lane, number)) = lanes.take_for_call(id) else { return };
+            queue.pop_front();
+            let left_ns = deadline_ns.saturating_sub(now_ns);
+            bytes.extend_from_slice(&header(session, call, (lane, number), left_ns).to_bytes());
+            bytes.extend_from_slice(&call.packet[HEADER_LEN..]);
+            call.progress = Progress::Sent { generation: session.generation, lane };
+            if !is_idempotent(call.procedure) {
+                recycle(packets, std::mem::take(&mut call.packet));
+            }
         }
-        false
+    }
+
+    /// Takes the first call from the queue of long ones, and gives it a lane.
+    fn take_long(&mut self, session: &Session, now_ns: u64) -> Option<LongCall> {
+        while let Some(&id) = self.long.front() {
+            let Some((call, deadline_ns)) = queued(&mut self.calls, id) else {
+                self.long.pop_front();
+                continue;
+            };
+            let (lane, number) = session.lanes().take_for_call(id)?;
+            let left_ns = deadline_ns.saturating_sub(now_ns);
+            let header = header(session, call, (lane, number), left_ns);
+            let packet = std::mem::take(&mut call.packet);
+            call.progress = Progress::Leaving;
+            self.long.pop_front();
+            return Some(LongCall { call: id, lane, header, packet, deadline_ns });
+        }
+        None
+    }
+
+    /// Whether a call waits to be sent. Forgets calls that have ended.
+    pub(super) fn has_queued(&mut self) -> bool {
+        let Self { calls, queue, long, .. } = self;
+        [queue, long].into_iter().any(|queue| {
+            while let Some(&id) = queue.front() {
+                if queued(calls, id).is_some() {
+                    return true;
+                }
+                queue.pop_front();
+            }
+            false
+        })
     }
 }
 
-fn header(
-    session: &Session,
-    flight: &OutstandingCall,
-    mailbox: &Mailbox,
-    number: CallNumber,
-    left_ns: u64,
-) -> Header {
+/// A call that waits to be sent, and its deadline; `None` if it has ended.
+#[inline]
+fn queued(calls: &mut CallTable<BegunCall>, id: CallId) -> Option<(&mut BegunCall, u64)> {
+    let deadline_ns = calls.deadline_ns(id.place);
+    let call = calls.get_mut(id.place).filter(|call| call.id == id.id)?;
+    (call.progress == Progress::Queued).then_some((call, deadline_ns))
+}
+
+#[inline]
+fn header(session: &Session, call: &BegunCall, (lane, number): (LaneId, CallNumber), left_ns: u64) -> Header {
     let bound = &session.bound;
-    let mut header = Header::bare(Kind::Call, bound.binding, mailbox.lane, number);
-    header.procedure = bound.procedures[usize::from(flight.procedure)];
-    header.message_len = (flight.packet.len() - HEADER_LEN) as u32;
+    let mut header = Header::bare(Kind::Call, bound.binding, lane, number);
+    header.procedure = bound.procedures[usize::from(call.procedure)];
+    header.message_len = (call.packet.len() - HEADER_LEN) as u32;
     header.time = left_of_nanos(left_ns);
     header
 }

@@ -1,5 +1,6 @@
-//! How a thread waits for calls in flight: it receives, if nobody else does, or is told by who does.
+//! How a thread waits for begun calls: it receives, unless another thread does; then that thread notifies it.
 
+use crate::calling::background::Driven;
 use crate::calling::receive_role::Pause;
 use crate::calling::waiting_thread::WaitingThread;
 use crate::transport::stream::begun::{Outstanding, locked};
@@ -16,11 +17,11 @@ impl Outstanding {
         if let Some(place) = self.ended_among(calls) {
             return Some(place);
         }
-        self.launch(true);
+        self.submit();
         let mut waiter = locked(&self.waiters).pop().unwrap_or_else(|| self.waiter());
         let place = loop {
             let now_ns = clock::now_ns();
-            self.look_and_expire(now_ns);
+            self.receive_and_expire(now_ns);
             if let Some(place) = self.ended_among(calls) {
                 break Some(place);
             }
@@ -40,24 +41,24 @@ impl Outstanding {
     }
 
     fn ended_among(&self, calls: &[u32]) -> Option<usize> {
-        self.state().slots.ended_among(calls)
+        self.state().calls.ended_among(calls)
     }
 
     fn earliest_ns(&self, calls: &[u32]) -> u64 {
         let state = self.state();
-        calls.iter().map(|&call| state.slots.deadline_ns(call)).min().unwrap_or(u64::MAX)
+        calls.iter().map(|&call| state.calls.deadline_ns(call)).min().unwrap_or(u64::MAX)
     }
 
     /// Waits until something has happened, at most until that time.
     fn wait_once(self: &Arc<Self>, waiter: &mut Waiter, calls: &[u32], now_ns: u64, limit_ns: u64) {
         let session = self.binding.present();
         if session.is_lost() {
-            self.background.call();
+            self.wake_background();
             return self.attend(calls, || sleep(limit_ns));
         }
         match session.role.try_take() {
             Some(role) => self.receive(&session, role, waiter, calls, now_ns, limit_ns),
-            None => self.wait_among_others(&session, waiter, calls, limit_ns),
+            None => self.follow(&session, waiter, calls, limit_ns),
         }
     }
 
@@ -73,7 +74,7 @@ impl Outstanding {
     ) {
         let mut wait = waiter.begin(now_ns);
         let mut clock_ns = now_ns;
-        // Whoever had the role before may have received what ends one.
+        // The thread that had the role before may have received what ends one.
         let mut has_ended = self.ended_among(calls).is_some();
         let mut lost = false;
         while !has_ended && !lost && clock_ns < limit_ns {
@@ -83,33 +84,28 @@ impl Outstanding {
             match came {
                 Ok(true) => {
                     session.heard(clock_ns);
-                    lost = session.deliver_all(&mut role).is_err();
+                    lost = session.deliver(&mut role).is_err();
                     has_ended = self.ended_among(calls).is_some();
-                    self.launch(false);
+                    self.submit();
                 }
                 Ok(false) => {}
                 Err(Lost) => lost = true,
             }
             waiter.go_on(&mut wait, clock_ns);
         }
-        drop(role);
         if has_ended {
             waiter.arrived(&wait, clock_ns);
         }
+        drop(wait);
+        drop(role);
         if lost {
             session.lose();
-            self.background.call();
+            self.wake_background();
         }
     }
 
     /// Another thread receives. Waits until it has ended one of the calls, or until the role is free.
-    fn wait_among_others(
-        self: &Arc<Self>,
-        session: &Session,
-        waiter: &mut Waiter,
-        calls: &[u32],
-        limit_ns: u64,
-    ) {
+    fn follow(self: &Arc<Self>, session: &Session, waiter: &mut Waiter, calls: &[u32], limit_ns: u64) {
         let is_over = || self.ended_among(calls).is_some() || session.is_lost();
         let pause = || match limit_ns.saturating_sub(clock::now_ns()) {
             0 => Pause::End,
@@ -125,39 +121,29 @@ impl Outstanding {
     /// Does something while the calling thread is told when one of the calls ends.
     fn attend<R>(&self, calls: &[u32], wait: impl FnOnce() -> R) -> R {
         let mut state = self.state();
-        let ended = state.slots.ended_among(calls).is_some();
-        state.slots.attend(calls, Some(&thread::current()));
+        let ended = state.calls.ended_among(calls).is_some();
+        state.calls.attend(calls, Some(&thread::current()));
         drop(state);
         if ended {
-            // Nobody will tell it.
+            // No other thread will tell it.
             thread::current().unpark();
         }
         let waited = wait();
-        self.state().slots.attend(calls, None);
+        self.state().calls.attend(calls, None);
         waited
     }
 
-    /// Receives what has arrived, if nobody else receives.
-    pub(super) fn look_at_stream(self: &Arc<Self>) {
+    /// Receives and delivers what has arrived, unless another thread does.
+    pub(super) fn receive_all(self: &Arc<Self>) {
         let session = self.binding.present();
+        // The background thread knows of a loss.
         if session.is_lost() {
-            // The background knows.
             return;
         }
-        let Some(mut role) = session.role.try_take() else { return };
-        let lost = loop {
-            match session.receive(&mut role, 0) {
-                Ok(false) => break false,
-                Ok(true) if session.deliver_all(&mut role).is_ok() => session.heard(clock::now_ns()),
-                Ok(true) | Err(Lost) => break true,
-            }
-        };
-        drop(role);
-        if lost {
-            session.lose();
-            return self.background.call();
+        match session.receive_all() {
+            true => self.submit(),
+            false => self.wake_background(),
         }
-        self.launch(false);
     }
 }
 

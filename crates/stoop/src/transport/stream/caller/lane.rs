@@ -1,14 +1,17 @@
-//! One call on a lane: sending it, and waiting for its answer.
+//! A thread's lane: sends one call after another, and waits for the answer to each.
 
 use crate::calling::receive_role::Pause;
-use crate::calling::recovery::Ended;
+use crate::calling::recovery::{Ended, no_lane};
 use crate::calling::waiting_thread::WaitingThread;
 use crate::error::{CallError, SendError};
-use crate::transport::stream::caller::mailbox::{Answer, Mailbox, failure_of, opened};
+use crate::transport::stream::caller::answer::Answer;
+use crate::transport::stream::caller::mailbox::Mailbox;
 use crate::transport::stream::caller::outgoing::Unsent;
 use crate::transport::stream::caller::session::{Lost, Role, Session};
 use std::io;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 use stoop_exchange::stream::{OutgoingMessage, Reassembler};
 use stoop_net::clock;
 use stoop_net::waiting::{ActiveWaiters, OngoingWait, Waiter, Waiting};
@@ -17,7 +20,8 @@ use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, MAX_DATAGRAM, left_of_nan
 /// A lane with all that a call needs.
 pub(crate) struct StreamLane {
     pub(crate) session: Arc<Session>,
-    mailbox: Arc<Mailbox>,
+    /// `None` until the server owes an answer less.
+    mailbox: Option<Arc<Mailbox>>,
     pub(crate) call: Vec<u8>,
     /// Bytes of the last call's arguments.
     call_len: usize,
@@ -26,13 +30,13 @@ pub(crate) struct StreamLane {
     result_len: usize,
     pub(crate) waiter: Waiter,
     pub(crate) calls: u64,
-    /// Calls for which another thread has received, while this one waited.
+    /// Calls whose answers another thread has received.
     pub(crate) followed: u64,
     /// Calls that took one send and one receive, by the calling thread itself.
     pub(crate) fast: u64,
 }
 
-/// Where an answer came from.
+/// How a wait for an answer ended.
 enum Waited {
     Answered(Answer),
     Lost,
@@ -43,12 +47,13 @@ enum Waited {
 const LAST_LOOKS: u32 = 64;
 /// A buffer beyond this is given back when it has become far too large.
 const KEPT_MAX: usize = 4 << 20;
+/// How often a thread looks for a free lane while the server owes answers on all.
+const LANE_LOOKS: Duration = Duration::from_millis(1);
 
 impl StreamLane {
-    /// A lane of `session`; `None` if the server allows no more.
-    pub(crate) fn new(session: Arc<Session>, waiting: Waiting) -> Option<Self> {
-        Some(Self {
-            mailbox: session.lane()?,
+    pub(crate) fn new(session: Arc<Session>, waiting: Waiting) -> Self {
+        Self {
+            mailbox: session.lane(),
             waiter: Waiter::new(waiting, session.placement),
             session,
             call: vec![0; MAX_DATAGRAM],
@@ -58,22 +63,25 @@ impl StreamLane {
             calls: 0,
             followed: 0,
             fast: 0,
-        })
+        }
     }
 
-    /// Goes over to another session. `false`: its server allows no more lanes.
-    pub(crate) fn adopt(&mut self, session: &Arc<Session>) -> bool {
-        let Some(mailbox) = session.lane() else { return false };
+    /// Goes over to another session.
+    pub(crate) fn adopt(&mut self, session: &Arc<Session>) {
         self.waiter.set_placement(session.placement);
-        (self.mailbox, self.session) = (mailbox, Arc::clone(session));
-        true
+        (self.mailbox, self.session) = (session.lane(), Arc::clone(session));
     }
 
     pub(crate) fn result(&self) -> &[u8] {
         &self.result[HEADER_LEN..HEADER_LEN + self.result_len]
     }
 
-    /// One call: the message there, and the result back.
+    #[inline]
+    fn mailbox(&self) -> &Mailbox {
+        self.mailbox.as_ref().expect("a call has a mailbox")
+    }
+
+    /// Makes one call: sends the message, and waits for the result.
     #[inline]
     pub(crate) fn exchange(
         &mut self,
@@ -85,28 +93,47 @@ impl StreamLane {
         if !self.session.is_there(begun_ns) {
             return Err(Ended::Lost { may_have_run: false });
         }
+        if self.mailbox.is_none() {
+            self.await_lane(deadline_ns)?;
+        }
         self.call_len = len;
-        let number = self.mailbox.expect();
+        let number = self.mailbox().expect();
         let bound = &self.session.bound;
-        let mut header = Header::bare(Kind::Call, bound.binding, self.mailbox.lane, number);
+        let mut header = Header::bare(Kind::Call, bound.binding, self.mailbox().lane, number);
         header.procedure = bound.procedures[usize::from(procedure)];
         header.message_len = len as u32;
         header.time = left_of_nanos(deadline_ns - begun_ns);
-        let departure = OutgoingMessage::new(header, &mut self.call);
-        let sent = self.session.outgoing.send(&self.session.stream, &self.call, departure, deadline_ns);
-        let in_one_piece = match sent {
-            Ok(in_one_piece) => in_one_piece,
+        let message = OutgoingMessage::new(header, &mut self.call);
+        let sent = self.session.outgoing.send(&self.session.stream, &self.call, message, deadline_ns);
+        let at_once = match sent {
+            Ok(at_once) => at_once,
             Err(unsent) => return Err(self.not_sent(unsent)),
         };
         self.calls += 1;
         let (waited, fast) = self.await_answer(begun_ns, deadline_ns, number);
-        self.fast += u64::from(fast && in_one_piece);
+        self.fast += u64::from(fast && at_once);
         match waited {
             Waited::Answered(Answer::Message(header)) if header.kind == Kind::Result => {
                 self.result_len = header.message_len as usize;
                 Ok(())
             }
             other => Err(self.no_result(other)),
+        }
+    }
+
+    /// The server owes answers on all lanes: waits until one has come.
+    #[cold]
+    fn await_lane(&mut self, deadline_ns: u64) -> Result<(), Ended> {
+        loop {
+            self.mailbox = self.session.lane();
+            let left_ns = deadline_ns.saturating_sub(clock::now_ns());
+            match () {
+                () if self.session.is_lost() => return Err(Ended::Lost { may_have_run: false }),
+                () if self.mailbox.is_some() => return Ok(()),
+                () if left_ns == 0 => return Err(Ended::With(no_lane())),
+                () => thread::sleep(LANE_LOOKS.min(Duration::from_nanos(left_ns))),
+            }
+            self.session.receive_all();
         }
     }
 
@@ -118,13 +145,14 @@ impl StreamLane {
                 Ended::Lost { may_have_run: false }
             }
             Unsent::Late => {
-                self.mailbox.forget();
+                self.mailbox().clear();
                 let why = "the server took nothing more until the call's deadline";
                 Ended::With(CallError::NotSent(SendError::Io(io::Error::new(io::ErrorKind::TimedOut, why))))
             }
             Unsent::LateButOnItsWay => {
                 self.calls += 1;
-                self.no_result(Waited::Late)
+                let waited = self.abandon();
+                self.no_result(waited)
             }
         }
     }
@@ -137,27 +165,19 @@ impl StreamLane {
                     Answer::Message(header) => header.message_len as usize,
                     Answer::TooLong(_) | Answer::NoMemory(_) => 0,
                 };
-                Ended::With(failure_of(answer, &self.result[HEADER_LEN..HEADER_LEN + detail_len]))
+                Ended::With(answer.error(&self.result[HEADER_LEN..HEADER_LEN + detail_len]))
             }
             Waited::Lost => Ended::Lost { may_have_run: true },
             Waited::Late => {
-                self.retire();
+                // The answer on this lane is still to come.
+                self.mailbox = self.session.lane();
                 Ended::Late
             }
         }
     }
 
-    /// The lane's answer is still to come: the thread goes on with another lane.
-    fn retire(&mut self) {
-        match self.session.lane() {
-            Some(fresh) => self.mailbox = fresh,
-            // A server that owes so many answers will not be waited for.
-            None => self.session.lose(),
-        }
-    }
-
-    /// Waits for the answer: receives, if nobody else does, or has it delivered by who does. Returns also whether it
-    /// came with the first message that this thread received.
+    /// Waits for the answer: receives, unless another thread does; then that thread delivers the answer. Returns also whether it came
+    /// with the first message that this thread received.
     #[inline]
     fn await_answer(&mut self, begun_ns: u64, deadline_ns: u64, number: CallNumber) -> (Waited, bool) {
         let session = Arc::clone(&self.session);
@@ -182,8 +202,8 @@ impl StreamLane {
         let mut receives = 0;
         // Looks since the deadline has passed.
         let mut late_looks = 0;
-        // Whoever had the role before may have received the answer.
-        let mut waited = self.mailbox.is_ready().then(|| self.collected()).flatten();
+        // The thread that had the role before may have received the answer.
+        let mut waited = self.mailbox().is_ready().then(|| self.collected()).flatten();
         while waited.is_none() {
             let sleeps = wait.sleeps() && late_looks == 0;
             let limit_ns = if sleeps { deadline_ns.saturating_sub(clock_ns).max(1) } else { 0 };
@@ -193,7 +213,7 @@ impl StreamLane {
                 Ok(true) => {
                     session.heard(clock_ns);
                     receives += 1;
-                    self.take_apart(session, &mut role, number)
+                    self.deliver(session, &mut role, number)
                 }
                 Ok(false) => None,
                 Err(Lost) => Some(Waited::Lost),
@@ -220,48 +240,38 @@ impl StreamLane {
         match waited {
             Waited::Answered(_) => {}
             Waited::Lost => session.lose(),
-            // The answer to this lane can come from now on: by whoever receives next.
-            Waited::Late => return (self.give_up(), false),
+            // Another thread may have received the answer since.
+            Waited::Late => return (self.abandon(), false),
         }
         (waited, receives == 1)
     }
 
-    /// Sees to everything that has been received; returns this lane's answer if it was there.
+    /// Delivers everything that has been received; returns this lane's answer if it was there.
     #[inline]
-    fn take_apart(
-        &mut self,
-        session: &Session,
-        intake: &mut Reassembler,
-        number: CallNumber,
-    ) -> Option<Waited> {
-        let mut own = None;
-        loop {
-            match intake.poll() {
-                Ok(None) => return own,
-                Ok(Some(arrival)) if session.is_answer(&arrival) => {
-                    let (header, answer, message) = opened(arrival);
-                    if header.lane == self.mailbox.lane && header.number == number && own.is_none() {
-                        if let Some(message) = message {
-                            message.take(&mut self.result);
-                        }
-                        own = Some(Waited::Answered(answer));
-                    } else {
-                        session.deliver(header, answer, message);
-                    }
-                }
-                // What is no answer to anything breaks the protocol like what is no message.
-                Ok(Some(_)) | Err(_) => return own.or(Some(Waited::Lost)),
+    fn deliver(&mut self, session: &Session, role: &mut Role<'_>, number: CallNumber) -> Option<Waited> {
+        let (lane, mut own) = (self.mailbox().lane, None);
+        let delivered = session.deliver_but_own(role, |arrived| {
+            if arrived.header.lane != lane || arrived.header.number != number || own.is_some() {
+                return Some(arrived);
             }
-        }
+            if let Some(message) = arrived.message {
+                message.take(&mut self.result);
+            }
+            own = Some(Waited::Answered(arrived.answer));
+            None
+        });
+        own.or_else(|| delivered.is_err().then_some(Waited::Lost))
     }
 
     fn collected(&mut self) -> Option<Waited> {
-        self.mailbox.collect(&mut self.result).map(Waited::Answered)
+        let mailbox = self.mailbox.as_ref().expect("a call has a mailbox");
+        mailbox.collect(&mut self.result).map(Waited::Answered)
     }
 
     /// The deadline has passed; perhaps the answer came at the last moment.
-    fn give_up(&mut self) -> Waited {
-        self.mailbox.give_up(&mut self.result).map_or(Waited::Late, Waited::Answered)
+    fn abandon(&mut self) -> Waited {
+        let mailbox = self.mailbox.as_ref().expect("a call has a mailbox");
+        mailbox.abandon(&mut self.result).map_or(Waited::Late, Waited::Answered)
     }
 
     /// Another thread receives. Waits until it has delivered the answer, or until the role is free. How long that takes says nothing
@@ -269,7 +279,7 @@ impl StreamLane {
     #[cold]
     fn follow(&mut self, session: &Session, deadline_ns: u64, number: CallNumber) -> (Waited, bool) {
         let thread = WaitingThread::current();
-        let mailbox = Arc::clone(&self.mailbox);
+        let mailbox = Arc::clone(self.mailbox.as_ref().expect("a call has a mailbox"));
         mailbox.attend(&thread);
         let is_over = || mailbox.is_ready() || session.is_lost();
         if let Some(role) = session.role.follow(&thread, is_over, self.pauses(deadline_ns)) {
@@ -277,13 +287,13 @@ impl StreamLane {
         }
         if !is_over() {
             // The thread that receives may have been kept from running.
-            session.look();
+            session.receive_all();
         }
         self.followed += 1;
         let waited = match self.collected() {
             Some(answered) => answered,
             None if session.is_lost() => Waited::Lost,
-            None => self.give_up(),
+            None => self.abandon(),
         };
         (waited, false)
     }

@@ -2,16 +2,18 @@
 
 use crate::calling::receive_role::{ReceiveRole, RoleGuard};
 use crate::calling::sessions::Generation;
-use crate::transport::stream::caller::mailbox::{Answer, Delivery, Mailbox, opened};
+use crate::transport::stream::caller::answer::Arrived;
+use crate::transport::stream::caller::lane_table::{Answered, LaneTable};
+use crate::transport::stream::caller::mailbox::Mailbox;
 use crate::transport::stream::caller::outgoing::Outgoing;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use stoop_exchange::binder::Bound;
 use stoop_exchange::stream::{Arrival, Message, Reassembler};
 use stoop_net::stream::{Stream, StreamArrival};
 use stoop_net::waiting::Placement;
 use stoop_net::{Patience, clock};
-use stoop_wire::{Header, Kind, LaneId};
+use stoop_wire::Kind;
 
 /// A connection and its binding. Once lost it stays lost; the next call makes another.
 pub(crate) struct Session {
@@ -21,8 +23,10 @@ pub(crate) struct Session {
     pub(crate) stream: Stream,
     pub(crate) outgoing: Outgoing,
     /// The thread that holds it receives for all lanes.
-    pub(crate) role: ReceiveRole<Reassembler>,
-    lanes: Mutex<SessionLanes>,
+    pub(crate) role: ReceiveRole<Receiver>,
+    lanes: Mutex<LaneTable>,
+    /// The begun calls of the binding, once there are any.
+    begun: OnceLock<Weak<dyn TakesAnswers>>,
     lost: AtomicBool,
     /// When something was last received.
     heard_ns: AtomicU64,
@@ -30,15 +34,21 @@ pub(crate) struct Session {
     ignored: AtomicU64,
 }
 
-#[derive(Default)]
-struct SessionLanes {
-    all: Vec<Arc<Mailbox>>,
-    /// Lanes that no thread uses, and whose calls have all been answered.
-    free: Vec<Arc<Mailbox>>,
+/// What the thread with the receive role receives into.
+pub(crate) struct Receiver {
+    reassembler: Reassembler,
+    /// Begun calls that are answered by what has just arrived.
+    answered: Vec<Answered>,
 }
 
 /// The receive role, held.
-pub(crate) type Role<'a> = RoleGuard<'a, Reassembler>;
+pub(crate) type Role<'a> = RoleGuard<'a, Receiver>;
+
+/// Begun calls, as a session sees them.
+pub(crate) trait TakesAnswers: Send + Sync {
+    /// Ends calls that have been answered. The calling thread may have the receive role.
+    fn end_answered(&self, answered: &mut Vec<Answered>);
+}
 
 /// The connection has been lost.
 #[derive(Debug)]
@@ -46,13 +56,9 @@ pub(crate) struct Lost;
 
 /// Lanes that a server allows a connection.
 pub(crate) const MOST_LANES: u16 = 1024;
-/// After so long a silence, a look whether the connection is still there costs little in comparison, and spares a call
-/// whose outcome would be unknown.
+/// After a silence of this length, a thread looks whether the connection is still there before it sends a call. That costs little
+/// in comparison, and spares a call whose outcome would be unknown.
 const QUIET_NS: u64 = 1_000_000;
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 impl Generation for Session {
     fn generation(&self) -> u64 {
@@ -66,16 +72,18 @@ impl Session {
         bound: Bound,
         placement: Placement,
         stream: Stream,
-        intake: Reassembler,
+        reassembler: Reassembler,
     ) -> Self {
+        let most = u16::try_from(bound.lanes).unwrap_or(MOST_LANES).min(MOST_LANES);
         Self {
             generation,
             bound,
             placement,
             stream,
             outgoing: Outgoing::default(),
-            role: ReceiveRole::new(intake),
-            lanes: Mutex::default(),
+            role: ReceiveRole::new(Receiver { reassembler, answered: Vec::new() }),
+            lanes: Mutex::new(LaneTable::new(most)),
+            begun: OnceLock::new(),
             lost: AtomicBool::new(false),
             heard_ns: AtomicU64::new(clock::now_ns()),
             ignored: AtomicU64::new(0),
@@ -86,10 +94,10 @@ impl Session {
         self.lost.load(Ordering::SeqCst)
     }
 
-    /// The connection is of no more use: everybody who waits learns it.
+    /// The connection is of no more use: every thread that waits learns it.
     pub(crate) fn lose(&self) {
         self.lost.store(true, Ordering::SeqCst);
-        // Wakes whoever receives or waits for room. That it is broken already is no error.
+        // Wakes threads that receive or wait for room. That the connection is broken already is no error.
         let _ = self.stream.shutdown();
         self.role.notify_all();
     }
@@ -98,45 +106,43 @@ impl Session {
         self.ignored.load(Ordering::Relaxed)
     }
 
-    /// A lane for a thread that has none; `None` when the server allows no more.
-    pub(crate) fn lane(&self) -> Option<Arc<Mailbox>> {
-        let mut lanes = locked(&self.lanes);
-        if let Some(free) = lanes.free.pop() {
-            return Some(free);
-        }
-        let most = self.bound.lanes.min(u32::from(MOST_LANES));
-        let number = u16::try_from(lanes.all.len()).ok().filter(|number| u32::from(*number) < most)?;
-        let mailbox = Arc::new(Mailbox::new(LaneId(number)));
-        lanes.all.push(Arc::clone(&mailbox));
-        Some(mailbox)
+    pub(crate) fn lanes(&self) -> MutexGuard<'_, LaneTable> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A lane is free whose call has been answered.
-    pub(crate) fn give_back(&self, lane: Arc<Mailbox>) {
-        locked(&self.lanes).free.push(lane);
+    /// A lane for a thread that has none; `None` while the server owes answers on all.
+    pub(crate) fn lane(&self) -> Option<Arc<Mailbox>> {
+        self.lanes().take_for_thread()
+    }
+
+    /// Answers to begun calls go there from now on.
+    #[inline]
+    pub(crate) fn set_begun(&self, begun: impl FnOnce() -> Weak<dyn TakesAnswers>) {
+        self.begun.get_or_init(begun);
     }
 
     /// Receives once, waiting up to `limit_ns`. Returns whether something came.
     #[inline]
-    pub(crate) fn receive(&self, intake: &mut Reassembler, limit_ns: u64) -> Result<bool, Lost> {
-        self.receive_about(intake, limit_ns, limit_ns)
+    pub(crate) fn receive(&self, receiver: &mut Receiver, limit_ns: u64) -> Result<bool, Lost> {
+        self.receive_about(receiver, limit_ns, limit_ns)
     }
 
     /// As [`receive`](Self::receive), waiting about `about_ns` and up to `latest_ns`.
     #[inline]
     pub(crate) fn receive_about(
         &self,
-        intake: &mut Reassembler,
+        receiver: &mut Receiver,
         about_ns: u64,
         latest_ns: u64,
     ) -> Result<bool, Lost> {
+        let space = receiver.reassembler.space();
         let arrival = match about_ns {
-            0 => self.stream.recv(intake.space(), Patience::DontWait),
-            about_ns => self.stream.recv_about(intake.space(), about_ns, latest_ns),
+            0 => self.stream.recv(space, Patience::DontWait),
+            about_ns => self.stream.recv_about(space, about_ns, latest_ns),
         };
         match arrival {
             Ok(StreamArrival::Bytes(len)) => {
-                intake.received(len);
+                receiver.reassembler.received(len);
                 Ok(true)
             }
             Ok(StreamArrival::Nothing) => Ok(false),
@@ -144,38 +150,10 @@ impl Session {
         }
     }
 
-    /// Something was received just now.
+    /// Something was received at that time.
     #[inline]
     pub(crate) fn heard(&self, now_ns: u64) {
         self.heard_ns.store(now_ns, Ordering::Relaxed);
-    }
-
-    /// Whether an answer can be one of this binding's.
-    #[inline]
-    pub(crate) fn is_answer(&self, arrival: &Arrival<'_>) -> bool {
-        let (Arrival::Message(Message { header, .. }) | Arrival::NotTaken(header, _)) = arrival;
-        header.binding == self.bound.binding
-            && matches!(header.kind, Kind::Result | Kind::Refusal | Kind::Failure)
-    }
-
-    /// Gives an answer to the lane for which it came.
-    pub(crate) fn deliver(&self, header: Header, answer: Answer, message: Option<Message<'_>>) {
-        let mailbox = locked(&self.lanes).all.get(usize::from(header.lane.0)).cloned();
-        let delivery = mailbox.as_ref().map(|mailbox| mailbox.deliver(&header, answer, message));
-        match (delivery, mailbox) {
-            (Some(Delivery::Delivered), _) => {}
-            (Some(Delivery::Landed(flights, call, message)), Some(mailbox)) => {
-                self.give_back(mailbox);
-                flights.arrived(call, answer, message);
-            }
-            (Some(Delivery::Freed), Some(mailbox)) => {
-                self.give_back(mailbox);
-                self.ignored.fetch_add(1, Ordering::Relaxed);
-            }
-            _ => {
-                self.ignored.fetch_add(1, Ordering::Relaxed);
-            }
-        }
     }
 
     /// Whether something was received after that time.
@@ -183,41 +161,81 @@ impl Session {
         self.heard_ns.load(Ordering::Relaxed) > then_ns
     }
 
-    /// Delivers everything that has arrived.
-    pub(crate) fn deliver_all(&self, intake: &mut Reassembler) -> Result<(), Lost> {
-        while let Some(arrival) = intake.poll().map_err(|_| Lost)? {
-            if !self.is_answer(&arrival) {
-                return Err(Lost);
+    /// As [`deliver`](Self::deliver), for a thread that waits for an answer: `own` sees each first, and takes that one.
+    #[inline]
+    pub(crate) fn deliver_but_own(
+        &self,
+        receiver: &mut Receiver,
+        mut own: impl for<'m> FnMut(Arrived<'m>) -> Option<Arrived<'m>>,
+    ) -> Result<(), Lost> {
+        let Receiver { reassembler, answered } = receiver;
+        let mut lanes = None;
+        let delivered = loop {
+            match reassembler.poll() {
+                Ok(None) => break Ok(()),
+                Ok(Some(arrival)) if self.is_answer(&arrival) => {
+                    let Some(others) = own(arrival.into()) else { continue };
+                    if !lanes.get_or_insert_with(|| self.lanes()).deliver(others, answered) {
+                        self.ignored.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+                // A message that answers nothing breaks the protocol, as bytes do that are no message.
+                Ok(Some(_)) | Err(_) => break Err(Lost),
             }
-            let (header, answer, message) = opened(arrival);
-            self.deliver(header, answer, message);
+        };
+        drop(lanes);
+        if !answered.is_empty() {
+            self.end_answered(answered);
         }
-        Ok(())
+        delivered
+    }
+
+    /// Gives each answer that has been received to the call or thread that waits for it.
+    pub(crate) fn deliver(&self, receiver: &mut Receiver) -> Result<(), Lost> {
+        fn not_own(arrived: Arrived<'_>) -> Option<Arrived<'_>> {
+            Some(arrived)
+        }
+        self.deliver_but_own(receiver, not_own)
+    }
+
+    fn end_answered(&self, answered: &mut Vec<Answered>) {
+        match self.begun.get().and_then(Weak::upgrade) {
+            Some(begun) => begun.end_answered(answered),
+            None => answered.clear(),
+        }
+    }
+
+    /// Whether an answer can be one of this binding's.
+    #[inline]
+    fn is_answer(&self, arrival: &Arrival<'_>) -> bool {
+        let (Arrival::Message(Message { header, .. }) | Arrival::NotTaken(header, _)) = arrival;
+        header.binding == self.bound.binding
+            && matches!(header.kind, Kind::Result | Kind::Refusal | Kind::Failure)
     }
 
     /// After a silence: whether the connection is still there.
     #[inline]
     pub(crate) fn is_there(&self, now_ns: u64) -> bool {
         let quiet = now_ns.saturating_sub(self.heard_ns.load(Ordering::Relaxed)) >= QUIET_NS;
-        !self.is_lost() && (!quiet || self.look())
+        !self.is_lost() && (!quiet || self.receive_all())
     }
 
-    /// Delivers what has arrived, if no other thread receives. Returns whether the connection is still there.
+    /// Receives and delivers what has arrived, unless another thread does. Returns whether the connection is still there.
     #[cold]
-    pub(crate) fn look(&self) -> bool {
-        // Whoever has the role will notice.
+    pub(crate) fn receive_all(&self) -> bool {
+        // The thread that has the role will notice a loss.
         let Some(mut role) = self.role.try_take() else { return true };
-        let there = loop {
+        let is_there = loop {
             match self.receive(&mut role, 0) {
                 Ok(false) => break true,
-                Ok(true) if self.deliver_all(&mut role).is_ok() => {}
+                Ok(true) if self.deliver(&mut role).is_ok() => self.heard(clock::now_ns()),
                 Ok(true) | Err(Lost) => break false,
             }
         };
         drop(role);
-        if !there {
+        if !is_there {
             self.lose();
         }
-        there
+        is_there
     }
 }

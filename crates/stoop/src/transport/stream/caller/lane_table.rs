@@ -1,0 +1,164 @@
+//! The lanes of a connection: which are free, and for which call or thread an answer on each of the others is.
+
+use crate::calling::call_table::Outcome;
+use crate::transport::stream::caller::answer::Arrived;
+use crate::transport::stream::caller::mailbox::{Delivery, Mailbox};
+use std::sync::Arc;
+use stoop_wire::{CallNumber, LaneId};
+
+/// A begun call of a binding. Its place in the call table is used again; `id` is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CallId {
+    pub(crate) place: u32,
+    pub(crate) id: u64,
+}
+
+/// A begun call that has been answered.
+pub(crate) struct Answered {
+    pub(crate) call: CallId,
+    pub(crate) outcome: Outcome,
+}
+
+/// The lanes of a connection.
+pub(crate) struct LaneTable {
+    lanes: Vec<Lane>,
+    free: Vec<u16>,
+    /// How many the server allows.
+    most: u16,
+}
+
+struct Lane {
+    /// The last call, unless a thread has the lane: then its mailbox knows.
+    last: CallNumber,
+    user: User,
+}
+
+enum User {
+    /// The lane is free, or its call did not leave.
+    None,
+    Thread(Arc<Mailbox>),
+    Call(CallId),
+    /// No begun call waits for the answer any more. It makes the lane free.
+    Abandoned,
+}
+
+impl LaneTable {
+    pub(crate) fn new(most: u16) -> Self {
+        Self { lanes: Vec::new(), free: Vec::new(), most }
+    }
+
+    /// A free lane; `None` while the server owes answers on all.
+    fn take_free(&mut self) -> Option<u16> {
+        if let Some(lane) = self.free.pop() {
+            return Some(lane);
+        }
+        let lane = u16::try_from(self.lanes.len()).ok().filter(|lane| *lane < self.most)?;
+        self.lanes.push(Lane { last: CallNumber::ZERO, user: User::None });
+        Some(lane)
+    }
+
+    /// A lane for a thread's calls, until its mailbox [abandons](Mailbox::abandon) one.
+    pub(crate) fn take_for_thread(&mut self) -> Option<Arc<Mailbox>> {
+        let number = self.take_free()?;
+        let lane = &mut self.lanes[usize::from(number)];
+        let mailbox = Arc::new(Mailbox::new(LaneId(number), lane.last));
+        lane.user = User::Thread(Arc::clone(&mailbox));
+        Some(mailbox)
+    }
+
+    /// A lane for one begun call, and the call's number on it.
+    #[inline]
+    pub(crate) fn take_for_call(&mut self, call: CallId) -> Option<(LaneId, CallNumber)> {
+        let number = self.take_free()?;
+        let lane = &mut self.lanes[usize::from(number)];
+        (lane.last, lane.user) = (lane.last.next(), User::Call(call));
+        Some((LaneId(number), lane.last))
+    }
+
+    /// A begun call has not left: its lane is free.
+    pub(crate) fn give_back(&mut self, lane: LaneId) {
+        self.lanes[usize::from(lane.0)].user = User::None;
+        self.free.push(lane.0);
+    }
+
+    /// The begun call on that lane is not waited for any more. Returns its number, unless it has been answered.
+    pub(crate) fn abandon(&mut self, lane: LaneId, call: CallId) -> Option<CallNumber> {
+        let lane = &mut self.lanes[usize::from(lane.0)];
+        let is_expected = matches!(lane.user, User::Call(expected) if expected == call);
+        is_expected.then(|| {
+            lane.user = User::Abandoned;
+            lane.last
+        })
+    }
+
+    /// Gives an answer to the thread that waits for it, or to `answered` if it ends a begun call. Returns whether it does either.
+    #[inline]
+    pub(crate) fn deliver(&mut self, arrived: Arrived<'_>, answered: &mut Vec<Answered>) -> bool {
+        let header = arrived.header;
+        let Some(lane) = self.lanes.get_mut(usize::from(header.lane.0)) else { return false };
+        let is_last = lane.last == header.number;
+        let is_wanted = match &lane.user {
+            User::Thread(mailbox) => match mailbox.deliver(arrived) {
+                Delivery::Delivered => return true,
+                Delivery::Ignored => return false,
+                Delivery::Freed => {
+                    lane.last = header.number;
+                    false
+                }
+            },
+            User::Call(call) if is_last => {
+                answered.push(Answered { call: *call, outcome: arrived.into_outcome() });
+                true
+            }
+            User::Abandoned if is_last => false,
+            _ => return false,
+        };
+        self.give_back(header.lane);
+        is_wanted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::stream::caller::answer::Answer;
+    use stoop_wire::{BindingId, Header, Kind};
+
+    fn arrived(lane: LaneId, number: CallNumber) -> Arrived<'static> {
+        let header = Header::bare(Kind::Failure, BindingId(1), lane, number);
+        Arrived { header, answer: Answer::Message(header), message: None }
+    }
+
+    fn call(id: u64) -> CallId {
+        CallId { place: 0, id }
+    }
+
+    #[test]
+    fn a_lane_carries_the_next_call_only_when_the_last_has_been_answered() {
+        let mut lanes = LaneTable::new(1);
+        let (lane, first) = lanes.take_for_call(call(1)).unwrap();
+        assert!(lanes.take_for_call(call(2)).is_none() && lanes.take_for_thread().is_none());
+        let mut answered = vec![];
+        assert!(lanes.deliver(arrived(lane, first), &mut answered));
+        assert_eq!(answered[0].call, call(1));
+        assert!(!lanes.deliver(arrived(lane, first), &mut answered), "an answer comes once");
+        let (_, second) = lanes.take_for_call(call(2)).unwrap();
+        assert!(second.is_after(first));
+        assert_eq!(answered.len(), 1);
+    }
+
+    #[test]
+    fn the_answer_to_an_abandoned_call_frees_its_lane_and_ends_no_call() {
+        let mut lanes = LaneTable::new(1);
+        let (lane, number) = lanes.take_for_call(call(1)).unwrap();
+        assert_eq!(lanes.abandon(lane, call(2)), None);
+        assert_eq!(lanes.abandon(lane, call(1)), Some(number));
+        assert!(lanes.take_for_thread().is_none());
+        assert!(!lanes.deliver(arrived(lane, number), &mut vec![]));
+        let mailbox = lanes.take_for_thread().unwrap();
+        assert!(mailbox.expect().is_after(number));
+        assert!(mailbox.abandon(&mut vec![]).is_none());
+        assert!(!lanes.deliver(arrived(lane, number.next()), &mut vec![]));
+        assert!(lanes.take_for_call(call(3)).is_some());
+    }
+}
