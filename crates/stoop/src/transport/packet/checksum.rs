@@ -103,10 +103,14 @@ pub(crate) fn seal(packet: &mut [u8], len: usize) {
 }
 
 /// Gives `send` the packet with its checksum, if it has one.
+#[inline]
 pub(crate) fn sealed<T>(packet: &[u8], send: impl FnOnce(&[u8]) -> T) -> T {
-    if !is_due(packet) {
-        return send(packet);
-    }
+    if is_due(packet) { with_checksum(packet, send) } else { send(packet) }
+}
+
+#[cold]
+#[inline(never)]
+fn with_checksum<T>(packet: &[u8], send: impl FnOnce(&[u8]) -> T) -> T {
     let mut sealed = [0; MAX_DATAGRAM + CHECKSUM_LEN];
     let len = packet.len();
     sealed[..len].copy_from_slice(packet);

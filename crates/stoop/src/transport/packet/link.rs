@@ -58,8 +58,13 @@ pub(crate) use stoop_net::packets::{
     CallerArrival, MAX_SEGMENTS, MAX_SEGMENTS_LEN, Segments, SegmentsSending, Sending,
 };
 
+use crate::context::Caller;
 use std::fmt::Display;
 use std::io::{self, IoSlice};
+use std::sync::Arc;
+use stoop_exchange::server;
+use stoop_net::Patience;
+use stoop_wire::LaneId;
 
 /// A network that carries packets of the exchange.
 pub(crate) trait PacketLink: Sized + 'static {
@@ -73,6 +78,8 @@ pub(crate) trait PacketLink: Sized + 'static {
     type Address: Clone + Display + Send + Sync + 'static;
     /// A caller's endpoint.
     type Caller: CallerEndpoint;
+    /// A server's endpoint.
+    type Server: ServerEndpoint;
 
     /// Finds the addresses for which `text` stands. The list is never empty.
     ///
@@ -88,6 +95,13 @@ pub(crate) trait PacketLink: Sized + 'static {
     /// There is no route to the server, or the system has no port or descriptor left. That no server listens there is
     /// reported later, as [`CallerArrival::Refused`] or [`Sending::Refused`].
     fn connect(server: &Self::Address, share: Share) -> io::Result<Self::Caller>;
+
+    /// Opens an endpoint at `address` that receives from every peer.
+    ///
+    /// # Errors
+    ///
+    /// The address is taken, is not this machine's, or may not be used.
+    fn listen(address: &Self::Address) -> io::Result<Self::Server>;
 }
 
 /// How many endpoints a link gives to a process.
@@ -232,4 +246,136 @@ pub(crate) trait CallerEndpoint: Send + Sync + 'static {
     /// Takes the next packet that the server's machine returned; its beginning is in the first bytes of `buffer`, whose number this returns.
     /// Call it until it returns `None` whenever something reports [`CallerArrival::Refused`] or an error.
     fn next_sent_back(&self, buffer: &mut [u8]) -> Option<usize>;
+}
+
+/// The sender of a packet, and how to answer it.
+pub(crate) trait Peer: server::Peer + PartialEq + Send + Sync + 'static {
+    /// The caller as procedures see it.
+    fn caller(&self) -> Caller;
+}
+
+/// What a receive at a server has brought. [`ServerEndpoint::peer`] tells who has sent it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// One packet of this many bytes, in [`ReceiveBuffers::one`].
+    Packet(usize),
+    /// Packets of one peer that came together, in [`ReceiveBuffers::received`].
+    Many(Segments),
+    /// Nothing, or nothing that counts.
+    Nothing,
+}
+
+/// Bytes of the longest packet, and of all packets that can come together.
+pub(crate) const PACKETS_ROOM: usize = 1 << 16;
+
+/// Memory into which a worker receives.
+pub(crate) struct ReceiveBuffers {
+    /// The packet that came last by itself.
+    pub(crate) one: Box<[u8; PACKETS_ROOM]>,
+    /// Packets that came together. Empty until some have.
+    many: Arc<[u8]>,
+    /// The packets of the calls that this worker runs, which came together.
+    pub(crate) of_calls: Option<Arc<[u8]>>,
+}
+
+impl Default for ReceiveBuffers {
+    fn default() -> Self {
+        let one = vec![0; PACKETS_ROOM].try_into().expect("the lengths are equal");
+        Self { one, many: Arc::default(), of_calls: None }
+    }
+}
+
+impl ReceiveBuffers {
+    /// Room for packets that come together.
+    #[inline]
+    pub(crate) fn many(&mut self) -> &mut [u8] {
+        self.of_calls = None;
+        if self.many.is_empty() || Arc::strong_count(&self.many) > 1 {
+            // The first use; or another worker runs a procedure whose arguments are in the previous memory.
+            self.many = vec![0; PACKETS_ROOM].into();
+        }
+        Arc::get_mut(&mut self.many).expect("no other worker has it")
+    }
+
+    /// Copies a packet that came by itself into [`many`](Self::many) to where single packets are expected.
+    pub(crate) fn move_single(&mut self, len: usize) {
+        self.one[..len].copy_from_slice(&self.many[..len]);
+    }
+
+    /// What has been received into [`many`](Self::many).
+    #[inline]
+    pub(crate) fn received(&self) -> &Arc<[u8]> {
+        &self.many
+    }
+}
+
+/// What a server's endpoint has counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LinkCounters {
+    /// Packets dropped because they were longer than any buffer.
+    pub(crate) too_large: u64,
+    /// Times that a peer which was alone was given a way of its own.
+    pub(crate) dedicated: u64,
+}
+
+/// An endpoint at a server, which receives from any peer. Several workers use it at once.
+///
+/// Hints ([`note_calls`](Self::note_calls), [`expect_more`](Self::expect_more)) let a link choose how it receives. A link may ignore them.
+pub(crate) trait ServerEndpoint: Send + Sync + 'static {
+    /// The sender of a packet.
+    type Peer: Peer;
+    /// What the link keeps for each worker: only that worker uses it.
+    type Worker;
+
+    /// State for one more worker.
+    fn worker(&self) -> Self::Worker;
+
+    /// The address at which it listens, as callers write it behind the scheme.
+    ///
+    /// # Errors
+    ///
+    /// None in practice.
+    fn address(&self) -> io::Result<String>;
+
+    /// Bytes of long calls that may be on their way to this endpoint.
+    fn window(&self) -> u32;
+
+    /// Receives what has come; sleeps until something comes if `patience` allows it.
+    fn receive(
+        &self,
+        worker: &mut Self::Worker,
+        buffers: &mut ReceiveBuffers,
+        patience: Patience,
+    ) -> Received;
+
+    /// The sender of what this worker has received last.
+    fn peer<'a>(&'a self, worker: &'a Self::Worker) -> &'a Self::Peer;
+
+    /// Hint: the worker has received this many calls; `lane`: of the call that came by itself. Returns whether the link needs
+    /// [looks](Self::look_after) of the background thread from now on.
+    fn note_calls(&self, worker: &mut Self::Worker, calls: u32, lane: Option<LaneId>) -> bool;
+
+    /// Hint: the packet of `len` bytes that the worker has received last is part of a message, so that more packets may come together.
+    fn expect_more(&self, worker: &mut Self::Worker, len: usize);
+
+    /// Answers the packet that this worker has received last by itself. A packet that is not sent is treated as a lost packet.
+    fn answer(&self, worker: &Self::Worker, packet: &[u8], peer: &Self::Peer);
+
+    /// Sends a packet.
+    fn send(&self, packet: &[u8], peer: &Self::Peer);
+
+    /// Sends packets that lie `segment` bytes apart; the last may be shorter.
+    fn send_many(&self, worker: &Self::Worker, packets: &[u8], segment: usize, peer: &Self::Peer);
+
+    /// Whether [`look_after`](Self::look_after) has to be called even though no call runs.
+    fn needs_looks(&self) -> bool;
+
+    /// The background thread calls it once a millisecond while calls run; `is_quiet` before it goes to sleep.
+    fn look_after(&self, is_quiet: bool);
+
+    /// Wakes every worker that sleeps in [`receive`](Self::receive), now and for good.
+    fn wake(&self);
+
+    /// What has been counted so far.
+    fn counters(&self) -> LinkCounters;
 }

@@ -1,25 +1,22 @@
-//! Calls that arrive over UDP.
+//! The server's half of the packet exchange: an endpoint of a packet link, and the worker pool that serves it.
 
-pub(crate) mod answers;
-pub(crate) mod arrivals;
-pub(crate) mod batch;
-pub(crate) mod call;
-pub(crate) mod dedicated;
-pub(crate) mod peer;
-pub(crate) mod sockets;
-pub(crate) mod transmit;
-pub(crate) mod worker;
+mod answers;
+mod arrivals;
+mod batch;
+mod call;
+pub(crate) mod listener;
+mod long_results;
+mod receiving;
+mod worker;
 
 use crate::serving::counters::ServerCounters;
 use crate::serving::dispatch::Exports;
 use crate::serving::drain::wait_for_readers;
 use crate::serving::workers::{Background, Endpoint};
 use crate::transport::packet::checksum;
+use crate::transport::packet::link::ServerEndpoint;
 use crate::transport::packet::server::batch::Batch;
-use crate::transport::packet::server::call::{DatagramCall, OutBudget, PacketLocation};
-use crate::transport::packet::server::dedicated::{Dedication, Reason};
-use crate::transport::packet::server::peer::From;
-use crate::transport::packet::server::sockets::Seen;
+use crate::transport::packet::server::call::{CallPacket, OutBudget, PacketCall};
 use crate::transport::packet::server::worker::WorkerState;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -28,52 +25,46 @@ use stoop_exchange::Instant;
 use stoop_exchange::server::{Limits, Server};
 use stoop_net::clock;
 use stoop_net::host::{self, HostFacts};
-use stoop_net::udp::{Patience, ServerSocket};
-use stoop_net::waiting::{ActiveWaiters, Placement, Waiting};
+use stoop_net::waiting::{Placement, Waiting};
 use stoop_wire::RefusalCode;
 use stoop_wire::bind::CHECKSUM;
 
-/// A UDP socket and the server's half of the exchange.
-pub(crate) struct DatagramEndpoint {
-    socket: ServerSocket,
+/// An endpoint of a packet link and the server's half of the exchange.
+pub(crate) struct PacketEndpoint<S: ServerEndpoint> {
+    link: S,
     exports: Arc<Exports>,
-    exchange: Mutex<Server<From>>,
+    exchange: Mutex<Server<S::Peer>>,
     /// Notified when a call has ended while the server shuts down.
     ended: Condvar,
     shutting_down: AtomicBool,
-    /// The exchange's next timeout, so that the background need not ask under the lock.
+    /// The exchange's next timeout, so that the background thread reads it without the lock.
     next_timeout_ns: AtomicU64,
     waiting: Waiting,
     spinners_max: u32,
-    dedication: Dedication,
-    /// Datagrams that come together by the address's own socket are received together.
-    together: AtomicBool,
-    batch: Batch,
-    /// The exchange owes receipts, or may have something to send: whoever receives sees to it before it waits. The time until which
-    /// somebody who spins goes on receiving before; `u64::MAX`: nothing is to be done.
+    batch: Batch<S::Peer>,
+    /// The exchange owes receipts or may have packets to send: the worker that receives sees to it before it waits. A worker that spins
+    /// first receives until this time. `u64::MAX`: nothing is owed.
     attention_ns: AtomicU64,
-    loans: OutBudget,
+    out_budget: OutBudget,
     background: OnceLock<Arc<Background>>,
-    /// Datagrams longer than there is room for any.
-    too_large: AtomicU64,
-    /// Datagrams whose checksum was wrong or missing.
+    /// Packets dropped because their checksum was wrong or missing.
     corrupt: AtomicU64,
 }
 
-/// The present moment by a clock that goes on while the machine sleeps.
-fn sleepless(now: Instant) -> Instant {
+/// Adds the time that the machine has slept.
+fn with_sleep(now: Instant) -> Instant {
     now.after_nanos(clock::asleep_ns())
 }
 
-impl DatagramEndpoint {
-    pub(crate) fn new(socket: ServerSocket, exports: Arc<Exports>, limits: Limits, waiting: Waiting) -> Self {
-        let limits = Limits { window: window(&socket), flags: limits.flags | CHECKSUM, ..limits };
-        let loans = OutBudget::new(limits.retained);
+impl<S: ServerEndpoint> PacketEndpoint<S> {
+    pub(crate) fn new(link: S, exports: Arc<Exports>, limits: Limits, waiting: Waiting) -> Self {
+        let limits = Limits { window: link.window(), flags: limits.flags | CHECKSUM, ..limits };
+        let out_budget = OutBudget::new(limits.retained);
         let own = HostFacts::gather();
         let random = host::random_bytes::<16>();
         let half = |at: usize| u64::from_le_bytes(random[at..at + 8].try_into().expect("eight bytes"));
         let exchange = Server::new(
-            // The socket is bound: no server before this one receives there any more.
+            // The link listens: from now on no earlier server receives at this address.
             Instant::from_nanos(clock::now_ns()),
             exports.interfaces(),
             limits,
@@ -81,164 +72,104 @@ impl DatagramEndpoint {
             [half(0), half(8)],
         );
         Self {
-            exchange: Mutex::new(exchange.with_clock(sleepless)),
-            socket,
+            exchange: Mutex::new(exchange.with_clock(with_sleep)),
+            link,
             exports,
             ended: Condvar::new(),
             shutting_down: AtomicBool::new(false),
             next_timeout_ns: AtomicU64::new(u64::MAX),
             waiting,
             spinners_max: Placement::of(&own, &own).waiting_max,
-            dedication: Dedication::default(),
-            together: AtomicBool::new(false),
             batch: Batch::default(),
             attention_ns: AtomicU64::new(u64::MAX),
-            loans,
+            out_budget,
             background: OnceLock::new(),
-            too_large: AtomicU64::new(0),
             corrupt: AtomicU64::new(0),
         }
     }
 
     #[inline]
-    fn exchange(&self) -> MutexGuard<'_, Server<From>> {
+    fn exchange(&self) -> MutexGuard<'_, Server<S::Peer>> {
         self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a packet, with its checksum if it has one.
-    fn send(&self, packet: &[u8], peer: &From) {
-        checksum::sealed(packet, |packet| self.send_as_it_is(packet, peer));
+    fn send(&self, packet: &[u8], peer: &S::Peer) {
+        checksum::sealed(packet, |packet| self.link.send(packet, peer));
     }
 
-    /// A packet that is not sent is like one that is lost: its receiver asks again.
-    fn send_as_it_is(&self, packet: &[u8], peer: &From) {
-        let _ = self.socket.send(packet, &peer.0);
-    }
-
-    /// Remembers when the exchange has something to do. Returns whether that is sooner than it was.
-    fn note_timeout(&self, exchange: &Server<From>) -> bool {
+    /// Notes when the exchange has something to do. Returns whether that is earlier than before.
+    fn note_timeout(&self, exchange: &Server<S::Peer>) -> bool {
         let next = exchange.next_timeout().as_nanos();
         self.next_timeout_ns.swap(next, Ordering::SeqCst) > next
     }
 
-    fn tell_ended(&self) {
+    fn notify_ended(&self) {
         if self.shutting_down.load(Ordering::Relaxed) {
             self.ended.notify_all();
         }
     }
+
+    #[cold]
+    fn rouse_background(&self) {
+        if let Some(background) = self.background.get() {
+            background.rouse();
+        }
+    }
 }
 
-impl Endpoint for DatagramEndpoint {
-    type Call = DatagramCall;
-    type WorkerState = WorkerState;
+impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
+    type Call = PacketCall<S::Peer>;
+    type WorkerState = WorkerState<S>;
 
-    fn worker(&self) -> WorkerState {
-        WorkerState::new(self.waiting, self.spinners_max, self.batch.key())
+    fn worker(&self) -> WorkerState<S> {
+        WorkerState::new(self.link.worker(), self.waiting, self.spinners_max, self.batch.key())
     }
 
-    #[inline]
+    #[inline(never)]
     fn receive(
         &self,
-        worker: &mut WorkerState,
+        worker: &mut WorkerState<S>,
         patient: bool,
         stopping: &AtomicBool,
-    ) -> Option<DatagramCall> {
-        if self.batch.is_pending()
-            && let Some(mut call) = self.take_over(worker)
-        {
-            if !patient {
-                call.keep_packet(worker);
-            }
-            return Some(call);
+    ) -> Option<PacketCall<S::Peer>> {
+        let mut call = match self.batch.is_pending().then(|| self.take_over(worker)).flatten() {
+            Some(call) => call,
+            None => self.receive_next(worker, patient, stopping)?,
+        };
+        if !patient {
+            // The background thread hands the call to a worker, which has other buffers.
+            call.keep_packet(&worker.buffers);
         }
-        let waiters = ActiveWaiters::of_this_process();
-        let mut spinner = None;
-        let mut patience = Patience::DontWait;
-        if patient {
-            let present = worker.waiters.get_or_insert_with(|| waiters.member()).wait();
-            if worker.wait.begin(worker.clock_ns, waiters.waiting()) > 0 {
-                spinner = Some(present);
-            } else {
-                worker.wait.sleeps(worker.clock_ns);
-                patience = Patience::Block;
-            }
-        }
-        loop {
-            let attention_ns = self.attention_ns.load(Ordering::Relaxed);
-            let attention = attention_ns != u64::MAX;
-            let call = match self.look(worker, if attention { Patience::DontWait } else { patience }) {
-                Seen::Packet(len, dedicated) => {
-                    worker.clock_ns = clock::now_ns();
-                    let call = self.take(worker, len, dedicated);
-                    if let Some(call) = &call
-                        && patient
-                    {
-                        self.note_call(worker, dedicated != 0, call);
-                    }
-                    call
-                }
-                Seen::Many(segments, peer, dedicated) => {
-                    worker.clock_ns = clock::now_ns();
-                    self.take_segments(worker, segments, peer, dedicated, patient)
-                }
-                Seen::Nothing if attention && (spinner.is_none() || attention_ns <= clock::now_ns()) => {
-                    self.attend(worker);
-                    continue;
-                }
-                Seen::Nothing if !patient || stopping.load(Ordering::Relaxed) => return None,
-                Seen::Nothing => {
-                    if spinner.is_some()
-                        && let Some(background) = self.background.get()
-                    {
-                        background.yield_to_running_procedures();
-                    }
-                    let now_ns = clock::now_ns();
-                    if spinner.is_some() && !worker.wait.keeps_spinning(now_ns, waiters.waiting()) {
-                        spinner = None;
-                        worker.wait.sleeps(now_ns);
-                        patience = Patience::Block;
-                    }
-                    continue;
-                }
-            };
-            if let Some(mut call) = call {
-                worker.wait.arrived(worker.clock_ns);
-                worker.set_placement(call.assignment.together);
-                if !patient {
-                    // For a worker, who has another worker.
-                    call.keep_packet(worker);
-                }
-                return Some(call);
-            }
-        }
+        Some(call)
     }
 
     #[inline]
-    fn takes_long(&self, call: &DatagramCall) -> bool {
+    fn takes_long(&self, call: &PacketCall<S::Peer>) -> bool {
         self.exports.takes_long(call.assignment.interface, call.assignment.procedure)
     }
 
-    #[inline]
-    fn run(&self, worker: &mut WorkerState, call: DatagramCall) -> Option<DatagramCall> {
-        match call.packet.place() {
-            PacketLocation::InBatch(_) => self.run_batch(worker, call),
-            PacketLocation::AtDesk(_) | PacketLocation::ManagedCall => self.run_alone(worker, call),
+    #[inline(never)]
+    fn run(&self, worker: &mut WorkerState<S>, call: PacketCall<S::Peer>) -> Option<PacketCall<S::Peer>> {
+        match call.packet {
+            CallPacket::InBatch { .. } => self.run_batch(worker, call),
+            CallPacket::AtWorker { .. } | CallPacket::Kept => self.run_alone(worker, call),
         }
     }
 
     fn refuse(
         &self,
-        worker: &mut WorkerState,
-        mut call: DatagramCall,
+        worker: &mut WorkerState<S>,
+        mut call: PacketCall<S::Peer>,
         code: RefusalCode,
-    ) -> Option<DatagramCall> {
+    ) -> Option<PacketCall<S::Peer>> {
         let peer = call.assignment.peer;
         self.send(call.assignment.refuse(code, ""), &peer);
         worker.clock_ns = clock::now_ns();
         self.finish(worker, call.assignment)
     }
 
-    fn defer(&self, call: &mut DatagramCall) {
+    fn defer(&self, call: &mut PacketCall<S::Peer>) {
         call.packet = call.packet.deferred();
     }
 
@@ -246,35 +177,25 @@ impl Endpoint for DatagramEndpoint {
         self.next_timeout_ns.load(Ordering::SeqCst)
     }
 
-    fn handle_timeout(&self, worker: &mut WorkerState, now_ns: u64) {
+    fn handle_timeout(&self, worker: &mut WorkerState<S>, now_ns: u64) {
         self.on_timeout(worker, now_ns);
     }
 
     fn introduce(&self, background: &Arc<Background>) {
-        // Introduced once.
+        // Called once.
         let _ = self.background.set(Arc::clone(background));
     }
 
     fn needs_looks(&self) -> bool {
-        // Whoever waits at the dedicated socket does not hear the others.
-        self.dedication.is_there()
+        self.link.needs_looks()
     }
 
     fn look_after(&self, quiet: bool) {
-        if !self.dedication.is_there() {
-            return;
-        }
-        if self.socket.has_waiting().unwrap_or(true) {
-            self.dedication.give_up(Reason::Others);
-        } else if quiet {
-            self.dedication.give_up(Reason::Quiet);
-        }
+        self.link.look_after(quiet);
     }
 
     fn wake(&self) {
-        // Cannot fail on a bound socket; a worker that it does not wake leaves with its next call.
-        let _ = self.socket.wake_receivers();
-        self.dedication.close();
+        self.link.wake();
     }
 
     fn shut_down(&self) {
@@ -292,41 +213,21 @@ impl Endpoint for DatagramEndpoint {
     }
 
     fn counters(&self) -> ServerCounters {
+        let link = self.link.counters();
         let exchange = self.exchange();
         let counters = exchange.counters();
         ServerCounters {
             calls: counters.calls,
             duplicates: counters.duplicates,
             refused: counters.refused,
-            malformed: counters.malformed + self.too_large.load(Ordering::Relaxed),
+            malformed: counters.malformed + link.too_large,
             corrupt: self.corrupt.load(Ordering::Relaxed),
             given_up: 0,
             bindings: exchange.bindings() as u64,
-            dedicated: self.dedication.count(),
+            dedicated: link.dedicated,
         }
     }
 }
 
-impl DatagramEndpoint {
-    #[cold]
-    fn rouse_housekeeper(&self) {
-        if let Some(background) = self.background.get() {
-            background.rouse();
-        }
-    }
-}
-
-/// Bytes in the socket's buffer that a byte of a long call may take: the kernel counts what it allocates.
-const BUFFER_FOR_A_BYTE: usize = 4;
-
-/// How much of a long call the socket can take.
-fn window(socket: &ServerSocket) -> u32 {
-    let granted = socket.receive_buffer().unwrap_or(0);
-    u32::try_from(granted / BUFFER_FOR_A_BYTE).unwrap_or(u32::MAX).max(WINDOW_MIN)
-}
-
-/// Bytes of a call that may be under way however little the system grants.
-const WINDOW_MIN: u32 = 32 << 10;
-
-/// A server that shuts down gives up callers of whose long results nothing more has arrived for so long: they may have gone.
+/// While the server shuts down: callers of which no receipt for a long result arrives for so long may have gone.
 const READERS_QUIET: Duration = Duration::from_secs(2);

@@ -1,29 +1,35 @@
-//! Answers gathered to go out together: by as few system calls as their sizes and receivers allow.
+//! Answers gathered to leave together, by as few system calls as their sizes and receivers allow.
 //!
-//! Datagrams that leave together are of one length, but for the last. So answers of similar length to the same peer are
-//! filled up with zeros to the longest of them, which their receiver takes for padding; others begin a new group.
+//! Packets that leave together are of one length, except the last. So answers of similar length to the same peer are filled up with zeros
+//! to the longest of them; their receiver ignores the padding. Other answers begin a new group.
 
 use crate::transport::packet::checksum;
-use stoop_net::udp::{MAX_SEGMENTS, MAX_SEGMENTS_LEN, Peer};
+use crate::transport::packet::link::{MAX_SEGMENTS, MAX_SEGMENTS_LEN};
 use stoop_wire::HEADER_LEN;
 
-/// Zeros that an answer is filled up with at most. They cost less than another system call, as long as they are few.
+/// Most zeros that an answer is filled up with. So few cost less than another system call.
 const PADDING_MAX: usize = 128;
 
-/// Lengths of answers in a group are multiples of this: those that hardly differ do not differ, and they lie aligned.
+/// Lengths of answers in a group are multiples of this, so that answers lie aligned and slightly different lengths become equal.
 const ALIGNMENT: usize = 8;
 
 /// Answers in the order in which they were given.
-#[derive(Debug, Default)]
-pub(super) struct Answers {
+#[derive(Debug)]
+pub(super) struct Answers<P> {
     bytes: Vec<u8>,
-    groups: Vec<Group>,
+    groups: Vec<Group<P>>,
+}
+
+impl<P> Default for Answers<P> {
+    fn default() -> Self {
+        Self { bytes: Vec::new(), groups: Vec::new() }
+    }
 }
 
 /// Answers that leave by one system call.
 #[derive(Debug)]
-struct Group {
-    peer: Peer,
+struct Group<P> {
+    peer: P,
     /// Where the first begins.
     start: usize,
     /// From the beginning of one to that of the next.
@@ -31,10 +37,10 @@ struct Group {
     count: usize,
 }
 
-impl Group {
-    /// The length of its datagrams, if an answer to `peer` of `len` bytes joins them.
+impl<P: PartialEq> Group<P> {
+    /// The length of its packets, if an answer to `peer` of `len` bytes joins them.
     #[inline]
-    fn joined(&self, peer: &Peer, len: usize) -> Option<usize> {
+    fn joined(&self, peer: &P, len: usize) -> Option<usize> {
         let segment = if self.count == 1 { self.segment.max(len) } else { self.segment };
         let fits = self.count < MAX_SEGMENTS && (self.count + 1) * segment <= MAX_SEGMENTS_LEN;
         let similar = len <= segment && segment - len.min(self.segment) <= PADDING_MAX;
@@ -42,11 +48,11 @@ impl Group {
     }
 }
 
-impl Answers {
+impl<P: Copy + PartialEq> Answers<P> {
     /// Adds an answer.
     #[inline]
-    pub(super) fn push(&mut self, peer: &Peer, answer: &[u8]) {
-        // By far the most have no result to speak of, like those before them: by a few instructions and no call.
+    pub(super) fn push(&mut self, peer: &P, answer: &[u8]) {
+        // Most answers are a bare header, like the one before them: that takes a few instructions and no function call.
         if let (Ok(bare), Some(group)) = (<&[u8; HEADER_LEN]>::try_from(answer), self.groups.last_mut())
             && group.segment == HEADER_LEN
             && group.count < MAX_SEGMENTS
@@ -60,7 +66,7 @@ impl Answers {
         self.push_any(peer, answer);
     }
 
-    fn push_any(&mut self, peer: &Peer, answer: &[u8]) {
+    fn push_any(&mut self, peer: &P, answer: &[u8]) {
         let whole = answer.len() + checksum::room_for(answer);
         let len = whole.next_multiple_of(ALIGNMENT);
         let joined = self.groups.last_mut().and_then(|group| Some((group.joined(peer, len)?, group)));
@@ -80,8 +86,8 @@ impl Answers {
         checksum::append(&mut self.bytes, start);
     }
 
-    /// What leaves together: the peer, the datagrams one behind the other, and the length of each but the last.
-    pub(super) fn groups(&self) -> impl Iterator<Item = (&Peer, &[u8], usize)> {
+    /// The groups: peer, packets one behind the other, and the length of each packet except the last.
+    pub(super) fn groups(&self) -> impl Iterator<Item = (&P, &[u8], usize)> {
         self.groups.iter().enumerate().map(|(at, group)| {
             let end = self.groups.get(at + 1).map_or(self.bytes.len(), |next| next.start);
             (&group.peer, &self.bytes[group.start..end], group.segment)
@@ -98,19 +104,15 @@ impl Answers {
 mod tests {
     use crate::transport::packet::server::answers::*;
 
-    fn peer(port: u16) -> Peer {
-        Peer::from(std::net::SocketAddr::from(([127, 0, 0, 1], port)))
-    }
-
-    /// Groups, each as the lengths of its datagrams.
-    fn lengths(answers: &Answers) -> Vec<Vec<usize>> {
+    /// Groups, each as the lengths of its packets.
+    fn lengths(answers: &Answers<u16>) -> Vec<Vec<usize>> {
         answers.groups().map(|(_, bytes, segment)| bytes.chunks(segment).map(<[u8]>::len).collect()).collect()
     }
 
-    fn with(lens: &[usize]) -> Answers {
+    fn with(lens: &[usize]) -> Answers<u16> {
         let mut answers = Answers::default();
         for (at, len) in lens.iter().enumerate() {
-            answers.push(&peer(1), &vec![at as u8 + 1; *len]);
+            answers.push(&1, &vec![at as u8 + 1; *len]);
         }
         // However they are grouped, each is there in its place, and nothing but zeros behind it.
         let datagrams: Vec<_> =
@@ -143,10 +145,10 @@ mod tests {
     fn answers_to_different_peers_leave_apart() {
         let mut answers = Answers::default();
         for port in [1, 1, 2, 1] {
-            answers.push(&peer(port), &[0; 32]);
+            answers.push(&port, &[0; 32]);
         }
         assert_eq!(lengths(&answers), [vec![32, 32], vec![32], vec![32]]);
-        let peers: Vec<_> = answers.groups().map(|(to, ..)| to.addr().port()).collect();
+        let peers: Vec<_> = answers.groups().map(|(to, ..)| *to).collect();
         assert_eq!(peers, [1, 2, 1]);
     }
 
@@ -155,7 +157,7 @@ mod tests {
         for len in [32, 1024, 1472] {
             let mut answers = Answers::default();
             for _ in 0..100 {
-                answers.push(&peer(1), &vec![1; len]);
+                answers.push(&1, &vec![1; len]);
             }
             for (_, bytes, segment) in answers.groups() {
                 assert!(bytes.len() <= MAX_SEGMENTS_LEN && bytes.len() <= MAX_SEGMENTS * segment);

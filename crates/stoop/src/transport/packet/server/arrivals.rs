@@ -1,121 +1,87 @@
-//! Datagrams that have arrived: given to the exchange, which says what they lead to.
+//! Packets that have arrived: the exchange says what each of them leads to.
 
-use crate::context::cancelled;
-use crate::context::cancelled::CallId;
+use crate::context::cancelled::{self, CallId};
 use crate::transport::packet::checksum;
-use crate::transport::packet::server::call::{CallPacket, DatagramCall};
+use crate::transport::packet::link::ServerEndpoint;
+use crate::transport::packet::server::PacketEndpoint;
+use crate::transport::packet::server::call::{CallPacket, PacketCall};
 use crate::transport::packet::server::worker::WorkerState;
-use crate::transport::packet::server::{DatagramEndpoint, From};
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
 use stoop_exchange::server::{Arrival, Server};
-use stoop_net::udp;
-use stoop_wire::{BindingId, CallNumber, LaneId, MAX_DATAGRAM};
+use stoop_wire::{BindingId, CallNumber, LaneId};
 
-impl DatagramEndpoint {
-    /// Takes the datagram of so many bytes that is at the worker, and came in by the dedicated socket of so many changes (0: by
-    /// the address's own); returns the call that it brings.
+impl<S: ServerEndpoint> PacketEndpoint<S> {
+    /// Takes the packet of `len` bytes that the worker has received by itself. Returns the call that it brings.
     #[inline(always)]
-    pub(super) fn take(&self, worker: &mut WorkerState, len: usize, dedicated: u64) -> Option<DatagramCall> {
-        let mut answer_by = dedicated;
-        if worker.packet_has_checksum() {
-            if !self.is_intact(&worker.packet[..len]) {
-                return None;
-            }
-            answer_by = CallPacket::BY_OWN;
+    pub(super) fn take(&self, worker: &mut WorkerState<S>, len: usize) -> Option<PacketCall<S::Peer>> {
+        let packet = &worker.buffers.one[..];
+        if checksum::says_so(packet.first_chunk().expect("the buffer is longer"))
+            && !self.is_intact(&packet[..len])
+        {
+            return None;
         }
-        let now = Instant::from_nanos(worker.clock_ns);
         let mut exchange = self.exchange();
-        let peer = if dedicated == 0 { &worker.own_peer } else { &worker.dedicated_peer };
-        match exchange.handle_packet(now, peer, &worker.packet[..len], &mut worker.reply) {
+        let (now, peer) = (Instant::from_nanos(worker.clock_ns), self.link.peer(&worker.link));
+        match exchange.handle_packet(now, peer, &packet[..len], &mut worker.reply) {
             Arrival::Run(assignment) => {
                 drop(exchange);
-                return Some(DatagramCall { assignment, packet: CallPacket::at_desk(answer_by) });
+                Some(PacketCall { assignment, packet: CallPacket::AtWorker { deferred: false } })
             }
-            arrival => self.take_no_call(worker, exchange, arrival, len, dedicated),
+            arrival => {
+                self.take_no_call(worker, exchange, arrival, len);
+                None
+            }
         }
-        None
     }
 
-    /// Whether the datagram is as it was sent. If it is not, it is dropped and counted.
+    /// Whether the packet is as it was sent. If not, it is counted, and must be dropped.
     #[cold]
-    pub(super) fn is_intact(&self, datagram: &[u8]) -> bool {
-        let is_intact = checksum::is_right(datagram);
+    pub(super) fn is_intact(&self, packet: &[u8]) -> bool {
+        let is_intact = checksum::is_right(packet);
         if !is_intact {
             self.corrupt.fetch_add(1, Ordering::Relaxed);
         }
         is_intact
     }
 
-    /// How many bytes of datagrams, `segment` bytes apart, begin with those that have a checksum that is right.
+    /// Bytes of the packets, `segment` bytes apart, before the first one that has no checksum or a wrong one.
     #[cold]
-    pub(super) fn intact_len(&self, datagrams: &[u8], segment: usize) -> usize {
-        let is_expected = |datagram: &&[u8]| checksum::is_expected(datagram);
-        let intact = datagrams.chunks(segment).take_while(is_expected).take_while(|it| self.is_intact(it));
+    pub(super) fn intact_len(&self, packets: &[u8], segment: usize) -> usize {
+        let is_expected = |packet: &&[u8]| checksum::is_expected(packet);
+        let intact = packets.chunks(segment).take_while(is_expected).take_while(|it| self.is_intact(it));
         intact.map(<[u8]>::len).sum()
     }
 
-    /// Sees to what has led to no call.
+    /// Does what a packet leads to that brings no call.
     #[inline(never)]
     fn take_no_call(
         &self,
-        worker: &mut WorkerState,
-        exchange: MutexGuard<'_, Server<From>>,
-        arrival: Arrival<From>,
+        worker: &mut WorkerState<S>,
+        exchange: MutexGuard<'_, Server<S::Peer>>,
+        arrival: Arrival<S::Peer>,
         len: usize,
-        dedicated: u64,
     ) {
-        let peer = if dedicated == 0 { worker.own_peer } else { worker.dedicated_peer };
         match arrival {
             Arrival::Run(_) => unreachable!("that is a call"),
             Arrival::Reply => {
-                // It may be the first binding, which may never be used.
+                // It may be the first binding, which may never be used: its timeout is noted.
                 self.note_and_rouse(exchange);
-                self.send(&worker.reply, &peer);
+                self.send(&worker.reply, self.link.peer(&worker.link));
             }
             Arrival::Cancelled(binding, lane, number) => {
-                tell_procedure(binding, lane, number);
+                cancel_procedure(binding, lane, number);
                 drop(exchange);
-                self.send(&worker.reply, &peer);
+                self.send(&worker.reply, self.link.peer(&worker.link));
             }
-            Arrival::Transmit | Arrival::Nothing => {
-                self.attend_later(worker, exchange);
-                if len >= MAX_DATAGRAM {
-                    self.receive_together(worker, dedicated != 0);
-                }
-            }
+            Arrival::Transmit | Arrival::Nothing => self.attend_later(worker, exchange, len),
         }
-    }
-
-    /// Takes a datagram, or several, where several might have come together.
-    pub(super) fn take_segments(
-        &self,
-        worker: &mut WorkerState,
-        segments: udp::Segments,
-        peer: udp::Peer,
-        dedicated: u64,
-        patient: bool,
-    ) -> Option<DatagramCall> {
-        let count = segments.count() as u32;
-        if dedicated == 0 {
-            worker.own_peer = From(peer);
-            if patient {
-                self.count_in_a_row(worker, count);
-            }
-        }
-        if count > 1 || segments.len > MAX_DATAGRAM {
-            worker.bunching.singles = 0;
-            return self.take_many(worker, segments, peer);
-        }
-        worker.bunching.singles += 1;
-        worker.packet[..segments.len].copy_from_slice(&worker.batch.received()[..segments.len]);
-        self.take(worker, segments.len, dedicated)
     }
 }
 
-/// Nobody waits any more for a call whose procedure runs. Under the exchange's lock, under which it ends.
+/// Tells a running procedure that its call was cancelled. Under the exchange's lock, so that the call cannot end meanwhile.
 #[cold]
-pub(super) fn tell_procedure(binding: BindingId, lane: LaneId, number: CallNumber) {
+pub(super) fn cancel_procedure(binding: BindingId, lane: LaneId, number: CallNumber) {
     cancelled::cancel(CallId::new(binding, lane, number));
 }

@@ -1,0 +1,44 @@
+//! An address of a server at which a packet link listens.
+
+use crate::serving::running::{Listener, RunningEndpoint, Setup, start};
+use crate::transport::packet::link::ServerEndpoint;
+use crate::transport::packet::options::PacketOptions;
+use crate::transport::packet::server::PacketEndpoint;
+use std::io;
+use std::sync::Arc;
+use stoop_exchange::server::Limits;
+use stoop_wire::{HEADER_LEN, PACKET_DATA};
+
+/// A link that listens at an address and is not served yet.
+pub(crate) struct PacketListener<S> {
+    uri: String,
+    link: S,
+    own: PacketOptions,
+}
+
+impl<S: ServerEndpoint> PacketListener<S> {
+    /// `prefix`: of the address, before what the link knows of it.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub(crate) fn new(prefix: &str, link: S, own: PacketOptions) -> io::Result<Self> {
+        Ok(Self { uri: format!("{prefix}{}", link.address()?), link, own })
+    }
+}
+
+impl<S: ServerEndpoint> Listener for PacketListener<S> {
+    fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    fn start(self: Box<Self>, setup: &Setup) -> io::Result<Box<dyn RunningEndpoint>> {
+        // Packets have 32 bits for the length of a message; `Server::max_message` promises one packet at least.
+        let max_message = (setup.max_message as u32).max(PACKET_DATA as u32);
+        // There is room for one message of that length at least.
+        let most = max_message as usize + 2 * HEADER_LEN;
+        let limits = Limits { silence: self.own.server_silence_limit(), ..Limits::default() };
+        let (incomplete, retained) = (limits.incomplete.max(most), limits.retained.max(most));
+        let limits = Limits { max_message, incomplete, retained, ..limits };
+        start(PacketEndpoint::new(self.link, Arc::clone(&setup.exports), limits, setup.waiting), setup)
+    }
+}

@@ -1,0 +1,387 @@
+//! A server's endpoint over UDP: the address's own socket, and a dedicated one for a caller that is alone.
+//!
+//! The kernel hands over packets that arrived together in one piece only on request (UDP_GRO), and the request makes the
+//! receipt of a single packet slower. A socket requests it when one peer has made calls in a row on different lanes, or when a packet
+//! of a long message has come, and stops when packets have come by themselves for a while.
+
+use crate::transport::packet::link::{
+    LinkCounters, MAX_SEGMENTS, ReceiveBuffers, Received, Segments, SegmentsSending, ServerEndpoint,
+};
+use crate::transport::udp::dedicated::{Dedicated, DedicatedSocket, LOOKS, Look, Reason};
+use crate::transport::udp::peer::UdpPeer;
+use crate::transport::udp::worker::UdpWorker;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use stoop_net::udp::{CallerArrival, CallerSocket, Patience, ServerArrival, ServerSocket};
+use stoop_wire::{LaneId, MAX_DATAGRAM};
+
+/// The sockets of an address.
+pub(crate) struct UdpServer {
+    socket: ServerSocket,
+    /// The address's own socket receives packets together.
+    together: AtomicBool,
+    dedicated: DedicatedSocket,
+    /// Packets dropped because they were longer than any buffer.
+    too_large: AtomicU64,
+}
+
+/// Receive buffer of a server's socket, so that a burst of calls is not lost. The system may grant less.
+const RECEIVE_BUFFER: usize = 4 << 20;
+
+/// Bytes that the kernel may count for each byte of a long call.
+const BUFFER_PER_BYTE: usize = 4;
+
+/// Least window, however little the system grants.
+const WINDOW_MIN: u32 = 32 << 10;
+
+impl UdpServer {
+    pub(super) fn listen(address: SocketAddr) -> io::Result<Self> {
+        let socket = ServerSocket::bind(address)?;
+        let _ = socket.set_receive_buffer(RECEIVE_BUFFER);
+        Ok(Self {
+            socket,
+            together: AtomicBool::new(false),
+            dedicated: DedicatedSocket::default(),
+            too_large: AtomicU64::new(0),
+        })
+    }
+
+    #[inline]
+    fn receive_by_own(
+        &self,
+        worker: &mut UdpWorker,
+        buffers: &mut ReceiveBuffers,
+        patience: Patience,
+    ) -> Received {
+        if self.together.load(Ordering::Relaxed) {
+            return self.receive_together(worker, buffers, patience, false);
+        }
+        match self.socket.recv(&mut buffers.one[..], patience) {
+            Ok(ServerArrival::Datagram { len, peer }) => {
+                (worker.own_peer, worker.by_dedicated) = (UdpPeer(peer), false);
+                Received::Packet(len)
+            }
+            Ok(ServerArrival::TooLarge { .. }) => self.drop_too_large(),
+            Ok(ServerArrival::Nothing | ServerArrival::WokenUp) | Err(_) => Received::Nothing,
+        }
+    }
+
+    #[inline(always)]
+    fn receive_by_dedicated(
+        &self,
+        worker: &mut UdpWorker,
+        buffers: &mut ReceiveBuffers,
+        patience: Patience,
+    ) -> Received {
+        let Some(dedicated) = &worker.dedicated else { return Received::Nothing };
+        if dedicated.together.load(Ordering::Relaxed) {
+            return self.receive_together(worker, buffers, patience, true);
+        }
+        let arrival = match patience {
+            Patience::DontWait => dedicated.socket.recv(&mut buffers.one[..]),
+            Patience::Block => dedicated.socket.recv_blocking(&mut buffers.one[..]),
+        };
+        match arrival {
+            Ok(CallerArrival::Datagram(0) | CallerArrival::Nothing) => Received::Nothing,
+            Ok(CallerArrival::Datagram(len)) => {
+                worker.by_dedicated = true;
+                Received::Packet(len)
+            }
+            Ok(CallerArrival::TooLarge(_)) => self.drop_too_large(),
+            Ok(CallerArrival::Refused) | Err(_) => {
+                self.dedicated.give_up(Reason::Quiet);
+                Received::Nothing
+            }
+        }
+    }
+
+    /// Receives by a socket that hands over packets together.
+    fn receive_together(
+        &self,
+        worker: &mut UdpWorker,
+        buffers: &mut ReceiveBuffers,
+        patience: Patience,
+        by_dedicated: bool,
+    ) -> Received {
+        let ends = worker.pattern.is_over();
+        let patience = if ends { Patience::DontWait } else { patience };
+        let look = match &worker.dedicated {
+            Some(dedicated) if by_dedicated => dedicated.look(buffers.many(), patience),
+            _ => self.look_at_own(buffers.many(), patience),
+        };
+        match look {
+            Look::Came(segments, peer) => {
+                worker.by_dedicated = by_dedicated;
+                if !by_dedicated {
+                    worker.own_peer = peer;
+                }
+                received(worker, buffers, segments)
+            }
+            Look::TooLarge => self.drop_too_large(),
+            Look::Nothing => {
+                if ends {
+                    self.set_together(worker, by_dedicated, false);
+                    worker.pattern.end();
+                }
+                Received::Nothing
+            }
+            Look::Gone => {
+                self.dedicated.give_up(Reason::Quiet);
+                Received::Nothing
+            }
+        }
+    }
+
+    fn look_at_own(&self, buffer: &mut [u8], patience: Patience) -> Look {
+        match self.socket.recv_segments(buffer, patience) {
+            Ok(ServerArrival::Datagram { len, peer }) => Look::Came(len, UdpPeer(peer)),
+            Ok(ServerArrival::TooLarge { .. }) => Look::TooLarge,
+            Ok(ServerArrival::Nothing | ServerArrival::WokenUp) | Err(_) => Look::Nothing,
+        }
+    }
+
+    /// Has a socket receive packets together, or one by one. Packets that come together while it stops are lost, and their
+    /// senders repeat them.
+    #[cold]
+    fn set_together(&self, worker: &mut UdpWorker, by_dedicated: bool, on: bool) {
+        worker.pattern.begin();
+        let (set, together) = match &worker.dedicated {
+            Some(dedicated) if by_dedicated => (dedicated.socket.set_gro(on), &dedicated.together),
+            _ => (self.socket.set_gro(on), &self.together),
+        };
+        together.store(set.is_ok() == on, Ordering::Relaxed);
+    }
+
+    fn is_together(&self, worker: &UdpWorker) -> bool {
+        match &worker.dedicated {
+            Some(dedicated) if worker.by_dedicated => dedicated.together.load(Ordering::Relaxed),
+            _ => self.together.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Gives up the dedicated socket if its caller is not the sender of what the address's own socket has received. (A caller may have
+    /// sent packets before it had a dedicated socket.)
+    #[cold]
+    fn note_others(&self, worker: &UdpWorker) {
+        if worker.dedicated.as_ref().is_none_or(|dedicated| dedicated.peer != worker.own_peer) {
+            self.dedicated.give_up(Reason::Others);
+        }
+    }
+
+    #[cold]
+    fn drop_too_large(&self) -> Received {
+        self.too_large.fetch_add(1, Ordering::Relaxed);
+        Received::Nothing
+    }
+
+    /// The dedicated socket has changed: hands over what arrived in the one that is gone, then takes note of the new one.
+    #[cold]
+    fn change_sockets(&self, worker: &mut UdpWorker, buffers: &mut ReceiveBuffers) -> Option<Received> {
+        worker.by_dedicated = false;
+        if let Some((packets, segments, peer)) = self.dedicated.next_left() {
+            buffers.many()[..segments.len].copy_from_slice(&packets);
+            worker.own_peer = peer;
+            return Some(received(worker, buffers, segments));
+        }
+        worker.changes = self.dedicated.changes();
+        worker.dedicated = self.dedicated.present();
+        (worker.looks, worker.calls_in_a_row) = (0, 0);
+        None
+    }
+
+    /// Counts calls in a row of one peer at the address's own socket. Returns whether that has earned it a dedicated socket.
+    #[inline]
+    fn count_in_a_row(&self, worker: &mut UdpWorker, calls: u32) -> bool {
+        let peer = worker.own_peer;
+        if worker.latest != Some(peer.0.addr()) {
+            (worker.latest, worker.calls_in_a_row) = (Some(peer.0.addr()), 0);
+        }
+        worker.calls_in_a_row += calls;
+        let is_earned = self.dedicated.is_earned(worker.calls_in_a_row);
+        if is_earned {
+            worker.calls_in_a_row = 0;
+            self.dedicated.dedicate(&self.socket, peer, self.together.load(Ordering::Relaxed));
+        }
+        is_earned
+    }
+
+    /// Sends by the dedicated socket, if the peer is its peer and the worker knows the present one. Returns whether the packets have
+    /// left.
+    #[inline]
+    fn send_by_dedicated<T>(
+        &self,
+        worker: &UdpWorker,
+        is_its_peer: impl FnOnce(&Dedicated) -> bool,
+        send: impl FnOnce(&CallerSocket) -> io::Result<T>,
+    ) -> bool {
+        match &worker.dedicated {
+            Some(dedicated) if is_its_peer(dedicated) && worker.changes == self.dedicated.changes() => {
+                // A socket that another worker has given up meanwhile may have sent to itself.
+                send(&dedicated.socket).is_ok() && worker.changes == self.dedicated.changes()
+            }
+            _ => false,
+        }
+    }
+
+    /// Sends by the address's own socket. A packet that is not sent is like one that is lost.
+    fn send_many_by_own(&self, packets: &[u8], segment: usize, peer: &UdpPeer) {
+        use SegmentsSending::{Refused, Sent};
+        if !matches!(self.socket.send_segments(packets, segment, &peer.0), Ok(Sent | Refused)) {
+            packets.chunks(segment).for_each(|packet| self.send(packet, peer));
+        }
+    }
+}
+
+impl ServerEndpoint for UdpServer {
+    type Peer = UdpPeer;
+    type Worker = UdpWorker;
+
+    fn worker(&self) -> UdpWorker {
+        UdpWorker::default()
+    }
+
+    fn address(&self) -> io::Result<String> {
+        Ok(self.socket.local_addr()?.to_string())
+    }
+
+    fn window(&self) -> u32 {
+        let granted = self.socket.receive_buffer().unwrap_or(0);
+        u32::try_from(granted / BUFFER_PER_BYTE).unwrap_or(u32::MAX).max(WINDOW_MIN)
+    }
+
+    #[inline(always)]
+    fn receive(&self, worker: &mut UdpWorker, buffers: &mut ReceiveBuffers, patience: Patience) -> Received {
+        if worker.changes != self.dedicated.changes()
+            && let Some(received) = self.change_sockets(worker, buffers)
+        {
+            return received;
+        }
+        if worker.dedicated.is_none() {
+            return self.receive_by_own(worker, buffers, patience);
+        }
+        worker.looks += 1;
+        if worker.looks >= LOOKS {
+            worker.looks = 0;
+            let received = self.receive_by_own(worker, buffers, Patience::DontWait);
+            if !matches!(received, Received::Nothing) {
+                self.note_others(worker);
+                return received;
+            }
+        }
+        self.receive_by_dedicated(worker, buffers, patience)
+    }
+
+    #[inline]
+    fn peer<'a>(&'a self, worker: &'a UdpWorker) -> &'a UdpPeer {
+        match &worker.dedicated {
+            Some(dedicated) if worker.by_dedicated => &dedicated.peer,
+            _ => &worker.own_peer,
+        }
+    }
+
+    #[inline(always)]
+    fn note_calls(&self, worker: &mut UdpWorker, calls: u32, lane: Option<LaneId>) -> bool {
+        let is_earned = !worker.by_dedicated && self.count_in_a_row(worker, calls);
+        if let Some(lane) = lane {
+            let is_same_peer = worker.by_dedicated || worker.calls_in_a_row > 1;
+            if worker.pattern.note_call(lane, is_same_peer) && !self.is_together(worker) {
+                self.set_together(worker, worker.by_dedicated, true);
+            }
+        }
+        is_earned
+    }
+
+    #[cold]
+    fn expect_more(&self, worker: &mut UdpWorker, len: usize) {
+        worker.pattern.note_received(false);
+        if len >= MAX_DATAGRAM && !self.is_together(worker) {
+            self.set_together(worker, worker.by_dedicated, true);
+        }
+    }
+
+    #[inline(always)]
+    fn answer(&self, worker: &UdpWorker, packet: &[u8], peer: &UdpPeer) {
+        if !self.send_by_dedicated(worker, |_| worker.by_dedicated, |socket| socket.send(packet)) {
+            self.send(packet, peer);
+        }
+    }
+
+    #[inline]
+    fn send(&self, packet: &[u8], peer: &UdpPeer) {
+        let _ = self.socket.send(packet, &peer.0);
+    }
+
+    fn send_many(&self, worker: &UdpWorker, packets: &[u8], segment: usize, peer: &UdpPeer) {
+        for packets in packets.chunks(segment * MAX_SEGMENTS) {
+            let send = |socket: &CallerSocket| match socket.send_segments(packets, segment)? {
+                SegmentsSending::Sent | SegmentsSending::Refused => Ok(()),
+                _ => Err(io::ErrorKind::Unsupported.into()),
+            };
+            if !self.send_by_dedicated(worker, |dedicated| dedicated.peer == *peer, send) {
+                self.send_many_by_own(packets, segment, peer);
+            }
+        }
+    }
+
+    fn needs_looks(&self) -> bool {
+        // A worker that waits at the dedicated socket does not notice other peers.
+        self.dedicated.is_there()
+    }
+
+    fn look_after(&self, is_quiet: bool) {
+        if !self.dedicated.is_there() {
+            return;
+        }
+        if self.socket.has_waiting().unwrap_or(true) {
+            self.dedicated.give_up(Reason::Others);
+        } else if is_quiet {
+            self.dedicated.give_up(Reason::Quiet);
+        }
+    }
+
+    fn wake(&self) {
+        // Cannot fail on a bound socket. A worker that it did not wake would leave with its next call.
+        let _ = self.socket.wake_receivers();
+        self.dedicated.close();
+    }
+
+    fn counters(&self) -> LinkCounters {
+        LinkCounters { too_large: self.too_large.load(Ordering::Relaxed), dedicated: self.dedicated.count() }
+    }
+}
+
+/// Tells what was received into the buffer for many packets. One packet by itself goes to the buffer for one.
+fn received(worker: &mut UdpWorker, buffers: &mut ReceiveBuffers, segments: Segments) -> Received {
+    let is_single = segments.count() == 1 && segments.len <= MAX_DATAGRAM;
+    worker.pattern.note_received(is_single);
+    if !is_single {
+        return Received::Many(segments);
+    }
+    buffers.move_single(segments.len);
+    Received::Packet(segments.len)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::transport::packet::link::{ReceiveBuffers, Received, ServerEndpoint};
+    use crate::transport::udp::server::UdpServer;
+    use std::net::Ipv4Addr;
+    use stoop_net::Patience;
+    use stoop_net::udp::CallerSocket;
+
+    #[test]
+    fn socket_for_single_packets_receives_packets_of_up_to_64_kib() {
+        let server = UdpServer::listen((Ipv4Addr::LOCALHOST, 0).into()).expect("a port is free");
+        let address = server.address().unwrap().parse().unwrap();
+        let caller = CallerSocket::connect(address).expect("loopback is there");
+        let (mut worker, mut buffers) = (server.worker(), ReceiveBuffers::default());
+        for len in [1472, 1473, 20_000, 65_507] {
+            let packet = vec![0x5a; len];
+            caller.send(&packet).expect("loopback carries it");
+            let received = server.receive(&mut worker, &mut buffers, Patience::Block);
+            assert_eq!(received, Received::Packet(len));
+            assert!(buffers.one[..len] == packet);
+        }
+    }
+}
