@@ -10,7 +10,7 @@ macro_rules! list {
         $then! { $arguments
             Local: crate::transport::local::LocalTransport,
             Shm: crate::transport::shm::ShmTransport,
-            Udp: crate::transport::udp::transport::UdpTransport,
+            Udp: crate::transport::packet::transport::PacketTransport<crate::transport::udp::UdpLink>,
             Stream: crate::transport::stream::StreamTransport,
         }
     };

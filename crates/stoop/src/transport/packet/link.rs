@@ -59,6 +59,7 @@ pub(crate) use stoop_net::packets::{
 };
 
 use crate::context::Caller;
+use crate::uri::Scheme;
 use std::fmt::Display;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
@@ -68,6 +69,8 @@ use stoop_wire::LaneId;
 
 /// A network that carries packets of the exchange.
 pub(crate) trait PacketLink: Sized + 'static {
+    /// The schemes of its addresses.
+    const SCHEMES: &'static [Scheme];
     /// The link's name in descriptions of a binding.
     const NAME: &'static str;
     /// How many endpoints a process gets.
@@ -102,6 +105,13 @@ pub(crate) trait PacketLink: Sized + 'static {
     ///
     /// The address is taken, is not this machine's, or may not be used.
     fn listen(address: &Self::Address) -> io::Result<Self::Server>;
+
+    /// The whole address at which `server` listens, as callers write it.
+    ///
+    /// # Errors
+    ///
+    /// None in practice.
+    fn uri(server: &Self::Server) -> io::Result<String>;
 }
 
 /// How many endpoints a link gives to a process.
@@ -329,13 +339,6 @@ pub(crate) trait ServerEndpoint: Send + Sync + 'static {
 
     /// State for one more worker.
     fn worker(&self) -> Self::Worker;
-
-    /// The address at which it listens, as callers write it behind the scheme.
-    ///
-    /// # Errors
-    ///
-    /// None in practice.
-    fn address(&self) -> io::Result<String>;
 
     /// Bytes of long calls that may be on their way to this endpoint.
     fn window(&self) -> u32;

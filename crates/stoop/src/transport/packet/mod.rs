@@ -10,6 +10,7 @@ pub(crate) mod outgoing;
 pub(crate) mod server;
 pub(crate) mod session;
 pub(crate) mod steps;
+pub(crate) mod transport;
 
 use stoop_exchange::Instant;
 

@@ -4,12 +4,12 @@ mod caller;
 mod dedicated;
 mod peer;
 mod server;
-pub(crate) mod transport;
 mod worker;
 
 use crate::transport::packet::link::{Endpoints, PacketLink, Share};
 use crate::transport::udp::caller::UdpCaller;
 use crate::transport::udp::server::UdpServer;
+use crate::uri::{Scheme, host_and_port};
 use std::io;
 use std::net::SocketAddr;
 use stoop_net::udp;
@@ -18,6 +18,8 @@ use stoop_net::udp;
 pub(crate) struct UdpLink;
 
 impl PacketLink for UdpLink {
+    const SCHEMES: &'static [Scheme] =
+        &[Scheme { name: "udp", forms: &["udp://HOST:PORT"], has_names: false, parse: host_and_port }];
     const NAME: &'static str = "UDP";
     const ENDPOINTS: Endpoints = Endpoints::OnePerLane;
     type Address = SocketAddr;
@@ -34,5 +36,9 @@ impl PacketLink for UdpLink {
 
     fn listen(address: &SocketAddr) -> io::Result<UdpServer> {
         UdpServer::listen(*address)
+    }
+
+    fn uri(server: &UdpServer) -> io::Result<String> {
+        Ok(format!("udp://{}", server.address()?))
     }
 }

@@ -47,6 +47,10 @@ impl UdpServer {
         })
     }
 
+    pub(super) fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
     #[inline]
     fn receive_by_own(
         &self,
@@ -241,10 +245,6 @@ impl ServerEndpoint for UdpServer {
         UdpWorker::default()
     }
 
-    fn address(&self) -> io::Result<String> {
-        Ok(self.socket.local_addr()?.to_string())
-    }
-
     fn window(&self) -> u32 {
         let granted = self.socket.receive_buffer().unwrap_or(0);
         u32::try_from(granted / BUFFER_PER_BYTE).unwrap_or(u32::MAX).max(WINDOW_MIN)
@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn socket_for_single_packets_receives_packets_of_up_to_64_kib() {
         let server = UdpServer::listen((Ipv4Addr::LOCALHOST, 0).into()).expect("a port is free");
-        let address = server.address().unwrap().parse().unwrap();
+        let address = server.address().unwrap();
         let caller = CallerSocket::connect(address).expect("loopback is there");
         let (mut worker, mut buffers) = (server.worker(), ReceiveBuffers::default());
         for len in [1472, 1473, 20_000, 65_507] {

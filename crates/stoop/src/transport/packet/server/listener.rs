@@ -17,12 +17,8 @@ pub(crate) struct PacketListener<S> {
 }
 
 impl<S: ServerEndpoint> PacketListener<S> {
-    /// `prefix`: of the address, before what the link knows of it.
-    ///
-    /// # Errors
-    /// None in practice.
-    pub(crate) fn new(prefix: &str, link: S, own: PacketOptions) -> io::Result<Self> {
-        Ok(Self { uri: format!("{prefix}{}", link.address()?), link, own })
+    pub(crate) fn new(uri: String, link: S, own: PacketOptions) -> Self {
+        Self { uri, link, own }
     }
 }
 

@@ -8,8 +8,8 @@ use crate::transport::contract::{Target, Transport};
 use crate::transport::packet::begun::PacketCalls;
 use crate::transport::packet::begun::calls::*;
 use crate::transport::packet::now;
+use crate::transport::packet::transport::PacketTransport;
 use crate::transport::udp::UdpLink;
-use crate::transport::udp::transport::UdpTransport;
 use std::any::Any;
 use std::io;
 use std::net::{Shutdown, TcpStream};
@@ -53,7 +53,7 @@ fn calls() -> (RunningServer, Arc<PacketCalls<UdpLink>>) {
     let target = Target {
         interface: &INTERFACE,
         uri,
-        scheme: &UdpTransport::SCHEMES[0],
+        scheme: &PacketTransport::<UdpLink>::SCHEMES[0],
         address,
         is_ours: |_| false,
         options: &BindOptions::new(),

@@ -1,0 +1,37 @@
+//! The packet exchange over a link, as a transport of the list.
+
+use crate::calling::handshake::NotBound;
+use crate::serving::running::Listener;
+use crate::transport::contract::{Place, Target, Transport};
+use crate::transport::packet::begun::PacketBegun;
+use crate::transport::packet::caller::PacketBinding;
+use crate::transport::packet::link::PacketLink;
+use crate::transport::packet::server::listener::PacketListener;
+use crate::uri::Scheme;
+use std::io;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use stoop_exchange::Instant;
+
+/// The packet exchange over the link `L`.
+pub(crate) struct PacketTransport<L>(PhantomData<L>);
+
+impl<L: PacketLink> Transport for PacketTransport<L> {
+    const SCHEMES: &'static [Scheme] = L::SCHEMES;
+
+    type Binding = PacketBinding<L>;
+    type Begun = PacketBegun<L>;
+
+    fn bind(target: &Target<'_>, deadline: Instant) -> Result<PacketBinding<L>, NotBound> {
+        Ok(PacketBinding::bind(target, deadline)?)
+    }
+
+    fn begun_calls(binding: &Arc<PacketBinding<L>>) -> io::Result<PacketBegun<L>> {
+        PacketBegun::new(binding)
+    }
+
+    fn listen(place: &Place<'_>) -> io::Result<Box<dyn Listener>> {
+        let link = L::listen(&L::resolve(place.address)?[0])?;
+        Ok(Box::new(PacketListener::new(L::uri(&link)?, link, place.own.of())))
+    }
+}
