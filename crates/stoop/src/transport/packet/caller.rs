@@ -27,7 +27,7 @@ use stoop_exchange::Instant;
 use stoop_exchange::caller;
 use stoop_exchange::outcome::{Evidence, Unbound, Verdict};
 use stoop_marshal::{GatherList, Reader, Writer};
-use stoop_net::waiting::{ActiveWaiters, MachineCosts, Wait};
+use stoop_net::waiting::Waiter;
 use stoop_wire::{BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, PACKET_DATA};
 
 /// A binding to a server over packets.
@@ -114,7 +114,7 @@ impl<L: PacketLink> PacketBinding<L> {
         lane.session = self.present();
         lane.exchange = lane.session.lane(&self.options);
         lane.longest_call = lane.session.longest_call;
-        lane.wait.set_placement(lane.session.placement);
+        lane.waiter.set_placement(lane.session.placement);
         lane.session.prepare(&lane.endpoint);
         Ok(())
     }
@@ -123,7 +123,7 @@ impl<L: PacketLink> PacketBinding<L> {
         let session = self.present();
         PacketLane {
             exchange: session.lane(&self.options),
-            wait: Wait::new(self.options.waiting, MachineCosts::of_this_machine(), session.placement),
+            waiter: Waiter::new(self.options.waiting, session.placement),
             longest_call: session.longest_call,
             longest_result: self.options.max_message,
             plain_end: if session.bound.binding.has_checksum() { 0 } else { PACKET_DATA + 1 },
@@ -134,7 +134,6 @@ impl<L: PacketLink> PacketBinding<L> {
             result_len: 0,
             scattered: None,
             large: None,
-            waiters: ActiveWaiters::of_this_process().member(),
             past: CallCounters::default(),
         }
     }

@@ -14,13 +14,12 @@ use std::cell::Cell;
 use std::sync::MutexGuard;
 use std::time::Duration;
 use stoop_exchange::Instant;
-use stoop_net::waiting::{ActiveWaiters, MachineCosts, Wait, WaitCounts, WaiterSlot, Waiting};
+use stoop_net::waiting::{WaitCounts, Waiter, Waiting};
 
 /// What the thread with the receive role uses.
 pub(crate) struct Receiver {
     buffer: Vec<u8>,
-    wait: Wait,
-    waiters: WaiterSlot<'static>,
+    waiter: Waiter,
     wakeups: Wakeups,
 }
 
@@ -35,26 +34,15 @@ pub(crate) const AFTER_THE_RECEIVER: Duration = Duration::from_millis(1);
 
 impl Receiver {
     pub(crate) fn new<L: PacketLink>(binding: &PacketBinding<L>) -> Self {
-        let placement = binding.present().placement;
         Self {
             buffer: vec![0; BUFFER_LEN],
-            wait: Wait::new(binding.options.waiting, MachineCosts::of_this_machine(), placement),
-            waiters: ActiveWaiters::of_this_process().member(),
+            waiter: Waiter::new(binding.options.waiting, binding.present().placement),
             wakeups: Wakeups::default(),
         }
     }
 
     pub(crate) fn wait_counts(&self) -> WaitCounts {
-        self.wait.counts()
-    }
-
-    /// A wait begins. Returns whether by spinning.
-    fn begin_wait(&mut self, clock: Instant) -> bool {
-        let spins = self.wait.begin(clock.as_nanos(), self.waiters.waiting()) > 0;
-        if !spins {
-            self.wait.sleeps(clock.as_nanos());
-        }
-        spins
+        self.waiter.counts()
     }
 }
 
@@ -146,13 +134,12 @@ impl<L: PacketLink> PacketCalls<L> {
     /// Receives for all until one of the calls has ended, at most until `until`; looks once in any case.
     fn receive(&self, mut role: Role<'_>, wanted: &[u32], until: Instant, mut next: Next) -> Option<usize> {
         let mut clock = now();
-        let mut spins = role.begin_wait(clock);
+        let mut wait = role.waiter.begin(clock.as_nanos());
         // Servers wait for receipts: those leave when nothing more has arrived.
         let mut owes = false;
-        let _waiting = role.waiters.wait();
         loop {
-            let Receiver { buffer, wait, waiters, wakeups } = &mut *role;
-            let arrival = if spins || owes || clock >= until {
+            let Receiver { buffer, waiter, wakeups } = &mut *role;
+            let arrival = if !wait.sleeps() || owes || clock >= until {
                 self.link.endpoint.receive_many(buffer)
             } else {
                 let (about_ns, latest_ns) = next.nap_ns(clock, until);
@@ -161,18 +148,15 @@ impl<L: PacketLink> PacketCalls<L> {
             clock = now();
             let nothing = matches!(arrival, Ok(CallerArrival::Nothing));
             if nothing && !owes && clock < next.due() && clock < until {
-                if spins && !wait.keeps_spinning(clock.as_nanos(), waiters.waiting()) {
-                    spins = false;
-                    wait.sleeps(clock.as_nanos());
-                }
-                if spins {
+                waiter.go_on(&mut wait, clock.as_nanos());
+                if wait.spins() {
                     continue;
                 }
             }
             let mut calls = self.calls();
             let arrived = calls.take_in(arrival, buffer, clock);
             if arrived {
-                wait.arrived(clock.as_nanos());
+                waiter.arrived(&wait, clock.as_nanos());
             }
             let ended = calls.ended(wanted);
             next = calls.next();
@@ -189,7 +173,7 @@ impl<L: PacketLink> PacketCalls<L> {
                 self.wake_background();
             }
             if arrived {
-                spins = role.begin_wait(clock);
+                role.waiter.begin_again(&mut wait, clock.as_nanos());
             }
         }
     }

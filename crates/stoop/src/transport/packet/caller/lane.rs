@@ -13,7 +13,7 @@ use std::sync::Arc;
 use stoop_exchange::Instant;
 use stoop_exchange::caller::{self, Heard, Lost};
 use stoop_marshal::GatherList;
-use stoop_net::waiting::{Wait, WaiterSlot};
+use stoop_net::waiting::Waiter;
 use stoop_wire::HEADER_LEN;
 
 /// A lane with all that its calls need.
@@ -34,8 +34,7 @@ pub(crate) struct PacketLane<E: CallerEndpoint> {
     pub(crate) plain_end: usize,
     /// While the lane makes long calls.
     pub(crate) large: Option<Box<LargeBuffers<E>>>,
-    pub(crate) wait: Wait,
-    pub(crate) waiters: WaiterSlot<'static>,
+    pub(crate) waiter: Waiter,
     /// What the thread's lanes of earlier sessions, and those it has replaced, have counted.
     pub(crate) past: CallCounters,
 }
@@ -51,7 +50,7 @@ impl<E: CallerEndpoint> Counted for PacketLane<E> {
     fn counters(&self) -> CallCounters {
         let mut counters = self.past;
         counters.add_lane(self.exchange.counters());
-        counters.add_waits(self.wait.counts());
+        counters.add_waits(self.waiter.counts());
         counters
     }
 }
@@ -94,26 +93,22 @@ impl<E: CallerEndpoint> PacketLane<E> {
 
     #[inline]
     fn await_result(&mut self, begun: Instant, len: usize) -> Result<(), Ended> {
-        let _waiting = self.waiters.wait();
-        let mut spins = self.wait.begin(begun.as_nanos(), self.waiters.waiting()) > 0;
-        if !spins {
-            self.wait.sleeps(begun.as_nanos());
-        }
+        let mut wait = self.waiter.begin(begun.as_nanos());
         let mut clock = begun;
         loop {
-            let arrival = if spins {
-                self.endpoint.receive(&mut self.result)
-            } else {
+            let arrival = if wait.sleeps() {
                 let limit_ns = self.exchange.next_timeout().nanos_since(clock);
                 let latest_ns = self.exchange.deadline().nanos_since(clock);
                 self.endpoint.receive_about(&mut self.result, limit_ns, latest_ns)
+            } else {
+                self.endpoint.receive(&mut self.result)
             };
             clock = now();
             match arrival {
                 Ok(CallerArrival::Datagram(received)) => {
                     match self.exchange.handle_packet(clock, &self.result[..received]) {
                         Heard::Result { len, .. } => {
-                            self.wait.arrived(clock.as_nanos());
+                            self.waiter.arrived(&wait, clock.as_nanos());
                             self.result_len = len;
                             return Ok(());
                         }
@@ -134,10 +129,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
             if clock >= self.exchange.next_timeout() && self.on_timeout(clock, len)? {
                 return Ok(());
             }
-            if spins && !self.wait.keeps_spinning(clock.as_nanos(), self.waiters.waiting()) {
-                spins = false;
-                self.wait.sleeps(clock.as_nanos());
-            }
+            self.waiter.go_on(&mut wait, clock.as_nanos());
         }
     }
 

@@ -148,18 +148,19 @@ impl<E: CallerEndpoint> LargeCall<'_, '_, '_, '_, E> {
 
     /// Sends the rest of the call and receives the result.
     fn go_on(&mut self, begun: Instant) -> Result<(), Ended> {
-        let _waiting = self.lane.waiters.wait();
         let mut clock = begun;
-        // Each wait for packets is one by itself; `None` while there is something to send.
-        let mut spins = None;
+        // Each wait for packets is one by itself. There is none while there are packets to send.
+        let mut wait = self.lane.waiter.begin(begun.as_nanos());
+        let mut waits = true;
         let mut heard = begun;
         loop {
             if self.send_next(clock)? {
-                spins = None;
-            } else if spins.is_none() {
-                spins = Some(self.begin_waiting(clock));
+                waits = false;
+            } else if !waits {
+                self.lane.waiter.begin_again(&mut wait, clock.as_nanos());
+                waits = true;
             }
-            let sleeps = spins == Some(false) && !self.lane.exchange.owes_receipt(true);
+            let sleeps = waits && wait.sleeps() && !self.lane.exchange.owes_receipt(true);
             let arrival = match sleeps {
                 true => {
                     let latest_ns = self.lane.exchange.deadline().nanos_since(clock);
@@ -171,8 +172,8 @@ impl<E: CallerEndpoint> LargeCall<'_, '_, '_, '_, E> {
             clock = now();
             match arrival {
                 Ok(CallerArrival::Datagram(segments)) => {
-                    if spins.take().is_some() {
-                        self.lane.wait.arrived(clock.as_nanos());
+                    if std::mem::take(&mut waits) {
+                        self.lane.waiter.arrived(&wait, clock.as_nanos());
                     }
                     if self.take(clock, segments)? {
                         return Ok(());
@@ -181,7 +182,7 @@ impl<E: CallerEndpoint> LargeCall<'_, '_, '_, '_, E> {
                     self.send_receipt_if_owed(clock, false);
                 }
                 Ok(CallerArrival::Nothing | CallerArrival::TooLarge(_)) => {
-                    let lingers = spins == Some(true) && clock.nanos_since(heard) < RECEIPT_WAITS_NANOS;
+                    let lingers = waits && wait.spins() && clock.nanos_since(heard) < RECEIPT_WAITS_NANOS;
                     self.send_receipt_if_owed(clock, !lingers);
                 }
                 Ok(CallerArrival::Refused) => {
@@ -200,26 +201,14 @@ impl<E: CallerEndpoint> LargeCall<'_, '_, '_, '_, E> {
                     return Ok(());
                 }
             }
-            let lane = &mut *self.lane;
-            if spins == Some(true) && !lane.wait.keeps_spinning(clock.as_nanos(), lane.waiters.waiting()) {
-                lane.wait.sleeps(clock.as_nanos());
-                spins = Some(false);
+            if waits {
+                self.lane.waiter.go_on(&mut wait, clock.as_nanos());
             }
         }
     }
 
     fn steps(&mut self) -> Steps<'_, E> {
         self.lane.steps(self.len).0
-    }
-
-    /// A wait begins. Returns whether by spinning.
-    fn begin_waiting(&mut self, clock: Instant) -> bool {
-        let lane = &mut *self.lane;
-        let spins = lane.wait.begin(clock.as_nanos(), lane.waiters.waiting()) > 0;
-        if !spins {
-            lane.wait.sleeps(clock.as_nanos());
-        }
-        spins
     }
 
     /// How long to sleep at most.
