@@ -10,6 +10,7 @@ pub(crate) mod call;
 pub(crate) mod handshake;
 pub(crate) mod long_messages;
 pub(crate) mod receiving;
+pub(crate) mod transfers;
 pub(crate) mod worker;
 
 use crate::options::Waiting;
@@ -237,7 +238,7 @@ impl Endpoint for ShmEndpoint {
         if arguments.capacity() <= ARGUMENTS_KEPT {
             worker.arguments = arguments;
         } else {
-            call.binding.incoming().give_spare(arguments);
+            call.binding.incoming().recycle(arguments);
         }
         if worker.was_brief {
             worker.keep(call.binding);

@@ -4,6 +4,7 @@ use crate::calling::unbind_notice;
 use crate::context::Caller;
 use crate::context::cancelled;
 use crate::context::cancelled::CallId;
+use crate::error::RefusalCode;
 use crate::serving::binder::Bound;
 use crate::transport::shm::server::long_messages::{Incoming, Outgoing};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -11,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stoop_net::poller::Bell;
 use stoop_net::stream::Stream;
 use stoop_shm::layout::LANES;
-use stoop_shm::{Answer, Answers, Arena, Requests, Segment, Took};
+use stoop_shm::{Answer, AnswerKind, Answers, Arena, Requests, Segment, Took};
 use stoop_wire::{BindingId, CallNumber, LaneId, UnbindReason};
 
 /// A binding of one caller's process.
@@ -177,6 +178,24 @@ impl Binding {
 
     pub(super) fn outgoing(&self) -> MutexGuard<'_, Outgoing> {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to send the results for which there are channels.
+    pub(super) fn begin_waiting(&self, outgoing: &mut Outgoing, cpu: u16) {
+        outgoing
+            .begin_waiting(&self.segment, cpu, |lane, number, answer| self.answer(lane, number, answer, &[]));
+    }
+
+    /// Answers a call that was cancelled. No thread reads the answer: it makes the lane free.
+    pub(super) fn answer_cancelled(&self, lane: u16, number: u32) {
+        let (kind, word) = (AnswerKind::Failure, RefusalCode::Cancelled.code());
+        self.answer(lane, number, &Answer { kind, len: 0, word, cpu: 0, channel: 0, base: 0 }, &[]);
+    }
+
+    /// Whether a long message can go on at this moment.
+    pub(super) fn can_move(&self) -> bool {
+        let can_receive = || self.incoming().can_advance(&self.segment);
+        self.has_transfers() && (can_receive() || self.outgoing().can_advance(&self.segment))
     }
 
     pub(super) fn has_transfers(&self) -> bool {

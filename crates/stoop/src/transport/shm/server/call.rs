@@ -101,7 +101,7 @@ impl ShmEndpoint {
             Outcome::Result(len) => {
                 // Before what it has returned is copied.
                 self.note_time(worker, call, begun_ns);
-                self.send_long(worker, call, 0, len);
+                self.send_long(worker, call, len);
                 return trim(worker);
             }
             Outcome::Refused(why) => {

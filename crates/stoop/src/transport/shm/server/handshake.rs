@@ -4,14 +4,13 @@
 use crate::calling::unbind_notice;
 use crate::context::{Caller, Credentials};
 use crate::serving::binder::{Binder, Bound, MissingResource};
-use crate::transport::shm::server::ShmEndpoint;
+use crate::serving::dispatch::Exports;
 use crate::transport::shm::server::binding::Binding;
 use crate::users::Users;
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use stoop_net::Patience;
 use stoop_net::clock;
 use stoop_net::host;
@@ -49,6 +48,16 @@ impl Made {
         let (segment, arena, memory) = Segment::create_with_arena(arena_len)?;
         Ok(Self { segment, arena, memory, bell: Bell::new()? })
     }
+}
+
+/// What the endpoint offers to callers that bind.
+pub(super) struct Offer<'a> {
+    pub(super) binder: Binder<'a>,
+    pub(super) exports: &'a Exports,
+    /// Bytes of the arena of a binding whose interface has buffers.
+    pub(super) arena_len: usize,
+    /// The bindings that there are.
+    pub(super) bindings: &'a HashMap<u64, Arc<Binding>>,
 }
 
 /// How a handshake goes on.
@@ -102,7 +111,7 @@ impl Handshake {
 
     /// Receives some of what there is and answers it. The poller tells again if there is more: who asks without end keeps nobody
     /// waiting.
-    pub(super) fn advance(&mut self, endpoint: &ShmEndpoint, others: &HashMap<u64, Arc<Binding>>) -> Step {
+    pub(super) fn advance(&mut self, offer: &Offer<'_>) -> Step {
         let mut buffer = [0; 2 * MAX_DATAGRAM];
         match self.stream.recv(&mut buffer, Patience::DontWait) {
             Ok(StreamArrival::Bytes(len)) => self.received.extend_from_slice(&buffer[..len]),
@@ -115,7 +124,7 @@ impl Handshake {
                 Ok(None) => return Step::Continue,
                 Err(step) => return step,
             };
-            match self.answer(endpoint, others, &packet) {
+            match self.answer(offer, &packet) {
                 Step::Continue => {}
                 step => return step,
             }
@@ -144,16 +153,16 @@ impl Handshake {
         Ok(Some(std::mem::replace(&mut self.received, rest)))
     }
 
-    fn answer(&mut self, endpoint: &ShmEndpoint, others: &HashMap<u64, Arc<Binding>>, packet: &[u8]) -> Step {
+    fn answer(&mut self, offer: &Offer<'_>, packet: &[u8]) -> Step {
         let Ok((header, payload)) = Header::parse(packet) else { return Step::Malformed };
         match header.kind {
             Kind::Bind => match BindRequest::decode(payload) {
-                Some(request) => self.bind(endpoint, others, &header, &request),
+                Some(request) => self.bind(offer, &header, &request),
                 None => Step::Malformed,
             },
             Kind::Describe => match Describe::decode(payload) {
                 Some(asked) if self.allowed => {
-                    let signature = endpoint.interfaces.signature(&asked).into();
+                    let signature = offer.binder.interfaces.signature(&asked).into();
                     let description = Description { nonce: asked.nonce, signature };
                     self.reply(Kind::Description, &header, BindingId::NONE, &description.encode())
                 }
@@ -169,37 +178,22 @@ impl Handshake {
     }
 
     /// Answers a bind request.
-    fn bind(
-        &mut self,
-        endpoint: &ShmEndpoint,
-        others: &HashMap<u64, Arc<Binding>>,
-        header: &Header,
-        request: &BindRequest,
-    ) -> Step {
-        let binder = Binder {
-            interfaces: &endpoint.interfaces,
-            own: &endpoint.own,
-            incarnation: endpoint.incarnation,
-            started_ns: endpoint.started_ns,
-            lanes: layout::LANES as u32,
-            message_max: endpoint.message_max,
-            shutting_down: endpoint.shutting_down.load(Ordering::SeqCst),
-        };
+    fn bind(&mut self, offer: &Offer<'_>, header: &Header, request: &BindRequest) -> Step {
         let (made, caller) = (&mut self.made, self.caller);
         // At once, for it can be told by the answer that the system has no descriptor or memory left.
         let make = |interface: u16| {
-            if is_guest(&caller) && has_its_share(&caller, others) {
+            if is_guest(&caller) && has_its_share(&caller, offer.bindings) {
                 return Err(MissingResource::Share);
             }
-            let has_buffers = endpoint.exports.all[usize::from(interface)].interface().has_buffers();
-            let arena_len = if has_buffers { endpoint.arena_len } else { 0 };
+            let has_buffers = offer.exports.all[usize::from(interface)].interface().has_buffers();
+            let arena_len = if has_buffers { offer.arena_len } else { 0 };
             *made = Some(Made::new(arena_len).map_err(|why| match why.kind() {
                 io::ErrorKind::FileTooLarge => MissingResource::FileLength,
                 _ => MissingResource::Descriptors,
             })?);
             Ok(())
         };
-        let Ok(reply) = binder.answer(&mut self.bound, self.allowed, header, request, make) else {
+        let Ok(reply) = offer.binder.answer(&mut self.bound, self.allowed, header, request, make) else {
             return Step::Malformed;
         };
         let id = self.bound.map_or(BindingId::NONE, |bound| bound.binding);

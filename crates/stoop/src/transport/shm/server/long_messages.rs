@@ -1,25 +1,19 @@
-//! Long messages under way: calls whose chunks are taken as they come, and results whose chunks go as there is room.
+//! The long messages of a binding that are under way: calls that arrive in chunks, and results that leave in chunks.
 //!
-//! No thread waits for a peer: whoever receives takes and sends what can be at the moment, and looks again.
+//! No thread waits for the peer. The receiver takes the chunks that are there, fills the chunks for which there is room, and looks
+//! again later.
 
-use crate::context::cancelled;
-use crate::error::{FailureCode, RefusalCode};
 use crate::message_buffer;
-use crate::transport::shm::server::ShmEndpoint;
-use crate::transport::shm::server::binding::Binding;
-use crate::transport::shm::server::call::ShmCall;
-use crate::transport::shm::server::worker::WorkerState;
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
 use stoop_shm::layout::CHANNELS;
-use stoop_shm::{Answer, AnswerKind, Disorder, Emptying, Filling, Request, Way, listening};
+use stoop_shm::{Answer, AnswerKind, Disorder, Emptying, Filling, Request, Segment, Way, listening};
 use stoop_wire::HEADER_LEN;
 
 /// Calls that arrive in chunks.
 #[derive(Default)]
 pub(super) struct Incoming {
     channels: [Option<Arriving>; CHANNELS],
-    /// A buffer for the next: whoever sent one long message is likely to send another.
+    /// A buffer for the next: a caller that sent one long message is likely to send another.
     spare: Vec<u8>,
 }
 
@@ -56,7 +50,6 @@ struct Leaving {
 struct Waiting {
     lane: u16,
     number: u32,
-    word: u32,
     len: usize,
     packet: Vec<u8>,
 }
@@ -64,14 +57,24 @@ struct Waiting {
 /// Chunks of one message that are taken or sent before others have their turn.
 const ROUNDS: usize = 8;
 /// Messages of the greatest length that may be under way to a caller, or wait until it takes them.
-const LONG_MESSAGES: usize = 4;
+pub(super) const LONG_MESSAGES: usize = 4;
 
-/// A call that arrives in chunks no more.
-enum Ended {
+/// How the arrival of a call ended.
+pub(super) enum Ended {
     /// All of it is there.
     Arrived(Request, Vec<u8>),
     /// This process has no memory for the rest.
-    NoMemory(Arriving),
+    NoMemory(Request, Emptying),
+}
+
+/// What was cancelled.
+pub(super) enum Cancelled {
+    /// A result that was leaving: its call has been answered.
+    Answered,
+    /// A result that waited for a channel.
+    Unanswered,
+    /// No result that is here.
+    Nothing,
 }
 
 impl Incoming {
@@ -90,19 +93,22 @@ impl Incoming {
     }
 
     /// Takes what is there, and sets `moved` if there is something. Returns a call that arrives no more.
-    fn advance(&mut self, binding: &Binding, moved: &mut bool) -> Result<Option<Ended>, Disorder> {
+    pub(super) fn advance(&mut self, segment: &Segment, moved: &mut bool) -> Result<Option<Ended>, Disorder> {
         for place in &mut self.channels {
             let Some(arriving) = place else { continue };
             for _ in 0..ROUNDS {
-                if !arriving.emptying.has_more(&binding.segment)? {
+                if !arriving.emptying.has_more(segment)? {
                     break;
                 }
                 if !arriving.make_room() {
-                    return Ok(place.take().map(Ended::NoMemory));
+                    // What has arrived is freed before the refusal is written, which takes memory.
+                    return Ok(place
+                        .take()
+                        .map(|arriving| Ended::NoMemory(arriving.request, arriving.emptying)));
                 }
-                arriving.emptying.take(&binding.segment, &mut arriving.message);
+                arriving.emptying.take(segment, &mut arriving.message);
                 *moved = true;
-                listening::tell_of_chunks(&binding.segment);
+                listening::tell_of_chunks(segment);
             }
             if arriving.emptying.is_done() {
                 return Ok(place.take().map(|arrived| Ended::Arrived(arrived.request, arrived.message)));
@@ -112,24 +118,31 @@ impl Incoming {
     }
 
     /// Whether there is something to take, or to find fault with.
-    fn can_advance(&self, binding: &Binding) -> bool {
+    pub(super) fn can_advance(&self, segment: &Segment) -> bool {
         let arriving = self.channels.iter().flatten();
-        let mut there = arriving.map(|arriving| arriving.emptying.has_more(&binding.segment));
+        let mut there = arriving.map(|arriving| arriving.emptying.has_more(segment));
         there.any(|there| there != Ok(false))
     }
 
     /// Forgets a call that has not arrived whole. Returns whether there was one.
-    fn cancel(&mut self, lane: u16, number: u32) -> bool {
+    pub(super) fn cancel(&mut self, lane: u16, number: u32) -> bool {
         let is_it = |arriving: &Arriving| (arriving.request.lane, arriving.request.number) == (lane, number);
         let place = self.channels.iter_mut().find(|place| place.as_ref().is_some_and(is_it));
         place.and_then(Option::take).is_some()
     }
 
-    /// Takes the buffer of a call that has been served.
-    pub(super) fn give_spare(&mut self, spare: Vec<u8>) {
-        if spare.capacity() > self.spare.capacity() {
-            self.spare = spare;
+    /// Keeps the buffer of a call that has been served, for the next.
+    pub(super) fn recycle(&mut self, buffer: Vec<u8>) {
+        if buffer.capacity() > self.spare.capacity() {
+            self.spare = buffer;
         }
+    }
+}
+
+impl Incoming {
+    /// The calls that are arriving.
+    pub(super) fn calls(&self) -> impl Iterator<Item = &Request> {
+        self.channels.iter().flatten().map(|arriving| &arriving.request)
     }
 }
 
@@ -147,34 +160,38 @@ impl Outgoing {
         std::mem::take(&mut self.spare)
     }
 
-    /// Whether so many bytes more would be more than a caller may leave lying.
-    fn is_full(&self, bytes: usize, message_max: usize) -> bool {
+    /// Whether so many bytes more would be more than a caller may leave unread.
+    pub(super) fn is_full(&self, bytes: usize, message_max: usize) -> bool {
         self.bytes + bytes > message_max.saturating_mul(LONG_MESSAGES)
     }
 
-    /// Begins to send a result that has a channel, and what follows it.
-    fn begin_waiting(&mut self, binding: &Binding, cpu: u16) {
+    /// Begins to send the waiting results for which there are channels: publishes their answers by `answer`.
+    pub(super) fn begin_waiting(
+        &mut self,
+        segment: &Segment,
+        cpu: u16,
+        mut answer: impl FnMut(u16, u32, &Answer),
+    ) {
         while let Some(channel) = self.channels.iter().position(Option::is_none)
-            && let Some(Waiting { lane, number, word, len, packet }) = self.waiting.pop_front()
+            && let Some(Waiting { lane, number, len, packet }) = self.waiting.pop_front()
         {
             let filling = Filling::new(Way::Result, channel as u8, self.bases[channel], len);
             let base = filling.base();
             let mut leaving = Leaving { lane, number, filling, packet };
             // The first chunks are there when the caller is told.
-            leaving.advance(binding);
-            let (kind, channel_number) = (AnswerKind::Result, channel as u8);
-            let answer = Answer { kind, len: len as u32, word, cpu, channel: channel_number, base };
-            binding.answer(lane, number, &answer, &[]);
+            leaving.advance(segment);
+            let (kind, len, word) = (AnswerKind::Result, len as u32, 0);
+            answer(lane, number, &Answer { kind, len, word, cpu, channel: channel as u8, base });
             self.channels[channel] = Some(leaving);
         }
     }
 
     /// Sends what there is room for, and sets `moved` if there is some. Returns how many results have left.
-    fn advance(&mut self, binding: &Binding, moved: &mut bool) -> usize {
+    pub(super) fn advance(&mut self, segment: &Segment, moved: &mut bool) -> usize {
         let mut left = 0;
         for channel in 0..CHANNELS {
             let Some(leaving) = &mut self.channels[channel] else { continue };
-            *moved |= leaving.advance(binding);
+            *moved |= leaving.advance(segment);
             if leaving.filling.is_done() {
                 self.end(channel);
                 left += 1;
@@ -184,9 +201,9 @@ impl Outgoing {
     }
 
     /// Whether there is room for something.
-    fn can_advance(&self, binding: &Binding) -> bool {
+    pub(super) fn can_advance(&self, segment: &Segment) -> bool {
         let mut leaving = self.channels.iter().flatten();
-        leaving.any(|leaving| leaving.filling.is_done() || leaving.filling.has_room(&binding.segment))
+        leaving.any(|leaving| leaving.filling.is_done() || leaving.filling.has_room(segment))
     }
 
     /// The channel is free for another.
@@ -203,218 +220,68 @@ impl Outgoing {
     }
 
     /// If the result of a call has left, its caller takes no more of it: it makes room for the next.
-    fn forget_left(&mut self, binding: &Binding, lane: u16, number: u32) {
+    fn forget_left(&mut self, segment: &Segment, lane: u16, number: u32) {
         let is_it = |left: &&mut Option<(u16, u32, Filling)>| {
             left.as_ref().is_some_and(|left| (left.0, left.1) == (lane, number))
         };
         if let Some((_, _, filling)) = self.left.iter_mut().find(is_it).and_then(Option::take) {
-            filling.forget(&binding.segment);
+            filling.forget(segment);
         }
     }
 
-    /// Its caller does not want a result any more. Returns whether it was here.
-    fn cancel(&mut self, binding: &Binding, lane: u16, number: u32) -> bool {
+    /// Cancels the result of a call. Its caller takes no more of it.
+    pub(super) fn cancel(&mut self, segment: &Segment, lane: u16, number: u32) -> Cancelled {
         let is_it = |leaving: &Leaving| (leaving.lane, leaving.number) == (lane, number);
-        if let Some(channel) = self.channels.iter().position(|place| place.as_ref().is_some_and(is_it)) {
+        if let Some(channel) = self.channels.iter().position(|slot| slot.as_ref().is_some_and(is_it)) {
             if let Some(leaving) = &self.channels[channel] {
-                // Its caller looks there no more.
-                leaving.filling.forget(&binding.segment);
+                leaving.filling.forget(segment);
             }
             self.end(channel);
-            return true;
+            return Cancelled::Answered;
         }
         let waits = |waiting: &Waiting| (waiting.lane, waiting.number) == (lane, number);
-        let Some(place) = self.waiting.iter().position(waits) else {
-            self.forget_left(binding, lane, number);
-            return false;
-        };
-        if let Some(waiting) = self.waiting.remove(place) {
+        if let Some(index) = self.waiting.iter().position(waits)
+            && let Some(waiting) = self.waiting.remove(index)
+        {
             self.bytes -= waiting.packet.len();
-            answer_cancelled(binding, lane, number);
+            return Cancelled::Unanswered;
         }
-        true
+        self.forget_left(segment, lane, number);
+        Cancelled::Nothing
     }
-}
 
-/// Answers a call whose result nobody wants. Nobody reads it: it makes the lane free.
-fn answer_cancelled(binding: &Binding, lane: u16, number: u32) {
-    let code = RefusalCode::Cancelled.code();
-    let answer = Answer { kind: AnswerKind::Failure, len: 0, word: code, cpu: 0, channel: 0, base: 0 };
-    binding.answer(lane, number, &answer, &[]);
+    /// Adds a result of `len` bytes in a packet, which waits for a channel.
+    pub(super) fn push(&mut self, lane: u16, number: u32, len: usize, packet: Vec<u8>) {
+        self.bytes += packet.len();
+        self.waiting.push_back(Waiting { lane, number, len, packet });
+    }
+
+    /// Bytes of the results that have not left.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many results have not left; and the calls of those among them that are not answered.
+    pub(super) fn into_parts(self) -> (usize, impl Iterator<Item = (u16, u32)>) {
+        let leaving = self.channels.iter().flatten().count();
+        (leaving + self.waiting.len(), self.waiting.into_iter().map(|waiting| (waiting.lane, waiting.number)))
+    }
 }
 
 impl Leaving {
     /// Sends what there is room for. Returns whether there was some.
-    fn advance(&mut self, binding: &Binding) -> bool {
+    fn advance(&mut self, segment: &Segment) -> bool {
         for round in 0..ROUNDS {
-            if self.filling.is_done() || !self.filling.has_room(&binding.segment) {
+            if self.filling.is_done() || !self.filling.has_room(segment) {
                 return round > 0;
             }
             let sent = HEADER_LEN + self.filling.sent();
             let next = &self.packet[sent..sent + self.filling.next_len()];
-            let mut chunk = self.filling.chunk(&binding.segment);
+            let mut chunk = self.filling.chunk(segment);
             chunk.put(next);
             chunk.finish();
-            listening::tell_of_chunks(&binding.segment);
+            listening::tell_of_chunks(segment);
         }
         true
-    }
-}
-
-impl Binding {
-    /// Whether a long message can go on at this moment.
-    pub(super) fn can_move(&self) -> bool {
-        self.has_transfers() && (self.incoming().can_advance(self) || self.outgoing().can_advance(self))
-    }
-}
-
-impl ShmEndpoint {
-    /// Goes on with the long messages of a binding. Returns a call that has arrived whole.
-    ///
-    /// # Errors
-    /// The peer has said something impossible.
-    #[cold]
-    pub(super) fn advance(
-        &self,
-        worker: &mut WorkerState,
-        binding: &Binding,
-    ) -> Result<Option<(Request, Vec<u8>)>, Disorder> {
-        let mut moved = false;
-        let left = {
-            let mut outgoing = binding.outgoing();
-            let left = outgoing.advance(binding, &mut moved);
-            outgoing.begin_waiting(binding, worker.cpu);
-            left
-        };
-        self.moved(binding, left);
-        let ended = binding.incoming().advance(binding, &mut moved)?;
-        if moved {
-            worker.moved_ns = worker.clock_ns;
-            if self.shutting_down.load(Ordering::Relaxed) {
-                self.moves.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        let (request, message) = match ended {
-            Some(Ended::Arrived(request, message)) => (request, message),
-            Some(Ended::NoMemory(arriving)) => {
-                self.refuse_for_memory(worker, binding, arriving);
-                return Ok(None);
-            }
-            None => return Ok(None),
-        };
-        // What copying its arguments took is not the procedure's time.
-        worker.read_clock();
-        self.moved(binding, 1);
-        Ok(self.admit(worker, binding, &request).then_some((request, message)))
-    }
-
-    /// A call whose message comes in chunks.
-    ///
-    /// # Errors
-    /// The peer has said something impossible. The call is forgotten: it neither runs nor is answered.
-    pub(super) fn begin_arrival(&self, binding: &Binding, request: &Request) -> Result<(), Disorder> {
-        let begun = binding.incoming().begin(*request);
-        match begun {
-            Ok(()) => {
-                binding.transfers.fetch_add(1, Ordering::SeqCst);
-                self.moving.fetch_add(1, Ordering::SeqCst);
-            }
-            Err(Disorder) => binding.forget(request.lane, request.number),
-        }
-        begun
-    }
-
-    /// Refuses a call of which this process cannot hold the rest.
-    #[cold]
-    fn refuse_for_memory(&self, worker: &WorkerState, binding: &Binding, arriving: Arriving) {
-        let Arriving { request, emptying, message } = arriving;
-        // Freed before the refusal is written, which takes memory.
-        drop(message);
-        let detail =
-            format!("the server's process has no memory left for {} bytes of arguments", request.len);
-        self.refuse_request(binding, &request, RefusalCode::Overloaded, &detail, worker.cpu);
-        emptying.decline(&binding.segment);
-        self.moved(binding, 1);
-    }
-
-    /// So many long messages are under way no more.
-    fn moved(&self, binding: &Binding, messages: usize) {
-        if messages > 0 {
-            binding.transfers.fetch_sub(messages, Ordering::SeqCst);
-            self.moving.fetch_sub(messages, Ordering::SeqCst);
-            self.announce_end();
-        }
-    }
-
-    /// Sends a result that is longer than a slot, as far as there is room; the rest goes as its reader takes it.
-    #[cold]
-    pub(super) fn send_long(&self, worker: &mut WorkerState, call: &ShmCall, word: u32, len: usize) {
-        let binding = &call.binding;
-        let id = binding.call_id(call.request.lane, call.request.number);
-        let packet = std::mem::take(&mut worker.result);
-        let mut outgoing = binding.outgoing();
-        if outgoing.is_full(packet.len(), self.message_max) {
-            let detail = format!(
-                "{} bytes of earlier results of this binding have not been taken yet, of at most {}; ask for less at a time, or \
-                 raise Server::max_message",
-                outgoing.bytes,
-                self.message_max.saturating_mul(LONG_MESSAGES),
-            );
-            drop(outgoing);
-            return self.send_failure(worker, call, FailureCode::ResultTooLarge, &detail);
-        }
-        // Looked at under the lock: who closes it empties this under it afterwards, and who cancels a call looks for it here.
-        if binding.is_closed() {
-            return binding.forget(call.request.lane, call.request.number);
-        }
-        if cancelled::is_cancelled(id) {
-            drop(outgoing);
-            worker.result = packet;
-            return answer_cancelled(binding, call.request.lane, call.request.number);
-        }
-        binding.transfers.fetch_add(1, Ordering::SeqCst);
-        self.moving.fetch_add(1, Ordering::SeqCst);
-        outgoing.bytes += packet.len();
-        let (lane, number) = (call.request.lane, call.request.number);
-        outgoing.waiting.push_back(Waiting { lane, number, word, len, packet });
-        outgoing.begin_waiting(binding, worker.cpu);
-        let left = outgoing.advance(binding, &mut false);
-        drop(outgoing);
-        self.moved(binding, left);
-        if binding.has_transfers() {
-            self.notify(binding);
-        }
-    }
-
-    /// The caller does not want a call any more.
-    #[cold]
-    pub(super) fn take_cancel(&self, worker: &WorkerState, binding: &Binding, request: &Request) {
-        let (lane, number) = (request.lane, request.number);
-        if binding.incoming().cancel(lane, number) {
-            self.refuse_request(binding, request, RefusalCode::Cancelled, "", worker.cpu);
-            return self.moved(binding, 1);
-        }
-        // First: a result that begins to leave at this moment is found there, or it is seen that nobody wants it.
-        binding.cancel(lane, number);
-        let mut outgoing = binding.outgoing();
-        let was_leaving = outgoing.cancel(binding, lane, number);
-        outgoing.begin_waiting(binding, worker.cpu);
-        drop(outgoing);
-        if was_leaving {
-            self.moved(binding, 1);
-        }
-    }
-
-    /// The binding is closed: nothing of it is under way any more.
-    pub(super) fn drop_transfers(&self, binding: &Binding) {
-        let incoming = std::mem::take(&mut *binding.incoming());
-        let outgoing = std::mem::take(&mut *binding.outgoing());
-        // Those that are under way have been answered; those that are arriving have not begun.
-        outgoing.waiting.iter().for_each(|waiting| binding.forget(waiting.lane, waiting.number));
-        let arriving = incoming.channels.iter().flatten().map(|arriving| &arriving.request);
-        arriving.for_each(|request| binding.forget(request.lane, request.number));
-        let calls = incoming.channels.iter().flatten().count();
-        let results = outgoing.channels.iter().flatten().count() + outgoing.waiting.len();
-        self.moved(binding, calls + results);
     }
 }

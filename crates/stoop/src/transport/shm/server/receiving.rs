@@ -2,11 +2,12 @@
 
 use crate::calling::unbind_notice;
 use crate::error::RefusalCode;
+use crate::serving::binder::Binder;
 use crate::transport::shm::server::ShmEndpoint;
 use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::bindings::{Bindings, END, LISTENER, NOTIFIED};
 use crate::transport::shm::server::call::ShmCall;
-use crate::transport::shm::server::handshake::Step;
+use crate::transport::shm::server::handshake::{Offer, Step};
 use crate::transport::shm::server::worker::WorkerState;
 use std::mem;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use stoop_net::host;
 use stoop_net::poller::Events;
-use stoop_shm::layout::SLOT;
+use stoop_shm::layout::{LANES, SLOT};
 use stoop_shm::{Answers, Emptying, Request, RequestKind, Requests, Took, Way, attention};
 use stoop_wire::UnbindReason;
 
@@ -340,7 +341,17 @@ impl ShmEndpoint {
     #[cold]
     fn shake_hands(&self, reception: &mut Bindings, token: u64) {
         let Some(handshake) = reception.handshakes.get_mut(&token) else { return };
-        let step = handshake.advance(self, &reception.bindings);
+        let binder = Binder {
+            interfaces: &self.interfaces,
+            own: &self.own,
+            incarnation: self.incarnation,
+            started_ns: self.started_ns,
+            lanes: LANES as u32,
+            message_max: self.message_max,
+            shutting_down: self.shutting_down.load(Ordering::SeqCst),
+        };
+        let (exports, arena_len, bindings) = (&*self.exports, self.arena_len, &reception.bindings);
+        let step = handshake.advance(&Offer { binder, exports, arena_len, bindings });
         if let Step::Continue = step {
             return;
         }

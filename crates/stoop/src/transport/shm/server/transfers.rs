@@ -1,0 +1,165 @@
+//! How the endpoint moves long messages: it begins, continues, cancels and ends them.
+
+use crate::context::cancelled;
+use crate::error::{FailureCode, RefusalCode};
+use crate::transport::shm::server::ShmEndpoint;
+use crate::transport::shm::server::binding::Binding;
+use crate::transport::shm::server::call::ShmCall;
+use crate::transport::shm::server::long_messages::{Cancelled, Ended, LONG_MESSAGES};
+use crate::transport::shm::server::worker::WorkerState;
+use std::sync::atomic::Ordering;
+use stoop_shm::{Disorder, Emptying, Request};
+
+impl ShmEndpoint {
+    /// Goes on with the long messages of a binding. Returns a call that has arrived whole.
+    ///
+    /// # Errors
+    /// The peer has said something impossible.
+    #[cold]
+    pub(super) fn advance(
+        &self,
+        worker: &mut WorkerState,
+        binding: &Binding,
+    ) -> Result<Option<(Request, Vec<u8>)>, Disorder> {
+        let mut moved = false;
+        let left = {
+            let mut outgoing = binding.outgoing();
+            let left = outgoing.advance(&binding.segment, &mut moved);
+            binding.begin_waiting(&mut outgoing, worker.cpu);
+            left
+        };
+        self.moved(binding, left);
+        let ended = binding.incoming().advance(&binding.segment, &mut moved)?;
+        if moved {
+            worker.moved_ns = worker.clock_ns;
+            if self.shutting_down.load(Ordering::Relaxed) {
+                self.moves.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let (request, message) = match ended {
+            Some(Ended::Arrived(request, message)) => (request, message),
+            Some(Ended::NoMemory(request, emptying)) => {
+                self.refuse_for_memory(worker, binding, &request, &emptying);
+                return Ok(None);
+            }
+            None => return Ok(None),
+        };
+        // What copying its arguments took is not the procedure's time.
+        worker.read_clock();
+        self.moved(binding, 1);
+        Ok(self.admit(worker, binding, &request).then_some((request, message)))
+    }
+
+    /// A call whose message comes in chunks.
+    ///
+    /// # Errors
+    /// The peer has said something impossible. The call is forgotten: it neither runs nor is answered.
+    pub(super) fn begin_arrival(&self, binding: &Binding, request: &Request) -> Result<(), Disorder> {
+        let begun = binding.incoming().begin(*request);
+        match begun {
+            Ok(()) => {
+                binding.transfers.fetch_add(1, Ordering::SeqCst);
+                self.moving.fetch_add(1, Ordering::SeqCst);
+            }
+            Err(Disorder) => binding.forget(request.lane, request.number),
+        }
+        begun
+    }
+
+    /// Refuses a call of which this process cannot hold the rest.
+    #[cold]
+    fn refuse_for_memory(
+        &self,
+        worker: &WorkerState,
+        binding: &Binding,
+        request: &Request,
+        emptying: &Emptying,
+    ) {
+        let detail =
+            format!("the server's process has no memory left for {} bytes of arguments", request.len);
+        self.refuse_request(binding, request, RefusalCode::Overloaded, &detail, worker.cpu);
+        emptying.decline(&binding.segment);
+        self.moved(binding, 1);
+    }
+
+    /// So many long messages are under way no more.
+    fn moved(&self, binding: &Binding, messages: usize) {
+        if messages > 0 {
+            binding.transfers.fetch_sub(messages, Ordering::SeqCst);
+            self.moving.fetch_sub(messages, Ordering::SeqCst);
+            self.announce_end();
+        }
+    }
+
+    /// Sends a result that is longer than a slot, as far as there is room; the rest goes as its reader takes it.
+    #[cold]
+    pub(super) fn send_long(&self, worker: &mut WorkerState, call: &ShmCall, len: usize) {
+        let binding = &call.binding;
+        let id = binding.call_id(call.request.lane, call.request.number);
+        let packet = std::mem::take(&mut worker.result);
+        let mut outgoing = binding.outgoing();
+        if outgoing.is_full(packet.len(), self.message_max) {
+            let detail = format!(
+                "{} bytes of earlier results of this binding have not been taken yet, of at most {}; ask for less at a time, or \
+                 raise Server::max_message",
+                outgoing.bytes(),
+                self.message_max.saturating_mul(LONG_MESSAGES),
+            );
+            drop(outgoing);
+            return self.send_failure(worker, call, FailureCode::ResultTooLarge, &detail);
+        }
+        // Looked at under the lock: who closes it empties this under it afterwards, and who cancels a call looks for it here.
+        if binding.is_closed() {
+            return binding.forget(call.request.lane, call.request.number);
+        }
+        if cancelled::is_cancelled(id) {
+            drop(outgoing);
+            worker.result = packet;
+            return binding.answer_cancelled(call.request.lane, call.request.number);
+        }
+        binding.transfers.fetch_add(1, Ordering::SeqCst);
+        self.moving.fetch_add(1, Ordering::SeqCst);
+        outgoing.push(call.request.lane, call.request.number, len, packet);
+        binding.begin_waiting(&mut outgoing, worker.cpu);
+        let left = outgoing.advance(&binding.segment, &mut false);
+        drop(outgoing);
+        self.moved(binding, left);
+        if binding.has_transfers() {
+            self.notify(binding);
+        }
+    }
+
+    /// The caller does not want a call any more.
+    #[cold]
+    pub(super) fn take_cancel(&self, worker: &WorkerState, binding: &Binding, request: &Request) {
+        let (lane, number) = (request.lane, request.number);
+        if binding.incoming().cancel(lane, number) {
+            self.refuse_request(binding, request, RefusalCode::Cancelled, "", worker.cpu);
+            return self.moved(binding, 1);
+        }
+        // First: a result that begins to leave at this moment is found there, or it is seen that nobody wants it.
+        binding.cancel(lane, number);
+        let mut outgoing = binding.outgoing();
+        let cancelled = outgoing.cancel(&binding.segment, lane, number);
+        if let Cancelled::Unanswered = cancelled {
+            binding.answer_cancelled(lane, number);
+        }
+        binding.begin_waiting(&mut outgoing, worker.cpu);
+        drop(outgoing);
+        if !matches!(cancelled, Cancelled::Nothing) {
+            self.moved(binding, 1);
+        }
+    }
+
+    /// The binding is closed: nothing of it is under way any more.
+    pub(super) fn drop_transfers(&self, binding: &Binding) {
+        let incoming = std::mem::take(&mut *binding.incoming());
+        let outgoing = std::mem::take(&mut *binding.outgoing());
+        // The calls of results that are leaving have been answered; calls that are arriving have not begun.
+        incoming.calls().for_each(|request| binding.forget(request.lane, request.number));
+        let calls = incoming.calls().count();
+        let (results, unanswered) = outgoing.into_parts();
+        unanswered.for_each(|(lane, number)| binding.forget(lane, number));
+        self.moved(binding, calls + results);
+    }
+}
