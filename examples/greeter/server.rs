@@ -1,4 +1,4 @@
-//! Greets whoever calls:
+//! Serves the greeter:
 //!
 //! ```sh
 //! cargo run --example greeter-server

@@ -48,12 +48,12 @@ fn tour(uri: &str) -> Result<(), Box<dyn std::error::Error>> {
         move || store.with_timeout(Duration::from_secs(20)).await_change("colour", blue)
     });
     set(&store, "colour", b"green")?;
-    let news = watcher.join().expect("the watcher does not panic")?;
-    println!("colour has changed: {}", news.is_some());
+    let changed = watcher.join().expect("the watcher does not panic")?;
+    println!("colour has changed: {}", changed.is_some());
 
     // An application error has a type, and is apart from errors of the call.
     match store.set("colour", b"red", Some(blue)) {
-        Err(Error::Application(KvError::Changed { .. })) => println!("not set: somebody else was faster"),
+        Err(Error::Application(KvError::Changed { .. })) => println!("not set: another client was faster"),
         Err(error) => return Err(error.into()),
         Ok(version) => println!("set, version {version}"),
     }

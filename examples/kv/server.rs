@@ -37,7 +37,7 @@ impl Store for Memory {
         self.contents().entries.get(key).cloned()
     }
 
-    // `key` and `value` lie where the packet has brought them; what is to be kept is copied.
+    // `key` and `value` are views into the call packet; the store copies them.
     fn set(&self, key: &str, value: &[u8], expected: Option<u64>) -> Result<u64, KvError> {
         if value.len() > MAX_VALUE {
             return Err(KvError::TooLong { len: value.len() });

@@ -3,6 +3,6 @@
 /// Greets people.
 #[stoop::interface]
 pub trait Greeter {
-    /// Greets whoever is named.
+    /// Greets the person of that name.
     fn greet(&self, name: &str) -> String;
 }

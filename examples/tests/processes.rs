@@ -84,7 +84,7 @@ fn the_store_answers_and_refuses_as_its_interface_says() {
             "colour is blue\n\
              its 4 bytes begin with 'b'\n\
              colour has changed: true\n\
-             not set: somebody else was faster",
+             not set: another client was faster",
             "{address}"
         );
         assert!(last.contains("at most 1024 bytes, not 100000"), "{address}: {last}");

@@ -1,4 +1,4 @@
-//! Both ends of messages of many packets, with receipts and parts that nobody has sent among those that somebody has.
+//! Both ends of messages of many packets, with forged receipts and parts among the real ones.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -129,5 +129,5 @@ fuzz_target!(|input: &[u8]| {
         }
     }
     messages.iter_mut().for_each(|message| message.outgoing.end(&mut path));
-    assert_eq!(path.in_flight(), 0, "nothing is in flight when nothing is being sent");
+    assert_eq!(path.in_flight(), 0, "nothing is in flight while nothing is being sent");
 });

@@ -62,7 +62,7 @@ impl Caller {
     fn ends(&mut self) {
         assert!(std::mem::take(&mut self.outstanding), "a call ends once");
         self.lane.settle(&mut self.path);
-        assert_eq!(self.path.in_flight(), 0, "nothing is in flight when nothing is being sent");
+        assert_eq!(self.path.in_flight(), 0, "nothing is in flight while nothing is being sent");
     }
 
     fn receipt(&mut self, now: Instant) {
@@ -81,7 +81,7 @@ impl Caller {
         match self.lane.handle_packet(now, packet) {
             Heard::Result { .. } | Heard::Refused(_) | Heard::Unbound { .. } | Heard::Failed(_) => {
                 self.ends();
-            },
+            }
             Heard::Part(part) => {
                 let here = self.result.get_or_insert_with(|| vec![false; part.message_len]);
                 assert_eq!(here.len(), part.message_len, "a message has one length");

@@ -5,8 +5,8 @@ use libfuzzer_sys::fuzz_target;
 use stoop_wire::{HEADER_LEN, Header, Kind, PACKET_DATA, VERSION, Versions, flags};
 
 fuzz_target!(|packet: &[u8]| {
-    let pieces: Vec<&[u8]> = Header::parts_in(packet).collect();
-    assert!(packet.starts_with(&pieces.concat()), "each lies behind the one before");
+    let parts: Vec<&[u8]> = Header::parts_in(packet).collect();
+    assert!(packet.starts_with(&parts.concat()), "each lies behind the one before");
     if let Some(answer) = Versions::answer_to(packet) {
         assert!(packet[1] != VERSION && packet.len() >= answer.len());
         assert!(Versions::answer_to(&answer).is_none(), "no answer is answered");
@@ -25,7 +25,7 @@ fuzz_target!(|packet: &[u8]| {
     }
     if is_message && !is_short {
         assert!(!payload.is_empty() && header.offset as usize + payload.len() <= header.message_len as usize);
-        assert!(pieces.len() > 1 || pieces[0].len() >= HEADER_LEN + payload.len());
+        assert!(parts.len() > 1 || parts[0].len() >= HEADER_LEN + payload.len());
     } else if is_message {
         assert_eq!((payload.len(), header.offset), (header.message_len as usize, 0));
     }

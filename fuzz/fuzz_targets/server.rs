@@ -148,7 +148,8 @@ const LIMITS: Limits = Limits {
 fuzz_target!(|input: &[u8]| {
     let limits = LIMITS;
     let mut known = Known::default();
-    let mut server = Server::new(Instant::default(), Interfaces::new([interface()]), limits, HostFacts::default(), [1, 2]);
+    let mut server =
+        Server::new(Instant::default(), Interfaces::new([interface()]), limits, HostFacts::default(), [1, 2]);
     let mut now = Instant::from_nanos(1);
     let mut input = Input(input);
     let mut binding = bind(&mut server, now, 7).expect("there is room");

@@ -1,4 +1,4 @@
-//! A byte stream, in pieces of the input's choice.
+//! A byte stream, in slices of the input's choice.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,13 +9,13 @@ const BOUNDS: Bounds = Bounds { long: Kind::Call, message_max: 1 << 30, announce
 
 type Seen = (u16, u32, usize);
 
-/// The messages of a stream that comes in pieces of `step` bytes.
+/// The messages of a stream that comes in slices of `step` bytes.
 fn feed(mut stream: &[u8], step: usize) -> (Vec<Seen>, Option<Violation>) {
-    let mut intake = Reassembler::new(BOUNDS);
+    let mut reassembler = Reassembler::new(BOUNDS);
     let (mut seen, mut arrived) = (Vec::new(), 0);
     loop {
         loop {
-            match intake.poll() {
+            match reassembler.poll() {
                 Ok(None) => break,
                 Ok(Some(Arrival::Message(message))) => {
                     let header = message.header;
@@ -33,14 +33,18 @@ fn feed(mut stream: &[u8], step: usize) -> (Vec<Seen>, Option<Violation>) {
         if stream.is_empty() {
             return (seen, None);
         }
-        let space = intake.space();
+        let space = reassembler.space();
         assert!(!space.is_empty(), "there is always space");
         let len = space.len().min(step).min(stream.len());
         space[..len].copy_from_slice(&stream[..len]);
         stream = &stream[len..];
-        intake.received(len);
+        reassembler.received(len);
         arrived += len;
-        assert!(intake.bytes_held() <= 16 * 1024 + 2 * arrived + 6 * 70_000, "{}", intake.bytes_held());
+        assert!(
+            reassembler.bytes_held() <= 16 * 1024 + 2 * arrived + 6 * 70_000,
+            "{}",
+            reassembler.bytes_held()
+        );
     }
 }
 

@@ -1,4 +1,4 @@
-//! What may be asked of the command line: the words for a cell, and which of them were given.
+//! The command line: the words for a cell, and which of them were given.
 
 mod units;
 
@@ -21,7 +21,7 @@ pub(crate) enum Command {
     /// Measures calls to Null(), MaxArg(b) and MaxResult(b), each beside the bare exchange of its transport.
     ///
     /// Without options it prints, in under a minute, Table I of the Firefly paper for UDP, one line for each transport, many
-    /// calls in flight, and long arguments and results. With options that choose, it measures every combination of the choice.
+    /// outstanding calls, and long arguments and results. With options that choose, it measures every combination of the choice.
     Bench(BenchArgs),
     /// The server process of `bench`.
     #[command(hide = true)]
@@ -50,7 +50,7 @@ pub(crate) struct BenchArgs {
     /// max-result bulk-out [default: 48kB,1MiB,16MiB]
     #[arg(long, value_delimiter = ',', value_name = "SIZE", value_parser = |word: &str| units::parse_bytes(word, BYTES_MAX))]
     pub(crate) bytes: Vec<u32>,
-    /// Calls that each caller thread has in flight at a time [default: 1]
+    /// Outstanding calls of each caller thread [default: 1]
     #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) in_flight: Vec<u16>,
     /// Limit the private Ethernet to this rate, in both directions [default: as fast as it goes]

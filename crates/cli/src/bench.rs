@@ -17,7 +17,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, String> {
     let placement =
         Placement::of_this_process().map_err(|error| format!("this process's processors: {error}"))?;
     machine::allow_many_files().map_err(|error| format!("the number of open files: {error}"))?;
-    // While this process has one thread: a user namespace is made by nobody else.
+    // While this process has one thread: only a process with one thread can make a user namespace.
     let network = Network::prepare();
     let mut run = Run::new(args, placement, network);
     run.print_head();

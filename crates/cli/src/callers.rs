@@ -20,7 +20,7 @@ pub(crate) struct Window {
     pub(crate) silence: Option<Duration>,
 }
 
-/// What one caller did in one slice.
+/// The calls of one caller in one slice.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     pub(crate) samples: Samples,
@@ -93,15 +93,15 @@ fn call_after_silence(
     Ok(Measured { samples: Samples::new(picoseconds), calls, began, ended: now })
 }
 
-/// One way to have many calls in flight at a time.
+/// A way to have many outstanding calls at a time.
 pub(crate) trait InFlight {
     /// Begins `calls` more.
     fn begin(&mut self, calls: usize) -> Result<(), String>;
-    /// Waits for one that is in flight to end, and returns how many have.
+    /// Waits until at least one outstanding call has ended, and returns how many have.
     fn take(&mut self) -> Result<usize, String>;
 }
 
-/// Keeps `in_flight` calls on the way until the window closes, and takes what is still on its way then.
+/// Keeps `in_flight` calls outstanding until the window closes, and then takes the rest.
 ///
 /// A round waits for one, takes all that are there, and begins as many anew. It gives one sample: how long ago the oldest of
 /// those that it took was begun.
@@ -138,7 +138,7 @@ pub(crate) fn keep_in_flight(
     Ok(Measured { samples: Samples::new(picoseconds), calls: taken, began, ended })
 }
 
-/// When the calls on the way were begun, oldest first; those begun together stand together.
+/// When the outstanding calls were begun, oldest first; calls begun together share an entry.
 #[derive(Debug, Default)]
 struct Ages(VecDeque<(usize, Instant)>);
 
@@ -151,9 +151,9 @@ impl Ages {
     /// When the oldest of `calls` was begun.
     #[inline(always)]
     fn taken(&mut self, mut calls: usize) -> Instant {
-        let oldest = self.0.front().expect("only what is on its way is taken").1;
+        let oldest = self.0.front().expect("only outstanding calls are taken").1;
         while calls > 0 {
-            let first = self.0.front_mut().expect("only what is on its way is taken");
+            let first = self.0.front_mut().expect("only outstanding calls are taken");
             let of_first = calls.min(first.0);
             first.0 -= of_first;
             calls -= of_first;
@@ -245,12 +245,12 @@ impl Callers {
             );
         }
         done.sort_by_key(|done| done.caller);
-        let mut tallies = Vec::with_capacity(number);
+        let mut measured = Vec::with_capacity(number);
         for Done { calls: returned, counters, .. } in done {
             calls.push(returned);
-            tallies.push(counters);
+            measured.push(counters);
         }
-        tallies.into_iter().collect()
+        measured.into_iter().collect()
     }
 
     fn grow_to(&mut self, number: usize) {
@@ -299,8 +299,8 @@ mod tests {
     #[test]
     fn a_slice_ends_after_the_calls_asked_for() {
         let mut calls: Vec<Box<dyn Calls>> = (0..3).map(|_| counting(None)).collect();
-        let tallies = Callers::new().run(&mut calls, LONG, 25).expect("no call fails");
-        assert_eq!(tallies.iter().map(|counters| counters.calls).collect::<Vec<_>>(), [30, 30, 30]);
+        let measured = Callers::new().run(&mut calls, LONG, 25).expect("no call fails");
+        assert_eq!(measured.iter().map(|counters| counters.calls).collect::<Vec<_>>(), [30, 30, 30]);
         assert_eq!(calls.len(), 3, "each way to call comes back for the next slice");
     }
 
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_are_kept_in_flight_as_asked_for_and_none_at_the_end() {
+    fn the_number_of_outstanding_calls_is_as_asked_for_and_zero_at_the_end() {
         let now = Instant::now();
         let window = Window { count_from: now, until: now + AN_HOUR, calls_max: 100, silence: None };
         let mut calls = ByThrees::default();
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn the_age_of_what_is_taken_is_that_of_the_oldest() {
+    fn the_age_of_several_taken_calls_is_that_of_the_oldest() {
         let first = Instant::now();
         let later = first + Duration::from_secs(1);
         let mut ages = Ages::default();

@@ -25,11 +25,11 @@ pub(crate) fn measure(
 ) -> Result<Row, String> {
     if cell.procedure.is_bulk() && cell.in_flight > 1 {
         return Err(
-            "no bare exchange is known for many bulk calls in flight: measure them one at a time".into()
+            "no bare exchange is known for many bulk outstanding calls: measure them one at a time".into()
         );
     }
     if cell.silence.is_some() && cell.in_flight > 1 {
-        return Err("callers with many calls in flight are never silent: measure one call at a time".into());
+        return Err("callers with many outstanding calls are never silent: measure one call at a time".into());
     }
     // The floor opens while our server is stopped: each must find the processor as if alone.
     session.stop_server().map_err(|error| error.to_string())?;
@@ -111,11 +111,11 @@ impl<'a> Measuring<'a> {
     fn slice_of_ours(&mut self) -> Result<(Vec<Measured>, Costs), String> {
         self.session.resume_server().map_err(|error| error.to_string())?;
         let (caller_before, server_before, began) = (own_cpu(), self.server_cpu()?, Instant::now());
-        let tallies = self.session.callers.run(&mut self.ours, self.effort, self.calls_max);
+        let measured = self.session.callers.run(&mut self.ours, self.effort, self.calls_max);
         let (caller_cpu, wall) = (own_cpu() - caller_before, began.elapsed());
         let server_cpu = self.server_cpu()? - server_before;
         self.session.stop_server().map_err(|error| error.to_string())?;
-        Ok((tallies?, Costs { caller_cpu, server_cpu, wall }))
+        Ok((measured?, Costs { caller_cpu, server_cpu, wall }))
     }
 
     fn server_cpu(&mut self) -> Result<Duration, String> {
@@ -150,15 +150,15 @@ impl<'a> BesideOurs<'a> {
     ) -> Result<Vec<Measured>, String> {
         loop {
             self.floor.resume().map_err(|error| error.to_string())?;
-            let tallies = callers.run(&mut self.floor.callers, effort, calls_max);
-            match tallies {
+            let measured = callers.run(&mut self.floor.callers, effort, calls_max);
+            match measured {
                 Err(why) if why == LOST && self.lost < LOST_MAX => {
                     self.lost += 1;
                     self.floor = open_stopped(&self.cell, self.sides, self.network)?;
                 }
-                tallies => {
+                measured => {
                     self.floor.stop().map_err(|error| error.to_string())?;
-                    return tallies;
+                    return measured;
                 }
             }
         }

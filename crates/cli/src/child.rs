@@ -20,7 +20,7 @@ pub(crate) struct Child {
     answers: BufReader<ChildStdout>,
 }
 
-/// An answer of a child takes well under a millisecond, or tens of them when somebody else spins on its processor.
+/// An answer of a child takes well under a millisecond, or tens of them when another process spins on its processor.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 impl Child {
@@ -103,7 +103,7 @@ pub(crate) fn end_with_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
-/// What a child tells of an error: nothing when its parent has gone, for then there is nobody to tell.
+/// What a child tells of an error: nothing when its parent has gone, because no process would read it.
 pub(crate) fn unless_orphaned(ended: io::Result<()>) -> Result<(), String> {
     match ended {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.to_string()),

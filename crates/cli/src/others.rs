@@ -1,6 +1,6 @@
 //! What other programs, and the host under a virtual machine, took of the processors that are measured on.
 //!
-//! A line that was measured beside somebody else's compiler is not wrong, but says less than its quartiles pretend.
+//! A line that was measured beside another user's compiler is not wrong, but says less than its quartiles pretend.
 
 use crate::placement::Sides;
 use std::fs;

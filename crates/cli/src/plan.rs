@@ -72,7 +72,7 @@ pub(crate) enum Shape {
     TableOne,
     /// Of the overview: Null() and MaxResult() over a transport.
     Transports,
-    /// Of the overview: a number of calls in flight.
+    /// Of the overview: a number of outstanding calls.
     InFlight,
     /// Of the overview: arguments and results of a size.
     Bulk,
@@ -168,7 +168,7 @@ fn full_sections() -> Vec<Section> {
             table_six(),
         ),
         Section::of_single_cells(
-            "In flight: many calls of Null() at a time from one thread, adaptive wait, a processor each",
+            "In flight: many outstanding calls of Null() from one thread, adaptive wait, a processor each",
             Shape::Rates,
             chosen(&BenchArgs {
                 transport: vec![Transport::Udp],
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn full_run_ends_with_bulk_and_with_calls_in_flight() {
+    fn full_run_ends_with_bulk_and_with_outstanding_calls() {
         let sections = full();
         assert_eq!(sections[3].lines.len(), 2 * 3 * 3);
         assert_eq!(sections[5].lines.len(), 2);

@@ -1,4 +1,4 @@
-//! What was found about one cell, as the table and the JSON show it.
+//! The figures of one cell, as the table and the JSON show them.
 
 use crate::args::{LinkRate, Procedure, Processors, Silence, Transport, Waiting};
 use crate::callers::Measured;
@@ -26,7 +26,7 @@ pub(crate) struct Row {
     pub(crate) silence: Option<Silence>,
     pub(crate) waiting: Waiting,
     pub(crate) processors: Processors,
-    /// Another process kept the callers' processor busy.
+    /// Whether another process used the callers' processor.
     pub(crate) busy: bool,
     /// `veth` or `loopback`.
     pub(crate) network: &'static str,
@@ -76,9 +76,9 @@ pub(crate) struct Row {
     pub(crate) fairness: f64,
 }
 
-/// What a slice tells of how fast it was.
+/// The speed that a slice shows.
 #[derive(Clone, Copy, Debug, Default)]
-struct ClockPacing {
+struct Speed {
     p50_ns: f64,
     calls_per_second: f64,
 }
@@ -86,10 +86,10 @@ struct ClockPacing {
 /// Neighbouring slices: of ours, of the floor after it, and after that of what else it is compared with.
 #[derive(Clone, Copy, Debug)]
 struct Group {
-    ours: ClockPacing,
-    floor: ClockPacing,
-    tcp: Option<ClockPacing>,
-    vtable: Option<ClockPacing>,
+    ours: Speed,
+    floor: Speed,
+    tcp: Option<Speed>,
+    vtable: Option<Speed>,
 }
 
 /// Everything that the slices of one cell gave.
@@ -139,18 +139,18 @@ struct Side {
 
 impl Side {
     /// Adds a slice, and returns how fast it was.
-    fn add(&mut self, tallies: &[Measured]) -> ClockPacing {
+    fn add(&mut self, measured: &[Measured]) -> Speed {
         let mut slice = Samples::default();
-        self.callers.resize(tallies.len(), 0);
-        for (counters, calls) in tallies.iter().zip(&mut self.callers) {
+        self.callers.resize(measured.len(), 0);
+        for (counters, calls) in measured.iter().zip(&mut self.callers) {
             slice.append(&counters.samples);
             *calls += counters.calls;
         }
         self.samples.append(&slice);
-        let time = time_of(tallies);
+        let time = time_of(measured);
         self.time += time;
-        let calls: u64 = tallies.iter().map(|counters| counters.calls).sum();
-        ClockPacing { p50_ns: slice.percentile_ns(0.5), calls_per_second: by_the_second(calls, time) }
+        let calls: u64 = measured.iter().map(|counters| counters.calls).sum();
+        Speed { p50_ns: slice.percentile_ns(0.5), calls_per_second: by_the_second(calls, time) }
     }
 
     fn calls(&self) -> u64 {
@@ -180,8 +180,8 @@ impl Findings {
     pub(crate) fn add(&mut self, slices: &Slices) {
         let ours = self.ours.add(&slices.ours);
         let floor = self.floor.add(&slices.floor);
-        let tcp = slices.tcp.as_ref().map(|tallies| self.tcp.add(tallies));
-        let vtable = slices.vtable.as_ref().map(|tallies| self.vtable.add(tallies));
+        let tcp = slices.tcp.as_ref().map(|measured| self.tcp.add(measured));
+        let vtable = slices.vtable.as_ref().map(|measured| self.vtable.add(measured));
         self.groups.push(Group { ours, floor, tcp, vtable });
         self.caller_cpu += slices.costs.caller_cpu;
         self.server_cpu += slices.costs.server_cpu;
@@ -260,9 +260,9 @@ fn by_the_second(calls: u64, time: Duration) -> f64 {
 }
 
 /// From the first caller that began to the last that ended: callers that share a processor may have taken turns.
-fn time_of(tallies: &[Measured]) -> Duration {
-    let began = tallies.iter().map(|counters| counters.began).min();
-    let ended = tallies.iter().map(|counters| counters.ended).max();
+fn time_of(measured: &[Measured]) -> Duration {
+    let began = measured.iter().map(|counters| counters.began).min();
+    let ended = measured.iter().map(|counters| counters.ended).max();
     ended.zip(began).map_or(Duration::ZERO, |(ended, began)| ended.saturating_duration_since(began))
 }
 
@@ -327,10 +327,10 @@ mod tests {
     const CELL: Cell = Cell { procedure: Procedure::MaxArg, callers: 2, ..Cell::NULL };
 
     fn counters(calls: u64, each_ns: u64) -> Measured {
-        tally_from(Instant::now(), calls, each_ns)
+        measured_from(Instant::now(), calls, each_ns)
     }
 
-    fn tally_from(began: Instant, calls: u64, each_ns: u64) -> Measured {
+    fn measured_from(began: Instant, calls: u64, each_ns: u64) -> Measured {
         let samples = Samples::new(vec![each_ns * 1000; calls as usize]);
         Measured { samples, calls, began, ended: began + Duration::from_nanos(calls * each_ns) }
     }
@@ -381,7 +381,7 @@ mod tests {
     fn calls_of_all_callers_count_over_the_time_of_all_and_only_data_counts_as_bits() {
         let mut findings = Findings::default();
         let (first, later) = (Instant::now(), Instant::now() + Duration::from_millis(1));
-        let taking_turns = vec![tally_from(first, 100, 10_000), tally_from(later, 50, 20_000)];
+        let taking_turns = vec![measured_from(first, 100, 10_000), measured_from(later, 50, 20_000)];
         findings.add(&slices(taking_turns, vec![counters(1, 1), counters(1, 1)]));
         let row = findings.into_row(&CELL, "veth");
         assert_eq!(row.calls, 150);

@@ -19,7 +19,7 @@ pub(crate) struct Session {
     server: Server,
     /// One that is called, and as many idle ones as the cell has clients besides.
     pub(crate) bindings: Vec<Binding>,
-    /// Runs all the time, in nobody's turn.
+    /// Runs all the time, beside both sides.
     busy: Option<Child>,
     pub(crate) callers: Callers,
 }

@@ -78,7 +78,7 @@ fn line_of_times(row: &Row) -> String {
     )
 }
 
-/// What else there was: silence before each call, or somebody busy on the same processor.
+/// What else there was: silence before each call, or a busy process on the same processor.
 fn with(row: &Row) -> String {
     match (row.silence, row.busy) {
         (None, false) => "–".into(),

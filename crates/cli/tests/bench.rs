@@ -133,7 +133,7 @@ fn with_a_size_the_procedures_of_the_paper_are_bulk_procedures() {
 }
 
 #[test]
-fn calls_in_flight_stand_beside_the_bare_echo_of_the_same_window() {
+fn outstanding_calls_are_compared_with_the_bare_echo_of_the_same_window() {
     let output = succeed(stoop(&format!(
         "bench --calls 500 --transport udp,tcp,unix --procedure null,max-arg,max-result --in-flight 1,7,300 \
          --processors {} --json",

@@ -35,7 +35,7 @@ impl<'a> Reader<'a> {
         Reader { budget: Some(budget), ..Self::new(payload) }
     }
 
-    /// The whole payload, read or not, for whoever reads it from its beginning.
+    /// The whole payload, read or not, for a reader that starts at its beginning.
     #[inline(always)]
     pub fn into_payload(self) -> &'a [u8] {
         let payload = self.payload;

@@ -1,6 +1,6 @@
 //! Arguments that a server reads in the call packet and writes in the result packet, without copying them.
 //!
-//! On a big-endian machine, or where a buffer happens to be misaligned for its type, they are copied instead; nobody
+//! On a big-endian machine, or where a buffer happens to be misaligned for its type, they are copied instead; no code
 //! can tell from outside.
 
 use core::ops::{Deref, DerefMut};

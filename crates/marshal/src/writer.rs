@@ -58,7 +58,7 @@ impl<'a> Writer<'a> {
         Writer { lendable: bytes.min(self.limit), ..self }
     }
 
-    /// The same payload from its beginning, as a local variable of whoever writes all of it;
+    /// The same payload from its beginning, as a local variable of code that writes all of it;
     /// [`resume`](Writer::resume) with what was done there.
     #[inline(always)]
     pub fn restarted(&mut self) -> Writer<'_> {

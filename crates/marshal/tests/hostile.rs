@@ -1,4 +1,4 @@
-//! No bytes, whoever chose them, make a receiver panic or take more memory than its budget.
+//! No bytes make a receiver panic or take more memory than its budget.
 
 mod common;
 

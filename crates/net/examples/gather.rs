@@ -1,5 +1,5 @@
 //! Does it pay to spare the copies of a long message? One thread sends messages in packets with headers, another puts
-//! them together; each by one copy through a buffer that stays in the cache, or by a list of pieces for the kernel:
+//! them together; each by one copy through a buffer that stays in the cache, or by a list of slices for the kernel:
 //! *gathered* from where they are, *scattered* to where they are expected to belong.
 //!
 //!     cargo run --release -p stoop-net --example gather -- [largest packet]
@@ -66,12 +66,12 @@ impl Sender {
     fn gather(&mut self, message: &[u8], from: usize, to: usize) -> SegmentsSending {
         self.headers.clear();
         self.headers.extend((from..to).step_by(self.fragment).map(header));
-        let mut pieces = Vec::with_capacity(128);
+        let mut slices = Vec::with_capacity(128);
         for (header, payload) in self.headers.iter().zip(message[from..to].chunks(self.fragment)) {
-            pieces.push(IoSlice::new(header));
-            pieces.push(IoSlice::new(payload));
+            slices.push(IoSlice::new(header));
+            slices.push(IoSlice::new(payload));
         }
-        self.socket.send_gathered(&pieces, HEADER + self.fragment).expect("loopback takes it")
+        self.socket.send_gathered(&slices, HEADER + self.fragment).expect("loopback takes it")
     }
 }
 
@@ -105,14 +105,14 @@ impl Receiver {
     fn scatter(&mut self, message: &mut [u8], at: usize, to: usize) -> usize {
         let most = (MAX_SEGMENTS_LEN / (HEADER + self.fragment)).min(64);
         let end = to.min(at + most * self.fragment);
-        let mut pieces = Vec::with_capacity(129);
+        let mut slices = Vec::with_capacity(129);
         for (header, payload) in self.headers.iter_mut().zip(message[at..end].chunks_mut(self.fragment)) {
-            pieces.push(IoSliceMut::new(header));
-            pieces.push(IoSliceMut::new(payload));
+            slices.push(IoSliceMut::new(header));
+            slices.push(IoSliceMut::new(payload));
         }
         // What is longer than expected goes here.
-        pieces.push(IoSliceMut::new(&mut self.buffer));
-        let Ok(CallerArrival::Datagram(segments)) = self.socket.recv_scattered(&mut pieces) else {
+        slices.push(IoSliceMut::new(&mut self.buffer));
+        let Ok(CallerArrival::Datagram(segments)) = self.socket.recv_scattered(&mut slices) else {
             return 0;
         };
         let (packets, packet) = (segments.count(), HEADER + self.fragment);
@@ -129,7 +129,7 @@ impl Receiver {
         self.put_right(message, segments, at, end)
     }
 
-    /// The pieces do not hold what was expected: puts them together as they came, and copies.
+    /// The slices do not hold what was expected: puts them together as they came, and copies.
     #[cold]
     fn put_right(&mut self, message: &mut [u8], segments: Segments, at: usize, end: usize) -> usize {
         let mut whole = Vec::with_capacity(segments.len + MAX_SEGMENTS_LEN);

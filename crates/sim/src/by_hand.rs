@@ -1,4 +1,4 @@
-//! What a test does to a world, where a reader can follow it.
+//! Operations for tests that decide themselves what happens in a world.
 
 use crate::events::ThreadId;
 use crate::world::{BEGINNING, Wish};
@@ -39,12 +39,12 @@ impl Sim {
         self.begin_call(ThreadId { caller, thread }, wish)
     }
 
-    /// What a call's caller has been told, if it has ended.
+    /// The outcome that a call's caller was told, if the call has ended.
     pub fn told(&self, id: CallId) -> Option<Told> {
         self.ledger.told(id)
     }
 
-    /// Lets the next thing happen; false if nothing is left.
+    /// Handles the next event; false if none is left.
     ///
     /// # Panics
     /// When a promise is broken.

@@ -5,9 +5,9 @@ mod calling;
 mod cancelling;
 mod large;
 
-use crate::errand::Manner;
 use crate::events::{Event, ThreadId};
 use crate::network::Socket;
+use crate::task::Manner;
 use crate::world::{CallerProcess, Thread, Wish};
 use crate::{Address, Side, Sim, Told};
 use core::time::Duration;
@@ -166,7 +166,7 @@ impl Sim {
                 false => thread.own = Some(own),
             }
             if in_flight > 0 && process.threads.iter().all(Thread::sends_nothing) {
-                self.ledger.complain(format!("{in_flight} bytes are in flight when no call is being sent"));
+                self.ledger.complain(format!("{in_flight} bytes are in flight while no call is being sent"));
             }
         }
         let life = process.life;

@@ -1,4 +1,4 @@
-//! What is going to happen, earliest first; at one moment, in the order in which it was planned.
+//! The planned events, earliest first; events of one moment in the order in which they were planned.
 
 use crate::clock::SERVERS;
 use crate::{Address, CallId};
@@ -42,7 +42,7 @@ pub(crate) enum Event {
         life: Life,
         packet: Vec<u8>,
     },
-    /// The news that nobody listens at the server's port reaches a caller's machine.
+    /// An ICMP message that the server's port is closed reaches a caller's machine.
     PortClosed {
         to: Address,
     },

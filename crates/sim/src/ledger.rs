@@ -1,4 +1,4 @@
-//! What really happened to every call, beside what its caller was told: the checkers.
+//! The checkers: a record of what really happened to every call, and of what its caller was told.
 //!
 //! The two sides of the protocol cannot see each other; the ledger sees both. Its first complaint ends the run.
 
@@ -15,7 +15,7 @@ pub enum Told {
     DidNotRun,
     /// It ran, but there is no result.
     Failed,
-    /// Nobody knows.
+    /// It is not known whether it ran.
     Unknown,
     /// Nothing: its program did not want to wait any longer.
     Cancelled,
@@ -47,7 +47,7 @@ pub(crate) struct Ledger {
     records: Vec<Record>,
     running: BTreeMap<ServerLane, (u32, CallId)>,
     violation: Option<String>,
-    /// Packets are taken for what they say after bits in them have changed. Then nobody can promise that a caller gets
+    /// Packets are taken for what they say after bits in them have changed. Then it cannot be promised that a caller gets
     /// its own result; but no packet makes a number of a lane run twice, and every call ends.
     pub(crate) damage: bool,
     /// Numbers that have run, where there is damage.

@@ -20,7 +20,6 @@
 mod by_hand;
 mod caller_process;
 mod clock;
-mod errand;
 mod events;
 mod ledger;
 mod machines;
@@ -31,6 +30,7 @@ mod run;
 mod sabotage;
 mod scenario;
 mod server_process;
+mod task;
 mod violation;
 mod world;
 

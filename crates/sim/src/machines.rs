@@ -1,4 +1,4 @@
-//! The machines of the world: which process runs on which, what their clocks show, and their stops.
+//! The machines of the world: which process runs on which, their clocks, and their stops.
 
 use crate::clock::{SERVERS, Stop};
 use crate::events::Event;

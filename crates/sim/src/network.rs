@@ -1,4 +1,4 @@
-//! The network between callers and server: what becomes of each packet.
+//! The network between callers and server, which decides what happens to each packet.
 
 mod line;
 mod socket;
@@ -13,7 +13,7 @@ use stoop_exchange::Instant;
 use stoop_exchange::server::Peer;
 use stoop_wire::{HEADER_LEN, Header, Kind};
 
-/// Who sent a packet.
+/// The sender of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
     /// A caller.

@@ -1,4 +1,4 @@
-//! What happened in a run, or in many: shows that the scenarios reach what they are meant to reach.
+//! Counts of what happened in one run or many, which show that the scenarios reach their cases.
 
 use crate::Told;
 use std::fmt;
@@ -59,11 +59,11 @@ report! {
     results: "calls with a result",
     /// Of these, those of which their lanes did not hear.
     compact: "of these calls, calls that ended in the compact record",
-    /// They were told that the procedure did not run.
+    /// Calls whose callers were told that the procedure did not run.
     did_not_run: "calls that did not run",
     /// They were told that the procedure ran without a result.
     failed: "calls that ran and failed",
-    /// Nobody knows.
+    /// It is not known whether they ran.
     unknown: "calls of unknown outcome",
     /// Their process crashed.
     crashed: "calls whose process crashed",

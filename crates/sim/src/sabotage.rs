@@ -1,4 +1,4 @@
-//! Mistakes on purpose: a checker that cannot fail is no checker.
+//! Deliberate mistakes, which show that each checker can fail.
 
 use stoop_exchange::outcome::{Evidence, Grant, Sent, Unbound, Verdict};
 

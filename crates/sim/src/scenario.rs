@@ -1,4 +1,4 @@
-//! What a run is made of: how many callers, what they do, how bad the network is, who crashes when.
+//! The parameters of a run: how many callers there are, what they do, how bad the network is, and which process crashes when.
 
 mod seeds;
 
@@ -53,7 +53,7 @@ pub struct Scenario {
     pub cancels: u32,
     /// How long after its beginning a call is cancelled; else at any time up to its deadline, mostly early.
     pub cancel_after: Option<Span>,
-    /// Procedures that return at once when nobody waits any more.
+    /// Procedures that return at once when their calls are cancelled.
     pub heeds_cancels: u32,
     /// A thread that hears that others may send more sees to it that they do.
     pub shares_window: bool,
@@ -89,7 +89,7 @@ pub struct Scenario {
     pub shut_downs: u32,
     /// How long it then is away.
     pub server_down: Span,
-    /// While it is away, its machine says that nobody listens.
+    /// While it is away, its machine reports a closed port.
     pub port_closed: bool,
     /// A caller that has made all its calls gives up its binding.
     pub unbinds: u32,

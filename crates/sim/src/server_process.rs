@@ -4,8 +4,8 @@ mod large;
 mod memory;
 
 use crate::clock::SERVERS;
-use crate::errand::{Errand, Manner, interface};
 use crate::events::Event;
+use crate::task::{Manner, Task, interface};
 use crate::world::{Job, ServerProcess};
 use crate::{Address, Sabotage, Side, Sim};
 use core::time::Duration;
@@ -13,7 +13,7 @@ use stoop_exchange::server::{Arrival, Assignment, Next, Server};
 use stoop_exchange::{Instant, Interfaces};
 use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, MAX_DATAGRAM, RefusalCode};
 
-/// How long a server that has shut down still answers late packets.
+/// Time for which a server that has shut down still answers late packets.
 const LINGER: Duration = Duration::from_millis(50);
 
 impl Sim {
@@ -129,7 +129,7 @@ impl Sim {
             }
             Arrival::Cancelled(binding, lane, number) => {
                 self.send_to_caller(from, reply.clone());
-                self.nobody_waits((binding, lane, number));
+                self.cancel_assigned((binding, lane, number));
             }
             Arrival::Transmit | Arrival::Nothing => {}
         }
@@ -149,19 +149,19 @@ impl Sim {
         packet
     }
 
-    /// Whoever has not shown that it receives at its address is not sent more than it sent.
+    /// A peer that has not proved its address gets no more bytes than it sent.
     fn check_reply(&mut self, reply: &[u8], to: &[u8]) {
         let (header, _) = Header::parse(reply).expect("the server sends packets");
         let code = RefusalCode::from_code(header.time);
         self.report.count_reply(&header);
-        let to_strangers = match header.kind {
+        let to_unproven = match header.kind {
             Kind::Challenge | Kind::BindReply | Kind::Description => true,
             Kind::Refusal => code == RefusalCode::UnknownBinding,
             _ => false,
         };
-        if to_strangers && reply.len() > to.len() {
+        if to_unproven && reply.len() > to.len() {
             self.ledger.complain(format!(
-                "{} bytes answer {} of a stranger: {header:?}",
+                "{} bytes answer {} from an unproven address: {header:?}",
                 reply.len(),
                 to.len()
             ));
@@ -177,20 +177,20 @@ impl Sim {
         }
     }
 
-    /// Gives a call to whoever is free, as the runtime's receive role does.
+    /// Gives a call to a free worker, as the runtime's receive role does.
     fn dispatch(&mut self, mut assignment: Assignment<Address>, packet: &[u8]) {
         self.check_packet_is_clean(&mut assignment);
         let (arguments, _) = assignment.arguments_and_result(packet);
-        let errand = Errand::read(arguments);
-        if let Some(position) = errand.and_then(|errand| errand.wrong_argument(arguments)) {
+        let task = Task::read(arguments);
+        if let Some(position) = task.and_then(|task| task.wrong_argument(arguments)) {
             self.ledger.wrong_byte(position, arguments.len(), "arguments");
         }
-        let job = Job { assignment, errand: errand.unwrap_or(Errand::NONE) };
-        if job.errand.manner == Manner::BadArguments {
+        let job = Job { assignment, task: task.unwrap_or(Task::NONE) };
+        if job.task.manner == Manner::BadArguments {
             return self.refuse(job, RefusalCode::BadArguments);
         }
-        if job.errand.work.is_zero() {
-            self.ledger.executes(job.errand.id, self.server.life, job.assignment.identity());
+        if job.task.work.is_zero() {
+            self.ledger.executes(job.task.id, self.server.life, job.assignment.identity());
             return self.job_returns(job);
         }
         if self.server.running.len() < self.scenario.workers {
@@ -214,16 +214,16 @@ impl Sim {
     }
 
     fn work_begins(&mut self, job: Job) {
-        self.ledger.executes(job.errand.id, self.server.life, job.assignment.identity());
+        self.ledger.executes(job.task.id, self.server.life, job.assignment.identity());
         self.server.jobs += 1;
         let number = self.server.jobs;
         let returns = Event::JobReturns { life: self.server.life, job: number };
-        self.events.plan(self.now + job.errand.work, returns);
+        self.events.plan(self.now + job.task.work, returns);
         self.server.running.insert(number, job);
     }
 
     pub(crate) fn refuse(&mut self, mut job: Job, code: RefusalCode) {
-        let detail = if code == RefusalCode::BadArguments { "argument 1: not an errand" } else { "" };
+        let detail = if code == RefusalCode::BadArguments { "argument 1: not a task" } else { "" };
         let refusal = job.assignment.refuse(code, detail).to_vec();
         self.send_to_caller(job.assignment.peer, refusal);
         self.finish(job);
@@ -248,15 +248,15 @@ impl Sim {
     fn job_returns(&mut self, mut job: Job) {
         let now = self.server_now();
         self.ledger.returns(self.server.life, job.assignment.identity());
-        let packet = if job.errand.manner == Manner::Panics {
-            job.assignment.fail(FailureCode::Panicked, "the errand panicked")
-        } else if job.errand.result_len > job.assignment.result_max as usize {
+        let packet = if job.task.manner == Manner::Panics {
+            job.assignment.fail(FailureCode::Panicked, "the task panicked")
+        } else if job.task.result_len > job.assignment.result_max as usize {
             job.assignment.fail(FailureCode::ResultTooLarge, "")
         } else {
-            let len = job.errand.result_len;
+            let len = job.task.result_len;
             let packet = job.assignment.packet_mut();
             packet.resize(packet.len().max(HEADER_LEN + len), 0);
-            job.errand.write_result(&mut packet[HEADER_LEN..HEADER_LEN + len]);
+            job.task.write_result(&mut packet[HEADER_LEN..HEADER_LEN + len]);
             job.assignment.complete(now, len)
         };
         if packet.len() <= MAX_DATAGRAM {

@@ -1,4 +1,4 @@
-//! What is said when a promise is broken, and how to see it again.
+//! The report of a broken promise, and how to repeat the run.
 
 use std::fmt;
 

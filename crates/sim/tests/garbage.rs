@@ -211,7 +211,7 @@ fn a_lane_bears_whatever_arrives() {
     for _ in 0..PACKETS {
         if lane.next_timeout() == Instant::NEVER {
             lane.settle(&mut path);
-            assert_eq!(path.in_flight(), 0, "nothing is in flight when nothing is being sent");
+            assert_eq!(path.in_flight(), 0, "nothing is in flight while nothing is being sent");
             let deadline = now + Duration::from_millis(30);
             match random.chance(500) {
                 true => lane.start_large(now, deadline, 1, 10_000, 5_000),

@@ -68,7 +68,7 @@ fn late_duplicates_of_the_parts_of_a_call_do_not_run_it_again() {
     assert_eq!(sim.call(0, NO_TIME).1, Told::Result);
     sim.run_for(millis(1000)).unwrap();
     assert_eq!(sim.executions(call), 1);
-    assert_eq!(sim.incomplete_bytes(), 0, "what came late is not kept");
+    assert_eq!(sim.incomplete_bytes(), 0, "late parts are not stored");
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_procedure_that_heeds_its_cancel_frees_its_lane() {
     sim.run_for(millis(1_000)).unwrap();
     assert_eq!(sim.executions(call), 1);
     assert_eq!(sim.call(0, NO_TIME).1, Told::Result);
-    assert!(sim.elapsed() < millis(2_000), "nobody waited for the five seconds");
+    assert!(sim.elapsed() < millis(2_000), "no caller waited for the five seconds");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The bare echo of many packets at a time: a window of them is kept on the way, and what comes together goes back together.
+//! The bare echo of many packets at a time: a window of them is outstanding, and packets that arrive together are returned together.
 
 use super::pipe::Pipe;
 use super::terms::{Serve, in_words};

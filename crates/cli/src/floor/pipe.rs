@@ -1,4 +1,4 @@
-//! Bytes through a connected socket as fast as they go: what the floors of bulk and of many calls in flight are made of.
+//! Bytes through a connected socket as fast as they go: the base of the floors of bulk and of many outstanding calls.
 
 use super::waits::Wait;
 use rustix::io::Errno;
@@ -108,7 +108,7 @@ impl Datagrams {
     ) -> io::Result<Self> {
         assert!(
             window >= 2 * MAX_SEGMENTS_LEN,
-            "whoever has sent what credit allows can send again when all of it has come"
+            "a sender that has used its credit can send again after all credit has arrived"
         );
         socket.set_gro(true)?;
         patience.arm(socket.as_fd())?;

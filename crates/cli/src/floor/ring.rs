@@ -1,7 +1,7 @@
-//! Rings of slots in shared memory, one each way: what the floors of bulk and of many calls in flight over `shm:` are made of.
+//! Rings of slots in shared memory, one each way: what the floors of bulk and of many outstanding calls over `shm:` are made of.
 //!
 //! A word in each slot's first line says whether it has been filled: with small messages the word and the message travel in one
-//! cache line, which is faster here than an index for all slots (87 against 113 ns an echo, 32 in flight).
+//! cache line, which is faster here than an index for all slots (87 against 113 ns an echo, 32 outstanding).
 
 use super::pipe::Pipe;
 use super::segment::Segment;

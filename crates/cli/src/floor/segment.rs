@@ -26,7 +26,7 @@ pub(super) fn memory() -> io::Result<OwnedFd> {
 }
 
 impl Segment {
-    /// Maps `len` bytes of `memory`, which whoever maps it first makes as long as that.
+    /// Maps `len` bytes of `memory`, which the first process to map it makes that long.
     pub(super) fn map(memory: impl AsFd, len: usize) -> io::Result<Self> {
         ftruncate(&memory, len as u64)?;
         let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);
@@ -49,7 +49,7 @@ impl Segment {
         unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(offset).cast()) }
     }
 
-    /// Copies `bytes` to `offset`. Nobody else may read or write there meanwhile: a word says whose turn it is.
+    /// Copies `bytes` to `offset`. No other thread may access these bytes meanwhile: a word says which end may.
     #[inline(always)]
     pub(super) fn copy_in(&self, offset: usize, bytes: &[u8]) {
         assert!(offset <= self.len && bytes.len() <= self.len - offset, "a copy stays within the segment");
@@ -60,7 +60,7 @@ impl Segment {
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.as_ptr().add(offset), bytes.len()) }
     }
 
-    /// Copies what lies at `offset` to `bytes`. Nobody else may write there meanwhile.
+    /// Copies what lies at `offset` to `bytes`. No other thread may write there meanwhile.
     #[inline(always)]
     pub(super) fn copy_out(&self, offset: usize, bytes: &mut [u8]) {
         assert!(offset <= self.len && bytes.len() <= self.len - offset, "a copy stays within the segment");

@@ -73,7 +73,7 @@ impl Signal {
                 return Ok(turn);
             }
             match self.own {
-                // Without a pause: 32 messages in flight are echoed at 12.7 million a second rather than 10.4.
+                // Without a pause: 32 outstanding messages are echoed at 12.7 million a second rather than 10.4.
                 Wait::Spin => {}
                 Wait::Block => sleep(segment, offset, turn)?,
             }

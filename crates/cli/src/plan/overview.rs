@@ -4,7 +4,7 @@ use super::{Cell, Section, Shape, chosen};
 use crate::args::{BenchArgs, Procedure, Transport};
 use clap::ValueEnum;
 
-/// Table I of the paper for UDP, a line for each transport, calls in flight, long messages.
+/// Table I of the paper for UDP, a line for each transport, many outstanding calls, long messages.
 pub(super) fn sections() -> Vec<Section> {
     vec![
         Section {
@@ -14,7 +14,7 @@ pub(super) fn sections() -> Vec<Section> {
         },
         Section { title: "One caller over each transport", shape: Shape::Transports, lines: transports() },
         Section {
-            title: "Many calls of Null() in flight from one thread",
+            title: "Many outstanding calls of Null() from one thread",
             shape: Shape::InFlight,
             lines: in_flight(),
         },

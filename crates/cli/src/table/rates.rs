@@ -1,4 +1,4 @@
-//! Lines about how much goes through: long messages, and many calls in flight.
+//! Lines about how much goes through: long messages, and many outstanding calls.
 
 use super::{thousands, time, with};
 use crate::args::name_of;

@@ -20,12 +20,12 @@ pub(super) struct Pacing {
 
 /// The rate of a path: so many bytes in so many nanoseconds.
 #[derive(Clone, Copy)]
-pub(super) struct ClockPacing {
+pub(super) struct Rate {
     pub(super) bytes: u64,
     pub(super) nanos: u64,
 }
 
-impl ClockPacing {
+impl Rate {
     /// §7.7: N windows in a round trip. N is 2 in slow start, otherwise the window could not double; else it is 5/4.
     pub(super) fn new(window: u64, in_slow_start: bool, round_trip: u64) -> Option<Self> {
         let bytes = if in_slow_start { window.saturating_mul(2) } else { window.saturating_add(window / 4) };
@@ -55,19 +55,19 @@ impl Pacing {
     pub(super) fn allowed(
         &mut self,
         now: Instant,
-        pace: ClockPacing,
+        rate: Rate,
         packet: u64,
         most: u64,
     ) -> Result<u64, Instant> {
-        let burst = pace.burst(packet);
+        let burst = rate.burst(packet);
         match self.at {
             None => (self.bytes, self.at) = (burst, Some(now)),
             Some(at) => {
-                let added = pace.bytes_in(now.nanos_since(at));
+                let added = rate.bytes_in(now.nanos_since(at));
                 self.bytes = self.bytes.saturating_add(added);
                 // The remainder below one byte stays in the time. Otherwise a sender that asks often would wait for
                 // ever.
-                self.at = Some(at.after_nanos(pace.time_before(added)));
+                self.at = Some(at.after_nanos(rate.time_before(added)));
                 if self.bytes >= burst {
                     (self.bytes, self.at) = (burst, Some(now));
                 }
@@ -82,7 +82,7 @@ impl Pacing {
         }
         // A quarter of a burst at a time, and not each packet alone.
         let enough = most.min(packet.max(burst / 4));
-        Err(now.after_nanos(pace.time_of(enough - self.bytes)))
+        Err(now.after_nanos(rate.time_of(enough - self.bytes)))
     }
 
     pub(super) fn on_sent(&mut self, bytes: u64) {
@@ -97,13 +97,13 @@ mod tests {
     const PACKET: u64 = 1440;
     const MILLI: u64 = 1_000_000;
 
-    fn rate() -> ClockPacing {
-        ClockPacing::new(1_000_000, false, 50 * MILLI).expect("it is no LAN")
+    fn rate() -> Rate {
+        Rate::new(1_000_000, false, 50 * MILLI).expect("it is no LAN")
     }
 
     #[test]
     fn a_lan_is_not_paced() {
-        assert!(ClockPacing::new(1_000_000, true, MILLI - 1).is_none());
+        assert!(Rate::new(1_000_000, true, MILLI - 1).is_none());
     }
 
     #[test]
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn asking_often_does_not_lengthen_the_wait() {
         let mut pacing = Pacing::default();
-        let slow = ClockPacing { bytes: 34_200, nanos: 46_012_087 };
+        let slow = Rate { bytes: 34_200, nanos: 46_012_087 };
         let mut now = Instant::from_nanos(0);
         let burst = pacing.allowed(now, slow, PACKET, u64::MAX).expect("the first is free");
         pacing.on_sent(burst);
@@ -154,10 +154,10 @@ mod tests {
     #[test]
     fn absurd_rates_do_not_overflow() {
         for (window, round_trip) in [(0, u64::MAX), (u64::MAX, MILLI), (u64::MAX, u64::MAX)] {
-            let (mut pacing, pace) =
-                (Pacing::default(), ClockPacing::new(window, true, round_trip).expect("no LAN"));
+            let (mut pacing, rate) =
+                (Pacing::default(), Rate::new(window, true, round_trip).expect("no LAN"));
             for at in [0, 1, u64::MAX] {
-                if let Ok(bytes) = pacing.allowed(Instant::from_nanos(at), pace, PACKET, u64::MAX) {
+                if let Ok(bytes) = pacing.allowed(Instant::from_nanos(at), rate, PACKET, u64::MAX) {
                     pacing.on_sent(bytes);
                 }
             }

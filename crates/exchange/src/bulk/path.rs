@@ -2,7 +2,7 @@
 
 use super::congestion::Congestion;
 use super::fragment_size::FragmentSize;
-use super::pacing::{ClockPacing, Pacing};
+use super::pacing::{Pacing, Rate};
 use super::round_trip::Estimate;
 use crate::retransmit::Jitter;
 use crate::{Instant, RoundTrip};
@@ -92,8 +92,7 @@ impl Path {
     #[inline]
     pub(super) fn paced(&mut self, now: Instant, most: u32) -> Result<u32, Instant> {
         let congestion = &self.congestion;
-        let rate =
-            ClockPacing::new(congestion.window(), congestion.in_slow_start(), self.round_trip.smoothed());
+        let rate = Rate::new(congestion.window(), congestion.in_slow_start(), self.round_trip.smoothed());
         match rate {
             None => Ok(most),
             Some(rate) => {

@@ -17,7 +17,8 @@ impl<P: Peer> Server<P> {
         if let Some(answered) = self.check_binding(now, peer, header, reply) {
             return answered;
         }
-        let binding = self.bindings.get_mut(header.binding).expect("whoever has no binding is turned away");
+        let binding =
+            self.bindings.get_mut(header.binding).expect("packets without a binding are answered before");
         let Some(lane) = binding.lanes.get_mut(header.lane) else {
             self.counters.stale += 1;
             return Arrival::Nothing;

@@ -69,7 +69,7 @@ fn several_slices_give_the_same_as_the_whole() {
             let mut crc = Crc32c::new();
             let (header, rest) = bytes.split_at(first);
             let (slice, others) = rest.split_at(second.min(rest.len()));
-            [header, slice, others].iter().for_each(|piece| crc.update(piece));
+            [header, slice, others].iter().for_each(|slice| crc.update(slice));
             assert_eq!(crc.value(), expected, "cut at {first} and {second} behind");
         }
     }

@@ -1,8 +1,8 @@
 //! How a caller's process gets a binding, and what becomes of calls that wait for one.
 
 use super::{BIND_LIMIT, BINDER_PORT};
-use crate::errand::interface;
 use crate::events::{Event, ThreadId};
+use crate::task::interface;
 use crate::world::{Call, Granted, Stage};
 use crate::{Address, Sim, Told};
 use std::cell::RefCell;
@@ -98,7 +98,7 @@ impl Sim {
         }
     }
 
-    /// Whoever waits for a binding stops waiting.
+    /// Ends the wait of each thread that waits for a binding.
     fn binding_fails(&mut self, caller: usize) {
         for thread in 0..self.scenario.threads {
             self.stop_waiting(ThreadId { caller, thread });

@@ -1,9 +1,9 @@
 //! How a thread of a caller's process makes a call on its lane.
 
 use super::BINDER_PORT;
-use crate::errand::{ERRAND_LEN, Errand, RESULT_LEN};
 use crate::events::{Event, ThreadId};
 use crate::ledger::CallId;
+use crate::task::{RESULT_LEN, TASK_LEN, Task};
 use crate::world::{Call, CallerProcess, OwnLane, Stage, Wish};
 use crate::{Address, Sabotage, Sim, Told};
 use std::rc::Rc;
@@ -14,10 +14,10 @@ impl Sim {
     pub(crate) fn begin_call(&mut self, at: ThreadId, wish: Wish) -> CallId {
         let deadline = self.caller_now(at.caller) + wish.limit;
         let id = self.ledger.begin(deadline, wish.idempotent);
-        let mut packet = vec![0; HEADER_LEN + wish.arguments.max(ERRAND_LEN)];
+        let mut packet = vec![0; HEADER_LEN + wish.arguments.max(TASK_LEN)];
         let result_len = wish.result.max(RESULT_LEN);
-        let errand = Errand { id, work: wish.work, manner: wish.manner, result_len };
-        errand.write(&mut packet[HEADER_LEN..]);
+        let task = Task { id, work: wish.work, manner: wish.manner, result_len };
+        task.write(&mut packet[HEADER_LEN..]);
         let procedure = self.random.below(u64::from(self.scenario.procedures)) as u16;
         let stage = Stage::Waiting { sent: None };
         let idempotent = wish.idempotent;
@@ -245,7 +245,7 @@ impl Sim {
         self.plan_lane_timer(at);
     }
 
-    /// The caller's machine hears that nobody listens at the server's port.
+    /// An ICMP message tells the caller's machine that the server's port is closed.
     pub(crate) fn port_is_closed(&mut self, to: Address) {
         let up = |process: &CallerProcess| process.up && process.host == to.host;
         let Some(caller) = self.callers.iter().position(up) else { return };

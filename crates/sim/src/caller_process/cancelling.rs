@@ -1,4 +1,4 @@
-//! How a program stops waiting for a call, and what becomes of the lane until the server has heard of it.
+//! Cancels calls, and keeps a lane busy until the server has answered the cancel.
 
 use crate::events::ThreadId;
 use crate::ledger::CallId;

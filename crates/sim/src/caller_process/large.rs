@@ -1,4 +1,4 @@
-//! How a thread sends a call of many packets, and puts together a result of many.
+//! Sends calls of many packets, and assembles results of many packets.
 
 use crate::events::{Event, ThreadId};
 use crate::world::{OwnLane, Thread};
@@ -125,7 +125,7 @@ impl Sim {
     /// A result is here as a whole.
     pub(super) fn takes_result(&mut self, at: ThreadId, result: &[u8]) {
         let call = self.callers[at.caller].threads[at.thread].call.as_ref().expect("a result ends a call");
-        let (says, wrong) = crate::errand::read_result(result);
+        let (says, wrong) = crate::task::read_result(result);
         self.ledger.result(call.id, says);
         if let Some(position) = wrong {
             self.ledger.wrong_byte(position, result.len(), "a result");

@@ -1,4 +1,4 @@
-//! One direction of the way between the callers and the server: a rate, a queue in front of it, a largest packet.
+//! One direction of the path between the callers and the server: a rate, a queue in front of it, a largest packet.
 
 use core::time::Duration;
 use std::collections::VecDeque;

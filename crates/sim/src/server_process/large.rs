@@ -1,4 +1,4 @@
-//! What the server's process sends of its own accord, and calls that nobody waits for.
+//! Packets that the server's process sends on its own initiative, and cancelled calls.
 
 use crate::events::Event;
 use crate::ledger::Identity;
@@ -52,9 +52,9 @@ impl Sim {
         }
     }
 
-    /// Nobody waits any more for a call that has been given out: one in the queue is refused, and a procedure may
+    /// Cancels a call that has been given out: one in the queue is refused, and a procedure may
     /// return early.
-    pub(crate) fn nobody_waits(&mut self, identity: Identity) {
+    pub(crate) fn cancel_assigned(&mut self, identity: Identity) {
         let is_it = |job: &Job| job.assignment.identity() == identity;
         if let Some(place) = self.server.queue.iter().position(is_it) {
             let job = self.server.queue.remove(place).expect("it is there");

@@ -13,7 +13,7 @@ impl Sim {
         let a_lane = 8 + 64 + answer + waiting;
         let places = (4 * self.server.peak_bindings.next_power_of_two()).max(16);
         let limits = &self.scenario.limits;
-        // What is kept of messages that have ended, for the next ones.
+        // Memory of ended messages that is recycled for the next ones.
         let spare = (8 * 2 * (limits.max_message as usize + HEADER_LEN)).min(64 << 20);
         let long = limits.incomplete + limits.retained + spare;
         let bound = 64 * answer + places * 16 + server.bindings() * (160 + lanes * a_lane) + long;
@@ -26,7 +26,7 @@ impl Sim {
         }
         if server.packets() > limits.packets {
             let (packets, most) = (server.packets(), limits.packets);
-            self.ledger.complain(format!("{packets} answers and calls are kept where {most} are the most"));
+            self.ledger.complain(format!("{packets} answers and calls are held, above the limit of {most}"));
         }
         self.report.most_incomplete = self.report.most_incomplete.max(incomplete);
         let held = server.bytes_held();

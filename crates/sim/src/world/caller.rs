@@ -1,9 +1,9 @@
 //! The state of a caller's process, of its threads and of their calls.
 
-use crate::errand::Manner;
 use crate::events::Life;
 use crate::ledger::CallId;
 use crate::network::Socket;
+use crate::task::Manner;
 use core::time::Duration;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -97,7 +97,7 @@ impl Thread {
     }
 }
 
-/// A call that somebody wants made.
+/// A call that a program wants to make.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wish {
     pub(crate) work: Duration,

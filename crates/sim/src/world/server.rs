@@ -1,9 +1,9 @@
 //! The state of the server's process.
 
 use crate::Address;
-use crate::errand::Errand;
 use crate::events::Life;
 use crate::network::Socket;
+use crate::task::Task;
 use std::collections::{BTreeMap, VecDeque};
 use stoop_exchange::Instant;
 use stoop_exchange::server::{Assignment, Server};
@@ -12,7 +12,7 @@ use stoop_exchange::server::{Assignment, Server};
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) assignment: Assignment<Address>,
-    pub(crate) errand: Errand,
+    pub(crate) task: Task,
 }
 
 /// What the server's process knows.

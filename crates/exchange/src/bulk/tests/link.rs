@@ -182,7 +182,7 @@ impl World {
             let (due, flow) = self.flows.iter().map(timeout).zip(0..).min().expect("there is a flow");
             let arrival = self.events.peek().map_or(u64::MAX, |&Reverse((at, _))| at);
             self.now = self.now.max(due.min(arrival));
-            assert!(self.now != u64::MAX, "nobody waits for anything any more");
+            assert!(self.now != u64::MAX, "no event is left");
             if self.now > until {
                 return false;
             }

@@ -25,7 +25,10 @@ fn call(world: &mut World, len: usize, more: &[u8]) -> *const u8 {
         result[HEADER_LEN..HEADER_LEN + got] == world.arguments[LEADING..],
         "it is where a result begins"
     );
-    assert!(result[HEADER_LEN + got..].iter().all(|byte| *byte == 0), "and nobody else's bytes behind it");
+    assert!(
+        result[HEADER_LEN + got..].iter().all(|byte| *byte == 0),
+        "and no other binding's bytes behind it"
+    );
     result[HEADER_LEN] ^= 0xff;
     let room = result.len().max(HEADER_LEN + got + more.len());
     result.resize(room, 0);

@@ -53,7 +53,7 @@ fn a_receipt_lets_no_more_lanes_try_than_the_window_has_space_for() {
         while let Some(next) = server.next_transmission(at(2), 65_000, &mut out) {
             under_way.push_back((out.clone(), next.segment));
         }
-        let (datagrams, segment) = under_way.pop_front().expect("whoever waits for room has its turn");
+        let (datagrams, segment) = under_way.pop_front().expect("each waiting lane gets its turn");
         let before = server.agenda.ready.len();
         let trying = receiver.take(&mut server, at(2), &datagrams, segment);
         let room = server.bindings.get_mut(binding).unwrap().path.as_ref().unwrap().room();

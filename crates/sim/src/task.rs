@@ -1,4 +1,4 @@
-//! What the simulated procedures do, and the bytes that travel for it: every one of them follows from the call.
+//! The tasks of the simulated procedures, and the bytes of their messages: every byte follows from the call.
 
 use crate::ledger::CallId;
 use core::time::Duration;
@@ -6,7 +6,7 @@ use stoop_exchange::{Interface, Procedure};
 
 /// What a call asks the procedure to do. It is the beginning of the arguments.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Errand {
+pub(crate) struct Task {
     pub(crate) id: CallId,
     pub(crate) work: Duration,
     pub(crate) manner: Manner,
@@ -24,12 +24,12 @@ pub(crate) enum Manner {
 
 /// The interface that is served, as both sides know it.
 pub(crate) fn interface(procedures: u16) -> Interface {
-    let procedure = |i| Procedure { name: format!("p{i}"), signature: format!("p{i}(Errand) -> CallId") };
+    let procedure = |i| Procedure { name: format!("p{i}"), signature: format!("p{i}(Task) -> CallId") };
     Interface { name: "Errands".into(), procedures: (0..procedures).map(procedure).collect() }
 }
 
 /// Bytes of the shortest arguments.
-pub(crate) const ERRAND_LEN: usize = 24;
+pub(crate) const TASK_LEN: usize = 24;
 
 /// Bytes of the shortest result: which call it is for.
 pub(crate) const RESULT_LEN: usize = 8;
@@ -44,7 +44,7 @@ const LONGEST_RESULT: usize = 1 << 24;
 const ARGUMENTS: u64 = 0x6172_6775_6d65_6e74;
 const RESULT: u64 = 0x7265_7375_6c74_2121;
 
-impl Errand {
+impl Task {
     /// Stands for arguments that say nothing.
     pub(crate) const NONE: Self = Self {
         id: CallId(u64::MAX),
@@ -55,11 +55,11 @@ impl Errand {
 
     /// Fills the arguments.
     pub(crate) fn write(&self, arguments: &mut [u8]) {
-        let (errand, rest) = arguments.split_at_mut(ERRAND_LEN);
-        errand[..8].copy_from_slice(&self.id.0.to_le_bytes());
-        errand[8..16].copy_from_slice(&(self.work.as_nanos() as u64).to_le_bytes());
-        errand[16] = self.manner as u8;
-        errand[20..24].copy_from_slice(&(self.result_len as u32).to_le_bytes());
+        let (task, rest) = arguments.split_at_mut(TASK_LEN);
+        task[..8].copy_from_slice(&self.id.0.to_le_bytes());
+        task[8..16].copy_from_slice(&(self.work.as_nanos() as u64).to_le_bytes());
+        task[16] = self.manner as u8;
+        task[20..24].copy_from_slice(&(self.result_len as u32).to_le_bytes());
         fill(rest, self.id.0 ^ ARGUMENTS);
     }
 
@@ -83,8 +83,8 @@ impl Errand {
 
     /// The first byte of the arguments that is not what the caller wrote.
     pub(crate) fn wrong_argument(&self, arguments: &[u8]) -> Option<usize> {
-        let wrong = first_wrong(&arguments[ERRAND_LEN..], self.id.0 ^ ARGUMENTS);
-        wrong.map(|position| ERRAND_LEN + position)
+        let wrong = first_wrong(&arguments[TASK_LEN..], self.id.0 ^ ARGUMENTS);
+        wrong.map(|position| TASK_LEN + position)
     }
 
     /// Fills the result.
@@ -130,17 +130,17 @@ mod tests {
 
     #[test]
     fn every_changed_byte_of_a_message_is_noticed() {
-        let errand =
-            Errand { id: CallId(5), work: Duration::ZERO, manner: Manner::Returns, result_len: RESULT_LEN };
+        let task =
+            Task { id: CallId(5), work: Duration::ZERO, manner: Manner::Returns, result_len: RESULT_LEN };
         let (mut arguments, mut result) = (vec![0; 1001], vec![0; 1001]);
-        errand.write(&mut arguments);
-        errand.write_result(&mut result);
-        assert_eq!(errand.wrong_argument(&arguments), None);
+        task.write(&mut arguments);
+        task.write_result(&mut result);
+        assert_eq!(task.wrong_argument(&arguments), None);
         assert_eq!(read_result(&result), (CallId(5), None));
-        for at in ERRAND_LEN..1001 {
+        for at in TASK_LEN..1001 {
             arguments[at] ^= 1;
             result[at] ^= 1;
-            assert_eq!(errand.wrong_argument(&arguments), Some(at));
+            assert_eq!(task.wrong_argument(&arguments), Some(at));
             assert_eq!(read_result(&result), (CallId(5), Some(at)));
             arguments[at] ^= 1;
             result[at] ^= 1;
