@@ -1,7 +1,6 @@
-//! Calls in flight: begun by a thread that goes on, and ended whenever somebody asks for their results.
+//! Tables of outstanding calls: the contract between a client that begins calls, the handles of these calls, and a transport.
 //!
-//! What begins calls is a [`Begin`]; what is left of one is a [`Pending`](crate::Pending). Between them is the
-//! [`OutstandingCalls`] of the binding, one for each transport.
+//! A client begins calls in a [`CallBatch`]; a [`Pending`](crate::Pending) is the handle of one call.
 
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::{CallingThread, Failures, Selection};
@@ -18,85 +17,82 @@ use stoop_net::clock;
 /// How a call ended: its result, or why there is none.
 pub(crate) type Outcome<'a> = Result<Reader<'a>, CallError>;
 
-/// Carries the begun calls of a binding to its server, and their results back.
+/// A table of outstanding calls: carries the begun calls of a binding to the server, and their results back.
 ///
 /// Obligations of an implementation:
 ///
-/// - A call is known by the number that [`begin`](Self::begin) gave it. The number is its handle's alone until the
-///   handle has given it back, by [`take`](Self::take), [`cancel`](Self::cancel) or [`detach`](Self::detach); each is
-///   called once at most, and nothing of that number after it. A handle that was forgotten never gives it back.
-/// - Every call ends with its result, or with an error that says whether it ran: with that at its deadline, never earlier by the
-///   precise clock, and no more than a few milliseconds later.
-/// - Nothing is required of a handle's thread: a call goes on when nobody waits for it, if by a thread of the calls.
-/// - No lock is held while code of the user runs: in what `take` calls, and when a waker is woken, cloned or dropped.
-/// - All may be called by any thread at any time. What blocks is `wait_any` only, and of the others none for longer
-///   than it takes to send.
-/// - Whoever has an `Arc` of a calls keeps the binding, and so does a handle; when the last is gone, so is the binding.
+/// - [`begin`](Self::begin) gives each call a number. The number belongs to the call's handle until the
+///   handle gives it back, by [`take`](Self::take), [`cancel`](Self::cancel) or [`detach`](Self::detach). The handle calls each of these
+///   at most once, and nothing with that number afterwards. A forgotten handle never gives its number back.
+/// - Every call ends with its result, or with an error that says whether it ran. The error of the deadline comes no earlier than the
+///   deadline by the precise clock, and no more than a few milliseconds later.
+/// - A call needs no thread of the user: a thread of the table drives it while no handle is waited for.
+/// - No lock is held while code of the user runs: in the closure of `take`, and when a waker is woken, cloned or dropped.
+/// - Any thread may call any method at any time. Only `wait_any` waits; the others take no longer than sending does.
+/// - An `Arc` of the table keeps the binding, and so does a handle. The binding ends with the last of them.
 pub(crate) trait OutstandingCalls: Send + Sync {
-    /// Gives what one [`Begin`] needs. It comes back by [`send`](Self::send).
+    /// Opens a batch of calls, for [`submit`](Self::submit).
     fn open_batch(&self, timeout_ns: u64) -> CallBatch;
 
-    /// Begins a call of the procedure of that number in the interface. Its arguments are `len` bytes of
-    /// `departure.packet` from `departure.start` on, and are copied from there. The call may be held back until `send`,
-    /// but no longer than anybody waits for it, polls it or asks whether it has ended, nor beyond its deadline.
+    /// Begins a call of the procedure of that number in the interface, and copies its arguments: the `len` bytes of `batch.packet`
+    /// from `batch.start` on. The table may hold the call back until `submit`, but only until a thread waits for the call, polls it
+    /// or asks whether it has ended, and not beyond its deadline.
     ///
     /// # Errors
-    /// It could not be begun, and will not run.
-    fn begin(&self, departure: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError>;
+    /// The call could not be begun, and will not run.
+    fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError>;
 
-    /// What was begun with this departure is sent now, as far as it has not been yet.
+    /// Sends the calls of a batch that are still held back.
     fn submit(&self, batch: CallBatch);
 
-    /// Whether a call has ended, as far as it can be known without waiting. Asked again and again, it will be known.
+    /// Whether a call has ended, as far as the table knows without waiting. A caller that repeats the question learns it in the end.
     fn is_ready(&self, call: u32) -> bool;
 
-    /// As [`is_ready`](Self::is_ready); if it has not ended, `waker` is woken when it has, in place of any that was
-    /// given before.
+    /// As [`is_ready`](Self::is_ready). If the call has not ended, its end will wake `waker` instead of any earlier one.
     fn poll(&self, call: u32, waker: &Waker) -> bool;
 
-    /// Waits until one of the calls has ended, at most until that time. Tells which, by its place in `calls`.
+    /// Waits until one of the calls has ended, at most until that time. Returns its index in `calls`.
     fn wait_any(&self, calls: &[u32], until: Instant) -> Option<usize>;
 
-    /// If a call has ended, gives its outcome to `with`, once, and the number back. The payload is that of the result
-    /// message. Otherwise tells so, and does nothing.
+    /// If a call has ended, passes its outcome to `with`, once, and takes the number back. Returns whether it has ended.
     fn take(&self, call: u32, with: &mut dyn FnMut(Outcome<'_>)) -> bool;
 
-    /// As [`take`](Self::take), of a call that has ended with a result of a few bytes, if those can be had without waiting
-    /// for anybody. `None`: `take` knows.
+    /// As [`take`](Self::take), of a call that has ended with a result of a few bytes, if the table can give them without waiting
+    /// for a lock. On `None`, ask `take`.
     #[inline]
     fn take_short(&self, call: u32) -> Option<Short> {
         let _ = call;
         None
     }
 
-    /// A call was said to have ended, and could not be [taken](Self::take) then: what its server writes is not believed any more.
-    /// When it is next said to have ended, it can be taken.
+    /// Handles a call that had ended by [`is_ready`](Self::is_ready), and could not be [taken](Self::take) then: the server
+    /// has changed shared memory meanwhile. When the call ends next, it can be taken.
     #[cold]
     fn distrust(&self, call: u32) {
         let _ = call;
     }
 
-    /// Nobody is interested in a call any more, ended or not; the server is told, so that the procedure can find out.
+    /// Cancels a call, finished or not, and tells the server, so that the procedure can find out.
     fn cancel(&self, call: u32);
 
-    /// The call goes on without its handle. It may be an ordered one-way call of that thread.
+    /// Lets a call go on without its handle. It may be an ordered one-way call of that thread.
     fn detach(&self, call: u32, calling_thread: Option<CallingThread>);
 
-    /// Whether a call is on its way, as far as this end is concerned, or has ended; called when all that was held back has been
-    /// [sent](Self::send). `false` while there is no way to send it: no connection, or no lane.
+    /// Whether a call has been handed to the system, or has ended; for calls of batches that were [submitted](Self::submit).
+    /// `false` while there is no connection or no lane for it.
     fn has_left(&self, call: u32) -> bool;
 
-    /// Gives a call that goes on without a handle back to one, and tells whose ordered one-way call it is. `None` when none of
-    /// those is left.
+    /// Gives a detached call to a handle again. Returns it, and the thread whose ordered one-way call it is. `None`: no such call is
+    /// left.
     fn reclaim(&self, which: Selection) -> Option<(u32, Option<CallingThread>)>;
 
-    /// How many calls go on without handles.
+    /// The number of detached calls that have not ended.
     fn detached(&self) -> usize;
 
-    /// Looks at the failures of the calls that had no handles.
+    /// Passes the failures of detached calls to `look`.
     fn with_failures(&self, look: &mut dyn FnMut(&mut Failures));
 
-    /// Waits for a call that was [reclaimed](Self::reclaim) to keep the order, at most until that time, or runs it.
+    /// Waits for a call that was [reclaimed](Self::reclaim) because of the order, at most until that time, or runs it.
     fn wait_for_reclaimed(&self, call: u32, until: Instant) {
         self.wait_any(&[call], until);
     }
@@ -161,52 +157,52 @@ impl<C: OutstandingCalls> TableRef for Arc<C> {
     }
 }
 
-/// What the calls of one [`Begin`] have in common.
+/// Calls that are begun together.
 pub(crate) struct CallBatch {
-    /// Where arguments are written.
+    /// The buffer for arguments.
     pub(crate) packet: Vec<u8>,
-    /// Where they begin in it.
+    /// Offset of the arguments in it.
     pub(crate) start: usize,
     /// Bytes of the longest arguments.
     pub(crate) limit: usize,
     /// How long each call may take.
     timeout_ns: u64,
-    /// When the calls that are begun now were begun: the clock is read once for many.
+    /// When the next calls begin: the clock is read once for several.
     pub(crate) begun: Instant,
-    /// Theirs.
+    /// The deadline of these calls.
     pub(crate) deadline: Instant,
-    /// For the calls's own use: a batch that is held back, and whether the clock has been read for another.
+    /// For the table: the number of a batch that is held back, and whether a call has used the present reading of the clock.
     pub(crate) batch: u32,
     pub(crate) is_used: bool,
-    /// Likewise: a set of places for calls, and those of calls that are held back.
+    /// For the table: a set of reserved slots, and the set of slots with calls that are held back.
     pub(crate) reserved: u64,
     pub(crate) held: u64,
-    /// Likewise: a list of calls.
+    /// For the table: a submission queue.
     pub(crate) submitter: Option<Submitter>,
 }
 
 impl CallBatch {
-    /// A departure now, with an empty batch.
+    /// A batch whose calls begin now.
     pub(crate) fn new(packet: Vec<u8>, start: usize, limit: usize, timeout_ns: u64) -> Self {
-        let mut departure = Self::unclocked(packet, start, limit, timeout_ns);
-        departure.read_clock();
-        departure
+        let mut batch = Self::unclocked(packet, start, limit, timeout_ns);
+        batch.read_clock();
+        batch
     }
 
-    /// The same, for a calls that reads a clock for each call.
+    /// A batch for a table that reads a clock for each call.
     pub(crate) fn unclocked(packet: Vec<u8>, start: usize, limit: usize, timeout_ns: u64) -> Self {
         let (begun, deadline) = (Instant::default(), Instant::default());
         let (batch, is_used, reserved, held, submitter) = (u32::MAX, false, 0, 0, None);
         Self { packet, start, limit, timeout_ns, begun, deadline, batch, is_used, reserved, held, submitter }
     }
 
-    /// Calls begun from now on are begun now.
+    /// The next calls begin now.
     pub(crate) fn read_clock(&mut self) {
         let now_ns = clock::now_ns();
         self.begin_at((now_ns, bounded_deadline(now_ns, self.timeout_ns)));
     }
 
-    /// A call is begun now: reads the cheapest clock that will do. `false`: the deadline that it inherits has passed.
+    /// A call begins now: reads the cheapest clock that is exact enough. `false`: the deadline that it inherits has passed.
     #[inline]
     pub(crate) fn read_cheap_clock(&mut self) -> bool {
         begin_cheaply(self.timeout_ns).map(|times| self.begin_at(times)).is_some()

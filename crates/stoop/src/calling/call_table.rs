@@ -1,25 +1,25 @@
-//! The calls in flight of a calls: what is known of each, and whom its end concerns.
+//! A table of outstanding calls: the state, deadline, owner, waiting thread and waker of each.
 //!
-//! Whoever keeps them under a lock tells about an end ([`Wakeup::give`]) when it has let go of the lock: a waker may do
-//! anything.
+//! The table lies behind a lock of its user. An end of a call returns a [`Wakeup`], which is given when the lock has been released:
+//! a waker is code of the user.
 
 use crate::calling::detached::{CallingThread, Failures, Selection};
 use crate::error::CallError;
 use std::task::Waker;
 use std::thread::Thread;
 
-/// Calls by their numbers, which are used again.
+/// Outstanding calls by number. Numbers are used again.
 pub(crate) struct CallTable<T> {
     all: Vec<Slot<T>>,
     free: Vec<u32>,
     open: usize,
-    /// Of the open ones, those for which a waker waits.
+    /// The number of open calls that have a waker.
     polled: usize,
-    /// Of the open ones, those whose handles are gone.
+    /// The number of open calls that are detached.
     detached: usize,
     /// No open call has an earlier deadline.
     earliest_ns: u64,
-    /// Of calls without handles.
+    /// The failures of detached calls.
     pub(crate) failures: Failures,
 }
 
@@ -31,17 +31,17 @@ struct Slot<T> {
     waker: Option<Waker>,
 }
 
-/// Whose a call is.
+/// The owner of a call.
 #[derive(Clone, Copy, PartialEq)]
 enum Owner {
     Handle,
-    /// It goes on without a handle. It may be an ordered one-way call of that thread.
+    /// None: the call is detached. It may be an ordered one-way call of that thread.
     Detached(Option<CallingThread>),
 }
 
 enum State<T> {
     Free,
-    /// It has not ended: what its calls knows of it.
+    /// It has not ended; what the transport knows of it.
     Open(T),
     Ended(Outcome),
 }
@@ -68,21 +68,21 @@ impl Payload {
     }
 }
 
-/// Whoever waits for a call that has ended.
+/// The thread and the waker that wait for a call that has ended.
 #[derive(Debug, Default)]
-#[must_use = "whoever waits is to be told"]
+#[must_use = "a thread or a task waits for it"]
 pub(crate) struct Wakeup {
     thread: Option<Thread>,
     pub(crate) waker: Option<Waker>,
 }
 
 impl Wakeup {
-    /// Itself, if a thread or a task waits for the call.
+    /// `Some` if a thread or a task waits for the call.
     pub(crate) fn if_awaited(self) -> Option<Self> {
         (self.thread.is_some() || self.waker.is_some()).then_some(self)
     }
 
-    /// Tells them. No lock is held.
+    /// Wakes both. To be called without a lock.
     pub(crate) fn give(self) {
         if let Some(thread) = self.thread {
             thread.unpark();
@@ -92,7 +92,7 @@ impl Wakeup {
         }
     }
 
-    /// Wakes the thread; the waker is for later.
+    /// Wakes the thread, and returns the waker for later.
     pub(crate) fn unpark(self) -> Option<Waker> {
         if let Some(thread) = self.thread {
             thread.unpark();
@@ -110,7 +110,7 @@ impl<T> Default for CallTable<T> {
 }
 
 impl<T> CallTable<T> {
-    /// A call begins.
+    /// Adds a call that begins, and returns its number.
     pub(crate) fn open(&mut self, deadline_ns: u64, known: T) -> u32 {
         self.open += 1;
         self.earliest_ns = self.earliest_ns.min(deadline_ns);
@@ -126,17 +126,17 @@ impl<T> CallTable<T> {
         number
     }
 
-    /// How many have not ended.
+    /// The number of calls that have not ended.
     pub(crate) fn open_count(&self) -> usize {
         self.open
     }
 
-    /// How many of these have handles.
+    /// The number of these that have handles.
     pub(crate) fn attended(&self) -> usize {
         self.open - self.detached
     }
 
-    /// Whether a waker waits for one of them.
+    /// Whether one of them has a waker.
     pub(crate) fn is_polled(&self) -> bool {
         self.polled > 0
     }
@@ -149,7 +149,7 @@ impl<T> CallTable<T> {
         }
     }
 
-    /// When its caller stops waiting.
+    /// The deadline of a call.
     pub(crate) fn deadline_ns(&self, call: u32) -> u64 {
         self.all[call as usize].deadline_ns
     }
@@ -158,14 +158,14 @@ impl<T> CallTable<T> {
         matches!(self.all[call as usize].state, State::Ended(_))
     }
 
-    /// The place of one that has ended.
+    /// The index in `calls` of one that has ended.
     pub(crate) fn ended_among(&self, calls: &[u32]) -> Option<usize> {
         calls.iter().position(|&call| self.has_ended(call))
     }
 
-    /// An open call ends. Its outcome waits for its handle, if it has one.
+    /// Ends an open call, and keeps its outcome for its handle, if it has one.
     pub(crate) fn end(&mut self, call: u32, outcome: Outcome) -> Wakeup {
-        let notice = self.close(call);
+        let wakeup = self.close(call);
         let slot = &mut self.all[call as usize];
         match (slot.owner, outcome) {
             (Owner::Handle, outcome) => slot.state = State::Ended(outcome),
@@ -176,10 +176,10 @@ impl<T> CallTable<T> {
                 }
             }
         }
-        notice
+        wakeup
     }
 
-    /// A call is open no longer. Returns who waits for it.
+    /// Counts a call as open no longer. Returns what waits for it.
     fn close(&mut self, call: u32) -> Wakeup {
         let slot = &mut self.all[call as usize];
         debug_assert!(matches!(slot.state, State::Open(_)), "a call ends once");
@@ -194,10 +194,10 @@ impl<T> CallTable<T> {
         self.free.push(call);
     }
 
-    /// The outcome of a call that has ended, for its handle.
+    /// Takes the outcome of a call that has ended, and its number, from its handle.
     ///
     /// # Panics
-    /// When it has not.
+    /// The call has not ended.
     pub(crate) fn take(&mut self, call: u32) -> Outcome {
         let state = std::mem::replace(&mut self.all[call as usize].state, State::Free);
         self.free.push(call);
@@ -207,9 +207,9 @@ impl<T> CallTable<T> {
         }
     }
 
-    /// Nobody is interested in a call any more. Returns what is known of it if it has not ended, and a waker, which is
+    /// Removes a call, finished or not, with its number. Returns what is known of it if it has not ended, and its waker,
     /// not woken.
-    pub(crate) fn give_up(&mut self, call: u32) -> (Option<T>, Option<Waker>) {
+    pub(crate) fn abandon(&mut self, call: u32) -> (Option<T>, Option<Waker>) {
         let waker = match self.has_ended(call) {
             true => None,
             false => self.close(call).waker,
@@ -222,7 +222,7 @@ impl<T> CallTable<T> {
         }
     }
 
-    /// It goes on without its handle; it may be an ordered one-way call of that thread. Returns a waker, which is not woken.
+    /// Detaches a call, which may be an ordered one-way call of that thread. Returns its waker, not woken.
     pub(crate) fn detach(&mut self, call: u32, calling_thread: Option<CallingThread>) -> Option<Waker> {
         if self.has_ended(call) {
             if let Err(error) = self.take(call) {
@@ -237,12 +237,12 @@ impl<T> CallTable<T> {
         slot.waker.take()
     }
 
-    /// Gives one of these calls, if one has not ended, to a handle again, and tells whose ordered one-way call it was.
-    pub(crate) fn reclaim(&mut self, which: Selection) -> Option<(u32, Option<CallingThread>)> {
+    /// Gives one of the selected calls that has not ended to a handle again. Returns it, and the thread whose ordered one-way call it is.
+    pub(crate) fn reclaim(&mut self, selection: Selection) -> Option<(u32, Option<CallingThread>)> {
         let mut slots = self.all.iter_mut().enumerate();
         let (call, slot, calling_thread) =
             slots.find_map(|(call, slot)| match (&slot.state, slot.owner) {
-                (State::Open(_), Owner::Detached(calling_thread)) if which.includes(calling_thread) => {
+                (State::Open(_), Owner::Detached(calling_thread)) if selection.includes(calling_thread) => {
                     Some((call, slot, calling_thread))
                 }
                 _ => None,
@@ -252,36 +252,36 @@ impl<T> CallTable<T> {
         Some((call as u32, calling_thread))
     }
 
-    /// How many calls without handles have not ended.
+    /// The number of detached calls that have not ended.
     pub(crate) fn detached(&self) -> usize {
         self.detached
     }
 
-    /// A thread waits for these calls; `None`: it waits no longer.
+    /// Sets the thread that waits for these calls; `None`: it waits no longer.
     pub(crate) fn attend(&mut self, calls: &[u32], thread: Option<&Thread>) {
         for &call in calls {
             self.all[call as usize].thread = thread.cloned();
         }
     }
 
-    /// A waker waits for a call that has not ended. Returns the one that did before.
+    /// Sets the waker of a call that has not ended. Returns the one before.
     pub(crate) fn register(&mut self, call: u32, waker: Waker) -> Option<Waker> {
         let before = self.all[call as usize].waker.replace(waker);
         self.polled += usize::from(before.is_none());
         before
     }
 
-    /// Whether the waker that waits for a call does the same as this one.
+    /// Whether the waker of a call wakes the same task as this one.
     pub(crate) fn is_registered(&self, call: u32, waker: &Waker) -> bool {
         self.all[call as usize].waker.as_ref().is_some_and(|registered| registered.will_wake(waker))
     }
 
-    /// No call's deadline is before this.
+    /// A time before which no open call has its deadline.
     pub(crate) fn earliest_ns(&self) -> u64 {
         self.earliest_ns
     }
 
-    /// A call that had [expired](Self::expired) could not be ended then, and is to be looked at again.
+    /// Has a call that was [expired](Self::expired), and could not be ended then, looked at again.
     pub(crate) fn remind(&mut self, deadline_ns: u64) {
         self.earliest_ns = self.earliest_ns.min(deadline_ns);
     }
@@ -306,7 +306,7 @@ impl<T> CallTable<T> {
         expired
     }
 
-    /// The numbers of the calls that have not ended and of which that is true.
+    /// The calls that have not ended and for which the condition is true.
     pub(crate) fn open_where(&self, mut is_it: impl FnMut(&T) -> bool) -> Vec<u32> {
         let slots = self.all.iter().enumerate();
         let open = slots.filter(|(_, slot)| matches!(&slot.state, State::Open(known) if is_it(known)));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_its_handles_until_it_is_given_back() {
+    fn a_number_is_not_used_again_before_its_handle_gives_it_back() {
         let mut slots = CallTable::default();
         let (first, second) = (slots.open(10, 'a'), slots.open(20, 'b'));
         slots.end(first, result()).give();
@@ -344,7 +344,7 @@ mod tests {
         assert_eq!((slots.ended_among(&[second, first]), slots.open_count()), (Some(1), 2));
         assert_eq!(slots.take(first).unwrap().bytes(), [2, 3]);
         assert_eq!(slots.open(30, 'd'), first);
-        assert_eq!(slots.give_up(second).0, Some('b'));
+        assert_eq!(slots.abandon(second).0, Some('b'));
         assert_eq!((slots.open(30, 'e'), slots.open_count()), (second, 3));
     }
 
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waker_is_told_once() {
+    fn a_waker_is_woken_once() {
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(Arc::clone(&woken));
         let mut slots = CallTable::default();

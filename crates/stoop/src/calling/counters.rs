@@ -1,6 +1,6 @@
-//! What the calls of a binding have seen.
+//! The counters of a binding's calls.
 
-/// What the calls of a binding have seen.
+/// Counters of the calls of a binding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallCounters {
@@ -10,7 +10,7 @@ pub struct CallCounters {
     pub fast: u64,
     /// Call packets sent again.
     pub retransmissions: u64,
-    /// Questions whether the server still works on a call.
+    /// Questions to the server whether it still works on a call.
     pub probes: u64,
     /// Packets that belonged to no outstanding call.
     pub ignored: u64,

@@ -1,4 +1,4 @@
-//! Calls without a handle: one-way calls, and calls whose handles were [detached](crate::Pending::detach).
+//! Detached calls, which have no handle: one-way calls, and calls whose handles were [detached](crate::Pending::detach).
 
 use crate::error::{CallError, CloseError};
 use std::cell::Cell;
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A thread that makes ordered one-way calls, told apart from all others that the process has had.
+/// The identity of a thread that makes ordered one-way calls. No other thread of the process ever has the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CallingThread(NonZeroU64);
 
@@ -14,28 +14,28 @@ impl CallingThread {
     /// The calling thread.
     pub(crate) fn current() -> Self {
         thread_local! {
-            static TELLER: Cell<Option<CallingThread>> = const { Cell::new(None) };
+            static NUMBER: Cell<Option<CallingThread>> = const { Cell::new(None) };
         }
         static LAST: AtomicU64 = AtomicU64::new(0);
-        TELLER.get().unwrap_or_else(|| {
+        NUMBER.get().unwrap_or_else(|| {
             let number = NonZeroU64::MIN.saturating_add(LAST.fetch_add(1, Ordering::Relaxed));
-            TELLER.set(Some(Self(number)));
+            NUMBER.set(Some(Self(number)));
             Self(number)
         })
     }
 }
 
-/// Which calls without a handle are meant.
+/// Selects detached calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Selection {
-    /// All of the binding.
+    /// All detached calls of the binding.
     All,
     /// The ordered one-way calls of that thread.
     Of(CallingThread),
 }
 
 impl Selection {
-    /// Whether a call without a handle is meant, which is that thread's ordered one-way call, if any's.
+    /// Whether it includes a detached call, which is the ordered one-way call of that thread, if it is one.
     pub(crate) fn includes(self, calling_thread: Option<CallingThread>) -> bool {
         match self {
             Self::All => true,
@@ -44,7 +44,7 @@ impl Selection {
     }
 }
 
-/// Calls of a binding that ended without a result, and without a handle to report it to.
+/// Failures of detached calls: no handle can report them.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     count: usize,
@@ -53,11 +53,11 @@ pub(crate) struct Failures {
     unknown: BTreeSet<CallingThread>,
 }
 
-/// So many threads are remembered at most, the latest: others have ended without another call.
+/// Threads that are remembered at most, the latest: most others have ended without another call.
 const UNKNOWN_MAX: usize = 16 * 1024;
 
 impl Failures {
-    /// A call has ended with this error; it was that thread's ordered one-way call, if any's.
+    /// Notes that a call has ended with this error. It was the ordered one-way call of that thread, if it was one.
     #[cold]
     pub(crate) fn note(&mut self, error: CallError, calling_thread: Option<CallingThread>) {
         if let CallError::Unknown { .. } = error {
@@ -70,7 +70,7 @@ impl Failures {
         self.first.get_or_insert_with(|| Box::new(error));
     }
 
-    /// Whether an ordered one-way call of that thread may still be running. Told once.
+    /// Whether an ordered one-way call of that thread may still be running. Says so once.
     pub(crate) fn take_unknown(&mut self, calling_thread: CallingThread) -> bool {
         self.unknown.remove(&calling_thread)
     }

@@ -1,4 +1,4 @@
-//! What all tables do alike with calls that have no handles.
+//! What every table of outstanding calls does with detached calls.
 
 use crate::calling::begun::OutstandingCalls;
 use crate::calling::detached::{CallingThread, Selection};
@@ -7,13 +7,13 @@ use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_net::clock;
 
-/// How often a call that cannot leave is looked at.
+/// Between two looks at a call that cannot leave.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// What all tables do alike with calls that have no handles.
+/// What every table does with detached calls.
 pub(crate) trait Detaching: OutstandingCalls {
-    /// Waits until a call that has been begun and sent has left, at the latest until its deadline, and lets it go on without a
-    /// handle. It may be an ordered one-way call of that thread.
+    /// Waits until a submitted call has left, at the latest until its deadline, and detaches it. It may be an ordered one-way call of
+    /// that thread.
     ///
     /// # Errors
     /// It never left.
@@ -38,12 +38,12 @@ pub(crate) trait Detaching: OutstandingCalls {
         }
     }
 
-    /// Waits until those calls have ended, at most until that time. Returns whether they have.
-    fn settle(&self, which: Selection, until: Instant) -> bool {
-        while let Some((call, calling_thread)) = self.reclaim(which) {
-            match which {
+    /// Waits until the selected calls have ended, at most until that time. Returns whether they have.
+    fn settle(&self, selection: Selection, until: Instant) -> bool {
+        while let Some((call, calling_thread)) = self.reclaim(selection) {
+            match selection {
                 Selection::Of(_) => self.wait_for_reclaimed(call, until),
-                // Run in this thread, a procedure could take longer than that.
+                // `wait_for_reclaimed` may run a `local:` procedure in this thread, which could take longer than `until`.
                 Selection::All => drop(self.wait_any(&[call], until)),
             }
             let mut error = None;
@@ -72,7 +72,7 @@ pub(crate) trait Detaching: OutstandingCalls {
         }
     }
 
-    /// Waits until all calls without handles have ended, at most until that time, and reports those that gave no result.
+    /// Waits until all detached calls have ended, at most until that time, and reports those that gave no result.
     fn flush(&self, until: Instant) -> Result<(), CloseError> {
         let outstanding = if self.settle(Selection::All, until) { 0 } else { self.detached() };
         let mut report = Ok(());
@@ -92,12 +92,12 @@ pub(crate) trait Detaching: OutstandingCalls {
 
 impl<C: OutstandingCalls + ?Sized> Detaching for C {}
 
-/// What has become of a thread's ordered one-way calls.
+/// State of a thread's ordered one-way calls after a wait.
 pub(crate) enum Awaited {
-    /// They have returned, or will never run.
+    /// All have returned, or will never run.
     All,
-    /// It is not known of one of them whether it has returned.
+    /// One of them may still be running.
     Unknown,
-    /// They had not returned in time.
+    /// Some had not returned in time.
     TooLate,
 }

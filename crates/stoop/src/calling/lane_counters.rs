@@ -1,9 +1,9 @@
-//! Counters that one thread at a time sets and any thread reads.
+//! The counters of a lane, which one thread at a time sets and any thread reads.
 
 use crate::calling::counters::CallCounters;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a lane has seen, as it was last told. Each number is right; read while they are set, they may be of two calls.
+/// The counters of a lane as of the end of a call. A reader at that moment may see some of them as of the call before.
 pub(crate) struct LaneCounters {
     calls: AtomicU64,
     fast: AtomicU64,
@@ -15,7 +15,7 @@ pub(crate) struct LaneCounters {
 }
 
 impl LaneCounters {
-    /// Nothing seen.
+    /// All zero.
     pub(crate) const fn zero() -> Self {
         Self {
             calls: AtomicU64::new(0),
@@ -28,7 +28,7 @@ impl LaneCounters {
         }
     }
 
-    /// Tells what has been seen.
+    /// Stores the counters.
     #[inline]
     pub(crate) fn set(&self, counters: CallCounters) {
         let CallCounters { calls, fast, retransmissions, probes, ignored, corrupt: _, spun, slept } =
@@ -42,7 +42,7 @@ impl LaneCounters {
         self.slept.store(slept, Relaxed);
     }
 
-    /// What was last told.
+    /// The counters that were stored last.
     pub(crate) fn get(&self) -> CallCounters {
         CallCounters {
             calls: self.calls.load(Relaxed),
@@ -50,7 +50,7 @@ impl LaneCounters {
             retransmissions: self.retransmissions.load(Relaxed),
             probes: self.probes.load(Relaxed),
             ignored: self.ignored.load(Relaxed),
-            // Counted for a whole binding: it hardly ever happens.
+            // The binding counts these: they are rare.
             corrupt: 0,
             spun: self.spun.load(Relaxed),
             slept: self.slept.load(Relaxed),

@@ -1,9 +1,9 @@
-//! A binding's lanes: each calling thread finds its own without waiting for another.
+//! The lanes of a binding: each calling thread finds its own without waiting for another.
 //!
-//! Threads are numbered with the smallest number that is free, and each looks first at the place of its number. A
-//! place that is taken all the same (by a call inside a call, or by thread 1024 + n) is passed over.
+//! Each thread has the smallest number that was free, and looks first at the slot of that number. If the slot is
+//! held (by a call inside a call, or by thread 1024 + n), it takes another.
 //!
-//! What lanes have seen is told at the end of each call, beside the lane: whoever asks for it need not wait for calls.
+//! At the end of each call the lane's counters are stored beside the lane, so that reading them waits for no call.
 
 use crate::calling::counters::CallCounters;
 use crate::calling::lane_counters::LaneCounters;
@@ -12,14 +12,14 @@ use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
-/// Places in a row, made together when the first of them is needed.
+/// Slots in a row, made together when the first of them is needed.
 const ROW: usize = 64;
-/// Rows: as many places as a server allows lanes.
+/// Rows: together as many slots as a server allows lanes.
 const ROWS: usize = 16;
 
-/// A lane, as a place for it sees it.
+/// A lane that counts.
 pub(crate) trait Counted {
-    /// What it has seen so far, in all the sessions in which it was.
+    /// What it has counted so far, in all its sessions.
     fn counters(&self) -> CallCounters;
 }
 
@@ -32,11 +32,11 @@ pub(crate) struct Lanes<T> {
 #[repr(align(128))]
 struct ThreadSlot<T> {
     lane: Mutex<Option<T>>,
-    /// Of the lane, as of the end of its last call.
+    /// The lane's counters as of the end of its last call.
     counters: LaneCounters,
 }
 
-/// A place held by the calling thread; empty until a lane is put there.
+/// A slot held by the calling thread; `None` until a lane is put there.
 pub(crate) struct LaneGuard<'a, T: Counted> {
     lane: MutexGuard<'a, Option<T>>,
     counters: &'a LaneCounters,
@@ -97,7 +97,7 @@ impl<T> Default for Lanes<T> {
 }
 
 impl<T: Counted> Lanes<T> {
-    /// The calling thread's place, or another if a call of this thread holds that already. Waits only when all 1024
+    /// Holds the calling thread's slot, or another if a call of this thread holds that already. Waits only when all 1024
     /// are held.
     #[inline]
     pub(crate) fn hold(&self) -> LaneGuard<'_, T> {
@@ -129,7 +129,7 @@ impl<T: Counted> Lanes<T> {
         self.rows[row].get_or_init(|| Box::new([const { ThreadSlot::empty() }; ROW]))
     }
 
-    /// What all lanes have seen, each as of the end of its last call. Waits for nobody.
+    /// The sum of all lanes' counters, each as of the end of its last call. Waits for no call.
     pub(crate) fn counters(&self) -> CallCounters {
         let mut sum = CallCounters::default();
         for place in self.rows.iter().filter_map(OnceLock::get).flat_map(|row| row.iter()) {
@@ -138,7 +138,7 @@ impl<T: Counted> Lanes<T> {
         sum
     }
 
-    /// Some lane, if there is any.
+    /// A lane, if there is any.
     pub(crate) fn any(&mut self) -> Option<&mut T> {
         let places = self.rows.iter_mut().filter_map(OnceLock::get_mut).flat_map(|row| row.iter_mut());
         let mut lanes = places.map(|place| place.lane.get_mut().unwrap_or_else(PoisonError::into_inner));
@@ -154,12 +154,12 @@ thread_local! {
     static NUMBER: ThreadNumber = const { ThreadNumber(Cell::new(UNNUMBERED)) };
 }
 
-/// Numbers given back by threads that have ended, and the first that was never given out.
+/// Numbers of threads that have ended, and the smallest number that no thread has had.
 static FREE: Mutex<(BTreeSet<usize>, usize)> = Mutex::new((BTreeSet::new(), 0));
 
 #[inline]
 fn thread_number() -> usize {
-    // A thread that calls while its thread-locals are being destroyed shares place 0.
+    // A thread that calls while its thread-locals are being destroyed shares slot 0.
     NUMBER
         .try_with(|number| match number.0.get() {
             UNNUMBERED => number.draw(),

@@ -1,7 +1,7 @@
 //! The order between a thread's one-way calls and its next call on the same binding.
 //!
-//! Each thread remembers at which bindings it has made ordered one-way calls since it last waited for them. A thread that has made
-//! none reads one word of its own.
+//! Each thread remembers the bindings at which it has made ordered one-way calls since it last waited for them. A thread without
+//! such calls reads one word of its own.
 
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Weak};
@@ -13,20 +13,20 @@ thread_local! {
     static MARKED: RefCell<Vec<Weak<()>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// So many bindings are remembered before those that are gone are looked for.
+/// From this length on, a thread's list is searched for bindings that are gone.
 const TIDY_FROM: usize = 16;
 
-/// A binding, as the threads that make one-way calls remember it.
+/// The identity of a binding for the threads that make one-way calls at it.
 #[derive(Debug, Default)]
 pub(crate) struct Order(Arc<()>);
 
 impl Order {
-    /// The calling thread has made an ordered one-way call at this binding.
+    /// Notes that the calling thread makes an ordered one-way call at this binding.
     pub(crate) fn mark(&self) {
         if self.is_marked() {
             return;
         }
-        // Fails while the thread's locals are being destroyed: `is_listed` presumes a mark then.
+        // Fails while the thread's locals are being destroyed: `is_listed` assumes a mark then.
         let _ = MARKED.try_with(|marked| {
             let mut marked = marked.borrow_mut();
             if marked.len() >= TIDY_FROM {
@@ -49,7 +49,7 @@ impl Order {
         MARKED.try_with(|marked| marked.borrow().iter().any(is_this)).unwrap_or(true)
     }
 
-    /// The calling thread has waited for its one-way calls at this binding.
+    /// Notes that the calling thread has waited for its one-way calls at this binding.
     pub(crate) fn clear(&self) {
         let _ = MARKED.try_with(|marked| {
             let mut marked = marked.borrow_mut();

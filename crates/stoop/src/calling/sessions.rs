@@ -1,4 +1,4 @@
-//! The sessions of a binding, one after the other: what replaces one that is lost, once for all threads that find it so.
+//! The sessions of a binding, one after the other. When several threads find a session lost, one of them replaces it for all.
 
 use crate::calling::timed_lock::TimedLock;
 use crate::error::BindError;
@@ -8,16 +8,16 @@ use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_net::clock;
 
-/// A session: what a server granted when it was bound to.
+/// A session: a connection to a server, with what the server granted for it.
 pub(crate) trait Generation {
-    /// How many there were before it.
+    /// The number of sessions before it.
     fn generation(&self) -> u64;
 }
 
-/// The present session of a binding, or the last if that is lost.
+/// The present session of a binding; when it is lost, until it is replaced.
 pub(crate) struct Sessions<S> {
     present: Mutex<Arc<S>>,
-    /// That of the present session: to be looked at before each call.
+    /// The generation of the present session, for a look before each call.
     generation: AtomicU64,
     rebinding: TimedLock,
 }
@@ -38,8 +38,8 @@ impl<S: Generation> Sessions<S> {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// Binds again by `bind`, until a time and with a generation that it is given, unless another thread has done so since `lost` was
-    /// lost. Waits until `deadline` for others that try, and tries for `bind_timeout` at most.
+    /// Replaces `lost` by the session that `bind` makes, unless another thread has done so already. `bind` gets a deadline and the new
+    /// generation. Waits until `deadline` for other threads that try, and tries for `bind_timeout` at most.
     pub(crate) fn replace(
         &self,
         lost: &S,
@@ -50,7 +50,7 @@ impl<S: Generation> Sessions<S> {
     ) -> Result<Arc<S>, BindError> {
         let now = || Instant::from_nanos(clock::now_ns());
         let begun = now();
-        let Some(_turn) = self.rebinding.take(deadline.since(begun)) else {
+        let Some(_guard) = self.rebinding.take(deadline.since(begun)) else {
             return Err(BindError::NoAnswer { server: uri.into(), waited: now().since(begun) });
         };
         let present = self.present();

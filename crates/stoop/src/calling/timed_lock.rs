@@ -1,22 +1,22 @@
-//! Who binds again: one thread at a time, and no other waits for it beyond its own deadline.
+//! A lock that a thread waits for no longer than a limit: binding again is done by one thread at a time.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The turns of the threads of one binding.
+/// The lock.
 #[derive(Default)]
 pub(crate) struct TimedLock {
     taken: Mutex<bool>,
-    given_back: Condvar,
+    released: Condvar,
 }
 
-/// A turn; over when it is dropped.
+/// The lock, held until this is dropped.
 pub(crate) struct TimedGuard<'a>(&'a TimedLock);
 
 impl TimedLock {
-    /// Waits for a turn, at most so long.
+    /// Takes the lock; `None` if other threads hold it for longer than `limit`.
     pub(crate) fn take(&self, limit: Duration) -> Option<TimedGuard<'_>> {
-        let waited = self.given_back.wait_timeout_while(self.taken(), limit, |taken| *taken);
+        let waited = self.released.wait_timeout_while(self.taken(), limit, |taken| *taken);
         let (mut taken, _) = waited.unwrap_or_else(PoisonError::into_inner);
         (!std::mem::replace(&mut *taken, true)).then(|| TimedGuard(self))
     }
@@ -29,7 +29,7 @@ impl TimedLock {
 impl Drop for TimedGuard<'_> {
     fn drop(&mut self) {
         *self.0.taken() = false;
-        self.0.given_back.notify_one();
+        self.0.released.notify_one();
     }
 }
 
@@ -38,14 +38,14 @@ mod tests {
     use crate::calling::timed_lock::*;
 
     #[test]
-    fn a_turn_is_one_threads_and_ends() {
-        let turns = TimedLock::default();
-        let turn = turns.take(Duration::ZERO);
-        assert!(turn.is_some() && turns.take(Duration::ZERO).is_none());
-        assert!(turns.take(Duration::from_millis(1)).is_none());
+    fn the_lock_is_one_threads_until_the_guard_is_dropped() {
+        let lock = TimedLock::default();
+        let guard = lock.take(Duration::ZERO);
+        assert!(guard.is_some() && lock.take(Duration::ZERO).is_none());
+        assert!(lock.take(Duration::from_millis(1)).is_none());
         std::thread::scope(|scope| {
-            let other = scope.spawn(|| turns.take(Duration::MAX).is_some());
-            drop(turn);
+            let other = scope.spawn(|| lock.take(Duration::MAX).is_some());
+            drop(guard);
             assert!(other.join().unwrap());
         });
     }

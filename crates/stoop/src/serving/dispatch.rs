@@ -1,4 +1,4 @@
-//! From the number of a procedure to its result: what every endpoint does with a call.
+//! The dispatch of a call: from the number of its procedure to its result, the same for every endpoint.
 
 use crate::buffers::Memory;
 use crate::context::cancelled::CallId;
@@ -20,14 +20,14 @@ pub(crate) struct Exports {
     times: Vec<Vec<AtomicU32>>,
 }
 
-/// A procedure that takes longer is not run by whoever should receive: passing the role on wakes another thread, which
+/// A worker passes the receive role on before it runs a procedure that takes longer. That wakes another thread, which
 /// costs tens of microseconds.
 const LONG_NANOS: u64 = 200_000;
 
-/// About what a write to a socket costs: an answer may wait for another that is there after so short a time.
-const BRIEF_NANOS: u32 = 10_000;
+/// About the cost of a write to a socket: an answer may wait for another one that is ready after so short a time.
+const SHORT_NANOS: u32 = 10_000;
 
-/// What became of a call.
+/// How a call ended.
 pub(crate) enum Outcome {
     /// The result, of so many bytes, is in the packet.
     Result(usize),
@@ -39,20 +39,20 @@ pub(crate) enum Outcome {
     Failed(Box<(FailureCode, String)>),
 }
 
-// In registers from whoever runs a procedure to whoever answers.
+// It fits into registers on its way to the code that answers.
 const _: () = assert!(size_of::<Outcome>() == 16);
 
-/// The bounds of a call.
+/// The limits of a call.
 #[derive(Clone, Copy)]
 pub(crate) struct CallLimits {
     pub(crate) deadline_ns: u64,
     pub(crate) caller: Caller,
-    /// For whoever cancels it.
+    /// The name of the call for a cancel.
     pub(crate) call: CallId,
     /// Bytes of the longest result.
     pub(crate) result_max: usize,
-    /// Bytes of it that may be lent to the procedure as OUT arguments.
-    pub(crate) lendable: usize,
+    /// Bytes of the result that OUT arguments may take.
+    pub(crate) out_limit: usize,
 }
 
 impl Exports {
@@ -82,10 +82,10 @@ impl Exports {
         u64::from(self.time(interface, procedure).load(Ordering::Relaxed)) > LONG_NANOS
     }
 
-    /// Whether it is known to take so little time that whoever waits for another answer will not notice.
+    /// Whether it is known to take so little time that another answer can wait for it.
     #[inline]
     pub(crate) fn is_short(&self, interface: u16, procedure: u16) -> bool {
-        (1..BRIEF_NANOS).contains(&self.time(interface, procedure).load(Ordering::Relaxed))
+        (1..SHORT_NANOS).contains(&self.time(interface, procedure).load(Ordering::Relaxed))
     }
 
     #[inline]
@@ -93,12 +93,12 @@ impl Exports {
         &self.times[usize::from(interface)][usize::from(procedure)]
     }
 
-    /// Remembers how long a procedure took. One that took long once may have been kept from running: it counts as long
-    /// when it has been so twice in a row, and as short as soon as it was.
+    /// Remembers how long a procedure took. The scheduler may have stopped one that took long once: it counts as long
+    /// after two long times in a row, and as short after one short time.
     #[inline]
     pub(crate) fn took(&self, interface: u16, procedure: u16, nanos: u64) {
         let time = self.time(interface, procedure);
-        // A lost update loses one sample of many.
+        // A lost update loses one of many samples.
         time.store(mean_with(time.load(Ordering::Relaxed), nanos), Ordering::Relaxed);
     }
 
@@ -110,10 +110,10 @@ impl Exports {
         procedure: u16,
         arguments: &[u8],
         packet: &mut Vec<u8>,
-        terms: CallLimits,
+        limits: CallLimits,
     ) -> Outcome {
         let export = &*self.all[usize::from(interface)];
-        Self::run_with(packet, terms, |result| export.dispatch(procedure, Reader::new(arguments), result))
+        Self::run_with(packet, limits, |result| export.dispatch(procedure, Reader::new(arguments), result))
     }
 
     /// [`run`](Self::run), of a call of which buffers lie in `memory`.
@@ -124,10 +124,10 @@ impl Exports {
         arguments: &[u8],
         memory: Memory<'_>,
         packet: &mut Vec<u8>,
-        terms: CallLimits,
+        limits: CallLimits,
     ) -> Outcome {
         let export = &*self.all[usize::from(interface)];
-        Self::run_with(packet, terms, |result| {
+        Self::run_with(packet, limits, |result| {
             export.dispatch_with_memory(procedure, Reader::new(arguments), memory, result)
         })
     }
@@ -140,23 +140,23 @@ impl Exports {
         (interface, procedure): (u16, u16),
         (leading, len): (&[u8], usize),
         packet: &mut Vec<u8>,
-        terms: CallLimits,
+        limits: CallLimits,
     ) -> Outcome {
         let export = &*self.all[usize::from(interface)];
-        Self::run_with(packet, terms, |result| export.dispatch_in_place(procedure, leading, len, result))
+        Self::run_with(packet, limits, |result| export.dispatch_in_place(procedure, leading, len, result))
     }
 
     #[inline(always)]
     fn run_with(
         packet: &mut Vec<u8>,
-        terms: CallLimits,
+        limits: CallLimits,
         dispatch: impl Fn(&mut Writer<'_>) -> Result<(), Unserved>,
     ) -> Outcome {
-        let mut result = Writer::new(packet, HEADER_LEN, terms.result_max).with_out_limit(terms.lendable);
+        let mut result = Writer::new(packet, HEADER_LEN, limits.result_max).with_out_limit(limits.out_limit);
         // A word goes into what catches panics, and a word comes out. More would be copied by loads that are wider than the stores just
         // before, and so wait for them: some ten nanoseconds a call.
         let mut serve = || dispatch(&mut result).err().map(Box::new);
-        let ran = serving_call(terms.call, terms.deadline_ns, terms.caller, || {
+        let ran = serving_call(limits.call, limits.deadline_ns, limits.caller, || {
             catch_unwind(AssertUnwindSafe(&mut serve))
         });
         match ran {

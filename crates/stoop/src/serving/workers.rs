@@ -1,11 +1,11 @@
-//! The threads of one endpoint: who receives, who runs procedures, who looks after the rest (Leader/Followers).
+//! The worker pool: the threads of one endpoint, which receive calls and run procedures (Leader/Followers).
 //!
-//! Each endpoint has one *receive role*. Whoever holds it receives, and runs the procedure itself: the arriving packet
-//! wakes the thread that does the work, with no thread in between (F10). While it is in a procedure, the calls is
-//! *away*. A procedure that is known to take long is not begun before the role has been passed on; for the others
-//! there is the *background*: asleep while the endpoint is idle, it looks once a millisecond while there are calls,
-//! and when the calls has been away too long it takes the role and gives it to another worker, up to a bound. Beyond
-//! that it keeps the role itself: it answers probes, queues calls, and refuses them when the queue is full.
+//! Each endpoint has one *receive role*. The worker that holds it receives, and runs the procedure itself: the arriving packet
+//! wakes the thread that does the work, with no thread in between (F10). While that worker runs a procedure, it is
+//! *away*. A procedure that is known to take long is not begun before the role has been passed on. For the others
+//! there is the *background thread*: asleep while the endpoint is idle, it looks once a millisecond while there are calls.
+//! When the worker has been away too long, it takes the role and gives it to another worker, up to a bound. Beyond
+//! that bound it holds the role itself: it answers probes, queues calls, and refuses them when the queue is full.
 
 pub(crate) mod background;
 pub(crate) mod idle;
@@ -14,7 +14,7 @@ pub(crate) mod role;
 use crate::serving::counters::ServerCounters;
 pub(crate) use crate::serving::workers::background::Background;
 use crate::serving::workers::idle::{HELP, IdleWorker, LEAVE, RECEIVE};
-use crate::serving::workers::role::{HELD, KEPT, Role, STATE};
+use crate::serving::workers::role::{BACKGROUND, HELD, Role, STATE};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,18 +23,18 @@ use std::thread::{self, JoinHandle};
 use stoop_net::fence;
 use stoop_wire::RefusalCode;
 
-/// Where packets come from and calls go to. Several threads may be in any of these at once.
+/// A source of calls and the way of their answers. Several threads may call any of these methods at once.
 pub(crate) trait Endpoint: Send + Sync + 'static {
     /// A call that is ready to run, with the packet that brought it.
     type Call: Send;
-    /// What a worker keeps from one call to the next: its buffers and its way of waiting, nothing of the calls.
+    /// The state of a worker from one call to the next: its buffers and its way of waiting, nothing of the calls.
     type WorkerState;
 
-    /// A worker for a new worker.
+    /// The state of a new worker.
     fn worker(&self) -> Self::WorkerState;
 
-    /// Receives until there is a call to run, answering by itself whatever needs no procedure. `None` when there is
-    /// nothing (without patience) or `stopping` is set.
+    /// Receives until there is a call to run, and answers by itself all that needs no procedure. `None` when there is
+    /// nothing (if not `patient`) or `stopping` is set.
     fn receive(
         &self,
         worker: &mut Self::WorkerState,
@@ -42,7 +42,7 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
         stopping: &AtomicBool,
     ) -> Option<Self::Call>;
 
-    /// Whether the call's procedure is known to take so long that another should receive meanwhile.
+    /// Whether the call's procedure is known to take so long that another worker should receive meanwhile.
     fn takes_long(&self, call: &Self::Call) -> bool;
 
     /// Runs a call and answers it. Returns the call that had to wait for this one to return, if there is one.
@@ -56,7 +56,7 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
         code: RefusalCode,
     ) -> Option<Self::Call>;
 
-    /// The worker has lost the role, or leaves: it gives back what it has kept for the next call.
+    /// Gives back what the worker holds for its next call: it has lost the role, or leaves.
     fn give_back(&self, worker: &mut Self::WorkerState) {
         let _ = worker;
     }
@@ -70,23 +70,23 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
     /// Does what is due.
     fn handle_timeout(&self, worker: &mut Self::WorkerState, now_ns: u64);
 
-    /// Gets to know the background, before anything is received.
+    /// Gets the background thread, before the first call is received.
     fn introduce(&self, background: &Arc<Background>) {
         let _ = background;
     }
 
-    /// Called by the background at each of its looks; `quiet` when it is about to go to sleep.
+    /// The background thread calls this at each of its looks; `quiet` when it is about to go to sleep.
     fn look_after(&self, quiet: bool) {
         let _ = quiet;
     }
 
-    /// Whether there is something that needs the background's looks even though no call is running. Whoever brings that
-    /// about rouses the background afterwards.
+    /// Whether the background thread must go on looking even though no call runs. The endpoint rouses it after this has become
+    /// true.
     fn needs_looks(&self) -> bool {
         false
     }
 
-    /// Wakes whoever is blocked in [`receive`](Self::receive), for good.
+    /// Wakes the thread that is blocked in [`receive`](Self::receive), and lets no thread block there again.
     fn wake(&self);
 
     /// Refuses new calls from now on.
@@ -99,7 +99,7 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
     fn counters(&self) -> ServerCounters;
 }
 
-/// How many may work at once, and how many calls may wait for them.
+/// Most workers, and most calls that wait for one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) workers: usize,
@@ -111,7 +111,7 @@ pub(crate) struct WorkerPool<E: Endpoint> {
     pub(crate) endpoint: E,
     bounds: Bounds,
     role: Role,
-    /// Workers without work, the latest last: it is the one whose caches are warm.
+    /// Idle workers, the latest last: its caches are warm.
     idle: Mutex<Vec<Arc<IdleWorker>>>,
     queue: Mutex<VecDeque<E::Call>>,
     queued: AtomicUsize,
@@ -119,13 +119,13 @@ pub(crate) struct WorkerPool<E: Endpoint> {
     threads: Mutex<Vec<JoinHandle<()>>>,
     stopping: AtomicBool,
     background: Arc<Background>,
-    /// Held by the background while it receives and queues what it has received.
-    keeping: Mutex<()>,
+    /// Held by the background thread while it receives a call and queues it.
+    queueing: Mutex<()>,
 }
 
 thread_local! {
-    /// The address of the pool whose worker this thread is.
-    static CREW: Cell<usize> = const { Cell::new(0) };
+    /// The address of the pool to which this worker belongs.
+    static POOL: Cell<usize> = const { Cell::new(0) };
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -133,7 +133,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<E: Endpoint> WorkerPool<E> {
-    /// Starts a background and a first worker.
+    /// Starts the background thread and a first worker.
     ///
     /// # Errors
     /// The system gives no thread.
@@ -149,7 +149,7 @@ impl<E: Endpoint> WorkerPool<E> {
             threads: Mutex::default(),
             stopping: AtomicBool::new(false),
             background: Arc::default(),
-            keeping: Mutex::new(()),
+            queueing: Mutex::new(()),
         });
         fence::prepare();
         pool.endpoint.introduce(&pool.background);
@@ -172,7 +172,7 @@ impl<E: Endpoint> WorkerPool<E> {
     fn hire(self: &Arc<Self>) -> std::io::Result<()> {
         let one_more = |workers: usize| (workers < self.bounds.workers).then_some(workers + 1);
         if self.workers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
-            // The calls and the background have found room for one at the same time.
+            // A worker and the background thread have found room for one at the same time.
             return Err(std::io::ErrorKind::QuotaExceeded.into());
         }
         let pool = Arc::clone(self);
@@ -180,7 +180,7 @@ impl<E: Endpoint> WorkerPool<E> {
         match started {
             Ok(thread) => {
                 let mut threads = locked(&self.threads);
-                // Those that have left need no joining; a server that lives long must not collect them.
+                // Threads that have ended need no joining; a server that lives long must not collect them.
                 threads.retain(|thread| !thread.is_finished());
                 threads.push(thread);
                 Ok(())
@@ -192,14 +192,14 @@ impl<E: Endpoint> WorkerPool<E> {
         }
     }
 
-    /// Where it is in memory, from its start to its end.
+    /// Its address in memory, which stays the same from its start to its end.
     fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
     /// Whether the calling thread is one of its workers.
     pub(crate) fn is_own_thread(&self) -> bool {
-        CREW.get() == self.address()
+        POOL.get() == self.address()
     }
 
     fn is_stopping(&self) -> bool {
@@ -210,29 +210,29 @@ impl<E: Endpoint> WorkerPool<E> {
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         self.endpoint.wake();
-        locked(&self.idle).drain(..).for_each(|idle_worker| idle_worker.order(LEAVE));
+        locked(&self.idle).drain(..).for_each(|idle_worker| idle_worker.command(LEAVE));
         self.background.wake();
         let own = thread::current().id();
         loop {
-            // Not under the lock: the background may be hiring.
+            // Not under the lock: the background thread may be starting a worker.
             let Some(thread) = locked(&self.threads).pop() else { break };
             if thread.thread().id() != own {
-                // A worker cannot panic but by our own mistake, which it has reported.
+                // A worker panics only by our own mistake, and has reported it.
                 let _ = thread.join();
             }
         }
     }
 
-    /// A worker's life. It begins with the role.
+    /// The main function of a worker. It begins with the role.
     fn work(self: &Arc<Self>) {
-        let mut place = Workplace { pool: self, holds_role: true };
-        CREW.set(self.address());
+        let mut active = ActiveWorker { pool: self, holds_role: true };
+        POOL.set(self.address());
         let mut worker = self.endpoint.worker();
         while !self.is_stopping() {
-            if !place.holds_role {
-                match self.rest() {
-                    RECEIVE => place.holds_role = true,
-                    HELP => place.holds_role = self.help_out(&mut worker),
+            if !active.holds_role {
+                match self.await_command() {
+                    RECEIVE => active.holds_role = true,
+                    HELP => active.holds_role = self.help_out(&mut worker),
                     _ => break,
                 }
                 continue;
@@ -242,19 +242,19 @@ impl<E: Endpoint> WorkerPool<E> {
                 queued => queued,
             };
             if let Some(call) = call {
-                // Whoever is away in a procedure need not give the role back: it is taken.
-                place.holds_role = false;
-                place.holds_role = self.serve(&mut worker, call);
+                // If this worker panics in a procedure, the background thread takes the role: it is away.
+                active.holds_role = false;
+                active.holds_role = self.serve(&mut worker, call);
             }
         }
         self.endpoint.give_back(&mut worker);
     }
 
-    /// Runs a call and what waits for it. Returns whether the worker still holds the role, or holds it again.
+    /// Runs a call, and calls that wait for its end. Returns whether the worker still holds the role, or holds it again.
     #[inline]
     fn serve(self: &Arc<Self>, worker: &mut E::WorkerState, call: E::Call) -> bool {
         if self.endpoint.takes_long(&call) {
-            // Before another receives.
+            // Before another worker receives.
             self.background.count_runner(true);
             if self.pass_on() {
                 return self.serve_without_role(worker, call);
@@ -264,10 +264,10 @@ impl<E: Endpoint> WorkerPool<E> {
         let claim = self.role.leave();
         self.background.rouse();
         self.run_with_next(worker, call);
-        self.role.turn(claim, HELD) || self.help_out(worker)
+        self.role.change(claim, HELD) || self.help_out(worker)
     }
 
-    /// Runs a call that is known to take long, and what waits for it, after the role has been passed on.
+    /// Runs a call that is known to take long, and calls that wait for its end, after the role has been passed on.
     #[cold]
     fn serve_without_role(&self, worker: &mut E::WorkerState, call: E::Call) -> bool {
         self.background.rouse();
@@ -283,7 +283,7 @@ impl<E: Endpoint> WorkerPool<E> {
         }
     }
 
-    /// Runs a call that has waited for another to return, and what waits for it in turn.
+    /// Runs a call that has waited for the end of another, and calls that wait for its own.
     fn run_waiting(&self, worker: &mut E::WorkerState, call: E::Call) {
         let mut next = Some(call);
         while let Some(call) = next {
@@ -291,7 +291,7 @@ impl<E: Endpoint> WorkerPool<E> {
         }
     }
 
-    /// A worker without the role runs what is queued, and takes the role if only the background has it.
+    /// Lets a worker without the role run queued calls, and take the role if only the background thread has it.
     #[cold]
     fn help_out(&self, worker: &mut E::WorkerState) -> bool {
         self.endpoint.give_back(worker);
@@ -299,13 +299,13 @@ impl<E: Endpoint> WorkerPool<E> {
             self.run_with_next(worker, call);
         }
         let word = self.role.word();
-        let takes_role = word & STATE == KEPT && self.role.turn(word, HELD);
+        let takes_role = word & STATE == BACKGROUND && self.role.change(word, HELD);
         if takes_role {
-            // What the background has received is in the queue when this worker looks there: nobody would see to it
+            // Waits until the background thread has queued what it has received: no other thread would run it
             // while this worker waits for the next call.
-            drop(locked(&self.keeping));
+            drop(locked(&self.queueing));
         } else {
-            // It may rest for long: nothing of the calls that it has run is kept meanwhile.
+            // It may be idle for long: it holds nothing of the calls that it has run meanwhile.
             self.endpoint.give_back(worker);
         }
         takes_role
@@ -326,11 +326,11 @@ impl<E: Endpoint> WorkerPool<E> {
         Some(call)
     }
 
-    /// The calls gives the role to another worker: a idle one, or a new one if there may be more.
+    /// Gives the role to another worker: an idle one, or a new one if there may be more.
     fn pass_on(self: &Arc<Self>) -> bool {
         match self.choose() {
             Some(idle_worker) => {
-                idle_worker.order(RECEIVE);
+                idle_worker.command(RECEIVE);
                 true
             }
             None => self.may_hire() && self.hire().is_ok(),
@@ -342,20 +342,20 @@ impl<E: Endpoint> WorkerPool<E> {
     }
 }
 
-/// A worker at work. When it leaves, the pool may have another; if it leaves by a panic, which is our own mistake and
-/// never a procedure's, its role goes to the background, and so to another worker.
-struct Workplace<'a, E: Endpoint> {
+/// The place of a worker in the pool. When it is dropped, the pool may start another worker. If it is dropped by a panic, which is
+/// our own mistake and never a procedure's, the role goes to the background thread, and so to another worker.
+struct ActiveWorker<'a, E: Endpoint> {
     pool: &'a WorkerPool<E>,
     holds_role: bool,
 }
 
-impl<E: Endpoint> Drop for Workplace<'_, E> {
+impl<E: Endpoint> Drop for ActiveWorker<'_, E> {
     fn drop(&mut self) {
         self.pool.workers.fetch_sub(1, Ordering::Relaxed);
         if thread::panicking() && self.holds_role {
             let word = self.pool.role.word();
             if word & STATE == HELD {
-                self.pool.role.turn(word, KEPT);
+                self.pool.role.change(word, BACKGROUND);
             }
             self.pool.background.wake();
         }

@@ -1,8 +1,8 @@
-//! Who looks after an endpoint while calls run: takes the role from a calls that is long away, gives it to another, and
-//! receives where there is no other.
+//! The background thread of an endpoint: takes the role from a worker that is long away, gives it to another, and
+//! receives itself when there is no other.
 
 use crate::serving::workers::idle::{HELP, RECEIVE};
-use crate::serving::workers::role::{AWAY, HELD, KEPT, STATE};
+use crate::serving::workers::role::{AWAY, BACKGROUND, HELD, STATE};
 use crate::serving::workers::{Endpoint, WorkerPool, locked};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -11,12 +11,12 @@ use std::time::Duration;
 use stoop_net::{clock, fence};
 use stoop_wire::RefusalCode;
 
-/// How long a calls may be away before the role is taken from it, and between two looks of the background.
+/// How long a worker may be away before the role is taken from it, and between two looks of the background thread.
 const TICK: Duration = Duration::from_millis(1);
-/// Looks without a call before the background goes to sleep.
+/// Looks without a call before the background thread goes to sleep.
 const QUIET_TICKS: u32 = 20;
 
-/// Who looks after the endpoint while calls run, and sleeps meanwhile.
+/// The background thread, as workers and the endpoint see it.
 #[derive(Debug, Default)]
 pub(crate) struct Background {
     pub(crate) thread: OnceLock<Thread>,
@@ -35,9 +35,9 @@ impl Background {
         }
     }
 
-    /// For whoever receives and spins: if a worker runs a procedure without the role, it may be on this very processor, and is let
-    /// run. Otherwise a procedure that was taken for a long one once would take until the scheduler's next look each time, and be
-    /// taken for a long one for ever.
+    /// Lets workers without the role run, for the receiving worker while it spins: they may be on this very processor.
+    /// Otherwise a procedure that once counted as long would last until the scheduler's next look each time, and would
+    /// count as long for ever.
     #[inline]
     pub(crate) fn yield_to_running_procedures(&self) {
         if self.runners.load(Ordering::Relaxed) > 0 {
@@ -63,21 +63,21 @@ impl Background {
 }
 
 impl<E: Endpoint> WorkerPool<E> {
-    /// The background gives the role, if it has it, to a worker. Without one it keeps it.
+    /// Gives the role, if the background thread has it and a worker is there, to a worker.
     fn give_away(self: &Arc<Self>) {
         let word = self.role.word();
-        if word & STATE != KEPT {
+        if word & STATE != BACKGROUND {
             return;
         }
         if let Some(idle_worker) = self.choose() {
-            // If a worker has taken the role meanwhile, the chosen one sees to the queue and rests again.
-            idle_worker.order(if self.role.turn(word, HELD) { RECEIVE } else { HELP });
-        } else if self.may_hire() && self.role.turn(word, HELD) && self.hire().is_err() {
-            self.role.turn(word & !STATE | HELD, KEPT);
+            // If a worker has taken the role meanwhile, the chosen one runs queued calls and is idle again.
+            idle_worker.command(if self.role.change(word, HELD) { RECEIVE } else { HELP });
+        } else if self.may_hire() && self.role.change(word, HELD) && self.hire().is_err() {
+            self.role.change(word & !STATE | HELD, BACKGROUND);
         }
     }
 
-    /// The background's life.
+    /// The main function of the background thread.
     pub(crate) fn run_background(self: &Arc<Self>) {
         let mut worker = self.endpoint.worker();
         let mut seen = HELD;
@@ -90,11 +90,11 @@ impl<E: Endpoint> WorkerPool<E> {
             let word = self.role.word();
             quiet = if word == seen && word & STATE == HELD { quiet + 1 } else { 0 };
             if word == seen && word & STATE == AWAY {
-                // Away since the last look. If the calls comes back at this moment, so much the better.
-                self.role.turn(word, KEPT);
+                // Away since the last look. If the worker comes back at this moment, the change fails.
+                self.role.change(word, BACKGROUND);
             }
             self.give_away();
-            self.keep_calls(&mut worker);
+            self.queue_calls(&mut worker);
             self.endpoint.look_after(quiet >= QUIET_TICKS);
             seen = word;
             if quiet >= QUIET_TICKS {
@@ -106,23 +106,23 @@ impl<E: Endpoint> WorkerPool<E> {
         }
     }
 
-    /// Receives in place of the workers, which are all busy: what is a call waits for one of them or is refused.
-    fn keep_calls(&self, worker: &mut E::WorkerState) {
+    /// Receives in place of the workers, which are all busy: each call waits for one of them or is refused.
+    fn queue_calls(&self, worker: &mut E::WorkerState) {
         loop {
-            // Pairs with `help_out`: whoever takes the role waits until what was received is queued.
-            let keeping = locked(&self.keeping);
-            if !self.role.is_kept() {
+            // Pairs with `help_out`: a worker that takes the role waits until what was received is queued.
+            let queueing = locked(&self.queueing);
+            if !self.role.is_with_background() {
                 return;
             }
             let Some(mut call) = self.endpoint.receive(worker, false, &self.stopping) else { return };
             self.endpoint.defer(&mut call);
             let refused = self.enqueue(call);
-            drop(keeping);
+            drop(queueing);
             if refused.is_none()
                 && let Some(idle_worker) = self.choose()
             {
-                // It has come to rest just now.
-                idle_worker.order(HELP);
+                // It has become idle just now.
+                idle_worker.command(HELP);
             }
             let mut refused = refused;
             while let Some(call) = refused {

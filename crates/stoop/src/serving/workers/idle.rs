@@ -1,4 +1,4 @@
-//! Workers without work: they wait for orders.
+//! Idle workers, which wait for a command.
 
 use crate::serving::workers::{Endpoint, WorkerPool, locked};
 use std::sync::Arc;
@@ -6,31 +6,31 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-/// A worker without work leaves after so long.
+/// After so long an idle worker leaves.
 const IDLE_LIMIT: Duration = Duration::from_secs(10);
 
-/// A worker without work.
+/// An idle worker.
 pub(crate) struct IdleWorker {
-    orders: AtomicU8,
+    command: AtomicU8,
     thread: Thread,
 }
 
-const REST: u8 = 0;
+const NONE: u8 = 0;
 pub(crate) const RECEIVE: u8 = 1;
 pub(crate) const HELP: u8 = 2;
 pub(crate) const LEAVE: u8 = 3;
 
 impl IdleWorker {
-    pub(crate) fn order(&self, orders: u8) {
-        self.orders.store(orders, Ordering::Release);
+    pub(crate) fn command(&self, command: u8) {
+        self.command.store(command, Ordering::Release);
         self.thread.unpark();
     }
 }
 
 impl<E: Endpoint> WorkerPool<E> {
-    /// Waits for orders: to receive, to help out or to leave.
-    pub(crate) fn rest(&self) -> u8 {
-        let idle_worker = Arc::new(IdleWorker { orders: AtomicU8::new(REST), thread: thread::current() });
+    /// Waits for a command: to receive, to help out or to leave.
+    pub(crate) fn await_command(&self) -> u8 {
+        let idle_worker = Arc::new(IdleWorker { command: AtomicU8::new(NONE), thread: thread::current() });
         {
             let mut idle = locked(&self.idle);
             if self.is_stopping() {
@@ -38,22 +38,22 @@ impl<E: Endpoint> WorkerPool<E> {
             }
             idle.push(Arc::clone(&idle_worker));
         }
-        // Pairs with `keep_calls`, which first queues and then looks who rests.
+        // Pairs with `queue_calls`, which first queues and then looks for idle workers.
         if self.queued.load(Ordering::SeqCst) > 0 && self.withdraw(&idle_worker) {
             return HELP;
         }
         loop {
             thread::park_timeout(IDLE_LIMIT);
-            match idle_worker.orders.load(Ordering::Acquire) {
+            match idle_worker.command.load(Ordering::Acquire) {
                 // Nothing to do for so long (or woken for no reason, and little is lost).
-                REST if self.withdraw(&idle_worker) => return LEAVE,
-                REST => {}
-                orders => return orders,
+                NONE if self.withdraw(&idle_worker) => return LEAVE,
+                NONE => {}
+                command => return command,
             }
         }
     }
 
-    /// Takes a worker off the list of those that rest. `false`: it has been chosen, and its orders come.
+    /// Takes a worker off the list of idle ones. `false`: it has been chosen, and its command comes.
     fn withdraw(&self, idle_worker: &Arc<IdleWorker>) -> bool {
         let mut idle = locked(&self.idle);
         let before = idle.len();

@@ -6,11 +6,11 @@ use std::sync::Condvar;
 use std::time::Duration;
 
 /// Calls come from a list, procedures do what `work` says.
-struct Desked {
+struct Scripted {
     state: Mutex<State>,
     changed: Condvar,
     /// How a call spends its time.
-    work: fn(&Desked, u32),
+    work: fn(&Scripted, u32),
     long: fn(u32) -> bool,
 }
 
@@ -31,8 +31,8 @@ struct State {
     breaks: bool,
 }
 
-impl Desked {
-    fn new(work: fn(&Desked, u32), long: fn(u32) -> bool) -> Self {
+impl Scripted {
+    fn new(work: fn(&Scripted, u32), long: fn(u32) -> bool) -> Self {
         Self { state: Mutex::default(), changed: Condvar::new(), work, long }
     }
 
@@ -55,7 +55,7 @@ impl Desked {
     }
 }
 
-impl Endpoint for Desked {
+impl Endpoint for Scripted {
     type Call = u32;
     type WorkerState = ();
 
@@ -140,14 +140,14 @@ impl Endpoint for Desked {
     }
 }
 
-fn pool(endpoint: Desked, workers: usize, queue: usize) -> Arc<WorkerPool<Desked>> {
+fn pool(endpoint: Scripted, workers: usize, queue: usize) -> Arc<WorkerPool<Scripted>> {
     WorkerPool::start(endpoint, Bounds { workers, queue }).unwrap()
 }
 
 #[test]
 fn one_worker_serves_short_calls() {
     // None is refused when a machine lets no worker run for a while.
-    let pool = pool(Desked::new(|_, _| (), |_| false), 8, 1000);
+    let pool = pool(Scripted::new(|_, _| (), |_| false), 8, 1000);
     pool.endpoint.bring(0..1000);
     drop(pool.endpoint.await_state(|state| state.ended.len() == 1000));
     pool.stop();
@@ -158,7 +158,7 @@ fn one_worker_serves_short_calls() {
 #[test]
 fn while_procedures_take_long_others_receive_up_to_the_bound() {
     for long in [|_| false, |_| true] {
-        let pool = pool(Desked::new(|endpoint, _| endpoint.pass_gate(), long), 5, 8);
+        let pool = pool(Scripted::new(|endpoint, _| endpoint.pass_gate(), long), 5, 8);
         pool.endpoint.bring(0..5);
         drop(pool.endpoint.await_state(|state| state.running == 5));
         pool.endpoint.open_gate();
@@ -170,7 +170,7 @@ fn while_procedures_take_long_others_receive_up_to_the_bound() {
 
 #[test]
 fn beyond_the_bound_calls_wait_and_beyond_the_queue_they_are_refused() {
-    let pool = pool(Desked::new(|endpoint, _| endpoint.pass_gate(), |_| false), 2, 3);
+    let pool = pool(Scripted::new(|endpoint, _| endpoint.pass_gate(), |_| false), 2, 3);
     pool.endpoint.bring(0..2);
     drop(pool.endpoint.await_state(|state| state.running == 2));
     pool.endpoint.bring(2..9);
@@ -186,7 +186,7 @@ fn beyond_the_bound_calls_wait_and_beyond_the_queue_they_are_refused() {
 #[test]
 fn a_crew_that_was_overwhelmed_serves_as_before() {
     let pool = pool(
-        Desked::new(
+        Scripted::new(
             |endpoint, call| {
                 if call < 10 {
                     endpoint.pass_gate()
@@ -209,13 +209,13 @@ fn a_crew_that_was_overwhelmed_serves_as_before() {
 #[test]
 fn no_call_is_lost_or_run_twice_however_long_procedures_take() {
     // Some are gone in no time, some are away for longer than the background's tick, some yield in between.
-    let work = |_: &Desked, call: u32| match call % 7 {
+    let work = |_: &Scripted, call: u32| match call % 7 {
         0 => thread::park_timeout(Duration::from_millis(u64::from(call % 3) + 1)),
         1 | 2 => thread::yield_now(),
         _ => {}
     };
     for (workers, long) in [(1, (|_| false) as fn(u32) -> bool), (2, |_| false), (3, |call| call % 5 == 0)] {
-        let pool = pool(Desked::new(work, long), workers, 10_000);
+        let pool = pool(Scripted::new(work, long), workers, 10_000);
         for part in 0..20 {
             pool.endpoint.bring(part * 50..(part + 1) * 50);
             drop(pool.endpoint.await_state(|state| state.arriving.len() < 20));
@@ -230,7 +230,7 @@ fn no_call_is_lost_or_run_twice_however_long_procedures_take() {
 
 #[test]
 fn stopping_waits_for_what_runs() {
-    let pool = pool(Desked::new(|endpoint, _| endpoint.pass_gate(), |_| false), 4, 4);
+    let pool = pool(Scripted::new(|endpoint, _| endpoint.pass_gate(), |_| false), 4, 4);
     pool.endpoint.bring(0..3);
     drop(pool.endpoint.await_state(|state| state.running == 3));
     let stopper = {
@@ -244,8 +244,8 @@ fn stopping_waits_for_what_runs() {
 }
 
 #[test]
-fn a_call_that_the_housekeeper_received_is_run_by_the_worker_that_takes_the_role_at_that_moment() {
-    let pool = pool(Desked::new(|endpoint, _| endpoint.pass_gate(), |_| false), 1, 8);
+fn a_call_that_the_background_thread_received_is_run_by_the_worker_that_takes_the_role_at_that_moment() {
+    let pool = pool(Scripted::new(|endpoint, _| endpoint.pass_gate(), |_| false), 1, 8);
     drop(pool.endpoint.await_state(|state| state.waiting == 1));
     locked(&pool.endpoint.state).late = Some(1);
     pool.endpoint.bring([0]);
@@ -255,7 +255,7 @@ fn a_call_that_the_housekeeper_received_is_run_by_the_worker_that_takes_the_role
 
 #[test]
 fn a_receiver_that_breaks_down_is_replaced() {
-    let pool = pool(Desked::new(|_, _| (), |_| false), 1, 8);
+    let pool = pool(Scripted::new(|_, _| (), |_| false), 1, 8);
     drop(pool.endpoint.await_state(|state| state.waiting == 1));
     locked(&pool.endpoint.state).breaks = true;
     pool.endpoint.changed.notify_all();

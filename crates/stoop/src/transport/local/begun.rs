@@ -100,7 +100,7 @@ impl OutstandingCalls for LocalCalls {
             Err(declined) => declined,
         };
         // Nobody has asked for it yet.
-        drop(calls.slots().give_up(call));
+        drop(calls.slots().abandon(call));
         Err(match declined {
             Declined::Closed => CallError::NotSent(SendError::Closed),
             Declined::Full => refused(RefusalCode::Overloaded, String::new()),
@@ -179,7 +179,7 @@ impl OutstandingCalls for LocalCalls {
 
     fn cancel(&self, call: u32) {
         let mut slots = self.0.slots();
-        let (given_up, waker) = slots.give_up(call);
+        let (given_up, waker) = slots.abandon(call);
         if let Some(LocalCall { id, arguments: None, .. }) = given_up {
             // Under the lock, which it takes when it ends.
             cancelled::cancel(CallId::local(id));
@@ -349,7 +349,8 @@ impl Calls {
 
     fn serve(&self, procedure: u16, arguments: &[u8], call: CallId, deadline_ns: u64) -> Outcome {
         let result_max = self.server.message_max;
-        let terms = CallLimits { deadline_ns, caller: Caller::Local, call, result_max, lendable: result_max };
+        let terms =
+            CallLimits { deadline_ns, caller: Caller::Local, call, result_max, out_limit: result_max };
         let mut packet = vec![0; MAX_DATAGRAM];
         match self.server.exports.run(self.interface, procedure, arguments, &mut packet, terms) {
             Ran::Result(_) if is_too_late(deadline_ns, take_asked()) => {

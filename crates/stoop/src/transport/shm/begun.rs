@@ -219,7 +219,7 @@ impl SharedCalls {
     }
 
     fn cancel(&self, call: u32) {
-        let (given_up, waker) = self.state().calls.give_up(call);
+        let (given_up, waker) = self.state().calls.abandon(call);
         drop(waker);
         if let Some(mut kept) = given_up {
             kept.abandon();

@@ -207,7 +207,7 @@ impl OutstandingCalls for StreamCalls {
     }
 
     fn cancel(&self, call: u32) {
-        let (given_up, waker) = self.0.state().calls.give_up(call);
+        let (given_up, waker) = self.0.state().calls.abandon(call);
         drop(waker);
         if let Some(BegunCall { id, progress: Progress::Sent { generation, lane }, .. }) = given_up {
             self.0.send_cancel(generation, lane, CallId { place: call, id });

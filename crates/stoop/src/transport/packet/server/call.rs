@@ -125,7 +125,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             caller: assignment.peer.caller(),
             call,
             result_max: assignment.result_max as usize,
-            lendable: UNCOUNTED_OUT_MAX.min(assignment.result_max as usize),
+            out_limit: UNCOUNTED_OUT_MAX.min(assignment.result_max as usize),
         };
         if assignment.is_long()
             && let Some(outcome) = self.run_in_place(assignment, limits)
@@ -167,7 +167,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         }
         let (interface, procedure) = (assignment.interface, assignment.procedure);
         let (arguments, result) = assignment.arguments_and_result(packet);
-        let limits = CallLimits { lendable: needed, ..limits };
+        let limits = CallLimits { out_limit: needed, ..limits };
         let outcome = self.exports.run(interface, procedure, arguments, result, limits);
         // From now on the exchange counts these bytes as part of the result.
         self.out_budget.give_back(needed);

@@ -133,7 +133,7 @@ impl SessionCalls {
             state.sent.push((call, id));
         } else {
             // Its handle has taken the answer at this moment.
-            let _ = state.calls.give_up(call);
+            let _ = state.calls.abandon(call);
         }
     }
 

@@ -61,7 +61,7 @@ impl ShmEndpoint {
             caller: binding.caller,
             call: id,
             result_max: self.message_max,
-            lendable: self.message_max,
+            out_limit: self.message_max,
         };
         if worker.result.is_empty() || worker.result_of != binding.token {
             wipe_result(worker, binding);

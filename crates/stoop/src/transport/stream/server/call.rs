@@ -62,7 +62,7 @@ impl StreamEndpoint {
             caller: call.connection.caller,
             call: call.id(),
             result_max: self.message_max,
-            lendable: self.message_max.min(LENT_FREELY),
+            out_limit: self.message_max.min(LENT_FREELY),
         };
         let arguments = &call.packet[HEADER_LEN..HEADER_LEN + call.header.message_len as usize];
         if worker.result.is_empty() || worker.result_of != call.connection.token {
@@ -75,7 +75,7 @@ impl StreamEndpoint {
             outcome = match self.lend(&call.connection, needed) {
                 Ok(()) => {
                     lent = needed;
-                    let terms = CallLimits { lendable: needed, ..terms };
+                    let terms = CallLimits { out_limit: needed, ..terms };
                     self.exports.run(call.interface, call.procedure, arguments, &mut worker.result, terms)
                 }
                 Err((code, detail)) => Outcome::refused(code, detail),
