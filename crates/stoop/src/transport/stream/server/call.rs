@@ -31,6 +31,8 @@ pub(crate) struct StreamCall {
 const LENT_FREELY: usize = 256 * 1024;
 /// Calls that one worker runs in a row before it looks at the rest.
 const IN_A_ROW_MAX: u32 = 64;
+/// Answers to short calls that are worth a write of their own while more calls wait.
+const TOGETHER_MIN: usize = 16;
 /// Bytes of explanation that a refusal or failure carries at most.
 const MAX_DETAIL: usize = 512;
 
@@ -164,11 +166,24 @@ impl StreamEndpoint {
             worker.result.resize(MAX_DATAGRAM, 0);
         }
         self.take_next(worker, call);
-        let (poller, hold) = (&self.reception.poller, worker.next.is_some());
+        let (poller, hold) = (&self.reception.poller, self.holds_answer(worker));
         let sent = call.connection.send_answer(poller, header, &mut worker.result, self.message_max, hold);
         if sent.is_err() {
             self.close(&call.connection);
         }
+    }
+
+    /// Whether an answer waits for those of the calls that this worker runs next. Half of them leave while the rest still runs, so that
+    /// the caller takes those answers and makes its next calls meanwhile.
+    #[inline]
+    fn holds_answer(&self, worker: &mut WorkerState) -> bool {
+        worker.held_back += 1;
+        let enough = self.pending_count.load(Ordering::Relaxed).max(TOGETHER_MIN);
+        let holds = worker.next.is_some() && worker.held_back < enough;
+        if !holds {
+            worker.held_back = 0;
+        }
+        holds
     }
 
     /// Answers that the procedure has not run and will not run for this call.
@@ -236,8 +251,12 @@ impl StreamEndpoint {
     /// Keeps the packet of an answered call for another.
     #[cold]
     pub(super) fn give_back(&self, connection: &Connection, packet: Vec<u8>) {
+        // One of another length was made for a call that waited.
         if packet.len() <= Reassembler::BUFFER_LEN {
-            return self.keep_spare(packet);
+            if packet.len() == Reassembler::BUFFER_LEN {
+                self.keep_spare(packet);
+            }
+            return;
         }
         // Whoever sent one long message is likely to send another.
         if let Some(mut incoming) = connection.try_incoming() {

@@ -26,6 +26,8 @@ pub(crate) struct WorkerState {
     /// The call that is run next, by this worker, and how many it has run so in a row.
     pub(super) next: Option<StreamCall>,
     pub(super) in_a_row: u32,
+    /// Answers that it holds back.
+    pub(super) held_back: usize,
     /// Looks at the hot connection alone since the poller was last asked, and when that was.
     pub(super) looks: u32,
     pub(super) asked_ns: u64,
@@ -48,6 +50,7 @@ impl WorkerState {
             found: None,
             next: None,
             in_a_row: 0,
+            held_back: 0,
             looks: u32::MAX,
             asked_ns: 0,
             waiter: Waiter::new(waiting, placement),
