@@ -1,4 +1,4 @@
-//! What a server tells callers on its own machine of the other places at which it listens.
+//! The other addresses of a server, as it tells them to callers on its own machine.
 //!
 //! A text in its bind replies: addresses with spaces between, that of shared memory followed by `#` and the number by which the
 //! caller recognises the server when it binds there.
@@ -8,16 +8,16 @@ use std::fmt;
 /// Bytes of the longest text; a bind reply must be no longer than its request.
 const TEXT_MAX: usize = 256;
 
-/// A place at which a server listens.
+/// An address at which a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
     pub(crate) uri: String,
-    /// The number of its start, of shared memory; zero where there is none.
+    /// The number of the server's start, for shared memory; 0 for other transports.
     pub(crate) incarnation: u64,
 }
 
 impl Offer {
-    /// That address, as it is reached from the same machine.
+    /// An address in the form in which callers on the same machine reach it.
     pub(crate) fn to(uri: &str) -> Self {
         Self { uri: uri.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:"), incarnation: 0 }
     }
@@ -33,7 +33,7 @@ impl fmt::Display for Offer {
     }
 }
 
-/// The text for these, as far as it goes. One alone is what the caller has reached already.
+/// The text for these offers, as many as fit. It is empty for a single one: the caller has reached that already.
 pub(crate) fn text(offers: impl Iterator<Item = Offer>) -> String {
     let mut text = String::new();
     let mut count = 0;
@@ -51,7 +51,7 @@ pub(crate) fn text(offers: impl Iterator<Item = Offer>) -> String {
     if count > 1 { text } else { String::new() }
 }
 
-/// What such a text offers.
+/// The offers in such a text.
 pub(crate) fn parse(text: &str) -> impl Iterator<Item = Offer> + '_ {
     text.split_whitespace().map(|offer| match offer.rsplit_once('#') {
         Some((uri, number)) => {

@@ -1,4 +1,4 @@
-//! What can be chosen when a client is bound.
+//! Options of a binding.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl OwnOptions {
     }
 }
 
-/// What can be chosen for a binding. Everything has a default that suits most.
+/// Options of a binding. Each has a default that suits most programs.
 ///
 /// ```
 /// use std::time::Duration;

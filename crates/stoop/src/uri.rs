@@ -40,7 +40,7 @@ impl Scheme {
 pub(crate) enum Uri<'a> {
     /// `scheme:address`.
     Address(&'static Scheme, &'a str),
-    /// `name`: a server on this machine, by whatever is best.
+    /// `name`: a server on this machine, by the best transport.
     Name(&'a str),
 }
 

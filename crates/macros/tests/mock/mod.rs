@@ -216,15 +216,15 @@ pub mod stub {
             self.0.arguments()
         }
 
-        pub fn launch<R: 'static>(
+        pub fn submit<R: 'static>(
             self,
             arguments: Result<usize, EncodeError>,
             decode: fn(Result<Reader<'_>, CallError>) -> R,
         ) -> Pending<R> {
-            self.launch_with(arguments, decode)
+            self.submit_with(arguments, decode)
         }
 
-        pub fn launch_with<R>(
+        pub fn submit_with<R>(
             self,
             arguments: Result<usize, EncodeError>,
             decode: impl FnOnce(Result<Reader<'_>, CallError>) -> R + Send + 'static,
@@ -239,12 +239,12 @@ pub mod stub {
             })
         }
 
-        pub fn launch_one_way<R: 'static>(
+        pub fn submit_one_way<R: 'static>(
             self,
             arguments: Result<usize, EncodeError>,
             decode: fn(Result<Reader<'_>, CallError>) -> R,
         ) -> Pending<R> {
-            self.launch_with(arguments, decode)
+            self.submit_with(arguments, decode)
         }
     }
 

@@ -112,7 +112,7 @@ impl<'a> Beginning<'a> {
 
     /// Transporter: begins the call, and returns its handle. `decode` makes the handle's value of the outcome.
     #[inline]
-    pub fn launch<R>(
+    pub fn submit<R>(
         mut self,
         arguments: Result<usize, EncodeError>,
         decode: fn(Outcome<'_>) -> R,
@@ -123,9 +123,9 @@ impl<'a> Beginning<'a> {
         }
     }
 
-    /// As [`launch`](Self::launch), for results that can be decoded only with something that the caller knows: the
+    /// As [`submit`](Self::submit), for results that can be decoded only with something that the caller knows: the
     /// lengths of slices.
-    pub fn launch_with<R>(
+    pub fn submit_with<R>(
         mut self,
         arguments: Result<usize, EncodeError>,
         mut decode: impl FnMut(Outcome<'_>) -> R + Send + 'static,
@@ -136,9 +136,9 @@ impl<'a> Beginning<'a> {
         }
     }
 
-    /// As [`launch`](Self::launch), of a one-way call: it goes on when its handle is dropped.
+    /// As [`submit`](Self::submit), of a one-way call: it goes on when its handle is dropped.
     #[inline]
-    pub fn launch_one_way<R>(
+    pub fn submit_one_way<R>(
         mut self,
         arguments: Result<usize, EncodeError>,
         decode: fn(Outcome<'_>) -> R,

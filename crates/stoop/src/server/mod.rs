@@ -1,4 +1,4 @@
-//! The server's side: what is exported, where it listens, and how it ends.
+//! The builder of a server: its interfaces, its addresses, and its options.
 
 pub(crate) mod running;
 pub(crate) mod stay_awake;

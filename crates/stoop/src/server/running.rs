@@ -1,4 +1,4 @@
-//! A server that serves, from its start to its end.
+//! A running server, from its start to its end.
 
 use crate::server::stay_awake::StayAwake;
 use crate::serving::counters::ServerCounters;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use stoop_net::fork;
 
-/// A server that serves. Dropping it shuts it down, unless a clone of it is left.
+/// A running server. Dropping it shuts it down, unless a clone of it is left.
 #[derive(Clone)]
 pub struct RunningServer {
     shared: Arc<Shared>,
@@ -25,7 +25,7 @@ struct Shared {
 
 enum State {
     Running(Arc<Running>),
-    /// It refuses what is new, and finishes what runs.
+    /// It refuses new calls, and finishes those that run.
     Stopping(Arc<Running>),
     Stopped,
 }
@@ -51,12 +51,12 @@ impl Running {
         Ok(())
     }
 
-    /// Whether the calling thread serves a call, which a stop would wait for.
+    /// Whether the calling thread serves a call, for which `stop` would wait.
     fn is_own_thread(&self) -> bool {
         self.endpoints.iter().any(|endpoint| endpoint.is_own_thread())
     }
 
-    /// Refuses what is new, lets finish what runs, and ends all threads.
+    /// Refuses new calls, finishes those that run, and ends all threads.
     pub(crate) fn stop(&self) {
         self.endpoints.iter().for_each(|endpoint| endpoint.shut_down());
         self.endpoints.iter().for_each(|endpoint| endpoint.drain());
@@ -89,8 +89,8 @@ impl RunningServer {
     /// returns. A caller that goes on reading a little at a time keeps the server for as long. If another thread shuts the server down
     /// already, it waits for that; if that is done, it does nothing.
     ///
-    /// In a procedure of this server it returns at once, for that procedure is one of those to be finished; whoever
-    /// [waits](Self::wait) sees the end. (A procedure must not wait for a thread that shuts its server down: each would
+    /// In a procedure of this server it returns at once, for that procedure is one of those to be finished; threads that
+    /// [wait](Self::wait) see the end. (A procedure must not wait for a thread that shuts its server down: each would
     /// wait for the other.) Calls through `local:` addresses run on their callers' threads, or, if they were begun, on
     /// some of the server's: new ones are refused, and those that run are not waited for.
     ///
@@ -147,7 +147,7 @@ impl RunningServer {
 }
 
 impl Shared {
-    /// This process was forked from the one that serves.
+    /// Whether this process was forked from the one that serves.
     fn is_a_parents(&self) -> bool {
         self.generation != fork::generation()
     }

@@ -4,10 +4,10 @@ use crate::error::ListenError;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 
-/// While it is there, a sleeping processor wakes up in no time (Linux, `Documentation/power/pm_qos_interface.rst`).
+/// A request to the kernel that sleeping processors wake up at once, as long as this exists (Linux, `Documentation/power/pm_qos_interface.rst`).
 #[derive(Debug)]
 pub(crate) struct StayAwake {
-    /// The kernel keeps to what was written for as long as this is open.
+    /// The kernel honours the request while this is open.
     _request: File,
 }
 

@@ -1,4 +1,4 @@
-//! How a connection becomes a binding: what a bind request on it is answered.
+//! The answers to bind requests on a connection, by which it becomes a binding.
 
 use stoop_exchange::Interfaces;
 use stoop_net::clock;
@@ -6,7 +6,7 @@ use stoop_net::host::{self, HostFacts};
 use stoop_wire::bind::{BindReply, BindRequest, BindStatus, NO_CREDIT_LIMIT, ServerClock};
 use stoop_wire::{BindingId, Header, STREAM_FRAGMENT};
 
-/// What a connection is bound to.
+/// The binding of a connection.
 #[derive(Clone, Copy)]
 pub(crate) struct Bound {
     pub(crate) binding: BindingId,
@@ -15,14 +15,14 @@ pub(crate) struct Bound {
     pub(crate) together: bool,
 }
 
-/// What a new binding needs, and there is not.
+/// What a new binding needs and the server does not have.
 #[derive(Clone, Copy)]
 pub(crate) enum MissingResource {
     /// The server's process has no descriptor or no memory left.
     Descriptors,
     /// The server's process may make no file as long as the memory of a binding.
     FileLength,
-    /// The caller's user has as many bindings as one that is let in may have.
+    /// The caller's user is allowed as a guest, and has as many bindings as a guest may have.
     Share,
 }
 
@@ -40,7 +40,7 @@ impl MissingResource {
 /// The peer broke the protocol.
 pub(crate) struct Malformed;
 
-/// What an endpoint has to say to those who bind.
+/// What an endpoint says in its bind replies.
 pub(crate) struct Binder<'a> {
     pub(crate) interfaces: &'a Interfaces,
     pub(crate) own: &'a HostFacts,
@@ -88,11 +88,11 @@ impl Binder<'_> {
         if !allowed {
             (status, procedures) = (BindStatus::NotAllowed, Vec::new());
         }
-        let mut lacking = None;
+        let mut missing = None;
         if status == BindStatus::Bound && bound.is_none() {
-            lacking = prepare(interface).err();
+            missing = prepare(interface).err();
         }
-        if lacking.is_some() {
+        if missing.is_some() {
             (status, procedures) = (BindStatus::Full, Vec::new());
         }
         if status == BindStatus::Bound && bound.is_none() {
@@ -117,8 +117,8 @@ impl Binder<'_> {
             host,
             first: request.first,
             procedures,
-            text: match lacking {
-                Some(lacking) => lacking.text().into(),
+            text: match missing {
+                Some(missing) => missing.text().into(),
                 None => self.interfaces.reply_text(status, &host, &request.host),
             },
             clock: Some(ServerClock { now_ns, up_ns: now_ns.saturating_sub(self.started_ns) }),

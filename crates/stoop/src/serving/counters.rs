@@ -1,6 +1,6 @@
-//! What a server has counted.
+//! The counters of a server.
 
-/// What a server has seen.
+/// Counters of a server, at all its addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerCounters {

@@ -1,9 +1,9 @@
-//! How long a server that shuts down waits for those who read its long results: as long as they go on.
+//! How a server that shuts down waits for callers that read long results: as long as they read on.
 
 use std::sync::{Condvar, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between two looks whether readers go on.
+/// Between two looks whether readers read on.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Waits until `progress` is `None`, when nothing is left to read, or has been the same for `limit`. `changed` may be notified when

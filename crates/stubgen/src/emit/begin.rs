@@ -35,7 +35,7 @@ pub(super) fn begin(interface: &Interface, names: &Names) -> TokenStream {
     let Names { stub, interface: name, begin, .. } = names;
     let visibility = &interface.visibility;
     let doc = format!("Begins calls of the procedures of a [`{name}`]; they leave when this is dropped.");
-    let methods = interface.procedures.iter().enumerate().map(|(index, each)| launch(index, each, names));
+    let methods = interface.procedures.iter().enumerate().map(|(index, each)| submit(index, each, names));
     quote! {
         #[doc = #doc]
         #[allow(dead_code)]
@@ -60,7 +60,7 @@ pub(super) fn begin(interface: &Interface, names: &Names) -> TokenStream {
     }
 }
 
-fn launch(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
+fn submit(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
     let (root, Procedure { name, .. }) = (&names.root, procedure);
     let documentation = docs::of_begun(procedure, names);
     let parameters = procedure.arguments.iter().filter_map(parameter);
@@ -70,17 +70,17 @@ fn launch(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
     let lens: Vec<TokenStream> = coming_back(procedure).filter_map(len).collect();
     let decode = decode(procedure, names);
     // A function pointer needs no allocation; a closure that holds lengths does.
-    let launch = match lens.is_empty() {
-        true if procedure.one_way => quote!(#call.launch_one_way(#written, #decode)),
-        true => quote!(#call.launch(#written, #decode)),
-        false => quote!(#call.launch_with(#written, move #decode)),
+    let submit = match lens.is_empty() {
+        true if procedure.one_way => quote!(#call.submit_one_way(#written, #decode)),
+        true => quote!(#call.submit(#written, #decode)),
+        false => quote!(#call.submit_with(#written, move #decode)),
     };
     quote! {
         #documentation
         pub fn #name(&self, #(#parameters),*) -> #root::Pending<#pending> {
             #arguments
             #(#lens)*
-            #launch
+            #submit
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Calls in flight to a server of this process.
+//! Outstanding calls to a server of this process.
 //!
-//! The arguments of a begun call are marshaled, as those of a call to another process are: its caller goes on, and may
-//! do with its own what it wants.
+//! The arguments of a begun call are marshaled like those of a call to another process: its caller goes on, and may
+//! change what it has passed.
 
 use crate::calling::begun::{CallBatch, OutstandingCalls};
 use crate::calling::call_table::{CallTable, Outcome, Payload, Wakeup};
@@ -23,26 +23,26 @@ use stoop_marshal::Reader;
 use stoop_net::clock;
 use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 
-/// Carries calls to a server of this process.
+/// A table of outstanding calls to a server of this process.
 pub(crate) struct LocalCalls(Arc<Calls>);
 
 struct Calls {
     server: Arc<LocalServer>,
     interface: u16,
-    slots: Mutex<CallTable<LocalCall>>,
-    /// Ends calls at their deadlines for those that are woken; there from the first on.
+    table: Mutex<CallTable<LocalCall>>,
+    /// Ends calls at their deadlines and wakes their wakers; started with the first waker.
     watch: OnceLock<Watch>,
-    /// Held by whoever starts it.
+    /// Held while a thread starts it.
     starting_watch: Mutex<()>,
 }
 
 /// A call that has not ended.
 struct LocalCall {
-    /// Told apart from all others in the process.
+    /// No other call of the process ever has the same.
     id: u64,
     procedure: u16,
     begun: Instant,
-    /// Until it runs.
+    /// `None` once the call runs.
     arguments: Option<Vec<u8>>,
 }
 
@@ -67,7 +67,7 @@ impl LocalCalls {
         Self(Arc::new(Calls {
             server,
             interface,
-            slots: Mutex::default(),
+            table: Mutex::default(),
             watch: OnceLock::new(),
             starting_watch: Mutex::default(),
         }))
@@ -84,23 +84,23 @@ impl OutstandingCalls for LocalCalls {
         CallBatch::new(Vec::new(), 0, self.0.server.message_max, timeout_ns)
     }
 
-    fn begin(&self, departure: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
+    fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
         let Self(calls) = self;
-        departure.read_clock();
-        if departure.deadline <= departure.begun {
+        batch.read_clock();
+        if batch.deadline <= batch.begun {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         }
         let id = LAST_ID.fetch_add(1, Ordering::Relaxed) + 1;
-        let arguments = Some(departure.packet[departure.start..departure.start + len].to_vec());
-        let deadline_ns = departure.deadline.as_nanos();
+        let arguments = Some(batch.packet[batch.start..batch.start + len].to_vec());
+        let deadline_ns = batch.deadline.as_nanos();
         let call =
-            calls.slots().open(deadline_ns, LocalCall { id, procedure, begun: departure.begun, arguments });
+            calls.table().open(deadline_ns, LocalCall { id, procedure, begun: batch.begun, arguments });
         let declined = match calls.server.pool.submit(LocalJob { calls: Arc::clone(calls), call, id }) {
             Ok(()) => return Ok(call),
             Err(declined) => declined,
         };
-        // Nobody has asked for it yet.
-        drop(calls.slots().abandon(call));
+        // No handle has it yet.
+        drop(calls.table().abandon(call));
         Err(match declined {
             Declined::Closed => CallError::NotSent(SendError::Closed),
             Declined::Full => refused(RefusalCode::Overloaded, String::new()),
@@ -119,18 +119,18 @@ impl OutstandingCalls for LocalCalls {
         if self.is_ready(call) {
             return true;
         }
-        if calls.slots().is_registered(call, waker) {
+        if calls.table().is_registered(call, waker) {
             return self.is_ready(call);
         }
         let fresh = waker.clone();
-        let mut slots = calls.slots();
-        if slots.has_ended(call) {
-            drop(slots);
+        let mut table = calls.table();
+        if table.has_ended(call) {
+            drop(table);
             return true;
         }
-        let before = slots.register(call, fresh);
-        let deadline_ns = slots.deadline_ns(call);
-        drop(slots);
+        let before = table.register(call, fresh);
+        let deadline_ns = table.deadline_ns(call);
+        drop(table);
         drop(before);
         calls.watch(deadline_ns);
         false
@@ -150,26 +150,26 @@ impl OutstandingCalls for LocalCalls {
             if may_help && calls.server.pool.is_busy() && calls.run_one_of(waited) {
                 continue;
             }
-            let mut slots = calls.slots();
-            if slots.ended_among(waited).is_some() {
+            let mut table = calls.table();
+            if table.ended_among(waited).is_some() {
                 continue;
             }
-            slots.attend(waited, Some(&thread));
-            let deadline_ns = waited.iter().map(|&call| slots.deadline_ns(call)).min().unwrap_or(u64::MAX);
-            drop(slots);
+            table.attend(waited, Some(&thread));
+            let deadline_ns = waited.iter().map(|&call| table.deadline_ns(call)).min().unwrap_or(u64::MAX);
+            drop(table);
             let limit_ns = deadline_ns.min(until.as_nanos()).saturating_sub(clock::now_ns());
             thread::park_timeout(Duration::from_nanos(limit_ns));
-            calls.slots().attend(waited, None);
+            calls.table().attend(waited, None);
         }
     }
 
     fn take(&self, call: u32, with: &mut dyn FnMut(Result<Reader<'_>, CallError>)) -> bool {
-        let mut slots = self.0.slots();
-        if !slots.has_ended(call) {
+        let mut table = self.0.table();
+        if !table.has_ended(call) {
             return false;
         }
-        let outcome = slots.take(call);
-        drop(slots);
+        let outcome = table.take(call);
+        drop(table);
         match outcome {
             Ok(payload) => with(Ok(Reader::new(payload.bytes()))),
             Err(error) => with(Err(error)),
@@ -178,18 +178,18 @@ impl OutstandingCalls for LocalCalls {
     }
 
     fn cancel(&self, call: u32) {
-        let mut slots = self.0.slots();
-        let (given_up, waker) = slots.abandon(call);
-        if let Some(LocalCall { id, arguments: None, .. }) = given_up {
-            // Under the lock, which it takes when it ends.
+        let mut table = self.0.table();
+        let (abandoned, waker) = table.abandon(call);
+        if let Some(LocalCall { id, arguments: None, .. }) = abandoned {
+            // Under the lock, which the call takes when it ends.
             cancelled::cancel(CallId::local(id));
         }
-        drop(slots);
+        drop(table);
         drop(waker);
     }
 
     fn detach(&self, call: u32, calling_thread: Option<CallingThread>) {
-        let waker = self.0.slots().detach(call, calling_thread);
+        let waker = self.0.table().detach(call, calling_thread);
         drop(waker);
     }
 
@@ -198,18 +198,18 @@ impl OutstandingCalls for LocalCalls {
     }
 
     fn reclaim(&self, which: Selection) -> Option<(u32, Option<CallingThread>)> {
-        self.0.slots().reclaim(which)
+        self.0.table().reclaim(which)
     }
 
     fn detached(&self) -> usize {
-        self.0.slots().detached()
+        self.0.table().detached()
     }
 
     fn with_failures(&self, look: &mut dyn FnMut(&mut Failures)) {
-        look(&mut self.0.slots().failures);
+        look(&mut self.0.table().failures);
     }
 
-    /// Runs it here and now, if no thread of the pool has begun to.
+    /// Runs the call in this thread, if no thread of the pool has begun to.
     fn wait_for_reclaimed(&self, call: u32, until: Instant) {
         if !self.0.run_one_of(&[call]) {
             self.wait_any(&[call], until);
@@ -218,7 +218,7 @@ impl OutstandingCalls for LocalCalls {
 }
 
 impl LocalCall {
-    /// Why it has no result at its deadline.
+    /// The error of the call at its deadline.
     fn too_late(&self, now_ns: u64) -> CallError {
         if self.arguments.is_some() {
             return refused(RefusalCode::DeadlinePassed, String::new());
@@ -228,28 +228,28 @@ impl LocalCall {
     }
 }
 
-/// What a look at calls has shown.
+/// What a look at several calls has found.
 enum Look {
-    /// The one at that place has ended.
+    /// The call at that index has ended.
     Ended(usize),
     /// The time of waiting is over.
     Late,
 }
 
 impl Calls {
-    fn slots(&self) -> MutexGuard<'_, CallTable<LocalCall>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, CallTable<LocalCall>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Looks whether one of these calls has ended, and ends those whose deadlines have passed.
     fn look(&self, calls: &[u32], until: Instant) -> Option<Look> {
-        let ended = self.slots().ended_among(calls);
+        let ended = self.table().ended_among(calls);
         if let Some(place) = ended {
             return Some(Look::Ended(place));
         }
         let now_ns = clock::now_ns();
         if self.expire(now_ns) {
-            let ended = self.slots().ended_among(calls);
+            let ended = self.table().ended_among(calls);
             if let Some(place) = ended {
                 return Some(Look::Ended(place));
             }
@@ -259,22 +259,22 @@ impl Calls {
 
     /// Ends the calls whose deadlines have passed. Returns whether there were any.
     fn expire(&self, now_ns: u64) -> bool {
-        let mut slots = self.slots();
-        let expired = slots.expired(now_ns);
-        let notices: Vec<Wakeup> = expired
+        let mut table = self.table();
+        let expired = table.expired(now_ns);
+        let wakeups: Vec<Wakeup> = expired
             .iter()
             .map(|&call| {
-                let error = slots.get_mut(call).map(|known| known.too_late(now_ns));
-                slots.end(call, Err(error.expect("what expires is open")))
+                let error = table.get_mut(call).map(|known| known.too_late(now_ns));
+                table.end(call, Err(error.expect("what expires is open")))
             })
             .collect();
-        drop(slots);
-        let any = !notices.is_empty();
-        notices.into_iter().for_each(Wakeup::give);
+        drop(table);
+        let any = !wakeups.is_empty();
+        wakeups.into_iter().for_each(Wakeup::give);
         any
     }
 
-    /// Lets the watch look by that time.
+    /// Has the watch look by that time.
     fn watch(self: &Arc<Self>, deadline_ns: u64) {
         if self.watch.get().is_none() {
             self.start_watch();
@@ -289,7 +289,7 @@ impl Calls {
     fn start_watch(self: &Arc<Self>) {
         let _starting = self.starting_watch.lock().unwrap_or_else(PoisonError::into_inner);
         if self.watch.get().is_some() {
-            // Another thread has done so meanwhile.
+            // Another thread has started it.
             return;
         }
         let calls = Arc::downgrade(self);
@@ -300,46 +300,46 @@ impl Calls {
             }
         };
         let watch = thread::Builder::new().name("stoop-watch".into()).spawn(keep_watch);
-        // Without it, whoever is woken is woken when the call has run.
+        // Without it, a waker is woken only when the call has run.
         let Ok(watch) = watch else { return };
         let _ = self.watch.set(Watch { thread: watch.thread().clone(), looks_ns: AtomicU64::new(u64::MAX) });
     }
 
-    /// Looks at the deadlines. Returns when to look again.
+    /// Ends calls whose deadlines have passed. Returns when to look again.
     fn keep_watch(&self) -> u64 {
         self.expire(clock::now_ns());
-        let looks_ns = self.slots().earliest_ns();
+        let looks_ns = self.table().earliest_ns();
         if let Some(watch) = self.watch.get() {
             watch.looks_ns.store(looks_ns, Ordering::SeqCst);
         }
-        // Who begins a call with an earlier deadline sees the time just stored, or is seen here.
-        looks_ns.min(self.slots().earliest_ns())
+        // A thread that begins a call with an earlier deadline sees the time just stored, or its call is seen here.
+        looks_ns.min(self.table().earliest_ns())
     }
 
-    /// Runs one of these calls that nobody has begun to run. Returns whether there was one.
+    /// Runs one of these calls that no thread has begun to run. Returns whether there was one.
     fn run_one_of(&self, calls: &[u32]) -> bool {
-        let mut slots = self.slots();
+        let mut table = self.table();
         let waiting = calls.iter().find_map(|&call| {
-            let known = slots.get_mut(call).filter(|known| known.arguments.is_some())?;
+            let known = table.get_mut(call).filter(|known| known.arguments.is_some())?;
             Some((call, known.id))
         });
-        drop(slots);
+        drop(table);
         let Some((call, id)) = waiting else { return false };
         in_between(|| self.run(call, id));
         true
     }
 
-    /// Runs a call, unless it has been given up or another thread runs it.
+    /// Runs a call, unless it has been abandoned or another thread runs it.
     fn run(&self, call: u32, id: u64) {
-        let mut slots = self.slots();
-        let known = slots.get_mut(call).filter(|known| known.id == id);
+        let mut table = self.table();
+        let known = table.get_mut(call).filter(|known| known.id == id);
         let Some((arguments, procedure)) =
             known.and_then(|known| Some((known.arguments.take()?, known.procedure)))
         else {
             return;
         };
-        let deadline_ns = slots.deadline_ns(call);
-        drop(slots);
+        let deadline_ns = table.deadline_ns(call);
+        drop(table);
         let outcome = match deadline_ns <= clock::now_ns() {
             true => Err(refused(RefusalCode::DeadlinePassed, String::new())),
             false => self.serve(procedure, &arguments, CallId::local(id), deadline_ns),
@@ -367,14 +367,14 @@ impl Calls {
         }
     }
 
-    /// A call ends, if it has not been given up.
+    /// Ends a call, if it has not been abandoned.
     fn end(&self, call: u32, id: u64, outcome: Outcome) {
-        let mut slots = self.slots();
-        let is_open = slots.get_mut(call).is_some_and(|known| known.id == id);
-        let notice = if is_open { slots.end(call, outcome) } else { Wakeup::default() };
-        drop(slots);
+        let mut table = self.table();
+        let is_open = table.get_mut(call).is_some_and(|known| known.id == id);
+        let wakeup = if is_open { table.end(call, outcome) } else { Wakeup::default() };
+        drop(table);
         cancelled::ended(CallId::local(id));
-        notice.give();
+        wakeup.give();
     }
 }
 
@@ -393,7 +393,7 @@ impl Job for LocalJob {
 
     fn is_wanted(&self) -> bool {
         self.calls
-            .slots()
+            .table()
             .get_mut(self.call)
             .is_some_and(|known| known.id == self.id && known.arguments.is_some())
     }

@@ -104,7 +104,7 @@ impl Binding for LocalBinding {
     }
 
     fn describe_buffers(&self) -> String {
-        "; buffers are lent as they are".into()
+        "; the procedure gets the buffers themselves".into()
     }
 
     fn describe_checksums(&self) -> &'static str {

@@ -13,14 +13,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A server of this process, as calls through its trait need it.
+/// A server of this process with its object, for calls through the trait.
 pub(crate) struct Here<L: ?Sized> {
     server: Arc<L>,
     listening: Arc<LocalServer>,
     source: Arc<Source>,
 }
 
-/// Such calls are not counted: that would cost more than the call.
+/// Calls through the trait are not counted: counting would cost more than the call.
 impl<L: ?Sized> Counted for Here<L> {
     fn counters(&self) -> CallCounters {
         CallCounters::default()
@@ -97,22 +97,22 @@ impl<'a, L: ?Sized + 'static> Local<'a, L> {
         }
     }
 
-    /// The server to which the client was bound first has been shut down: calls the one that has its name now. Each thread keeps
-    /// that at a place of its own, so that threads share no lock.
+    /// Calls the server that has the name now: the first server of the client has been shut down. Each thread keeps
+    /// what it has found in a slot of its own, so that threads share no lock.
     #[cold]
     fn call_next<R>(self, procedure: impl FnOnce(&L) -> R) -> Result<R, CallError> {
         let source = &self.here.source;
         let find = || Source::find_next(source).map(|binding| Here::of(&binding)).map_err(CallError::NotSent);
-        let Some(mut place) = self.next.try_hold() else {
+        let Some(mut slot) = self.next.try_hold() else {
             return find()?.call(self.timeout_ns, procedure);
         };
-        let here = match place.take() {
+        let here = match slot.take() {
             Some(here) if here.listening.is_open() => here,
             lost => {
                 drop(lost);
                 find()?
             }
         };
-        place.insert(here).call(self.timeout_ns, procedure)
+        slot.insert(here).call(self.timeout_ns, procedure)
     }
 }

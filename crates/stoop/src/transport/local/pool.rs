@@ -1,6 +1,6 @@
-//! Threads for the calls to a server of this process that their callers have begun and gone on.
+//! The threads for begun calls to a server of this process.
 //!
-//! There are none before the first such call, no more than the server's bound, and none ten seconds after the last.
+//! No thread exists before the first such call, and none ten seconds after the last; there are never more than the server allows.
 
 use crate::serving::workers::Bounds;
 use std::collections::VecDeque;
@@ -9,12 +9,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// What a pool runs.
+/// A job for a pool.
 pub(crate) trait Job: Send + 'static {
     /// Runs it.
     fn run(self);
 
-    /// Whether it has not been given up.
+    /// Whether its result is still wanted.
     fn is_wanted(&self) -> bool;
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Pool<J> {
 struct State<J> {
     queue: VecDeque<J>,
     workers: usize,
-    /// Workers that have nothing to do, or have been woken and not looked yet.
+    /// Workers that wait for a job, or have been woken and have not looked yet.
     idle: usize,
     closed: bool,
 }
@@ -42,7 +42,7 @@ pub(crate) enum Declined {
     NoThread(io::Error),
 }
 
-/// A thread without work leaves after so long.
+/// After so long an idle thread ends.
 const IDLE_LIMIT: Duration = Duration::from_secs(10);
 
 impl<J: Job> Pool<J> {
@@ -55,7 +55,7 @@ impl<J: Job> Pool<J> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a job be run as soon as a thread is free for it.
+    /// Queues a job for the next free thread.
     pub(crate) fn submit(self: &Arc<Self>, job: J) -> Result<(), Declined> {
         let mut state = self.state();
         if state.closed {
@@ -85,14 +85,14 @@ impl<J: Job> Pool<J> {
         let hired = thread::Builder::new().name("stoop-worker".into()).spawn(move || pool.work());
         match hired {
             Ok(_) => state.workers += 1,
-            // One of those that there are will see to it.
+            // One of the present threads will run the job.
             Err(_) if state.workers > 0 => {}
             Err(why) => return Err(Declined::NoThread(why)),
         }
         Ok(())
     }
 
-    /// A thread's life.
+    /// The main function of a thread.
     fn work(&self) {
         let _place = ActiveWorker(self);
         let mut state = self.state();
@@ -132,7 +132,7 @@ impl<J: Job> Pool<J> {
     }
 }
 
-/// A thread's place in the pool, which is free again however it leaves.
+/// Counts a thread of the pool until it ends, by a panic too.
 struct ActiveWorker<'a, J: Job>(&'a Pool<J>);
 
 impl<J: Job> Drop for ActiveWorker<'_, J> {
