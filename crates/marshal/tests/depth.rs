@@ -67,12 +67,12 @@ fn deepest_travels<T: Data + Send>(leaf: fn() -> T, nest: fn(T) -> T) {
 }
 
 #[test]
-fn the_longest_list_travels() {
+fn the_longest_list_survives_encoding() {
     deepest_travels(|| List { value: 0, next: None }, |list| List { value: 1, next: Some(Box::new(list)) });
 }
 
 #[test]
-fn the_highest_tree_travels() {
+fn the_highest_tree_survives_encoding() {
     deepest_travels(
         || Tree { value: 0, branches: vec![], named: BTreeMap::new() },
         |below| Tree { value: 0, branches: vec![below], named: BTreeMap::new() },
@@ -84,7 +84,7 @@ fn the_highest_tree_travels() {
 }
 
 #[test]
-fn the_deepest_enum_travels() {
+fn the_deepest_enum_survives_encoding() {
     deepest_travels(|| Shape::Nothing, |shape| Shape::Group(vec![shape]));
     deepest_travels(|| Choice::End, |choice| Choice::One(Box::new(choice), [0; 20]));
     deepest_travels(
@@ -98,7 +98,7 @@ fn the_deepest_enum_travels() {
 }
 
 #[test]
-fn the_longest_chain_of_large_values_travels() {
+fn the_longest_chain_of_large_values_survives_encoding() {
     deepest_travels(
         || Large { bytes: [0; 500], next: None },
         |large| Large { bytes: [0; 500], next: Some(Box::new(large)) },
@@ -106,7 +106,7 @@ fn the_longest_chain_of_large_values_travels() {
 }
 
 #[test]
-fn the_deepest_arrays_and_tuples_travel() {
+fn the_deepest_arrays_and_tuples_survive_encoding() {
     deepest_travels(
         || Arrays { rows: vec![] },
         |inner| Arrays {
@@ -130,7 +130,7 @@ fn the_deepest_arrays_and_tuples_travel() {
 }
 
 #[test]
-fn the_deepest_shared_nodes_travel() {
+fn the_deepest_shared_nodes_survive_encoding() {
     deepest_travels(
         || Node { value: 0, next: vec![], best: None },
         |node| Node { value: 0, next: vec![node.into()], best: None },

@@ -149,7 +149,7 @@ proptest! {
 }
 
 #[test]
-fn counts_that_lie_cost_nothing() {
+fn false_counts_cost_no_memory() {
     for count in [1, 2, 100, 1000, 4000, 65_000, 1 << 20, u32::MAX / 2, u32::MAX] {
         for filler in [0, 1] {
             for len in [0, 1, 8, 64, 4096, 40_000] {
@@ -160,14 +160,14 @@ fn counts_that_lie_cost_nothing() {
 }
 
 #[test]
-fn a_count_beyond_the_payload_is_named() {
+fn the_error_names_a_count_beyond_the_payload() {
     let payload = [255, 255, 255, 255, 0, 0];
     assert_eq!(read::<Vec<u16>>(&payload), Err(DecodeError::CountTooLarge { count: u32::MAX }));
     assert_eq!(read::<Vec<()>>(&payload), Err(DecodeError::OverBudget));
 }
 
 #[test]
-fn invalid_values_are_named() {
+fn the_error_names_an_invalid_value() {
     assert_eq!(read::<bool>(&[2]), Err(DecodeError::BadFlag { found: 2 }));
     assert_eq!(read::<Option<u8>>(&[3, 0]), Err(DecodeError::BadFlag { found: 3 }));
     assert_eq!(read::<char>(&0xd800u32.to_le_bytes()), Err(DecodeError::BadChar { found: 0xd800 }));

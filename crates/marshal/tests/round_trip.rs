@@ -103,7 +103,7 @@ travels! {
 }
 
 #[test]
-fn fixed_structs_and_enums_travel_in_everything() {
+fn fixed_structs_and_enums_survive_encoding_in_every_container() {
     wrapped(&[Fixed { small: 1, large: 2, pair: (3, [4, 5, 6]), flag: true }, Fixed::default()]);
     wrapped(&[Colour::Blue, Colour::Red]);
     wrapped(&[Unit]);
@@ -116,19 +116,19 @@ fn fixed_structs_and_enums_travel_in_everything() {
 }
 
 #[test]
-fn unsized_boxes_travel() {
+fn unsized_boxes_survive_encoding() {
     assert_travels(&"text".to_owned().into_boxed_str());
     assert_travels(&vec!["text".to_owned()].into_boxed_slice());
 }
 
 #[test]
-fn a_list_travels() {
+fn a_list_survives_encoding() {
     let list = (0..100).fold(None, |next, value| Some(Box::new(List { value, next }))).unwrap();
     assert_travels(&list);
 }
 
 #[test]
-fn a_shared_node_is_sent_once_and_stays_one() {
+fn a_shared_node_is_sent_once_and_stays_shared() {
     let shared = Arc::new(Node { value: 7, next: Vec::new(), best: None });
     let middle =
         Arc::new(Node { value: 8, next: vec![Arc::clone(&shared)], best: Some(Arc::clone(&shared)) });
@@ -142,7 +142,7 @@ fn a_shared_node_is_sent_once_and_stays_one() {
 }
 
 #[test]
-fn an_arc_that_does_not_ask_is_sent_at_each_occurrence() {
+fn an_arc_without_the_attribute_is_sent_at_each_occurrence() {
     let shared = Arc::new(1u32);
     let pair: (Arc<u32>, Arc<u32>) = decoded(&encoded(&(shared.clone(), shared), 0, 8).unwrap(), 0).unwrap();
     assert!(!Arc::ptr_eq(&pair.0, &pair.1));
@@ -159,7 +159,7 @@ fn a_graph_with_many_paths_takes_no_more_than_its_nodes() {
 }
 
 #[test]
-fn values_are_aligned_and_what_lies_between_them_is_zero() {
+fn values_are_aligned_and_padding_is_zero() {
     assert_eq!(encoded(&(1u8, 2u32), 0, 100).unwrap(), [1, 0, 0, 0, 2, 0, 0, 0]);
     assert_eq!(encoded(&(1u8, 2u16, "ab".to_owned()), 0, 100).unwrap(), [1, 0, 2, 0, 2, 0, 0, 0, b'a', b'b']);
     assert_eq!(encoded(&(4u32, 1u8), 0, 100).unwrap(), [4, 0, 0, 0, 1, 0, 0, 0]);

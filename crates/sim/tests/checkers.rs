@@ -63,7 +63,7 @@ fn a_server_that_runs_a_call_after_it_said_that_it_was_cancelled_is_noticed() {
 }
 
 #[test]
-fn a_caller_that_believes_its_clock_is_noticed() {
+fn a_caller_that_relies_on_its_clock_is_noticed() {
     let what = complaint(Sabotage::ComparesClocks);
     assert!(what.contains("second time") || what.contains("told that it did not run"), "{what}");
 }

@@ -135,7 +135,7 @@ fn transmit(server: &mut Server<Address>, now: Instant) -> u64 {
 }
 
 #[test]
-fn a_server_bears_whatever_arrives() {
+fn random_packets_do_not_break_a_server() {
     let (random, ways) = (&mut Random::new(1), &mut Random::new(6));
     let mut batched = 0;
     let mut server =
@@ -200,7 +200,7 @@ fn a_server_bears_whatever_arrives() {
 }
 
 #[test]
-fn a_lane_bears_whatever_arrives() {
+fn random_packets_do_not_break_a_lane() {
     let random = &mut Random::new(2);
     let binding = BindingId(0x1234);
     let mut lane = Lane::new(binding, LaneId(3), RoundTrip::default(), 1);
@@ -269,7 +269,7 @@ fn a_lane_bears_whatever_arrives() {
 }
 
 #[test]
-fn a_binder_bears_whatever_arrives() {
+fn random_packets_do_not_break_a_binder() {
     let random = &mut Random::new(3);
     let mut server =
         Server::new(Instant::default(), Interfaces::new([interface()]), LIMITS, HostFacts::default(), [3, 4]);

@@ -38,7 +38,7 @@ fn packets(len: usize) -> u64 {
 }
 
 #[test]
-fn while_all_goes_well_every_byte_travels_once() {
+fn without_loss_every_byte_is_sent_once() {
     let mut sim = bound_in(ethernet());
     let call = start(&mut sim, MEBIBYTE, 2 * MEBIBYTE);
     assert_eq!((sim.end_of(call), sim.executions(call)), (Told::Result, 1));
@@ -85,7 +85,7 @@ fn a_long_call_half_of_which_reached_a_server_that_was_restarted_does_not_run_tw
 }
 
 #[test]
-fn a_caller_that_crashes_in_the_middle_of_a_call_leaves_nothing_behind() {
+fn the_server_frees_the_partial_call_of_a_crashed_caller() {
     let mut sim = bound_in(at_rate(10, 20_000));
     let call = start(&mut sim, MEBIBYTE, 0);
     sim.run_for(millis(300)).unwrap();
@@ -166,7 +166,7 @@ fn a_line_that_carries_less_than_before_delays_a_call_and_does_not_end_it() {
 }
 
 #[test]
-fn a_lost_last_receipt_is_asked_for_and_nothing_more_travels_after_it() {
+fn a_lost_last_receipt_is_requested_and_no_packet_follows_it() {
     let mut sim = bound_in(ethernet());
     let call = start(&mut sim, 0, 2 * PACKET_DATA);
     sim.run_for(Duration::from_micros(30)).unwrap();
@@ -178,7 +178,7 @@ fn a_lost_last_receipt_is_asked_for_and_nothing_more_travels_after_it() {
 }
 
 #[test]
-fn a_cancel_that_overtakes_its_call_keeps_it_from_running_for_good() {
+fn a_call_whose_cancel_arrives_first_never_runs() {
     for arguments in [0, 3 * PACKET_DATA] {
         let mut sim = bound_in(ethernet());
         (0..packets(arguments.max(1))).for_each(|_| sim.delay_next(Side::Caller, Kind::Call, millis(50)));
@@ -194,7 +194,7 @@ fn a_cancel_that_overtakes_its_call_keeps_it_from_running_for_good() {
 }
 
 #[test]
-fn a_long_call_cancelled_half_way_gives_the_servers_memory_back_at_once() {
+fn cancelling_a_long_call_frees_the_servers_memory_at_once() {
     let mut sim = bound_in(at_rate(10, 20_000));
     let call = start(&mut sim, MEBIBYTE, 0);
     sim.run_for(millis(100)).unwrap();
@@ -206,7 +206,7 @@ fn a_long_call_cancelled_half_way_gives_the_servers_memory_back_at_once() {
 }
 
 #[test]
-fn a_procedure_that_heeds_its_cancel_frees_its_lane() {
+fn a_procedure_that_returns_when_cancelled_frees_its_lane() {
     let mut sim = bound_in(Scenario { heeds_cancels: 1000, ..ethernet() });
     let call = sim.start_call(0, millis(5_000), millis(60_000));
     sim.run_for(millis(10)).unwrap();

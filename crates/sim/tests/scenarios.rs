@@ -22,7 +22,7 @@ fn bound_in(scenario: Scenario) -> Sim {
 }
 
 #[test]
-fn while_all_goes_well_a_call_is_one_packet_there_and_one_back() {
+fn without_loss_a_call_is_one_packet_in_each_direction() {
     let mut sim = bound();
     for _ in 0..100 {
         assert_eq!(sim.call(0, NO_TIME).1, Told::Result);
@@ -83,7 +83,7 @@ fn killed_server_is_noticed_long_before_the_deadline() {
 }
 
 #[test]
-fn call_that_ran_before_a_restart_is_of_unknown_outcome_and_does_not_run_again() {
+fn call_that_ran_before_a_restart_is_unknown_and_does_not_run_again() {
     let mut sim = bound();
     sim.drop_next(Side::Server, Kind::Result);
     let call = sim.start_call(0, NO_TIME, millis(10_000));
@@ -107,7 +107,7 @@ fn call_after_a_release_for_silence_is_sent_again_under_a_new_binding() {
 }
 
 #[test]
-fn duplicate_of_a_call_refused_for_overload_does_not_run_when_there_is_room() {
+fn duplicate_of_a_call_refused_for_overload_never_runs() {
     let scenario = Scenario { workers: 1, queue: 0, ..Scenario::calm() };
     let mut sim = bound_in(scenario);
     let busy = sim.start_call(0, millis(5), millis(1_000));
@@ -121,7 +121,7 @@ fn duplicate_of_a_call_refused_for_overload_does_not_run_when_there_is_room() {
 }
 
 #[test]
-fn next_call_of_a_lane_waits_for_the_one_that_its_caller_gave_up() {
+fn next_call_of_a_lane_waits_for_an_abandoned_one() {
     let scenario = Scenario { retires_lanes: false, ..Scenario::calm() };
     let mut sim = bound_in(scenario);
     let given_up = sim.start_call(0, millis(300), millis(50));
@@ -143,7 +143,7 @@ fn caller_whose_address_changes_during_a_call_gets_its_result() {
 }
 
 #[test]
-fn server_that_shuts_down_finishes_what_runs_and_refuses_what_comes() {
+fn server_that_shuts_down_finishes_running_calls_and_refuses_new_ones() {
     let mut sim = bound();
     let running = sim.start_call(0, millis(20), millis(1_000));
     sim.run_for(millis(1)).unwrap();
@@ -153,7 +153,7 @@ fn server_that_shuts_down_finishes_what_runs_and_refuses_what_comes() {
 }
 
 #[test]
-fn binding_given_up_by_its_caller_is_released_at_once() {
+fn unbinding_releases_the_binding_at_once() {
     let mut sim = bound();
     assert_eq!(sim.bindings(), 1);
     sim.unbind_caller();

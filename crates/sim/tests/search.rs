@@ -66,7 +66,7 @@ fn refusals_for_overload_and_then_duplicates() {
 }
 
 #[test]
-fn calls_behind_one_that_was_given_up() {
+fn calls_behind_an_abandoned_one() {
     let mut scenario = small();
     scenario.calls = 3;
     scenario.retires_lanes = false;
@@ -89,7 +89,7 @@ fn changes_of_address() {
 }
 
 #[test]
-fn the_search_finds_what_is_wrong() {
+fn the_search_finds_a_sabotaged_driver() {
     let mut scenario = small();
     scenario.restarts = 1;
     let found = Sim::search(&scenario, 2, Sabotage::ResendAnyway).expect_err("it runs a call twice");
@@ -148,7 +148,7 @@ fn parts_of_a_call_of_which_the_rest_does_not_come_in_time() {
 }
 
 #[test]
-fn parts_of_a_call_behind_one_that_was_given_up() {
+fn parts_of_a_call_behind_an_abandoned_one() {
     let mut scenario = in_parts(PACKET_DATA + 100, PACKET_DATA + 100);
     scenario.retires_lanes = false;
     scenario.instant = 0;
@@ -213,7 +213,7 @@ fn cancels_of_calls_that_wait_for_a_worker() {
 }
 
 #[test]
-fn cancels_of_calls_behind_one_that_was_given_up() {
+fn cancels_of_calls_behind_an_abandoned_one() {
     let mut scenario = with_cancels();
     scenario.cancels = 1;
     scenario.retires_lanes = false;

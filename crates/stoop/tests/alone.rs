@@ -36,7 +36,7 @@ fn serve_alone(micros: u64) -> (stoop::RunningServer, WorksClient) {
 }
 
 #[test]
-fn others_are_heard_when_a_caller_of_long_procedures_has_fallen_silent() {
+fn other_callers_are_served_after_a_caller_of_long_procedures_falls_silent() {
     // So long that each call passes the receive role on, and the housekeeper sees nobody away.
     let (server, _silent) = serve_alone(400);
     let other = WorksClient::bind(&server.uris()[0]).unwrap();
@@ -44,7 +44,7 @@ fn others_are_heard_when_a_caller_of_long_procedures_has_fallen_silent() {
 }
 
 #[test]
-fn others_are_heard_when_a_caller_of_short_procedures_has_fallen_silent() {
+fn other_callers_are_served_after_a_caller_of_short_procedures_falls_silent() {
     let (server, _silent) = serve_alone(1);
     let other = WorksClient::bind(&server.uris()[0]).unwrap();
     assert_eq!(other.work(1).unwrap(), 1);

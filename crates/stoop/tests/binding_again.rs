@@ -77,7 +77,7 @@ impl Mute {
 }
 
 #[test]
-fn a_begun_call_waits_for_the_next_server_beyond_the_deadline_of_another() {
+fn a_begun_call_waits_for_the_next_server_even_after_another_calls_deadline() {
     for transport in CONNECTED {
         let (client, uri) = deserted(transport);
         // It can be connected to, and does not answer before it is started.
@@ -92,7 +92,7 @@ fn a_begun_call_waits_for_the_next_server_beyond_the_deadline_of_another() {
 }
 
 #[test]
-fn a_future_ends_at_its_deadline_while_its_client_binds_again_for_another() {
+fn a_future_ends_at_its_deadline_while_its_client_binds_again_for_another_call() {
     for transport in CONNECTED {
         let (client, uri) = deserted(transport);
         let mute = Mute::listen(&uri);

@@ -54,7 +54,7 @@ fn a_buffer_is_read_and_changed_in_the_same_way_over_every_transport() {
 }
 
 #[test]
-fn several_buffers_and_other_arguments_travel_with_one_call() {
+fn one_call_passes_several_buffers_and_other_arguments() {
     for (_server, client) in everywhere() {
         let about = client.binding().describe();
         for (len, before) in [(0, 0), (3, 10), (1000, 10), (100, 200_000), (100_000, 5000)] {
@@ -79,7 +79,7 @@ fn several_buffers_and_other_arguments_travel_with_one_call() {
 }
 
 #[test]
-fn one_that_was_made_for_another_server_is_copied() {
+fn a_buffer_made_for_another_server_is_copied() {
     for (_server, client) in everywhere() {
         let (_other, elsewhere) = over_shm(Server::new());
         let mut frame = elsewhere.in_place::<f32>(5000).unwrap();
@@ -92,7 +92,7 @@ fn one_that_was_made_for_another_server_is_copied() {
 }
 
 #[test]
-fn calls_that_are_begun_or_that_nobody_waits_for_copy_buffers() {
+fn begun_and_one_way_calls_copy_buffers() {
     for (_server, client) in everywhere() {
         let mut frame = client.in_place(2000).unwrap();
         frame.write(0, &[0.5; 2000]);
@@ -111,7 +111,7 @@ fn calls_that_are_begun_or_that_nobody_waits_for_copy_buffers() {
 }
 
 #[test]
-fn a_procedure_may_put_another_buffer_there_if_it_is_as_long() {
+fn a_procedure_may_replace_a_buffer_by_one_of_the_same_length() {
     for (_server, client) in everywhere() {
         let mut buffer = client.in_place(3).unwrap();
         client.replace(&mut buffer, &[4, 5, 6]).unwrap();
@@ -153,7 +153,7 @@ fn buffers_that_a_procedure_exchanges_are_exchanged_for_the_caller() {
 }
 
 #[test]
-fn over_shared_memory_the_procedure_has_the_very_buffer_and_elsewhere_a_copy() {
+fn only_shared_memory_gives_the_procedure_the_callers_own_buffer() {
     for (_server, client) in everywhere() {
         let buffer = client.in_place::<u8>(10).unwrap();
         let is_shared = client.binding().uri().starts_with("shm:");
@@ -175,7 +175,7 @@ fn over_shared_memory_the_procedure_has_the_very_buffer_and_elsewhere_a_copy() {
 }
 
 #[test]
-fn a_full_arena_is_told_and_has_room_again_for_whoever_drops_a_buffer() {
+fn a_full_arena_is_reported_and_has_space_after_a_buffer_is_dropped() {
     let (_server, client) = over_shm(Server::new().with(ShmOptions::new().in_place(1 << 20)));
     let first = client.in_place::<u8>(1 << 19).unwrap();
     let second = client.in_place::<u8>(1 << 19).unwrap();
@@ -204,7 +204,7 @@ fn a_server_that_gives_no_memory_gets_copies() {
 }
 
 #[test]
-fn any_number_of_threads_pass_one_buffer() {
+fn several_threads_may_pass_the_same_buffer() {
     let (_server, client) = over_shm(Server::new());
     let mut frame = client.in_place::<f32>(100).unwrap();
     frame.write(0, &[1.0; 100]);
@@ -216,7 +216,7 @@ fn any_number_of_threads_pass_one_buffer() {
 }
 
 #[test]
-fn what_a_procedure_may_still_use_is_not_given_to_another_buffer() {
+fn memory_that_a_procedure_may_still_use_is_not_given_to_another_buffer() {
     let lens = Lens::default();
     let gate = lens.gate.clone();
     let uri = format!("shm:test-held-buffer-{}", std::process::id());

@@ -113,7 +113,7 @@ fn a_result_too_large_for_the_server_is_a_failure_that_names_the_limit() {
 }
 
 #[test]
-fn after_a_restart_while_its_client_was_idle_a_call_runs_at_the_new_server() {
+fn the_first_call_after_a_restart_runs_at_the_new_server_if_the_client_was_idle() {
     let (server, _gate, client) = lab();
     client.next(1).unwrap();
     let uri = server.uris()[0].clone();
@@ -136,7 +136,7 @@ fn an_idempotent_call_is_sent_again_to_a_restarted_server() {
 }
 
 #[test]
-fn a_binding_released_for_silence_is_made_again_without_the_user_noticing() {
+fn a_call_on_a_binding_released_for_silence_succeeds() {
     let limit = Duration::from_millis(4);
     let (server, _gate) =
         serve_at("udp://127.0.0.1:0", Server::new().with(PacketOptions::new().silence_limit(limit)));
@@ -157,7 +157,7 @@ fn a_binding_released_for_silence_is_made_again_without_the_user_noticing() {
 }
 
 #[test]
-fn a_client_that_is_dropped_gives_up_its_binding() {
+fn dropping_a_client_releases_its_binding() {
     let (server, _gate, client) = lab();
     client.next(1).unwrap();
     assert_eq!(server.counters().bindings, 1);
@@ -187,7 +187,7 @@ fn a_server_at_all_addresses_answers_from_the_one_that_was_called() {
 }
 
 #[test]
-fn a_caller_that_is_alone_gets_a_socket_of_its_own_until_others_call() {
+fn a_single_caller_has_a_dedicated_socket_until_others_call() {
     for (listen, waiting) in
         [("127.0.0.1:0", Waiting::Block), ("0.0.0.0:0", Waiting::Adaptive), ("127.0.0.1:0", Waiting::Spin)]
     {
@@ -226,7 +226,7 @@ fn a_caller_that_is_alone_gets_a_socket_of_its_own_until_others_call() {
 }
 
 #[test]
-fn a_socket_of_its_own_is_given_up_when_all_is_quiet() {
+fn a_dedicated_socket_is_closed_after_silence() {
     let (server, _gate, client) = lab();
     for _ in 0..3 {
         let dedicated = server.counters().dedicated;
@@ -249,7 +249,7 @@ fn a_name_is_resolved() {
 }
 
 #[test]
-fn garbage_is_counted_and_disturbs_nobody() {
+fn garbage_is_counted_and_disturbs_no_call() {
     let (server, _gate, client) = lab();
     let address = server.uris()[0].strip_prefix("udp://").unwrap().to_string();
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -270,7 +270,7 @@ fn garbage_is_counted_and_disturbs_nobody() {
 }
 
 #[test]
-fn where_something_else_listens_a_bind_ends_in_time() {
+fn a_bind_to_a_socket_of_another_protocol_ends_in_time() {
     let mute = UdpSocket::bind("127.0.0.1:0").unwrap();
     let options = BindOptions::new().bind_timeout(Duration::from_millis(50));
     let error = LabClient::bind_with(&format!("udp://{}", mute.local_addr().unwrap()), &options).unwrap_err();
@@ -297,7 +297,7 @@ fn a_server_without_exports_or_address_does_not_start() {
 }
 
 #[test]
-fn within_a_process_a_call_goes_through_the_trait() {
+fn a_call_within_a_process_uses_the_trait_object() {
     let (server, _gate) = serve_at("local:within", Server::new());
     let client = LabClient::bind("local:within").unwrap();
     assert_eq!(client.next(1).unwrap(), 2);

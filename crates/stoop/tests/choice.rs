@@ -37,7 +37,7 @@ fn described(client: &AdderClient) -> String {
 }
 
 #[test]
-fn a_name_means_the_server_of_this_process_if_it_is_here() {
+fn a_name_is_bound_to_the_server_of_this_process_if_there_is_one() {
     let name = name();
     let server = serve(&[&name]);
     assert_eq!(server.uris(), [format!("shm:{name}"), format!("local:{name}")]);
@@ -46,7 +46,7 @@ fn a_name_means_the_server_of_this_process_if_it_is_here() {
 }
 
 #[test]
-fn a_name_means_shared_memory_with_another_process() {
+fn a_name_is_bound_over_shared_memory_to_another_process() {
     let name = name();
     let _server = serve(&["udp://127.0.0.1:0", &format!("shm:{name}")]);
     let described = described(&AdderClient::bind(&name).unwrap());
@@ -65,7 +65,7 @@ fn an_address_forces_its_transport() {
 }
 
 #[test]
-fn a_binding_over_a_network_is_upgraded_if_it_may_be_and_the_server_offers_it() {
+fn a_network_binding_is_upgraded_if_caller_and_server_allow_it() {
     let server = serve(&["udp://127.0.0.1:0", "tcp://127.0.0.1:0", &format!("shm:{}", name())]);
     for uri in &server.uris()[..2] {
         let client = AdderClient::bind_with(uri, &BindOptions::new().upgrade()).unwrap();
@@ -83,7 +83,7 @@ fn a_binding_over_a_network_is_upgraded_if_it_may_be_and_the_server_offers_it() 
 }
 
 #[test]
-fn a_name_that_nobody_has_is_explained() {
+fn the_error_for_an_unknown_name_explains_it() {
     let error = AdderClient::bind(&name()).unwrap_err().to_string();
     assert!(error.contains("no server of that name") && error.contains("udp://HOST:PORT"), "{error}");
 }
@@ -99,7 +99,7 @@ fn calling_process() {
 }
 
 #[test]
-fn who_may_not_share_memory_gets_the_next_best_and_is_told_why() {
+fn a_caller_that_may_not_share_memory_gets_the_next_best_transport_and_the_reason() {
     let is_root = std::fs::metadata("/proc/self").map(|own| std::os::unix::fs::MetadataExt::uid(&own));
     if is_root.unwrap() != 0 {
         return println!("SKIPPED: only root can call as somebody else");

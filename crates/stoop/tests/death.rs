@@ -166,7 +166,7 @@ fn a_call_whose_server_was_killed_before_has_not_run_over_every_transport() {
 }
 
 #[test]
-fn calls_in_flight_end_when_their_server_is_killed() {
+fn outstanding_calls_end_when_their_server_is_killed() {
     let unix = format!("unix:@stoop-test-death-in-flight-{}", std::process::id());
     let shm = format!("shm:stoop-test-death-in-flight-{}", std::process::id());
     for uri in [&address("tcp"), &unix, &shm] {
@@ -190,7 +190,7 @@ fn calls_in_flight_end_when_their_server_is_killed() {
 }
 
 #[test]
-fn calls_in_flight_over_udp_end_when_their_server_is_killed() {
+fn outstanding_calls_over_udp_end_when_their_server_is_killed() {
     let (mut server, uri) = Process::start(&address("udp"));
     let client = SlowClient::bind_with(&uri, &BindOptions::new().timeout(Duration::from_secs(3600))).unwrap();
     let calls = client.begin();

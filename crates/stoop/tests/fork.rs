@@ -124,7 +124,7 @@ fn fork_while_calling(uri: &str) {
 }
 
 #[test]
-fn a_child_binds_anew_over_every_transport_and_its_parent_goes_on() {
+fn a_child_binds_again_over_every_transport_and_its_parent_continues() {
     let uri = name();
     let mut server = Process::start("serve-all-ways", &uri);
     let mut uris = Vec::new();
@@ -174,7 +174,7 @@ fn fork_while_serving(uri: &str) {
 }
 
 #[test]
-fn a_server_goes_on_whatever_its_child_does_with_it() {
+fn a_server_continues_after_its_child_has_dropped_it() {
     let uri = name();
     let mut server = Process::start("fork-server", &uri);
     server.await_line("ready");
@@ -184,7 +184,7 @@ fn a_server_goes_on_whatever_its_child_does_with_it() {
 }
 
 #[test]
-fn what_a_child_has_bound_anew_ends_with_it() {
+fn the_bindings_of_a_child_end_with_it() {
     let uri = name();
     let server = processes::started(Server::new(), &uri);
     let mut parent = Process::start("fork", &uri);

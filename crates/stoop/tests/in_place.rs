@@ -106,7 +106,7 @@ fn arrays_come_back_changed() {
 }
 
 #[test]
-fn begun_calls_bring_their_arguments_back_too() {
+fn begun_calls_return_changed_arguments_too() {
     let server = server();
     let client = client(&server, &BindOptions::new());
     let begun: Vec<_> = (0..5_u8).map(|i| client.begin().bytes(&[i; 30_000])).collect();
@@ -117,7 +117,7 @@ fn begun_calls_bring_their_arguments_back_too() {
 }
 
 #[test]
-fn a_result_that_is_longer_than_its_caller_takes_is_a_failure() {
+fn a_result_longer_than_its_caller_accepts_is_a_failure() {
     let server = server();
     let client = client(&server, &BindOptions::new().max_message(12_010));
     let too_long = client.array(&mut [1; 3000]);

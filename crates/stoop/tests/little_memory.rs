@@ -118,7 +118,7 @@ fn interface() -> &'static stoop::stub::Interface {
 }
 
 #[test]
-fn calls_that_announce_long_arguments_and_send_none_take_no_memory() {
+fn calls_that_announce_long_arguments_without_sending_them_take_no_memory() {
     let uri = name();
     let (_server, _) = server("serve-in-some", &uri);
     // More than there is address space for.
@@ -191,7 +191,7 @@ fn a_result_that_its_caller_has_no_memory_for_is_an_error_over_every_other_trans
 }
 
 #[test]
-fn a_server_whose_files_are_bounded_refuses_to_share_memory_and_goes_on() {
+fn a_server_whose_file_size_is_limited_refuses_to_share_memory_and_continues() {
     let (_server, uri) = server("serve-in-short-files", &name());
     for _ in 0..2 {
         let why = StoreClient::bind_with(&uri, &patient()).err().unwrap().to_string();

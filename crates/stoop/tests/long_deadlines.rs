@@ -30,7 +30,7 @@ fn address(transport: &str) -> String {
 }
 
 #[test]
-fn a_procedure_sees_what_is_left_of_two_hours_and_of_thirty_days() {
+fn a_procedure_sees_the_time_left_of_two_hours_and_of_thirty_days() {
     for transport in ["udp", "tcp", "unix", "shm", "local"] {
         let server = Server::new().export(ClockServer::new(Own)).listen(&address(transport)).unwrap();
         let server = server.start().unwrap();

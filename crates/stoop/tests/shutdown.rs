@@ -96,7 +96,7 @@ fn a_long_result_arrives_whole_though_its_server_shuts_down() {
 }
 
 #[test]
-fn a_procedure_may_drop_the_last_hold_on_its_server() {
+fn a_procedure_may_drop_the_last_reference_to_its_server() {
     for transport in TRANSPORTS {
         let (server, clerk, client) = office(transport);
         *clerk.0.last.lock().unwrap() = Some(server);
@@ -105,7 +105,7 @@ fn a_procedure_may_drop_the_last_hold_on_its_server() {
 }
 
 #[test]
-fn whoever_waits_for_the_end_waits_until_what_runs_is_answered() {
+fn a_wait_for_the_end_lasts_until_running_calls_are_answered() {
     for transport in TRANSPORTS {
         let (server, clerk, client) = office(transport);
         thread::scope(|scope| {
@@ -126,7 +126,7 @@ fn whoever_waits_for_the_end_waits_until_what_runs_is_answered() {
 }
 
 #[test]
-fn a_server_that_keeps_the_machine_awake_starts_or_says_why_not() {
+fn a_server_that_keeps_the_machine_awake_starts_or_reports_the_reason() {
     let server = Server::new().export(OfficeServer::new(Clerk::default())).low_latency();
     match server.listen("udp://127.0.0.1:0").unwrap().start() {
         Ok(server) => server.shut_down(),

@@ -64,7 +64,7 @@ fn check_through(change: fn(Way, &[u8]) -> Vec<Vec<u8>>) -> RunningServer {
 }
 
 #[test]
-fn padding_behind_a_packet_is_never_taken_for_data() {
+fn padding_behind_a_packet_is_not_read_as_data() {
     check_through(|_, packet| vec![[packet, &[0; 46]].concat()]);
     check_through(|_, packet| vec![[packet, &[0xd7, 1, 3, 0, 0xd7]].concat()]);
     // It begins like the packet itself, but for the lane.
@@ -76,7 +76,7 @@ fn padding_behind_a_packet_is_never_taken_for_data() {
 }
 
 #[test]
-fn high_flags_and_a_grant_of_credit_are_passed_over() {
+fn high_flags_and_a_grant_of_credit_are_ignored() {
     check_through(|_, packet| {
         let mut flagged = packet.to_vec();
         flagged[3] |= 0xf0;
@@ -114,7 +114,7 @@ fn with_payload(header: Header, payload: &[u8]) -> Vec<u8> {
 const EXTENSION: [u8; 13] = [0xfe, 0xff, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
 
 #[test]
-fn unknown_extensions_and_wanted_flags_are_passed_over() {
+fn unknown_extensions_and_wanted_flags_are_ignored() {
     check_through(|way, packet| {
         let (header, payload) = Header::parse(packet).unwrap();
         match header.kind {
@@ -139,7 +139,7 @@ fn refusal_by(change: fn(Way, &[u8]) -> Vec<Vec<u8>>) -> String {
 }
 
 #[test]
-fn required_flags_that_are_unknown_are_named() {
+fn the_error_names_unknown_required_flags() {
     let why = refusal_by(|_, packet| {
         let (header, payload) = Header::parse(packet).unwrap();
         if header.kind != Kind::Bind {
@@ -152,7 +152,7 @@ fn required_flags_that_are_unknown_are_named() {
 }
 
 #[test]
-fn an_unknown_status_of_a_bind_is_told_by_its_number() {
+fn the_error_for_an_unknown_bind_status_contains_its_number() {
     let why = refusal_by(|_, packet| {
         let (header, payload) = Header::parse(packet).unwrap();
         if header.kind != Kind::BindReply {
@@ -241,7 +241,7 @@ fn call(binding: BindingId) -> [u8; HEADER_LEN] {
 }
 
 #[test]
-fn a_stream_passes_over_unknown_extensions_wanted_and_high_flags() {
+fn a_stream_ignores_unknown_extensions_wanted_and_high_flags() {
     let (reply, answered) = over_stream(
         |request| {
             request.wanted = u32::MAX;
@@ -273,7 +273,7 @@ fn a_stream_with_unknown_low_flags_or_kinds_is_closed() {
 }
 
 #[test]
-fn a_stream_names_required_flags_that_are_unknown() {
+fn the_error_of_a_stream_names_unknown_required_flags() {
     let (reply, _) = over_stream(
         |request| {
             request.required = 0x10;
@@ -285,7 +285,7 @@ fn a_stream_names_required_flags_that_are_unknown() {
 }
 
 #[test]
-fn parts_that_a_kernel_hands_over_as_one_datagram_arrive_whole() {
+fn parts_that_the_kernel_delivers_as_one_datagram_arrive_complete() {
     // What it does with two that came together where that was asked for, and is asked for no more.
     let server = start("udp://127.0.0.1:0");
     let relay =
@@ -305,7 +305,7 @@ fn parts_that_a_kernel_hands_over_as_one_datagram_arrive_whole() {
 }
 
 #[test]
-fn calls_in_flight_take_no_more_lanes_than_the_server_grants() {
+fn outstanding_calls_use_no_more_lanes_than_the_server_grants() {
     static HIGHEST: AtomicU16 = AtomicU16::new(0);
     let server = start("udp://127.0.0.1:0");
     let relay = Relay::to(server.uris()[0].strip_prefix("udp://").unwrap(), |_, packet| {

@@ -83,8 +83,8 @@ fn names() -> [String; 2] {
 }
 
 #[test]
-fn a_caller_that_hands_descriptors_over_keeps_no_server_from_others() {
-    if !may("a_caller_that_hands_descriptors_over_keeps_no_server_from_others") {
+fn a_caller_that_passes_descriptors_does_not_block_the_server() {
+    if !may("a_caller_that_passes_descriptors_does_not_block_the_server") {
         return;
     }
     for uri in names() {
@@ -100,8 +100,8 @@ fn a_caller_that_hands_descriptors_over_keeps_no_server_from_others() {
 }
 
 #[test]
-fn a_server_that_hands_descriptors_over_holds_nobody_beyond_the_time_to_bind() {
-    if !may("a_server_that_hands_descriptors_over_holds_nobody_beyond_the_time_to_bind") {
+fn a_server_that_passes_descriptors_blocks_no_caller_beyond_the_bind_timeout() {
+    if !may("a_server_that_passes_descriptors_blocks_no_caller_beyond_the_bind_timeout") {
         return;
     }
     for uri in names() {
@@ -149,7 +149,7 @@ fn fill(eventfd: &File) {
 }
 
 #[test]
-fn a_server_that_fills_the_bell_holds_no_caller_beyond_the_deadline() {
+fn a_server_that_fills_the_bell_blocks_no_caller_beyond_the_deadline() {
     let (behind, front) = (name(), name());
     let _server = Process::server(&behind);
     let listener = UnixListener::bind_addr(&abstract_name(&front)).unwrap();

@@ -122,8 +122,8 @@ fn server_serves_another_user_only_if_it_is_allowed() {
 }
 
 #[test]
-fn client_does_not_go_over_to_another_user_who_takes_its_servers_name() {
-    if !is_root("client_does_not_go_over_to_another_user_who_takes_its_servers_name") {
+fn client_does_not_bind_to_another_user_that_takes_its_servers_name() {
+    if !is_root("client_does_not_bind_to_another_user_that_takes_its_servers_name") {
         return;
     }
     for uri in names() {

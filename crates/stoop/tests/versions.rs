@@ -134,7 +134,7 @@ fn stream_of_shm(uri: &str) -> UnixStream {
 }
 
 #[test]
-fn a_client_is_told_by_a_datagram_server_of_another_version_what_that_speaks() {
+fn a_client_reports_the_versions_of_a_datagram_server() {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     let uri = format!("udp://{}", server.local_addr().unwrap());
     let answers = thread::spawn(move || {
@@ -154,7 +154,7 @@ fn answer_once(mut stream: impl Read + Write) {
 }
 
 #[test]
-fn a_client_is_told_by_a_stream_server_of_another_version_what_that_speaks() {
+fn a_client_reports_the_versions_of_a_stream_server() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let uri = format!("tcp://{}", server.local_addr().unwrap());
     let answers = thread::spawn(move || answer_once(server.accept().unwrap().0));
@@ -168,7 +168,7 @@ fn a_client_is_told_by_a_stream_server_of_another_version_what_that_speaks() {
 }
 
 #[test]
-fn a_client_is_told_by_a_shared_memory_server_of_another_version_what_that_speaks() {
+fn a_client_reports_the_versions_of_a_shared_memory_server() {
     let name = name();
     let server = UnixListener::bind_addr(&abstract_address(&format!("stoop-shm/{name}"))).unwrap();
     let answers = thread::spawn(move || answer_once(server.accept().unwrap().0));
@@ -177,7 +177,7 @@ fn a_client_is_told_by_a_shared_memory_server_of_another_version_what_that_speak
 }
 
 #[test]
-fn a_client_whose_server_was_replaced_by_one_of_another_version_is_told_so_when_it_binds_again() {
+fn a_client_that_binds_again_reports_a_server_of_another_version() {
     let server = start("udp://127.0.0.1:0");
     let uri = server.uris()[0].clone();
     let client = bind(&uri).unwrap();

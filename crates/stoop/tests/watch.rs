@@ -28,7 +28,7 @@ const CLIENTS: usize = 50;
 const THREADS: usize = 4;
 
 #[test]
-fn threads_that_poll_first_at_the_same_time_start_one_watch() {
+fn concurrent_first_polls_start_one_background_thread() {
     let gate = Gate::default();
     let server =
         Server::new().export(WaitsServer::new(Waiter(gate.clone()))).listen("local:watched").unwrap();
