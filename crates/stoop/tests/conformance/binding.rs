@@ -98,7 +98,7 @@ fn a_binding_says_what_it_is(transport: &str) {
     let (server, _, client) = lab(transport);
     let description = client.binding().describe();
     let words = match transport {
-        "udp" => "packet exchange over UDP",
+        "udp" | "udp_shared" => "packet exchange over UDP",
         "tcp" => "TCP",
         "unix" => "Unix",
         _ => "shared memory",

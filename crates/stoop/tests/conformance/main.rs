@@ -39,13 +39,14 @@ use stoop::{
 use transports::address;
 
 /// Makes a test of each claim for each transport: `claims! { udp tcp: [one another] }` makes `udp::one` to `tcp::another`. `all`
-/// stands for every transport, `remote` for those that lead to another process; a new transport is a word in each.
+/// stands for every transport, `remote` for those that lead to another process; a new transport is a word in each. `udp_shared` is `udp`
+/// with endpoints that bindings share.
 macro_rules! claims {
     (all: $claims:tt) => {
-        claims! { local udp tcp unix shm: $claims }
+        claims! { local udp udp_shared tcp unix shm: $claims }
     };
     (remote: $claims:tt) => {
-        claims! { udp tcp unix shm: $claims }
+        claims! { udp udp_shared tcp unix shm: $claims }
     };
     (@ $transport:ident [$($claim:ident)*]) => {
         mod $transport {
@@ -171,13 +172,21 @@ fn lab(transport: &str) -> (RunningServer, Gate, LabClient) {
 
 fn lab_with(transport: &str, server: Server, options: &BindOptions) -> (RunningServer, Gate, LabClient) {
     let (server, gate) = serve_at(&address(transport), server);
-    let client = LabClient::bind_with(&server.uris()[0], options).unwrap();
+    let mut options = options.clone();
+    if transport == "udp_shared" {
+        options = options.with(patience().share_endpoints());
+    }
+    let client = LabClient::bind_with(&server.uris()[0], &options).unwrap();
     (server, gate, client)
 }
 
 /// A busy machine may keep a server from answering for long, which is not what a claim is about.
 fn patient() -> BindOptions {
-    BindOptions::new().with(PacketOptions::new().silence_limit(Duration::from_secs(25)))
+    BindOptions::new().with(patience())
+}
+
+fn patience() -> PacketOptions {
+    PacketOptions::new().silence_limit(Duration::from_secs(25))
 }
 
 /// Lets a call's deadline pass. On a busy machine its time may be over before the call has begun: then it says so, has not run, and

@@ -15,6 +15,8 @@ pub(crate) fn address(transport: &str) -> String {
     let name = format!("stoop-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     match transport {
         "name" => name,
+        // Its callers share one endpoint.
+        "udp_shared" => stoop::free_address("udp", &loopback::address(), &name),
         scheme => stoop::free_address(scheme, &loopback::address(), &name),
     }
 }

@@ -27,6 +27,7 @@ use crate::transport::packet::begun::calls::{BoundEndpoint, Calls};
 use crate::transport::packet::begun::receiver::Receiver;
 use crate::transport::packet::begun::wakeups::Wakeups;
 use crate::transport::packet::caller::PacketBinding;
+use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::link::{CallerEndpoint, MAX_SEGMENTS_LEN, PacketLink, Share};
 use crate::transport::packet::{checksum, now};
 use std::io;
@@ -55,7 +56,7 @@ const SMALL: usize = 64;
 impl<L: PacketLink> PacketCalls<L> {
     /// The calls of `binding`, with an endpoint and a background thread of their own.
     pub(crate) fn new(binding: Arc<PacketBinding<L>>) -> io::Result<Arc<Self>> {
-        let endpoint = L::connect(&binding.server, Share::ManyLanes)?;
+        let endpoint = Endpoint::connect(&binding.server, Share::ManyLanes, binding.own.shares_endpoints)?;
         binding.present().prepare(&endpoint);
         let role = ReceiveRole::new(Receiver::new(&binding));
         let link = Arc::new(BoundEndpoint { binding, endpoint });

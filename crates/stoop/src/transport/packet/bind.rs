@@ -3,6 +3,7 @@
 use crate::error::BindError;
 use crate::interface::Interface;
 use crate::options::BindOptions;
+use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::link::{CallerArrival, CallerEndpoint, PacketLink, Sending, Share};
 use crate::transport::packet::options::PacketOptions;
 use crate::transport::packet::session::{MOST_LANES, Session};
@@ -28,9 +29,9 @@ pub(crate) fn bind<L: PacketLink>(
     deadline: Instant,
     options: &BindOptions,
     generation: u64,
-) -> Result<(Session, L::Caller), BindError> {
+) -> Result<(Session, Endpoint<L>), BindError> {
     let unreachable = |cause: io::Error| BindError::Unreachable { server: uri.into(), cause };
-    let endpoint = L::connect(server, Share::OneLane).map_err(unreachable)?;
+    let endpoint = Endpoint::Own(L::connect(server, Share::OneLane).map_err(unreachable)?);
     let own_options = options.own.of::<PacketOptions>();
     let own = host::HostFacts::gather();
     let nonce = u64::from_le_bytes(host::random_bytes());
@@ -47,6 +48,11 @@ pub(crate) fn bind<L: PacketLink>(
         None => return Err(BindError::NoAnswer { server: uri.into(), waited: now().since(begun) }),
     };
     let session = session(uri, bound, &binder, &own, max_message, generation);
+    // No lane is known to which a shared endpoint could give the answers of a server that is being bound to.
+    let endpoint = match own_options.shares_endpoints {
+        true => Endpoint::connect(server, Share::OneLane, true).map_err(unreachable)?,
+        false => endpoint,
+    };
     session.prepare(&endpoint);
     Ok((session, endpoint))
 }

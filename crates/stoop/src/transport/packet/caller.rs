@@ -16,7 +16,8 @@ use crate::options::BindOptions;
 use crate::transport::contract::{Binding, Lane, Target};
 use crate::transport::packet::bind::bind;
 use crate::transport::packet::caller::lane::{PacketLane, RESULT_LEN};
-use crate::transport::packet::link::{PacketLink, Share};
+use crate::transport::packet::endpoint::Endpoint;
+use crate::transport::packet::link::{CallerEndpoint, PacketLink, Share};
 use crate::transport::packet::options::PacketOptions;
 use crate::transport::packet::session::Session;
 use crate::transport::packet::steps::{Ended, after_earlier_attempts, forgotten};
@@ -39,13 +40,13 @@ pub(crate) struct PacketBinding<L: PacketLink> {
     pub(crate) own: PacketOptions,
     /// The present session; replaced when the server does not know it any more.
     sessions: Sessions<Session>,
-    lanes: Lanes<PacketLane<L::Caller>>,
+    lanes: Lanes<PacketLane<Endpoint<L>>>,
 }
 
 /// The calling thread's lane, held for a call.
 pub(crate) struct HeldLane<'a, L: PacketLink> {
     binding: &'a PacketBinding<L>,
-    guard: lanes::LaneGuard<'a, PacketLane<L::Caller>>,
+    guard: lanes::LaneGuard<'a, PacketLane<Endpoint<L>>>,
 }
 
 /// A call that a thread waits for, as long as it has no result.
@@ -102,10 +103,10 @@ impl<L: PacketLink> PacketBinding<L> {
 
     /// Moves a thread's lane to the present session, or makes the thread's first one.
     #[cold]
-    fn renew(&self, lane: &mut Option<PacketLane<L::Caller>>) -> Result<(), CallError> {
+    fn renew(&self, lane: &mut Option<PacketLane<Endpoint<L>>>) -> Result<(), CallError> {
         let Some(lane) = lane else {
-            let endpoint =
-                L::connect(&self.server, Share::OneLane).map_err(|e| CallError::NotSent(SendError::Io(e)))?;
+            let endpoint = Endpoint::connect(&self.server, Share::OneLane, self.own.shares_endpoints)
+                .map_err(|e| CallError::NotSent(SendError::Io(e)))?;
             self.present().prepare(&endpoint);
             *lane = Some(self.make_lane(endpoint));
             return Ok(());
@@ -116,12 +117,13 @@ impl<L: PacketLink> PacketBinding<L> {
         lane.longest_call = lane.session.longest_call;
         lane.waiter.set_placement(lane.session.placement);
         lane.session.prepare(&lane.endpoint);
+        lane.serve();
         Ok(())
     }
 
-    fn make_lane(&self, endpoint: L::Caller) -> PacketLane<L::Caller> {
+    fn make_lane(&self, endpoint: Endpoint<L>) -> PacketLane<Endpoint<L>> {
         let session = self.present();
-        PacketLane {
+        let lane = PacketLane {
             exchange: session.lane(&self.options),
             waiter: Waiter::new(self.options.waiting, session.placement),
             longest_call: session.longest_call,
@@ -135,7 +137,9 @@ impl<L: PacketLink> PacketBinding<L> {
             scattered: None,
             large: None,
             past: CallCounters::default(),
-        }
+        };
+        lane.serve();
+        lane
     }
 
     /// Binds again, unless another thread has done so since the server refused the session `lost`, as `refusal` says.
@@ -279,7 +283,7 @@ impl<L: PacketLink> Lane for HeldLane<'_, L> {
 
 impl<L: PacketLink> HeldLane<'_, L> {
     #[inline]
-    fn lane(&mut self) -> &mut PacketLane<L::Caller> {
+    fn lane(&mut self) -> &mut PacketLane<Endpoint<L>> {
         self.guard.as_mut().expect("a held place has a lane")
     }
 
@@ -316,11 +320,12 @@ impl<L: PacketLink> HeldLane<'_, L> {
     /// The call ends with this error of its latest attempt.
     fn explain(&mut self, error: CallError, attempt: &Attempt) -> CallError {
         let options = &self.binding.options;
-        let PacketLane { session, exchange, past, .. } =
+        let PacketLane { session, exchange, endpoint, past, .. } =
             self.guard.as_mut().expect("a held place has a lane");
         let waited = now().since(attempt.begun);
         if matches!(error, CallError::Unknown { .. }) {
             session.replace_lane(exchange, past, options);
+            endpoint.serve_lane(session.bound.binding, exchange.id());
         }
         after_earlier_attempts(attempt.may_have_run, error, exchange, waited)
     }

@@ -59,13 +59,14 @@ pub(crate) use stoop_net::packets::{
 };
 
 use crate::context::Caller;
+use crate::transport::packet::endpoint::SharedEndpoints;
 use crate::uri::Scheme;
 use std::fmt::Display;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use stoop_exchange::server;
 use stoop_net::Patience;
-use stoop_wire::LaneId;
+use stoop_wire::{BindingId, LaneId};
 
 /// A network that carries packets of the exchange.
 pub(crate) trait PacketLink: Sized + 'static {
@@ -83,6 +84,9 @@ pub(crate) trait PacketLink: Sized + 'static {
     type Caller: CallerEndpoint;
     /// A server's endpoint.
     type Server: ServerEndpoint;
+
+    /// The endpoints that bindings of this process share.
+    fn shared_endpoints() -> &'static SharedEndpoints<Self::Caller>;
 
     /// Finds the addresses for which `text` stands. The list is never empty.
     ///
@@ -233,6 +237,9 @@ pub(crate) trait CallerEndpoint: Send + Sync + 'static {
         about_ns: u64,
         latest_ns: u64,
     ) -> io::Result<CallerArrival<Segments>>;
+
+    /// From now on packets for this lane of a binding are to arrive here. A link whose endpoints are not shared ignores it.
+    fn serve_lane(&self, _binding: BindingId, _lane: LaneId) {}
 
     /// Says whether packets are expected to arrive together. While they are, only [`receive_many`](Self::receive_many) and
     /// [`receive_many_about`](Self::receive_many_about) may be used. Before they no longer are, the caller has to receive until nothing is there. The link

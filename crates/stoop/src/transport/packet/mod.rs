@@ -4,6 +4,7 @@ pub(crate) mod begun;
 pub(crate) mod bind;
 pub(crate) mod caller;
 pub(crate) mod checksum;
+pub(crate) mod endpoint;
 pub(crate) mod link;
 pub(crate) mod options;
 pub(crate) mod outgoing;

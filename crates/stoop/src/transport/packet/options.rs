@@ -28,6 +28,7 @@ use stoop_exchange::{caller, server::Limits};
 pub struct PacketOptions {
     silence_limit: Option<Duration>,
     pub(crate) checksum: bool,
+    pub(crate) shares_endpoints: bool,
 }
 
 impl Sealed for PacketOptions {}
@@ -66,6 +67,14 @@ impl PacketOptions {
     /// memory, a Unix socket or a `local:` call.
     pub fn checksum(mut self) -> Self {
         self.checksum = true;
+        self
+    }
+
+    /// For a client: has all bindings of this process that say so share one endpoint (one socket) for each server address, where each
+    /// thread would have its own otherwise. For processes with thousands of threads or bindings: the threads receive for each other,
+    /// which costs more than a socket of their own.
+    pub fn share_endpoints(mut self) -> Self {
+        self.shares_endpoints = true;
         self
     }
 

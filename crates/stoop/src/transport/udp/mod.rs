@@ -6,6 +6,7 @@ mod peer;
 mod server;
 mod worker;
 
+use crate::transport::packet::endpoint::SharedEndpoints;
 use crate::transport::packet::link::{Endpoints, PacketLink, Share};
 use crate::transport::udp::caller::UdpCaller;
 use crate::transport::udp::server::UdpServer;
@@ -25,6 +26,11 @@ impl PacketLink for UdpLink {
     type Address = SocketAddr;
     type Caller = UdpCaller;
     type Server = UdpServer;
+
+    fn shared_endpoints() -> &'static SharedEndpoints<UdpCaller> {
+        static SHARED: SharedEndpoints<UdpCaller> = SharedEndpoints::new();
+        &SHARED
+    }
 
     fn resolve(text: &str) -> io::Result<Vec<SocketAddr>> {
         udp::resolve(text)

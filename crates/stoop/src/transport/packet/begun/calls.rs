@@ -13,6 +13,7 @@ use crate::transport::packet::begun::submissions::OpenBatch;
 use crate::transport::packet::begun::wakeups::Wakeups;
 use crate::transport::packet::caller::PacketBinding;
 use crate::transport::packet::checksum;
+use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::link::PacketLink;
 use crate::transport::packet::steps::after_earlier_attempts;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use stoop_wire::Header;
 /// A binding, and the endpoint of its begun calls.
 pub(crate) struct BoundEndpoint<L: PacketLink> {
     pub(crate) binding: Arc<PacketBinding<L>>,
-    pub(crate) endpoint: L::Caller,
+    pub(crate) endpoint: Endpoint<L>,
 }
 
 /// The calls, behind the lock of a [`PacketCalls`](crate::transport::packet::begun::PacketCalls).
@@ -59,7 +60,7 @@ pub(crate) struct Calls<L: PacketLink> {
     pub(crate) unbound: usize,
     /// How often a thread has taken the receive role.
     pub(crate) receptions: u64,
-    pub(crate) large: Large<L::Caller>,
+    pub(crate) large: Large<Endpoint<L>>,
     /// Bytes of the longest arguments that the server takes.
     pub(crate) longest_call: usize,
     /// The session whose lanes are in `by_lane`.

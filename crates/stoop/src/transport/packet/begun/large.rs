@@ -5,6 +5,7 @@
 use crate::error::CallError;
 use crate::transport::packet::begun::calls::Calls;
 use crate::transport::packet::begun::slot::Stage;
+use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::link::{CallerEndpoint, PacketLink};
 use crate::transport::packet::outgoing::{Arguments, Outgoing};
 use crate::transport::packet::session::Session;
@@ -154,7 +155,7 @@ impl<L: PacketLink> Calls<L> {
     pub(crate) fn frame_next(
         &mut self,
         clock: Instant,
-        room: &mut <L::Caller as CallerEndpoint>::Room,
+        room: &mut <Endpoint<L> as CallerEndpoint>::Room,
     ) -> Option<(Outgoing, Arc<Session>)> {
         while let Some(call) = self.large.sending.last().copied() {
             let slot = &mut self.slots[call as usize];

@@ -3,7 +3,7 @@
 use crate::error::{CallError, SendError};
 use crate::transport::packet::begun::calls::{Calls, NO_CALL};
 use crate::transport::packet::begun::slot::{Owner, Slot, Stage};
-use crate::transport::packet::link::PacketLink;
+use crate::transport::packet::link::{CallerEndpoint, PacketLink};
 use crate::transport::packet::session::Session;
 use crate::transport::packet::steps::forgotten;
 use crate::transport::packet::{checksum, now};
@@ -83,7 +83,9 @@ impl<L: PacketLink> Calls<L> {
 
     /// Packets for the lane of a slot are for this slot from now on.
     pub(crate) fn map_lane(&mut self, call: u32) {
-        let lane = usize::from(self.slots[call as usize].lane.id().0);
+        let slot = &self.slots[call as usize];
+        self.link.endpoint.serve_lane(slot.session.bound.binding, slot.lane.id());
+        let lane = usize::from(slot.lane.id().0);
         if lane >= self.by_lane.len() {
             self.by_lane.resize(lane + 1, NO_CALL);
         }

@@ -56,6 +56,11 @@ impl<E: CallerEndpoint> Counted for PacketLane<E> {
 }
 
 impl<E: CallerEndpoint> PacketLane<E> {
+    /// The lane has changed: packets for it are to come to its endpoint.
+    pub(crate) fn serve(&self) {
+        self.endpoint.serve_lane(self.session.bound.binding, self.exchange.id());
+    }
+
     /// Makes one call whose arguments, `len` bytes, are in the call packet: sends it and waits for the result.
     #[inline]
     pub(crate) fn exchange(

@@ -7,6 +7,7 @@ use crate::server::{RunningServer, Server};
 use crate::transport::contract::{Target, Transport};
 use crate::transport::packet::begun::PacketCalls;
 use crate::transport::packet::begun::calls::*;
+use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::now;
 use crate::transport::packet::transport::PacketTransport;
 use crate::transport::udp::UdpLink;
@@ -88,7 +89,8 @@ fn a_one_way_call_that_the_system_does_not_send_says_so() {
     let mut begin = calls.open_batch(10_000_000_000);
     let call = calls.begin(&mut begin, 0, 0).unwrap();
     // From now on the socket sends nothing: this shuts any kind of socket down.
-    let socket = TcpStream::from(calls.link.endpoint.socket().as_fd().try_clone_to_owned().unwrap());
+    let Endpoint::Own(endpoint) = &calls.link.endpoint else { panic!("it is not shared") };
+    let socket = TcpStream::from(endpoint.socket().as_fd().try_clone_to_owned().unwrap());
     socket.shutdown(Shutdown::Write).unwrap();
     calls.submit(begin);
     let error = calls.let_go(call, None).unwrap_err();
