@@ -74,6 +74,9 @@ pub(crate) struct BenchArgs {
     /// Keep the callers' processor busy with a process that does nothing
     #[arg(long)]
     pub(crate) busy: bool,
+    /// Have all callers of a binding over UDP share one socket
+    #[arg(long)]
+    pub(crate) share_endpoints: bool,
     /// Print every default table with all columns (about 190 lines, two to three minutes)
     #[arg(long)]
     pub(crate) full: bool,
@@ -97,6 +100,7 @@ impl BenchArgs {
             && self.clients.is_empty()
             && self.silence.is_empty()
             && !self.busy
+            && !self.share_endpoints
             && self.waiting.is_empty()
             && self.processors.is_empty())
     }

@@ -195,6 +195,7 @@ fn describe(cell: &Cell) -> String {
     let clients = if cell.clients > 1 { format!(" of {} clients", cell.clients) } else { String::new() };
     let silence = cell.silence.map_or_else(String::new, |silence| format!(" after {silence} of silence"));
     let busy = if cell.busy { " beside a busy process" } else { "" };
+    let shared = if cell.share_endpoints { ", one socket" } else { "" };
     let bytes = if cell.bytes > 0 { format!(" of {} bytes", cell.bytes) } else { String::new() };
     let in_flight =
         if cell.in_flight > 1 { format!(", {} in flight", cell.in_flight) } else { String::new() };
@@ -202,5 +203,5 @@ fn describe(cell: &Cell) -> String {
     let callers = if cell.callers == 1 { "1 caller".into() } else { format!("{} callers", cell.callers) };
     let processors = if cell.processors.number() == 1 { "one processor" } else { "two processors" };
     let what = format!("{transport}{rate} {procedure}{bytes}{in_flight}{silence}");
-    format!("{what}, {callers}{clients}, {waiting}, {processors}{busy}")
+    format!("{what}, {callers}{clients}, {waiting}, {processors}{shared}{busy}")
 }

@@ -8,7 +8,7 @@ use crate::plan::Cell;
 use begun::Begun;
 use std::hint::black_box;
 use std::time::Duration;
-use stoop::{BindOptions, CallError, InPlace, RunningServer, Server, ShmOptions};
+use stoop::{BindOptions, CallError, InPlace, PacketOptions, RunningServer, Server, ShmOptions};
 
 /// The interface that the paper measures with (Firefly §2).
 #[stoop::interface]
@@ -102,8 +102,12 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Binding {
     /// Binds to the server at `uri`, and makes one call of each procedure to see that it works.
-    pub(crate) fn bind(uri: &str, transport: Transport, waiting: Waiting) -> Result<Self, String> {
-        let options = BindOptions::new().waiting(wait(waiting)).timeout(TIMEOUT);
+    pub(crate) fn bind(uri: &str, cell: &Cell) -> Result<Self, String> {
+        let Cell { transport, waiting, .. } = *cell;
+        let mut options = BindOptions::new().waiting(wait(waiting)).timeout(TIMEOUT);
+        if cell.share_endpoints {
+            options = options.with(PacketOptions::new().share_endpoints());
+        }
         let client = TestClient::bind_with(uri, &options).map_err(|error| error.to_string())?;
         try_out(&client).map_err(|error| format!("the first calls: {error}"))?;
         Ok(Binding { client, transport })

@@ -25,6 +25,8 @@ pub(crate) struct Cell {
     pub(crate) processors: Processors,
     /// A process that has nothing to do with any call keeps the callers' processor busy.
     pub(crate) busy: bool,
+    /// All callers over UDP share one socket.
+    pub(crate) share_endpoints: bool,
 }
 
 impl Cell {
@@ -42,6 +44,7 @@ impl Cell {
         waiting: Waiting::Adaptive,
         processors: Processors::Two,
         busy: false,
+        share_endpoints: false,
     };
 
     /// What of it the reader looks at first: the time of one call, or how much goes through.
@@ -236,6 +239,7 @@ fn servers(args: &BenchArgs) -> Vec<Cell> {
                             waiting,
                             processors,
                             busy: args.busy,
+                            share_endpoints: args.share_endpoints,
                         });
                     }
                 }

@@ -34,7 +34,7 @@ impl Session {
         network.limit(cell.link_rate)?;
         let path = socket_path("serve");
         let server = Server::start(cell, sides, network, &path)?;
-        let bind = |_| Binding::bind(server.uri(), cell.transport, cell.waiting);
+        let bind = |_| Binding::bind(server.uri(), cell);
         let bindings: Result<Vec<Binding>, String> = (0..cell.clients).map(bind).collect();
         // Bound sockets need no name, and nothing must be left behind.
         let _ = std::fs::remove_file(&path);
