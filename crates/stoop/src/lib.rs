@@ -93,6 +93,7 @@ mod transports;
 mod uri;
 mod users;
 
+pub use crate::calling::counters::PacketCallCounters;
 pub use crate::client::pending::{Pending, wait_all, wait_any};
 pub use crate::client::{Binding, CallCounters};
 pub use crate::context::{Caller, Credentials, CurrentCall, current_call};
@@ -102,6 +103,7 @@ pub use crate::error::{
 };
 pub use crate::options::{BindOptions, TransportOptions, Waiting};
 pub use crate::server::{RunningServer, Server, ServerCounters};
+pub use crate::serving::counters::{PacketServerCounters, ShmServerCounters};
 pub use crate::transport::packet::options::PacketOptions;
 pub use crate::transport::shm::options::ShmOptions;
 pub use crate::transport::stream::options::UnixOptions;

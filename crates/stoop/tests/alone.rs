@@ -28,7 +28,7 @@ fn serve_alone(micros: u64) -> (stoop::RunningServer, WorksClient) {
     let client = WorksClient::bind(&server.uris()[0]).unwrap();
     for _ in 0..2000 {
         assert_eq!(client.work(micros).unwrap(), micros);
-        if server.counters().dedicated > 0 {
+        if server.counters().packet.dedicated > 0 {
             break;
         }
     }

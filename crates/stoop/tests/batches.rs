@@ -227,7 +227,7 @@ fn a_caller_that_is_alone_and_packs_its_calls_is_served_by_its_dedicated_socket(
     // Nothing is sent again here: that nothing is lost while sockets change is what is tested.
     let mut round = 0;
     // A machine that takes the processor from one worker for another lets the server count anew.
-    while round < 100 || server.counters().dedicated == 0 {
+    while round < 100 || server.counters().packet.dedicated == 0 {
         let calls = caller.send(0, &numbers(round * 256..(round + 1) * 256));
         caller.await_results(&calls);
         round += 1;
@@ -343,7 +343,7 @@ fn calls_sent_again_together_are_not_run_again_and_are_answered_again() {
     caller.send_packets(&again);
     assert_eq!(caller.await_results(&calls), first);
     assert!(porter.0.runs.lock().unwrap().values().all(|runs| *runs == 1));
-    assert!(server.counters().duplicates >= 32);
+    assert!(server.counters().packet.duplicates >= 32);
 }
 
 #[test]

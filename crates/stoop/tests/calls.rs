@@ -198,7 +198,7 @@ fn a_single_caller_has_a_dedicated_socket_until_others_call() {
         let [alone, other] = [(); 2].map(|()| LabClient::bind(&uri).unwrap());
         for round in 1..4 {
             let mut number = 0;
-            while server.counters().dedicated < round {
+            while server.counters().packet.dedicated < round {
                 number += 1;
                 assert_eq!(alone.next(number).unwrap(), number + 1);
             }
@@ -211,8 +211,8 @@ fn a_single_caller_has_a_dedicated_socket_until_others_call() {
             }
         }
         // What the lane with the socket of its own calls may take long, and is looked after all the same.
-        let dedicated = server.counters().dedicated;
-        while server.counters().dedicated == dedicated {
+        let dedicated = server.counters().packet.dedicated;
+        while server.counters().packet.dedicated == dedicated {
             alone.next(1).unwrap();
         }
         thread::scope(|scope| {
@@ -229,8 +229,8 @@ fn a_single_caller_has_a_dedicated_socket_until_others_call() {
 fn a_dedicated_socket_is_closed_after_silence() {
     let (server, _gate, client) = lab();
     for _ in 0..3 {
-        let dedicated = server.counters().dedicated;
-        while server.counters().dedicated == dedicated {
+        let dedicated = server.counters().packet.dedicated;
+        while server.counters().packet.dedicated == dedicated {
             client.next(1).unwrap();
         }
         // Another one is only dedicated when this one has been given up.

@@ -191,5 +191,5 @@ fn the_bindings_of_a_child_end_with_it() {
     parent.await_line("forked");
     eventually(|| server.counters().bindings == 1);
     assert_eq!(server.counters().malformed, 0);
-    assert_eq!(server.counters().given_up, 0);
+    assert_eq!(server.counters().shm.given_up, 0);
 }

@@ -8,29 +8,37 @@ pub struct CallCounters {
     pub calls: u64,
     /// Of these, calls that took the fast path: one packet there and one back, with nothing sent again.
     pub fast: u64,
-    /// Call packets sent again.
-    pub retransmissions: u64,
-    /// Questions to the server whether it still works on a call.
-    pub probes: u64,
     /// Packets that belonged to no outstanding call.
     pub ignored: u64,
-    /// Packets dropped because their checksum was wrong or missing
-    /// ([`PacketOptions::checksum`](crate::PacketOptions::checksum)).
-    pub corrupt: u64,
     /// Waits that ended while spinning.
     pub spun: u64,
     /// Waits that slept in the kernel.
     pub slept: u64,
+    /// Counters of the packet exchange; zero over other transports.
+    pub packet: PacketCallCounters,
+}
+
+/// Counters of the packet exchange at a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PacketCallCounters {
+    /// Call packets sent again.
+    pub retransmissions: u64,
+    /// Questions to the server whether it still works on a call.
+    pub probes: u64,
+    /// Packets dropped because their checksum was wrong or missing
+    /// ([`PacketOptions::checksum`](crate::PacketOptions::checksum)).
+    pub corrupt: u64,
 }
 
 impl CallCounters {
     pub(crate) fn add(&mut self, other: Self) {
         self.calls += other.calls;
         self.fast += other.fast;
-        self.retransmissions += other.retransmissions;
-        self.probes += other.probes;
+        self.packet.retransmissions += other.packet.retransmissions;
+        self.packet.probes += other.packet.probes;
         self.ignored += other.ignored;
-        self.corrupt += other.corrupt;
+        self.packet.corrupt += other.packet.corrupt;
         self.spun += other.spun;
         self.slept += other.slept;
     }
@@ -39,8 +47,8 @@ impl CallCounters {
     pub(crate) fn add_lane(&mut self, lane: stoop_exchange::caller::Counters) {
         self.calls += lane.calls;
         self.fast += lane.fast;
-        self.retransmissions += lane.retransmissions;
-        self.probes += lane.probes;
+        self.packet.retransmissions += lane.retransmissions;
+        self.packet.probes += lane.probes;
         self.ignored += lane.ignored;
     }
 

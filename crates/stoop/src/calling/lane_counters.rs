@@ -1,6 +1,6 @@
 //! The counters of a lane, which one thread at a time sets and any thread reads.
 
-use crate::calling::counters::CallCounters;
+use crate::calling::counters::{CallCounters, PacketCallCounters};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The counters of a lane as of the end of a call. A reader at that moment may see some of them as of the call before.
@@ -31,12 +31,11 @@ impl LaneCounters {
     /// Stores the counters.
     #[inline]
     pub(crate) fn set(&self, counters: CallCounters) {
-        let CallCounters { calls, fast, retransmissions, probes, ignored, corrupt: _, spun, slept } =
-            counters;
+        let CallCounters { calls, fast, ignored, spun, slept, packet } = counters;
         self.calls.store(calls, Relaxed);
         self.fast.store(fast, Relaxed);
-        self.retransmissions.store(retransmissions, Relaxed);
-        self.probes.store(probes, Relaxed);
+        self.retransmissions.store(packet.retransmissions, Relaxed);
+        self.probes.store(packet.probes, Relaxed);
         self.ignored.store(ignored, Relaxed);
         self.spun.store(spun, Relaxed);
         self.slept.store(slept, Relaxed);
@@ -47,13 +46,15 @@ impl LaneCounters {
         CallCounters {
             calls: self.calls.load(Relaxed),
             fast: self.fast.load(Relaxed),
-            retransmissions: self.retransmissions.load(Relaxed),
-            probes: self.probes.load(Relaxed),
             ignored: self.ignored.load(Relaxed),
-            // The binding counts these: they are rare.
-            corrupt: 0,
             spun: self.spun.load(Relaxed),
             slept: self.slept.load(Relaxed),
+            packet: PacketCallCounters {
+                retransmissions: self.retransmissions.load(Relaxed),
+                probes: self.probes.load(Relaxed),
+                // The binding counts these: they are rare.
+                corrupt: 0,
+            },
         }
     }
 }

@@ -201,7 +201,7 @@ fn no_corrupted_packet_of_a_small_call_is_believed() {
         let world = World::new(seed, 50, true);
         world.small_calls(16, 250).assert_all_right(4000);
         let seen = world.server.counters();
-        assert!(seen.corrupt > 0, "{seen:?}");
+        assert!(seen.packet.corrupt > 0, "{seen:?}");
     }
 }
 

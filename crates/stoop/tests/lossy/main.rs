@@ -189,12 +189,12 @@ impl World {
     /// Lets every packet that callers ever sent arrive once more, and then compares what ran with `ends`.
     fn end(self, ends: &[End]) {
         self.ledger.check(ends);
-        let before = self.server.counters().duplicates;
+        let before = self.server.counters().packet.duplicates;
         self.network.replay_all(|| {
             // A call behind all of them: the server has begun what it takes for new, and shutting down waits for that.
             self.client.look(0).unwrap();
         });
-        assert!(self.server.counters().duplicates > before, "nothing was replayed");
+        assert!(self.server.counters().packet.duplicates > before, "nothing was replayed");
         self.server.shut_down();
         self.ledger.check(ends);
     }
@@ -239,7 +239,7 @@ fn a_caller_with_a_socket_of_its_own_at_the_server_is_as_safe() {
         let from = ends.len() as u64;
         ends.extend((from..from + 80).map(|id| (id, world.client.add(id))));
         // A machine that takes the processor from one worker for another lets the server count anew.
-        while world.server.counters().dedicated == 0 {
+        while world.server.counters().packet.dedicated == 0 {
             let id = ends.len() as u64;
             ends.push((id, world.client.add(id)));
         }
@@ -286,7 +286,7 @@ fn a_long_call_is_acknowledged_and_then_probed_and_not_sent_again() {
         world.ledger.open();
         assert_eq!(slow.join().unwrap(), result_of(0));
     });
-    assert!(world.client.binding().counters().probes >= 3);
+    assert!(world.client.binding().counters().packet.probes >= 3);
 }
 
 #[test]

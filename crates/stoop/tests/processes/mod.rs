@@ -92,7 +92,7 @@ impl Target for Honest {
         running().counters().malformed
     }
     fn given_up(&self) -> u64 {
-        running().counters().given_up
+        running().counters().shm.given_up
     }
     fn bindings(&self) -> u64 {
         running().counters().bindings

@@ -209,8 +209,9 @@ impl<L: PacketLink> Binding for PacketBinding<L> {
     }
 
     fn counters(&self) -> CallCounters {
-        let corrupt = self.present().corrupt.load(Ordering::Relaxed);
-        CallCounters { corrupt, ..self.lanes.counters() }
+        let mut counters = self.lanes.counters();
+        counters.packet.corrupt = self.present().corrupt.load(Ordering::Relaxed);
+        counters
     }
 
     fn offers(&self) -> String {

@@ -9,7 +9,7 @@ mod long_results;
 mod receiving;
 mod worker;
 
-use crate::serving::counters::ServerCounters;
+use crate::serving::counters::{PacketServerCounters, ServerCounters, ShmServerCounters};
 use crate::serving::dispatch::Exports;
 use crate::serving::drain::wait_for_readers;
 use crate::serving::workers::{Background, Endpoint};
@@ -218,13 +218,15 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
         let counters = exchange.counters();
         ServerCounters {
             calls: counters.calls,
-            duplicates: counters.duplicates,
             refused: counters.refused,
             malformed: counters.malformed + link.too_large,
-            corrupt: self.corrupt.load(Ordering::Relaxed),
-            given_up: 0,
             bindings: exchange.bindings() as u64,
-            dedicated: link.dedicated,
+            packet: PacketServerCounters {
+                duplicates: counters.duplicates,
+                corrupt: self.corrupt.load(Ordering::Relaxed),
+                dedicated: link.dedicated,
+            },
+            shm: ShmServerCounters::default(),
         }
     }
 }

@@ -14,7 +14,7 @@ pub(crate) mod transfers;
 pub(crate) mod worker;
 
 use crate::options::Waiting;
-use crate::serving::counters::ServerCounters;
+use crate::serving::counters::{PacketServerCounters, ServerCounters, ShmServerCounters};
 use crate::serving::dispatch::Exports;
 use crate::serving::drain::wait_for_readers;
 use crate::serving::running::Setup;
@@ -300,13 +300,11 @@ impl Endpoint for ShmEndpoint {
     fn counters(&self) -> ServerCounters {
         ServerCounters {
             calls: self.calls().iter().map(|calls| calls.load(Ordering::Relaxed)).sum(),
-            duplicates: 0,
             refused: self.counts.refused.load(Ordering::Relaxed),
             malformed: self.counts.malformed.load(Ordering::Relaxed),
-            corrupt: 0,
-            given_up: self.counts.given_up.load(Ordering::Relaxed),
+            shm: ShmServerCounters { given_up: self.counts.given_up.load(Ordering::Relaxed) },
             bindings: self.counts.bindings.load(Ordering::Relaxed),
-            dedicated: 0,
+            packet: PacketServerCounters::default(),
         }
     }
 }

@@ -311,13 +311,10 @@ impl Endpoint for StreamEndpoint {
     fn counters(&self) -> ServerCounters {
         ServerCounters {
             calls: self.counts.calls.load(Ordering::Relaxed),
-            duplicates: 0,
             refused: self.counts.refused.load(Ordering::Relaxed),
             malformed: self.counts.malformed.load(Ordering::Relaxed),
-            corrupt: 0,
-            given_up: 0,
             bindings: self.counts.bindings.load(Ordering::Relaxed),
-            dedicated: 0,
+            ..ServerCounters::default()
         }
     }
 }
