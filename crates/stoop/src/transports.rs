@@ -12,6 +12,8 @@ macro_rules! list {
             Shm: crate::transport::shm::ShmTransport,
             Udp: crate::transport::packet::transport::PacketTransport<crate::transport::udp::UdpLink>,
             Stream: crate::transport::stream::StreamTransport,
+            #[cfg(feature = "test-transports")]
+            Memory: crate::transport::packet::transport::PacketTransport<crate::transport::memory::MemoryLink>,
         }
     };
 }
@@ -82,9 +84,9 @@ pub(crate) fn parse(uri: &str) -> Result<Uri<'_>, UriError> {
     Uri::parse(uri, schemes)
 }
 
-/// Names of all schemes, in the order of preference: for tests and tools that cover every transport.
+/// Names of all schemes for users, in the order of preference: for tests and tools that cover every transport.
 pub fn scheme_names() -> impl Iterator<Item = &'static str> {
-    schemes().map(|scheme| scheme.name)
+    schemes().filter(|scheme| !scheme.forms.is_empty()).map(|scheme| scheme.name)
 }
 
 /// An address of that scheme: any free port of `host`, or that name, which may be an absolute path. For tests and tools.

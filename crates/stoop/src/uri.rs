@@ -6,7 +6,7 @@ use crate::error::UriError;
 pub(crate) struct Scheme {
     /// What stands before the colon.
     pub(crate) name: &'static str,
-    /// How addresses are written, with `HOST`, `PORT`, `NAME` and `PATH` for what the user chooses.
+    /// How addresses are written, with `HOST`, `PORT`, `NAME` and `PATH` for what the user chooses. None if the scheme is not for users.
     pub(crate) forms: &'static [&'static str],
     /// Whether a name alone, without a scheme, stands for `scheme:NAME`: of a server in another process, for in this one it
     /// stands for `local:NAME`.
@@ -25,7 +25,7 @@ impl Scheme {
     pub(crate) fn address(&self, host_and_port: &str, name: &str) -> String {
         let wanted = if name.starts_with('/') { "/PATH" } else { "NAME" };
         let form = self.forms.iter().find(|form| form.ends_with("HOST:PORT") || form.ends_with(wanted));
-        let form = form.copied().unwrap_or(self.forms[0]);
+        let Some(form) = form.or(self.forms.first()) else { return format!("{}:{name}", self.name) };
         form.replace("HOST:PORT", host_and_port).replace("/PATH", name).replace("NAME", name)
     }
 

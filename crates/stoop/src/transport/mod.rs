@@ -2,6 +2,8 @@
 
 pub(crate) mod contract;
 pub(crate) mod local;
+#[cfg(feature = "test-transports")]
+pub(crate) mod memory;
 pub(crate) mod packet;
 pub(crate) mod shm;
 pub(crate) mod stream;

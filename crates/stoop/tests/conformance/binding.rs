@@ -101,6 +101,7 @@ fn a_binding_says_what_it_is(transport: &str) {
         "udp" | "udp_shared" => "packet exchange over UDP",
         "tcp" => "TCP",
         "unix" => "Unix",
+        "memory" => "packet exchange over memory",
         _ => "shared memory",
     };
     assert!(description.contains(words), "{description}");

@@ -2,7 +2,7 @@
 
 use super::*;
 
-claims! { all: [
+claims! { all and lossy: [
     results_belong_to_their_calls
     every_way_of_waiting_works
     many_threads_call_over_one_binding

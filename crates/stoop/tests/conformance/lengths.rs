@@ -2,7 +2,7 @@
 
 use super::*;
 
-claims! { remote: [
+claims! { remote and lossy: [
     messages_around_every_boundary_travel
     large_messages_travel_both_ways_between_small_calls
     arguments_longer_than_the_caller_allows_are_not_sent

@@ -39,14 +39,20 @@ use stoop::{
 use transports::address;
 
 /// Makes a test of each claim for each transport: `claims! { udp tcp: [one another] }` makes `udp::one` to `tcp::another`. `all`
-/// stands for every transport, `remote` for those that lead to another process; a new transport is a word in each. `udp_shared` is `udp`
-/// with endpoints that bindings share.
+/// stands for every transport, `remote` for those that use sockets or memory; a new transport is a word in each. `lossy`: over a link in
+/// memory that loses, repeats and reorders packets. `udp_shared`: `udp` with endpoints that bindings share.
 macro_rules! claims {
     (all: $claims:tt) => {
-        claims! { local udp udp_shared tcp unix shm: $claims }
+        claims! { local udp udp_shared tcp unix shm memory: $claims }
+    };
+    (all and lossy: $claims:tt) => {
+        claims! { local udp udp_shared tcp unix shm memory lossy: $claims }
+    };
+    (remote and lossy: $claims:tt) => {
+        claims! { udp udp_shared tcp unix shm memory lossy: $claims }
     };
     (remote: $claims:tt) => {
-        claims! { udp udp_shared tcp unix shm: $claims }
+        claims! { udp udp_shared tcp unix shm memory: $claims }
     };
     (@ $transport:ident [$($claim:ident)*]) => {
         mod $transport {

@@ -17,6 +17,8 @@ pub(crate) fn address(transport: &str) -> String {
         "name" => name,
         // Its callers share one endpoint.
         "udp_shared" => stoop::free_address("udp", &loopback::address(), &name),
+        // The memory link with faults.
+        "lossy" => format!("memory:{name}?lose=2&repeat=3&reorder=3&seed=1"),
         scheme => stoop::free_address(scheme, &loopback::address(), &name),
     }
 }

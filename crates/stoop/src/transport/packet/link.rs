@@ -11,9 +11,8 @@
 //!
 //! An *endpoint* is one queue of arriving packets together with a way to sleep on it. A caller's endpoint
 //! ([`CallerEndpoint`]) leads to one server; a server's endpoint ([`ServerEndpoint`]) receives from any peer.
-//! [`PacketLink::ENDPOINTS`] says how many endpoints a link gives. UDP gives one to each lane, so that the kernel wakes the
-//! thread that waits for the packet. A packet socket would give one to each lane up to a bound, a ring of AF_XDP one to each
-//! process. Lanes without an endpoint of their own share one; the exchange has one mechanism for that: the thread that
+//! UDP gives an endpoint to each lane, so that the kernel wakes the thread that waits for the packet. A packet socket would
+//! give one to each lane up to a bound, a ring of AF_XDP one to each process; such a link will say how many it gives. Lanes without an endpoint of their own share one; the exchange has one mechanism for that: the thread that
 //! holds the endpoint's receive role copies each packet to the lane to which it belongs. An endpoint may outlive a
 //! binding and may serve several.
 //!
@@ -74,9 +73,6 @@ pub(crate) trait PacketLink: Sized + 'static {
     const SCHEMES: &'static [Scheme];
     /// The link's name in descriptions of a binding.
     const NAME: &'static str;
-    /// How many endpoints a process gets.
-    #[allow(dead_code, reason = "the exchange will ask when links differ in it")]
-    const ENDPOINTS: Endpoints;
 
     /// Where a server listens.
     type Address: Clone + Display + Send + Sync + 'static;
@@ -116,14 +112,6 @@ pub(crate) trait PacketLink: Sized + 'static {
     ///
     /// None in practice.
     fn uri(server: &Self::Server) -> io::Result<String>;
-}
-
-/// How many endpoints a link gives to a process.
-#[allow(dead_code, reason = "the exchange will ask when links differ in it")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Endpoints {
-    /// One for each lane.
-    OnePerLane,
 }
 
 /// The lanes that share an endpoint.

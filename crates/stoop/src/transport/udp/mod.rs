@@ -7,7 +7,7 @@ mod server;
 mod worker;
 
 use crate::transport::packet::endpoint::SharedEndpoints;
-use crate::transport::packet::link::{Endpoints, PacketLink, Share};
+use crate::transport::packet::link::{PacketLink, Share};
 use crate::transport::udp::caller::UdpCaller;
 use crate::transport::udp::server::UdpServer;
 use crate::uri::{Scheme, host_and_port};
@@ -22,7 +22,6 @@ impl PacketLink for UdpLink {
     const SCHEMES: &'static [Scheme] =
         &[Scheme { name: "udp", forms: &["udp://HOST:PORT"], has_names: false, parse: host_and_port }];
     const NAME: &'static str = "UDP";
-    const ENDPOINTS: Endpoints = Endpoints::OnePerLane;
     type Address = SocketAddr;
     type Caller = UdpCaller;
     type Server = UdpServer;

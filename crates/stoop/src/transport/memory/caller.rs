@@ -1,0 +1,173 @@
+//! A caller's endpoint in memory.
+
+use crate::transport::memory::MemoryAddress;
+use crate::transport::memory::queue::{Directory, Port, Queue};
+use crate::transport::packet::link::{
+    CallerArrival, CallerEndpoint, HandedOver, MAX_SEGMENTS, MAX_SEGMENTS_LEN, Room, Segments, Sending, Share,
+};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A queue for results, and the name of the server.
+pub(crate) struct MemoryCaller {
+    port: Port,
+    queue: Arc<Queue>,
+    server: String,
+    /// Beginnings of packets for which there was no server, as an ICMP error returns them.
+    returned: Mutex<Returned>,
+}
+
+#[derive(Default)]
+struct Returned {
+    packets: VecDeque<Vec<u8>>,
+    /// The next operation reports that the port is closed.
+    is_news: bool,
+}
+
+/// Bytes of each packet that are returned.
+const RETURNED_LEN: usize = 64;
+
+/// Bytes of the longest packet.
+const LARGEST: usize = 8192;
+
+/// Bytes of a long message that may be in a queue.
+pub(super) const WINDOW: u32 = 1 << 20;
+
+/// Packets on their way to a queue.
+#[derive(Default)]
+pub(crate) struct MemoryRoom {
+    bytes: Vec<u8>,
+    segment: usize,
+}
+
+impl Room for MemoryRoom {
+    fn packets(&mut self, len: usize, segment: usize) -> impl Iterator<Item = &mut [u8]> {
+        assert!(len <= MAX_SEGMENTS_LEN.min(MAX_SEGMENTS.saturating_mul(segment)), "packets sent together");
+        self.segment = segment;
+        self.bytes.resize(len, 0);
+        self.bytes.chunks_mut(segment)
+    }
+}
+
+impl MemoryCaller {
+    pub(super) fn new(server: &MemoryAddress, _: Share) -> Self {
+        let (port, queue) = Directory::get().enter_caller(&server.faults);
+        Self { port, queue, server: server.text.clone(), returned: Mutex::default() }
+    }
+
+    fn returned(&self) -> MutexGuard<'_, Returned> {
+        self.returned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a packet has come back since the last operation.
+    fn is_refused(&self) -> bool {
+        std::mem::take(&mut self.returned().is_news)
+    }
+
+    fn deliver(&self, packet: &[u8]) {
+        let server = Directory::get().server(&self.server);
+        match server.filter(|queue| !queue.is_closed()) {
+            Some(queue) => queue.push(self.port, packet),
+            None => {
+                let mut returned = self.returned();
+                returned.packets.push_back(packet[..packet.len().min(RETURNED_LEN)].to_vec());
+                returned.is_news = true;
+            }
+        }
+    }
+
+    fn deliver_all(&self, packets: &[u8], segment: usize, is_probe: bool) -> HandedOver {
+        let is_too_long = packets.len().min(segment) > LARGEST;
+        if !(is_too_long && is_probe) {
+            packets.chunks(segment).for_each(|packet| self.deliver(packet));
+        }
+        if is_too_long { HandedOver::TooLong } else { HandedOver::Sent }
+    }
+
+    fn pop(&self, buffer: &mut [u8], most: usize, limit_ns: u64) -> CallerArrival<Segments> {
+        if self.is_refused() {
+            return CallerArrival::Refused;
+        }
+        match self.queue.pop(buffer, most, Duration::from_nanos(limit_ns)) {
+            Some((_, segments)) => CallerArrival::Datagram(segments),
+            None => CallerArrival::Nothing,
+        }
+    }
+}
+
+impl CallerEndpoint for MemoryCaller {
+    type Room = MemoryRoom;
+
+    fn send(&self, packet: &[u8]) -> io::Result<Sending> {
+        if self.is_refused() {
+            return Ok(Sending::Refused);
+        }
+        self.deliver(packet);
+        Ok(Sending::Sent)
+    }
+
+    fn send_many(&self, packets: &[u8], segment: usize, _: impl FnMut(usize, io::Error)) {
+        self.deliver_all(packets, segment, false);
+    }
+
+    fn send_room(&self, room: &MemoryRoom, is_probe: bool) -> io::Result<HandedOver> {
+        Ok(self.deliver_all(&room.bytes, room.segment, is_probe))
+    }
+
+    fn send_gathered(
+        &self,
+        pieces: &[IoSlice<'_>],
+        segment: usize,
+        is_probe: bool,
+    ) -> io::Result<HandedOver> {
+        let packets: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
+        Ok(self.deliver_all(&packets, segment, is_probe))
+    }
+
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<CallerArrival> {
+        self.receive_about(buffer, 0, 0)
+    }
+
+    fn receive_about(&self, buffer: &mut [u8], about_ns: u64, latest_ns: u64) -> io::Result<CallerArrival> {
+        Ok(match self.pop(buffer, 1, about_ns.min(latest_ns)) {
+            CallerArrival::Datagram(segments) => CallerArrival::Datagram(segments.len),
+            CallerArrival::TooLarge(len) => CallerArrival::TooLarge(len),
+            CallerArrival::Nothing => CallerArrival::Nothing,
+            CallerArrival::Refused => CallerArrival::Refused,
+        })
+    }
+
+    fn receive_many(&self, buffer: &mut [u8]) -> io::Result<CallerArrival<Segments>> {
+        self.receive_many_about(buffer, 0, 0)
+    }
+
+    fn receive_many_about(
+        &self,
+        buffer: &mut [u8],
+        about_ns: u64,
+        latest_ns: u64,
+    ) -> io::Result<CallerArrival<Segments>> {
+        Ok(self.pop(buffer, MAX_SEGMENTS, about_ns.min(latest_ns)))
+    }
+
+    fn expect_many(&self, _: bool) {}
+
+    fn window(&self) -> u32 {
+        WINDOW
+    }
+
+    fn largest_packet(&self) -> io::Result<usize> {
+        Ok(LARGEST)
+    }
+
+    fn keep_sent_back(&self) {}
+
+    fn next_sent_back(&self, buffer: &mut [u8]) -> Option<usize> {
+        let packet = self.returned().packets.pop_front()?;
+        let len = packet.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&packet[..len]);
+        Some(len)
+    }
+}
