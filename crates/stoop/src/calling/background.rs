@@ -7,13 +7,16 @@
 //!   before a turn and looks at it before it sleeps, so a turn that begins after the wake-up sees its reason.
 //! - *Beginning a call is cheap.* While calls are outstanding, the thread looks by itself. A thread that begins a call wakes it
 //!   only if it is [idle](Background::is_idle).
-//! - *Lifetime.* The thread keeps the calls alive while there is something to do, so detached calls go on when the client is
-//!   gone. While it is idle only others keep them alive; when they are dropped, the thread ends.
+//! - *Lifetime.* The thread keeps the calls alive while there is something to do. While it is idle only others keep them alive;
+//!   when they are dropped, the thread ends. An owner that is dropped and may leave outstanding calls behind
+//!   [hands them over](hand_over) to the thread: a thread that was idle until then could not get hold of them any more.
 //! - *Binding again* may take longer than some calls have, so another thread does it ([`start_binding`]).
 
+use crate::locked::locked;
+use std::any::Any;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
@@ -71,6 +74,8 @@ pub(crate) struct Background {
     idle: AtomicBool,
     /// A thread binds again.
     binding: AtomicBool,
+    /// The calls that own this, from the time at which they are handed over until the thread is idle.
+    handed_over: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Background {
@@ -157,8 +162,9 @@ fn rest_until_used<D: Driven>(calls: Arc<D>, limit: Option<Duration>) -> Option<
         background.idle.store(false, Ordering::SeqCst);
         return Some(calls);
     }
+    let handed_over = locked(&background.handed_over).take();
     let idle = Arc::downgrade(&calls);
-    drop(calls);
+    drop((calls, handed_over));
     match limit {
         Some(limit) => thread::park_timeout(limit),
         None => thread::park(),
@@ -166,6 +172,12 @@ fn rest_until_used<D: Driven>(calls: Arc<D>, limit: Option<Duration>) -> Option<
     let calls = idle.upgrade()?;
     calls.background().idle.store(false, Ordering::SeqCst);
     Some(calls)
+}
+
+/// An owner of the calls is dropped: the thread keeps them until nothing is outstanding.
+pub(crate) fn hand_over<D: Driven>(calls: &Arc<D>) {
+    *locked(&calls.background().handed_over) = Some(Arc::<D>::clone(calls));
+    calls.wake_background();
 }
 
 /// Has a thread bind again, unless one does so already.
@@ -252,6 +264,20 @@ mod tests {
         let (work, turns) = work();
         drop(work);
         assert!(turns.recv().is_err());
+    }
+
+    #[test]
+    fn an_idle_thread_does_the_work_that_its_last_owner_leaves_behind() {
+        for _ in 0..200 {
+            let (work, turns) = work();
+            // Idle, most of the time.
+            thread::yield_now();
+            work.left.fetch_add(1, Ordering::SeqCst);
+            hand_over(&work);
+            drop(work);
+            assert_eq!(turns.recv(), Ok(1));
+            assert!(turns.recv().is_err(), "the thread ends");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub(crate) mod background;
 pub(crate) mod submission;
 pub(crate) mod waiting;
 
-use crate::calling::background::{Background, Driven, start};
+use crate::calling::background::{Background, Driven, hand_over, start};
 use crate::calling::begun::{BegunCalls, CallBatch, OutstandingCalls};
 use crate::calling::call_table::{CallTable, Outcome, Wakeup};
 use crate::calling::counters::CallCounters;
@@ -117,7 +117,7 @@ impl Drop for StreamCalls {
     /// Detached calls go on: the background thread drives them.
     fn drop(&mut self) {
         self.0.submit();
-        self.0.wake_background();
+        hand_over(&self.0);
     }
 }
 
