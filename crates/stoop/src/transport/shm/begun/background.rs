@@ -1,13 +1,11 @@
 //! What the background thread does for begun calls over shared memory.
 //!
-//! A call that is published, answered and taken by its handle's thread needs nothing of it. While there are only such calls, the
-//! thread sleeps until the server announces a long result, which keeps other results from coming until somebody takes it. While
+//! A call that is published, answered and taken by the thread of its handle needs nothing of it. While there are only such calls, the
+//! thread sleeps until the server announces a long result, which keeps other results from coming until it is taken. While
 //! it manages calls itself, each answer wakes it.
 
 use crate::calling::background::{self, Background, Driven, Rest};
-use crate::calling::call_table::Wakeup;
-use crate::error::{BindError, CallError, SendError};
-use crate::transport::shm::begun::SharedCalls;
+use crate::transport::shm::begun::managed_calls::ManagedCalls;
 use crate::transport::shm::caller::session::Session;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +25,7 @@ impl Default for Seen {
     }
 }
 
-impl Driven for SharedCalls {
+impl Driven for ManagedCalls {
     type Memory = Seen;
 
     fn background(&self) -> &Background {
@@ -38,11 +36,11 @@ impl Driven for SharedCalls {
         let session = self.binding.present();
         let announced = listening::long_results(&session.segment);
         if (seen.generation, seen.long_results) != (session.generation, announced) || session.is_lost() {
-            self.tables().iter().for_each(|calls| calls.hand_over());
+            self.tables().iter().for_each(|table| table.hand_over_due());
             *seen = Seen { generation: session.generation, long_results: announced };
         }
         self.advance();
-        let has_queued = !self.state().queue.is_empty();
+        let has_queued = self.state().has_queued();
         if session.is_lost() && has_queued {
             background::start_binding(self);
             return Rest::For(Duration::from_nanos(self.left_ns()));
@@ -72,9 +70,9 @@ impl Driven for SharedCalls {
     }
 }
 
-impl SharedCalls {
+impl ManagedCalls {
     fn has_lanes_in_use(&self) -> bool {
-        self.tables().iter().any(|calls| !calls.session.is_lost() && calls.is_in_use())
+        self.tables().iter().any(|table| !table.session.is_lost() && table.is_in_use())
     }
 
     /// What the thread waits for; `None` if for nothing.
@@ -104,28 +102,5 @@ impl SharedCalls {
                     || event == Event::Answer && self.can_advance(session)
             });
         }
-    }
-
-    /// Whether [`advance`](Self::advance) would do something.
-    fn can_advance(&self, session: &Session) -> bool {
-        let mut state = self.state();
-        let sent = std::mem::take(&mut state.sent);
-        let can_one = sent.iter().any(|&call| state.known(call).is_none_or(|managed| managed.can_advance()));
-        state.sent = sent;
-        // What is queued waits for one of these to end, or for a channel.
-        can_one || state.waits_for_channel && session.has_free_channel()
-    }
-
-    /// Ends the calls that wait to be published: there is no server.
-    fn end_queued(&self, why: &BindError) {
-        let mut wakeups = Vec::new();
-        let mut state = self.state();
-        for (call, id) in std::mem::take(&mut state.queue) {
-            let Some(managed) = state.known((call, id)) else { continue };
-            let error = managed.explain(CallError::NotSent(SendError::Bind(Box::new(why.clone()))));
-            wakeups.push(state.calls.end(call, Err(error)));
-        }
-        drop(state);
-        wakeups.into_iter().for_each(Wakeup::give);
     }
 }

@@ -1,20 +1,17 @@
-//! The begun calls of one session.
+//! The table of the begun calls of one session.
 
-use crate::calling::background::Driven;
-use crate::calling::begun::Outcome;
-use crate::calling::begun::{CallBatch, OutstandingCalls};
+use crate::calling::background::{Driven, hand_over};
+use crate::calling::begun::{CallBatch, Outcome, OutstandingCalls};
 use crate::calling::detached::{CallingThread, Failures, Selection};
 use crate::calling::short_result::Short;
 use crate::error::{CallError, SendError};
 use crate::locked::locked;
-use crate::transport::shm::begun::SharedCalls;
 use crate::transport::shm::begun::lane_slot::{LaneSlot, Seen, Stage};
-use crate::transport::shm::begun::lane_slots::LaneSlots;
-use crate::transport::shm::begun::submission::{held_by, reserved_for};
+use crate::transport::shm::begun::lane_slots::{LaneSlots, Reservation};
+use crate::transport::shm::begun::managed_calls::ManagedCalls;
 use crate::transport::shm::caller::published::why_no_result;
 use crate::transport::shm::caller::result_wait::ResultWait;
 use crate::transport::shm::caller::session::Session;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use stoop_exchange::Instant;
@@ -24,171 +21,158 @@ use stoop_shm::layout::SLOT;
 use stoop_shm::{AnswerKind, Answers};
 use stoop_wire::MAX_DATAGRAM;
 
-/// Carries the calls that are begun over one session.
+/// The calls that are begun over one session.
 ///
-/// The number of a call is that of its place; with [`KEPT`] it is what the background calls it, for one that never had a place.
+/// The number of a call is that of its slot. A call that never had a slot has the number of its managed call, with [`MANAGED`].
 pub(crate) struct SessionCalls {
-    pub(super) flights: Arc<SharedCalls>,
+    pub(super) managed: Arc<ManagedCalls>,
     pub(super) session: Arc<Session>,
-    pub(super) places: LaneSlots,
-    /// Held by whoever publishes calls that were held back, or gives one of them up.
-    pub(super) posting: Mutex<()>,
-    /// For arguments and results.
-    packets: Mutex<Vec<Vec<u8>>>,
-    /// Ways of waiting that no thread uses.
-    pub(super) result_waits: Mutex<Vec<ResultWait>>,
+    pub(super) slots: LaneSlots,
+    /// Held by a thread that publishes calls that were held back, or cancels one of them.
+    pub(super) publishing: Mutex<()>,
+    /// Buffers for arguments and results.
+    buffers: Mutex<Vec<Vec<u8>>>,
+    /// Waiters that no thread uses.
+    pub(super) waits: Mutex<Vec<ResultWait>>,
 }
 
-/// Marks calls that have no place.
-pub(super) const KEPT: u32 = 1 << 31;
-/// Packets kept, and bytes of the longest.
-const PACKETS: usize = 64;
-const PACKET_MAX: usize = 64 * 1024;
+/// Marks the numbers of calls that never had slots.
+const MANAGED: u32 = 1 << 31;
+/// Buffers that are kept, and bytes of the longest.
+const BUFFERS: usize = 64;
+const BUFFER_MAX: usize = 64 * 1024;
 
 /// Where a call is.
-pub(super) enum Whereabouts<'a> {
-    LaneSlot(&'a LaneSlot, Seen),
-    /// The background has it, by that number; perhaps it was moved there from a place, which is still its handle's.
-    Background(u32, Option<&'a LaneSlot>),
+pub(super) enum Location<'a> {
+    Slot(&'a LaneSlot, Seen),
+    /// The background thread manages it, by that number. A call that had a slot still has it: its handle gives it back.
+    Managed(u32, Option<&'a LaneSlot>),
 }
 
 impl SessionCalls {
-    pub(super) fn new(flights: &Arc<SharedCalls>, session: Arc<Session>) -> Self {
+    pub(super) fn new(managed: &Arc<ManagedCalls>, session: Arc<Session>) -> Self {
         Self {
-            flights: Arc::clone(flights),
+            managed: Arc::clone(managed),
             session,
-            places: LaneSlots::default(),
-            posting: Mutex::default(),
-            packets: Mutex::default(),
-            result_waits: Mutex::default(),
+            slots: LaneSlots::default(),
+            publishing: Mutex::default(),
+            buffers: Mutex::default(),
+            waits: Mutex::default(),
         }
     }
 
-    /// Whether there are places that are not free.
+    /// Whether there are slots that are not free.
     pub(super) fn is_in_use(&self) -> bool {
-        self.places.iter().any(|place| place.look().stage() != Stage::Free)
+        self.slots.iter().any(|slot| slot.look().stage() != Stage::Free)
     }
 
     /// Calls whose answers were taken from their lanes.
-    pub(super) fn counted(&self) -> u64 {
-        self.places.iter().map(LaneSlot::counted).sum()
+    pub(super) fn answered(&self) -> u64 {
+        self.slots.iter().map(LaneSlot::counted).sum()
     }
 
     #[inline]
-    pub(super) fn find(&self, call: u32) -> Whereabouts<'_> {
-        if call & KEPT != 0 {
-            return Whereabouts::Background(call & !KEPT, None);
+    pub(super) fn find(&self, call: u32) -> Location<'_> {
+        if call & MANAGED != 0 {
+            return Location::Managed(call & !MANAGED, None);
         }
-        let place = self.places.get(call);
-        let seen = place.look();
+        let slot = self.slots.get(call);
+        let seen = slot.look();
         match seen.stage() {
-            Stage::Moved => Whereabouts::Background(place.moved_to(), Some(place)),
-            _ => Whereabouts::LaneSlot(place, seen),
+            Stage::Moved => Location::Managed(slot.moved_to(), Some(slot)),
+            _ => Location::Slot(slot, seen),
         }
     }
 
-    /// Whether a call has ended, at a glance.
+    /// Whether a call has ended, without looking after it.
     #[inline(always)]
     pub(super) fn has_ended(&self, call: u32) -> bool {
         match self.find(call) {
-            Whereabouts::LaneSlot(place, seen) => self.has_short_answer(place, seen),
-            Whereabouts::Background(call, _) => self.flights.has_ended(call),
+            Location::Slot(slot, seen) => self.has_short_answer(slot, seen),
+            Location::Managed(call, _) => self.managed.has_ended(call),
         }
     }
 
-    /// Whether the answer to a call is there, and its message in the answer's line or slot. A call with another answer is handed over
-    /// to the background.
+    /// Whether the answer to a call is there, with its message in the answer's line or slot. Hands a call with another answer over.
     #[inline]
-    fn has_short_answer(&self, place: &LaneSlot, seen: Seen) -> bool {
-        if !place.is_answered(seen, &self.session) {
+    fn has_short_answer(&self, slot: &LaneSlot, seen: Seen) -> bool {
+        if !slot.is_answered(seen, &self.session) {
             return false;
         }
-        let is_short = place.has_short_answer(&self.session);
+        let is_short = slot.has_short_answer(&self.session);
         if !is_short {
-            self.keep_with_answer(place, seen);
+            self.hand_over_answered(slot, seen);
         }
         is_short
     }
 
-    /// Hands a call over to the background whose answer is there, and is long or makes no sense.
+    /// Hands a call over to the background thread whose answer is there, and is long or makes no sense.
     #[cold]
-    fn keep_with_answer(&self, place: &LaneSlot, seen: Seen) {
-        self.keep(place, seen);
-        self.flights.wake_background();
+    fn hand_over_answered(&self, slot: &LaneSlot, seen: Seen) {
+        self.hand_over(slot, seen);
+        self.managed.wake_background();
     }
 
-    /// Hands a call over to the background, unless that has been done.
+    /// Hands a published call over to the background thread, unless that has been done.
     #[cold]
-    pub(super) fn keep(&self, place: &LaneSlot, seen: Seen) {
-        let id = self.flights.new_id();
-        let mut state = self.flights.state();
-        // Moved by nobody else while the lock is held.
-        if seen.stage() != Stage::Open || place.look() != seen {
-            return;
-        }
-        place.refine_deadline(clock::now_ns());
-        let (kept, deadline_ns) = place.to_keep(&self.session, id);
-        let call = state.calls.open(deadline_ns, kept);
-        if place.move_to(seen, call) {
-            state.sent.push((call, id));
-        } else {
-            // Its handle has taken the answer at this moment.
-            let _ = state.calls.abandon(call);
-        }
+    pub(super) fn hand_over(&self, slot: &LaneSlot, seen: Seen) {
+        let take = |id| {
+            // Nobody else moves it while the managed calls are locked.
+            let is_there = seen.stage() == Stage::Open && slot.look() == seen;
+            is_there.then(|| {
+                slot.refine_deadline(clock::now_ns());
+                slot.to_managed(&self.session, id)
+            })
+        };
+        self.managed.take_over(take, |number| slot.move_to(seen, number));
     }
 
-    /// Hands over to the background what it has to see to: long results, and, when the session is lost, calls without an answer.
-    pub(super) fn hand_over(&self) {
+    /// Hands over the calls that the background thread has to drive: those with long results, and, when the session is lost, those
+    /// without answers.
+    pub(super) fn hand_over_due(&self) {
         let is_lost = self.session.is_lost();
-        for place in self.places.iter() {
-            let seen = place.look();
-            if seen.stage() != Stage::Open {
-                continue;
-            }
-            let is_long = || {
-                let answer = place.answer(&self.session);
-                answer.is_none_or(|(_, answer)| answer.len as usize > SLOT)
-            };
-            let is_to_be_kept = match place.is_answered(seen, &self.session) {
-                true => is_long(),
-                false => is_lost,
-            };
-            if is_to_be_kept {
-                self.keep(place, seen);
+        for slot in self.slots.iter() {
+            let seen = slot.look();
+            let is_due = seen.stage() == Stage::Open
+                && match slot.is_answered(seen, &self.session) {
+                    true => !slot.has_short_answer(&self.session),
+                    false => is_lost,
+                };
+            if is_due {
+                self.hand_over(slot, seen);
             }
         }
     }
 
-    /// Looks at a call that has not been answered: whether its server is lost or its deadline has passed.
-    pub(super) fn look_after(&self, call: u32) {
-        if let Whereabouts::LaneSlot(place, seen) = self.find(call)
-            && (self.session.is_lost() || clock::has_come(place.deadline_ns()))
-            && !place.is_answered(seen, &self.session)
+    /// Looks whether a call that has not been answered has lost its server, or is past its deadline.
+    pub(super) fn check(&self, call: u32) {
+        if let Location::Slot(slot, seen) = self.find(call)
+            && (self.session.is_lost() || clock::has_come(slot.deadline_ns()))
+            && !slot.is_answered(seen, &self.session)
         {
-            self.keep(place, seen);
-            self.flights.wake_background();
-            self.flights.advance();
+            self.hand_over(slot, seen);
+            self.managed.wake_background();
+            self.managed.advance();
         }
     }
 
-    /// The handle of a call that the background had is gone, or about to go.
-    fn let_go(&self, place: Option<&LaneSlot>) {
-        if let Some(place) = place {
-            // The background has its lane.
-            place.set_lane(None);
-            place.free();
+    /// The handle of a managed call gives the slot back, if the call had one. The lane is with the managed call.
+    fn free_slot(&self, slot: Option<&LaneSlot>) {
+        if let Some(slot) = slot {
+            slot.set_lane(None);
+            slot.free();
         }
     }
 
     /// Takes the outcome of a call from its lane. `false`: it is not there, or no more.
-    fn take_from(&self, place: &LaneSlot, seen: Seen, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
+    fn take_from(&self, slot: &LaneSlot, seen: Seen, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
         let session = &*self.session;
-        if !place.is_answered(seen, session) {
+        if !slot.is_answered(seen, session) {
             return false;
         }
         // Read once: the server can write another answer at any time, and what was read is what is checked and used.
-        let Some((lane, answer)) = place.short_answer(session) else {
-            self.keep_with_answer(place, seen);
+        let Some((lane, answer)) = slot.short_answer(session) else {
+            self.hand_over_answered(slot, seen);
             return false;
         };
         session.saw_server_on(answer.cpu);
@@ -196,101 +180,101 @@ impl SessionCalls {
         if let Some(message) = Answers::short_message(&session.segment, lane, &answer)
             && answer.kind == AnswerKind::Result
         {
-            place.count();
-            if !place.close_and_free(seen) {
-                return false;
+            slot.count();
+            let closed = slot.close_and_free(seen);
+            if closed {
+                with(Ok(Reader::new(&message[..len])));
             }
-            with(Ok(Reader::new(&message[..len])));
-            return true;
+            return closed;
         }
-        let mut message = self.packet();
+        let mut message = self.buffer();
         message.clear();
         Answers::message(&session.segment, lane, &answer, &mut message);
-        place.count();
-        let closed = place.close_and_free(seen);
+        slot.count();
+        let closed = slot.close_and_free(seen);
         if closed {
             with(match why_no_result(&answer, &message) {
                 None => Ok(Reader::new(&message)),
                 Some(why) => Err(why),
             });
         }
-        self.spare(message);
+        self.recycle(message);
         closed
     }
 
-    /// Whether a call, which had not ended at a glance, has ended.
+    /// Whether a call has ended, which had not when it was last looked at.
     #[inline(never)]
-    fn is_ready_after_all(&self, call: u32) -> bool {
-        self.let_leave(call);
-        self.look_after(call);
+    fn is_ready_now(&self, call: u32) -> bool {
+        self.publish_held(call);
+        self.check(call);
         self.has_ended(call)
     }
 
-    fn packet(&self) -> Vec<u8> {
-        locked(&self.packets).pop().unwrap_or_default()
+    fn buffer(&self) -> Vec<u8> {
+        locked(&self.buffers).pop().unwrap_or_default()
     }
 
-    fn spare(&self, packet: Vec<u8>) {
-        let mut packets = locked(&self.packets);
-        if packets.len() < PACKETS && packet.capacity() <= PACKET_MAX {
-            packets.push(packet);
+    fn recycle(&self, buffer: Vec<u8>) {
+        let mut buffers = locked(&self.buffers);
+        if buffers.len() < BUFFERS && buffer.capacity() <= BUFFER_MAX {
+            buffers.push(buffer);
         }
     }
 }
 
 impl Drop for SessionCalls {
     fn drop(&mut self) {
-        self.flights.answered.fetch_add(self.counted(), Ordering::Relaxed);
-        self.session.give_back(self.places.iter().filter_map(LaneSlot::lane));
-        self.flights.wake_background();
+        self.managed.add_answered(self.answered());
+        self.session.give_back(self.slots.iter().filter_map(LaneSlot::lane));
+        hand_over(&self.managed);
     }
 }
 
 impl OutstandingCalls for SessionCalls {
     fn open_batch(&self, timeout_ns: u64) -> CallBatch {
-        let limit = self.flights.binding.options.max_message.min(u32::MAX as usize);
-        let mut packet = self.packet();
-        if packet.len() < MAX_DATAGRAM {
-            packet.resize(MAX_DATAGRAM, 0);
+        let limit = self.managed.binding.options.max_message.min(u32::MAX as usize);
+        let mut buffer = self.buffer();
+        if buffer.len() < MAX_DATAGRAM {
+            buffer.resize(MAX_DATAGRAM, 0);
         }
-        CallBatch::unclocked(packet, 0, limit, timeout_ns)
+        CallBatch::unclocked(buffer, 0, limit, timeout_ns)
     }
 
     #[inline]
-    fn begin(&self, departure: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
-        if !departure.read_cheap_clock() {
+    fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
+        if !batch.read_cheap_clock() {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         }
         if len <= SLOT
             && !self.session.is_lost()
-            && let Some(call) = self.hold(departure, procedure, len)
+            && let Some(call) = self.hold(batch, procedure, len)
         {
             return Ok(call);
         }
-        Ok(self.flights.enqueue(departure, procedure, len) | KEPT)
+        Ok(self.managed.enqueue(batch, procedure, len) | MANAGED)
     }
 
-    fn submit(&self, departure: CallBatch) {
-        self.post(held_by(&departure));
-        reserved_for(&departure).give_back(&self.places);
-        self.spare(departure.packet);
+    fn submit(&self, batch: CallBatch) {
+        self.publish(Reservation::held_in(&batch));
+        Reservation::left_in(&batch).give_back(&self.slots);
+        self.recycle(batch.packet);
     }
 
     #[inline]
     fn is_ready(&self, call: u32) -> bool {
-        self.has_ended(call) || self.is_ready_after_all(call)
+        self.has_ended(call) || self.is_ready_now(call)
     }
 
     fn poll(&self, call: u32, waker: &Waker) -> bool {
         if self.is_ready(call) {
             return true;
         }
-        if let Whereabouts::LaneSlot(place, seen) = self.find(call) {
-            self.keep(place, seen);
+        if let Location::Slot(slot, seen) = self.find(call) {
+            self.hand_over(slot, seen);
         }
         match self.find(call) {
-            Whereabouts::Background(call, _) => self.flights.poll(call, waker),
-            Whereabouts::LaneSlot(..) => self.is_ready(call),
+            Location::Managed(call, _) => self.managed.poll(call, waker),
+            Location::Slot(..) => self.is_ready(call),
         }
     }
 
@@ -300,32 +284,32 @@ impl OutstandingCalls for SessionCalls {
 
     #[inline]
     fn take_short(&self, call: u32) -> Option<Short> {
-        let Whereabouts::LaneSlot(place, seen) = self.find(call) else { return None };
+        let Location::Slot(slot, seen) = self.find(call) else { return None };
         let session = &*self.session;
-        if !place.is_answered(seen, session) {
+        if !slot.is_answered(seen, session) {
             return None;
         }
-        let word = place.word_answer(session)?;
+        let word = slot.word_answer(session)?;
         session.saw_server_on(word.cpu);
-        place.count();
-        place.close_and_free(seen).then(|| Short::from_bits(word.bits, word.len))
+        slot.count();
+        slot.close_and_free(seen).then(|| Short::from_bits(word.bits, word.len))
     }
 
     fn take(&self, call: u32, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
         loop {
             match self.find(call) {
-                Whereabouts::LaneSlot(place, seen) => {
-                    if self.take_from(place, seen, with) {
+                Location::Slot(slot, seen) => {
+                    if self.take_from(slot, seen, with) {
                         return true;
                     }
-                    if place.look() == seen {
+                    if slot.look() == seen {
                         return false;
                     }
                 }
-                Whereabouts::Background(kept, place) => {
-                    let taken = self.flights.take(kept, with);
+                Location::Managed(number, slot) => {
+                    let taken = self.managed.take(number, with);
                     if taken {
-                        self.let_go(place);
+                        self.free_slot(slot);
                     }
                     return taken;
                 }
@@ -334,58 +318,56 @@ impl OutstandingCalls for SessionCalls {
     }
 
     fn distrust(&self, call: u32) {
-        if let Whereabouts::LaneSlot(place, seen) = self.find(call) {
-            self.keep_with_answer(place, seen);
+        if let Location::Slot(slot, seen) = self.find(call) {
+            self.hand_over_answered(slot, seen);
         }
     }
 
     fn cancel(&self, call: u32) {
         loop {
             match self.find(call) {
-                Whereabouts::LaneSlot(place, seen) if seen.stage() == Stage::Held => {
-                    let _posting = locked(&self.posting);
-                    if place.look() == seen {
-                        return place.forget();
+                Location::Slot(slot, seen) if seen.stage() == Stage::Held => {
+                    let _publishing = locked(&self.publishing);
+                    if slot.look() == seen {
+                        return slot.cancel_held();
                     }
                 }
-                Whereabouts::LaneSlot(place, seen) => {
-                    let is_answered = self.has_short_answer(place, seen);
-                    if !place.close(seen) {
+                Location::Slot(slot, seen) => {
+                    let is_answered = self.has_short_answer(slot, seen);
+                    if !slot.close(seen) {
                         continue;
                     }
-                    if !is_answered && let Some(lane) = place.lane() {
-                        place.set_lane(None);
+                    if !is_answered && let Some(lane) = slot.lane() {
+                        slot.set_lane(None);
                         self.session.abandon(lane, None, Vec::new());
                     }
-                    return place.free();
+                    return slot.free();
                 }
-                Whereabouts::Background(kept, place) => {
-                    self.flights.cancel(kept);
-                    return self.let_go(place);
+                Location::Managed(number, slot) => {
+                    self.managed.cancel(number);
+                    return self.free_slot(slot);
                 }
             }
         }
     }
 
     fn detach(&self, call: u32, calling_thread: Option<CallingThread>) {
-        self.let_leave(call);
+        self.publish_held(call);
         loop {
             match self.find(call) {
-                Whereabouts::LaneSlot(place, seen) => {
-                    if self.has_short_answer(place, seen) {
-                        if place.close_and_free(seen) {
-                            return;
-                        }
-                        continue;
+                Location::Slot(slot, seen) => {
+                    if !self.has_short_answer(slot, seen) {
+                        self.hand_over(slot, seen);
+                    } else if slot.close_and_free(seen) {
+                        return;
                     }
-                    self.keep(place, seen);
                 }
-                Whereabouts::Background(kept, place) => {
-                    self.flights.detach(kept, calling_thread);
+                Location::Managed(number, slot) => {
+                    self.managed.detach(number, calling_thread);
                     if self.session.is_lost() {
-                        self.flights.wake_background();
+                        self.managed.wake_background();
                     }
-                    return self.let_go(place);
+                    return self.free_slot(slot);
                 }
             }
         }
@@ -393,16 +375,14 @@ impl OutstandingCalls for SessionCalls {
 
     fn has_left(&self, call: u32) -> bool {
         match self.find(call) {
-            Whereabouts::LaneSlot(..) => true,
-            Whereabouts::Background(kept, _) => {
-                self.flights.state().calls.get_mut(kept).is_none_or(|kept| kept.has_left())
-            }
+            Location::Slot(..) => true,
+            Location::Managed(number, _) => self.managed.has_left(number),
         }
     }
 
     fn reclaim(&self, which: Selection) -> Option<(u32, Option<CallingThread>)> {
-        let (call, calling_thread) = self.flights.state().calls.reclaim(which)?;
-        Some((call | KEPT, calling_thread))
+        let (call, calling_thread) = self.managed.state().calls.reclaim(which)?;
+        Some((call | MANAGED, calling_thread))
     }
 
     fn wait_for_reclaimed(&self, call: u32, until: Instant) {
@@ -410,10 +390,10 @@ impl OutstandingCalls for SessionCalls {
     }
 
     fn detached(&self) -> usize {
-        self.flights.state().calls.detached()
+        self.managed.state().calls.detached()
     }
 
     fn with_failures(&self, look: &mut dyn FnMut(&mut Failures)) {
-        look(&mut self.flights.state().calls.failures);
+        look(&mut self.managed.state().calls.failures);
     }
 }

@@ -1,9 +1,9 @@
-//! Where a begun call is while all goes well: a lane, and what would be needed if it did not.
+//! The slot of a begun call while all goes well: its lane, and the data that is needed if something goes wrong.
 //!
-//! A place is used without a lock but for one step. Whoever has reserved it, or has the handle of its call, owns it; the background and
-//! whoever looks after all calls may only turn a call that is [open](Stage::Open) into one that has been [moved](Stage::Moved), and
-//! what they read before they have done so counts only then. A call that is [held back](Stage::Held) is published, or given up, under
-//! the calls's lock for that: by whoever began it, with others, or by whoever cannot wait until then.
+//! A slot is used without a lock, with one exception. The thread that has reserved it owns it, then the handle of its call. Other
+//! threads may only turn an [open](Stage::Open) call into a [moved](Stage::Moved) one; what they have read before counts only if
+//! that succeeds. The exception: a call that is [held back](Stage::Held) is published or cancelled under the table's lock for
+//! that, by the thread that began it or by one that waits for it.
 
 use crate::context::refined;
 use crate::locked::locked;
@@ -11,13 +11,13 @@ use crate::transport::shm::begun::managed::ManagedCall;
 use crate::transport::shm::caller::deadline::Deadline;
 use crate::transport::shm::caller::lanes::Lane;
 use crate::transport::shm::caller::session::Session;
-use std::sync::Mutex;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex};
 use stoop_shm::layout::SLOT;
 use stoop_shm::{Answer, Answers, Requests, WordResult};
 
-/// A place for a call, a line or two by itself.
+/// A slot for a call, which shares no cache line with others.
 #[repr(align(128))]
 pub(super) struct LaneSlot {
     /// The [`Stage`], and above it how many calls have been here: a call is not taken for another.
@@ -29,14 +29,14 @@ pub(super) struct LaneSlot {
     begun_ns: AtomicU64,
     deadline_ns: AtomicU64,
     procedure: AtomicU32,
-    /// Of a call that has been moved: what the background calls it.
+    /// Of a moved call: the number by which it is managed.
     moved_to: AtomicU32,
     /// Calls whose answers were taken here.
     answered: AtomicU64,
     arguments: Arguments,
 }
 
-/// Arguments of a call, in case that it is to be published again: not everything that is in shared memory has come from here.
+/// A copy of a call's arguments, in case that it is published again: the server can change the shared memory.
 #[derive(Default)]
 struct Arguments {
     len: AtomicU32,
@@ -47,21 +47,21 @@ struct Arguments {
 /// Bytes of arguments that are kept in words: no more are in the line of a request.
 const SHORT: usize = 32;
 
-/// How far the call of a place is.
+/// The stage of a slot's call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Free,
-    /// For a call to be begun.
+    /// A call will be begun here.
     Reserved,
-    /// Begun, and to be published together with others.
+    /// Begun, and held back to be published with others.
     Held,
-    /// Published, and its answer is to be taken from its lane.
+    /// Published; the answer will be taken from the lane.
     Open,
-    /// The background has it. Its handle finds it there.
+    /// The background thread manages it. Its handle finds it there.
     Moved,
 }
 
-/// What [`LaneSlot::word`] was.
+/// A value of [`LaneSlot::word`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seen(u64);
 
@@ -85,7 +85,7 @@ impl Seen {
     }
 }
 
-/// What is to be known of a call that is begun.
+/// A call that begins.
 pub(super) struct Begun {
     pub(super) lane: Lane,
     pub(super) begun_ns: u64,
@@ -117,32 +117,32 @@ impl LaneSlot {
         Seen(self.word.load(Acquire))
     }
 
-    /// Reserves it. By one thread at a time, which has seen that it is free.
+    /// Reserves it: by the thread that has seen that it is free, and holds the lock of the free slots.
     #[inline]
     pub(super) fn reserve(&self) {
         self.word.store(Seen(self.word.load(Relaxed)).with(Stage::Reserved), Release);
     }
 
-    /// Its owner needs it no more.
+    /// Its owner gives it back.
     #[inline]
     pub(super) fn free(&self) {
         self.word.store(Seen(self.word.load(Relaxed)).with(Stage::Free), Release);
     }
 
-    /// Its owner begins a call.
+    /// Its owner begins a call, which is held back.
     #[inline]
     pub(super) fn hold(&self, begun: &Begun, arguments: &[u8]) {
         self.number.store(begun.lane.last, Relaxed);
         self.begun_ns.store(begun.begun_ns, Relaxed);
         self.deadline_ns.store(begun.deadline_ns, Relaxed);
         self.procedure.store(begun.procedure.into(), Relaxed);
-        self.arguments.keep(arguments);
+        self.arguments.set(arguments);
         let next = (self.word.load(Relaxed) / STAGES + 1) * STAGES;
         self.word.store(next + Stage::Held as u64, Release);
     }
 
-    /// Its owner gives up the call that is held back.
-    pub(super) fn forget(&self) {
+    /// Its owner cancels the call that is held back.
+    pub(super) fn cancel_held(&self) {
         self.number.store(Answers::number_before(self.number.load(Relaxed)), Relaxed);
         self.free();
     }
@@ -157,7 +157,7 @@ impl LaneSlot {
         let request =
             session.request(lane, self.procedure.load(Relaxed) as u16, len, self.deadline_ns(), cpu);
         self.ticket.store(ticket, Relaxed);
-        // From here on it can be answered, and the place used for another.
+        // From now on the call can be answered, and the slot used for another.
         self.word.store(Seen(self.word.load(Relaxed)).with(Stage::Open), Release);
         Requests::post(&session.segment, ticket, &request, arguments);
     }
@@ -192,7 +192,7 @@ impl LaneSlot {
         self.deadline_ns.store(deadline_ns, Relaxed);
     }
 
-    /// What the background calls the call that has been moved.
+    /// The number by which the moved call is managed.
     pub(super) fn moved_to(&self) -> u32 {
         self.moved_to.load(Relaxed)
     }
@@ -232,19 +232,19 @@ impl LaneSlot {
         Answers::word_result(&session.segment, self.lane.load(Relaxed) as u16)
     }
 
-    /// The owner ends the call that was seen to be open, and may use the place again. `false`: it has been moved.
+    /// Its owner ends the call that was seen to be open, and still owns the slot. `false`: the call was moved.
     #[inline]
     pub(super) fn close(&self, seen: Seen) -> bool {
         self.word.compare_exchange(seen.0, seen.with(Stage::Reserved), AcqRel, Acquire).is_ok()
     }
 
-    /// As [`close`](Self::close), and anybody may use it.
+    /// As [`close`](Self::close), and gives the slot back.
     #[inline]
     pub(super) fn close_and_free(&self, seen: Seen) -> bool {
         self.word.compare_exchange(seen.0, seen.with(Stage::Free), AcqRel, Acquire).is_ok()
     }
 
-    /// One more answer has been taken here, by the owner.
+    /// Its owner counts an answer that was taken here.
     #[inline]
     pub(super) fn count(&self) {
         self.answered.store(self.answered.load(Relaxed) + 1, Relaxed);
@@ -254,8 +254,8 @@ impl LaneSlot {
         self.answered.load(Relaxed)
     }
 
-    /// What the background needs of the call that is open, and its deadline.
-    pub(super) fn to_keep(&self, session: &std::sync::Arc<Session>, id: u64) -> (ManagedCall, u64) {
+    /// The open call as a managed one, and its deadline.
+    pub(super) fn to_managed(&self, session: &Arc<Session>, id: u64) -> (ManagedCall, u64) {
         let lane = Lane { number: self.lane.load(Relaxed) as u16, last: self.number.load(Relaxed) };
         let procedure = self.procedure.load(Relaxed) as u16;
         let begun_ns = self.begun_ns.load(Relaxed);
@@ -263,7 +263,7 @@ impl LaneSlot {
         (managed.sent(session, lane, self.ticket.load(Relaxed)), self.deadline_ns())
     }
 
-    /// The call that was seen to be open is moved. `false`: it has ended meanwhile, and what was read of it is of no use.
+    /// Moves the call that was seen to be open. `false`: it has ended meanwhile, and what was read of it is void.
     pub(super) fn move_to(&self, seen: Seen, number: u32) -> bool {
         self.moved_to.store(number, Relaxed);
         self.word.compare_exchange(seen.0, seen.with(Stage::Moved), AcqRel, Acquire).is_ok()
@@ -272,7 +272,7 @@ impl LaneSlot {
 
 impl Arguments {
     #[inline]
-    fn keep(&self, arguments: &[u8]) {
+    fn set(&self, arguments: &[u8]) {
         self.len.store(arguments.len() as u32, Relaxed);
         if arguments.len() > SHORT {
             let mut long = locked(&self.long);
@@ -291,16 +291,16 @@ impl Arguments {
         }
     }
 
-    /// Those that are so few that they are in words; nothing of others.
+    /// Arguments that are kept in words; empty if they are longer.
     #[inline]
     fn short<'a>(&self, bytes: &'a mut [u8; SHORT]) -> &'a [u8] {
         let len = self.len.load(Relaxed) as usize;
         if len > SHORT {
             return &[];
         }
-        let (places, _) = bytes.as_chunks_mut::<8>();
-        for (place, word) in places.iter_mut().zip(&self.short).take(len.div_ceil(8)) {
-            *place = word.load(Relaxed).to_le_bytes();
+        let (words, _) = bytes.as_chunks_mut::<8>();
+        for (bytes, word) in words.iter_mut().zip(&self.short).take(len.div_ceil(8)) {
+            *bytes = word.load(Relaxed).to_le_bytes();
         }
         &bytes[..len]
     }

@@ -1,37 +1,38 @@
-//! The places of a session's begun calls, and who may use which.
+//! The slots of a session's begun calls, and which of them are free or reserved.
 
+use crate::calling::begun::CallBatch;
 use crate::locked::locked;
 use crate::transport::shm::begun::lane_slot::{LaneSlot, Stage};
 use std::sync::{Mutex, OnceLock};
 
-/// LaneSlots, made row by row as they are needed.
+/// Slots, made row by row as they are needed.
 #[derive(Default)]
 pub(super) struct LaneSlots {
     rows: [OnceLock<Box<Row>>; ROWS],
-    /// Those of one row that were free when they were last looked at, and have not been reserved since. Held by whoever reserves
-    /// some: nobody else makes of a free one anything else.
+    /// Slots of one row that were free when a thread last looked, and have not been reserved since. A thread that reserves slots
+    /// holds this lock; a free slot changes in no other way.
     free: Mutex<Reservation>,
 }
 
 type Row = [LaneSlot; ROW];
 
-/// Some places of one row: those that are reserved for calls to come, or those of calls that are held back.
+/// Some slots of one row: those that are reserved for calls to come, or those of calls that are held back.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Reservation {
     pub(super) row: u32,
     /// A bit for each.
-    pub(super) places: u64,
+    pub(super) slots: u64,
 }
 
-/// LaneSlots in a row: as many as a reservation has bits.
+/// Slots in a row: as many as a reservation has bits.
 const ROW: usize = 64;
 /// Rows. Their lanes leave some to threads that call, and to the background.
 const ROWS: usize = 10;
-/// Of so few places in a row that are free, none is reserved in advance.
+/// When a row has no more than so many free slots, they are reserved one by one.
 const SCARCE: usize = 8;
 
 impl LaneSlots {
-    /// All that there are.
+    /// All slots that have been made.
     pub(super) fn iter(&self) -> impl Iterator<Item = &LaneSlot> {
         self.rows.iter().filter_map(OnceLock::get).flat_map(|row| row.iter())
     }
@@ -41,18 +42,18 @@ impl LaneSlots {
         self.rows[row].get_or_init(|| Box::new(std::array::from_fn(|_| LaneSlot::default())))
     }
 
-    /// The place of that number.
+    /// The slot of that number.
     #[inline]
     pub(super) fn get(&self, number: u32) -> &LaneSlot {
         &self.row(number as usize / ROW)[number as usize % ROW]
     }
 
-    /// Those places, in their order, each with its bit.
+    /// Those slots, in their order, each with its bit.
     #[inline]
-    pub(super) fn of(&self, places: Reservation) -> impl Iterator<Item = (u64, &LaneSlot)> {
-        // Those that are none are of no row.
-        let row = (places.places != 0).then(|| self.row(places.row as usize));
-        let mut left = places.places;
+    pub(super) fn of(&self, slots: Reservation) -> impl Iterator<Item = (u64, &LaneSlot)> {
+        // The row of an empty reservation does not exist.
+        let row = (slots.slots != 0).then(|| self.row(slots.row as usize));
+        let mut left = slots.slots;
         std::iter::from_fn(move || {
             let bit = left & left.wrapping_neg();
             left ^= bit;
@@ -60,14 +61,14 @@ impl LaneSlots {
         })
     }
 
-    /// Those of these places of whose calls that is so.
+    /// Those of these slots that are at that stage.
     #[inline]
-    pub(super) fn at(&self, stage: Stage, places: Reservation) -> Reservation {
-        let is_so = self.of(places).filter(|(_, place)| place.look().stage() == stage);
-        Reservation { places: is_so.fold(0, |so, (bit, _)| so | bit), ..places }
+    pub(super) fn at(&self, stage: Stage, slots: Reservation) -> Reservation {
+        let is_so = self.of(slots).filter(|(_, slot)| slot.look().stage() == stage);
+        Reservation { slots: is_so.fold(0, |so, (bit, _)| so | bit), ..slots }
     }
 
-    /// Reserves so many places in one row, or fewer; `None` if none is free.
+    /// Reserves so many slots in one row, or fewer; `None` if none is free.
     pub(super) fn reserve(&self, wanted: usize) -> Option<Reservation> {
         let mut free = locked(&self.free);
         if free.count() < wanted + SCARCE {
@@ -75,8 +76,8 @@ impl LaneSlots {
         }
         let wanted = wanted.min(free.count().saturating_sub(SCARCE)).max(1);
         let reservation = free.first(wanted);
-        free.places &= !reservation.places;
-        self.of(reservation).for_each(|(_, place)| place.reserve());
+        free.slots &= !reservation.slots;
+        self.of(reservation).for_each(|(_, slot)| slot.reserve());
         Some(reservation)
     }
 
@@ -84,14 +85,13 @@ impl LaneSlots {
     fn look_for_free(&self, first: usize) -> Option<Reservation> {
         let mut few = None;
         for row in (0..ROWS).map(|row| (first + row) % ROWS) {
-            let places = self.row(row).iter().rev();
-            let places =
-                places.fold(0, |free, place| free << 1 | u64::from(place.look().stage() == Stage::Free));
-            let free = Reservation { row: row as u32, places };
+            let slots = self.row(row).iter().rev();
+            let slots = slots.fold(0, |free, slot| free << 1 | u64::from(slot.look().stage() == Stage::Free));
+            let free = Reservation { row: row as u32, slots };
             if free.count() > SCARCE {
                 return Some(free);
             }
-            if free.places != 0 {
+            if free.slots != 0 {
                 few = few.or(Some(free));
             }
         }
@@ -100,21 +100,33 @@ impl LaneSlots {
 }
 
 impl Reservation {
-    /// One place.
-    pub(super) fn of(number: u32) -> Self {
-        Self { row: number / ROW as u32, places: 1 << (number % ROW as u32) }
+    /// The slots that are reserved for the next calls of a batch.
+    #[inline]
+    pub(super) fn left_in(batch: &CallBatch) -> Self {
+        Self { row: batch.batch, slots: batch.reserved }
     }
 
-    /// The number of the next place.
+    /// The slots of the calls of a batch that were held back, and may have been published since.
+    #[inline]
+    pub(super) fn held_in(batch: &CallBatch) -> Self {
+        Self { row: batch.batch, slots: batch.held }
+    }
+
+    /// One slot.
+    pub(super) fn of(number: u32) -> Self {
+        Self { row: number / ROW as u32, slots: 1 << (number % ROW as u32) }
+    }
+
+    /// The number of the next slot.
     #[inline]
     pub(super) fn next(self) -> Option<u32> {
-        (self.places != 0).then(|| self.row * ROW as u32 + self.places.trailing_zeros())
+        (self.slots != 0).then(|| self.row * ROW as u32 + self.slots.trailing_zeros())
     }
 
     /// Without the next.
     #[inline]
     pub(super) fn rest(self) -> Self {
-        Self { places: self.places & self.places.wrapping_sub(1), ..self }
+        Self { slots: self.slots & self.slots.wrapping_sub(1), ..self }
     }
 
     /// The numbers of all, in their order.
@@ -129,18 +141,18 @@ impl Reservation {
 
     /// How many.
     pub(super) fn count(self) -> usize {
-        self.places.count_ones() as usize
+        self.slots.count_ones() as usize
     }
 
     /// So many of them.
     fn first(self, wanted: usize) -> Self {
         let others = (0..wanted).fold(self, |others, _| others.rest());
-        Self { places: self.places & !others.places, ..self }
+        Self { slots: self.slots & !others.slots, ..self }
     }
 
     /// Gives all back.
-    pub(super) fn give_back(self, places: &LaneSlots) {
-        places.of(self).for_each(|(_, place)| place.free());
+    pub(super) fn give_back(self, slots: &LaneSlots) {
+        slots.of(self).for_each(|(_, slot)| slot.free());
     }
 }
 
@@ -150,16 +162,16 @@ mod tests {
 
     #[test]
     fn every_place_is_reserved_once_and_can_be_had_again() {
-        let places = LaneSlots::default();
+        let slots = LaneSlots::default();
         let mut reservations = Vec::new();
-        while let Some(reservation) = places.reserve(16) {
+        while let Some(reservation) = slots.reserve(16) {
             reservations.push(reservation);
         }
         let mut all: Vec<u32> = reservations.iter().copied().flat_map(Reservation::numbers).collect();
         all.sort_unstable();
         assert_eq!(all, (0..(ROW * ROWS) as u32).collect::<Vec<_>>());
-        reservations.pop().unwrap().give_back(&places);
-        assert!(places.reserve(16).is_some());
-        Reservation { row: u32::MAX, places: 0 }.give_back(&places);
+        reservations.pop().unwrap().give_back(&slots);
+        assert!(slots.reserve(16).is_some());
+        Reservation { row: u32::MAX, slots: 0 }.give_back(&slots);
     }
 }

@@ -1,8 +1,8 @@
-//! How a thread waits for calls in flight: it looks at their lanes, or sleeps there.
+//! How a thread waits for begun calls: it looks at their lanes, or sleeps there.
 
 use crate::calling::background::Driven;
 use crate::locked::locked;
-use crate::transport::shm::begun::calls::{SessionCalls, Whereabouts};
+use crate::transport::shm::begun::calls::{Location, SessionCalls};
 use crate::transport::shm::caller::deadline::Deadline;
 use crate::transport::shm::caller::result_wait::{ResultWait, WaitFailure};
 use std::thread;
@@ -11,49 +11,44 @@ use stoop_net::clock;
 use stoop_shm::Answers;
 use stoop_shm::listening::{self, Event};
 
-/// How long a detached call is looked for before it is left to the background: its answer may be one of a session that is lost.
+/// How long a thread looks for the answer to a detached call before it leaves the call to the background thread: it may be a call of
+/// a lost session.
 const LOOKED_FOR_NS: u64 = 2_000_000;
-
-/// How a wait is to go on.
-enum Way {
-    /// All calls are on lanes; the earliest deadline of theirs.
-    Lanes(Deadline),
-    /// The background has some of them.
-    Background,
-}
 
 impl SessionCalls {
     /// Waits until one of these calls has ended, at most until that time.
     pub(super) fn wait(&self, calls: &[u32], until_ns: u64) -> Option<usize> {
-        let place = self.ended_among(calls);
-        if place.is_some() {
-            return place;
+        let ended = self.ended_among(calls);
+        if ended.is_some() {
+            return ended;
         }
-        calls.iter().for_each(|&call| self.let_leave(call));
-        let mut result_wait = locked(&self.result_waits).pop().unwrap_or_else(|| self.result_wait());
-        let place = loop {
-            if let Some(place) = self.ended_among(calls) {
-                break Some(place);
+        calls.iter().for_each(|&call| self.publish_held(call));
+        let mut wait = self.take_wait();
+        let ended = loop {
+            if let Some(ended) = self.ended_among(calls) {
+                break Some(ended);
             }
-            match self.way_of(calls) {
-                Way::Lanes(deadline) => self.watch(&mut result_wait, calls, deadline.until(until_ns)),
-                Way::Background => self.wait_for_keeper(calls, until_ns),
+            match self.deadline_on_lanes(calls) {
+                Some(deadline) => self.wait_on_lanes(&mut wait, calls, deadline.until(until_ns)),
+                None => self.wait_for_managed(calls, until_ns),
             }
-            if let Some(place) = self.ended_among(calls) {
-                break Some(place);
+            if let Some(ended) = self.ended_among(calls) {
+                break Some(ended);
             }
             let now_ns = clock::now_ns();
-            calls.iter().for_each(|&call| self.look_after(call));
+            calls.iter().for_each(|&call| self.check(call));
             if until_ns <= now_ns {
                 break self.ended_among(calls);
             }
         };
-        locked(&self.result_waits).push(result_wait);
-        place
+        locked(&self.waits).push(wait);
+        ended
     }
 
-    fn result_wait(&self) -> ResultWait {
-        ResultWait::new(self.flights.binding.options.waiting, self.session.placement)
+    fn take_wait(&self) -> ResultWait {
+        let unused = locked(&self.waits).pop();
+        unused
+            .unwrap_or_else(|| ResultWait::new(self.managed.binding.options.waiting, self.session.placement))
     }
 
     #[inline]
@@ -61,44 +56,42 @@ impl SessionCalls {
         calls.iter().position(|&call| self.has_ended(call))
     }
 
-    fn way_of(&self, calls: &[u32]) -> Way {
+    /// The earliest deadline of calls that are all on lanes; `None` if some are managed.
+    fn deadline_on_lanes(&self, calls: &[u32]) -> Option<Deadline> {
         if let [call] = calls {
-            return match self.find(*call) {
-                Whereabouts::LaneSlot(place, _) => Way::Lanes(place.deadline()),
-                Whereabouts::Background(..) => Way::Background,
-            };
+            let Location::Slot(slot, _) = self.find(*call) else { return None };
+            return Some(slot.deadline());
         }
         let now_ns = clock::now_ns();
         let mut earliest_ns = u64::MAX;
         for &call in calls {
-            let Whereabouts::LaneSlot(place, _) = self.find(call) else { return Way::Background };
-            place.refine_deadline(now_ns);
-            earliest_ns = earliest_ns.min(place.deadline_ns());
+            let Location::Slot(slot, _) = self.find(call) else { return None };
+            slot.refine_deadline(now_ns);
+            earliest_ns = earliest_ns.min(slot.deadline_ns());
         }
-        Way::Lanes(Deadline::exact(earliest_ns))
+        Some(Deadline::exact(earliest_ns))
     }
 
-    /// Waits for calls on lanes.
-    fn watch(&self, result_wait: &mut ResultWait, calls: &[u32], deadline: Deadline) {
-        let is_so = |_: &_| self.is_over(calls);
-        let waited = result_wait.wait_until(&self.session, deadline, is_so, |session, patience_ns| {
+    fn wait_on_lanes(&self, wait: &mut ResultWait, calls: &[u32], deadline: Deadline) {
+        let is_over = |_: &_| self.is_over(calls);
+        let waited = wait.wait_until(&self.session, deadline, is_over, |session, limit_ns| {
             let segment = &session.segment;
             match calls {
                 [call] => {
-                    if let Whereabouts::LaneSlot(place, _) = self.find(*call)
-                        && let Some(lane) = place.lane()
+                    if let Location::Slot(slot, _) = self.find(*call)
+                        && let Some(lane) = slot.lane()
                     {
-                        Answers::sleep(segment, lane.number, lane.last, patience_ns);
+                        Answers::sleep(segment, lane.number, lane.last, limit_ns);
                     }
                 }
-                _ => listening::sleep(segment, Event::Answer, patience_ns, || self.is_over(calls)),
+                _ => listening::sleep(segment, Event::Answer, limit_ns, || self.is_over(calls)),
             }
         });
-        // The result_wait has read the precise clock at the wait's begin.
+        // The precise clock was read when the wait began.
         if let (Err(WaitFailure::Late), [call]) = (waited, calls)
-            && let Whereabouts::LaneSlot(place, _) = self.find(*call)
+            && let Location::Slot(slot, _) = self.find(*call)
         {
-            place.refine_deadline(result_wait.began_ns());
+            slot.refine_deadline(wait.began_ns());
         }
     }
 
@@ -106,61 +99,56 @@ impl SessionCalls {
     #[inline]
     fn is_over(&self, calls: &[u32]) -> bool {
         calls.iter().any(|&call| match self.find(call) {
-            Whereabouts::LaneSlot(place, seen) => place.is_answered(seen, &self.session),
-            Whereabouts::Background(..) => true,
+            Location::Slot(slot, seen) => slot.is_answered(seen, &self.session),
+            Location::Managed(..) => true,
         })
     }
 
-    /// Waits for a call that was detached before: looks for its answer as if it was on a lane of this thread, which is faster than to
-    /// be told by the background, and then leaves it to that.
+    /// Waits for a call that was detached before. This thread looks for the answer itself for a while, which is faster than to be
+    /// woken by the background thread.
     pub(super) fn wait_for_reclaimed_call(&self, call: u32, until_ns: u64) {
-        let Whereabouts::Background(kept, _) = self.find(call) else { return };
-        let limit_ns = until_ns.min(clock::now_ns() + LOOKED_FOR_NS);
-        let is_over = || {
-            let mut state = self.flights.state();
-            state.calls.get_mut(kept).is_none_or(|kept| kept.can_advance())
-        };
-        let mut result_wait = locked(&self.result_waits).pop().unwrap_or_else(|| self.result_wait());
-        let waited = result_wait.wait_until(
+        let Location::Managed(number, _) = self.find(call) else { return };
+        let limit = Deadline::exact(until_ns.min(clock::now_ns() + LOOKED_FOR_NS));
+        let is_over = || self.managed.can_advance_call(number);
+        let mut wait = self.take_wait();
+        let waited = wait.wait_until(
             &self.session,
-            Deadline::exact(limit_ns),
+            limit,
             |_| is_over(),
-            |session, patience_ns| listening::sleep(&session.segment, Event::Answer, patience_ns, is_over),
+            |session, limit_ns| listening::sleep(&session.segment, Event::Answer, limit_ns, is_over),
         );
-        locked(&self.result_waits).push(result_wait);
-        match waited {
-            Ok(()) => self.flights.advance(),
-            Err(WaitFailure::Late | WaitFailure::Lost) => {}
+        locked(&self.waits).push(wait);
+        if waited.is_ok() {
+            self.managed.advance();
         }
         self.wait(&[call], until_ns);
     }
 
-    /// Waits for calls of which the background has some: it gets all of them, and tells when one has ended.
+    /// Waits for calls of which some are managed: all of them are, from now on, and the background thread wakes this thread.
     #[cold]
-    fn wait_for_keeper(&self, calls: &[u32], until_ns: u64) {
-        let mut kept = Vec::with_capacity(calls.len());
+    fn wait_for_managed(&self, calls: &[u32], until_ns: u64) {
+        let mut numbers = Vec::with_capacity(calls.len());
         for &call in calls {
-            if let Whereabouts::LaneSlot(place, seen) = self.find(call) {
-                self.keep(place, seen);
+            if let Location::Slot(slot, seen) = self.find(call) {
+                self.hand_over(slot, seen);
             }
-            if let Whereabouts::Background(number, _) = self.find(call) {
-                kept.push(number);
+            if let Location::Managed(number, _) = self.find(call) {
+                numbers.push(number);
             }
         }
-        let thread = thread::current();
-        let mut state = self.flights.state();
-        if kept.len() < calls.len() || state.calls.ended_among(&kept).is_some() {
+        let mut state = self.managed.state();
+        if numbers.len() < calls.len() || state.calls.ended_among(&numbers).is_some() {
             return;
         }
-        state.calls.attend(&kept, Some(&thread));
-        let deadlines = kept.iter().map(|&call| state.calls.deadline_ns(call));
+        state.calls.attend(&numbers, Some(&thread::current()));
+        let deadlines = numbers.iter().map(|&number| state.calls.deadline_ns(number));
         let limit_ns = deadlines.min().unwrap_or(u64::MAX).min(until_ns);
         drop(state);
-        self.flights.wake_background();
+        self.managed.wake_background();
         thread::park_timeout(Duration::from_nanos(limit_ns.saturating_sub(clock::now_ns())));
-        self.flights.state().calls.attend(&kept, None);
+        self.managed.state().calls.attend(&numbers, None);
         if clock::now_ns() >= limit_ns {
-            self.flights.advance();
+            self.managed.advance();
         }
     }
 }
