@@ -1,11 +1,11 @@
-//! Which calls have ended, to be seen without the lock around them; and results of a few bytes, to be taken without it.
+//! The completion table: which begun calls have ended, and their short results, for handles to see without the lock around the calls.
 //!
-//! Whoever ends a call puts it up here, under the lock. Whoever has its handle looks here first. A result that was taken
-//! here leaves its slot behind, which the next call to begin finds in a list: it only grows by one or goes away as a whole,
-//! so that nobody can mistake one state of it for another.
+//! A thread that ends a call writes that here, under the lock. The call's handle looks here first. When a handle takes a result here,
+//! its slot goes into a list from which the next call to begin takes free slots. Handles only add single slots to the list, and the
+//! lock's holder only removes the whole list, so no thread can mistake one state of it for another.
 //!
-//! A handle knows its completions by address, for as long as it likes: boards are never freed, but used again by later bindings
-//! when nobody has a handle of an earlier one. So neither a call that begins nor one that ends counts who keeps what.
+//! A handle keeps the address of the table. Tables are never freed; a later binding uses the table again when no handle of an earlier
+//! one is left. So neither the begin of a call nor its end changes a reference count.
 
 use crate::calling::begun::{OutstandingCalls, TableRef};
 use crate::calling::short_result::Short;
@@ -14,44 +14,44 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use stoop_net::fork::{self, PerProcess};
 
-/// Places made together.
+/// Completions allocated together.
 const ROW: usize = 256;
-/// Rows: a place for each lane that a binding can have.
+/// Rows: a completion for each lane that a binding can have.
 const ROWS: usize = (u16::MAX as usize + 1) / ROW;
 
-/// A place for each slot.
+/// The completions of one binding's calls.
 pub(crate) struct CompletionTable {
     /// The process that uses it, see [`fork::generation`].
     generation: u32,
-    /// Whose calls these are.
-    flight: Mutex<Option<Weak<dyn OutstandingCalls>>>,
+    /// The calls that the completions belong to.
+    owner: Mutex<Option<Weak<dyn OutstandingCalls>>>,
     rows: [OnceLock<Box<[Completion; ROW]>>; ROWS],
-    /// The last of the calls whose results were taken here and whose slots have not been reclaimed.
+    /// The call in the list of those whose results were taken here that was added last.
     taken: AtomicU32,
 }
 
 struct Completion {
     state: AtomicU32,
-    /// The call in the list of those taken before this one.
+    /// The call that was added to the list before this one.
     next: AtomicU32,
     /// A short result.
     bytes: AtomicU64,
 }
 
-/// It has not ended, or there is none.
+/// The call has not ended, or there is none.
 const OPEN: u32 = 0;
-/// It has ended; how, is known under the lock.
+/// It has ended; its slot, under the lock, has the outcome.
 const ENDED: u32 = 1;
 /// It has ended with a result of this many bytes less than the state.
 const SHORT: u32 = 2;
 
 /// The end of the list.
 const NONE: u32 = u32::MAX;
-/// Stands for a list to which nothing is added: all results are taken under the lock.
+/// Stands for a list that is closed: all results are taken under the lock.
 const CLOSED: u32 = u32::MAX - 1;
 
-/// Boards of this process that no handle knows. Those that a forked child finds are its parent's.
-static SPARE: PerProcess<Mutex<Vec<&'static CompletionTable>>> = PerProcess::new();
+/// Tables of this process that no handle refers to. A forked child does not use those of its parent.
+static UNUSED: PerProcess<Mutex<Vec<&'static CompletionTable>>> = PerProcess::new();
 
 impl Completion {
     const fn empty() -> Self {
@@ -61,117 +61,112 @@ impl Completion {
 
 impl Default for CompletionTable {
     fn default() -> Self {
-        let flight = Mutex::new(None);
+        let owner = Mutex::new(None);
         let (generation, rows) = (fork::generation(), [const { OnceLock::new() }; ROWS]);
-        Self { generation, flight, rows, taken: AtomicU32::new(NONE) }
+        Self { generation, owner, rows, taken: AtomicU32::new(NONE) }
     }
 }
 
-fn spare() -> MutexGuard<'static, Vec<&'static CompletionTable>> {
-    let Ok(spare) = SPARE.get_or_try_make(|| Ok::<_, Infallible>(Mutex::default()));
-    spare.lock().unwrap_or_else(PoisonError::into_inner)
+fn unused() -> MutexGuard<'static, Vec<&'static CompletionTable>> {
+    let Ok(unused) = UNUSED.get_or_try_make(|| Ok::<_, Infallible>(Mutex::default()));
+    unused.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl CompletionTable {
-    /// One that nobody uses. To be [given back](Self::give_back).
+    /// A table that no binding uses. To be [given back](Self::give_back).
     pub(crate) fn get() -> &'static Self {
-        spare().pop().unwrap_or_else(|| Box::leak(Box::default()))
+        unused().pop().unwrap_or_else(|| Box::leak(Box::default()))
     }
 
-    /// These are the calls of `flight` from now on.
-    pub(crate) fn belong_to(&self, flight: Weak<dyn OutstandingCalls>) {
-        *self.flight() = Some(flight);
+    /// The table belongs to these calls from now on.
+    pub(crate) fn belong_to(&self, calls: Weak<dyn OutstandingCalls>) {
+        *self.owner() = Some(calls);
     }
 
-    /// Whether it is that of a process from which this one was forked, where it is used on.
+    /// Whether it belongs to a process from which this one was forked, and which goes on using it.
     pub(crate) fn is_a_parents(&self) -> bool {
         self.generation != fork::generation()
     }
 
-    /// Nobody has a handle that knows it any more.
+    /// No handle refers to the table any more: another binding may use it.
     pub(crate) fn give_back(&'static self) {
         if self.is_a_parents() {
             return;
         }
-        *self.flight() = None;
+        *self.owner() = None;
         self.taken.store(NONE, Ordering::Relaxed);
-        spare().push(self);
+        unused().push(self);
     }
 
-    fn flight(&self) -> MutexGuard<'_, Option<Weak<dyn OutstandingCalls>>> {
-        self.flight.lock().unwrap_or_else(PoisonError::into_inner)
+    fn owner(&self) -> MutexGuard<'_, Option<Weak<dyn OutstandingCalls>>> {
+        self.owner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever carries these calls, for whoever has a handle.
+    /// The calls, for a handle, which keeps them.
     pub(crate) fn calls(&self) -> Arc<dyn OutstandingCalls> {
-        self.present_flight().expect("a handle keeps what carries its call")
-    }
-
-    /// The same, while it is there.
-    pub(crate) fn present_flight(&self) -> Option<Arc<dyn OutstandingCalls>> {
-        self.flight().as_ref()?.upgrade()
+        self.owner().as_ref().and_then(Weak::upgrade).expect("a handle keeps its call's table")
     }
 
     #[inline]
-    fn place(&self, call: u32) -> &Completion {
-        let row = self.rows[call as usize / ROW % ROWS].get().expect("every slot has a place");
+    fn completion(&self, call: u32) -> &Completion {
+        let row = self.rows[call as usize / ROW % ROWS].get().expect("every slot has a completion");
         &row[call as usize % ROW]
     }
 
-    /// Makes a place for a new slot. `false`: there are places for no more.
+    /// Makes a completion for a new slot. `false`: the table has room for no more.
     pub(crate) fn make(&self, call: u32) -> bool {
         let Some(row) = self.rows.get(call as usize / ROW) else { return false };
         row.get_or_init(|| Box::new([const { Completion::empty() }; ROW]));
         true
     }
 
-    /// A call begins in that slot. Under the lock, as everything up to `end_short`.
+    /// A call begins in that slot. The lock is held, as for all functions up to `end_short`.
     #[inline]
     pub(crate) fn open(&self, call: u32) {
-        // Its handle, which alone looks here, is made afterwards.
-        self.place(call).state.store(OPEN, Ordering::Relaxed);
+        // The call's handle, the only reader, is made afterwards.
+        self.completion(call).state.store(OPEN, Ordering::Relaxed);
     }
 
-    /// It has ended, and its outcome is in the slot.
+    /// The call has ended, and its slot has the outcome.
     #[inline]
     pub(crate) fn end(&self, call: u32) {
-        // What it ended with is read under the lock.
-        self.place(call).state.store(ENDED, Ordering::Relaxed);
+        // The outcome is read under the lock.
+        self.completion(call).state.store(ENDED, Ordering::Relaxed);
     }
 
-    /// It has ended with that result, if that is short enough.
+    /// The call has ended with that result. `false`: that is too long for the table.
     #[inline]
     pub(crate) fn end_short(&self, call: u32, result: &[u8]) -> bool {
         let Some(short) = Short::of(result) else { return false };
-        let place = self.place(call);
-        place.bytes.store(short.to_bits(), Ordering::Relaxed);
+        let completion = self.completion(call);
+        completion.bytes.store(short.to_bits(), Ordering::Relaxed);
         // Publishes the bytes; pairs with the Acquire in `take`.
-        place.state.store(SHORT + short.len(), Ordering::Release);
+        completion.state.store(SHORT + short.len(), Ordering::Release);
         true
     }
 
-    /// Whether it has ended.
+    /// Whether the call has ended.
     #[inline]
     pub(crate) fn has_ended(&self, call: u32) -> bool {
-        self.place(call).state.load(Ordering::Relaxed) != OPEN
+        self.completion(call).state.load(Ordering::Relaxed) != OPEN
     }
 
     /// The result of a call that has ended with a short one.
     #[inline]
     pub(crate) fn result(&self, call: u32) -> Option<Short> {
-        let place = self.place(call);
-        let len = place.state.load(Ordering::Acquire).checked_sub(SHORT)?;
-        Some(Short::from_bits(place.bytes.load(Ordering::Relaxed), len))
+        let completion = self.completion(call);
+        let len = completion.state.load(Ordering::Acquire).checked_sub(SHORT)?;
+        Some(Short::from_bits(completion.bytes.load(Ordering::Relaxed), len))
     }
 
-    /// The same, once, for its handle, and unless the list is closed. The slot is left to [`reclaim`](Self::reclaim).
+    /// Takes the short result of a call for its handle, once, unless the list is closed. [`reclaim`](Self::reclaim) frees the slot.
     #[inline]
     pub(crate) fn take(&self, call: u32) -> Option<Short> {
         let short = self.result(call)?;
-        let place = self.place(call);
+        let completion = self.completion(call);
         let mut before = self.taken.load(Ordering::Relaxed);
         while before != CLOSED {
-            place.next.store(before, Ordering::Relaxed);
+            completion.next.store(before, Ordering::Relaxed);
             // Publishes the link, and that the result has been read; pairs with the Acquire in `reclaim`.
             match self.taken.compare_exchange_weak(before, call, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return Some(short),
@@ -181,22 +176,22 @@ impl CompletionTable {
         None
     }
 
-    /// The slots that results have left since this was last asked, into `free`. Under the lock.
+    /// Moves the slots whose results were taken here to `free`. The lock is held.
     pub(crate) fn reclaim(&self, free: &mut Vec<u32>) {
         self.reclaim_and(NONE, free);
     }
 
-    /// The same, for the last time: from now on nothing is [taken](Self::take) here.
+    /// The same, for the last time: from now on no result is [taken](Self::take) here.
     pub(crate) fn close(&self, free: &mut Vec<u32>) {
         self.reclaim_and(CLOSED, free);
     }
 
     fn reclaim_and(&self, then: u32, free: &mut Vec<u32>) {
-        // Each of the links was published by a Release on this word, and all later ones continue it.
+        // Each link was published by a Release on this word, and later stores continue its release sequence.
         let mut call = self.taken.swap(then, Ordering::Acquire);
         while call < CLOSED {
             free.push(call);
-            call = self.place(call).next.load(Ordering::Relaxed);
+            call = self.completion(call).next.load(Ordering::Relaxed);
         }
     }
 }
@@ -231,7 +226,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn a_short_result_is_taken_once_it_is_there_and_its_slot_reclaimed_once() {
+    fn a_short_result_is_taken_once_and_its_slot_reclaimed_once() {
         let completions = CompletionTable::default();
         assert!(completions.make(0) && completions.make(300));
         completions.open(300);
@@ -247,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_been_taken_when_it_is_closed_is_left_to_the_lock() {
+    fn after_closing_results_are_left_to_the_lock() {
         let completions = CompletionTable::default();
         assert!(completions.make(2) && completions.end_short(1, &[1]) && completions.end_short(2, &[2]));
         assert!(completions.take(1).is_some());
@@ -259,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_result_is_not_taken_here() {
+    fn a_long_result_is_not_taken_without_the_lock() {
         let completions = CompletionTable::default();
         assert!(completions.make(1));
         assert!(!completions.end_short(1, &[0; 9]) && !completions.has_ended(1));
@@ -268,13 +263,13 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_place_for_each_lane_and_no_more() {
+    fn the_table_has_a_completion_for_each_lane_and_no_more() {
         let completions = CompletionTable::default();
         assert!(completions.make(u32::from(u16::MAX)) && !completions.make(u32::from(u16::MAX) + 1));
     }
 
     #[test]
-    fn what_threads_take_at_once_is_all_reclaimed() {
+    fn slots_of_results_that_threads_take_at_once_are_all_reclaimed() {
         let completions = Arc::new(CompletionTable::default());
         for call in 0..512 {
             assert!(completions.make(call) && completions.end_short(call, &call.to_le_bytes()));

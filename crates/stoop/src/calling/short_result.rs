@@ -1,6 +1,6 @@
-//! A result of a few bytes, by itself.
+//! A result of at most eight bytes, held in a word.
 
-/// Bytes of a result that is no longer than a word.
+/// A result that is no longer than a word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Short {
     bytes: [u8; 8],
@@ -8,7 +8,7 @@ pub(crate) struct Short {
 }
 
 impl Short {
-    /// Those of `result`, if they are few enough.
+    /// `result`, if it is short enough.
     #[inline]
     pub(crate) fn of(result: &[u8]) -> Option<Self> {
         let mut bytes = [0; 8];

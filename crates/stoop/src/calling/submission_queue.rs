@@ -1,23 +1,22 @@
-//! Calls that a thread begins without the lock: put down in a list that it alone writes, and that whoever has the lock
-//! reads.
+//! The submission queue: calls that one thread begins without the lock around the calls.
 //!
-//! A place in the list is a slot that was reserved for it under the lock, so that the call has its number at once. What
-//! has been put down stays; what becomes of it, an [enrolled](crate::transport::packet::begun::calls::Calls::enroll) call with a packet, is seen to
-//! under the lock: when the calls leave, or when somebody asks about one of them.
+//! One thread alone writes the queue; the thread that holds the lock reads it. A line of the queue is a slot that was reserved under
+//! the lock, so that a call has its number at once. When the calls leave, or when a thread asks about one of them, the lock's holder
+//! makes packets of the lines.
 
 use std::array;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use stoop_net::udp::MAX_SEGMENTS;
 
-/// Arguments of at most so many bytes are put down. Longer ones go into their packet, under the lock.
+/// Bytes of the longest arguments that go through the queue. Longer ones are written to their packet, under the lock.
 pub(crate) const SHORT_ARGUMENTS: usize = 32;
 
-/// The list of one batch.
+/// The queue of one batch.
 pub(crate) struct SubmissionQueue {
-    /// How many calls have been put down.
+    /// How many calls have been submitted.
     count: AtomicU32,
-    /// Some of them have left: those that come now should be begun anew.
+    /// Some of them have left: later calls are to be begun under the lock.
     has_left: AtomicBool,
     lines: [Line; MAX_SEGMENTS],
 }
@@ -27,11 +26,11 @@ struct Line {
     /// The slot.
     call: AtomicU32,
     /// Number of the procedure in the interface, and bytes of arguments above it.
-    what: AtomicU32,
+    packed: AtomicU32,
     arguments: [AtomicU64; SHORT_ARGUMENTS / 8],
 }
 
-/// A call that was put down.
+/// A call that was submitted.
 pub(crate) struct Entry {
     pub(crate) call: u32,
     pub(crate) procedure: u16,
@@ -47,8 +46,8 @@ impl Default for SubmissionQueue {
 }
 
 impl SubmissionQueue {
-    /// Begins the list anew, with these slots. Under the lock, by the thread that writes it, when nothing in it is needed
-    /// any more.
+    /// Empties the queue and gives it these slots. Called under the lock by the thread that writes it, when no call in it is needed any
+    /// more.
     pub(crate) fn reopen(&self, places: impl Iterator<Item = u32>) {
         self.count.store(0, Ordering::Relaxed);
         self.has_left.store(false, Ordering::Relaxed);
@@ -57,28 +56,28 @@ impl SubmissionQueue {
         }
     }
 
-    /// The slot of a place.
+    /// The slot of a line.
     pub(crate) fn slot(&self, place: usize) -> u32 {
         self.lines[place].call.load(Ordering::Relaxed)
     }
 
-    /// How many calls have been put down, and can be [read](Self::entry).
+    /// How many calls have been submitted and can be [read](Self::entry).
     #[inline]
     pub(crate) fn count(&self) -> usize {
         // Pairs with the Release in `put`.
         self.count.load(Ordering::Acquire) as usize
     }
 
-    /// What was put down there.
+    /// The call in that line.
     #[inline]
     pub(crate) fn entry(&self, place: usize) -> Entry {
         let line = &self.lines[place];
-        let what = line.what.load(Ordering::Relaxed);
+        let packed = line.packed.load(Ordering::Relaxed);
         let call = line.call.load(Ordering::Relaxed);
-        Entry { call, procedure: what as u16, len: (what >> 16) as usize }
+        Entry { call, procedure: packed as u16, len: (packed >> 16) as usize }
     }
 
-    /// The arguments that were put down there, into memory that is as long as they are.
+    /// Copies the arguments of the call in that line to `to`, which is as long as they are.
     #[inline]
     pub(crate) fn copy_arguments(&self, place: usize, to: &mut [u8]) {
         for (bytes, word) in to.chunks_mut(8).zip(&self.lines[place].arguments) {
@@ -86,31 +85,32 @@ impl SubmissionQueue {
         }
     }
 
-    /// Calls that were put down have left. Under the lock.
+    /// Calls of the queue have left. The lock is held.
     pub(crate) fn note_leaving(&self) {
-        // Whoever misses this puts one more call with those that it believes to be here.
+        // A submitter that misses this adds one more call to those that have left; it leaves later.
         self.has_left.store(true, Ordering::Relaxed);
     }
 }
 
-/// The list in the hands of the thread that begins the calls.
+/// The writing end of a queue, for the thread that begins the calls.
 pub(crate) struct Submitter {
     queue: Arc<SubmissionQueue>,
-    /// Calls that it has put down.
+    /// Calls that it has submitted.
     count: usize,
-    /// Places that there are.
+    /// Lines that have slots.
     places: usize,
-    /// Bytes of the longest arguments that go with the others.
+    /// Bytes of the longest arguments that it takes.
     longest: usize,
 }
 
 impl Submitter {
-    /// A list of so many places, in none of which a call is, for calls with at most so many bytes of arguments.
+    /// The writing end of a queue without calls, whose first `places` lines have slots, for calls with at most `longest` bytes of
+    /// arguments.
     pub(crate) fn new(queue: Arc<SubmissionQueue>, places: usize, longest: usize) -> Self {
         Self { queue, count: 0, places, longest: longest.min(SHORT_ARGUMENTS) }
     }
 
-    /// Puts a call down and gives its slot, if there is a place for it.
+    /// Submits a call and returns its slot; `None` if the queue does not take it.
     #[inline]
     pub(crate) fn put(&mut self, procedure: u16, arguments: &[u8]) -> Option<u32> {
         let Self { queue, count, .. } = self;
@@ -118,7 +118,7 @@ impl Submitter {
             return None;
         }
         let line = &queue.lines[*count];
-        line.what.store(u32::from(procedure) | (arguments.len() as u32) << 16, Ordering::Relaxed);
+        line.packed.store(u32::from(procedure) | (arguments.len() as u32) << 16, Ordering::Relaxed);
         for (word, bytes) in line.arguments.iter().zip(arguments.chunks(8)) {
             let mut whole = [0; 8];
             whole[..bytes.len()].copy_from_slice(bytes);
@@ -130,13 +130,13 @@ impl Submitter {
         Some(line.call.load(Ordering::Relaxed))
     }
 
-    /// Whether there is no place left.
+    /// Whether no line is left.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.count == self.places
     }
 
-    /// The slots that were reserved and that no call has taken.
+    /// The reserved slots that no call uses.
     pub(crate) fn unused(&self) -> impl Iterator<Item = u32> {
         (self.count..self.places).map(|place| self.queue.slot(place))
     }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_put_down_while_there_are_places_and_they_fit() {
+    fn calls_are_submitted_while_lines_are_left_and_their_arguments_fit() {
         let (queue, mut submitter) = submitter(3, 16);
         assert_eq!(submitter.put(7, &[1; 16]), Some(100));
         assert_eq!(submitter.put(8, &[0; 17]), None);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn no_call_joins_those_that_have_left() {
+    fn no_call_is_submitted_after_calls_have_left() {
         let (queue, mut submitter) = submitter(3, 0);
         assert!(submitter.put(0, &[]).is_some());
         queue.note_leaving();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_can_be_read_by_another_thread() {
+    fn calls_that_are_counted_can_be_read_by_another_thread() {
         let (queue, mut submitter) = submitter(MAX_SEGMENTS, SHORT_ARGUMENTS);
         let reader = thread::spawn(move || {
             for place in 0..MAX_SEGMENTS {
