@@ -46,6 +46,19 @@ pub enum CallerArrival<L = usize> {
     Refused,
 }
 
+impl<L> CallerArrival<L> {
+    /// The same outcome, with another description of the packets.
+    #[inline]
+    pub fn map<M>(self, describe: impl FnOnce(L) -> M) -> CallerArrival<M> {
+        match self {
+            Self::Datagram(packets) => CallerArrival::Datagram(describe(packets)),
+            Self::TooLarge(len) => CallerArrival::TooLarge(len),
+            Self::Nothing => CallerArrival::Nothing,
+            Self::Refused => CallerArrival::Refused,
+        }
+    }
+}
+
 /// The outcome of sending one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sending {

@@ -58,7 +58,7 @@ pub(crate) use stoop_net::packets::{
 };
 
 use crate::context::Caller;
-use crate::transport::packet::endpoint::SharedEndpoints;
+use crate::transport::packet::shared_endpoint::SharedEndpoints;
 use crate::uri::Scheme;
 use std::fmt::Display;
 use std::io::{self, IoSlice};

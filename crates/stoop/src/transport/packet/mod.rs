@@ -6,10 +6,12 @@ pub(crate) mod caller;
 pub(crate) mod checksum;
 pub(crate) mod endpoint;
 pub(crate) mod link;
+pub(crate) mod mailbox;
 pub(crate) mod options;
 pub(crate) mod outgoing;
 pub(crate) mod server;
 pub(crate) mod session;
+pub(crate) mod shared_endpoint;
 pub(crate) mod steps;
 pub(crate) mod transport;
 

@@ -6,8 +6,8 @@ mod peer;
 mod server;
 mod worker;
 
-use crate::transport::packet::endpoint::SharedEndpoints;
 use crate::transport::packet::link::{PacketLink, Share};
+use crate::transport::packet::shared_endpoint::SharedEndpoints;
 use crate::transport::udp::caller::UdpCaller;
 use crate::transport::udp::server::UdpServer;
 use crate::uri::{Scheme, host_and_port};

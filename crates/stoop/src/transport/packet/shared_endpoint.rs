@@ -1,0 +1,264 @@
+//! An endpoint that several users share: the lanes of all bindings of a process to one server.
+//!
+//! One thread at a time receives for all users, the one that holds the receive role. It copies each packet to the mailbox of the user
+//! whose lane is in the packet's header, and notifies the thread of that user if it sleeps.
+
+use crate::calling::receive_role::{Pause, ReceiveRole, RoleGuard};
+use crate::calling::waiting_thread::WaitingThread;
+use crate::transport::packet::link::{CallerArrival, CallerEndpoint, PacketLink, Segments, Share};
+use crate::transport::packet::mailbox::Mailbox;
+use crate::transport::packet::now;
+use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
+use stoop_net::fork::PerProcess;
+use stoop_wire::{BindingId, HEADER_LEN, LaneId};
+
+/// Bytes of packets that arrive together, at most.
+const BUFFER_LEN: usize = 64 << 10;
+
+/// Bytes of a long result that may be on their way to one user in any case.
+const LEAST_WINDOW: u32 = 64 << 10;
+
+/// One user of a shared endpoint: a lane, or a table of begun calls.
+pub(crate) struct SharedEndpoint<E> {
+    shared: Arc<Shared<E>>,
+    mailbox: Arc<Mailbox>,
+    /// The lanes of this user.
+    keys: Mutex<Vec<Key>>,
+}
+
+/// The endpoint, and the mailboxes of its users.
+pub(crate) struct Shared<E> {
+    endpoint: E,
+    /// The thread that holds the role receives packets into this.
+    role: ReceiveRole<Vec<u8>>,
+    mailboxes: RwLock<HashMap<Key, Arc<Mailbox>>>,
+    /// Packets may arrive together: some user expects many.
+    many: AtomicBool,
+    /// How many users there are.
+    users: AtomicUsize,
+}
+
+/// The endpoints that bindings share, by the address of the server.
+pub(crate) type SharedEndpoints<E> = PerProcess<Mutex<Vec<(String, Weak<Shared<E>>)>>>;
+
+/// A lane of a binding.
+type Key = (BindingId, LaneId);
+
+impl<E: CallerEndpoint> Shared<E> {
+    fn mailboxes(&self) -> RwLockReadGuard<'_, HashMap<Key, Arc<Mailbox>>> {
+        self.mailboxes.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn mailbox(&self, packet: &[u8]) -> Option<Arc<Mailbox>> {
+        self.mailboxes().get(&key(packet)?).cloned()
+    }
+
+    fn expect_many(&self) {
+        // Packets that arrive together for a thread that has begun to receive single ones are lost; they are sent again.
+        if !self.many.swap(true, Ordering::Relaxed) {
+            self.endpoint.expect_many(true);
+        }
+    }
+
+    /// Puts the packets that have arrived into the mailboxes of their lanes.
+    fn distribute(&self, arrival: io::Result<CallerArrival<Segments>>, packets: &[u8]) {
+        match arrival {
+            Ok(CallerArrival::Datagram(segments)) => {
+                for packet in segments.split(packets) {
+                    if let Some(mailbox) = self.mailbox(packet) {
+                        mailbox.put(Some(packet));
+                    }
+                }
+            }
+            Ok(CallerArrival::Refused) => self.tell_refused(),
+            Ok(CallerArrival::Nothing | CallerArrival::TooLarge(_)) => {}
+            Err(_) => self.take_sent_back(),
+        }
+    }
+
+    /// The server's port is closed: tells all users.
+    #[cold]
+    fn tell_refused(&self) {
+        self.take_sent_back();
+        let mut told = HashSet::new();
+        for mailbox in self.mailboxes().values() {
+            if told.insert(Arc::as_ptr(mailbox)) {
+                mailbox.put(None);
+            }
+        }
+    }
+
+    #[cold]
+    fn take_sent_back(&self) {
+        let mut packet = [0; HEADER_LEN];
+        while let Some(len) = self.endpoint.next_sent_back(&mut packet) {
+            if let Some(mailbox) = self.mailbox(&packet[..len]) {
+                mailbox.arrivals().sent_back.push_back(packet[..len].to_vec());
+            }
+        }
+    }
+}
+
+fn key(packet: &[u8]) -> Option<Key> {
+    let header = packet.first_chunk::<HEADER_LEN>()?;
+    Some((BindingId::of_header(header), LaneId::of_packet(packet)?))
+}
+
+impl<E: CallerEndpoint> SharedEndpoint<E> {
+    /// A user of the endpoint that the bindings of this process share for `server`.
+    pub(crate) fn connect<L: PacketLink<Caller = E>>(server: &L::Address, share: Share) -> io::Result<Self> {
+        let name = server.to_string();
+        let Ok(endpoints) = L::shared_endpoints().get_or_try_make(|| Ok::<_, Infallible>(Mutex::default()));
+        let mut endpoints = endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        endpoints.retain(|(_, shared)| shared.strong_count() > 0);
+        let known = endpoints.iter().find(|(other, _)| *other == name);
+        if let Some(shared) = known.and_then(|(_, shared)| shared.upgrade()) {
+            return Ok(Self::of(shared, share));
+        }
+        let endpoint = L::connect(server, Share::ManyLanes)?;
+        endpoint.expect_many(false);
+        endpoint.keep_sent_back();
+        let shared = Arc::new(Shared {
+            endpoint,
+            role: ReceiveRole::new(vec![0; BUFFER_LEN]),
+            mailboxes: RwLock::default(),
+            many: AtomicBool::new(false),
+            users: AtomicUsize::new(0),
+        });
+        endpoints.push((name, Arc::downgrade(&shared)));
+        Ok(Self::of(shared, share))
+    }
+
+    /// The endpoint itself, to send.
+    pub(crate) fn base(&self) -> &E {
+        &self.shared.endpoint
+    }
+
+    pub(crate) fn expect_many(&self) {
+        self.shared.expect_many();
+    }
+
+    /// This user's part of the endpoint's window.
+    pub(crate) fn window(&self) -> u32 {
+        let users = self.shared.users.load(Ordering::Relaxed).max(1) as u32;
+        (self.shared.endpoint.window() / users).max(LEAST_WINDOW)
+    }
+
+    /// As [`CallerEndpoint::next_sent_back`].
+    pub(crate) fn next_sent_back(&self, buffer: &mut [u8]) -> Option<usize> {
+        self.shared.take_sent_back();
+        let packet = self.mailbox.arrivals().sent_back.pop_front()?;
+        let len = packet.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&packet[..len]);
+        Some(len)
+    }
+
+    fn of(shared: Arc<Shared<E>>, share: Share) -> Self {
+        shared.users.fetch_add(1, Ordering::Relaxed);
+        if share == Share::ManyLanes {
+            shared.expect_many();
+        }
+        Self { shared, mailbox: Arc::default(), keys: Mutex::default() }
+    }
+
+    /// As [`CallerEndpoint::serve_lane`].
+    pub(crate) fn serve_lane(&self, binding: BindingId, lane: LaneId) {
+        let key = (binding, lane);
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).push(key);
+        let mut mailboxes = self.shared.mailboxes.write().unwrap_or_else(PoisonError::into_inner);
+        mailboxes.insert(key, Arc::clone(&self.mailbox));
+    }
+
+    /// Takes at most `most` packets for this user; receives for all if no other thread does. Sleeps for about `about_ns` and at most
+    /// `latest_ns` nanoseconds if nothing is there; it may return before with nothing.
+    pub(crate) fn receive(
+        &self,
+        buffer: &mut [u8],
+        most: usize,
+        (about_ns, latest_ns): (u64, u64),
+    ) -> io::Result<CallerArrival<Segments>> {
+        if let Some(arrival) = self.mailbox.take(buffer, most) {
+            return Ok(arrival);
+        }
+        let role = match self.shared.role.try_take() {
+            Some(role) => Some(role),
+            None if latest_ns > 0 => self.follow(about_ns.min(latest_ns)),
+            None => None,
+        };
+        if let Some(role) = role
+            // The thread that had the role before may have put something there.
+            && self.mailbox.is_empty()
+        {
+            return self.receive_for_all(role, buffer, most, (about_ns, latest_ns));
+        }
+        Ok(self.mailbox.take(buffer, most).unwrap_or(CallerArrival::Nothing))
+    }
+
+    fn receive_for_all(
+        &self,
+        mut role: RoleGuard<'_, Vec<u8>>,
+        buffer: &mut [u8],
+        most: usize,
+        (about_ns, latest_ns): (u64, u64),
+    ) -> io::Result<CallerArrival<Segments>> {
+        let Shared { endpoint, many, .. } = &*self.shared;
+        let arrival = match (latest_ns, many.load(Ordering::Relaxed)) {
+            (0, true) => endpoint.receive_many(&mut role),
+            (_, true) => endpoint.receive_many_about(&mut role, about_ns, latest_ns),
+            (0, false) => endpoint.receive(&mut role).map(alone),
+            (_, false) => endpoint.receive_about(&mut role, about_ns, latest_ns).map(alone),
+        };
+        match arrival {
+            Ok(CallerArrival::Nothing) => return Ok(CallerArrival::Nothing),
+            // Nearly always: one packet, for the thread that receives.
+            Ok(CallerArrival::Datagram(Segments { len, segment })) if len == segment => {
+                let latest = self.keys.lock().unwrap_or_else(PoisonError::into_inner).last().copied();
+                if latest.is_some() && latest == key(&role[..len]) {
+                    buffer[..len].copy_from_slice(&role[..len]);
+                    return Ok(CallerArrival::Datagram(Segments { len, segment }));
+                }
+            }
+            _ => {}
+        }
+        self.shared.distribute(arrival, &role);
+        Ok(self.mailbox.take(buffer, most).unwrap_or(CallerArrival::Nothing))
+    }
+
+    /// Sleeps while another thread receives, for `limit_ns` nanoseconds at most. Returns the role if it becomes free before something
+    /// arrives.
+    fn follow(&self, limit_ns: u64) -> Option<RoleGuard<'_, Vec<u8>>> {
+        let (thread, end) = (WaitingThread::current(), now().after_nanos(limit_ns));
+        self.mailbox.arrivals().thread = Some(Arc::clone(&thread));
+        let is_over = || !self.mailbox.is_empty();
+        let pause = || match end.nanos_since(now()) {
+            0 => Pause::End,
+            left_ns => Pause::Sleep(left_ns),
+        };
+        let role = self.shared.role.follow(&thread, is_over, pause);
+        self.mailbox.arrivals().thread = None;
+        role
+    }
+}
+
+impl<E> Drop for SharedEndpoint<E> {
+    fn drop(&mut self) {
+        self.shared.users.fetch_sub(1, Ordering::Relaxed);
+        let keys = self.keys.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut mailboxes = self.shared.mailboxes.write().unwrap_or_else(PoisonError::into_inner);
+        // A lane may have been given to another user since.
+        for key in keys.iter() {
+            if mailboxes.get(key).is_some_and(|mailbox| Arc::ptr_eq(mailbox, &self.mailbox)) {
+                mailboxes.remove(key);
+            }
+        }
+    }
+}
+
+/// As packets that have arrived together, of which there is one.
+fn alone(arrival: CallerArrival) -> CallerArrival<Segments> {
+    arrival.map(|len| Segments { len, segment: len })
+}
