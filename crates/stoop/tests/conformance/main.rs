@@ -13,13 +13,13 @@ mod runtime;
 mod transports;
 
 mod again;
+mod begun;
 mod binding;
 mod calls;
 mod clients;
 mod connections;
 mod delays;
 mod endings;
-mod flight;
 mod late;
 mod later;
 mod lengths;

@@ -1,4 +1,4 @@
-//! Calls in flight: begun by `begin()`, and waited for later, or by nobody.
+//! Calls that are begun by `begin()`, and waited for later or not at all.
 
 mod dropped;
 mod limits;

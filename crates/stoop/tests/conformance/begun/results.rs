@@ -4,9 +4,9 @@ use super::*;
 
 claims! { all: [
     results_come_back_to_their_own_calls_however_they_are_waited_for
-    five_thousand_calls_are_in_flight_from_one_thread
+    five_thousand_calls_are_outstanding_from_one_thread
     every_kind_of_outcome_is_that_of_the_blocking_method
-    messages_of_all_lengths_travel_in_flight
+    messages_of_all_lengths_travel_with_begun_calls
     long_arguments_and_results_travel_with_short_ones
     a_result_whose_reader_panics_gives_its_place_back_once
     begun_calls_and_blocking_ones_share_a_binding
@@ -26,7 +26,7 @@ fn results_come_back_to_their_own_calls_however_they_are_waited_for(transport: &
     }
 }
 
-fn five_thousand_calls_are_in_flight_from_one_thread(transport: &str) {
+fn five_thousand_calls_are_outstanding_from_one_thread(transport: &str) {
     let (_server, _, client) = works_with(transport, Server::new().queue(5000), &patient());
     for _ in 0..3 {
         check(stoop::wait_all(begin_many(&client, 5000)));
@@ -51,7 +51,7 @@ fn every_kind_of_outcome_is_that_of_the_blocking_method(transport: &str) {
     assert_eq!(taken.wait().unwrap(), 1436);
 }
 
-fn messages_of_all_lengths_travel_in_flight(transport: &str) {
+fn messages_of_all_lengths_travel_with_begun_calls(transport: &str) {
     let (_server, _, client) = works(transport);
     let calls = client.begin();
     let messages: Vec<Vec<u8>> = (0..60).map(|number| vec![number as u8; 1 << (number % 20)]).collect();

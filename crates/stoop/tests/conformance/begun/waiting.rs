@@ -1,4 +1,4 @@
-//! Who waits for a call in flight, and how.
+//! How threads and tasks wait for begun calls.
 
 use super::*;
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! Calls in flight over connections that are lost, or on which nothing moves, beyond what all transports promise (see `conformance`).
+//! Begun calls over connections that are lost, or on which nothing moves, beyond what all transports promise (see `conformance`).
 
 mod gate;
 mod loopback;
@@ -18,7 +18,7 @@ trait Works {
     /// Waits at the gate.
     fn wait(&self, number: u32) -> u32;
     fn echo(&self, bytes: &[u8]) -> Vec<u8>;
-    /// The sum of 1 to `to`, by calls in flight to the same server.
+    /// The sum of 1 to `to`, by begun calls to the same server.
     fn sum_below(&self, uri: &str, to: u32) -> u32;
     #[idempotent]
     fn wait_again(&self) -> u32;
@@ -132,7 +132,7 @@ fn a_long_call_that_the_server_does_not_take_keeps_no_other_from_its_deadline() 
 }
 
 #[test]
-fn an_idempotent_call_in_flight_is_sent_again_over_another_connection() {
+fn an_outstanding_idempotent_call_is_sent_again_over_another_connection() {
     let (place, proxy, client) = cuttable();
     let calls = client.begin();
     let (waited, woken) = (calls.wait_again(), calls.wait_again());

@@ -1,4 +1,4 @@
-//! Calls in flight that have no time or no room, and servers that end.
+//! Begun calls without time or room, and servers that end.
 
 use super::*;
 

@@ -43,7 +43,7 @@ impl Slate for School {
 }
 
 #[test]
-fn nobody_sees_what_was_written_for_another() {
+fn an_out_argument_never_shows_the_bytes_of_another_call() {
     let server = Server::new().workers(1).export(SlateServer::new(School::default()));
     let server = server.listen("tcp://127.0.0.1:0").unwrap().start().unwrap();
     let bind = || SlateClient::bind(&server.uris()[0]).unwrap();

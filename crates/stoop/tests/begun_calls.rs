@@ -1,4 +1,4 @@
-//! What calls in flight over UDP promise beyond what all transports do (see `conformance`).
+//! What begun calls over UDP promise beyond what all transports do (see `conformance`).
 
 mod loopback;
 mod runtime;
@@ -50,7 +50,7 @@ fn check(results: Vec<Result<u32, CallError>>) {
 }
 
 #[test]
-fn more_calls_than_a_server_takes_fail_by_themselves() {
+fn calls_beyond_what_a_server_takes_fail_and_the_others_succeed() {
     let (_server, client) = lab();
     let results = stoop::wait_all(begin_many(&client, 16_384));
     let (begun, refused): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
@@ -154,7 +154,7 @@ fn the_last_handle_ends_the_binding_of_a_client_that_is_gone() {
             thread::yield_now();
         }
     }
-    // What others of this process have in flight is theirs.
+    // Other tests of this process have outstanding calls, too.
     check(stoop::wait_all(begin_many(&client, 100)));
     check(stoop::wait_all(begin_many(&another, 100)));
 }
