@@ -24,7 +24,7 @@ macro_rules! enums {
 
         impl AnyBinding {
             /// As [`Binding::hold`].
-            #[inline]
+            #[inline(always)]
             pub(crate) fn hold(&self) -> Result<AnyLane<'_>, CallError> {
                 Ok(match self {
                     $($(#[$meta])* Self::$Name(binding) => AnyLane::$Name(binding.hold()?),)*

@@ -26,7 +26,7 @@ macro_rules! enums {
 list! { enums () }
 
 impl AnyLane<'_> {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn arguments(&mut self) -> Writer<'_> {
         on!(AnyLane, self, lane => lane.arguments())
     }
