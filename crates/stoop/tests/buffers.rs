@@ -161,7 +161,7 @@ fn only_shared_memory_gives_the_procedure_the_callers_own_buffer() {
         let about = client.binding().describe();
         let expected = match client.binding().uri().split(':').next().unwrap() {
             "shm" => "buffers lie in memory of both, 67108864 bytes, of which 67108800 are free",
-            "local" => "buffers are lent as they are",
+            "local" => "the procedure gets the buffers themselves",
             _ => "buffers are copied, because only `shm:` shares memory with the server",
         };
         assert!(about.contains(expected), "{about}");
