@@ -22,7 +22,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Segment {
     start: NonNull<u8>,
-    /// Nobody at this end sleeps any more. Not in the memory, where the peer could say so.
+    /// No thread of this end sleeps any more. Not in the memory, where the peer could say so.
     given_up: AtomicBool,
     /// Threads of this process that sleep until something happens ([`listening`](crate::listening)), or are about to.
     listeners: AtomicU32,
@@ -71,8 +71,8 @@ impl Segment {
     /// Maps the memory that another process has made.
     ///
     /// # Errors
-    /// `InvalidData` when it is not sealed against shrinking or is smaller than a segment, for its maker could take it away while it is
-    /// used, or when it has huge pages. Otherwise, the system gives no address space.
+    /// `InvalidData` when it has huge pages, is smaller than a segment, or is not sealed against shrinking: then the server could take
+    /// it away while it is used. Otherwise, the system gives no address space.
     pub fn attach(file: impl AsFd) -> io::Result<Self> {
         Ok(Self::attach_with_arena(file)?.0)
     }
@@ -82,13 +82,15 @@ impl Segment {
     /// # Errors
     /// As `attach`.
     pub fn attach_with_arena(file: impl AsFd) -> io::Result<(Self, Option<Arc<Arena>>)> {
-        // A huge page that the system does not have ends the process that touches it, and a place in it need not be one of ours.
+        // First: the kernel itself refuses this for a file that is no memory. It would ask the server of a file in FUSE for the others,
+        // and that could keep this process waiting.
+        let seals = rustix::fs::fcntl_get_seals(&file)?;
+        // A huge page that the system does not have ends the process that touches it, and the layout is of small pages.
         if rustix::fs::fstatfs(&file)?.f_type as u64 == HUGETLBFS_MAGIC {
             let why = "the shared memory has huge pages, which no version uses";
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
-        let seals = rustix::fs::fcntl_get_seals(&file)?;
-        // Read once it is known that it cannot become less.
+        // Read when it can no longer become less.
         let size = usize::try_from(rustix::fs::fstat(&file)?.st_size).unwrap_or(0);
         if !seals.contains(SealFlags::SHRINK) || size < LEN {
             let why = "the shared memory is not sealed, or is of another size than this version uses";
@@ -191,7 +193,7 @@ impl Segment {
         &self.listeners
     }
 
-    /// Nobody at this end is to sleep any more.
+    /// No thread of this end may sleep any more.
     pub(crate) fn set_given_up(&self) {
         self.given_up.store(true, Ordering::Release);
     }
