@@ -105,7 +105,7 @@ impl Answers {
         let word2 = u64::from(answer.word) | u64::from(answer.base) << 32;
         segment.put_word(at + 16, word2);
         Count::new(segment, at).set(number);
-        // In the models nobody listens.
+        // In the models no thread listens.
         #[cfg(not(all(test, loom)))]
         crate::listening::tell_of_answer(segment, answer.len as usize > SLOT);
     }
@@ -183,8 +183,8 @@ impl Answers {
         }
         let mut message = [0; INLINE];
         let (words, _) = message.as_chunks_mut::<8>();
-        for (place, word) in words.iter_mut().enumerate().take(len.div_ceil(8)) {
-            let at = layout::answer(lane) + INLINE_AT + 8 * place;
+        for (index, word) in words.iter_mut().enumerate().take(len.div_ceil(8)) {
+            let at = layout::answer(lane) + INLINE_AT + 8 * index;
             *word = segment.word(at).load(Ordering::Relaxed).to_le_bytes();
         }
         Some(message)
@@ -201,8 +201,8 @@ impl Answers {
         }
     }
 
-    /// The caller's side, when the server is gone, which has been noted before: whoever sleeps for an answer on `lane` wakes up, and
-    /// nobody sleeps on this segment any more. An answer that is there stays there.
+    /// The caller's side, when the server is gone, which has been noted before: wakes the threads that sleep for an answer on `lane`.
+    /// No thread sleeps on this segment any more. An answer that is there stays there.
     pub fn give_up(segment: &Segment, lane: u16) {
         Count::new(segment, layout::answer(lane)).give_up();
     }
@@ -293,7 +293,7 @@ mod tests {
     fn an_answer_that_is_there_outlives_its_server_and_nobody_sleeps_for_another() {
         let (segment, _file) = Segment::create().unwrap();
         Answers::publish(&segment, 1, 1, &result(2), b"ab");
-        // As often as somebody notices.
+        // Each thread that notices does it.
         for _ in 0..2 {
             Answers::give_up(&segment, 1);
         }

@@ -1,7 +1,7 @@
 //! The arena: memory behind a segment for arguments that both processes use where they lie.
 //!
 //! The caller alone says what lies where, and keeps that to itself: a hostile server can spoil what is in the buffers, not where they
-//! are. The server is told a place with each call, checks it, and forgets it.
+//! are. Each call tells the server an offset and a length, which it checks and forgets.
 
 #![allow(unsafe_code)]
 
@@ -32,10 +32,10 @@ pub struct Arena {
 struct Used {
     ranges: Ranges,
     /// Bytes that were given back and may have memory behind them.
-    warm: usize,
+    unreturned: usize,
 }
 
-/// A part of an arena that nobody else has; given back when it is dropped.
+/// A part of an arena that belongs to one buffer; given back when it is dropped.
 #[derive(Debug)]
 pub struct Range {
     arena: Arc<Arena>,
@@ -56,8 +56,8 @@ pub struct Full {
     pub len: usize,
 }
 
-/// Bytes that may lie free with memory behind them, for whoever needs a buffer again and again.
-const WARM_MAX: usize = 4 << 20;
+/// Bytes that may lie free with memory behind them, for a caller that needs a buffer again and again.
+const UNRETURNED_MAX: usize = 4 << 20;
 
 // SAFETY: the mapping belongs to the value and is at the same place for all threads; nothing here reads or writes it.
 unsafe impl Send for Arena {}
@@ -80,7 +80,7 @@ impl Arena {
         // SAFETY: with no address asked for, the kernel chooses one where nothing is mapped: no memory of anybody's changes.
         let start = unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, read_write, shared, file, at)? };
         let start = NonNull::new(start.cast()).expect("the kernel maps nothing at address zero unasked");
-        let used = Mutex::new(Used { ranges: Ranges::new(len), warm: 0 });
+        let used = Mutex::new(Used { ranges: Ranges::new(len), unreturned: 0 });
         Ok(Some(Arc::new(Self { start, len, process: std::process::id(), used })))
     }
 
@@ -127,9 +127,9 @@ impl Arena {
         Some(unsafe { self.start.add(at) }.cast())
     }
 
-    /// Where in the arena a place of its is.
-    pub(crate) fn offset_of(&self, place: NonNull<u8>) -> usize {
-        place.addr().get() - self.start.addr().get()
+    /// The offset of an address in the arena.
+    pub(crate) fn offset_of(&self, address: NonNull<u8>) -> usize {
+        address.addr().get() - self.start.addr().get()
     }
 
     fn give_back(&self, at: usize, len: usize) {
@@ -139,15 +139,15 @@ impl Arena {
         }
         let mut used = self.used();
         used.ranges.give_back(at, len);
-        used.warm += len;
-        if used.warm > WARM_MAX {
-            used.warm = 0;
-            // Nobody gets a part of them meanwhile: the lock is held.
+        used.unreturned += len;
+        if used.unreturned > UNRETURNED_MAX {
+            used.unreturned = 0;
+            // No thread gets a part of them meanwhile: the lock is held.
             used.ranges.free().for_each(|(at, len)| self.cool(at, len));
         }
     }
 
-    /// Gives the memory behind a part back to the system, as far as it is whole pages. Whoever reads there finds zeros.
+    /// Gives the memory behind a part back to the system, as far as it is whole pages. A reader finds zeros there.
     fn cool(&self, at: usize, len: usize) {
         let (begin, end) = (at.next_multiple_of(Self::PAGE), (at + len) / Self::PAGE * Self::PAGE);
         if begin >= end {

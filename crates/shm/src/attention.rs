@@ -1,4 +1,4 @@
-//! Whether the server looks for requests, or has to be told by its bell that there is one.
+//! Whether the server looks for requests, or sleeps until its bell rings.
 //!
 //! A server that goes to sleep says so first and then looks once more; a caller publishes its request first and then looks
 //! whether the server sleeps. Both write before they read, so at least one of them sees the other, and no request is left lying.
@@ -11,7 +11,7 @@ use crate::sync::{Ordering, fence};
 const ASLEEP: u32 = 0;
 const LOOKS: u32 = 1;
 
-/// The server looks from now on: nobody need ring.
+/// The server looks from now on: no caller need ring.
 pub fn look(segment: &Segment) {
     segment.half(ATTENTION).store(LOOKS, Ordering::Relaxed);
 }

@@ -9,7 +9,7 @@
 /// Copies `len` bytes of this process's memory to memory that is shared.
 ///
 /// # Safety
-/// `private` is readable and `shared` writable for `len` bytes for the duration of the call, and they do not overlap. Nobody writes
+/// `private` is readable and `shared` writable for `len` bytes for the duration of the call, and they do not overlap. Nothing writes
 /// `private` meanwhile, and no reference leads to `shared`.
 #[inline]
 pub(crate) unsafe fn copy_in(private: *const u8, shared: *mut u8, len: usize) {
@@ -20,7 +20,7 @@ pub(crate) unsafe fn copy_in(private: *const u8, shared: *mut u8, len: usize) {
 /// Copies `len` bytes of memory that is shared to this process's.
 ///
 /// # Safety
-/// `shared` is readable and `private` writable for `len` bytes for the duration of the call, and they do not overlap. Nobody else
+/// `shared` is readable and `private` writable for `len` bytes for the duration of the call, and they do not overlap. Nothing else
 /// uses `private` meanwhile, and no reference leads to `shared`.
 #[inline]
 pub(crate) unsafe fn copy_out(shared: *mut u8, private: *mut u8, len: usize) {

@@ -1,7 +1,7 @@
 //! Messages longer than a slot: a ring of chunks, which one side fills while the other empties it.
 //!
 //! The chunks of a channel are counted, and the counts go on from one message to the next; a message begins at the count that its
-//! sender tells (the *base*), which is as many as it has ever filled there. It begins when the other side has emptied all that came
+//! sender says (the *base*): as many as it has ever filled there. It begins when the other side has emptied all that came
 //! before, or has said that it never will, as a server does that answers a call whose arguments it has not taken: then its sender
 //! [forgets](Filling::forget) what still lies there.
 //!
@@ -9,7 +9,7 @@
 //! |------|------|
 //! | filled, emptied | the count ([doubled](crate::count), plus one while the other side sleeps until it changes) |
 //!
-//! Only callers ever sleep there: the server is told by its bell.
+//! Only callers sleep there: the bell wakes the server.
 
 use crate::Segment;
 use crate::count::{self, Count};
@@ -71,7 +71,7 @@ pub struct Filling {
 }
 
 impl Filling {
-    /// A message of `len` bytes through that channel, which nobody else uses until all of it [has been emptied](Self::is_emptied) or
+    /// A message of `len` bytes through that channel, which no other message uses until all of it [has been emptied](Self::is_emptied) or
     /// [is forgotten](Self::forget). Its base is `base`, which is what the channel's last message [ended at](Self::end), and at
     /// first 0.
     ///
@@ -131,7 +131,7 @@ impl Filling {
         emptied(segment, self.number).get() == self.end()
     }
 
-    /// The other side has said that it takes no more of this message: what lies there is in nobody's way. (A server says so by its
+    /// The other side has said that it takes no more of this message: what lies there is void. (A server says so by its
     /// answer, a caller by its cancel.)
     pub fn forget(&self, segment: &Segment) {
         // Before its first chunk there may still be those of the message before it, which are being taken.
@@ -159,7 +159,7 @@ impl Filling {
         chunk.finish();
     }
 
-    /// As [`sleep`](Self::sleep), but not if `is_over` once it is known that this side sleeps: whoever brings that about says so
+    /// As [`sleep`](Self::sleep), but not if `is_over` once it is known that this side sleeps: the thread that brings that about says so
     /// afterwards ([`Emptying::decline`]). It is also for `is_over` to look whether there is room.
     pub fn sleep_unless(&self, segment: &Segment, limit_ns: u64, is_over: impl FnOnce() -> bool) {
         emptied(segment, self.number).sleep_unless(emptied(segment, self.number).get(), limit_ns, is_over);
@@ -175,7 +175,7 @@ impl Filling {
         }
     }
 
-    /// Wakes whoever sleeps for room or for chunks, when the other side is gone, which has been noted before: nobody sleeps on this
+    /// Wakes the threads that sleep for room or for chunks, when the other side is gone, which has been noted before: none sleeps on this
     /// segment any more. Chunks that are there stay there.
     pub fn give_up(segment: &Segment, way: Way) {
         for channel in 0..CHANNELS as u8 {
@@ -288,7 +288,7 @@ pub struct Emptying {
 }
 
 impl Emptying {
-    /// A message of `len` bytes, of which the sender has told the channel and the base. `None` if there is no such channel.
+    /// A message of `len` bytes, whose sender has said the channel and the base. `None` if there is no such channel.
     pub fn new(way: Way, channel: u8, base: u32, len: usize) -> Option<Self> {
         let number = number_of(way, channel)?;
         Some(Self { number, base: base & count::MASK, chunks: 0, len, received: 0 })
@@ -363,7 +363,7 @@ impl Emptying {
         advance(emptied(segment, self.number), self.next());
     }
 
-    /// The message will not be taken, and its sender has been told by other means: it need not sleep for room.
+    /// The message will not be taken, and its sender knows that by other means: it need not sleep for room.
     pub fn decline(&self, segment: &Segment) {
         emptied(segment, self.number).poke();
     }

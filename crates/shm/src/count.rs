@@ -5,8 +5,8 @@
 //! | 0    | a thread sleeps until the count changes |
 //! | 1–31 | the count |
 //!
-//! Who moves the count on exchanges the whole word, and so learns of the sleeper and takes its mark away in one step. Who goes to
-//! sleep marks the count that it has seen, or finds another and does not sleep; the kernel looks once more whether the mark is
+//! A thread that moves the count on exchanges the whole word: it learns of the sleeper and removes the mark in one step. A thread that
+//! goes to sleep marks the count that it has seen, or finds another and does not sleep; the kernel looks once more whether the mark is
 //! there before the thread sleeps. The peer may write anything: then a sleeper sleeps until its limit, as if the peer were silent.
 
 use crate::Segment;
@@ -35,7 +35,7 @@ impl<'a> Count<'a> {
         self.segment.half(self.at).load(Ordering::Acquire) >> 1
     }
 
-    /// Moves it on, and wakes whoever sleeps. Publishes what was written before.
+    /// Moves it on, and wakes the sleeper. Publishes what was written before.
     #[inline]
     pub(crate) fn set(self, count: u32) {
         // SeqCst, for a full fence may have to follow (`fence_after_exchange`). Release for what is published; acquire, for the sleeper's mark says that it has seen the count before.
@@ -50,12 +50,12 @@ impl<'a> Count<'a> {
         self.sleep_unless(seen, limit_ns, || false);
     }
 
-    /// As [`sleep`](Self::sleep), but not if `is_over` once the mark is there: whoever brings that about [pokes](Self::poke)
+    /// As [`sleep`](Self::sleep), but not if `is_over` once the mark is there: the thread that brings that about [pokes](Self::poke)
     /// afterwards.
     pub(crate) fn sleep_unless(self, seen: u32, limit_ns: u64, is_over: impl FnOnce() -> bool) {
         let (unmarked, marked) = (seen << 1, seen << 1 | SLEEPS);
         let word = self.segment.half(self.at);
-        // Acquire: who has poked or given up before the mark is known to have done so, who does it after finds the mark.
+        // Acquire: a poke or an end before the mark is known to this thread; one after it finds the mark.
         let found = word.compare_exchange(unmarked, marked, Ordering::AcqRel, Ordering::Acquire);
         // It may have been marked before a sleep that ended for no reason.
         let is_marked = found.is_ok() || found == Err(marked);
@@ -64,17 +64,17 @@ impl<'a> Count<'a> {
         }
     }
 
-    /// Wakes whoever sleeps. The count stays as it is: what the sleeper waits for besides has come.
+    /// Wakes the sleeper. The count stays as it is: what the sleeper waits for besides has come.
     pub(crate) fn poke(self) {
         if self.segment.half(self.at).fetch_and(!SLEEPS, Ordering::AcqRel) & SLEEPS != 0 {
             self.segment.wake(self.at);
         }
     }
 
-    /// Wakes whoever sleeps, for good. The count stays as it is.
+    /// Wakes the sleeper, for good. The count stays as it is.
     pub(crate) fn give_up(self) {
         self.segment.set_given_up();
-        // The kernel does not let a thread sleep whose mark is gone. Who marks the count after this sees by the same exchange that
+        // The kernel does not let a thread sleep whose mark is gone. A thread that marks the count after this sees by the same exchange that
         // it was given up.
         self.segment.half(self.at).fetch_and(!SLEEPS, Ordering::AcqRel);
         self.segment.wake(self.at);

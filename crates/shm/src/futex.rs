@@ -1,11 +1,11 @@
-//! Sleeping on a word of shared memory, and waking who sleeps there.
+//! Sleeping on a word of shared memory, and waking the threads that sleep there.
 
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags, Timespec};
 use std::sync::atomic::AtomicU32;
 
 /// The longest sleep. A hostile peer can move our sleeper to a word of its own (`FUTEX_REQUEUE`), or put one before it that makes
-/// every wake fail (`FUTEX_LOCK_PI`): who sleeps looks by itself now and then whether the peer is still there.
+/// every wake fail (`FUTEX_LOCK_PI`): a sleeping thread looks by itself now and then whether the peer is still there.
 const LONGEST_NS: u64 = 1_000_000_000;
 
 /// Sleeps while `word` is `value`, at most `limit_ns` and at most a second, and perhaps less for no reason.
@@ -13,7 +13,7 @@ pub(crate) fn wait(word: &AtomicU32, value: u32, limit_ns: u64) {
     let limit_ns = limit_ns.min(LONGEST_NS);
     let limit =
         Timespec { tv_sec: (limit_ns / 1_000_000_000) as i64, tv_nsec: (limit_ns % 1_000_000_000) as i64 };
-    // Not FUTEX_PRIVATE_FLAG: the one who wakes is another process.
+    // Not FUTEX_PRIVATE_FLAG: another process wakes.
     let result = futex::wait(word, Flags::empty(), value, Some(&limit));
     debug_assert!(matches!(result, Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT)), "{result:?}");
 }

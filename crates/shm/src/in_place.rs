@@ -13,15 +13,15 @@ use std::sync::Arc;
 ///
 /// An argument `frame: &InPlace<f32>` is read by the procedure, `&mut InPlace<f32>` is read and written. The caller gets the buffer
 /// from its client (`client.in_place(len)`), fills it, and can pass it to any number of calls, one after the other or at once. Over
-/// `shm:` it lies in memory that both processes have mapped, and a call tells where. Over every other transport the same interface
+/// `shm:` it lies in memory that both processes have mapped, and a call says where. Over every other transport the same interface
 /// works, and the contents travel as those of a slice do; so they do when a buffer is passed to another server than it was made
 /// for, and in calls that are begun (`client.begin()`). In a `local:` call the procedure uses the same buffer.
 ///
-/// # Only for those who trust their peer
+/// # Only for programs that trust their peer
 /// The memory may be written by the peer at any time, also while it is read. What is read twice may differ, what was checked may
 /// have changed when it is used, and what a procedure returns can rest on values that its caller never saw. So no reference leads to
 /// the elements; they are copied out and in by [`get`](Self::get), [`set`](Self::set), [`read`](Self::read) and
-/// [`write`](Self::write). That is sound whatever the peer does: there is always some value. Who knows that the peer keeps away meanwhile
+/// [`write`](Self::write). That is sound whatever the peer does: there is always some value. A program that knows that the peer keeps away meanwhile
 /// can have a slice by [`as_slice`](Self::as_slice), at the price of `unsafe`.
 ///
 /// When a call has failed and may have run (`CallError::ran`), the procedure may still be at it, and so may
@@ -110,7 +110,7 @@ impl<T: Number> InPlace<T> {
         assert!(index < self.len, "element {index} of {}", self.len);
         let mut value = T::default();
         // SAFETY: the element is within the buffer, whose memory `self` keeps, and `value` is a private number of that size, of which
-        // all bytes are values. Whoever writes the element meanwhile is a peer.
+        // all bytes are values. Only the peer can write the element meanwhile.
         unsafe { bytes::load(self.start.add(index).as_ptr().cast(), (&raw mut value).cast(), size_of::<T>()) }
         value
     }
@@ -122,7 +122,7 @@ impl<T: Number> InPlace<T> {
     #[inline]
     pub fn set(&mut self, index: usize, value: T) {
         assert!(index < self.len, "element {index} of {}", self.len);
-        // SAFETY: as for `get`, the other way; in this process `self` is borrowed by nobody else.
+        // SAFETY: as for `get`, the other way; in this process `self` is borrowed nowhere else.
         unsafe {
             bytes::store((&raw const value).cast(), self.start.add(index).as_ptr().cast(), size_of::<T>())
         }
@@ -136,7 +136,7 @@ impl<T: Number> InPlace<T> {
     pub fn read(&self, at: usize, values: &mut [T]) {
         let from = self.part(at, values.len());
         // SAFETY: `part` has checked that so many elements are there, and `values` has room for them. They do not overlap: a reference
-        // leads to the buffer only where who made it has vouched that nobody else uses the memory.
+        // leads to the buffer only where its maker has vouched that nothing else uses the memory.
         unsafe { bytes::copy_out(from.as_ptr().cast(), values.as_mut_ptr().cast(), size_of_val(values)) }
     }
 
@@ -147,7 +147,7 @@ impl<T: Number> InPlace<T> {
     #[inline]
     pub fn write(&mut self, at: usize, values: &[T]) {
         let to = self.part(at, values.len());
-        // SAFETY: as for `read`, the other way; in this process `self` is borrowed by nobody else.
+        // SAFETY: as for `read`, the other way; in this process `self` is borrowed nowhere else.
         unsafe { bytes::copy_in(values.as_ptr().cast(), to.as_ptr().cast(), size_of_val(values)) }
     }
 
@@ -161,12 +161,12 @@ impl<T: Number> InPlace<T> {
     /// The elements where they lie.
     ///
     /// # Safety
-    /// Nobody writes them as long as the slice is borrowed: not the peer, whatever its program does, nor another view of the same
+    /// They are not written as long as the slice is borrowed: not the peer, whatever its program does, nor another view of the same
     /// memory in this process. While a call is outstanding that has the buffer as a `&mut` argument, or that may still run, the peer
     /// is writing.
     #[inline]
     pub unsafe fn as_slice(&self) -> &[T] {
-        // SAFETY: so many aligned elements are there as long as `self` is, all their bytes are values, and nobody writes them, which
+        // SAFETY: so many aligned elements are there as long as `self` is, all their bytes are values, and nothing writes them, which
         // the caller vouches for.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
@@ -174,10 +174,10 @@ impl<T: Number> InPlace<T> {
     /// The same, to be written.
     ///
     /// # Safety
-    /// Nobody else reads or writes them as long as the slice is borrowed, as for [`as_slice`](Self::as_slice).
+    /// Nothing else reads or writes them as long as the slice is borrowed, as for [`as_slice`](Self::as_slice).
     #[inline]
     pub unsafe fn as_mut_slice(&mut self) -> &mut [T] {
-        // SAFETY: as above; nobody else uses them, which the caller vouches for.
+        // SAFETY: as above; nothing else uses them, which the caller vouches for.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 
@@ -205,7 +205,7 @@ impl<T: Number> InPlace<T> {
     /// The same, to be written.
     pub fn private_elements_mut(&mut self) -> Option<&mut [T]> {
         match self.home {
-            // SAFETY: the memory is the value's own, and it is borrowed by nobody else.
+            // SAFETY: the memory is the value's own, and it is borrowed nowhere else.
             Home::Private => Some(unsafe { self.as_mut_slice() }),
             Home::Arena(..) => None,
         }

@@ -5,16 +5,16 @@
 //! writes can make this crate touch memory outside the segment.
 //!
 //! - [`Segment`] is the memory, and [`layout`] says what lies where.
-//! - [`Requests`] is the ring by which a process tells its server of calls: one cache line for a small call.
+//! - [`Requests`] is the ring by which a process sends calls to its server: one cache line for a small call.
 //! - [`Answers`] has a line for each lane, in which its answer appears, and on which its caller sleeps.
 //! - [`Filling`] and [`Emptying`] are the two ends of a message that is longer than a slot: a ring of chunks.
 //! - [`Arena`] is memory behind all that, and [`InPlace`] a buffer in it that both processes use where it lies.
-//! - [`attention`] tells whether the server looks, so that nobody wakes it in vain.
+//! - [`attention`] tells whether the server looks, so that it is woken only if it sleeps.
 //! - [`listening`] tells whether threads of the caller sleep until there is any answer.
 //! - [`clock`] tells how far the clocks of the two ends are apart.
 //! - [`descriptors`] hands the memory over when two processes bind.
 //!
-//! Who waits, for how long, and what a call means is not known here.
+//! How long threads wait, and what a call means, is not known here.
 
 #![deny(unsafe_code)]
 

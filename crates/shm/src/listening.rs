@@ -2,14 +2,14 @@
 //!
 //! | bits of the first half | meaning |
 //! |------|---------|
-//! | 0    | somebody sleeps until there is an answer |
-//! | 1    | somebody sleeps until a long message moves on |
+//! | 0    | a thread sleeps until there is an answer |
+//! | 1    | a thread sleeps until a long message moves on |
 //! | 2–31 | how often sleepers have been woken |
 //!
 //! The second half counts the long results that have been announced.
 //!
-//! Who goes to sleep marks the word first and looks then; who makes something happen does that first, and looks at the marks then.
-//! So at least one sees the other. Who wakes takes all marks away and counts on: a sleeper that is not asleep yet finds another word
+//! A thread that goes to sleep marks the word first, and then looks. A thread that makes something happen does that first, and then
+//! looks at the marks. So at least one sees the other. A thread that wakes sleepers removes all marks and counts on: a sleeper that is not asleep yet finds another word
 //! than it has marked. One wake wakes only so many, and the woken ones wake the others. The peer may write anything: then a sleeper sleeps until its limit.
 
 use crate::Segment;
@@ -20,7 +20,7 @@ use crate::sync::{Ordering, fence, fence_after_exchange};
 /// What a thread sleeps for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// An answer to any call, or whatever the other one tells.
+    /// An answer to any call, or a long message that moves on.
     Answer,
     /// A long result has been announced, or a chunk of a long message has been filled or emptied.
     LongMessage,
@@ -76,13 +76,13 @@ pub fn tell_of_chunks(segment: &Segment) {
     tell(segment, LONG_MESSAGE);
 }
 
-/// Wakes whoever sleeps here, for something has happened at this end that it may want to know.
+/// Wakes all threads that sleep here: something has happened at this end.
 pub fn wake(segment: &Segment) {
     fence(Ordering::SeqCst);
     tell(segment, ANY);
 }
 
-/// Wakes whoever sleeps here, for good.
+/// Wakes all threads that sleep here, for good.
 pub fn give_up(segment: &Segment) {
     segment.set_given_up();
     wake_all(segment);
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn more_threads_than_one_wake_wakes_are_all_woken() {
-        // A thread that nobody wakes sleeps for a second.
+        // A thread that is not woken sleeps for a second.
         assert!((0..20).any(|_| time_to_wake_many() < Duration::from_millis(500)));
     }
 

@@ -1,4 +1,4 @@
-//! The ring by which the threads of one process tell their server of calls: a line each, in the order in which they drew tickets.
+//! The ring by which the threads of one process send calls to their server: a line each, in the order of their tickets.
 //!
 //! | bytes | field |
 //! |-------|-------|
@@ -36,7 +36,7 @@ const FETCHED_AHEAD: u64 = 3;
 /// What a caller wants of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// A call, or the end of the interest in one.
+    /// A call, or the cancel of one.
     pub kind: RequestKind,
     /// The caller's lane.
     pub lane: u16,
@@ -63,7 +63,7 @@ pub enum RequestKind {
     Call,
     /// The same, and some of its arguments are buffers in the arena.
     CallInPlace,
-    /// Nobody waits for that call any more.
+    /// No thread waits for that call any more.
     Cancel,
 }
 
@@ -266,8 +266,8 @@ fn tag(ticket: u64) -> u32 {
 #[inline]
 pub(crate) fn put_words(segment: &Segment, at: usize, bytes: &[u8]) {
     let (whole, rest) = bytes.as_chunks::<8>();
-    for (place, chunk) in whole.iter().enumerate() {
-        segment.put_word(at + 8 * place, u64::from_le_bytes(*chunk));
+    for (index, chunk) in whole.iter().enumerate() {
+        segment.put_word(at + 8 * index, u64::from_le_bytes(*chunk));
     }
     if !rest.is_empty() {
         let mut padded = [0; 8];

@@ -8,7 +8,7 @@ pub(super) struct Ranges {
     free: BTreeMap<usize, usize>,
 }
 
-/// What small ranges are multiples of: nobody fetches a line because of what a neighbour writes.
+/// What small ranges are multiples of: then no two ranges share a line.
 const GRAIN: usize = 64;
 /// What the others are multiples of.
 const PAGE: usize = 4096;
