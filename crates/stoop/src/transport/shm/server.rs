@@ -1,8 +1,8 @@
-//! Calls that arrive over shared memory.
+//! The server's end of shared memory.
 //!
-//! One endpoint for a Unix socket, at which callers bind, and all bindings, each with memory of its own. While the receiver
-//! spins, it looks at the requests of the bindings that call often, its *hot* ones; the others ring a bell (an eventfd each),
-//! and so do all when it sleeps.
+//! An endpoint has a Unix socket at which callers bind, and all their bindings, each with memory of its own. While the receiver
+//! spins, it polls the requests of the bindings that call often. The callers of other bindings ring a bell (an eventfd each), and
+//! all callers do when the receiver sleeps.
 
 pub(crate) mod binding;
 pub(crate) mod bindings;
@@ -40,8 +40,8 @@ use stoop_wire::RefusalCode;
 /// A socket at which callers bind, and the memory that is shared with each.
 pub(crate) struct ShmEndpoint {
     poller: Poller,
-    /// Whoever receives has it.
-    reception: Mutex<Bindings>,
+    /// The thread with the receive role holds it.
+    bindings: Mutex<Bindings>,
     exports: Arc<Exports>,
     interfaces: Interfaces,
     own: HostFacts,
@@ -53,19 +53,19 @@ pub(crate) struct ShmEndpoint {
     arena_len: usize,
     waiting: Waiting,
     spinners_max: u32,
-    /// Calls that have arrived and are not answered, and workers that keep the place of one for their next.
+    /// Calls that have arrived and are not answered; and workers that are still counted for their last call, until the next.
     active: AtomicUsize,
-    /// Long messages under way.
+    /// Long messages that are under way.
     moving: AtomicUsize,
     /// While the server shuts down: changes whenever some of them have moved.
     moves: AtomicU64,
     shutting_down: AtomicBool,
-    /// Guards nothing: for whoever waits until all is answered.
+    /// Guards nothing: for a thread that waits until all calls are answered.
     quiet: Mutex<()>,
     ended: Condvar,
-    /// Whoever receives sleeps, or is about to.
+    /// The receiver sleeps, or is about to.
     asleep: AtomicBool,
-    /// Bindings that whoever receives has to look at.
+    /// Bindings at which the receiver has to look.
     notified: Mutex<Vec<Arc<Binding>>>,
     notified_count: AtomicUsize,
     notifier: Waker,
@@ -77,7 +77,7 @@ pub(crate) struct ShmEndpoint {
 
 #[derive(Default)]
 struct Counts {
-    /// Of each worker; first those of workers that have left.
+    /// Of each worker; the first is of all workers that have left.
     calls: Mutex<Vec<Arc<AtomicU64>>>,
     refused: AtomicU64,
     malformed: AtomicU64,
@@ -85,7 +85,7 @@ struct Counts {
     bindings: AtomicU64,
 }
 
-/// A server that shuts down gives up readers that have taken nothing for so long.
+/// A server that shuts down does not wait for readers that have taken nothing for so long.
 const READERS_QUIET: Duration = Duration::from_secs(5);
 /// Bytes of the longest arguments for which a worker keeps the buffer.
 const ARGUMENTS_KEPT: usize = 64 * 1024;
@@ -101,13 +101,13 @@ impl ShmEndpoint {
         let ShmOptions { users, in_place } = own;
         let (own, exports) = (HostFacts::gather(), Arc::clone(exports));
         let poller = Poller::new()?;
-        let reception = Bindings::new(listener, &poller, users)?;
+        let bindings = Bindings::new(listener, &poller, users)?;
         let (notifier, end) = (Waker::new()?, Waker::new()?);
         poller.add(&notifier, NOTIFIED, Interest::READ)?;
         poller.add(&end, END, Interest::READ)?;
         Ok(Self {
             poller,
-            reception: Mutex::new(reception),
+            bindings: Mutex::new(bindings),
             interfaces: exports.interfaces(),
             exports,
             spinners_max: Placement::of(&own, &own).waiting_max,
@@ -143,31 +143,31 @@ impl ShmEndpoint {
 
     /// A call has been answered.
     #[inline]
-    fn one_less(&self) {
+    fn count_end(&self) {
         if self.active.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.announce_end();
         }
     }
 
-    /// A worker does not keep a place among the [active](Self::active) calls any more.
-    fn give_place_back(&self, worker: &mut WorkerState) {
-        if mem::take(&mut worker.has_place) {
-            self.one_less();
+    /// A worker is no longer counted among the [active](Self::active) calls.
+    fn uncount(&self, worker: &mut WorkerState) {
+        if mem::take(&mut worker.is_counted) {
+            self.count_end();
         }
     }
 
     fn calls(&self) -> MutexGuard<'_, Vec<Arc<AtomicU64>>> {
         let mut all = self.counts.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        // Of workers that have left, one number is enough.
-        if let Some(place) = all.iter().skip(1).position(|calls| Arc::strong_count(calls) == 1) {
-            let left = all.swap_remove(place + 1);
+        // The counts of workers that have left are added up in the first.
+        if let Some(index) = all.iter().skip(1).position(|calls| Arc::strong_count(calls) == 1) {
+            let left = all.swap_remove(index + 1);
             all[0].fetch_add(left.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         all
     }
 
-    fn reception(&self) -> MutexGuard<'_, Bindings> {
-        self.reception.lock().unwrap_or_else(PoisonError::into_inner)
+    fn bindings(&self) -> MutexGuard<'_, Bindings> {
+        self.bindings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn notified(&self) -> MutexGuard<'_, Vec<Arc<Binding>>> {
@@ -191,11 +191,11 @@ impl ShmEndpoint {
         self.notified_count.store(notified.len(), Ordering::SeqCst);
     }
 
-    /// Whoever receives is to look at a binding. Needless if that looks anyway.
+    /// Has the receiver look at a binding. Not needed for one that it polls.
     #[cold]
     fn notify(&self, binding: &Arc<Binding>) {
         self.push_notified(binding);
-        // It says that it sleeps before it looks at the list for the last time.
+        // The receiver says that it sleeps before it looks at the list for the last time.
         if self.asleep.load(Ordering::SeqCst) {
             self.notifier.wake();
         }
@@ -215,15 +215,15 @@ impl Endpoint for ShmEndpoint {
     #[inline(always)]
     fn receive(&self, worker: &mut WorkerState, patient: bool, stopping: &AtomicBool) -> Option<ShmCall> {
         if !patient {
-            // Whoever had the role may still be about to leave.
-            let mut reception = self.reception.try_lock().ok()?;
-            self.ask(&mut reception, worker, Some(Duration::ZERO));
-            return self.look(&mut reception, worker);
+            // The last receiver may still be about to leave.
+            let mut bindings = self.bindings.try_lock().ok()?;
+            self.ask(&mut bindings, worker, Some(Duration::ZERO));
+            return self.look(&mut bindings, worker);
         }
         if let Some(call) = self.take_another(worker) {
             return Some(call);
         }
-        self.wait_for_call(&mut self.reception(), worker, stopping)
+        self.wait_for_call(&mut self.bindings(), worker, stopping)
     }
 
     #[inline]
@@ -240,26 +240,26 @@ impl Endpoint for ShmEndpoint {
         } else {
             call.binding.incoming().recycle(arguments);
         }
-        if worker.was_brief {
-            worker.keep(call.binding);
+        if worker.was_short {
+            worker.set_last(call.binding);
         }
-        if worker.has_place {
-            self.one_less();
+        if worker.is_counted {
+            self.count_end();
         }
-        worker.has_place = true;
+        worker.is_counted = true;
         None
     }
 
     fn refuse(&self, worker: &mut WorkerState, call: ShmCall, code: RefusalCode) -> Option<ShmCall> {
         self.refuse_request(&call.binding, &call.request, code, "", worker.cpu);
-        self.one_less();
+        self.count_end();
         None
     }
 
     fn give_back(&self, worker: &mut WorkerState) {
-        worker.let_go();
+        worker.forget_last();
         worker.read_clock();
-        self.give_place_back(worker);
+        self.uncount(worker);
     }
 
     fn defer(&self, call: &mut ShmCall) {

@@ -42,7 +42,7 @@ struct Attached {
 impl Handshake<'_> {
     /// Asks for the memory.
     fn attach(&self, bound: &Bound) -> Result<Attached, BindError> {
-        // From a server of a user who is trusted, and only what has been asked for.
+        // Only here: the server belongs to a trusted user, and was asked for descriptors.
         self.stream.allow_descriptors(true).map_err(|cause| self.unreachable(cause))?;
         let asked_ns = clock::now_ns();
         let question = Header::bare(Kind::Attach, bound.binding, LaneId(0), CallNumber(0)).to_bytes();

@@ -1,6 +1,6 @@
-//! Who notices that a server has died: a thread of the process, asleep until the kernel tells it.
+//! A thread of the process that notices when servers die: it sleeps until the kernel says so.
 //!
-//! A caller sleeps on a word of shared memory, where nobody tells it of an end.
+//! Callers sleep on words of shared memory, which do not change when the server dies.
 
 use crate::calling::unbind_notice;
 use crate::transport::shm::caller::session::Session;
@@ -12,7 +12,7 @@ use stoop_net::fork::PerProcess;
 use stoop_net::poller::{Events, Interest, Poller};
 use stoop_net::stream::Stream;
 
-struct Watch {
+struct DeathWatch {
     poller: Poller,
     sessions: Mutex<Sessions>,
 }
@@ -21,20 +21,20 @@ struct Watch {
 struct Sessions {
     all: HashMap<u64, Weak<Session>>,
     next: u64,
-    /// There is a thread.
+    /// The thread runs.
     is_watched: bool,
 }
 
-/// Descriptors told at once.
+/// Events taken from the poller at once.
 const EVENTS: usize = 16;
 
-static WATCH: PerProcess<Watch> = PerProcess::new();
+static WATCH: PerProcess<DeathWatch> = PerProcess::new();
 
-fn watch() -> io::Result<&'static Watch> {
-    WATCH.get_or_try_make(|| Ok(Watch { poller: Poller::new()?, sessions: Mutex::default() }))
+fn watch() -> io::Result<&'static DeathWatch> {
+    WATCH.get_or_try_make(|| Ok(DeathWatch { poller: Poller::new()?, sessions: Mutex::default() }))
 }
 
-impl Watch {
+impl DeathWatch {
     fn sessions(&self) -> MutexGuard<'_, Sessions> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }

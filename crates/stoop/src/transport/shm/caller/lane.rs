@@ -283,7 +283,7 @@ impl ShmLane {
         Ok(Ok(()))
     }
 
-    /// How a call ends that was waited for in vain.
+    /// How a call ends whose wait has failed.
     #[cold]
     fn abandon_wait(&mut self, failure: WaitFailure) -> Ended {
         match failure {

@@ -1,6 +1,6 @@
 //! One call that is published on a lane: its arguments on their way to the server, and its result on its way back.
 //!
-//! Blocking and begun calls go through the same steps. They differ in who waits between them, and in where bytes lie: `inline` and
+//! Blocking and begun calls go through the same steps. They differ in the thread that waits between them, and in where bytes lie: `inline` and
 //! `gathered` are the arguments, `result` and `gathered` take the result. A begun call's list is empty.
 
 use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode};

@@ -188,7 +188,7 @@ impl Session {
         ticket
     }
 
-    /// The server is told that nobody waits for the last call of `lane` any more.
+    /// Tells the server that no thread waits for the last call of `lane` any more.
     pub(super) fn publish_cancel(&self, lane: Lane) {
         let request = Request {
             kind: RequestKind::Cancel,

@@ -1,4 +1,4 @@
-//! One binding over shared memory: the memory, who is at its other end, and what is under way in it.
+//! One binding over shared memory: the memory, its caller, and the calls that are under way.
 
 use crate::calling::unbind_notice;
 use crate::context::Caller;
@@ -17,9 +17,9 @@ use stoop_wire::{BindingId, CallNumber, LaneId, UnbindReason};
 
 /// A binding of one caller's process.
 pub(super) struct Binding {
-    /// Its name in the poller; that of its bell is one more.
+    /// Its token in the poller; that of its bell is one more.
     pub(super) token: u64,
-    /// Over which it was bound, and whose end tells of the caller's death.
+    /// The socket over which it was bound. It ends when the caller dies.
     pub(super) stream: Stream,
     pub(super) bell: Bell,
     pub(super) segment: Segment,
@@ -30,7 +30,7 @@ pub(super) struct Binding {
     pub(super) interface: u16,
     /// Both ends can run at the same time, as far as was known when it was bound.
     pub(super) together: bool,
-    /// The ticket of the next request. Used by whoever receives.
+    /// The ticket of the next request. Used by the receiver.
     ticket: AtomicU64,
     /// How many of the requests that were taken were cancels.
     cancels: AtomicU32,
@@ -102,7 +102,7 @@ impl Binding {
         is_next
     }
 
-    /// What a cancel calls a call.
+    /// The identity of a call for cancels.
     #[inline]
     pub(super) fn call_id(&self, lane: u16, number: u32) -> CallId {
         CallId::new(self.id, LaneId(lane), CallNumber(number))
@@ -127,7 +127,7 @@ impl Binding {
     /// Whether a call has been cancelled: by what was taken, or by what lies in the ring.
     #[inline]
     pub(super) fn is_cancelled(&self, call: CallId, lane: u16, number: u32) -> bool {
-        // In this order, for whoever receives may take the cancel at this moment. That is one of three: still there, or the last that
+        // In this order, for the receiver may take the cancel at this moment. That is one of three: still there, or the last that
         // was taken; or it is on the list already, for only then is it counted, or another request taken.
         let cancels = self.cancels.load(Ordering::Acquire);
         Requests::cancels(&self.segment) != cancels && self.is_cancelled_in_ring(lane, number)
@@ -140,7 +140,7 @@ impl Binding {
         Requests::is_cancelled_after(&self.segment, last, lane, number)
     }
 
-    /// Nobody waits for a call any more. Nothing happens if it has been answered.
+    /// Cancels a call. Nothing happens if it has been answered.
     pub(super) fn cancel(&self, lane: u16, number: u32) {
         let is_open = || self.lanes[usize::from(lane)].load(Ordering::Relaxed) == number << 1 | BUSY;
         if is_open() {
@@ -162,7 +162,7 @@ impl Binding {
         cancelled::ended(self.call_id(lane, number));
     }
 
-    /// It is closed: whoever runs a call of it learns that nobody waits for it.
+    /// It is closed: procedures that run for it can learn that no caller waits.
     pub(super) fn cancel_all(&self) {
         for lane in 0..LANES as u16 {
             let state = self.lanes[usize::from(lane)].load(Ordering::Relaxed);
@@ -211,7 +211,7 @@ impl Binding {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Ends it, by whoever receives: nothing of it is taken after its caller has seen the end, and learnt why if there is
+    /// Ends it. Called by the receiver: nothing of it is taken after its caller has seen the end, and learnt why if there is
     /// something to say. Returns whether it was this that ended it.
     pub(super) fn close(&self, why: Option<UnbindReason>) -> bool {
         let first = !self.closed.swap(true, Ordering::SeqCst);

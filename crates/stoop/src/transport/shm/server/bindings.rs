@@ -1,4 +1,4 @@
-//! Who is bound, and at whose requests the server looks: accepting, finding and closing.
+//! The bindings of an endpoint: accepting, finding, polling and closing.
 
 use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::handshake::Handshake;
@@ -13,41 +13,41 @@ use stoop_net::stream::{Accepted, StreamListener};
 use stoop_shm::attention;
 use stoop_wire::UnbindReason;
 
-/// A listener, the handshakes and bindings that came of it, and the bindings that are hot: those that call often are looked at,
-/// the others ring their bells. Used by whoever receives.
+/// A listening socket, the handshakes and bindings of its callers, and the bindings that are polled because they call often. The others
+/// ring their bells. Used by the thread with the receive role.
 pub(super) struct Bindings {
     listener: StreamListener,
-    /// By the time of their coming.
+    /// In the order in which they were accepted.
     pub(super) handshakes: BTreeMap<u64, Handshake>,
-    pub(super) bindings: HashMap<u64, Arc<Binding>>,
-    pub(super) hot: Vec<Arc<Binding>>,
-    /// The hot one that is looked at first.
+    pub(super) all: HashMap<u64, Arc<Binding>>,
+    pub(super) polled: Vec<Arc<Binding>>,
+    /// The polled binding at which the receiver looks first.
     pub(super) first: usize,
     next_token: u64,
     /// When accepting goes on after the system had no descriptor left; 0 while it goes on.
     paused_until_ns: u64,
     allowed: Users,
-    /// A descriptor to do without when the system gives no other: whoever comes then can be told.
-    spare: Option<Bell>,
+    /// A descriptor in reserve. When the system gives no other, it is closed, so that one more caller can be accepted and refused.
+    reserve: Option<Bell>,
 }
 
-/// What the poller calls the listener.
+/// The poller's token of the listener.
 pub(super) const LISTENER: u64 = 0;
-/// What it calls that which ends all waiting.
+/// The token of the waker that ends all waiting.
 pub(super) const END: u64 = 1;
-/// What it calls that which tells of results that go in chunks.
+/// The token of the waker for notified bindings.
 pub(super) const NOTIFIED: u64 = 2;
 const FIRST_TOKEN: u64 = 4;
 
-/// Connections that are not bound. For another, one has to go.
+/// Connections that are not bound. For one more, another is closed.
 const HANDSHAKES_MAX: usize = 64;
 /// Connections accepted before the others are looked at again.
 const ACCEPTED_AT_ONCE: usize = 16;
 /// Time before accepting again after the system had no descriptor or memory left.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Bindings that are looked at in turn. Each costs a nanosecond or two for every look at the others.
-const HOT_MAX: usize = 64;
-/// A binding that has been silent for so long while others called rings when it calls again.
+/// Bindings that are polled in turn. Each costs a nanosecond or two for every look at the others.
+const POLLED_MAX: usize = 64;
+/// A binding that was silent for so long while others called is no longer polled.
 const SILENCE: Duration = Duration::from_millis(10);
 
 impl Bindings {
@@ -57,29 +57,29 @@ impl Bindings {
         Ok(Self {
             listener,
             handshakes: BTreeMap::new(),
-            bindings: HashMap::new(),
-            hot: Vec::new(),
+            all: HashMap::new(),
+            polled: Vec::new(),
             first: 0,
             next_token: FIRST_TOKEN,
             paused_until_ns: 0,
             allowed,
-            spare: Bell::new().ok(),
+            reserve: Bell::new().ok(),
         })
     }
 
-    /// Accepts who waits at the listener.
+    /// Accepts callers that wait at the listener.
     pub(super) fn accept(&mut self, poller: &Poller) {
-        if self.spare.is_none() {
-            self.spare = Bell::new().ok();
+        if self.reserve.is_none() {
+            self.reserve = Bell::new().ok();
         }
         for _ in 0..ACCEPTED_AT_ONCE {
             let mut accepted = self.listener.accept();
-            if accepted.is_err() && self.spare.take().is_some() {
-                // It will not be bound, for want of descriptors, and learns that by the answer.
+            if accepted.is_err() && self.reserve.take().is_some() {
+                // It will not be bound for lack of descriptors, and the answer to its bind request says so.
                 accepted = self.listener.accept();
             }
             match accepted {
-                // One that broke meanwhile is passed over.
+                // A broken connection is skipped.
                 Ok(Accepted::Stream(stream)) => {
                     let token = self.next_token;
                     self.next_token += 2;
@@ -102,7 +102,7 @@ impl Bindings {
         }
     }
 
-    /// Ends the oldest handshake of the user who has the most: whoever connects and says nothing keeps no other user out.
+    /// Ends the oldest handshake of the user with the most: connections that never bind keep no other user out.
     fn make_room(&mut self) {
         let mut of_users = HashMap::<_, usize>::new();
         for handshake in self.handshakes.values() {
@@ -113,7 +113,7 @@ impl Bindings {
         if let Some((&token, _)) = oldest
             && let Some(handshake) = self.handshakes.remove(&token)
         {
-            // It leaves the poller as it is closed.
+            // Closing it takes it out of the poller.
             handshake.end(UnbindReason::Crowded);
         }
     }
@@ -135,70 +135,70 @@ impl Bindings {
 
     /// A handshake has become a binding.
     pub(super) fn add(&mut self, poller: &Poller, binding: Binding) -> io::Result<()> {
-        // Edge: each ring is told once, and need not be taken back.
+        // Edge-triggered: each ring is an event of its own, and the counter need not be read.
         if let Err(error) = poller.add(&binding.bell, binding.token + 1, Interest::READ_WRITE.edge()) {
             binding.close(Some(UnbindReason::NoResources));
             return Err(error);
         }
         let binding = Arc::new(binding);
         attention::look_away(&binding.segment);
-        self.bindings.insert(binding.token, binding);
+        self.all.insert(binding.token, binding);
         Ok(())
     }
 
-    /// A binding is looked at from now on.
-    pub(super) fn warm(&mut self, binding: Arc<Binding>, now_ns: u64) {
-        if self.hot.iter().any(|hot| hot.token == binding.token) {
+    /// Polls a binding from now on.
+    pub(super) fn start_polling(&mut self, binding: Arc<Binding>, now_ns: u64) {
+        if self.polled.iter().any(|polled| polled.token == binding.token) {
             return;
         }
-        if self.hot.len() >= HOT_MAX {
-            self.cool_longest_silent(now_ns);
+        if self.polled.len() >= POLLED_MAX {
+            self.stop_polling_most_silent(now_ns);
         }
         binding.heard_ns.store(now_ns, std::sync::atomic::Ordering::Relaxed);
         attention::look(&binding.segment);
-        self.hot.push(binding);
+        self.polled.push(binding);
     }
 
-    /// Lets bindings ring again that have not called for a while.
-    pub(super) fn cool(&mut self, now_ns: u64) {
-        if self.hot.len() < 2 {
+    /// Stops polling the bindings that have not called for a while.
+    pub(super) fn stop_polling_silent(&mut self, now_ns: u64) {
+        if self.polled.len() < 2 {
             return;
         }
         let silent = |binding: &Arc<Binding>| {
             let heard_ns = binding.heard_ns.load(std::sync::atomic::Ordering::Relaxed);
             now_ns.saturating_sub(heard_ns) > SILENCE.as_nanos() as u64 && !binding.has_transfers()
         };
-        while let Some(place) = self.hot.iter().position(silent) {
-            self.cool_one(place, now_ns);
+        while let Some(index) = self.polled.iter().position(silent) {
+            self.stop_polling_one(index, now_ns);
         }
     }
 
-    fn cool_longest_silent(&mut self, now_ns: u64) {
+    fn stop_polling_most_silent(&mut self, now_ns: u64) {
         let heard_ns = |binding: &Arc<Binding>| binding.heard_ns.load(std::sync::atomic::Ordering::Relaxed);
-        let longest = (0..self.hot.len()).min_by_key(|&place| heard_ns(&self.hot[place]));
-        if let Some(place) = longest {
-            self.cool_one(place, now_ns);
+        let longest = (0..self.polled.len()).min_by_key(|&index| heard_ns(&self.polled[index]));
+        if let Some(index) = longest {
+            self.stop_polling_one(index, now_ns);
         }
     }
 
-    /// Lets a binding ring again, unless there is something to do for it.
-    fn cool_one(&mut self, place: usize, now_ns: u64) {
-        let binding = &self.hot[place];
+    /// Stops polling a binding, unless there is something to do for it.
+    fn stop_polling_one(&mut self, index: usize, now_ns: u64) {
+        let binding = &self.polled[index];
         attention::look_away(&binding.segment);
         if binding.has_request() || binding.can_move() {
-            // It came at this moment, and may not have rung.
+            // The request came at this moment, and its caller may not have rung.
             attention::look(&binding.segment);
             binding.heard_ns.store(now_ns, std::sync::atomic::Ordering::Relaxed);
         } else {
-            self.hot.swap_remove(place);
+            self.polled.swap_remove(index);
             self.first = 0;
         }
     }
 
     /// A binding is closed.
     pub(super) fn remove(&mut self, poller: &Poller, token: u64) -> Option<Arc<Binding>> {
-        let binding = self.bindings.remove(&token)?;
-        self.hot.retain(|hot| hot.token != token);
+        let binding = self.all.remove(&token)?;
+        self.polled.retain(|polled| polled.token != token);
         self.first = 0;
         // Both are in the poller as long as it is open.
         let _ = poller.remove(&binding.stream);
@@ -217,9 +217,9 @@ impl Bindings {
 }
 
 impl Bindings {
-    /// The next hot binding is looked at.
+    /// Goes on with the next polled binding.
     #[inline]
     pub(super) fn next(&mut self) {
-        self.first = if self.first + 1 < self.hot.len() { self.first + 1 } else { 0 };
+        self.first = if self.first + 1 < self.polled.len() { self.first + 1 } else { 0 };
     }
 }

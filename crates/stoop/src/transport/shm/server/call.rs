@@ -14,7 +14,7 @@ use stoop_shm::layout::SLOT;
 use stoop_shm::{Answer, AnswerKind, Request, RequestKind};
 use stoop_wire::HEADER_LEN;
 
-/// A call, with its arguments in private memory: nobody can change them any more (P12).
+/// A call, with its arguments in private memory: its caller cannot change them any more (P12).
 pub(crate) struct ShmCall {
     pub(super) binding: Arc<Binding>,
     pub(super) request: Request,
@@ -25,8 +25,8 @@ pub(crate) struct ShmCall {
 
 /// Bytes of explanation that a refusal or failure carries at most.
 const MAX_DETAIL: usize = 512;
-/// A worker that was away for less has the receive role still.
-const BRIEF_NS: u64 = 100_000;
+/// A worker that was away for less still has the receive role.
+const SHORT_NS: u64 = 100_000;
 /// Bytes of a result buffer that a worker keeps.
 const KEPT_MAX: usize = 64 * 1024;
 
@@ -126,7 +126,7 @@ impl ShmEndpoint {
     }
 
     /// Whether the clock is to be compared with the deadline of a call that has returned a result of `len` bytes. Not if the procedure
-    /// is known to be brief and has not learnt of its deadline: then what it returns is a result, and the clock would take
+    /// is known to be short and has not learnt of its deadline: then what it returns is a result, and the clock would take
     /// longer than the procedure.
     #[inline]
     fn may_be_late(&self, (interface, procedure): (u16, u16), len: usize) -> bool {
@@ -138,7 +138,7 @@ impl ShmEndpoint {
     fn note_time(&self, worker: &mut WorkerState, call: &ShmCall, begun_ns: u64) {
         let took_ns = worker.time_since(begun_ns);
         self.exports.took(call.binding.interface, call.request.procedure, took_ns);
-        worker.was_brief = took_ns < BRIEF_NS;
+        worker.was_short = took_ns < SHORT_NS;
     }
 
     /// Answers that the procedure has not run and will not run for this call.
@@ -182,12 +182,12 @@ fn trim(worker: &mut WorkerState) {
     }
 }
 
-/// The result packet goes over to another binding, and carries nothing of the old one: an OUT argument is lent to the procedure
+/// The result packet goes over to another binding, and carries nothing of the old one: an OUT argument is a slice of it that the procedure sees
 /// as it lies. What is needed of it is cleared as it is made longer again.
 #[cold]
 fn wipe_result(worker: &mut WorkerState, binding: &Binding) {
     if worker.result.is_empty() {
-        worker.result = binding.outgoing().spare();
+        worker.result = binding.outgoing().take_buffer();
     }
     if worker.result_of != binding.token {
         worker.result.truncate(HEADER_LEN);

@@ -1,5 +1,4 @@
-//! How a caller gets memory to share: it binds by the packets that all transports have for it, over a Unix socket, and asks for
-//! the memory then.
+//! How a caller gets the memory: it binds over a Unix socket, by the packets of all transports, and then asks for the memory.
 
 use crate::calling::unbind_notice;
 use crate::context::{Caller, Credentials};
@@ -96,7 +95,7 @@ fn has_its_share(caller: &Caller, bindings: &HashMap<u64, Arc<Binding>>) -> bool
 }
 
 impl Handshake {
-    /// The user whom its peer acts as.
+    /// The user of its peer.
     pub(super) fn user(&self) -> Option<u32> {
         user_of(&self.caller)
     }
@@ -109,7 +108,7 @@ impl Handshake {
         Ok(Self { stream, caller, allowed, bound: None, made: None, received: Vec::new() })
     }
 
-    /// Receives some of what there is and answers it. The poller tells again if there is more: who asks without end keeps nobody
+    /// Receives some bytes and answers them. If there are more, the poller says so again: a caller that asks without end keeps no other
     /// waiting.
     pub(super) fn advance(&mut self, offer: &Offer<'_>) -> Step {
         let mut buffer = [0; 2 * MAX_DATAGRAM];
@@ -180,7 +179,7 @@ impl Handshake {
     /// Answers a bind request.
     fn bind(&mut self, offer: &Offer<'_>, header: &Header, request: &BindRequest) -> Step {
         let (made, caller) = (&mut self.made, self.caller);
-        // At once, for it can be told by the answer that the system has no descriptor or memory left.
+        // At once: the answer can say that the system has no descriptor or memory left.
         let make = |interface: u16| {
             if is_guest(&caller) && has_its_share(&caller, offer.bindings) {
                 return Err(MissingResource::Share);
@@ -200,7 +199,7 @@ impl Handshake {
         self.reply(Kind::BindReply, header, id, &reply.encode())
     }
 
-    /// It comes to nothing: its peer is told why.
+    /// Ends it, and tells its peer why.
     pub(super) fn end(self, why: UnbindReason) {
         unbind_notice::send(&self.stream, self.bound.map_or(BindingId::NONE, |bound| bound.binding), why);
     }
@@ -211,7 +210,7 @@ impl Handshake {
         let header = header.to_bytes();
         match self.stream.try_send(&[IoSlice::new(&header), IoSlice::new(payload)]) {
             Ok(sent) if sent == header.len() + payload.len() => Step::Continue,
-            // Whoever asks without reading the answers does not want to bind.
+            // A caller that does not read the answers does not want to bind.
             _ => Step::Close,
         }
     }

@@ -14,7 +14,7 @@ use stoop_wire::HEADER_LEN;
 pub(super) struct Incoming {
     channels: [Option<Arriving>; CHANNELS],
     /// A buffer for the next: a caller that sent one long message is likely to send another.
-    spare: Vec<u8>,
+    unused: Vec<u8>,
 }
 
 /// A call of which chunks are still to come.
@@ -28,7 +28,7 @@ struct Arriving {
 #[derive(Default)]
 pub(super) struct Outgoing {
     channels: [Option<Leaving>; CHANNELS],
-    /// What has left through each channel last: its caller may not have taken it, and never will if it cancels the call.
+    /// The last result that left through each channel. Its caller may not have taken it, and will not if it cancels the call.
     left: [Option<(u16, u32, Filling)>; CHANNELS],
     /// The count at which the next message of each channel begins.
     bases: [u32; CHANNELS],
@@ -37,7 +37,7 @@ pub(super) struct Outgoing {
     /// Bytes of all these.
     bytes: usize,
     /// A buffer for the next result.
-    spare: Vec<u8>,
+    unused: Vec<u8>,
 }
 
 struct Leaving {
@@ -54,7 +54,7 @@ struct Waiting {
     packet: Vec<u8>,
 }
 
-/// Chunks of one message that are taken or sent before others have their turn.
+/// Chunks of one message that are taken or sent before other messages have their turn.
 const ROUNDS: usize = 8;
 /// Messages of the greatest length that may be under way to a caller, or wait until it takes them.
 pub(super) const LONG_MESSAGES: usize = 4;
@@ -84,25 +84,25 @@ impl Incoming {
     /// There is no such channel, or it is in use.
     pub(super) fn begin(&mut self, request: Request) -> Result<(), Disorder> {
         let emptying = Emptying::new(Way::Call, request.channel, request.base, request.len as usize);
-        let place = self.channels.get_mut(usize::from(request.channel));
-        let (Some(emptying), Some(place @ None)) = (emptying, place) else { return Err(Disorder) };
-        let mut message = std::mem::take(&mut self.spare);
+        let slot = self.channels.get_mut(usize::from(request.channel));
+        let (Some(emptying), Some(slot @ None)) = (emptying, slot) else { return Err(Disorder) };
+        let mut message = std::mem::take(&mut self.unused);
         message.clear();
-        *place = Some(Arriving { request, emptying, message });
+        *slot = Some(Arriving { request, emptying, message });
         Ok(())
     }
 
     /// Takes what is there, and sets `moved` if there is something. Returns a call that arrives no more.
     pub(super) fn advance(&mut self, segment: &Segment, moved: &mut bool) -> Result<Option<Ended>, Disorder> {
-        for place in &mut self.channels {
-            let Some(arriving) = place else { continue };
+        for slot in &mut self.channels {
+            let Some(arriving) = slot else { continue };
             for _ in 0..ROUNDS {
                 if !arriving.emptying.has_more(segment)? {
                     break;
                 }
                 if !arriving.make_room() {
                     // What has arrived is freed before the refusal is written, which takes memory.
-                    return Ok(place
+                    return Ok(slot
                         .take()
                         .map(|arriving| Ended::NoMemory(arriving.request, arriving.emptying)));
                 }
@@ -111,7 +111,7 @@ impl Incoming {
                 listening::tell_of_chunks(segment);
             }
             if arriving.emptying.is_done() {
-                return Ok(place.take().map(|arrived| Ended::Arrived(arrived.request, arrived.message)));
+                return Ok(slot.take().map(|arrived| Ended::Arrived(arrived.request, arrived.message)));
             }
         }
         Ok(None)
@@ -127,14 +127,14 @@ impl Incoming {
     /// Forgets a call that has not arrived whole. Returns whether there was one.
     pub(super) fn cancel(&mut self, lane: u16, number: u32) -> bool {
         let is_it = |arriving: &Arriving| (arriving.request.lane, arriving.request.number) == (lane, number);
-        let place = self.channels.iter_mut().find(|place| place.as_ref().is_some_and(is_it));
-        place.and_then(Option::take).is_some()
+        let slot = self.channels.iter_mut().find(|slot| slot.as_ref().is_some_and(is_it));
+        slot.and_then(Option::take).is_some()
     }
 
     /// Keeps the buffer of a call that has been served, for the next.
     pub(super) fn recycle(&mut self, buffer: Vec<u8>) {
-        if buffer.capacity() > self.spare.capacity() {
-            self.spare = buffer;
+        if buffer.capacity() > self.unused.capacity() {
+            self.unused = buffer;
         }
     }
 }
@@ -156,8 +156,8 @@ impl Arriving {
 
 impl Outgoing {
     /// A buffer for a result, if there is one that has been used for another of this caller's.
-    pub(super) fn spare(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.spare)
+    pub(super) fn take_buffer(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.unused)
     }
 
     /// Whether so many bytes more would be more than a caller may leave unread.
@@ -214,8 +214,8 @@ impl Outgoing {
             self.left[channel] = Some((leaving.lane, leaving.number, leaving.filling));
         }
         self.bytes -= leaving.packet.len();
-        if leaving.packet.capacity() > self.spare.capacity() {
-            self.spare = leaving.packet;
+        if leaving.packet.capacity() > self.unused.capacity() {
+            self.unused = leaving.packet;
         }
     }
 

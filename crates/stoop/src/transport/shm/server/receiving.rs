@@ -1,4 +1,4 @@
-//! How a worker waits for calls: at the hot bindings, at all of them, or asleep.
+//! How a worker receives calls: it looks at the last binding, polls several, or sleeps until one rings.
 
 use crate::calling::unbind_notice;
 use crate::error::RefusalCode;
@@ -19,22 +19,22 @@ use stoop_shm::layout::{LANES, SLOT};
 use stoop_shm::{Answers, Emptying, Request, RequestKind, Requests, Took, Way, attention};
 use stoop_wire::UnbindReason;
 
-/// Looks at the hot bindings before a look at the clock.
+/// Looks at the polled bindings before a look at the clock.
 const LOOKS: u32 = 16;
 /// Nanoseconds after which a receiver that spins asks the poller, which takes a tenth of a microsecond.
 const ASKS_EVERY_NS: u64 = 20_000;
-/// As long as it asks at least when there is always another call: others want to bind, and ring.
+/// The same while there is always another call: other callers want to bind, and ring.
 const ASKS_BETWEEN_CALLS_NS: u64 = 200_000;
 /// Calls taken from one binding before the others have their turn.
 const IN_A_ROW_MAX: u32 = 16;
-/// Descriptors told at once.
+/// Events taken from the poller at once.
 const EVENTS: usize = 64;
 
-/// Looks at the binding of the last call for the next, where nobody else calls: about as long as an answer travels there and a request
-/// back.
-const LOOKS_AT_KEPT: u32 = 256;
+/// Looks for the next call of the last binding, where it is the only one that calls: about as long as an answer and the next request
+/// travel.
+const LOOKS_AT_LAST: u32 = 256;
 
-/// What a look at a binding brought: a call with its arguments.
+/// What a look at a binding found.
 enum Look {
     Call(Request, Vec<u8>),
     Nothing,
@@ -43,8 +43,8 @@ enum Look {
 }
 
 impl ShmEndpoint {
-    /// Looks whether whoever called last calls again. Like all taking of requests this needs the receive role; the reception is for
-    /// everything else.
+    /// Looks whether the last caller calls again. This needs the receive role, like all taking of requests, but not the lock of the
+    /// bindings.
     #[inline(always)]
     pub(super) fn take_another(&self, worker: &mut WorkerState) -> Option<ShmCall> {
         let others_wait = worker.in_a_row >= IN_A_ROW_MAX
@@ -52,28 +52,28 @@ impl ShmEndpoint {
         if others_wait {
             return None;
         }
-        let binding = worker.take_kept()?;
-        // By whoever had the role meanwhile.
+        let binding = worker.take_last()?;
+        // Another receiver may have closed it meanwhile.
         if binding.is_closed() {
             return None;
         }
-        for _ in 0..worker.looks_at_kept {
+        for _ in 0..worker.looks_at_last {
             match self.take_from(&binding, worker) {
                 Look::Call(request, arguments) => {
                     worker.in_a_row += 1;
                     worker.waiter.came_at_once();
                     return Some(ShmCall::new(binding, &request, arguments));
                 }
-                // Its chunks are taken where all others are.
+                // Chunks are taken in `look`.
                 Look::Nothing if binding.has_transfers() => break,
                 Look::Nothing => {}
                 Look::Disorder => {
-                    self.close_disorderly(&mut self.reception(), worker, binding.token);
+                    self.close_disorderly(&mut self.bindings(), worker, binding.token);
                     return None;
                 }
             }
         }
-        worker.keep(binding);
+        worker.set_last(binding);
         None
     }
 
@@ -81,38 +81,38 @@ impl ShmEndpoint {
     #[inline(never)]
     pub(super) fn wait_for_call(
         &self,
-        reception: &mut Bindings,
+        bindings: &mut Bindings,
         worker: &mut WorkerState,
         stopping: &AtomicBool,
     ) -> Option<ShmCall> {
         if worker.clock_ns.saturating_sub(worker.asked_ns) > ASKS_BETWEEN_CALLS_NS {
-            self.look_around(reception, worker);
+            self.look_around(bindings, worker);
         }
         let mut wait = worker.waiter.begin_in_memory(worker.clock_ns);
         loop {
             for _ in 0..if wait.spins() { LOOKS } else { 1 } {
-                // Taking the chunks of a long call is no waiting for it.
+                // The time in which chunks of a long call are taken is no waiting.
                 let looked_ns = worker.clock_ns;
-                if let Some(call) = self.look(reception, worker) {
+                if let Some(call) = self.look(bindings, worker) {
                     worker.waiter.arrived(&wait, looked_ns);
-                    let is_alone = wait.spins() && reception.hot.len() == 1;
-                    worker.looks_at_kept = if is_alone { LOOKS_AT_KEPT } else { 1 };
+                    let is_alone = wait.spins() && bindings.polled.len() == 1;
+                    worker.looks_at_last = if is_alone { LOOKS_AT_LAST } else { 1 };
                     return Some(call);
                 }
             }
-            if worker.has_place && self.shutting_down.load(Ordering::SeqCst) {
-                self.give_place_back(worker);
+            if worker.is_counted && self.shutting_down.load(Ordering::SeqCst) {
+                self.uncount(worker);
             }
             if stopping.load(Ordering::Relaxed) {
                 return None;
             }
             if self.has_notifications() {
-                self.take_notifications(reception, worker);
+                self.take_notifications(bindings, worker);
                 continue;
             }
             if wait.sleeps() {
                 wait.uncount();
-                self.sleep(reception, worker);
+                self.sleep(bindings, worker);
                 continue;
             }
             if let Some(background) = self.background.get() {
@@ -120,32 +120,32 @@ impl ShmEndpoint {
             }
             worker.pause(&mut wait);
             if worker.clock_ns.saturating_sub(worker.asked_ns) > ASKS_EVERY_NS {
-                self.ask(reception, worker, Some(Duration::ZERO));
-                reception.cool(worker.clock_ns);
+                self.ask(bindings, worker, Some(Duration::ZERO));
+                bindings.stop_polling_silent(worker.clock_ns);
             }
         }
     }
 
-    /// There is always something to do for some, and others must not wait for its end.
+    /// Some callers always have calls: looks at the others all the same.
     #[cold]
-    fn look_around(&self, reception: &mut Bindings, worker: &mut WorkerState) {
-        self.ask(reception, worker, Some(Duration::ZERO));
+    fn look_around(&self, bindings: &mut Bindings, worker: &mut WorkerState) {
+        self.ask(bindings, worker, Some(Duration::ZERO));
         if self.has_notifications() {
-            self.take_notifications(reception, worker);
+            self.take_notifications(bindings, worker);
         }
-        reception.cool(worker.clock_ns);
+        bindings.stop_polling_silent(worker.clock_ns);
     }
 
-    /// Looks once at all hot bindings, from the one that called last on.
+    /// Looks once at all polled bindings, beginning with the one that called last.
     #[inline]
-    pub(super) fn look(&self, reception: &mut Bindings, worker: &mut WorkerState) -> Option<ShmCall> {
-        let hot = reception.hot.len();
+    pub(super) fn look(&self, bindings: &mut Bindings, worker: &mut WorkerState) -> Option<ShmCall> {
+        let count = bindings.polled.len();
         if worker.in_a_row >= IN_A_ROW_MAX {
             worker.in_a_row = 0;
-            reception.next();
+            bindings.next();
         }
-        for _ in 0..hot {
-            let binding = &reception.hot[reception.first];
+        for _ in 0..count {
+            let binding = &bindings.polled[bindings.first];
             let mut look = self.take_from(binding, worker);
             if matches!(look, Look::Nothing) && binding.has_transfers() {
                 look = self.advance(worker, binding).map_or(Look::Disorder, |arrived| match arrived {
@@ -160,11 +160,11 @@ impl ShmEndpoint {
                 }
                 Look::Nothing => {
                     worker.in_a_row = 0;
-                    reception.next();
+                    bindings.next();
                 }
                 Look::Disorder => {
                     let token = binding.token;
-                    self.close_disorderly(reception, worker, token);
+                    self.close_disorderly(bindings, worker, token);
                     return None;
                 }
             }
@@ -174,10 +174,10 @@ impl ShmEndpoint {
 
     /// The peer at the other end of a binding has said something impossible.
     #[cold]
-    fn close_disorderly(&self, reception: &mut Bindings, worker: &mut WorkerState, token: u64) {
+    fn close_disorderly(&self, bindings: &mut Bindings, worker: &mut WorkerState, token: u64) {
         self.counts.malformed.fetch_add(1, Ordering::Relaxed);
-        worker.let_go();
-        self.close(reception, token, Some(UnbindReason::Disorder));
+        worker.forget_last();
+        self.close(bindings, token, Some(UnbindReason::Disorder));
     }
 
     /// Takes the next request of a binding, if there is one.
@@ -200,7 +200,7 @@ impl ShmEndpoint {
     #[inline(always)]
     fn take_call(&self, binding: &Binding, worker: &mut WorkerState, request: &Request, ticket: u64) -> Look {
         Answers::prepare(&binding.segment, request.lane);
-        // One at a time it would take the line from under its caller's hands.
+        // A caller that makes one call after the other would lose the line while it writes there.
         if worker.has_more
             && let Some(lane) = Requests::look_ahead(&binding.segment, ticket + 1)
         {
@@ -250,97 +250,97 @@ impl ShmEndpoint {
     /// A whole call is there: counts it, unless the server shuts down.
     #[inline]
     pub(super) fn admit(&self, worker: &mut WorkerState, binding: &Binding, request: &Request) -> bool {
-        // Counted first: whoever shuts down waits for it, or it sees that the server shuts down.
-        if !mem::take(&mut worker.has_place) {
+        // Counted first: then the thread that shuts down waits for the call, or the call sees that the server shuts down.
+        if !mem::take(&mut worker.is_counted) {
             self.active.fetch_add(1, Ordering::SeqCst);
         }
         let admitted = !self.shutting_down.load(Ordering::SeqCst);
         if !admitted {
             self.refuse_request(binding, request, RefusalCode::ShuttingDown, "", worker.cpu);
-            self.one_less();
+            self.count_end();
         }
         admitted
     }
 
     /// Sleeps until something happens.
     #[cold]
-    fn sleep(&self, reception: &mut Bindings, worker: &mut WorkerState) {
-        worker.let_go();
-        self.give_place_back(worker);
+    fn sleep(&self, bindings: &mut Bindings, worker: &mut WorkerState) {
+        worker.forget_last();
+        self.uncount(worker);
         self.asleep.store(true, Ordering::SeqCst);
-        reception.hot.iter().for_each(|binding| attention::look_away(&binding.segment));
-        // Whoever came before this was said has not rung.
+        bindings.polled.iter().for_each(|binding| attention::look_away(&binding.segment));
+        // Callers that published before this have not rung.
         let is_needed = |binding: &Arc<Binding>| binding.has_request() || binding.can_move();
-        let came = reception.hot.iter().any(is_needed) || self.has_notifications();
+        let came = bindings.polled.iter().any(is_needed) || self.has_notifications();
         if came {
-            reception.hot.iter().for_each(|binding| attention::look(&binding.segment));
-            // Requests that are no calls (cancels, without end) bring nobody else to look at it.
+            bindings.polled.iter().for_each(|binding| attention::look(&binding.segment));
+            // A caller that sends nothing but cancels must not keep the others waiting.
             worker.read_clock();
             if worker.clock_ns.saturating_sub(worker.asked_ns) > ASKS_BETWEEN_CALLS_NS {
-                self.look_around(reception, worker);
+                self.look_around(bindings, worker);
             }
         } else {
-            reception.hot.clear();
-            reception.first = 0;
-            let limit = reception.sleep_limit(&self.poller);
-            self.ask(reception, worker, limit);
+            bindings.polled.clear();
+            bindings.first = 0;
+            let limit = bindings.sleep_limit(&self.poller);
+            self.ask(bindings, worker, limit);
         }
         self.asleep.store(false, Ordering::SeqCst);
     }
 
-    /// Asks the poller, and does what it tells.
-    pub(super) fn ask(&self, reception: &mut Bindings, worker: &mut WorkerState, limit: Option<Duration>) {
+    /// Asks the poller for events, and handles them.
+    pub(super) fn ask(&self, bindings: &mut Bindings, worker: &mut WorkerState, limit: Option<Duration>) {
         let mut events = worker.events.take().unwrap_or_else(|| Events::with_capacity(EVENTS));
-        // Fails for no reason that waiting again would not show.
+        // The next wait shows any lasting cause of an error.
         let _ = self.poller.wait(&mut events, limit);
         worker.read_clock();
         worker.asked_ns = worker.clock_ns;
         for ready in events.iter() {
             match ready.token {
-                LISTENER => reception.accept(&self.poller),
+                LISTENER => bindings.accept(&self.poller),
                 END => {}
                 NOTIFIED => {
                     self.notifier.drain();
-                    self.take_notifications(reception, worker);
+                    self.take_notifications(bindings, worker);
                 }
                 token if token % 2 == 1 => {
-                    if let Some(binding) = reception.bindings.get(&(token - 1)).map(Arc::clone) {
-                        reception.warm(binding, worker.clock_ns);
+                    if let Some(binding) = bindings.all.get(&(token - 1)).map(Arc::clone) {
+                        bindings.start_polling(binding, worker.clock_ns);
                     }
                 }
                 token => {
-                    let Some(binding) = reception.bindings.get(&token) else {
-                        self.shake_hands(reception, token);
+                    let Some(binding) = bindings.all.get(&token) else {
+                        self.shake_hands(bindings, token);
                         continue;
                     };
-                    // Of a binding nothing comes by its socket but its end, and why.
+                    // All that comes by the socket of a binding is its end, and why.
                     if unbind_notice::receive(&binding.stream).is_some() {
                         self.counts.given_up.fetch_add(1, Ordering::Relaxed);
                     }
-                    worker.let_go();
-                    self.close(reception, token, None);
+                    worker.forget_last();
+                    self.close(bindings, token, None);
                 }
             }
         }
         worker.events = Some(events);
     }
 
-    /// Does what other workers want of whoever receives.
+    /// Does what other threads have asked of the receiver.
     #[cold]
-    fn take_notifications(&self, reception: &mut Bindings, worker: &mut WorkerState) {
+    fn take_notifications(&self, bindings: &mut Bindings, worker: &mut WorkerState) {
         for binding in self.take_notified() {
-            if reception.bindings.contains_key(&binding.token) {
-                reception.warm(binding, worker.clock_ns);
+            if bindings.all.contains_key(&binding.token) {
+                bindings.start_polling(binding, worker.clock_ns);
             }
         }
         if self.shutting_down.load(Ordering::SeqCst) {
-            reception.shut_down(&self.poller);
+            bindings.shut_down(&self.poller);
         }
     }
 
     #[cold]
-    fn shake_hands(&self, reception: &mut Bindings, token: u64) {
-        let Some(handshake) = reception.handshakes.get_mut(&token) else { return };
+    fn shake_hands(&self, bindings: &mut Bindings, token: u64) {
+        let Some(handshake) = bindings.handshakes.get_mut(&token) else { return };
         let binder = Binder {
             interfaces: &self.interfaces,
             own: &self.own,
@@ -350,17 +350,17 @@ impl ShmEndpoint {
             message_max: self.message_max,
             shutting_down: self.shutting_down.load(Ordering::SeqCst),
         };
-        let (exports, arena_len, bindings) = (&*self.exports, self.arena_len, &reception.bindings);
-        let step = handshake.advance(&Offer { binder, exports, arena_len, bindings });
+        let (exports, arena_len) = (&*self.exports, self.arena_len);
+        let step = handshake.advance(&Offer { binder, exports, arena_len, bindings: &bindings.all });
         if let Step::Continue = step {
             return;
         }
-        let Some(handshake) = reception.handshakes.remove(&token) else { return };
+        let Some(handshake) = bindings.handshakes.remove(&token) else { return };
         match step {
             Step::Attached(bound, segment, arena, bell) => {
                 let memory = (segment, arena);
                 let binding = Binding::new(token, handshake.stream, bell, memory, handshake.caller, bound);
-                if reception.add(&self.poller, binding).is_ok() {
+                if bindings.add(&self.poller, binding).is_ok() {
                     self.counts.bindings.fetch_add(1, Ordering::Relaxed);
                 }
             }
@@ -372,10 +372,10 @@ impl ShmEndpoint {
         }
     }
 
-    /// Ends a binding, and tells its caller why. Its calls that run are cancelled, and finished; those that wait for a worker will not run.
+    /// Ends a binding, and tells its caller why. Its running calls are cancelled, and finish; calls that wait for a worker will not run.
     #[cold]
-    pub(super) fn close(&self, reception: &mut Bindings, token: u64, why: Option<UnbindReason>) {
-        let Some(binding) = reception.remove(&self.poller, token) else { return };
+    pub(super) fn close(&self, bindings: &mut Bindings, token: u64, why: Option<UnbindReason>) {
+        let Some(binding) = bindings.remove(&self.poller, token) else { return };
         if binding.close(why) {
             self.counts.bindings.fetch_sub(1, Ordering::Relaxed);
         }

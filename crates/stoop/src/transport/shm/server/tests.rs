@@ -83,11 +83,11 @@ impl Scene {
         let bound = Bound { binding: BindingId(u64::MAX - number), interface: 0, together: true };
         let memory = (Segment::attach(&file).unwrap(), None);
         let binding = Binding::new(4, stream, Bell::new().unwrap(), memory, caller, bound);
-        let mut reception = endpoint.reception();
-        reception.add(&endpoint.poller, binding).unwrap();
-        let binding = Arc::clone(&reception.bindings[&4]);
-        reception.warm(Arc::clone(&binding), 0);
-        drop(reception);
+        let mut bindings = endpoint.bindings();
+        bindings.add(&endpoint.poller, binding).unwrap();
+        let binding = Arc::clone(&bindings.all[&4]);
+        bindings.start_polling(Arc::clone(&binding), 0);
+        drop(bindings);
         let worker = endpoint.worker();
         Self { endpoint, worker, binding, segment, requests: Requests::default(), _socket: socket }
     }
@@ -100,7 +100,7 @@ impl Scene {
     fn look(&mut self) -> usize {
         let mut calls = 0;
         while self.binding.has_request() && !self.binding.is_closed() {
-            let call = self.endpoint.look(&mut self.endpoint.reception(), &mut self.worker);
+            let call = self.endpoint.look(&mut self.endpoint.bindings(), &mut self.worker);
             calls += usize::from(call.is_some());
         }
         calls

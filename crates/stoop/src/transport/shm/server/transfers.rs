@@ -108,7 +108,7 @@ impl ShmEndpoint {
             drop(outgoing);
             return self.send_failure(worker, call, FailureCode::ResultTooLarge, &detail);
         }
-        // Looked at under the lock: who closes it empties this under it afterwards, and who cancels a call looks for it here.
+        // Under the lock: a thread that closes the binding empties this list afterwards, and a cancel looks here.
         if binding.is_closed() {
             return binding.forget(call.request.lane, call.request.number);
         }
@@ -129,7 +129,7 @@ impl ShmEndpoint {
         }
     }
 
-    /// The caller does not want a call any more.
+    /// Cancels a call for its caller.
     #[cold]
     pub(super) fn take_cancel(&self, worker: &WorkerState, binding: &Binding, request: &Request) {
         let (lane, number) = (request.lane, request.number);
@@ -137,7 +137,7 @@ impl ShmEndpoint {
             self.refuse_request(binding, request, RefusalCode::Cancelled, "", worker.cpu);
             return self.moved(binding, 1);
         }
-        // First: a result that begins to leave at this moment is found there, or it is seen that nobody wants it.
+        // First: then a result that begins to leave at this moment is found below, or its worker sees the cancel.
         binding.cancel(lane, number);
         let mut outgoing = binding.outgoing();
         let cancelled = outgoing.cancel(&binding.segment, lane, number);

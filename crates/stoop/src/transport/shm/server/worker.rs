@@ -8,7 +8,7 @@ use stoop_net::clock;
 use stoop_net::poller::Events;
 use stoop_net::waiting::{OngoingWait, Placement, Waiter};
 
-/// Calls of brief procedures that are answered in a row without a look at the clock.
+/// Calls of short procedures that are answered in a row without a look at the clock.
 const UNCLOCKED_MAX: u32 = 7;
 /// A worker that has taken a chunk of a long message expects the next within this time.
 const NEXT_CHUNK_NS: u64 = 100_000;
@@ -18,33 +18,33 @@ pub(crate) struct WorkerState {
     /// Where the arguments of the next call go.
     pub(super) arguments: Vec<u8>,
     pub(super) result: Vec<u8>,
-    /// The binding whose results the result packet has held so far.
+    /// The binding whose results the result buffer has held so far.
     pub(super) result_of: u64,
     pub(super) events: Option<Events>,
     pub(super) waiter: Waiter,
     /// When this worker last looked at the clock, and when it last asked the poller.
     pub(super) clock_ns: u64,
     pub(super) asked_ns: u64,
-    /// Calls that have been answered since, without another look.
+    /// Calls that were answered since the last look at the clock.
     unclocked: u32,
     /// The processor on which it runs, as of its last call.
     pub(super) cpu: u16,
     /// When a chunk of a long message was last moved.
     pub(super) moved_ns: u64,
-    /// The binding of the last call, if that was brief: the next is most likely of the same, and need not count itself in.
-    kept: Option<Arc<Binding>>,
+    /// The binding of the last call, if that was short: the next call is most likely from there, and need not count a reference.
+    last: Option<Arc<Binding>>,
     /// Calls taken in a row from one binding before others have their turn.
     pub(super) in_a_row: u32,
-    /// How often to look at the kept binding before the others have their turn.
-    pub(super) looks_at_kept: u32,
-    /// A call that has been answered has its place among the active ones still, for the next: to count one out and another in takes
-    /// longer than many a procedure.
-    pub(super) has_place: bool,
-    /// The last call took so little time that nobody has taken the receive role from this worker meanwhile.
-    pub(super) was_brief: bool,
-    /// When the last call of its binding had been answered, the next was there.
+    /// Looks at the last binding before the others have their turn.
+    pub(super) looks_at_last: u32,
+    /// The worker is counted among the active calls for its last call, though that is answered: to count one call out and the next in
+    /// takes longer than many procedures.
+    pub(super) is_counted: bool,
+    /// The last call took so little time that no other thread has taken the receive role meanwhile.
+    pub(super) was_short: bool,
+    /// The next call of the binding was there when the last was answered.
     pub(super) has_more: bool,
-    /// Calls begun by this worker, who alone writes it.
+    /// Calls begun by this worker. No other thread writes it.
     calls: Arc<AtomicU64>,
 }
 
@@ -62,12 +62,12 @@ impl WorkerState {
             unclocked: 0,
             cpu: 0,
             moved_ns: 0,
-            kept: None,
+            last: None,
             in_a_row: 0,
-            looks_at_kept: 0,
-            has_place: false,
+            looks_at_last: 0,
+            is_counted: false,
             has_more: false,
-            was_brief: false,
+            was_short: false,
             calls,
         }
     }
@@ -79,8 +79,8 @@ impl WorkerState {
         self.unclocked = 0;
     }
 
-    /// A call has been answered, of a procedure that is known to be brief, and the next is there: whether that may go without a look
-    /// at the clock, which takes longer than many a procedure.
+    /// Whether the clock need not be read after a call of a short procedure when the next call is there: reading it takes longer than
+    /// many procedures.
     #[inline]
     pub(super) fn skips_clock(&mut self) -> bool {
         let skips = self.unclocked < UNCLOCKED_MAX;
@@ -88,8 +88,8 @@ impl WorkerState {
         skips
     }
 
-    /// A call has been answered that began at `begun_ns`: looks at the clock. Returns how long it took, or calls like it on an
-    /// average since the last look.
+    /// Reads the clock after a call that began at `begun_ns`. Returns how long the call took, or the mean of the calls since the last
+    /// look.
     #[inline]
     pub(super) fn time_since(&mut self, begun_ns: u64) -> u64 {
         let calls = u64::from(self.unclocked + 1);
@@ -97,36 +97,36 @@ impl WorkerState {
         self.clock_ns.saturating_sub(begun_ns) / calls
     }
 
-    /// One call more has been begun.
+    /// Counts a call that begins.
     #[inline]
     pub(super) fn count_call(&self) {
         self.calls.store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// A binding for a call of it.
+    /// A reference to a binding, for a call of it.
     #[inline]
     pub(super) fn hold(&mut self, binding: &Arc<Binding>) -> Arc<Binding> {
-        match self.kept.take() {
-            Some(kept) if Arc::ptr_eq(&kept, binding) => kept,
+        match self.last.take() {
+            Some(last) if Arc::ptr_eq(&last, binding) => last,
             _ => Arc::clone(binding),
         }
     }
 
-    /// The binding of the last call, if that was brief.
+    /// Takes the binding of the last call, if that was short.
     #[inline]
-    pub(super) fn take_kept(&mut self) -> Option<Arc<Binding>> {
-        self.kept.take()
+    pub(super) fn take_last(&mut self) -> Option<Arc<Binding>> {
+        self.last.take()
     }
 
-    /// The binding of a call that has been answered.
+    /// Remembers the binding of a call that was answered.
     #[inline]
-    pub(super) fn keep(&mut self, binding: Arc<Binding>) {
-        self.kept = Some(binding);
+    pub(super) fn set_last(&mut self, binding: Arc<Binding>) {
+        self.last = Some(binding);
     }
 
-    /// Who sleeps keeps nothing that others may want to see gone.
-    pub(super) fn let_go(&mut self) {
-        self.kept = None;
+    /// Lets go of the last binding: a sleeping worker keeps no binding alive.
+    pub(super) fn forget_last(&mut self) {
+        self.last = None;
     }
 
     /// A look for calls found none: lets others run if that is how the worker waits, looks at the clock,
