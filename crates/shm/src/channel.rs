@@ -315,10 +315,14 @@ impl Emptying {
     /// The sender says that it has filled more chunks than there are, or fewer than before.
     #[inline]
     pub fn has_more(&self, segment: &Segment) -> Result<bool, Disorder> {
+        if self.is_done() {
+            // The channel may carry later messages by now, which others take.
+            return Ok(false);
+        }
         let filled = filled(segment, self.number).get().wrapping_sub(self.base) & count::MASK;
         match filled.wrapping_sub(self.chunks) {
             0 => Ok(false),
-            ahead if ahead <= CHUNKS as u32 => Ok(!self.is_done()),
+            ahead if ahead <= CHUNKS as u32 => Ok(true),
             _ => Err(Disorder),
         }
     }

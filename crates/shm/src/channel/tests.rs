@@ -143,3 +143,20 @@ fn forgetting_what_was_not_begun_leaves_the_message_before_it_alone() {
     first.forget(&segment);
     assert!(first.is_emptied(&segment) && second.has_room(&segment));
 }
+
+#[test]
+fn a_message_that_is_complete_expects_nothing_more_whatever_the_channel_carries_next() {
+    let (segment, _file) = Segment::create().unwrap();
+    let mut filling = Filling::new(Way::Result, 0, 0, CHUNK);
+    filling.fill(&segment, [&[1; CHUNK][..]]);
+    let mut complete = Emptying::new(Way::Result, 0, filling.base(), CHUNK).unwrap();
+    complete.take(&segment, &mut Vec::new());
+    // Another thread takes more chunks of later messages than the channel holds at a time.
+    for _ in 0..=CHUNKS {
+        filling = Filling::new(Way::Result, 0, filling.end(), CHUNK);
+        filling.fill(&segment, [&[2; CHUNK][..]]);
+        let mut next = Emptying::new(Way::Result, 0, filling.base(), CHUNK).unwrap();
+        next.take(&segment, &mut Vec::new());
+        assert_eq!(complete.has_more(&segment), Ok(false));
+    }
+}
