@@ -176,7 +176,7 @@ impl<P: Peer> Server<P> {
     /// Takes back an assignment whose answer has been sent. The answer is retained, and the call that waited for this
     /// one, if any, may start. A [large](Assignment::is_large) answer is sent from now on by
     /// [`next_transmission`](Self::next_transmission).
-    #[inline]
+    #[inline(always)]
     pub fn finish(&mut self, now: Instant, mut assignment: Assignment<P>) -> Next<P> {
         self.running -= 1;
         // The binding may have been released meanwhile, and the answer with it.

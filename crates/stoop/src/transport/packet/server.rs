@@ -16,7 +16,7 @@ use crate::serving::workers::{Background, Endpoint};
 use crate::transport::packet::checksum;
 use crate::transport::packet::link::ServerEndpoint;
 use crate::transport::packet::server::batch::Batch;
-use crate::transport::packet::server::call::{CallPacket, OutBudget, PacketCall};
+use crate::transport::packet::server::call::{OutBudget, PacketCall, PacketLocation};
 use crate::transport::packet::server::worker::WorkerState;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -133,7 +133,8 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
         patient: bool,
         stopping: &AtomicBool,
     ) -> Option<PacketCall<S::Peer>> {
-        let mut call = match self.batch.is_pending().then(|| self.take_over(worker)).flatten() {
+        let waiting = if self.batch.is_pending() { self.take_over(worker) } else { None };
+        let mut call = match waiting {
             Some(call) => call,
             None => self.receive_next(worker, patient, stopping)?,
         };
@@ -151,9 +152,9 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
 
     #[inline(never)]
     fn run(&self, worker: &mut WorkerState<S>, call: PacketCall<S::Peer>) -> Option<PacketCall<S::Peer>> {
-        match call.packet {
-            CallPacket::InBatch { .. } => self.run_batch(worker, call),
-            CallPacket::AtWorker { .. } | CallPacket::Kept => self.run_alone(worker, call),
+        match call.packet.location() {
+            PacketLocation::InBatch(_) => self.run_batch(worker, call),
+            PacketLocation::AtWorker | PacketLocation::Kept => self.run_alone(worker, call),
         }
     }
 

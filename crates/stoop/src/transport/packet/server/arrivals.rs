@@ -27,7 +27,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         match exchange.handle_packet(now, peer, &packet[..len], &mut worker.reply) {
             Arrival::Run(assignment) => {
                 drop(exchange);
-                Some(PacketCall { assignment, packet: CallPacket::AtWorker { deferred: false } })
+                Some(PacketCall { assignment, packet: CallPacket::AT_WORKER })
             }
             arrival => {
                 self.take_no_call(worker, exchange, arrival, len);

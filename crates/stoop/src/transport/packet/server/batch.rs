@@ -190,7 +190,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         }
         let calls = &mut worker.batch.calls;
         let mut run = |assignment, at| {
-            let packet = CallPacket::InBatch { deferred: false, start: (start + at) as u32 };
+            let packet = CallPacket::in_batch(start + at);
             calls.push_back(PacketCall { assignment, packet });
         };
         let taken = exchange.take_calls(now, peer, ready, segment, &mut run);

@@ -32,18 +32,32 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             let attention_ns = self.attention_ns.load(Ordering::Relaxed);
             let attention = attention_ns != u64::MAX;
             let patience = if attention { Patience::DontWait } else { watch.patience };
-            match self.look(worker, patience, patient) {
-                Ok(Some(call)) => {
-                    worker.wait.arrived(worker.clock_ns);
-                    worker.set_placement(call.assignment.together);
-                    return Some(call);
+            let received = self.link.receive(&mut worker.link, &mut worker.buffers, patience);
+            let call = match received {
+                Received::Packet(len) => {
+                    worker.clock_ns = clock::now_ns();
+                    self.take_one(worker, len, patient)
                 }
-                Ok(None) => {}
-                Err(Nothing) if attention && (watch.spinner.is_none() || attention_ns <= clock::now_ns()) => {
+                Received::Many(segments) => {
+                    worker.clock_ns = clock::now_ns();
+                    self.take_many(worker, segments, patient)
+                }
+                Received::Nothing
+                    if attention && (watch.spinner.is_none() || attention_ns <= clock::now_ns()) =>
+                {
                     self.attend(worker);
+                    continue;
                 }
-                Err(Nothing) if !patient || stopping.load(Ordering::Relaxed) => return None,
-                Err(Nothing) => self.keep_waiting(worker, &mut watch),
+                Received::Nothing if !patient || stopping.load(Ordering::Relaxed) => return None,
+                Received::Nothing => {
+                    self.keep_waiting(worker, &mut watch);
+                    continue;
+                }
+            };
+            if let Some(call) = call {
+                worker.wait.arrived(worker.clock_ns);
+                worker.set_placement(call.assignment.together);
+                return Some(call);
             }
         }
     }
@@ -93,27 +107,4 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         }
         Some(call)
     }
-
-    /// Looks once at the link. Returns the call that has come, or whether nothing had come.
-    #[inline(always)]
-    fn look(
-        &self,
-        worker: &mut WorkerState<S>,
-        patience: Patience,
-        patient: bool,
-    ) -> Result<Option<PacketCall<S::Peer>>, Nothing> {
-        let received = self.link.receive(&mut worker.link, &mut worker.buffers, patience);
-        if received == Received::Nothing {
-            return Err(Nothing);
-        }
-        worker.clock_ns = clock::now_ns();
-        Ok(match received {
-            Received::Packet(len) => self.take_one(worker, len, patient),
-            Received::Many(segments) => self.take_many(worker, segments, patient),
-            Received::Nothing => None,
-        })
-    }
 }
-
-/// Nothing has come.
-struct Nothing;
