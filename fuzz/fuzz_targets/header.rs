@@ -18,18 +18,21 @@ fuzz_target!(|packet: &[u8]| {
     };
     assert_eq!(payload, &packet[HEADER_LEN..HEADER_LEN + payload.len()]);
     let is_message = matches!(header.kind, Kind::Call | Kind::Result);
-    let is_short = header.message_len as usize <= PACKET_DATA;
+    let is_part = is_message && (packet[3] & flags::SIZED != 0 || header.offset > 0);
     for (kind, whole) in [Kind::Call, Kind::Result].into_iter().zip(whole) {
-        // One with flags is for the longer way.
-        assert_eq!(whole, (header.kind == kind && is_short && packet[3] == 0).then_some(header));
+        // `parse_whole` leaves packets with flags to `parse`.
+        assert_eq!(whole, (header.kind == kind && !is_part && packet[3] == 0).then_some(header));
     }
-    if is_message && !is_short {
+    if is_part {
+        // A packet of a binding with checksums holds less, so that shorter messages are sent in parts.
+        assert!(header.message_len as usize > header.binding.packet_data());
         assert!(!payload.is_empty() && header.offset as usize + payload.len() <= header.message_len as usize);
         assert!(parts.len() > 1 || parts[0].len() >= HEADER_LEN + payload.len());
     } else if is_message {
         assert_eq!((payload.len(), header.offset), (header.message_len as usize, 0));
+        assert!(payload.len() <= PACKET_DATA);
     }
-    if (is_message && is_short) || !is_message && header.kind != Kind::Versions {
+    if !is_part && header.kind != Kind::Versions {
         let mut known = packet[..HEADER_LEN].to_vec();
         known[3] &= flags::CRITICAL;
         assert_eq!(header.to_bytes(), known[..]);

@@ -53,7 +53,6 @@ pub const VERSION: u8 = 1;
 
 /// The header's flags. A receiver drops a packet with an unknown flag among the low four, and ignores unknown flags
 /// among the high four.
-/// four that its receiver does not know is passed over.
 pub mod flags {
     /// The first of several parts of a call or result, in datagrams only. The field for the offset, which is 0,
     /// contains the number of bytes of the message in the packet.

@@ -98,8 +98,17 @@ fn a_part_lies_within_its_message_and_is_not_empty() {
 
 #[test]
 fn messages_have_parts_exactly_if_they_are_longer_than_a_packet() {
-    for offset in [0, 10] {
-        assert_eq!(Header::parse(&part(Kind::Call, 1440, offset, 20)), Err(HeaderError::NotInParts));
+    for (checksum, largest) in [(false, PACKET_DATA), (true, PACKET_DATA_CHECKED)] {
+        let binding = sample().binding.with_checksum(checksum);
+        for offset in [0, 10] {
+            let parse = |message_len: usize| {
+                let mut packet = part(Kind::Call, message_len as u32, offset, 20);
+                packet[8..16].copy_from_slice(&binding.0.to_le_bytes());
+                Header::parse(&packet).map(|(header, _)| header.offset)
+            };
+            assert_eq!(parse(largest), Err(HeaderError::NotInParts));
+            assert_eq!(parse(largest + 1), Ok(offset));
+        }
     }
     for len in [1441, 8_000] {
         let mut whole = Header { message_len: len, ..sample() }.to_bytes().to_vec();
