@@ -1,122 +1,30 @@
-//! The server's half of the packet exchange: an endpoint of a packet link, and the worker pool that serves it.
+//! The server's half of the packet exchange, as the worker pool uses it.
 
 mod answers;
 mod arrivals;
 mod batch;
 mod call;
+mod endpoint;
 pub(crate) mod listener;
 mod long_results;
+mod out_budget;
 mod receiving;
+mod run;
+mod run_batch;
 mod worker;
 
 use crate::serving::counters::{PacketServerCounters, ServerCounters, ShmServerCounters};
-use crate::serving::dispatch::Exports;
 use crate::serving::drain::wait_for_readers;
 use crate::serving::workers::{Background, Endpoint};
-use crate::transport::packet::checksum;
 use crate::transport::packet::link::ServerEndpoint;
-use crate::transport::packet::server::batch::Batch;
-use crate::transport::packet::server::call::{OutBudget, PacketCall, PacketLocation};
+use crate::transport::packet::server::call::{PacketCall, PacketLocation};
+use crate::transport::packet::server::endpoint::PacketEndpoint;
 use crate::transport::packet::server::worker::WorkerState;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
-use stoop_exchange::Instant;
-use stoop_exchange::server::{Limits, Server};
 use stoop_net::clock;
-use stoop_net::host::{self, HostFacts};
-use stoop_net::waiting::{Placement, Waiting};
 use stoop_wire::RefusalCode;
-use stoop_wire::bind::CHECKSUM;
-
-/// An endpoint of a packet link and the server's half of the exchange.
-pub(crate) struct PacketEndpoint<S: ServerEndpoint> {
-    link: S,
-    exports: Arc<Exports>,
-    exchange: Mutex<Server<S::Peer>>,
-    /// Notified when a call has ended while the server shuts down.
-    ended: Condvar,
-    shutting_down: AtomicBool,
-    /// The exchange's next timeout, so that the background thread reads it without the lock.
-    next_timeout_ns: AtomicU64,
-    waiting: Waiting,
-    spinners_max: u32,
-    batch: Batch<S::Peer>,
-    /// The exchange owes receipts or may have packets to send: the worker that receives sees to it before it waits. A worker that spins
-    /// first receives until this time. `u64::MAX`: nothing is owed.
-    attention_ns: AtomicU64,
-    out_budget: OutBudget,
-    background: OnceLock<Arc<Background>>,
-    /// Packets dropped because their checksum was wrong or missing.
-    corrupt: AtomicU64,
-}
-
-/// Adds the time that the machine has slept.
-fn with_sleep(now: Instant) -> Instant {
-    now.after_nanos(clock::asleep_ns())
-}
-
-impl<S: ServerEndpoint> PacketEndpoint<S> {
-    pub(crate) fn new(link: S, exports: Arc<Exports>, limits: Limits, waiting: Waiting) -> Self {
-        let limits = Limits { window: link.window(), flags: limits.flags | CHECKSUM, ..limits };
-        let out_budget = OutBudget::new(limits.retained);
-        let own = HostFacts::gather();
-        let random = host::random_bytes::<16>();
-        let half = |at: usize| u64::from_le_bytes(random[at..at + 8].try_into().expect("eight bytes"));
-        let exchange = Server::new(
-            // The link listens: from now on no earlier server receives at this address.
-            Instant::from_nanos(clock::now_ns()),
-            exports.interfaces(),
-            limits,
-            crate::host_facts::to_wire(&own),
-            [half(0), half(8)],
-        );
-        Self {
-            exchange: Mutex::new(exchange.with_clock(with_sleep)),
-            link,
-            exports,
-            ended: Condvar::new(),
-            shutting_down: AtomicBool::new(false),
-            next_timeout_ns: AtomicU64::new(u64::MAX),
-            waiting,
-            spinners_max: Placement::of(&own, &own).waiting_max,
-            batch: Batch::default(),
-            attention_ns: AtomicU64::new(u64::MAX),
-            out_budget,
-            background: OnceLock::new(),
-            corrupt: AtomicU64::new(0),
-        }
-    }
-
-    #[inline]
-    fn exchange(&self) -> MutexGuard<'_, Server<S::Peer>> {
-        self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sends a packet, with its checksum if it has one.
-    fn send(&self, packet: &[u8], peer: &S::Peer) {
-        checksum::sealed(packet, |packet| self.link.send(packet, peer));
-    }
-
-    /// Notes when the exchange has something to do. Returns whether that is earlier than before.
-    fn note_timeout(&self, exchange: &Server<S::Peer>) -> bool {
-        let next = exchange.next_timeout().as_nanos();
-        self.next_timeout_ns.swap(next, Ordering::SeqCst) > next
-    }
-
-    fn notify_ended(&self) {
-        if self.shutting_down.load(Ordering::Relaxed) {
-            self.ended.notify_all();
-        }
-    }
-
-    #[cold]
-    fn rouse_background(&self) {
-        if let Some(background) = self.background.get() {
-            background.rouse();
-        }
-    }
-}
 
 impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
     type Call = PacketCall<S::Peer>;

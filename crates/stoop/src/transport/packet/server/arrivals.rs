@@ -2,15 +2,41 @@
 
 use crate::context::cancelled::{self, CallId};
 use crate::transport::packet::checksum;
-use crate::transport::packet::link::ServerEndpoint;
-use crate::transport::packet::server::PacketEndpoint;
+use crate::transport::packet::link::{Segments, ServerEndpoint};
+use crate::transport::packet::server::answers::Answers;
 use crate::transport::packet::server::call::{CallPacket, PacketCall};
+use crate::transport::packet::server::endpoint::PacketEndpoint;
 use crate::transport::packet::server::worker::WorkerState;
-use std::sync::MutexGuard;
+use std::mem;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 use stoop_exchange::Instant;
 use stoop_exchange::server::{Arrival, Server};
+use stoop_net::prefetch;
 use stoop_wire::{BindingId, CallNumber, LaneId};
+
+/// Packets of one peer that came together, as far as they have not been taken.
+struct Arrived<'a> {
+    packets: &'a [u8],
+    segment: usize,
+    /// Bytes taken.
+    start: usize,
+    /// Up to here checksums have been found right.
+    intact: usize,
+    /// Parts of a long call may come next.
+    parts: bool,
+}
+
+impl<'a> Arrived<'a> {
+    fn rest(&self) -> &'a [u8] {
+        &self.packets[self.start..]
+    }
+
+    /// Bytes of the next packet.
+    fn next_len(&self) -> usize {
+        self.segment.min(self.packets.len() - self.start)
+    }
+}
 
 impl<S: ServerEndpoint> PacketEndpoint<S> {
     /// Takes the packet of `len` bytes that the worker has received by itself. Returns the call that it brings.
@@ -38,7 +64,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
 
     /// Whether the packet is as it was sent. If not, it is counted, and must be dropped.
     #[cold]
-    pub(super) fn is_intact(&self, packet: &[u8]) -> bool {
+    fn is_intact(&self, packet: &[u8]) -> bool {
         let is_intact = checksum::is_right(packet);
         if !is_intact {
             self.corrupt.fetch_add(1, Ordering::Relaxed);
@@ -48,7 +74,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
 
     /// Bytes of the packets, `segment` bytes apart, before the first one that has no checksum or a wrong one.
     #[cold]
-    pub(super) fn intact_len(&self, packets: &[u8], segment: usize) -> usize {
+    fn intact_len(&self, packets: &[u8], segment: usize) -> usize {
         let is_expected = |packet: &&[u8]| checksum::is_expected(packet);
         let intact = packets.chunks(segment).take_while(is_expected).take_while(|it| self.is_intact(it));
         intact.map(<[u8]>::len).sum()
@@ -78,10 +104,95 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             Arrival::Transmit | Arrival::Nothing => self.attend_later(worker, exchange, len),
         }
     }
+
+    /// Takes packets that came together. Returns the first call that they bring; the others wait in the batch.
+    #[inline(never)]
+    pub(super) fn take_many(
+        &self,
+        worker: &mut WorkerState<S>,
+        segments: Segments,
+        patient: bool,
+    ) -> Option<PacketCall<S::Peer>> {
+        if patient && self.link.note_calls(&mut worker.link, segments.count() as u32, None) {
+            self.rouse_background();
+        }
+        let packets = Arc::clone(worker.buffers.received());
+        let segment = segments.segment.max(1);
+        let mut arrived =
+            Arrived { packets: &packets[..segments.len], segment, start: 0, intact: 0, parts: false };
+        let (mut replies, mut attention) = (Answers::default(), false);
+        let mut exchange = self.exchange();
+        while !arrived.rest().is_empty() {
+            attention |= self.take_next(worker, &mut exchange, &mut arrived, &mut replies);
+        }
+        match attention {
+            true => self.attend_later(worker, exchange, 0),
+            false => self.note_and_rouse(exchange),
+        }
+        for (peer, packets, segment) in replies.groups() {
+            self.link.send_many(&worker.link, packets, segment, peer);
+        }
+        worker.batch.flushed_ns = worker.clock_ns;
+        self.share(worker, packets)
+    }
+
+    /// Takes the next of packets that came together, and those behind it as far as they are alike. Returns whether it was no call and no
+    /// question.
+    #[inline]
+    fn take_next(
+        &self,
+        worker: &mut WorkerState<S>,
+        exchange: &mut Server<S::Peer>,
+        arrived: &mut Arrived<'_>,
+        replies: &mut Answers<S::Peer>,
+    ) -> bool {
+        let peer = self.link.peer(&worker.link);
+        let (now, start, segment) = (Instant::from_nanos(worker.clock_ns), arrived.start, arrived.segment);
+        let mut ready = arrived.rest();
+        if checksum::is_expected(ready) {
+            if start >= arrived.intact {
+                arrived.intact = start + self.intact_len(ready, segment);
+            }
+            if start >= arrived.intact {
+                arrived.start += arrived.next_len();
+                return false;
+            }
+            ready = &arrived.packets[start..arrived.intact];
+        }
+        if mem::take(&mut arrived.parts) {
+            arrived.start += exchange.take_parts(now, *peer, ready, segment, prefetch);
+            return false;
+        }
+        let calls = &mut worker.batch.calls;
+        let mut run = |assignment, at| {
+            let packet = CallPacket::in_batch(start + at);
+            calls.push_back(PacketCall { assignment, packet });
+        };
+        let taken = exchange.take_calls(now, peer, ready, segment, &mut run);
+        if taken > 0 {
+            arrived.start += taken;
+            return false;
+        }
+        arrived.start += arrived.next_len();
+        let packet = &arrived.packets[start..arrived.start];
+        match exchange.handle_packet(now, peer, packet, &mut worker.reply) {
+            Arrival::Run(assignment) => run(assignment, 0),
+            Arrival::Reply => replies.push(peer, &worker.reply),
+            Arrival::Cancelled(binding, lane, number) => {
+                cancel_procedure(binding, lane, number);
+                replies.push(peer, &worker.reply);
+            }
+            Arrival::Transmit | Arrival::Nothing => {
+                arrived.parts = true;
+                return true;
+            }
+        }
+        false
+    }
 }
 
 /// Tells a running procedure that its call was cancelled. Under the exchange's lock, so that the call cannot end meanwhile.
 #[cold]
-pub(super) fn cancel_procedure(binding: BindingId, lane: LaneId, number: CallNumber) {
+fn cancel_procedure(binding: BindingId, lane: LaneId, number: CallNumber) {
     cancelled::cancel(CallId::new(binding, lane, number));
 }

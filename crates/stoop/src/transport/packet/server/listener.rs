@@ -3,7 +3,7 @@
 use crate::serving::running::{Listener, RunningEndpoint, Setup, start};
 use crate::transport::packet::link::ServerEndpoint;
 use crate::transport::packet::options::PacketOptions;
-use crate::transport::packet::server::PacketEndpoint;
+use crate::transport::packet::server::endpoint::PacketEndpoint;
 use std::io;
 use std::sync::Arc;
 use stoop_exchange::server::Limits;

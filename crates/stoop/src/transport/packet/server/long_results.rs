@@ -6,7 +6,7 @@
 
 use crate::transport::packet::checksum;
 use crate::transport::packet::link::{MAX_SEGMENTS_LEN, ServerEndpoint};
-use crate::transport::packet::server::PacketEndpoint;
+use crate::transport::packet::server::endpoint::PacketEndpoint;
 use crate::transport::packet::server::worker::WorkerState;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;

@@ -1,8 +1,8 @@
 //! How a worker waits for packets and receives them.
 
 use crate::transport::packet::link::{Received, ServerEndpoint};
-use crate::transport::packet::server::PacketEndpoint;
 use crate::transport::packet::server::call::PacketCall;
+use crate::transport::packet::server::endpoint::PacketEndpoint;
 use crate::transport::packet::server::worker::WorkerState;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stoop_net::waiting::{ActiveWaiters, WaitGuard};

@@ -1,0 +1,239 @@
+//! How a call is run, answered, and given back to the exchange.
+
+use crate::context::cancelled::{self, CallId};
+use crate::serving::dispatch::{CallLimits, Outcome};
+use crate::transport::packet::link::{Peer, ReceiveBuffers, ServerEndpoint};
+use crate::transport::packet::server::batch::Finished;
+use crate::transport::packet::server::call::{PacketCall, PacketLocation, packets_of_calls};
+use crate::transport::packet::server::endpoint::PacketEndpoint;
+use crate::transport::packet::server::worker::{BatchState, WorkerState};
+use stoop_exchange::Instant;
+use stoop_exchange::server::{Assignment, Next};
+use stoop_net::clock;
+use stoop_wire::{HEADER_LEN, PACKET_DATA_CHECKED, RefusalCode};
+
+/// Bytes of a result that OUT arguments may take without being counted.
+const UNCOUNTED_OUT_MAX: usize = 256 * 1024;
+
+fn call_id<P: Peer>(assignment: &Assignment<P>) -> CallId {
+    let (binding, lane, number) = assignment.identity();
+    CallId::new(binding, lane, number)
+}
+
+impl<S: ServerEndpoint> PacketEndpoint<S> {
+    /// Runs the procedure of a call.
+    #[inline(always)]
+    pub(super) fn perform(
+        &self,
+        call: &mut PacketCall<S::Peer>,
+        buffers: &ReceiveBuffers,
+        begun_ns: u64,
+    ) -> Outcome {
+        match call.packet.location() {
+            PacketLocation::AtWorker => self.perform_with(&mut call.assignment, &buffers.one[..], begun_ns),
+            PacketLocation::InBatch(start) => {
+                let packet = &packets_of_calls(buffers)[start..];
+                self.perform_with(&mut call.assignment, packet, begun_ns)
+            }
+            PacketLocation::Kept => self.perform_kept(&mut call.assignment, begun_ns),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn perform_kept(&self, assignment: &mut Assignment<S::Peer>, begun_ns: u64) -> Outcome {
+        let packet = assignment.take_packet();
+        self.perform_with(assignment, &packet, begun_ns)
+    }
+
+    /// Runs the procedure of the call that came in `packet`, or in several packets.
+    #[inline(always)]
+    fn perform_with(&self, assignment: &mut Assignment<S::Peer>, packet: &[u8], begun_ns: u64) -> Outcome {
+        if assignment.deadline.as_nanos() <= begun_ns {
+            return Outcome::refused(RefusalCode::DeadlinePassed, String::new());
+        }
+        let call = call_id(assignment);
+        if cancelled::is_cancelled(call) {
+            // It was cancelled while it waited for a worker.
+            return Outcome::refused(RefusalCode::Cancelled, String::new());
+        }
+        let limits = CallLimits {
+            deadline_ns: assignment.deadline.as_nanos(),
+            caller: assignment.peer.caller(),
+            call,
+            result_max: assignment.result_max as usize,
+            out_limit: UNCOUNTED_OUT_MAX.min(assignment.result_max as usize),
+        };
+        if assignment.is_long()
+            && let Some(outcome) = self.run_in_place(assignment, limits)
+        {
+            return outcome;
+        }
+        let (interface, procedure) = (assignment.interface, assignment.procedure);
+        let (arguments, result) = assignment.arguments_and_result(packet);
+        match self.exports.run(interface, procedure, arguments, result, limits) {
+            Outcome::NoRoom(needed) => self.run_with_budget(assignment, packet, limits, needed),
+            outcome => outcome,
+        }
+    }
+
+    /// Runs a long call of which an argument is also the result, in the memory in which it was received. `None` if it is no such call.
+    #[cold]
+    #[inline(never)]
+    fn run_in_place(&self, assignment: &mut Assignment<S::Peer>, limits: CallLimits) -> Option<Outcome> {
+        let procedure = (assignment.interface, assignment.procedure);
+        let (leading, len, result) = assignment.argument_as_result()?;
+        Some(self.exports.run_in_place(procedure, (&leading, len), result, limits))
+    }
+
+    /// Runs a call once more, because its OUT arguments need `needed` bytes, which have to be counted.
+    #[cold]
+    fn run_with_budget(
+        &self,
+        assignment: &mut Assignment<S::Peer>,
+        packet: &[u8],
+        limits: CallLimits,
+        needed: usize,
+    ) -> Outcome {
+        if needed > limits.result_max {
+            return Outcome::NoRoom(needed);
+        }
+        if !self.out_budget.take(needed) {
+            let why = "too many results with OUT arguments are under way";
+            return Outcome::refused(RefusalCode::Overloaded, why.into());
+        }
+        let (interface, procedure) = (assignment.interface, assignment.procedure);
+        let (arguments, result) = assignment.arguments_and_result(packet);
+        let limits = CallLimits { out_limit: needed, ..limits };
+        let outcome = self.exports.run(interface, procedure, arguments, result, limits);
+        // From now on the exchange counts these bytes as part of the result.
+        self.out_budget.give_back(needed);
+        outcome
+    }
+
+    /// Runs and answers a call that came by itself. Returns the call of the same lane that has waited for it.
+    #[inline(always)]
+    pub(super) fn run_alone(
+        &self,
+        worker: &mut WorkerState<S>,
+        mut call: PacketCall<S::Peer>,
+    ) -> Option<PacketCall<S::Peer>> {
+        self.answer(&mut call, worker);
+        self.finish(worker, call.assignment)
+    }
+
+    /// Runs a call's procedure and sends its answer.
+    #[inline(always)]
+    fn answer(&self, call: &mut PacketCall<S::Peer>, worker: &mut WorkerState<S>) {
+        let begun_ns = if call.packet.is_deferred() { clock::now_ns() } else { worker.clock_ns };
+        let outcome = self.perform(call, &worker.buffers, begun_ns);
+        let PacketCall { assignment, packet } = call;
+        worker.clock_ns = clock::now_ns();
+        if outcome.ran() {
+            let took = worker.clock_ns - begun_ns;
+            self.exports.took(assignment.interface, assignment.procedure, took);
+        }
+        complete(assignment, outcome, worker.clock_ns);
+        if assignment.answer_len() > ANSWER_MAX && assignment.is_large() {
+            return assignment.leave_in_parts();
+        }
+        let (binding, ..) = assignment.identity();
+        let answer = assignment.answer();
+        match packet.location() {
+            PacketLocation::AtWorker if !binding.has_checksum() => {
+                self.link.answer(&worker.link, answer, &assignment.peer);
+            }
+            _ => self.send(answer, &assignment.peer),
+        }
+    }
+
+    /// Gives an answered call back to the exchange, which sends a large answer from now on. Returns the call of the same lane that has
+    /// waited for it.
+    #[inline(always)]
+    pub(super) fn finish(
+        &self,
+        worker: &mut WorkerState<S>,
+        assignment: Assignment<S::Peer>,
+    ) -> Option<PacketCall<S::Peer>> {
+        let call = call_id(&assignment);
+        let mut exchange = self.exchange();
+        cancelled::ended(call);
+        let next = exchange.finish(Instant::from_nanos(worker.clock_ns), assignment);
+        if exchange.may_transmit() {
+            self.transmit_all(worker, exchange);
+        } else {
+            drop(exchange);
+        }
+        self.notify_ended();
+        match next {
+            Next::Nothing => None,
+            Next::Run(assignment, packet) => Some(PacketCall::waited(assignment, packet)),
+            Next::Reply(peer, packet) => {
+                self.send(&packet, &peer);
+                None
+            }
+        }
+    }
+
+    /// Gives answered calls back to the exchange. Calls that have waited for them are then parked in the worker's state.
+    pub(super) fn finish_all(&self, worker: &mut WorkerState<S>) {
+        let now = Instant::from_nanos(clock::now_ns());
+        let mut replies = Vec::new();
+        let mut exchange = self.exchange();
+        let BatchState { finished, parked, .. } = &mut worker.batch;
+        if cancelled::is_any() {
+            finished.iter().for_each(|Finished { assignment, .. }| cancelled::ended(call_id(assignment)));
+        }
+        let finished = finished.drain(..).map(|Finished { assignment, .. }| assignment);
+        exchange.finish_all(now, finished, |next| match next {
+            Next::Nothing => {}
+            Next::Run(assignment, packet) => parked.push(PacketCall::waited(assignment, packet)),
+            Next::Reply(peer, packet) => replies.push((peer, packet)),
+        });
+        if exchange.may_transmit() {
+            self.transmit_all(worker, exchange);
+        } else {
+            drop(exchange);
+        }
+        for (peer, packet) in replies {
+            self.send(&packet, &peer);
+        }
+        self.notify_ended();
+    }
+}
+
+impl Outcome {
+    /// Whether the procedure ran, so that its duration is of interest.
+    #[inline]
+    pub(super) fn ran(&self) -> bool {
+        matches!(self, Self::Result(_) | Self::Failed(..))
+    }
+}
+
+/// Makes the answer of a call. The exchange sends a [large](Assignment::is_large) one.
+#[inline]
+pub(super) fn complete<P: Peer>(assignment: &mut Assignment<P>, outcome: Outcome, now_ns: u64) {
+    match outcome {
+        Outcome::Result(len) => {
+            assignment.complete(Instant::from_nanos(now_ns), len);
+        }
+        outcome => complete_without_result(assignment, outcome),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn complete_without_result<P: Peer>(assignment: &mut Assignment<P>, outcome: Outcome) {
+    let _answer = match outcome {
+        Outcome::Refused(why) => assignment.refuse(why.0, &why.1),
+        Outcome::NoRoom(needed) => {
+            let (code, detail) = Outcome::refused_for_room(needed, assignment.result_max as usize);
+            assignment.refuse(code, &detail)
+        }
+        Outcome::Failed(why) => assignment.fail(why.0, &why.1),
+        Outcome::Result(len) => assignment.complete(assignment.arrived, len),
+    };
+}
+
+/// Bytes of the longest answer that is one packet on every binding.
+pub(super) const ANSWER_MAX: usize = HEADER_LEN + PACKET_DATA_CHECKED;
