@@ -1,10 +1,12 @@
 //! The answers to bind requests on a connection, by which it becomes a binding.
 
-use stoop_exchange::Interfaces;
+use crate::serving::service::Service;
 use stoop_net::clock;
-use stoop_net::host::{self, HostFacts};
-use stoop_wire::bind::{BindReply, BindRequest, BindStatus, NO_CREDIT_LIMIT, ServerClock};
-use stoop_wire::{BindingId, Header, STREAM_FRAGMENT};
+use stoop_net::host;
+use stoop_wire::bind::{
+    BindReply, BindRequest, BindStatus, Describe, Description, NO_CREDIT_LIMIT, ServerClock,
+};
+use stoop_wire::{BindingId, Header, Kind, STREAM_FRAGMENT};
 
 /// The binding of a connection.
 #[derive(Clone, Copy)]
@@ -40,25 +42,40 @@ impl MissingResource {
 /// The peer broke the protocol.
 pub(crate) struct Malformed;
 
-/// What an endpoint says in its bind replies.
-pub(crate) struct Binder<'a> {
-    pub(crate) interfaces: &'a Interfaces,
-    pub(crate) own: &'a HostFacts,
-    /// Tells this start of the server from others.
-    pub(crate) incarnation: u64,
-    /// When the endpoint began to receive, by [`boot_now_ns`](clock::boot_now_ns).
-    pub(crate) started_ns: u64,
-    pub(crate) message_max: usize,
-    /// Lanes of a binding.
-    pub(crate) lanes: u32,
-    pub(crate) shutting_down: bool,
-}
+impl Service {
+    /// Answers a question of binding, or about a procedure. Returns the answer's header, and the whole packet.
+    ///
+    /// `prepare` is called once for a new binding to an interface.
+    pub(crate) fn answer_question(
+        &self,
+        bound: &mut Option<Bound>,
+        allowed: bool,
+        (header, payload): (&Header, &[u8]),
+        prepare: impl FnOnce(u16) -> Result<(), MissingResource>,
+    ) -> Result<(Header, Vec<u8>), Malformed> {
+        let (kind, binding, answer) = match header.kind {
+            Kind::Bind => {
+                let request = BindRequest::decode(payload).ok_or(Malformed)?;
+                let reply = self.bind(bound, allowed, header, &request, prepare)?;
+                (Kind::BindReply, bound.map_or(BindingId::NONE, |bound| bound.binding), reply.encode())
+            }
+            Kind::Describe if allowed => {
+                let asked = Describe::decode(payload).ok_or(Malformed)?;
+                let signature = self.interfaces.signature(&asked).into();
+                let description = Description { nonce: asked.nonce, signature };
+                (Kind::Description, BindingId::NONE, description.encode())
+            }
+            _ => return Err(Malformed),
+        };
+        let mut header = Header::bare(kind, binding, header.lane, header.number);
+        header.message_len = answer.len() as u32;
+        Ok((header, [&header.to_bytes()[..], &answer].concat()))
+    }
 
-impl Binder<'_> {
     /// Answers a bind request. A connection has one binding, made by the first page of fingerprints; none if its peer is not
     /// `allowed`, nor if `prepare`, called once for a new binding to an interface, does not find what that needs, and says what is
     /// [`MissingResource`].
-    pub(crate) fn answer(
+    fn bind(
         &self,
         bound: &mut Option<Bound>,
         allowed: bool,
@@ -82,7 +99,7 @@ impl Binder<'_> {
         if request.required != 0 {
             status = BindStatus::UnknownFlags(request.required);
         }
-        if self.shutting_down {
+        if self.is_shutting_down() {
             status = BindStatus::ShuttingDown;
         }
         if !allowed {
@@ -100,10 +117,10 @@ impl Binder<'_> {
                 // Never zero, which stands for none.
                 binding: BindingId(u64::from_le_bytes(host::random_bytes()).max(1)).with_checksum(false),
                 interface,
-                together: host::can_run_together(self.own, &crate::host_facts::from_wire(&request.host)),
+                together: host::can_run_together(&self.own, &crate::host_facts::from_wire(&request.host)),
             });
         }
-        let host = crate::host_facts::to_wire(self.own);
+        let host = crate::host_facts::to_wire(&self.own);
         let now_ns = clock::boot_now_ns();
         Ok(BindReply {
             status,

@@ -1,8 +1,10 @@
 //! Written once for all servers: worker pool, dispatch, answers to binds.
 
+pub(crate) mod acceptor;
 pub(crate) mod binder;
 pub(crate) mod counters;
 pub(crate) mod dispatch;
 pub(crate) mod drain;
 pub(crate) mod running;
+pub(crate) mod service;
 pub(crate) mod workers;

@@ -1,22 +1,22 @@
 //! The bindings of an endpoint: accepting, finding, polling and closing.
 
+use crate::serving::acceptor::{ACCEPTED_AT_ONCE, Acceptor, FIRST_TOKEN};
 use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::handshake::Handshake;
 use crate::users::Users;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-use stoop_net::clock;
 use stoop_net::poller::{Bell, Interest, Poller};
-use stoop_net::stream::{Accepted, StreamListener};
+use stoop_net::stream::Stream;
 use stoop_shm::attention;
 use stoop_wire::UnbindReason;
 
-/// A listening socket, the handshakes and bindings of its callers, and the bindings that are polled because they call often. The others
+/// The handshakes and bindings of an endpoint's callers, and the bindings that are polled because they call often. The others
 /// ring their bells. Used by the thread with the receive role.
 pub(super) struct Bindings {
-    listener: StreamListener,
     /// In the order in which they were accepted.
     pub(super) handshakes: BTreeMap<u64, Handshake>,
     pub(super) all: HashMap<u64, Arc<Binding>>,
@@ -24,81 +24,61 @@ pub(super) struct Bindings {
     /// The polled binding at which the receiver looks first.
     pub(super) first: usize,
     next_token: u64,
-    /// When accepting goes on after the system had no descriptor left; 0 while it goes on.
-    paused_until_ns: u64,
     allowed: Users,
     /// A descriptor in reserve. When the system gives no other, it is closed, so that one more caller can be accepted and refused.
     reserve: Option<Bell>,
 }
 
-/// The poller's token of the listener.
-pub(super) const LISTENER: u64 = 0;
-/// The token of the waker that ends all waiting.
-pub(super) const END: u64 = 1;
-/// The token of the waker for notified bindings.
-pub(super) const NOTIFIED: u64 = 2;
-const FIRST_TOKEN: u64 = 4;
-
 /// Connections that are not bound. For one more, another is closed.
 const HANDSHAKES_MAX: usize = 64;
-/// Connections accepted before the others are looked at again.
-const ACCEPTED_AT_ONCE: usize = 16;
-/// Time before accepting again after the system had no descriptor or memory left.
-const PAUSE: Duration = Duration::from_millis(100);
 /// Bindings that are polled in turn. Each costs a nanosecond or two for every look at the others.
 const POLLED_MAX: usize = 64;
 /// A binding that was silent for so long while others called is no longer polled.
 const SILENCE: Duration = Duration::from_millis(10);
 
 impl Bindings {
-    pub(super) fn new(listener: StreamListener, poller: &Poller, allowed: Users) -> io::Result<Self> {
-        listener.set_nonblocking(true)?;
-        poller.add(&listener, LISTENER, Interest::READ)?;
-        Ok(Self {
-            listener,
+    pub(super) fn new(allowed: Users) -> Self {
+        Self {
             handshakes: BTreeMap::new(),
             all: HashMap::new(),
             polled: Vec::new(),
             first: 0,
             next_token: FIRST_TOKEN,
-            paused_until_ns: 0,
             allowed,
             reserve: Bell::new().ok(),
-        })
+        }
     }
 
     /// Accepts callers that wait at the listener.
-    pub(super) fn accept(&mut self, poller: &Poller) {
+    pub(super) fn accept(&mut self, acceptor: &Acceptor) {
         if self.reserve.is_none() {
             self.reserve = Bell::new().ok();
         }
         for _ in 0..ACCEPTED_AT_ONCE {
-            let mut accepted = self.listener.accept();
+            let mut accepted = acceptor.accept();
             if accepted.is_err() && self.reserve.take().is_some() {
                 // It will not be bound for lack of descriptors, and the answer to its bind request says so.
-                accepted = self.listener.accept();
+                accepted = acceptor.accept();
             }
             match accepted {
-                // A broken connection is skipped.
-                Ok(Accepted::Stream(stream)) => {
-                    let token = self.next_token;
-                    self.next_token += 2;
-                    if let Ok(handshake) = Handshake::new(stream, &self.allowed)
-                        && poller.add(&handshake.stream, token, Interest::READ).is_ok()
-                    {
-                        self.handshakes.insert(token, handshake);
-                    }
-                    if self.handshakes.len() > HANDSHAKES_MAX {
-                        self.make_room();
-                    }
-                }
-                Ok(Accepted::Nothing | Accepted::WokenUp) => return,
-                Err(_) => {
-                    self.paused_until_ns = clock::now_ns() + PAUSE.as_nanos() as u64;
-                    let _ = poller.modify(&self.listener, LISTENER, Interest::NONE);
-                    return;
-                }
+                Ok(Some(stream)) => self.begin_handshake(&acceptor.poller, stream),
+                Ok(None) => return,
+                Err(_) => return acceptor.pause(),
             }
+        }
+    }
+
+    fn begin_handshake(&mut self, poller: &Poller, stream: Stream) {
+        let token = self.next_token;
+        self.next_token += 2;
+        // A broken connection is skipped.
+        if let Ok(handshake) = Handshake::new(stream, &self.allowed)
+            && poller.add(&handshake.stream, token, Interest::READ).is_ok()
+        {
+            self.handshakes.insert(token, handshake);
+        }
+        if self.handshakes.len() > HANDSHAKES_MAX {
+            self.make_room();
         }
     }
 
@@ -116,21 +96,6 @@ impl Bindings {
             // Closing it takes it out of the poller.
             handshake.end(UnbindReason::Crowded);
         }
-    }
-
-    /// How long to sleep at most; `None`: until something happens. Ends a pause that is over.
-    #[inline]
-    pub(super) fn sleep_limit(&mut self, poller: &Poller) -> Option<Duration> {
-        if self.paused_until_ns == 0 {
-            return None;
-        }
-        let now_ns = clock::now_ns();
-        if now_ns >= self.paused_until_ns {
-            self.paused_until_ns = 0;
-            let _ = poller.modify(&self.listener, LISTENER, Interest::READ);
-            return None;
-        }
-        Some(Duration::from_nanos(self.paused_until_ns - now_ns))
     }
 
     /// A handshake has become a binding.
@@ -154,7 +119,7 @@ impl Bindings {
         if self.polled.len() >= POLLED_MAX {
             self.stop_polling_most_silent(now_ns);
         }
-        binding.heard_ns.store(now_ns, std::sync::atomic::Ordering::Relaxed);
+        binding.heard_ns.store(now_ns, Ordering::Relaxed);
         attention::look(&binding.segment);
         self.polled.push(binding);
     }
@@ -165,7 +130,7 @@ impl Bindings {
             return;
         }
         let silent = |binding: &Arc<Binding>| {
-            let heard_ns = binding.heard_ns.load(std::sync::atomic::Ordering::Relaxed);
+            let heard_ns = binding.heard_ns.load(Ordering::Relaxed);
             now_ns.saturating_sub(heard_ns) > SILENCE.as_nanos() as u64 && !binding.has_transfers()
         };
         while let Some(index) = self.polled.iter().position(silent) {
@@ -174,7 +139,7 @@ impl Bindings {
     }
 
     fn stop_polling_most_silent(&mut self, now_ns: u64) {
-        let heard_ns = |binding: &Arc<Binding>| binding.heard_ns.load(std::sync::atomic::Ordering::Relaxed);
+        let heard_ns = |binding: &Arc<Binding>| binding.heard_ns.load(Ordering::Relaxed);
         let longest = (0..self.polled.len()).min_by_key(|&index| heard_ns(&self.polled[index]));
         if let Some(index) = longest {
             self.stop_polling_one(index, now_ns);
@@ -188,7 +153,7 @@ impl Bindings {
         if binding.has_request() || binding.can_move() {
             // The request came at this moment, and its caller may not have rung.
             attention::look(&binding.segment);
-            binding.heard_ns.store(now_ns, std::sync::atomic::Ordering::Relaxed);
+            binding.heard_ns.store(now_ns, Ordering::Relaxed);
         } else {
             self.polled.swap_remove(index);
             self.first = 0;
@@ -206,17 +171,12 @@ impl Bindings {
         Some(binding)
     }
 
-    /// Accepts no more.
-    pub(super) fn shut_down(&mut self, poller: &Poller) {
-        let _ = poller.remove(&self.listener);
-        // A listening socket can always be shut down.
-        let _ = self.listener.wake_acceptors();
+    /// Ends the handshakes: the server shuts down.
+    pub(super) fn end_handshakes(&mut self) {
         let handshakes = std::mem::take(&mut self.handshakes).into_values();
         handshakes.for_each(|handshake| handshake.end(UnbindReason::ShuttingDown));
     }
-}
 
-impl Bindings {
     /// Goes on with the next polled binding.
     #[inline]
     pub(super) fn next(&mut self) {

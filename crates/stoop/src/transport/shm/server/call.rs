@@ -60,8 +60,8 @@ impl ShmEndpoint {
             deadline_ns: request.deadline_ns,
             caller: binding.caller,
             call: id,
-            result_max: self.message_max,
-            out_limit: self.message_max,
+            result_max: self.service.message_max,
+            out_limit: self.service.message_max,
         };
         if worker.result.is_empty() || worker.result_of != binding.token {
             wipe_result(worker, binding);
@@ -70,9 +70,17 @@ impl ShmEndpoint {
         let outcome = match request.kind {
             RequestKind::CallInPlace => {
                 let memory = Memory::of(binding.arena.as_ref());
-                self.exports.run_with_memory(procedure, &call.arguments, memory, &mut worker.result, terms)
+                self.service.exports.run_with_memory(
+                    procedure,
+                    &call.arguments,
+                    memory,
+                    &mut worker.result,
+                    terms,
+                )
             }
-            _ => self.exports.run(procedure.0, procedure.1, &call.arguments, &mut worker.result, terms),
+            _ => {
+                self.service.exports.run(procedure.0, procedure.1, &call.arguments, &mut worker.result, terms)
+            }
         };
         if binding.is_closed() {
             // It may have been told so and have returned early, and its caller may not be dead, and look.
@@ -109,7 +117,7 @@ impl ShmEndpoint {
                 self.refuse_request(binding, request, code, &detail, worker.cpu);
             }
             Outcome::NoRoom(needed) => {
-                let (code, detail) = Outcome::refused_for_room(needed, self.message_max);
+                let (code, detail) = Outcome::refused_for_room(needed, self.service.message_max);
                 self.refuse_request(binding, request, code, &detail, worker.cpu);
             }
             Outcome::Failed(why) => self.send_failure(worker, call, why.0, &why.1),
@@ -117,7 +125,7 @@ impl ShmEndpoint {
         trim(worker);
         worker.has_more = binding.has_request();
         let is_one_of_many =
-            worker.has_more && self.exports.is_short(procedure.0, procedure.1) && !call.deferred;
+            worker.has_more && self.service.exports.is_short(procedure.0, procedure.1) && !call.deferred;
         if is_one_of_many && worker.skips_clock() {
             return;
         }
@@ -130,14 +138,14 @@ impl ShmEndpoint {
     /// longer than the procedure.
     #[inline]
     fn may_be_late(&self, (interface, procedure): (u16, u16), len: usize) -> bool {
-        take_asked() || len > SLOT || !self.exports.is_short(interface, procedure)
+        take_asked() || len > SLOT || !self.service.exports.is_short(interface, procedure)
     }
 
     /// Remembers how long the procedure of a call took, which has returned at this moment.
     #[inline]
     fn note_time(&self, worker: &mut WorkerState, call: &ShmCall, begun_ns: u64) {
         let took_ns = worker.time_since(begun_ns);
-        self.exports.took(call.binding.interface, call.request.procedure, took_ns);
+        self.service.exports.took(call.binding.interface, call.request.procedure, took_ns);
         worker.was_short = took_ns < SHORT_NS;
     }
 
@@ -151,7 +159,7 @@ impl ShmEndpoint {
         detail: &str,
         cpu: u16,
     ) {
-        self.counts.refused.fetch_add(1, Ordering::Relaxed);
+        self.service.refused.fetch_add(1, Ordering::Relaxed);
         send_without_result(binding, request, AnswerKind::Refusal, code.code(), detail, cpu);
     }
 

@@ -1,25 +1,23 @@
 //! How a caller gets the memory: it binds over a Unix socket, by the packets of all transports, and then asks for the memory.
 
 use crate::calling::unbind_notice;
-use crate::context::{Caller, Credentials};
-use crate::serving::binder::{Binder, Bound, MissingResource};
-use crate::serving::dispatch::Exports;
+use crate::context::Caller;
+use crate::serving::binder::{Bound, MissingResource};
+use crate::serving::service::{Service, caller_of};
 use crate::transport::shm::server::binding::Binding;
 use crate::users::Users;
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use stoop_exchange::stream::{Arrival, Bounds, Reassembler, Violation};
 use stoop_net::Patience;
 use stoop_net::clock;
 use stoop_net::host;
 use stoop_net::poller::Bell;
 use stoop_net::stream::{Stream, StreamArrival};
 use stoop_shm::{Arena, Segment, descriptors, layout};
-use stoop_wire::bind::{BindRequest, Describe, Description};
-use stoop_wire::{
-    BindingId, HEADER_LEN, Header, HeaderError, Kind, MAX_DATAGRAM, PACKET_DATA, UnbindReason, Versions,
-};
+use stoop_wire::{BindingId, Header, Kind, UnbindReason};
 
 /// A connection that is not a binding yet.
 pub(super) struct Handshake {
@@ -30,8 +28,7 @@ pub(super) struct Handshake {
     bound: Option<Bound>,
     /// The memory that it will be asked for.
     made: Option<Made>,
-    /// What has arrived and is not a whole packet yet.
-    received: Vec<u8>,
+    intake: Reassembler,
 }
 
 /// What a binding needs of the system.
@@ -42,21 +39,23 @@ struct Made {
     bell: Bell,
 }
 
-impl Made {
-    fn new(arena_len: usize) -> io::Result<Self> {
-        let (segment, arena, memory) = Segment::create_with_arena(arena_len)?;
-        Ok(Self { segment, arena, memory, bell: Bell::new()? })
-    }
-}
+/// The bindings of an endpoint, by their tokens.
+type All = HashMap<u64, Arc<Binding>>;
 
-/// What the endpoint offers to callers that bind.
-pub(super) struct Offer<'a> {
-    pub(super) binder: Binder<'a>,
-    pub(super) exports: &'a Exports,
-    /// Bytes of the arena of a binding whose interface has buffers.
-    pub(super) arena_len: usize,
-    /// The bindings that there are.
-    pub(super) bindings: &'a HashMap<u64, Arc<Binding>>,
+impl Made {
+    /// Makes it for one more binding of a caller.
+    fn new(caller: &Caller, bindings: &All, arena_len: usize) -> Result<Self, MissingResource> {
+        if is_guest(caller) && has_its_share(caller, bindings) {
+            return Err(MissingResource::Share);
+        }
+        let made = Segment::create_with_arena(arena_len).map_err(|why| match why.kind() {
+            io::ErrorKind::FileTooLarge => MissingResource::FileLength,
+            _ => MissingResource::Descriptors,
+        });
+        let (segment, arena, memory) = made?;
+        let bell = Bell::new().map_err(|_| MissingResource::Descriptors)?;
+        Ok(Self { segment, arena, memory, bell })
+    }
 }
 
 /// How a handshake goes on.
@@ -89,7 +88,7 @@ fn is_guest(caller: &Caller) -> bool {
 }
 
 /// Whether there are as many bindings of the caller's user as one guest may have: there must be room for the others.
-fn has_its_share(caller: &Caller, bindings: &HashMap<u64, Arc<Binding>>) -> bool {
+fn has_its_share(caller: &Caller, bindings: &All) -> bool {
     let held = bindings.values().filter(|binding| user_of(&binding.caller) == user_of(caller)).count();
     held as u64 >= host::descriptors_max() / (DESCRIPTORS_EACH * GUEST_SHARE)
 }
@@ -101,129 +100,70 @@ impl Handshake {
     }
 
     pub(super) fn new(stream: Stream, allowed: &Users) -> io::Result<Self> {
-        let peer = stream.peer_credentials()?.ok_or(io::ErrorKind::Unsupported)?;
-        let pid = peer.pid.map_or(0, |pid| pid as i32);
-        let caller = Caller::Process(Credentials { uid: peer.uid, gid: peer.gid, pid });
-        let allowed = allowed.contains(peer.uid);
-        Ok(Self { stream, caller, allowed, bound: None, made: None, received: Vec::new() })
+        let (caller, allowed) = caller_of(&stream, allowed)?;
+        // No call comes this way.
+        let bounds = Bounds { long: Kind::Call, message_max: 0, announced_max: 0, lanes: 1 };
+        Ok(Self { stream, caller, allowed, bound: None, made: None, intake: Reassembler::new(bounds) })
     }
 
     /// Receives some bytes and answers them. If there are more, the poller says so again: a caller that asks without end keeps no other
     /// waiting.
-    pub(super) fn advance(&mut self, offer: &Offer<'_>) -> Step {
-        let mut buffer = [0; 2 * MAX_DATAGRAM];
-        match self.stream.recv(&mut buffer, Patience::DontWait) {
-            Ok(StreamArrival::Bytes(len)) => self.received.extend_from_slice(&buffer[..len]),
+    pub(super) fn advance(&mut self, service: &Service, arena_len: usize, bindings: &All) -> Step {
+        match self.stream.recv(self.intake.space(), Patience::DontWait) {
+            Ok(StreamArrival::Bytes(len)) => self.intake.received(len),
             Ok(StreamArrival::Nothing) => return Step::Continue,
             Ok(StreamArrival::Closed) | Err(_) => return Step::Close,
         }
         loop {
-            let packet = match self.next_packet() {
-                Ok(Some(packet)) => packet,
+            let message = match self.intake.poll() {
                 Ok(None) => return Step::Continue,
-                Err(step) => return step,
-            };
-            match self.answer(offer, &packet) {
-                Step::Continue => {}
-                step => return step,
-            }
-        }
-    }
-
-    /// Takes a whole packet out of what was received.
-    fn next_packet(&mut self) -> Result<Option<Vec<u8>>, Step> {
-        let Some(header) = self.received.first_chunk::<HEADER_LEN>() else { return Ok(None) };
-        let len = match Header::from_bytes(header) {
-            Ok(header) if header.message_len as usize <= PACKET_DATA => {
-                HEADER_LEN + header.message_len as usize
-            }
-            Err(HeaderError::Version(_)) => {
-                if let Some(answer) = Versions::answer_to(header) {
+                Ok(Some(Arrival::Message(message))) => message,
+                Err(Violation::Version { answer }) => {
                     let _ = self.stream.try_send(&[IoSlice::new(&answer)]);
+                    return Step::Malformed;
                 }
-                return Err(Step::Malformed);
-            }
-            _ => return Err(Step::Malformed),
-        };
-        if self.received.len() < len {
-            return Ok(None);
-        }
-        let rest = self.received.split_off(len);
-        Ok(Some(std::mem::replace(&mut self.received, rest)))
-    }
-
-    fn answer(&mut self, offer: &Offer<'_>, packet: &[u8]) -> Step {
-        let Ok((header, payload)) = Header::parse(packet) else { return Step::Malformed };
-        match header.kind {
-            Kind::Bind => match BindRequest::decode(payload) {
-                Some(request) => self.bind(offer, &header, &request),
-                None => Step::Malformed,
-            },
-            Kind::Describe => match Describe::decode(payload) {
-                Some(asked) if self.allowed => {
-                    let signature = offer.binder.interfaces.signature(&asked).into();
-                    let description = Description { nonce: asked.nonce, signature };
-                    self.reply(Kind::Description, &header, BindingId::NONE, &description.encode())
+                Ok(Some(Arrival::NotTaken(..))) | Err(_) => return Step::Malformed,
+            };
+            let header = message.header;
+            match (header.kind, self.bound) {
+                (Kind::Unbind, _) => return Step::Close,
+                (Kind::Attach, Some(bound)) if bound.binding == header.binding => {
+                    return attach(&self.stream, self.made.take(), &header, bound);
                 }
-                _ => Step::Malformed,
-            },
-            Kind::Attach => match self.bound {
-                Some(bound) if bound.binding == header.binding => self.attach(&header, bound),
-                _ => Step::Malformed,
-            },
-            Kind::Unbind => Step::Close,
-            _ => Step::Malformed,
-        }
-    }
-
-    /// Answers a bind request.
-    fn bind(&mut self, offer: &Offer<'_>, header: &Header, request: &BindRequest) -> Step {
-        let (made, caller) = (&mut self.made, self.caller);
-        // At once: the answer can say that the system has no descriptor or memory left.
-        let make = |interface: u16| {
-            if is_guest(&caller) && has_its_share(&caller, offer.bindings) {
-                return Err(MissingResource::Share);
+                _ => {}
             }
-            let has_buffers = offer.exports.all[usize::from(interface)].interface().has_buffers();
-            let arena_len = if has_buffers { offer.arena_len } else { 0 };
-            *made = Some(Made::new(arena_len).map_err(|why| match why.kind() {
-                io::ErrorKind::FileTooLarge => MissingResource::FileLength,
-                _ => MissingResource::Descriptors,
-            })?);
-            Ok(())
-        };
-        let Ok(reply) = offer.binder.answer(&mut self.bound, self.allowed, header, request, make) else {
-            return Step::Malformed;
-        };
-        let id = self.bound.map_or(BindingId::NONE, |bound| bound.binding);
-        self.reply(Kind::BindReply, header, id, &reply.encode())
+            // At once: the answer can say that the system has no descriptor or memory left.
+            let make = |interface: u16| {
+                let has_buffers = service.exports.all[usize::from(interface)].interface().has_buffers();
+                self.made = Some(Made::new(&self.caller, bindings, if has_buffers { arena_len } else { 0 })?);
+                Ok(())
+            };
+            let question = (&header, message.payload());
+            let Ok((_, answer)) = service.answer_question(&mut self.bound, self.allowed, question, make)
+            else {
+                return Step::Malformed;
+            };
+            // A caller that does not read the answers does not want to bind.
+            if self.stream.try_send(&[IoSlice::new(&answer)]).ok() != Some(answer.len()) {
+                return Step::Close;
+            }
+        }
     }
 
     /// Ends it, and tells its peer why.
     pub(super) fn end(self, why: UnbindReason) {
         unbind_notice::send(&self.stream, self.bound.map_or(BindingId::NONE, |bound| bound.binding), why);
     }
+}
 
-    fn reply(&self, kind: Kind, question: &Header, binding: BindingId, payload: &[u8]) -> Step {
-        let mut header = Header::bare(kind, binding, question.lane, question.number);
-        header.message_len = payload.len() as u32;
-        let header = header.to_bytes();
-        match self.stream.try_send(&[IoSlice::new(&header), IoSlice::new(payload)]) {
-            Ok(sent) if sent == header.len() + payload.len() => Step::Continue,
-            // A caller that does not read the answers does not want to bind.
-            _ => Step::Close,
-        }
-    }
-
-    /// Hands the memory over.
-    fn attach(&mut self, question: &Header, bound: Bound) -> Step {
-        let Some(Made { segment, arena, memory, bell }) = self.made.take() else { return Step::Malformed };
-        let mut header = Header::bare(Kind::Attach, bound.binding, question.lane, question.number);
-        header.time = layout::VERSION;
-        stoop_shm::clock::tell(&segment, clock::now_ns());
-        match descriptors::send(&self.stream, &header.to_bytes(), &memory, &bell) {
-            Ok(true) => Step::Attached(bound, segment, arena, bell),
-            Ok(false) | Err(_) => Step::Close,
-        }
+/// Hands the memory over.
+fn attach(stream: &Stream, made: Option<Made>, question: &Header, bound: Bound) -> Step {
+    let Some(Made { segment, arena, memory, bell }) = made else { return Step::Malformed };
+    let mut header = Header::bare(Kind::Attach, bound.binding, question.lane, question.number);
+    header.time = layout::VERSION;
+    stoop_shm::clock::tell(&segment, clock::now_ns());
+    match descriptors::send(stream, &header.to_bytes(), &memory, &bell) {
+        Ok(true) => Step::Attached(bound, segment, arena, bell),
+        Ok(false) | Err(_) => Step::Close,
     }
 }

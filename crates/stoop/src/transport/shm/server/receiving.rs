@@ -2,12 +2,12 @@
 
 use crate::calling::unbind_notice;
 use crate::error::RefusalCode;
-use crate::serving::binder::Binder;
+use crate::serving::acceptor::{END, LISTENER, NOTIFIED};
 use crate::transport::shm::server::ShmEndpoint;
 use crate::transport::shm::server::binding::Binding;
-use crate::transport::shm::server::bindings::{Bindings, END, LISTENER, NOTIFIED};
+use crate::transport::shm::server::bindings::Bindings;
 use crate::transport::shm::server::call::ShmCall;
-use crate::transport::shm::server::handshake::{Offer, Step};
+use crate::transport::shm::server::handshake::Step;
 use crate::transport::shm::server::worker::WorkerState;
 use std::mem;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use stoop_net::host;
 use stoop_net::poller::Events;
-use stoop_shm::layout::{LANES, SLOT};
+use stoop_shm::layout::SLOT;
 use stoop_shm::{Answers, Emptying, Request, RequestKind, Requests, Took, Way, attention};
 use stoop_wire::UnbindReason;
 
@@ -100,7 +100,7 @@ impl ShmEndpoint {
                     return Some(call);
                 }
             }
-            if worker.is_counted && self.shutting_down.load(Ordering::SeqCst) {
+            if worker.is_counted && self.service.is_shutting_down() {
                 self.uncount(worker);
             }
             if stopping.load(Ordering::Relaxed) {
@@ -115,9 +115,7 @@ impl ShmEndpoint {
                 self.sleep(bindings, worker);
                 continue;
             }
-            if let Some(background) = self.background.get() {
-                background.yield_to_running_procedures();
-            }
+            self.service.yield_to_running_procedures();
             worker.pause(&mut wait);
             if worker.clock_ns.saturating_sub(worker.asked_ns) > ASKS_EVERY_NS {
                 self.ask(bindings, worker, Some(Duration::ZERO));
@@ -175,7 +173,7 @@ impl ShmEndpoint {
     /// The peer at the other end of a binding has said something impossible.
     #[cold]
     fn close_disorderly(&self, bindings: &mut Bindings, worker: &mut WorkerState, token: u64) {
-        self.counts.malformed.fetch_add(1, Ordering::Relaxed);
+        self.service.malformed.fetch_add(1, Ordering::Relaxed);
         worker.forget_last();
         self.close(bindings, token, Some(UnbindReason::Disorder));
     }
@@ -213,9 +211,9 @@ impl ShmEndpoint {
         worker.cpu = host::current_cpu() as u16;
         worker.waiter.set_together(binding.together && worker.cpu != request.cpu);
         let len = request.len as usize;
-        let known =
-            usize::from(request.procedure) < self.interfaces.procedure_count(binding.interface.into());
-        if !known || len > self.message_max {
+        let known = usize::from(request.procedure)
+            < self.service.interfaces.procedure_count(binding.interface.into());
+        if !known || len > self.service.message_max {
             self.refuse_impossible(binding, worker, request, known);
             return Look::Nothing;
         }
@@ -234,7 +232,7 @@ impl ShmEndpoint {
     #[cold]
     fn refuse_impossible(&self, binding: &Binding, worker: &WorkerState, request: &Request, known: bool) {
         if known {
-            let limit = format!("at most {} bytes", self.message_max);
+            let limit = format!("at most {} bytes", self.service.message_max);
             self.refuse_request(binding, request, RefusalCode::MessageTooLarge, &limit, worker.cpu);
         } else {
             self.refuse_request(binding, request, RefusalCode::UnknownProcedure, "", worker.cpu);
@@ -250,14 +248,11 @@ impl ShmEndpoint {
     /// A whole call is there: counts it, unless the server shuts down.
     #[inline]
     pub(super) fn admit(&self, worker: &mut WorkerState, binding: &Binding, request: &Request) -> bool {
-        // Counted first: then the thread that shuts down waits for the call, or the call sees that the server shuts down.
-        if !mem::take(&mut worker.is_counted) {
-            self.active.fetch_add(1, Ordering::SeqCst);
-        }
-        let admitted = !self.shutting_down.load(Ordering::SeqCst);
+        let is_counted = mem::take(&mut worker.is_counted);
+        let admitted = if is_counted { !self.service.is_shutting_down() } else { self.service.begin_call() };
         if !admitted {
             self.refuse_request(binding, request, RefusalCode::ShuttingDown, "", worker.cpu);
-            self.count_end();
+            self.service.end_call();
         }
         admitted
     }
@@ -282,7 +277,7 @@ impl ShmEndpoint {
         } else {
             bindings.polled.clear();
             bindings.first = 0;
-            let limit = bindings.sleep_limit(&self.poller);
+            let limit = self.acceptor.sleep_limit();
             self.ask(bindings, worker, limit);
         }
         self.asleep.store(false, Ordering::SeqCst);
@@ -292,15 +287,15 @@ impl ShmEndpoint {
     pub(super) fn ask(&self, bindings: &mut Bindings, worker: &mut WorkerState, limit: Option<Duration>) {
         let mut events = worker.events.take().unwrap_or_else(|| Events::with_capacity(EVENTS));
         // The next wait shows any lasting cause of an error.
-        let _ = self.poller.wait(&mut events, limit);
+        let _ = self.acceptor.poller.wait(&mut events, limit);
         worker.read_clock();
         worker.asked_ns = worker.clock_ns;
         for ready in events.iter() {
             match ready.token {
-                LISTENER => bindings.accept(&self.poller),
+                LISTENER => bindings.accept(&self.acceptor),
                 END => {}
                 NOTIFIED => {
-                    self.notifier.drain();
+                    self.acceptor.notifier.drain();
                     self.take_notifications(bindings, worker);
                 }
                 token if token % 2 == 1 => {
@@ -315,7 +310,7 @@ impl ShmEndpoint {
                     };
                     // All that comes by the socket of a binding is its end, and why.
                     if unbind_notice::receive(&binding.stream).is_some() {
-                        self.counts.given_up.fetch_add(1, Ordering::Relaxed);
+                        self.given_up.fetch_add(1, Ordering::Relaxed);
                     }
                     worker.forget_last();
                     self.close(bindings, token, None);
@@ -333,25 +328,16 @@ impl ShmEndpoint {
                 bindings.start_polling(binding, worker.clock_ns);
             }
         }
-        if self.shutting_down.load(Ordering::SeqCst) {
-            bindings.shut_down(&self.poller);
+        if self.service.is_shutting_down() {
+            self.acceptor.shut_down();
+            bindings.end_handshakes();
         }
     }
 
     #[cold]
     fn shake_hands(&self, bindings: &mut Bindings, token: u64) {
         let Some(handshake) = bindings.handshakes.get_mut(&token) else { return };
-        let binder = Binder {
-            interfaces: &self.interfaces,
-            own: &self.own,
-            incarnation: self.incarnation,
-            started_ns: self.started_ns,
-            lanes: LANES as u32,
-            message_max: self.message_max,
-            shutting_down: self.shutting_down.load(Ordering::SeqCst),
-        };
-        let (exports, arena_len) = (&*self.exports, self.arena_len);
-        let step = handshake.advance(&Offer { binder, exports, arena_len, bindings: &bindings.all });
+        let step = handshake.advance(&self.service, self.arena_len, &bindings.all);
         if let Step::Continue = step {
             return;
         }
@@ -360,12 +346,12 @@ impl ShmEndpoint {
             Step::Attached(bound, segment, arena, bell) => {
                 let memory = (segment, arena);
                 let binding = Binding::new(token, handshake.stream, bell, memory, handshake.caller, bound);
-                if bindings.add(&self.poller, binding).is_ok() {
-                    self.counts.bindings.fetch_add(1, Ordering::Relaxed);
+                if bindings.add(&self.acceptor.poller, binding).is_ok() {
+                    self.service.bindings.fetch_add(1, Ordering::Relaxed);
                 }
             }
             Step::Malformed => {
-                self.counts.malformed.fetch_add(1, Ordering::Relaxed);
+                self.service.malformed.fetch_add(1, Ordering::Relaxed);
                 handshake.end(UnbindReason::Disorder);
             }
             Step::Continue | Step::Close => {}
@@ -375,12 +361,12 @@ impl ShmEndpoint {
     /// Ends a binding, and tells its caller why. Its running calls are cancelled, and finish; calls that wait for a worker will not run.
     #[cold]
     pub(super) fn close(&self, bindings: &mut Bindings, token: u64, why: Option<UnbindReason>) {
-        let Some(binding) = bindings.remove(&self.poller, token) else { return };
+        let Some(binding) = bindings.remove(&self.acceptor.poller, token) else { return };
         if binding.close(why) {
-            self.counts.bindings.fetch_sub(1, Ordering::Relaxed);
+            self.service.bindings.fetch_sub(1, Ordering::Relaxed);
         }
         self.drop_transfers(&binding);
         binding.cancel_all();
-        self.announce_end();
+        self.service.announce_end();
     }
 }

@@ -32,7 +32,7 @@ impl ShmEndpoint {
         let ended = binding.incoming().advance(&binding.segment, &mut moved)?;
         if moved {
             worker.moved_ns = worker.clock_ns;
-            if self.shutting_down.load(Ordering::Relaxed) {
+            if self.service.is_shutting_down() {
                 self.moves.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -87,7 +87,7 @@ impl ShmEndpoint {
         if messages > 0 {
             binding.transfers.fetch_sub(messages, Ordering::SeqCst);
             self.moving.fetch_sub(messages, Ordering::SeqCst);
-            self.announce_end();
+            self.service.announce_end();
         }
     }
 
@@ -98,12 +98,12 @@ impl ShmEndpoint {
         let id = binding.call_id(call.request.lane, call.request.number);
         let packet = std::mem::take(&mut worker.result);
         let mut outgoing = binding.outgoing();
-        if outgoing.is_full(packet.len(), self.message_max) {
+        if outgoing.is_full(packet.len(), self.service.message_max) {
             let detail = format!(
                 "{} bytes of earlier results of this binding have not been taken yet, of at most {}; ask for less at a time, or \
                  raise Server::max_message",
                 outgoing.bytes(),
-                self.message_max.saturating_mul(LONG_MESSAGES),
+                self.service.message_max.saturating_mul(LONG_MESSAGES),
             );
             drop(outgoing);
             return self.send_failure(worker, call, FailureCode::ResultTooLarge, &detail);

@@ -58,27 +58,33 @@ impl StreamEndpoint {
         if call.connection.is_closed() {
             return call.connection.forget(&call.header);
         }
-        self.counts.calls.fetch_add(1, Ordering::Relaxed);
+        self.calls.fetch_add(1, Ordering::Relaxed);
         let terms = CallLimits {
             deadline_ns: call.deadline_ns,
             caller: call.connection.caller,
             call: call.id(),
-            result_max: self.message_max,
-            out_limit: self.message_max.min(LENT_FREELY),
+            result_max: self.service.message_max,
+            out_limit: self.service.message_max.min(LENT_FREELY),
         };
         let arguments = &call.packet[HEADER_LEN..HEADER_LEN + call.header.message_len as usize];
         if worker.result.is_empty() || worker.result_of != call.connection.token {
             self.wipe_result(worker, &call.connection);
         }
         let mut outcome =
-            self.exports.run(call.interface, call.procedure, arguments, &mut worker.result, terms);
+            self.service.exports.run(call.interface, call.procedure, arguments, &mut worker.result, terms);
         let mut lent = 0;
         if let Outcome::NoRoom(needed) = outcome {
             outcome = match self.lend(&call.connection, needed) {
                 Ok(()) => {
                     lent = needed;
                     let terms = CallLimits { out_limit: needed, ..terms };
-                    self.exports.run(call.interface, call.procedure, arguments, &mut worker.result, terms)
+                    self.service.exports.run(
+                        call.interface,
+                        call.procedure,
+                        arguments,
+                        &mut worker.result,
+                        terms,
+                    )
                 }
                 Err((code, detail)) => Outcome::refused(code, detail),
             };
@@ -88,7 +94,7 @@ impl StreamEndpoint {
             call.connection.take_back(lent);
         }
         worker.clock_ns = clock::now_ns();
-        self.exports.took(call.interface, call.procedure, worker.clock_ns - begun_ns);
+        self.service.exports.took(call.interface, call.procedure, worker.clock_ns - begun_ns);
         match outcome {
             Outcome::Result(_) if worker.clock_ns >= call.deadline_ns => {
                 self.send_failure(call, FailureCode::FinishedTooLate, "");
@@ -99,7 +105,7 @@ impl StreamEndpoint {
                 self.send_refusal(&call.connection, &call.header, code, &detail);
             }
             Outcome::NoRoom(needed) => {
-                let (code, detail) = Outcome::refused_for_room(needed, self.message_max);
+                let (code, detail) = Outcome::refused_for_room(needed, self.service.message_max);
                 self.send_refusal(&call.connection, &call.header, code, &detail);
             }
             Outcome::Failed(why) => self.send_failure(call, why.0, &why.1),
@@ -124,10 +130,10 @@ impl StreamEndpoint {
     /// of results that its caller has not read, is bounded.
     #[cold]
     fn lend(&self, connection: &Connection, needed: usize) -> Result<(), (RefusalCode, String)> {
-        if needed > self.message_max {
-            return Err(Outcome::refused_for_room(needed, self.message_max));
+        if needed > self.service.message_max {
+            return Err(Outcome::refused_for_room(needed, self.service.message_max));
         }
-        if !connection.lend(needed, self.message_max) {
+        if !connection.lend(needed, self.service.message_max) {
             let why = "too many results of this connection are under way or wait for being read";
             return Err((RefusalCode::Overloaded, why.into()));
         }
@@ -147,7 +153,8 @@ impl StreamEndpoint {
     fn take_next_of(&self, worker: &mut WorkerState, connection: &Arc<Connection>) {
         let mut pending = self.pending();
         let is_next = |next: &StreamCall| {
-            Arc::ptr_eq(&next.connection, connection) && self.exports.is_short(next.interface, next.procedure)
+            Arc::ptr_eq(&next.connection, connection)
+                && self.service.exports.is_short(next.interface, next.procedure)
         };
         if pending.front().is_some_and(is_next) {
             worker.next = pending.pop_front();
@@ -166,8 +173,9 @@ impl StreamEndpoint {
             worker.result.resize(MAX_DATAGRAM, 0);
         }
         self.take_next(worker, call);
-        let (poller, hold) = (&self.reception.poller, self.holds_answer(worker));
-        let sent = call.connection.send_answer(poller, header, &mut worker.result, self.message_max, hold);
+        let (poller, hold) = (&self.reception.acceptor.poller, self.holds_answer(worker));
+        let sent =
+            call.connection.send_answer(poller, header, &mut worker.result, self.service.message_max, hold);
         if sent.is_err() {
             self.close(&call.connection);
         }
@@ -195,7 +203,7 @@ impl StreamEndpoint {
         code: RefusalCode,
         detail: &str,
     ) {
-        self.counts.refused.fetch_add(1, Ordering::Relaxed);
+        self.service.refused.fetch_add(1, Ordering::Relaxed);
         self.send_without_result(connection, call, Kind::Refusal, code.code(), detail);
     }
 
@@ -219,8 +227,8 @@ impl StreamEndpoint {
         header.time = code;
         let mut packet = vec![0; HEADER_LEN];
         packet.extend_from_slice(detail);
-        let poller = &self.reception.poller;
-        if connection.send_answer(poller, header, &mut packet, self.message_max, false).is_err() {
+        let poller = &self.reception.acceptor.poller;
+        if connection.send_answer(poller, header, &mut packet, self.service.message_max, false).is_err() {
             self.close(connection);
         }
     }
@@ -228,7 +236,8 @@ impl StreamEndpoint {
     /// Sends a message without waiting for its reader. A connection that is broken is closed.
     #[inline]
     pub(super) fn send(&self, connection: &Connection, header: Header, packet: &mut Vec<u8>) {
-        if connection.send(&self.reception.poller, header, packet, self.message_max).is_err() {
+        if connection.send(&self.reception.acceptor.poller, header, packet, self.service.message_max).is_err()
+        {
             self.close(connection);
         }
     }
@@ -237,15 +246,7 @@ impl StreamEndpoint {
     #[inline]
     pub(super) fn finish(&self, call: &StreamCall) {
         cancelled::ended(call.id());
-        self.one_less();
-    }
-
-    /// One call less is waited for.
-    #[inline]
-    pub(super) fn one_less(&self) {
-        if self.active.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.announce_end();
-        }
+        self.service.end_call();
     }
 
     /// Keeps the packet of an answered call for another.

@@ -1,9 +1,10 @@
 //! One connection: what arrives on it, what it is bound to, and what goes back.
 
+use crate::context::Caller;
 use crate::context::cancelled;
 use crate::context::cancelled::CallId;
-use crate::context::{Caller, Credentials};
 use crate::serving::binder::Bound;
+use crate::serving::service::caller_of;
 use crate::transport::stream::server::numbers::Numbers;
 use crate::transport::stream::server::outgoing::{Outgoing, send_fragment};
 use crate::users::Users;
@@ -59,19 +60,7 @@ impl Connection {
         allowed: &Users,
         holding: Arc<AtomicUsize>,
     ) -> io::Result<Self> {
-        let caller = match stream.peer_credentials()? {
-            Some(peer) => Caller::Process(Credentials {
-                uid: peer.uid,
-                gid: peer.gid,
-                // Zero: the kernel does not tell, because the process is in another namespace.
-                pid: peer.pid.map_or(0, |pid| pid as i32),
-            }),
-            None => Caller::Network(stream.peer_addr()?.ok_or(io::ErrorKind::NotConnected)?),
-        };
-        let is_allowed = match &caller {
-            Caller::Process(process) => allowed.contains(process.uid),
-            _ => true,
-        };
+        let (caller, is_allowed) = caller_of(&stream, allowed)?;
         let bounds = Bounds {
             long: Kind::Call,
             message_max,

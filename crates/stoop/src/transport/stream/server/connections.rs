@@ -1,26 +1,21 @@
 //! Who is connected: accepting, finding and closing connections.
 
+use crate::serving::acceptor::{ACCEPTED_AT_ONCE, Acceptor, FIRST_TOKEN};
 use crate::transport::stream::server::connection::Connection;
 use crate::users::Users;
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use stoop_net::clock;
-use stoop_net::poller::{Interest, Poller};
-use stoop_net::stream::{Accepted, StreamListener};
+use stoop_net::poller::Interest;
+use stoop_net::stream::StreamListener;
 
 /// A listener and its connections, all in one poller.
 pub(super) struct Connections {
-    listener: StreamListener,
-    pub(super) poller: Poller,
+    pub(super) acceptor: Acceptor,
     connections: Mutex<HashMap<u64, Arc<Connection>>>,
     count: AtomicUsize,
     next_token: AtomicU64,
-    /// When accepting goes on after the system had no descriptor left; 0 while it goes on, `u64::MAX` until some
-    /// connection is closed.
-    paused_until_ns: AtomicU64,
     message_max: usize,
     allowed: Users,
     connections_max: usize,
@@ -28,34 +23,17 @@ pub(super) struct Connections {
     holding: Arc<AtomicUsize>,
 }
 
-/// What the poller calls the listener.
-pub(super) const LISTENER: u64 = 0;
-/// What it calls that which ends all waiting.
-pub(super) const END: u64 = 1;
-/// What it calls that which tells of pending calls.
-pub(super) const PENDING: u64 = 2;
-const FIRST_CONNECTION: u64 = 3;
-
 /// Connections at the same time. For another, the oldest that is not bound has to go; if all are bound, it waits in the
 /// kernel until one is closed.
 const CONNECTIONS_MAX: usize = 1024;
-/// Connections accepted before the others are looked at again.
-const ACCEPTED_AT_ONCE: usize = 16;
-/// Time before accepting again after the system had no descriptor or memory left.
-const PAUSE: Duration = Duration::from_millis(100);
 
 impl Connections {
     pub(super) fn new(listener: StreamListener, message_max: usize, allowed: Users) -> io::Result<Self> {
-        let poller = Poller::new()?;
-        listener.set_nonblocking(true)?;
-        poller.add(&listener, LISTENER, Interest::READ)?;
         Ok(Self {
-            listener,
-            poller,
+            acceptor: Acceptor::new(listener)?,
             connections: Mutex::default(),
             count: AtomicUsize::new(0),
-            next_token: AtomicU64::new(FIRST_CONNECTION),
-            paused_until_ns: AtomicU64::new(0),
+            next_token: AtomicU64::new(FIRST_TOKEN),
             message_max,
             allowed,
             connections_max: CONNECTIONS_MAX,
@@ -91,24 +69,21 @@ impl Connections {
         for _ in 0..ACCEPTED_AT_ONCE {
             let silent = self.oldest_unbound_if_full();
             if silent.is_none() && self.is_full() {
-                return self.pause(u64::MAX);
+                return self.pause();
             }
-            match self.listener.accept() {
-                // One that broke meanwhile is passed over.
-                Ok(Accepted::Stream(stream)) => {
-                    if let Some(silent) = silent {
-                        self.close(&silent);
-                    }
-                    let token = self.next_token.fetch_add(1, Ordering::Relaxed);
-                    let holding = Arc::clone(&self.holding);
-                    if let Ok(connection) =
-                        Connection::new(stream, token, self.message_max, &self.allowed, holding)
-                    {
-                        self.add(connection);
-                    }
-                }
-                Ok(Accepted::Nothing | Accepted::WokenUp) => return,
-                Err(_) => return self.pause(clock::now_ns() + PAUSE.as_nanos() as u64),
+            let stream = match self.acceptor.accept() {
+                Ok(Some(stream)) => stream,
+                Ok(None) => return,
+                Err(_) => return self.acceptor.pause(),
+            };
+            if let Some(silent) = silent {
+                self.close(&silent);
+            }
+            let token = self.next_token.fetch_add(1, Ordering::Relaxed);
+            let holding = Arc::clone(&self.holding);
+            // A broken connection is skipped.
+            if let Ok(connection) = Connection::new(stream, token, self.message_max, &self.allowed, holding) {
+                self.add(connection);
             }
         }
     }
@@ -131,7 +106,7 @@ impl Connections {
     fn add(&self, connection: Connection) {
         let connection = Arc::new(connection);
         let mut connections = self.connections();
-        if self.poller.add(&connection.stream, connection.token, Interest::READ).is_ok() {
+        if self.acceptor.poller.add(&connection.stream, connection.token, Interest::READ).is_ok() {
             connections.insert(connection.token, connection);
             self.count.store(connections.len(), Ordering::Relaxed);
         }
@@ -143,53 +118,24 @@ impl Connections {
             return false;
         }
         // It is in the poller as long as it is open.
-        let _ = self.poller.remove(&connection.stream);
+        let _ = self.acceptor.poller.remove(&connection.stream);
         let mut connections = self.connections();
         connections.remove(&connection.token);
         self.count.store(connections.len(), Ordering::Relaxed);
         drop(connections);
-        if self.paused_until_ns.load(Ordering::SeqCst) != 0 {
-            self.resume();
+        if self.acceptor.is_paused() {
+            self.acceptor.resume();
         }
         true
     }
 
-    fn pause(&self, until_ns: u64) {
-        self.paused_until_ns.store(until_ns, Ordering::SeqCst);
-        let _ = self.poller.modify(&self.listener, LISTENER, Interest::NONE);
+    /// Accepts nothing until a connection is closed.
+    fn pause(&self) {
+        self.acceptor.pause_until(u64::MAX);
         // A connection that was closed meanwhile has not seen the pause.
-        if until_ns == u64::MAX && !self.is_full() {
-            self.resume();
+        if !self.is_full() {
+            self.acceptor.resume();
         }
-    }
-
-    fn resume(&self) {
-        self.paused_until_ns.store(0, Ordering::SeqCst);
-        // It is no longer there when the server shuts down.
-        let _ = self.poller.modify(&self.listener, LISTENER, Interest::READ);
-    }
-
-    /// How long to sleep at most; `None`: until something happens. Ends a pause that is over.
-    #[inline]
-    pub(super) fn sleep_limit(&self) -> Option<Duration> {
-        match self.paused_until_ns.load(Ordering::Relaxed) {
-            0 | u64::MAX => None,
-            until_ns => {
-                let now_ns = clock::now_ns();
-                if now_ns >= until_ns {
-                    self.resume();
-                    return None;
-                }
-                Some(Duration::from_nanos(until_ns - now_ns))
-            }
-        }
-    }
-
-    /// Accepts no more.
-    pub(super) fn shut_down(&self) {
-        let _ = self.poller.remove(&self.listener);
-        // A listening socket can always be shut down.
-        let _ = self.listener.wake_acceptors();
     }
 }
 
@@ -217,15 +163,15 @@ mod tests {
             stream
         };
         let _first = [connect(), connect()];
-        assert_eq!(tokens(), [3, 4]);
-        reception.find(3).unwrap().set_bound();
+        assert_eq!(tokens(), [4, 5]);
+        reception.find(4).unwrap().set_bound();
         let _third = connect();
-        assert_eq!(tokens(), [3, 5]);
-        reception.find(5).unwrap().set_bound();
+        assert_eq!(tokens(), [4, 6]);
+        reception.find(6).unwrap().set_bound();
         let _fourth = connect();
-        assert_eq!(tokens(), [3, 5]);
-        reception.close(&reception.find(3).unwrap());
+        assert_eq!(tokens(), [4, 6]);
+        reception.close(&reception.find(4).unwrap());
         reception.accept();
-        assert_eq!(tokens(), [5, 6]);
+        assert_eq!(tokens(), [6, 7]);
     }
 }

@@ -1,9 +1,9 @@
 //! What arrives on a connection: calls, and the questions by which a caller binds.
 
-use crate::serving::binder::{Binder, Bound, Malformed};
+use crate::serving::binder::{Bound, Malformed};
 use crate::transport::stream::server::StreamEndpoint;
 use crate::transport::stream::server::call::StreamCall;
-use crate::transport::stream::server::connection::{Connection, Incoming, LANES};
+use crate::transport::stream::server::connection::{Connection, Incoming};
 use crate::transport::stream::server::numbers::Numbers;
 use crate::transport::stream::server::worker::WorkerState;
 use std::io::IoSlice;
@@ -14,8 +14,7 @@ use stoop_exchange::stream::{Arrival, Message, Reassembler, Violation};
 use stoop_net::Patience;
 use stoop_net::clock;
 use stoop_net::stream::StreamArrival;
-use stoop_wire::bind::{BindRequest, Describe, Description};
-use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, RefusalCode, nanos_of_left};
+use stoop_wire::{HEADER_LEN, Header, Kind, RefusalCode, nanos_of_left};
 
 /// What a message was.
 enum Brought {
@@ -115,7 +114,7 @@ impl StreamEndpoint {
 
     fn limit(&self, code: RefusalCode) -> String {
         match code {
-            RefusalCode::MessageTooLarge => format!("at most {} bytes", self.message_max),
+            RefusalCode::MessageTooLarge => format!("at most {} bytes", self.service.message_max),
             _ => String::new(),
         }
     }
@@ -132,15 +131,13 @@ impl StreamEndpoint {
         let Some(bound) = bound.filter(|bound| bound.binding == header.binding) else {
             return Err(Malformed);
         };
-        if usize::from(header.procedure) >= self.interfaces.procedure_count(bound.interface.into()) {
+        if usize::from(header.procedure) >= self.service.interfaces.procedure_count(bound.interface.into()) {
             self.send_refusal(connection, &header, RefusalCode::UnknownProcedure, "");
             return Ok(Brought::Nothing);
         }
-        // Counted first: whoever shuts down waits for it, or it sees that the server shuts down.
-        self.active.fetch_add(1, Ordering::SeqCst);
-        if self.shutting_down.load(Ordering::SeqCst) {
+        if !self.service.begin_call() {
             self.send_refusal(connection, &header, RefusalCode::ShuttingDown, "");
-            self.one_less();
+            self.service.end_call();
             return Ok(Brought::Nothing);
         }
         let packet = self.take_packet(worker, message);
@@ -203,65 +200,18 @@ impl StreamEndpoint {
         bound: &mut Option<Bound>,
         message: &Message<'_>,
     ) -> Result<Brought, Malformed> {
-        let Message { header, .. } = message;
-        match header.kind {
-            Kind::Bind => {
-                let request = BindRequest::decode(message.payload()).ok_or(Malformed)?;
-                self.bind(connection, bound, header, &request)?;
-                Ok(Brought::Nothing)
-            }
-            Kind::Describe if connection.is_allowed => {
-                let asked = Describe::decode(message.payload()).ok_or(Malformed)?;
-                let signature = self.interfaces.signature(&asked).into();
-                let description = Description { nonce: asked.nonce, signature };
-                self.reply(connection, Kind::Description, header, BindingId::NONE, &description.encode());
-                Ok(Brought::Nothing)
-            }
-            Kind::Unbind => Ok(Brought::End),
-            _ => Err(Malformed),
+        if message.header.kind == Kind::Unbind {
+            return Ok(Brought::End);
         }
-    }
-
-    /// Answers a bind request.
-    fn bind(
-        &self,
-        connection: &Connection,
-        bound: &mut Option<Bound>,
-        header: &Header,
-        request: &BindRequest,
-    ) -> Result<(), Malformed> {
         let was_bound = bound.is_some();
-        let binder = Binder {
-            interfaces: &self.interfaces,
-            own: &self.own,
-            incarnation: self.incarnation,
-            started_ns: self.started_ns,
-            lanes: LANES.into(),
-            message_max: self.message_max,
-            shutting_down: self.shutting_down.load(Ordering::SeqCst),
-        };
-        let reply = binder.answer(bound, connection.is_allowed, header, request, |_| Ok(()))?;
+        let question = (&message.header, message.payload());
+        let (header, mut packet) =
+            self.service.answer_question(bound, connection.is_allowed, question, |_| Ok(()))?;
         if bound.is_some() && !was_bound {
             connection.set_bound();
-            self.counts.bindings.fetch_add(1, Ordering::Relaxed);
+            self.service.bindings.fetch_add(1, Ordering::Relaxed);
         }
-        let id = bound.map_or(BindingId::NONE, |bound| bound.binding);
-        self.reply(connection, Kind::BindReply, header, id, &reply.encode());
-        Ok(())
-    }
-
-    fn reply(
-        &self,
-        connection: &Connection,
-        kind: Kind,
-        question: &Header,
-        binding: BindingId,
-        payload: &[u8],
-    ) {
-        let mut header = Header::bare(kind, binding, question.lane, question.number);
-        header.message_len = payload.len() as u32;
-        let mut packet = vec![0; HEADER_LEN];
-        packet.extend_from_slice(payload);
         self.send(connection, header, &mut packet);
+        Ok(Brought::Nothing)
     }
 }

@@ -1,9 +1,9 @@
 //! How a worker waits for calls: at the last active connection, at all of them, or asleep.
 
+use crate::serving::acceptor::{END, LISTENER, NOTIFIED};
 use crate::transport::stream::server::StreamEndpoint;
 use crate::transport::stream::server::call::StreamCall;
 use crate::transport::stream::server::connection::Connection;
-use crate::transport::stream::server::connections::{END, LISTENER, PENDING};
 use crate::transport::stream::server::worker::WorkerState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,10 +45,8 @@ impl StreamEndpoint {
             if stopping.load(Ordering::Relaxed) {
                 return None;
             }
-            if wait.spins()
-                && let Some(background) = self.background.get()
-            {
-                background.yield_to_running_procedures();
+            if wait.spins() {
+                self.service.yield_to_running_procedures();
             }
             worker.clock_ns = clock::now_ns();
             worker.waiter.go_on(&mut wait, worker.clock_ns);
@@ -74,12 +72,12 @@ impl StreamEndpoint {
     pub(super) fn ask(&self, worker: &mut WorkerState, limit: Option<Duration>) {
         let mut events = worker.events.take().unwrap_or_else(|| Events::with_capacity(EVENTS));
         // Fails for no reason that waiting again would not show.
-        let _ = self.reception.poller.wait(&mut events, limit);
+        let _ = self.reception.acceptor.poller.wait(&mut events, limit);
         (worker.looks, worker.asked_ns) = (0, clock::now_ns());
         for ready in events.iter() {
             match ready.token {
                 LISTENER => self.reception.accept(),
-                PENDING => drop(self.has_pending.drain()),
+                NOTIFIED => drop(self.reception.acceptor.notifier.drain()),
                 END => {}
                 token => {
                     // Closed by another since the poller told it.
@@ -99,8 +97,8 @@ impl StreamEndpoint {
     /// There is room to send on a connection.
     fn flush(&self, connection: &Connection) {
         let mut left = Vec::new();
-        match connection.flush(&self.reception.poller, &mut left) {
-            Ok(true) => self.announce_end(),
+        match connection.flush(&self.reception.acceptor.poller, &mut left) {
+            Ok(true) => self.service.announce_end(),
             Ok(false) => {}
             Err(_) => self.close(connection),
         }
@@ -109,7 +107,7 @@ impl StreamEndpoint {
 
     /// Sleeps until something happens.
     fn sleep(&self, worker: &mut WorkerState) {
-        let limit = self.reception.sleep_limit();
+        let limit = self.reception.acceptor.sleep_limit();
         if limit.is_none() && self.may_wait_for_hot_alone(worker) {
             return self.look_at_hot(worker, ALONE.as_nanos() as u64);
         }
@@ -122,8 +120,8 @@ impl StreamEndpoint {
         let alone_ns = ALONE.as_nanos() as u64;
         worker.hot.upgrade().is_some_and(|hot| !hot.is_closed() && hot.is_flushed())
             && self.reception.count() == 1
-            && self.active.load(Ordering::Relaxed) == 0
+            && self.service.is_quiet()
             && worker.clock_ns.saturating_sub(worker.asked_ns) < alone_ns
-            && !self.shutting_down.load(Ordering::Relaxed)
+            && !self.service.is_shutting_down()
     }
 }
