@@ -20,7 +20,6 @@ pub(crate) struct Plan<'a> {
     pub(crate) interface: &'static Interface,
     pub(crate) uri: &'a str,
     pub(crate) address: &'a StreamAddress,
-    pub(crate) max_message: usize,
     /// Of a Unix socket: whose server it may be.
     pub(crate) trusted: &'a Users,
 }

@@ -5,6 +5,7 @@ pub(crate) mod begun;
 pub(crate) mod call_table;
 pub(crate) mod completion_table;
 pub(crate) mod counters;
+pub(crate) mod deadline;
 pub(crate) mod detached;
 pub(crate) mod detaching;
 pub(crate) mod handshake;

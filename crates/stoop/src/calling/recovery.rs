@@ -1,9 +1,10 @@
-//! What becomes of a call whose connection or shared memory was lost: the one place that decides whether it is made again.
+//! Decides whether a call whose session was lost is made again: the one place for the blocking calls of all transports.
 
 use crate::error::{BindError, CallError, SendError, UnknownCause};
 use std::io;
 use std::time::Duration;
 use stoop_exchange::Instant;
+use stoop_exchange::outcome::{Unbound, Verdict};
 use stoop_net::clock;
 
 /// How an attempt to make a call ended without a result.
@@ -17,18 +18,37 @@ pub(crate) enum Ended {
         /// The server may have run it; otherwise it has not taken it, and never will.
         may_have_run: bool,
     },
+    /// The server does not know its session any more. Whether it may have run it shows after another bind.
+    Unbound(Unbound),
+}
+
+/// An attempt that was lost with its session.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loss {
+    pub(crate) cause: UnknownCause,
+    pub(crate) transmissions: u32,
+}
+
+impl From<UnknownCause> for Loss {
+    /// The loss of a call that was sent once.
+    fn from(cause: UnknownCause) -> Self {
+        Self { cause, transmissions: 1 }
+    }
 }
 
 /// A call that can be made again.
 pub(crate) trait Attempts {
-    /// Binds again until `deadline`. `false`: the new session has no lane for the call.
+    /// Binds again until `deadline` after the last attempt was refused like this, and decides whether it may have run the call.
+    fn judge(&mut self, refusal: Unbound, deadline: Instant) -> Result<Verdict, BindError>;
+
+    /// Goes over to another session, and binds until `deadline` if there is none. `false`: the session has no lane for the call.
     fn rebind(&mut self, deadline: Instant) -> Result<bool, BindError>;
 
     /// Makes the call once more.
     fn attempt(&mut self, now_ns: u64, deadline_ns: u64) -> Result<(), Ended>;
 
-    /// Why the present session was lost.
-    fn cause_of_loss(&self) -> UnknownCause;
+    /// How the last attempt was lost.
+    fn loss(&self) -> Loss;
 
     /// Whether some of its arguments may be gone: parts of a result are where they were.
     fn is_overwritten(&self) -> bool;
@@ -51,14 +71,17 @@ pub(crate) const ATTEMPTS: u32 = 3;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EarlierAttempts {
     attempts: u32,
+    transmissions: u32,
     /// Why the last of them was lost.
     cause: Option<UnknownCause>,
 }
 
 impl EarlierAttempts {
     /// An attempt was lost that may have run the call.
-    pub(crate) fn lose(&mut self, cause: UnknownCause) {
+    pub(crate) fn lose(&mut self, loss: impl Into<Loss>) {
+        let Loss { cause, transmissions } = loss.into();
         self.attempts += 1;
+        self.transmissions += transmissions;
         self.cause = Some(cause);
     }
 
@@ -84,7 +107,7 @@ impl EarlierAttempts {
 
     /// The error of a call of which nobody knows whether it has run, and that was sent `more` times since these attempts.
     fn unknown(&self, more: u32, waited: Duration, cause: UnknownCause) -> CallError {
-        CallError::Unknown { transmissions: self.attempts + more, waited, cause }
+        CallError::Unknown { transmissions: self.transmissions + more, waited, cause }
     }
 
     /// The error of the call when the last of them was lost and it is not made again.
@@ -110,12 +133,21 @@ pub(crate) fn recover(
     let mut earlier = EarlierAttempts::default();
     let waited = || Duration::from_nanos(clock::now_ns().saturating_sub(begun_ns));
     let not_run = |earlier: EarlierAttempts, error| Err(earlier.or_not_run(error, waited()));
+    let deadline = Instant::from_nanos(deadline_ns);
     for attempt in 1.. {
         match ended {
             Ended::With(error) => return not_run(earlier, error),
             Ended::Late => return Err(earlier.late(waited())),
             Ended::Lost { may_have_run: false } => {}
-            Ended::Lost { may_have_run: true } => earlier.lose(call.cause_of_loss()),
+            Ended::Lost { may_have_run: true } => earlier.lose(call.loss()),
+            Ended::Unbound(refusal) => match call.judge(refusal, deadline) {
+                Ok(Verdict::NotRun) => {}
+                Ok(Verdict::RunAgain | Verdict::Unknown) => earlier.lose(call.loss()),
+                Err(_) => {
+                    earlier.lose(call.loss());
+                    return Err(earlier.lost(waited()));
+                }
+            },
         }
         if !earlier.allows_another(idempotent) || earlier.may_have_run() && call.is_overwritten() {
             return Err(earlier.lost(waited()));
@@ -124,7 +156,7 @@ pub(crate) fn recover(
             let reset = io::ErrorKind::ConnectionReset.into();
             return not_run(earlier, CallError::NotSent(SendError::Io(reset)));
         }
-        match call.rebind(Instant::from_nanos(deadline_ns)) {
+        match call.rebind(deadline) {
             Ok(true) => {}
             Ok(false) => return not_run(earlier, no_lane()),
             Err(why) => return not_run(earlier, CallError::NotSent(SendError::Bind(Box::new(why)))),
@@ -158,15 +190,26 @@ mod tests {
     use crate::error::{Ran, Refusal, RefusalCode};
 
     /// A call whose attempts end like this, the last first.
-    #[derive(Default)]
     struct Scripted {
         endings: Vec<Result<(), Ended>>,
         attempts: u32,
         is_overwritten: bool,
         finds_nobody: bool,
+        verdict: Verdict,
+    }
+
+    impl Default for Scripted {
+        fn default() -> Self {
+            let (attempts, verdict) = (0, Verdict::NotRun);
+            Self { endings: Vec::new(), attempts, is_overwritten: false, finds_nobody: false, verdict }
+        }
     }
 
     impl Attempts for Scripted {
+        fn judge(&mut self, _: Unbound, deadline: Instant) -> Result<Verdict, BindError> {
+            self.rebind(deadline).map(|_| self.verdict)
+        }
+
         fn rebind(&mut self, _: Instant) -> Result<bool, BindError> {
             let cause = io::ErrorKind::ConnectionRefused.into();
             let nobody = BindError::Unreachable { server: "shm:@nobody".into(), cause };
@@ -178,8 +221,8 @@ mod tests {
             self.endings.pop().unwrap()
         }
 
-        fn cause_of_loss(&self) -> UnknownCause {
-            UnknownCause::ServerSilent
+        fn loss(&self) -> Loss {
+            UnknownCause::ServerSilent.into()
         }
 
         fn is_overwritten(&self) -> bool {
@@ -230,6 +273,30 @@ mod tests {
         let passed = CallTerms { deadline_ns: 1, ..terms(true) };
         let error = recover(&mut Scripted::default(), LOST, &passed).unwrap_err();
         assert_eq!(error.ran(), Ran::Perhaps, "{error}");
+    }
+
+    #[test]
+    fn a_refused_call_is_made_again_as_the_verdict_says() {
+        let unbound = || Ended::Unbound(Unbound::ANOTHER_VERSION);
+        for verdict in [Verdict::NotRun, Verdict::RunAgain, Verdict::Unknown] {
+            let mut call = Scripted { verdict, endings: vec![Ok(())], ..Scripted::default() };
+            let ended = recover(&mut call, unbound(), &terms(verdict == Verdict::RunAgain));
+            assert_eq!(
+                (ended.is_ok(), call.attempts == 1),
+                (verdict != Verdict::Unknown, verdict != Verdict::Unknown)
+            );
+            let endings = vec![Err(refused())];
+            let mut call = Scripted { verdict, endings, ..Scripted::default() };
+            let error = recover(&mut call, unbound(), &terms(verdict == Verdict::RunAgain)).unwrap_err();
+            assert_eq!(
+                error.ran(),
+                if verdict == Verdict::NotRun { Ran::No } else { Ran::Perhaps },
+                "{error}"
+            );
+        }
+        let mut call = Scripted { finds_nobody: true, ..Scripted::default() };
+        let error = recover(&mut call, unbound(), &terms(true)).unwrap_err();
+        assert_eq!((error.ran(), call.attempts), (Ran::Perhaps, 0), "nobody has judged it");
     }
 
     #[test]

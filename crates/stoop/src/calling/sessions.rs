@@ -38,15 +38,15 @@ impl<S: Generation> Sessions<S> {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// Replaces `lost` by the session that `bind` makes, unless another thread has done so already. `bind` gets a deadline and the new
-    /// generation. Waits until `deadline` for other threads that try, and tries for `bind_timeout` at most.
+    /// Replaces `lost` by the session that `bind` makes, unless another thread has done so already. `bind` gets a deadline. Waits until
+    /// `deadline` for other threads that try, and tries for `bind_timeout` at most.
     pub(crate) fn replace(
         &self,
         lost: &S,
         uri: &str,
         deadline: Instant,
         bind_timeout: Duration,
-        bind: impl FnOnce(Instant, u64) -> Result<Arc<S>, BindError>,
+        bind: impl FnOnce(Instant) -> Result<Arc<S>, BindError>,
     ) -> Result<Arc<S>, BindError> {
         let now = || Instant::from_nanos(clock::now_ns());
         let begun = now();
@@ -57,7 +57,7 @@ impl<S: Generation> Sessions<S> {
         if present.generation() != lost.generation() {
             return Ok(present);
         }
-        let session = bind(deadline.min(now() + bind_timeout), lost.generation() + 1)?;
+        let session = bind(deadline.min(now() + bind_timeout))?;
         *self.present.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&session);
         self.generation.store(session.generation(), Ordering::Relaxed);
         Ok(session)

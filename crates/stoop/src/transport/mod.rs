@@ -5,6 +5,7 @@ pub(crate) mod local;
 #[cfg(feature = "test-transports")]
 pub(crate) mod memory;
 pub(crate) mod packet;
+pub(crate) mod remote;
 pub(crate) mod shm;
 pub(crate) mod stream;
 pub(crate) mod udp;

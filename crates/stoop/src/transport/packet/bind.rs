@@ -10,6 +10,7 @@ use crate::transport::packet::session::{MOST_LANES, Session};
 use crate::transport::packet::{checksum, now};
 use std::io;
 use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_exchange::binder::{BindStep, Binder, Bound};
 use stoop_net::waiting::Placement;
@@ -47,7 +48,8 @@ pub(crate) fn bind<L: PacketLink>(
         Some(step) => return Err(crate::calling::refused_bind::not_bound(step, interface, uri)),
         None => return Err(BindError::NoAnswer { server: uri.into(), waited: now().since(begun) }),
     };
-    let session = session(uri, bound, &binder, &own, max_message, generation);
+    let silence_limit = own_options.client_silence_limit();
+    let session = session(uri, bound, &binder, &own, (max_message, silence_limit), generation);
     // No lane is known to which a shared endpoint could give the answers of a server that is being bound to.
     let endpoint = match own_options.shares_endpoints {
         true => Endpoint::connect(server, Share::OneLane, true).map_err(unreachable)?,
@@ -105,7 +107,7 @@ fn session(
     bound: Bound,
     binder: &Binder,
     own: &host::HostFacts,
-    max_message: u32,
+    (max_message, silence_limit): (u32, Duration),
     generation: u64,
 ) -> Session {
     let server = crate::host_facts::from_wire(&bound.host);
@@ -123,6 +125,7 @@ fn session(
         asleep_ns: clock::asleep_ns(),
         own: crate::host_facts::to_wire(own),
         longest_call,
+        silence_limit,
         path: OnceLock::new(),
         lanes: Mutex::default(),
         most_lanes,

@@ -2,10 +2,8 @@
 
 use crate::calling::counters::CallCounters;
 use crate::calling::sessions::Generation;
-use crate::options::BindOptions;
 use crate::transport::packet::link::CallerEndpoint;
 use crate::transport::packet::now;
-use crate::transport::packet::options::PacketOptions;
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -13,7 +11,7 @@ use std::time::Duration;
 use stoop_exchange::binder::Bound;
 use stoop_exchange::bulk::Path;
 use stoop_exchange::caller::Lost;
-use stoop_exchange::outcome::{Grant, Unbound};
+use stoop_exchange::outcome::{Evidence, Grant, Unbound, Verdict};
 use stoop_exchange::{Instant, RoundTrip, caller};
 use stoop_net::host;
 use stoop_net::waiting::Placement;
@@ -41,6 +39,8 @@ pub(crate) struct Session {
     pub(crate) own: HostFacts,
     /// Bytes of the longest arguments.
     pub(crate) longest_call: usize,
+    /// How long the server may be silent about a call before the call is given up.
+    pub(crate) silence_limit: Duration,
     /// The path to the server, which the long calls of all threads share; known after the first of them.
     pub(crate) path: OnceLock<Mutex<Path>>,
     pub(crate) lanes: Mutex<LaneNumbers>,
@@ -100,8 +100,26 @@ impl Session {
         lost == Lost::PortClosed && self.is_here && lane.last_came_back()
     }
 
+    /// Whether the latest call of `lane`, first sent on this session at `sent`, is sent again on `session`. `refusal`: how the server
+    /// refused this call itself, if it did, because it did not know this session.
+    pub(crate) fn verdict(
+        &self,
+        lane: &caller::Lane,
+        (sent, refusal): (Instant, Option<Unbound>),
+        session: &Self,
+        idempotent: bool,
+    ) -> Verdict {
+        // Not later than the true time: this machine may have slept between the grant and the call.
+        let first = sent.after_nanos(self.asleep_ns);
+        // The refusal of another call counts if it was on the same session.
+        let of_others = session.because.filter(|_| session.generation == self.generation + 1);
+        let refused = refusal.or(of_others).unwrap_or(Unbound::ANOTHER_VERSION);
+        let call = lane.sent(first, refused, refusal.is_some());
+        Evidence::new(&call, self.grant(), session.grant(), &session.own).verdict(idempotent)
+    }
+
     /// What the exchange has to know of this session to judge a call whose session was lost.
-    pub(crate) fn grant(&self) -> Grant<'_> {
+    fn grant(&self) -> Grant<'_> {
         Grant { bound: &self.bound, read: self.read }
     }
 
@@ -122,32 +140,27 @@ impl Session {
     }
 
     /// A lane that no call uses: a new one, or one that has rested.
-    pub(crate) fn lane(&self, options: &BindOptions) -> caller::Lane {
-        self.lane_of(&mut self.lanes(), options)
+    pub(crate) fn lane(&self) -> caller::Lane {
+        self.lane_of(&mut self.lanes())
     }
 
     /// A lane for a call that no thread need wait for; `None` while the rest of them is kept for threads that do.
-    pub(crate) fn another_lane(&self, options: &BindOptions) -> Option<caller::Lane> {
+    pub(crate) fn another_lane(&self) -> Option<caller::Lane> {
         let mut lanes = self.lanes();
         let is_free =
             lanes.has_rested() || lanes.next < self.most_lanes - self.most_lanes.div_ceil(FOR_THREADS);
-        is_free.then(|| self.lane_of(&mut lanes, options))
+        is_free.then(|| self.lane_of(&mut lanes))
     }
 
     /// Replaces a lane whose call was given up: the server may still be running the call and would delay the next one on the
     /// lane. Adds what the lane has counted to `past`.
-    pub(crate) fn replace_lane(
-        &self,
-        lane: &mut caller::Lane,
-        past: &mut CallCounters,
-        options: &BindOptions,
-    ) {
+    pub(crate) fn replace_lane(&self, lane: &mut caller::Lane, past: &mut CallCounters) {
         past.add_lane(lane.counters());
         lane.reset_counters();
         let mut lanes = self.lanes();
         // If the server allows no more and all are in use, the call's lane stays.
         if lanes.next < self.most_lanes || !lanes.idle.is_empty() {
-            let other = self.lane_of(&mut lanes, options);
+            let other = self.lane_of(&mut lanes);
             lanes.idle.push_back((now(), std::mem::replace(lane, other)));
         }
     }
@@ -156,7 +169,7 @@ impl Session {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lane_of(&self, lanes: &mut LaneNumbers, options: &BindOptions) -> caller::Lane {
+    fn lane_of(&self, lanes: &mut LaneNumbers) -> caller::Lane {
         if (lanes.has_rested() || lanes.next >= self.most_lanes)
             && let Some((_, lane)) = lanes.idle.pop_front()
         {
@@ -166,7 +179,7 @@ impl Session {
         lanes.next = lanes.next.saturating_add(1);
         let seed = u64::from_le_bytes(host::random_bytes());
         let mut lane = caller::Lane::new(self.bound.binding, number, self.round_trip, seed);
-        lane.set_silence_limit(options.own.of::<PacketOptions>().client_silence_limit());
+        lane.set_silence_limit(self.silence_limit);
         lane
     }
 }

@@ -23,7 +23,7 @@ impl<L: PacketLink> Transport for PacketTransport<L> {
     type Begun = PacketBegun<L>;
 
     fn bind(target: &Target<'_>, deadline: Instant) -> Result<PacketBinding<L>, NotBound> {
-        Ok(PacketBinding::bind(target, deadline)?)
+        PacketBinding::bind(target, deadline)
     }
 
     fn begun_calls(binding: &Arc<PacketBinding<L>>) -> io::Result<PacketBegun<L>> {

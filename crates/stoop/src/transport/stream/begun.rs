@@ -281,7 +281,7 @@ impl Outstanding {
     }
 
     fn is_idempotent(&self, procedure: u16) -> bool {
-        self.binding.interface.procedures[usize::from(procedure)].idempotent
+        self.binding.is_idempotent(procedure)
     }
 
     /// A call ends, unless it has ended before.

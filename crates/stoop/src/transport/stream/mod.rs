@@ -37,7 +37,7 @@ impl Transport for StreamTransport {
     type Begun = Arc<StreamCalls>;
 
     fn bind(target: &Target<'_>, deadline: Instant) -> Result<StreamBinding, NotBound> {
-        Ok(StreamBinding::bind(target, deadline)?)
+        StreamBinding::bind(target, deadline)
     }
 
     fn begun_calls(binding: &Arc<StreamBinding>) -> io::Result<Arc<StreamCalls>> {

@@ -17,7 +17,7 @@ impl<L: PacketLink> Calls<L> {
     pub(crate) fn add_slot(&mut self) -> Result<u32, CallError> {
         let too_many = CallError::NotSent(SendError::TooManyCalls { in_flight: self.outstanding });
         let (session, call) = (self.link.binding.present(), self.slots.len() as u32);
-        let Some(lane) = session.another_lane(&self.link.binding.options) else { return Err(too_many) };
+        let Some(lane) = session.another_lane() else { return Err(too_many) };
         if !self.completions.make(call) {
             return Err(too_many);
         }
@@ -41,7 +41,7 @@ impl<L: PacketLink> Calls<L> {
     fn move_to(&mut self, call: u32, session: Arc<Session>) {
         let slot = &mut self.slots[call as usize];
         self.past.add_lane(slot.lane.counters());
-        slot.change_lane(session.lane(&self.link.binding.options));
+        slot.change_lane(session.lane());
         slot.session = session;
         self.map_lane(call);
     }
@@ -117,8 +117,8 @@ impl<L: PacketLink> Calls<L> {
                 continue;
             }
             let verdict = session.map_or(Verdict::Unknown, |session| {
-                let how = (slot.sent, slot.refusal);
-                self.link.binding.verdict(slot.procedure, &slot.lane, how, lost, session)
+                let idempotent = self.link.binding.is_idempotent(slot.procedure);
+                lost.verdict(&slot.lane, (slot.sent, slot.refusal), session, idempotent)
             });
             match session.filter(|_| verdict != Verdict::Unknown) {
                 Some(session) => self.send_again(call, session, verdict == Verdict::NotRun, clock),

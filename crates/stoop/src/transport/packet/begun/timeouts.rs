@@ -147,7 +147,7 @@ impl<L: PacketLink> Calls<L> {
         if steps.is_large {
             steps.settle();
         }
-        slot.session.replace_lane(&mut slot.lane, &mut self.past, &link.binding.options);
+        slot.session.replace_lane(&mut slot.lane, &mut self.past);
         slot.compact = slot.lane.compact_call();
         self.map_lane(call);
         self.fail(call, error, clock);

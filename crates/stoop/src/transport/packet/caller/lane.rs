@@ -3,6 +3,7 @@
 use crate::calling::counters::CallCounters;
 use crate::calling::lanes::Counted;
 use crate::error::{CallError, SendError};
+use crate::options::BindOptions;
 use crate::transport::packet::caller::large_buffers::LargeBuffers;
 use crate::transport::packet::link::{CallerArrival, CallerEndpoint, Sending};
 use crate::transport::packet::session::Session;
@@ -14,7 +15,7 @@ use stoop_exchange::Instant;
 use stoop_exchange::caller::{self, Heard, Lost};
 use stoop_marshal::GatherList;
 use stoop_net::waiting::Waiter;
-use stoop_wire::HEADER_LEN;
+use stoop_wire::{HEADER_LEN, MAX_DATAGRAM, PACKET_DATA};
 
 /// A lane with all that its calls need.
 pub(crate) struct PacketLane<E: CallerEndpoint> {
@@ -56,6 +57,45 @@ impl<E: CallerEndpoint> Counted for PacketLane<E> {
 }
 
 impl<E: CallerEndpoint> PacketLane<E> {
+    /// A lane of `session`.
+    pub(crate) fn of(session: Arc<Session>, endpoint: E, options: &BindOptions) -> Self {
+        let lane = Self {
+            exchange: session.lane(),
+            waiter: Waiter::new(options.waiting, session.placement),
+            longest_call: session.longest_call,
+            longest_result: options.max_message,
+            plain_end: if session.bound.binding.has_checksum() { 0 } else { PACKET_DATA + 1 },
+            session,
+            endpoint,
+            call: vec![0; MAX_DATAGRAM],
+            result: vec![0; RESULT_LEN],
+            result_len: 0,
+            scattered: None,
+            large: None,
+            past: CallCounters::default(),
+        };
+        lane.serve();
+        lane
+    }
+
+    /// Goes over to another session.
+    pub(crate) fn move_to(&mut self, session: Arc<Session>) {
+        self.past.add_lane(self.exchange.counters());
+        self.exchange = session.lane();
+        self.longest_call = session.longest_call;
+        self.waiter.set_placement(session.placement);
+        session.prepare(&self.endpoint);
+        self.session = session;
+        self.serve();
+    }
+
+    /// Goes over to another lane of the session: the server may still be running the call that was given up.
+    #[cold]
+    pub(crate) fn replace(&mut self) {
+        self.session.replace_lane(&mut self.exchange, &mut self.past);
+        self.serve();
+    }
+
     /// The lane has changed: packets for it are to come to its endpoint.
     pub(crate) fn serve(&self) {
         self.endpoint.serve_lane(self.session.bound.binding, self.exchange.id());

@@ -63,7 +63,7 @@ impl Driven for ManagedCalls {
     fn bind_again(self: &Arc<Self>) {
         let lost = self.binding.present();
         if lost.is_lost()
-            && let Err(why) = self.binding.rebind(&lost, Instant::NEVER)
+            && let Err(why) = self.binding.rebind(&lost, None, Instant::NEVER)
         {
             self.end_queued(&why);
         }

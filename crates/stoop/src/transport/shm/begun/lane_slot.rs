@@ -5,10 +5,10 @@
 //! that succeeds. The exception: a call that is [held back](Stage::Held) is published or cancelled under the table's lock for
 //! that, by the thread that began it or by one that waits for it.
 
+use crate::calling::deadline::Deadline;
 use crate::context::refined;
 use crate::locked::locked;
 use crate::transport::shm::begun::managed::ManagedCall;
-use crate::transport::shm::caller::deadline::Deadline;
 use crate::transport::shm::caller::lanes::Lane;
 use crate::transport::shm::caller::session::Session;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};

@@ -104,7 +104,7 @@ impl ManagedCalls {
     }
 
     fn is_idempotent(&self, procedure: u16) -> bool {
-        self.binding.interface.procedures[usize::from(procedure)].idempotent
+        self.binding.is_idempotent(procedure)
     }
 
     /// A call begins that cannot be published at once.

@@ -1,9 +1,9 @@
 //! How a thread waits for begun calls: it looks at their lanes, or sleeps there.
 
 use crate::calling::background::Driven;
+use crate::calling::deadline::Deadline;
 use crate::locked::locked;
 use crate::transport::shm::begun::calls::{Location, SessionCalls};
-use crate::transport::shm::caller::deadline::Deadline;
 use crate::transport::shm::caller::result_wait::{ResultWait, WaitFailure};
 use std::thread;
 use std::time::Duration;

@@ -1,8 +1,10 @@
 //! From an address to a binding with memory of its own.
 
-use crate::calling::handshake::{Handshake, NotBound, Plan};
+use crate::calling::handshake::{Handshake, NotBound};
 use crate::calling::unbind_notice;
 use crate::error::BindError;
+use crate::transport::remote::Plan;
+use crate::transport::shm::ShmTransport;
 use crate::transport::shm::caller::session::{Session, Shared};
 use std::io;
 use std::sync::Arc;
@@ -16,8 +18,13 @@ use stoop_shm::{Arena, Segment, descriptors, layout};
 use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, LaneId};
 
 /// Connects, gets a binding from the server, and the memory to share with it.
-pub(crate) fn connect(plan: &Plan<'_>, deadline: Instant, generation: u64) -> Result<Session, NotBound> {
-    let handshake = Handshake::connect(plan, deadline)?;
+pub(crate) fn connect(
+    plan: &Plan<'_, ShmTransport>,
+    deadline: Instant,
+    generation: u64,
+) -> Result<Session, NotBound> {
+    let connection = plan.handshake(&plan.own.users);
+    let handshake = Handshake::connect(&connection, deadline)?;
     // No result comes this way.
     let bounds = Bounds { long: Kind::Result, message_max: 0, announced_max: 0, lanes: 1 };
     let bound = handshake.bind(&mut Reassembler::new(bounds))?;
@@ -27,7 +34,7 @@ pub(crate) fn connect(plan: &Plan<'_>, deadline: Instant, generation: u64) -> Re
     let placement = Placement::of(&handshake.own, &crate::host_facts::from_wire(&bound.host));
     let server = handshake.stream.peer_credentials().ok().flatten();
     let shared = Shared { stream: handshake.stream, segment, arena, bell, server, clock_ahead_ns };
-    Ok(Session::new(generation, bound, placement, shared, plan.max_message))
+    Ok(Session::new(generation, bound, placement, shared, plan.options.max_message))
 }
 
 /// What the server has handed over.

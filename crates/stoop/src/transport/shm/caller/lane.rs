@@ -1,9 +1,9 @@
 //! A lane of a calling thread, and one blocking call on it.
 
 use crate::buffers::{NamedRanges, SharedBuffers, WriteArguments};
+use crate::calling::deadline::Deadline;
 use crate::calling::recovery::Ended;
 use crate::error::{CallError, SendError, UnbindReason};
-use crate::transport::shm::caller::deadline::Deadline;
 use crate::transport::shm::caller::published::{NoResult, PublishedCall};
 use crate::transport::shm::caller::result_wait::{ResultWait, WaitFailure};
 use crate::transport::shm::caller::session::Session;
@@ -40,7 +40,7 @@ const KEPT_MAX: usize = 4 << 20;
 
 impl ShmLane {
     /// A lane of `session`; `None` if all have calls outstanding.
-    pub(crate) fn new(session: Arc<Session>, waiting: Waiting) -> Option<Self> {
+    pub(crate) fn of(session: Arc<Session>, waiting: Waiting) -> Option<Self> {
         Some(Self {
             published: PublishedCall::none_on(session.take_lane()?),
             result_wait: ResultWait::new(waiting, session.placement),
@@ -56,19 +56,21 @@ impl ShmLane {
     }
 
     /// Goes over to another session. `false`: all its lanes have calls outstanding.
-    pub(crate) fn adopt(&mut self, session: &Arc<Session>) -> bool {
+    pub(crate) fn move_to(&mut self, session: Arc<Session>) -> bool {
         let Some(lane) = session.take_lane() else { return false };
         self.result_wait.set_placement(session.placement);
-        (self.published, self.session) = (PublishedCall::none_on(lane), Arc::clone(session));
+        (self.published, self.session) = (PublishedCall::none_on(lane), session);
         true
     }
 
+    /// The bytes of the result, or of its rest if some were placed in the caller's memory.
     #[inline]
-    pub(crate) fn result(&self) -> &[u8] {
+    pub(crate) fn received(&self) -> &[u8] {
         &self.result
     }
 
-    pub(crate) fn scattered(&self) -> Option<Reader<'_>> {
+    /// What follows the bytes that were placed in the caller's memory; `None` if none were.
+    pub(crate) fn rest_of_scattered(&self) -> Option<Reader<'_>> {
         self.scattered.map(|scattered| Reader::after(&self.result, scattered))
     }
 

@@ -1,7 +1,7 @@
 //! How a thread waits for what a server does in shared memory: spinning while the server can run at the same time, asleep
 //! otherwise.
 
-use crate::transport::shm::caller::deadline::Deadline;
+use crate::calling::deadline::Deadline;
 use crate::transport::shm::caller::session::Session;
 use std::sync::atomic::Ordering;
 use stoop_net::waiting::{Placement, WaitCounts, Waiter, Waiting};

@@ -71,7 +71,7 @@ impl Driven for Outstanding {
             return;
         }
         let attempted = Instant::from_nanos(clock::now_ns());
-        let Err(why) = self.binding.rebind(&lost, Instant::NEVER) else { return };
+        let Err(why) = self.binding.rebind(&lost, None, Instant::NEVER) else { return };
         let mut state = self.state();
         let begun_before = state.calls.open_where(|call| call.is_queued() && call.begun <= attempted);
         let mut wakeups = Vec::new();

@@ -1,7 +1,8 @@
 //! From an address to a binding.
 
-use crate::calling::handshake::{Handshake, Plan};
-use crate::error::BindError;
+use crate::calling::handshake::{Handshake, NotBound};
+use crate::transport::remote::{Plan, Replaced, next_generation};
+use crate::transport::stream::StreamTransport;
 use crate::transport::stream::caller::session::{MOST_LANES, Session};
 use stoop_exchange::Instant;
 use stoop_exchange::stream::{Bounds, Reassembler};
@@ -9,16 +10,22 @@ use stoop_net::waiting::Placement;
 use stoop_wire::Kind;
 
 /// Connects, and gets a binding from the server.
-pub(crate) fn connect(plan: &Plan<'_>, deadline: Instant, generation: u64) -> Result<Session, BindError> {
-    let handshake = Handshake::connect(plan, deadline)?;
+pub(crate) fn connect(
+    plan: &Plan<'_, StreamTransport>,
+    deadline: Instant,
+    replaced: Option<Replaced<'_, Session>>,
+) -> Result<Session, NotBound> {
+    let connection = plan.handshake(&plan.own.users);
+    let handshake = Handshake::connect(&connection, deadline)?;
     let mut intake = Reassembler::new(Bounds {
         long: Kind::Result,
-        message_max: plan.max_message,
+        message_max: plan.options.max_message,
         // As many results as there are lanes to ask on.
         announced_max: usize::MAX,
         lanes: MOST_LANES,
     });
-    let bound = handshake.bind(&mut intake).map_err(|not_bound| not_bound.error)?;
+    let bound = handshake.bind(&mut intake)?;
     let placement = Placement::of(&handshake.own, &crate::host_facts::from_wire(&bound.host));
-    Ok(Session::new(generation, bound, placement, handshake.stream, intake))
+    let (replaced, ignored) = (replaced.as_ref(), replaced.as_ref().map_or(0, |lost| lost.session.ignored()));
+    Ok(Session::new(next_generation(replaced), bound, placement, (handshake.stream, intake), ignored))
 }

@@ -51,7 +51,8 @@ const KEPT_MAX: usize = 4 << 20;
 const LANE_LOOKS: Duration = Duration::from_millis(1);
 
 impl StreamLane {
-    pub(crate) fn new(session: Arc<Session>, waiting: Waiting) -> Self {
+    /// A lane of `session`.
+    pub(crate) fn of(session: Arc<Session>, waiting: Waiting) -> Self {
         Self {
             mailbox: session.lane(),
             waiter: Waiter::new(waiting, session.placement),
@@ -67,12 +68,13 @@ impl StreamLane {
     }
 
     /// Goes over to another session.
-    pub(crate) fn adopt(&mut self, session: &Arc<Session>) {
+    pub(crate) fn move_to(&mut self, session: Arc<Session>) {
         self.waiter.set_placement(session.placement);
-        (self.mailbox, self.session) = (session.lane(), Arc::clone(session));
+        (self.mailbox, self.session) = (session.lane(), session);
     }
 
-    pub(crate) fn result(&self) -> &[u8] {
+    /// The bytes of the result.
+    pub(crate) fn received(&self) -> &[u8] {
         &self.result[HEADER_LEN..HEADER_LEN + self.result_len]
     }
 

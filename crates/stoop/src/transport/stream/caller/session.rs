@@ -30,7 +30,7 @@ pub(crate) struct Session {
     lost: AtomicBool,
     /// When something was last received.
     heard_ns: AtomicU64,
-    /// Answers that belonged to no call.
+    /// Answers that belonged to no call, on this connection and those before it.
     ignored: AtomicU64,
 }
 
@@ -71,8 +71,8 @@ impl Session {
         generation: u64,
         bound: Bound,
         placement: Placement,
-        stream: Stream,
-        reassembler: Reassembler,
+        (stream, reassembler): (Stream, Reassembler),
+        ignored: u64,
     ) -> Self {
         let most = u16::try_from(bound.lanes).unwrap_or(MOST_LANES).min(MOST_LANES);
         Self {
@@ -86,7 +86,7 @@ impl Session {
             begun: OnceLock::new(),
             lost: AtomicBool::new(false),
             heard_ns: AtomicU64::new(clock::now_ns()),
-            ignored: AtomicU64::new(0),
+            ignored: AtomicU64::new(ignored),
         }
     }
 

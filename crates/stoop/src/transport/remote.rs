@@ -1,0 +1,513 @@
+//! A binding to a server in another process, over any transport: its sessions, its lanes, and its calls until they have ended.
+//!
+//! A transport to other processes implements [`Remote`] and [`RemoteLane`]. [`RemoteBinding`] and [`HeldLane`] make a binding and a
+//! lane of the [contract](crate::transport::contract) of them.
+
+use crate::buffers::{NamedRanges, SharedBuffers, WriteArguments};
+use crate::calling::counters::CallCounters;
+use crate::calling::deadline::CallTimes;
+use crate::calling::handshake::{self, NotBound};
+use crate::calling::lanes::{Counted, LaneGuard, Lanes};
+use crate::calling::recovery::{Attempts, CallTerms, Ended, Loss, recover};
+use crate::calling::sessions::{Generation, Sessions};
+use crate::error::{BindError, CallError, InPlaceError, SendError};
+use crate::interface::Interface;
+use crate::options::{BindOptions, TransportOptions};
+use crate::transport::contract::{Binding, Lane, Target};
+use crate::users::Users;
+use std::fmt::Display;
+use std::io;
+use std::sync::Arc;
+use stoop_exchange::Instant;
+use stoop_exchange::outcome::{Unbound, Verdict};
+use stoop_marshal::{GatherList, Reader, Writer};
+use stoop_net::stream::StreamAddress;
+use stoop_shm::{InPlace, Number};
+
+/// A transport to servers in other processes.
+pub(crate) trait Remote: Sized + 'static {
+    /// Where a server listens.
+    type Address: Display + Send + Sync;
+    /// The options of this transport.
+    type Options: TransportOptions;
+    /// What a server has granted at one time.
+    type Session: Generation + Send + Sync;
+    /// What a thread needs to make calls.
+    type Lane: RemoteLane<Self> + Send;
+
+    /// The addresses of sockets for which the target's address stands, at least one.
+    ///
+    /// # Errors
+    /// The name is unknown.
+    fn resolve(target: &Target<'_>) -> io::Result<Vec<Self::Address>>;
+
+    /// Binds to the server at an address. `replaced`: the session that was lost, if there was one. Returns also a lane of the session,
+    /// if binding has made one.
+    ///
+    /// # Errors
+    /// There is no session by `deadline`, or there can be none.
+    fn connect(
+        plan: &Plan<'_, Self>,
+        deadline: Instant,
+        replaced: Option<Replaced<'_, Self::Session>>,
+    ) -> Result<Connected<Self>, NotBound>;
+
+    /// As [`Binding::describe`].
+    fn describe(plan: &Plan<'_, Self>, session: &Self::Session) -> String;
+
+    /// As [`Binding::describe_buffers`].
+    fn describe_buffers(_: &Self::Session) -> String {
+        "; buffers are copied, because only `shm:` shares memory with the server".into()
+    }
+
+    /// As [`Binding::describe_checksums`].
+    const CHECKSUMS: &'static str;
+
+    /// As [`Binding::offers`].
+    fn offers(session: &Self::Session) -> String {
+        let _ = session;
+        String::new()
+    }
+
+    /// As [`Binding::incarnation`].
+    fn incarnation(session: &Self::Session) -> u64 {
+        let _ = session;
+        0
+    }
+
+    /// Adds what the session has counted, apart from its lanes.
+    fn count(session: &Self::Session, counters: &mut CallCounters) {
+        let _ = (session, counters);
+    }
+
+    /// As [`Binding::in_place`].
+    fn in_place<T: Number>(binding: &RemoteBinding<Self>, len: usize) -> Result<InPlace<T>, InPlaceError> {
+        let _ = binding;
+        Ok(InPlace::private(len))
+    }
+
+    /// Tells the server that the binding ends, where the end of a connection does not. `lane`: any of the binding's.
+    fn unbind(session: &Self::Session, lane: &Self::Lane) {
+        let _ = (session, lane);
+    }
+}
+
+/// A session, and a lane if binding has made one.
+pub(crate) type Connected<R> = (Arc<<R as Remote>::Session>, Option<<R as Remote>::Lane>);
+
+/// What a session is made of.
+pub(crate) struct Plan<'a, R: Remote> {
+    pub(crate) interface: &'static Interface,
+    /// The whole address, for error texts.
+    pub(crate) uri: &'a str,
+    pub(crate) address: &'a R::Address,
+    pub(crate) options: &'a BindOptions,
+    pub(crate) own: &'a R::Options,
+}
+
+impl<R: Remote<Address = StreamAddress>> Plan<'_, R> {
+    /// The plan of the handshake on a connection to a server of `trusted` users.
+    pub(crate) fn handshake<'b>(&'b self, trusted: &'b Users) -> handshake::Plan<'b> {
+        let &Self { interface, uri, address, .. } = self;
+        handshake::Plan { interface, uri, address, trusted }
+    }
+}
+
+/// A session that was lost.
+pub(crate) struct Replaced<'a, S> {
+    pub(crate) session: &'a S,
+    /// How the server has refused a call on it, if it has.
+    pub(crate) refusal: Option<Unbound>,
+}
+
+/// The generation of the session that comes next.
+pub(crate) fn next_generation<S: Generation>(replaced: Option<&Replaced<'_, S>>) -> u64 {
+    replaced.map_or(0, |replaced| replaced.session.generation() + 1)
+}
+
+/// The lane of a thread.
+pub(crate) trait RemoteLane<R: Remote>: Counted + Sized {
+    /// Whether large arguments can stay where the caller has them, and large results be placed there.
+    const CAN_GATHER: bool = false;
+
+    /// Makes a lane of a session.
+    ///
+    /// # Errors
+    /// The call for which the lane is made has not run.
+    fn new(plan: &Plan<'_, R>, session: Arc<R::Session>) -> Result<Self, CallError>;
+
+    fn session(&self) -> &Arc<R::Session>;
+
+    /// Prepares the lane for the thread's next call. `false`: it first goes over to the present session, which has that generation.
+    fn prepare(&self, generation: u64) -> bool;
+
+    /// Goes over to another session. `false`: that has no lane for it.
+    fn adopt(&mut self, session: Arc<R::Session>) -> bool;
+
+    /// The writer of arguments of at most `limit` bytes.
+    fn arguments(&mut self, limit: usize) -> Writer<'_>;
+
+    /// When a call begins that is made now, and its deadline; `None` if that has passed.
+    #[inline]
+    fn begin(timeout_ns: u64) -> Option<CallTimes> {
+        CallTimes::begin(timeout_ns)
+    }
+
+    /// Makes a call on the lane's session, and waits until it has ended.
+    ///
+    /// # Errors
+    /// There is no result.
+    fn attempt(
+        &mut self,
+        times: CallTimes,
+        procedure: u16,
+        len: usize,
+        gather: &mut GatherList<'_, '_>,
+    ) -> Result<(), Ended>;
+
+    /// As [`attempt`](Self::attempt), with arguments that `write` writes for the lane's session.
+    ///
+    /// # Errors
+    /// There is no result.
+    fn attempt_with_buffers(
+        &mut self,
+        times: CallTimes,
+        procedure: u16,
+        limit: usize,
+        write: &mut WriteArguments<'_>,
+    ) -> Result<(), Ended> {
+        let mut arguments = self.arguments(limit);
+        write(&mut arguments, &mut SharedBuffers::new(None, &mut NamedRanges::default()));
+        let written = arguments.finish();
+        let len = written.map_err(|why| Ended::With(CallError::NotSent(SendError::Arguments(why))))?;
+        self.attempt(times, procedure, len, &mut GatherList::none())
+    }
+
+    /// How the last attempt was lost.
+    fn loss(&self) -> Loss;
+
+    /// Whether the last attempt, which was made at `sent_ns` and refused like this, is repeated on `session`.
+    fn judge(&self, sent_ns: u64, refusal: Unbound, session: &R::Session, idempotent: bool) -> Verdict {
+        let _ = (sent_ns, refusal, session, idempotent);
+        Verdict::Unknown
+    }
+
+    fn result(&self) -> &[u8];
+
+    /// As [`Lane::scattered`].
+    fn scattered(&self) -> Option<Reader<'_>> {
+        None
+    }
+
+    /// As [`Lane::has_shared`].
+    fn has_shared<T: Number>(&self, buffer: &InPlace<T>) -> bool {
+        let _ = buffer;
+        false
+    }
+
+    /// Whether a procedure may have changed buffers that the present call names.
+    fn are_buffers_changed(&self) -> bool {
+        false
+    }
+
+    /// The call that named buffers has ended.
+    fn release_buffers(&mut self) {}
+}
+
+/// A binding to a server in another process.
+pub(crate) struct RemoteBinding<R: Remote> {
+    pub(crate) interface: &'static Interface,
+    pub(crate) uri: String,
+    pub(crate) server: R::Address,
+    pub(crate) options: BindOptions,
+    pub(crate) own: R::Options,
+    sessions: Sessions<R::Session>,
+    lanes: Lanes<R::Lane>,
+}
+
+/// A lane held by a call.
+pub(crate) struct HeldLane<'a, R: Remote> {
+    binding: &'a RemoteBinding<R>,
+    guard: LaneGuard<'a, R::Lane>,
+}
+
+impl<R: Remote> RemoteBinding<R> {
+    /// Binds to a server, by the first of its addresses at which one listens.
+    pub(crate) fn bind(target: &Target<'_>, deadline: Instant) -> Result<Self, NotBound> {
+        let Target { interface, uri, options, .. } = *target;
+        let own: R::Options = options.own.of();
+        let unreachable = |cause| BindError::Unreachable { server: uri.into(), cause };
+        let mut last = None;
+        for server in R::resolve(target).map_err(unreachable)? {
+            let plan = Plan { interface, uri, address: &server, options, own: &own };
+            match R::connect(&plan, deadline, None) {
+                Ok((session, lane)) => {
+                    let (sessions, lanes) = (Sessions::new(session), Lanes::default());
+                    *lanes.hold() = lane;
+                    let (uri, options) = (uri.to_owned(), options.clone());
+                    return Ok(Self { interface, uri, server, options, own, sessions, lanes });
+                }
+                // A name may stand for addresses at which nobody listens: ::1 before 127.0.0.1.
+                Err(not_bound) if matches!(not_bound.error, BindError::Unreachable { .. }) => {
+                    last = Some(not_bound);
+                }
+                Err(not_bound) => return Err(not_bound),
+            }
+        }
+        Err(last.expect("a name that is resolved has an address"))
+    }
+
+    fn plan(&self) -> Plan<'_, R> {
+        let Self { interface, uri, server, options, own, .. } = self;
+        Plan { interface, uri, address: server, options, own }
+    }
+
+    pub(crate) fn present(&self) -> Arc<R::Session> {
+        self.sessions.present()
+    }
+
+    /// The generation of the present session.
+    #[inline]
+    pub(crate) fn generation(&self) -> u64 {
+        self.sessions.generation()
+    }
+
+    /// Whether the procedure of that number may run more than once for one call.
+    pub(crate) fn is_idempotent(&self, procedure: u16) -> bool {
+        self.interface.procedures[usize::from(procedure)].idempotent
+    }
+
+    /// Binds again, unless another thread has done so since `lost` was lost. `refusal`: how the server has refused a call on it.
+    pub(crate) fn rebind(
+        &self,
+        lost: &R::Session,
+        refusal: Option<Unbound>,
+        deadline: Instant,
+    ) -> Result<Arc<R::Session>, BindError> {
+        let bind = |deadline| {
+            let replaced = Some(Replaced { session: lost, refusal });
+            let connected = R::connect(&self.plan(), deadline, replaced);
+            connected.map(|(session, _)| session).map_err(|not_bound| not_bound.error)
+        };
+        self.sessions.replace(lost, &self.uri, deadline, self.options.bind_timeout, bind)
+    }
+
+    /// Makes the thread's lane, or moves it to the present session.
+    #[cold]
+    fn renew(&self, lane: &mut Option<R::Lane>) -> Result<(), CallError> {
+        match lane {
+            None => *lane = Some(R::Lane::new(&self.plan(), self.present())?),
+            // Where the session has no lane for it, the call ends on the old one and tries again.
+            Some(lane) => drop(lane.adopt(self.present())),
+        }
+        Ok(())
+    }
+}
+
+impl<R: Remote> Binding for RemoteBinding<R> {
+    type Lane<'a> = HeldLane<'a, R>;
+
+    #[inline]
+    fn hold(&self) -> Result<HeldLane<'_, R>, CallError> {
+        let mut guard = self.lanes.hold();
+        if !guard.as_ref().is_some_and(|lane| lane.prepare(self.generation())) {
+            self.renew(&mut guard)?;
+        }
+        Ok(HeldLane { binding: self, guard })
+    }
+
+    fn describe(&self) -> String {
+        R::describe(&self.plan(), &self.present())
+    }
+
+    fn describe_buffers(&self) -> String {
+        R::describe_buffers(&self.present())
+    }
+
+    fn describe_checksums(&self) -> &'static str {
+        R::CHECKSUMS
+    }
+
+    fn counters(&self) -> CallCounters {
+        let mut counters = self.lanes.counters();
+        R::count(&self.present(), &mut counters);
+        counters
+    }
+
+    fn offers(&self) -> String {
+        R::offers(&self.present())
+    }
+
+    fn incarnation(&self) -> u64 {
+        R::incarnation(&self.present())
+    }
+
+    fn in_place<T: Number>(&self, len: usize) -> Result<InPlace<T>, InPlaceError> {
+        R::in_place(self, len)
+    }
+}
+
+impl<R: Remote> Drop for RemoteBinding<R> {
+    fn drop(&mut self) {
+        if let Some(lane) = self.lanes.any() {
+            R::unbind(&self.sessions.present(), lane);
+        }
+    }
+}
+
+/// The arguments of a call.
+enum Arguments<'r, 'p, 'a> {
+    /// So many bytes in the lane, and some that are borrowed.
+    Written(usize, &'r mut GatherList<'p, 'a>),
+    /// Written for each attempt: buffers do not lie in the memory of another session.
+    ToWrite(&'r mut WriteArguments<'a>),
+}
+
+impl<R: Remote> Lane for HeldLane<'_, R> {
+    const CAN_GATHER: bool = R::Lane::CAN_GATHER;
+
+    #[inline]
+    fn arguments(&mut self) -> Writer<'_> {
+        let limit = self.limit();
+        self.lane().arguments(limit)
+    }
+
+    #[inline]
+    fn transport(&mut self, procedure: u16, len: usize, timeout_ns: u64) -> Result<(), CallError> {
+        self.call(procedure, timeout_ns, Arguments::Written(len, &mut GatherList::none()))
+    }
+
+    fn transport_gathered(
+        &mut self,
+        procedure: u16,
+        len: usize,
+        timeout_ns: u64,
+        gather: &mut GatherList<'_, '_>,
+    ) -> Result<(), CallError> {
+        self.call(procedure, timeout_ns, Arguments::Written(len, gather))
+    }
+
+    fn transport_with_buffers(
+        &mut self,
+        procedure: u16,
+        timeout_ns: u64,
+        write: &mut WriteArguments<'_>,
+    ) -> Result<(), CallError> {
+        let ended = self.call(procedure, timeout_ns, Arguments::ToWrite(write));
+        self.lane().release_buffers();
+        ended
+    }
+
+    #[inline]
+    fn result(&self) -> &[u8] {
+        self.made().result()
+    }
+
+    fn scattered(&self) -> Option<Reader<'_>> {
+        self.made().scattered()
+    }
+
+    fn has_shared<T: Number>(&self, buffer: &InPlace<T>) -> bool {
+        self.made().has_shared(buffer)
+    }
+}
+
+impl<R: Remote> HeldLane<'_, R> {
+    #[inline]
+    fn lane(&mut self) -> &mut R::Lane {
+        self.guard.as_mut().expect("a held lane is there")
+    }
+
+    #[inline]
+    fn made(&self) -> &R::Lane {
+        self.guard.as_ref().expect("a held lane is there")
+    }
+
+    /// Longest arguments, in bytes. A message has 32 bits for its length.
+    #[inline]
+    fn limit(&self) -> usize {
+        self.binding.options.max_message.min(u32::MAX as usize)
+    }
+
+    #[inline(always)]
+    fn call(
+        &mut self,
+        procedure: u16,
+        timeout_ns: u64,
+        mut arguments: Arguments<'_, '_, '_>,
+    ) -> Result<(), CallError> {
+        let times = R::Lane::begin(timeout_ns).ok_or(CallError::NotSent(SendError::DeadlinePassed))?;
+        match self.attempt(times, procedure, &mut arguments) {
+            Ok(()) => Ok(()),
+            Err(ended) => self.recover(ended, times, procedure, arguments),
+        }
+    }
+
+    #[inline(always)]
+    fn attempt(
+        &mut self,
+        times: CallTimes,
+        procedure: u16,
+        arguments: &mut Arguments<'_, '_, '_>,
+    ) -> Result<(), Ended> {
+        let limit = self.limit();
+        match arguments {
+            Arguments::Written(len, gather) => self.lane().attempt(times, procedure, *len, gather),
+            Arguments::ToWrite(write) => self.lane().attempt_with_buffers(times, procedure, limit, write),
+        }
+    }
+
+    /// The call did not end with a result.
+    #[cold]
+    fn recover(
+        &mut self,
+        ended: Ended,
+        times: CallTimes,
+        procedure: u16,
+        arguments: Arguments<'_, '_, '_>,
+    ) -> Result<(), CallError> {
+        let CallTimes { begun_ns, deadline } = times;
+        let idempotent = self.binding.is_idempotent(procedure);
+        let terms = CallTerms { begun_ns, deadline_ns: deadline.latest_ns, idempotent };
+        let mut call = Repeated { held: self, procedure, arguments, sent_ns: begun_ns };
+        recover(&mut call, ended, &terms)
+    }
+}
+
+/// A call that is made once more.
+struct Repeated<'h, 'b, 'r, 'p, 'a, R: Remote> {
+    held: &'h mut HeldLane<'b, R>,
+    procedure: u16,
+    arguments: Arguments<'r, 'p, 'a>,
+    /// When it was sent on the present session.
+    sent_ns: u64,
+}
+
+impl<R: Remote> Attempts for Repeated<'_, '_, '_, '_, '_, R> {
+    fn judge(&mut self, refusal: Unbound, deadline: Instant) -> Result<Verdict, BindError> {
+        let lane = self.held.made();
+        let session = self.held.binding.rebind(lane.session(), Some(refusal), deadline)?;
+        Ok(lane.judge(self.sent_ns, refusal, &session, self.held.binding.is_idempotent(self.procedure)))
+    }
+
+    fn rebind(&mut self, deadline: Instant) -> Result<bool, BindError> {
+        let session = self.held.binding.rebind(self.held.made().session(), None, deadline)?;
+        Ok(self.held.lane().adopt(session))
+    }
+
+    fn attempt(&mut self, now_ns: u64, deadline_ns: u64) -> Result<(), Ended> {
+        self.sent_ns = now_ns;
+        self.held.attempt(CallTimes::exact(now_ns, deadline_ns), self.procedure, &mut self.arguments)
+    }
+
+    fn loss(&self) -> Loss {
+        self.held.made().loss()
+    }
+
+    fn is_overwritten(&self) -> bool {
+        match &self.arguments {
+            Arguments::Written(_, gather) => gather.are_overwritten(),
+            Arguments::ToWrite(_) => self.held.made().are_buffers_changed(),
+        }
+    }
+}
