@@ -5,15 +5,8 @@ use crate::transport::packet::server::call::PacketCall;
 use crate::transport::packet::server::endpoint::PacketEndpoint;
 use crate::transport::packet::server::worker::WorkerState;
 use std::sync::atomic::{AtomicBool, Ordering};
-use stoop_net::waiting::{ActiveWaiters, WaitGuard};
+use stoop_net::waiting::OngoingWait;
 use stoop_net::{Patience, clock};
-
-/// How a worker waits for packets at present.
-struct Watch {
-    /// While it spins: the worker counts among the threads of this process that do.
-    spinner: Option<WaitGuard<'static>>,
-    patience: Patience,
-}
 
 impl<S: ServerEndpoint> PacketEndpoint<S> {
     /// Receives until a call has come. `None`: nothing is there and the worker may not wait, or the server stops.
@@ -24,14 +17,13 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         patient: bool,
         stopping: &AtomicBool,
     ) -> Option<PacketCall<S::Peer>> {
-        let mut watch = match patient {
-            true => self.begin_waiting(worker),
-            false => Watch { spinner: None, patience: Patience::DontWait },
-        };
+        // `None`: this worker does not wait.
+        let mut wait = patient.then(|| worker.waiter.begin(worker.clock_ns));
         loop {
             let attention_ns = self.attention_ns.load(Ordering::Relaxed);
             let attention = attention_ns != u64::MAX;
-            let patience = if attention { Patience::DontWait } else { watch.patience };
+            let sleeps = !attention && wait.as_mut().is_some_and(begins_sleep);
+            let patience = if sleeps { Patience::Block } else { Patience::DontWait };
             let received = self.link.receive(&mut worker.link, &mut worker.buffers, patience);
             let call = match received {
                 Received::Packet(len) => {
@@ -43,51 +35,37 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                     self.take_many(worker, segments, patient)
                 }
                 Received::Nothing
-                    if attention && (watch.spinner.is_none() || attention_ns <= clock::now_ns()) =>
+                    if attention && (!spins(wait.as_ref()) || attention_ns <= clock::now_ns()) =>
                 {
                     self.attend(worker);
                     continue;
                 }
-                Received::Nothing if !patient || stopping.load(Ordering::Relaxed) => return None,
+                Received::Nothing if stopping.load(Ordering::Relaxed) => return None,
                 Received::Nothing => {
-                    self.keep_waiting(worker, &mut watch);
+                    self.keep_waiting(worker, wait.as_mut()?);
                     continue;
                 }
             };
             if let Some(call) = call {
-                worker.wait.arrived(worker.clock_ns);
-                worker.set_placement(call.assignment.together);
+                if let Some(wait) = &wait {
+                    worker.waiter.arrived(wait, worker.clock_ns);
+                }
+                // The latest caller is the likeliest to call next.
+                worker.waiter.set_together(call.assignment.together);
                 return Some(call);
             }
         }
     }
 
-    /// Begins to wait, by spinning or asleep.
-    #[inline]
-    fn begin_waiting(&self, worker: &mut WorkerState<S>) -> Watch {
-        let waiters = ActiveWaiters::of_this_process();
-        let present = worker.waiters.get_or_insert_with(|| waiters.member()).wait();
-        if worker.wait.begin(worker.clock_ns, waiters.waiting()) > 0 {
-            return Watch { spinner: Some(present), patience: Patience::DontWait };
-        }
-        worker.wait.sleeps(worker.clock_ns);
-        Watch { spinner: None, patience: Patience::Block }
-    }
-
     /// Nothing has come. A worker that has spun long enough goes to sleep.
     #[inline]
-    fn keep_waiting(&self, worker: &mut WorkerState<S>, watch: &mut Watch) {
-        if watch.spinner.is_some()
+    fn keep_waiting(&self, worker: &mut WorkerState<S>, wait: &mut OngoingWait) {
+        if wait.spins()
             && let Some(background) = self.background.get()
         {
             background.yield_to_running_procedures();
         }
-        let now_ns = clock::now_ns();
-        let waiting = ActiveWaiters::of_this_process().waiting();
-        if watch.spinner.is_some() && !worker.wait.keeps_spinning(now_ns, waiting) {
-            worker.wait.sleeps(now_ns);
-            *watch = Watch { spinner: None, patience: Patience::Block };
-        }
+        worker.waiter.go_on(wait, clock::now_ns());
     }
 
     /// Takes one packet, and tells the link of the call that it brought.
@@ -107,4 +85,19 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         }
         Some(call)
     }
+}
+
+#[inline]
+fn spins(wait: Option<&OngoingWait>) -> bool {
+    wait.is_some_and(OngoingWait::spins)
+}
+
+/// Whether the worker sleeps when it looks next. A worker that sleeps is not counted among the waiting threads.
+#[inline]
+fn begins_sleep(wait: &mut OngoingWait) -> bool {
+    let sleeps = wait.sleeps();
+    if sleeps {
+        wait.uncount();
+    }
+    sleeps
 }

@@ -7,7 +7,7 @@ use crate::transport::packet::server::call::PacketCall;
 use std::collections::VecDeque;
 use stoop_net::clock;
 use stoop_net::owner_lock::Key;
-use stoop_net::waiting::{MachineCosts, Placement, Wait, WaiterSlot, Waiting};
+use stoop_net::waiting::{Placement, Waiter, Waiting};
 use stoop_wire::MAX_DATAGRAM;
 
 /// A worker's buffers and way of waiting.
@@ -15,11 +15,7 @@ pub(crate) struct WorkerState<S: ServerEndpoint> {
     pub(super) buffers: ReceiveBuffers,
     pub(super) link: S::Worker,
     pub(super) reply: Vec<u8>,
-    pub(super) wait: Wait,
-    /// `None` for the background thread, which never waits.
-    pub(super) waiters: Option<WaiterSlot<'static>>,
-    together: bool,
-    spinners_max: u32,
+    pub(super) waiter: Waiter,
     /// When this worker last looked at the clock.
     pub(super) clock_ns: u64,
     pub(super) batch: BatchState<S::Peer>,
@@ -64,22 +60,10 @@ impl<S: ServerEndpoint> WorkerState<S> {
             buffers: ReceiveBuffers::default(),
             link,
             reply: Vec::with_capacity(MAX_DATAGRAM),
-            wait: Wait::new(waiting, MachineCosts::of_this_machine(), placement),
-            waiters: None,
-            together: true,
-            spinners_max,
+            waiter: Waiter::new(waiting, placement),
             clock_ns: clock::now_ns(),
             batch: BatchState::default(),
             key,
-        }
-    }
-
-    /// The latest caller is the likeliest to call next.
-    #[inline]
-    pub(super) fn set_placement(&mut self, together: bool) {
-        if self.together != together {
-            self.together = together;
-            self.wait.set_placement(Placement { together, waiting_max: self.spinners_max });
         }
     }
 }
