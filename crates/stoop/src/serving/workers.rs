@@ -75,14 +75,10 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
         let _ = background;
     }
 
-    /// The background thread calls this at each of its looks; `quiet` when it is about to go to sleep.
-    fn look_after(&self, quiet: bool) {
-        let _ = quiet;
-    }
-
-    /// Whether the background thread must go on looking even though no call runs. The endpoint rouses it after this has become
-    /// true.
-    fn needs_looks(&self) -> bool {
+    /// The background thread calls this at each of its looks; with `is_quiet` when it is about to go to sleep. Returns whether it has to
+    /// go on looking. The endpoint rouses it after this has become true.
+    fn look_after(&self, is_quiet: bool) -> bool {
+        let _ = is_quiet;
         false
     }
 

@@ -95,12 +95,12 @@ impl<E: Endpoint> WorkerPool<E> {
             }
             self.give_away();
             self.queue_calls(&mut worker);
-            self.endpoint.look_after(quiet >= QUIET_TICKS);
             seen = word;
             if quiet >= QUIET_TICKS {
                 self.fall_asleep();
                 quiet = 0;
             } else {
+                self.endpoint.look_after(false);
                 thread::park_timeout(TICK);
             }
         }
@@ -147,10 +147,9 @@ impl<E: Endpoint> WorkerPool<E> {
         self.background.asleep.store(true, Ordering::SeqCst);
         // Pairs with that in `Role::leave`, and with what endpoints store before they rouse.
         let sees_all = fence::heavy();
-        let nothing_to_do = sees_all
-            && self.role.word() & STATE == HELD
-            && !self.is_stopping()
-            && !self.endpoint.needs_looks();
+        let has_to_look = self.endpoint.look_after(true);
+        let nothing_to_do =
+            sees_all && self.role.word() & STATE == HELD && !self.is_stopping() && !has_to_look;
         if nothing_to_do {
             let due = self.endpoint.next_timeout_ns().saturating_sub(clock::now_ns());
             if due > 0 {

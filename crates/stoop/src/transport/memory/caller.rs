@@ -126,21 +126,8 @@ impl CallerEndpoint for MemoryCaller {
         Ok(self.deliver_all(&packets, segment, is_probe))
     }
 
-    fn receive(&self, buffer: &mut [u8]) -> io::Result<CallerArrival> {
-        self.receive_about(buffer, 0, 0)
-    }
-
     fn receive_about(&self, buffer: &mut [u8], about_ns: u64, latest_ns: u64) -> io::Result<CallerArrival> {
-        Ok(match self.pop(buffer, 1, about_ns.min(latest_ns)) {
-            CallerArrival::Datagram(segments) => CallerArrival::Datagram(segments.len),
-            CallerArrival::TooLarge(len) => CallerArrival::TooLarge(len),
-            CallerArrival::Nothing => CallerArrival::Nothing,
-            CallerArrival::Refused => CallerArrival::Refused,
-        })
-    }
-
-    fn receive_many(&self, buffer: &mut [u8]) -> io::Result<CallerArrival<Segments>> {
-        self.receive_many_about(buffer, 0, 0)
+        Ok(self.pop(buffer, 1, about_ns.min(latest_ns)).map(|segments| segments.len))
     }
 
     fn receive_many_about(

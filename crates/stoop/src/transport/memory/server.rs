@@ -4,15 +4,12 @@ use crate::context::Caller;
 use crate::transport::memory::MemoryAddress;
 use crate::transport::memory::caller::WINDOW;
 use crate::transport::memory::queue::{Directory, Port, Queue};
-use crate::transport::packet::link::{
-    LinkCounters, MAX_SEGMENTS, Peer, ReceiveBuffers, Received, ServerEndpoint,
-};
+use crate::transport::packet::link::{MAX_SEGMENTS, Peer, ReceiveBuffers, Received, ServerEndpoint};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use stoop_exchange::server;
 use stoop_net::Patience;
-use stoop_wire::LaneId;
 
 /// A queue for calls.
 pub(crate) struct MemoryServer {
@@ -88,16 +85,6 @@ impl ServerEndpoint for MemoryServer {
         worker
     }
 
-    fn note_calls(&self, _: &mut MemoryPeer, _: u32, _: Option<LaneId>) -> bool {
-        false
-    }
-
-    fn expect_more(&self, _: &mut MemoryPeer, _: usize) {}
-
-    fn answer(&self, _: &MemoryPeer, packet: &[u8], peer: &MemoryPeer) {
-        self.send(packet, peer);
-    }
-
     fn send(&self, packet: &[u8], peer: &MemoryPeer) {
         let caller = Directory::get().caller(peer.0);
         if let Some(queue) = caller {
@@ -109,17 +96,7 @@ impl ServerEndpoint for MemoryServer {
         packets.chunks(segment).for_each(|packet| self.send(packet, peer));
     }
 
-    fn needs_looks(&self) -> bool {
-        false
-    }
-
-    fn look_after(&self, _: bool) {}
-
     fn wake(&self) {
         self.queue.close();
-    }
-
-    fn counters(&self) -> LinkCounters {
-        LinkCounters::default()
     }
 }

@@ -59,30 +59,12 @@ impl<L: PacketLink> CallerEndpoint for Endpoint<L> {
     }
 
     #[inline]
-    fn receive(&self, buffer: &mut [u8]) -> io::Result<CallerArrival> {
-        match self {
-            Self::Own(own) => own.receive(buffer),
-            Self::Shared(user) => {
-                user.receive(buffer, 1, (0, 0)).map(|arrival| arrival.map(|segments| segments.len))
-            }
-        }
-    }
-
-    #[inline]
     fn receive_about(&self, buffer: &mut [u8], about_ns: u64, latest_ns: u64) -> io::Result<CallerArrival> {
         match self {
             Self::Own(own) => own.receive_about(buffer, about_ns, latest_ns),
             Self::Shared(user) => user
                 .receive(buffer, 1, (about_ns, latest_ns))
                 .map(|arrival| arrival.map(|segments| segments.len)),
-        }
-    }
-
-    #[inline]
-    fn receive_many(&self, buffer: &mut [u8]) -> io::Result<CallerArrival<Segments>> {
-        match self {
-            Self::Own(own) => own.receive_many(buffer),
-            Self::Shared(user) => user.receive(buffer, usize::MAX, (0, 0)),
         }
     }
 

@@ -189,9 +189,12 @@ pub(crate) trait CallerEndpoint: Send + Sync + 'static {
     /// # Errors
     ///
     /// The network reports an error of an earlier packet, other than a closed port.
-    fn receive(&self, buffer: &mut [u8]) -> io::Result<CallerArrival>;
+    #[inline]
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<CallerArrival> {
+        self.receive_about(buffer, 0, 0)
+    }
 
-    /// Sleeps for about `about_ns` nanoseconds until a packet arrives, and never longer than `latest_ns`.
+    /// Sleeps for about `about_ns` nanoseconds until a packet arrives, and never longer than `latest_ns`; not at all if `about_ns` is 0.
     ///
     /// # Errors
     ///
@@ -212,7 +215,10 @@ pub(crate) trait CallerEndpoint: Send + Sync + 'static {
     /// # Errors
     ///
     /// As [`receive`](Self::receive).
-    fn receive_many(&self, buffer: &mut [u8]) -> io::Result<CallerArrival<Segments>>;
+    #[inline]
+    fn receive_many(&self, buffer: &mut [u8]) -> io::Result<CallerArrival<Segments>> {
+        self.receive_many_about(buffer, 0, 0)
+    }
 
     /// As [`receive_many`](Self::receive_many), with the wait of [`receive_about`](Self::receive_about).
     ///
@@ -351,13 +357,19 @@ pub(crate) trait ServerEndpoint: Send + Sync + 'static {
 
     /// Hint: the worker has received this many calls; `lane`: of the call that came by itself. Returns whether the link needs
     /// [looks](Self::look_after) of the background thread from now on.
-    fn note_calls(&self, worker: &mut Self::Worker, calls: u32, lane: Option<LaneId>) -> bool;
+    #[inline]
+    fn note_calls(&self, _worker: &mut Self::Worker, _calls: u32, _lane: Option<LaneId>) -> bool {
+        false
+    }
 
     /// Hint: the packet of `len` bytes that the worker has received last is part of a message, so that more packets may come together.
-    fn expect_more(&self, worker: &mut Self::Worker, len: usize);
+    fn expect_more(&self, _worker: &mut Self::Worker, _len: usize) {}
 
     /// Answers the packet that this worker has received last by itself. A packet that is not sent is treated as a lost packet.
-    fn answer(&self, worker: &Self::Worker, packet: &[u8], peer: &Self::Peer);
+    #[inline]
+    fn answer(&self, _worker: &Self::Worker, packet: &[u8], peer: &Self::Peer) {
+        self.send(packet, peer);
+    }
 
     /// Sends a packet.
     fn send(&self, packet: &[u8], peer: &Self::Peer);
@@ -365,15 +377,17 @@ pub(crate) trait ServerEndpoint: Send + Sync + 'static {
     /// Sends packets that lie `segment` bytes apart; the last may be shorter.
     fn send_many(&self, worker: &Self::Worker, packets: &[u8], segment: usize, peer: &Self::Peer);
 
-    /// Whether [`look_after`](Self::look_after) has to be called even though no call runs.
-    fn needs_looks(&self) -> bool;
-
-    /// The background thread calls it once a millisecond while calls run; `is_quiet` before it goes to sleep.
-    fn look_after(&self, is_quiet: bool);
+    /// The background thread calls this once a millisecond while calls run, and with `is_quiet` before it goes to sleep. Returns whether
+    /// the thread has to go on looking.
+    fn look_after(&self, _is_quiet: bool) -> bool {
+        false
+    }
 
     /// Wakes every worker that sleeps in [`receive`](Self::receive), now and for good.
     fn wake(&self);
 
     /// What has been counted so far.
-    fn counters(&self) -> LinkCounters;
+    fn counters(&self) -> LinkCounters {
+        LinkCounters::default()
+    }
 }

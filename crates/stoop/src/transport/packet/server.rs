@@ -95,12 +95,8 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
         let _ = self.background.set(Arc::clone(background));
     }
 
-    fn needs_looks(&self) -> bool {
-        self.link.needs_looks()
-    }
-
-    fn look_after(&self, quiet: bool) {
-        self.link.look_after(quiet);
+    fn look_after(&self, is_quiet: bool) -> bool {
+        self.link.look_after(is_quiet)
     }
 
     fn wake(&self) {

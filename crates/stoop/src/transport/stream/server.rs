@@ -219,14 +219,12 @@ impl Endpoint for StreamEndpoint {
         self.service.introduce(background);
     }
 
-    fn needs_looks(&self) -> bool {
-        self.reception.is_holding()
-    }
-
-    fn look_after(&self, _quiet: bool) {
-        if self.reception.is_holding() {
+    fn look_after(&self, _is_quiet: bool) -> bool {
+        let is_holding = self.reception.is_holding();
+        if is_holding {
             self.send_held();
         }
+        is_holding
     }
 
     fn wake(&self) {

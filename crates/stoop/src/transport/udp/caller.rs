@@ -172,18 +172,8 @@ impl CallerEndpoint for UdpCaller {
     }
 
     #[inline]
-    fn receive(&self, buffer: &mut [u8]) -> io::Result<CallerArrival> {
-        self.socket.recv(buffer)
-    }
-
-    #[inline]
     fn receive_about(&self, buffer: &mut [u8], about_ns: u64, latest_ns: u64) -> io::Result<CallerArrival> {
         self.socket.recv_about(buffer, about_ns, latest_ns)
-    }
-
-    #[inline]
-    fn receive_many(&self, buffer: &mut [u8]) -> io::Result<CallerArrival<Segments>> {
-        self.socket.recv_segments(buffer)
     }
 
     #[inline]

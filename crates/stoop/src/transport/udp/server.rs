@@ -324,20 +324,16 @@ impl ServerEndpoint for UdpServer {
         }
     }
 
-    fn needs_looks(&self) -> bool {
+    fn look_after(&self, is_quiet: bool) -> bool {
         // A worker that waits at the dedicated socket does not notice other peers.
+        if self.dedicated.is_there() {
+            if self.socket.has_waiting().unwrap_or(true) {
+                self.dedicated.give_up(Reason::Others);
+            } else if is_quiet {
+                self.dedicated.give_up(Reason::Quiet);
+            }
+        }
         self.dedicated.is_there()
-    }
-
-    fn look_after(&self, is_quiet: bool) {
-        if !self.dedicated.is_there() {
-            return;
-        }
-        if self.socket.has_waiting().unwrap_or(true) {
-            self.dedicated.give_up(Reason::Others);
-        } else if is_quiet {
-            self.dedicated.give_up(Reason::Quiet);
-        }
     }
 
     fn wake(&self) {
