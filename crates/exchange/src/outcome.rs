@@ -99,6 +99,41 @@ pub enum Verdict {
     Unknown,
 }
 
+/// Sessions on which one call is attempted at most, each after the one before it was lost.
+pub const ATTEMPTS_MAX: u32 = 3;
+
+/// The attempts of one call that were lost with their sessions and may have run it.
+///
+/// Only an idempotent call is attempted again after them, and no error of a later attempt says that the call did not run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LostAttempts {
+    attempts: u32,
+    transmissions: u32,
+}
+
+impl LostAttempts {
+    /// Adds an attempt that was sent so many times and may have run the call.
+    pub fn add(&mut self, transmissions: u32) {
+        self.attempts += 1;
+        self.transmissions += transmissions;
+    }
+
+    /// Whether one of them may have run the call.
+    pub fn may_have_run(&self) -> bool {
+        self.attempts > 0
+    }
+
+    /// Number of transmissions in all of them.
+    pub fn transmissions(&self) -> u32 {
+        self.transmissions
+    }
+
+    /// Whether the call may be attempted once more. `idempotent`: whether its procedure may run more than once.
+    pub fn allow_another(&self, idempotent: bool) -> bool {
+        self.attempts == 0 || idempotent && self.attempts < ATTEMPTS_MAX
+    }
+}
+
 impl Evidence {
     /// Collects what is known about a call on the binding `lost`, after `granted` has replaced it. `own` describes the
     /// caller's machine.
@@ -243,6 +278,20 @@ mod tests {
                 evidence.verdict(true) == Verdict::NotRun,
                 evidence.verdict(false) == Verdict::NotRun,
                 "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_call_that_may_have_run_is_attempted_again_only_if_it_is_idempotent_and_not_for_ever() {
+        let mut lost = LostAttempts::default();
+        assert!(!lost.may_have_run() && lost.allow_another(false));
+        for attempt in 1..=ATTEMPTS_MAX {
+            lost.add(2);
+            assert!(lost.may_have_run() && !lost.allow_another(false));
+            assert_eq!(
+                (lost.allow_another(true), lost.transmissions()),
+                (attempt < ATTEMPTS_MAX, 2 * attempt)
             );
         }
     }

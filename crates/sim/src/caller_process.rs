@@ -147,7 +147,7 @@ impl Sim {
         let process = &mut self.callers[at.caller];
         let thread = &mut process.threads[at.thread];
         let call = thread.call.take().expect("a call that ends has begun");
-        let told = if told == Told::DidNotRun && call.may_have_run { Told::Unknown } else { told };
+        let told = if told == Told::DidNotRun && call.lost.may_have_run() { Told::Unknown } else { told };
         if self.traced {
             println!("{:>16} ns  {:?} of {at:?} ends: {told:?}", now.as_nanos(), call.id);
         }

@@ -136,10 +136,11 @@ impl Sim {
             None => Verdict::NotRun,
             Some((lost, sent)) => self.verdict(at, lost, sent, &granted, idempotent),
         };
-        if let Some(call) = &mut self.callers[at.caller].threads[at.thread].call {
-            call.may_have_run |= verdict != Verdict::NotRun;
+        let call = self.callers[at.caller].threads[at.thread].call.as_mut().expect("it waits");
+        if verdict != Verdict::NotRun {
+            call.lost.add(sent.as_ref().map_or(0, |(_, sent)| sent.transmissions));
         }
-        if verdict != Verdict::Unknown {
+        if call.lost.allow_another(idempotent) {
             self.report.sent_again += u64::from(sent.is_some());
             self.send_call(at);
         } else {

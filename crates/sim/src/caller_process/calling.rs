@@ -8,6 +8,7 @@ use crate::world::{Call, CallerProcess, OwnLane, Stage, Wish};
 use crate::{Address, Sabotage, Sim, Told};
 use std::rc::Rc;
 use stoop_exchange::caller::{Due, Heard, Lane};
+use stoop_exchange::outcome::LostAttempts;
 use stoop_wire::{HEADER_LEN, LaneId, PACKET_DATA};
 
 impl Sim {
@@ -31,7 +32,7 @@ impl Sim {
             limit: 0,
             cancelled: false,
             stage,
-            may_have_run: false,
+            lost: LostAttempts::default(),
         };
         let process = &mut self.callers[at.caller];
         process.threads[at.thread].call = Some(call);

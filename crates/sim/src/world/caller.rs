@@ -10,7 +10,7 @@ use std::rc::Rc;
 use stoop_exchange::binder::{Binder, Bound};
 use stoop_exchange::bulk::Path;
 use stoop_exchange::caller::{CompactCall, Lane};
-use stoop_exchange::outcome::Sent;
+use stoop_exchange::outcome::{LostAttempts, Sent};
 use stoop_exchange::{Instant, RoundTrip};
 use stoop_wire::MAX_DATAGRAM;
 
@@ -126,8 +126,8 @@ pub(crate) struct Call {
     /// The program no longer waits for it.
     pub(crate) cancelled: bool,
     pub(crate) stage: Stage,
-    /// It is idempotent and was sent again although it may have run: a later refusal no longer says that it did not.
-    pub(crate) may_have_run: bool,
+    /// Attempts on lost bindings that may have run it: a later refusal no longer says that it did not run.
+    pub(crate) lost: LostAttempts,
 }
 
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use crate::error::{BindError, CallError, SendError, UnknownCause};
 use std::io;
 use std::time::Duration;
 use stoop_exchange::Instant;
-use stoop_exchange::outcome::{Unbound, Verdict};
+use stoop_exchange::outcome::{ATTEMPTS_MAX, LostAttempts, Unbound, Verdict};
 use stoop_net::clock;
 
 /// How an attempt to make a call ended without a result.
@@ -61,17 +61,10 @@ pub(crate) struct CallTerms {
     pub(crate) idempotent: bool,
 }
 
-/// Sessions that one call tries.
-pub(crate) const ATTEMPTS: u32 = 3;
-
-/// The attempts of one call that were lost with their connections, memory or bindings, and that may have run it.
-///
-/// It holds the rule for what comes after them: only an idempotent call is made again, and no error of a later attempt says that
-/// the call has not run.
+/// The attempts of one call that were [lost](LostAttempts), and the errors that follow from them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EarlierAttempts {
-    attempts: u32,
-    transmissions: u32,
+    lost: LostAttempts,
     /// Why the last of them was lost.
     cause: Option<UnknownCause>,
 }
@@ -80,19 +73,18 @@ impl EarlierAttempts {
     /// An attempt was lost that may have run the call.
     pub(crate) fn lose(&mut self, loss: impl Into<Loss>) {
         let Loss { cause, transmissions } = loss.into();
-        self.attempts += 1;
-        self.transmissions += transmissions;
+        self.lost.add(transmissions);
         self.cause = Some(cause);
     }
 
     /// Whether one of them may have run the call.
     pub(crate) fn may_have_run(&self) -> bool {
-        self.attempts > 0
+        self.lost.may_have_run()
     }
 
     /// Whether the call may be made once more.
     pub(crate) fn allows_another(&self, idempotent: bool) -> bool {
-        self.attempts == 0 || idempotent && self.attempts < ATTEMPTS
+        self.lost.allow_another(idempotent)
     }
 
     /// The error of the call if none of them may have run it and it is not made again, or that of a call of which nobody knows
@@ -107,7 +99,7 @@ impl EarlierAttempts {
 
     /// The error of a call of which nobody knows whether it has run, and that was sent `more` times since these attempts.
     fn unknown(&self, more: u32, waited: Duration, cause: UnknownCause) -> CallError {
-        CallError::Unknown { transmissions: self.transmissions + more, waited, cause }
+        CallError::Unknown { transmissions: self.lost.transmissions() + more, waited, cause }
     }
 
     /// The error of the call when the last of them was lost and it is not made again.
@@ -152,7 +144,7 @@ pub(crate) fn recover(
         if !earlier.allows_another(idempotent) || earlier.may_have_run() && call.is_overwritten() {
             return Err(earlier.lost(waited()));
         }
-        if attempt == ATTEMPTS {
+        if attempt == ATTEMPTS_MAX {
             let reset = io::ErrorKind::ConnectionReset.into();
             return not_run(earlier, CallError::NotSent(SendError::Io(reset)));
         }
@@ -303,7 +295,7 @@ mod tests {
     fn a_call_that_has_not_run_says_so() {
         let mut call = Scripted { endings: vec![Err(LEFT), Err(LEFT)], ..Scripted::default() };
         let error = recover(&mut call, LEFT, &terms(true)).unwrap_err();
-        assert_eq!((error.ran(), call.attempts), (Ran::No, ATTEMPTS - 1));
+        assert_eq!((error.ran(), call.attempts), (Ran::No, ATTEMPTS_MAX - 1));
         let mut call = Scripted { finds_nobody: true, ..Scripted::default() };
         let error = recover(&mut call, LEFT, &terms(true)).unwrap_err();
         assert!(matches!(error, CallError::NotSent(SendError::Bind(_))), "{error}");

@@ -16,7 +16,7 @@ use crate::calling::counters::CallCounters;
 use crate::calling::deadline::CallTimes;
 use crate::calling::handshake::NotBound;
 use crate::calling::lanes::Counted;
-use crate::calling::recovery::{ATTEMPTS, Ended, Loss, no_lane};
+use crate::calling::recovery::{Ended, Loss, no_lane};
 use crate::error::{BindError, CallError, InPlaceError};
 use crate::transport::contract::Target;
 use crate::transport::remote::{
@@ -31,6 +31,7 @@ use crate::transport::shm::options::ShmOptions;
 use std::io;
 use std::sync::Arc;
 use stoop_exchange::Instant;
+use stoop_exchange::outcome::ATTEMPTS_MAX;
 use stoop_marshal::{GatherList, Reader, Writer};
 use stoop_net::clock;
 use stoop_net::stream::{Credentials, StreamAddress};
@@ -98,7 +99,7 @@ impl Remote for ShmTransport {
     }
 
     fn in_place<T: Number>(binding: &ShmBinding, len: usize) -> Result<InPlace<T>, InPlaceError> {
-        for _ in 0..ATTEMPTS {
+        for _ in 0..ATTEMPTS_MAX {
             let mut session = binding.present();
             if session.is_lost() {
                 let deadline = Instant::from_nanos(clock::now_ns()) + binding.options.bind_timeout;
