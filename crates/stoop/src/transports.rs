@@ -36,7 +36,7 @@ mod calls;
 mod lane;
 
 pub(crate) use crate::transports::binding::{AnyBegunCalls, AnyBinding};
-pub(crate) use crate::transports::calls::{AnyCalls, CallsRef};
+pub(crate) use crate::transports::calls::AnyCalls;
 pub(crate) use crate::transports::lane::AnyLane;
 
 use crate::calling::handshake::NotBound;

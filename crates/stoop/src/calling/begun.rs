@@ -102,8 +102,6 @@ pub(crate) trait OutstandingCalls: Send + Sync {
 /// with the client; calls that have handles or are detached go on.
 pub(crate) trait BegunCalls {
     type Table: OutstandingCalls;
-    /// What a handle keeps.
-    type Ref: TableRef;
 
     /// The table for calls that are begun now.
     ///
@@ -114,47 +112,8 @@ pub(crate) trait BegunCalls {
     /// The table that has the last calls, though its server may have ended.
     fn latest(&self) -> Arc<Self::Table>;
 
-    /// A reference for the handle of a call that was begun in this table.
-    fn reference(table: &Arc<Self::Table>) -> Self::Ref;
-
     /// What the begun calls have counted so far.
     fn counters(&self) -> CallCounters;
-}
-
-/// A handle's reference to the table of its call. It keeps the table, or the call does.
-pub(crate) trait TableRef {
-    type Table: OutstandingCalls + ?Sized;
-
-    /// Does something with the table.
-    fn with<T>(&self, ask: impl FnOnce(&Self::Table) -> T) -> T;
-
-    /// Whether both are references to the same table.
-    fn is_same(&self, other: &Self) -> bool;
-
-    /// As [`OutstandingCalls::is_ready`].
-    #[inline]
-    fn is_ready(&self, call: u32) -> bool {
-        self.with(|calls| calls.is_ready(call))
-    }
-
-    /// As [`OutstandingCalls::take_short`].
-    #[inline]
-    fn take_short(&self, call: u32) -> Option<Short> {
-        self.with(|calls| calls.take_short(call))
-    }
-}
-
-impl<C: OutstandingCalls> TableRef for Arc<C> {
-    type Table = C;
-
-    #[inline]
-    fn with<T>(&self, ask: impl FnOnce(&C) -> T) -> T {
-        ask(self)
-    }
-
-    fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(self, other)
-    }
 }
 
 /// Calls that are begun together.

@@ -3,7 +3,7 @@
 use crate::calling::begun::Outcome;
 use crate::calling::short_result::Short;
 use crate::error::{CallError, UnknownCause};
-use crate::transports::CallsRef;
+use crate::transports::AnyCalls;
 use std::fmt;
 use std::future::Future;
 use std::mem;
@@ -74,7 +74,7 @@ const _: () = assert!(size_of::<Pending<Result<[u8; 1440], CallError>>>() == 32)
 
 /// A call that has been begun.
 pub(crate) struct BegunCall {
-    pub(crate) calls: CallsRef,
+    pub(crate) calls: AnyCalls,
     pub(crate) call: u32,
     /// The process that has begun it, see [`fork::generation`]; of a one-way call, with all bits inverted.
     origin: u32,
@@ -82,7 +82,7 @@ pub(crate) struct BegunCall {
 
 impl BegunCall {
     #[inline]
-    pub(crate) fn new(calls: CallsRef, call: u32, generation: u32) -> Self {
+    pub(crate) fn new(calls: AnyCalls, call: u32, generation: u32) -> Self {
         Self { calls, call, origin: generation }
     }
 
@@ -404,7 +404,7 @@ pub fn wait_all<R>(pending: impl IntoIterator<Item = Pending<R>>) -> Vec<R> {
 /// ```
 pub fn wait_any<R>(pending: &mut [Pending<R>]) -> Option<usize> {
     let mut calls = Vec::with_capacity(pending.len());
-    let mut first: Option<&CallsRef> = None;
+    let mut first: Option<&AnyCalls> = None;
     for (place, each) in pending.iter().enumerate() {
         let Some(begun) = each.outstanding_here() else { return Some(place) };
         if !first.get_or_insert(&begun.calls).is_same(&begun.calls) {

@@ -1,7 +1,6 @@
-//! The table of outstanding calls of any transport, and a handle's reference to it. Each method is that of
-//! [`OutstandingCalls`].
+//! The table of outstanding calls of any transport. Each method is that of [`OutstandingCalls`].
 
-use crate::calling::begun::{BegunCalls, CallBatch, Outcome, OutstandingCalls, TableRef};
+use crate::calling::begun::{BegunCalls, CallBatch, Outcome, OutstandingCalls};
 use crate::calling::detached::CallingThread;
 use crate::calling::detaching::{Awaited, Detaching};
 use crate::calling::short_result::Short;
@@ -13,33 +12,17 @@ use stoop_exchange::Instant;
 
 macro_rules! enums {
     (() $($(#[$meta:meta])* $Name:ident: $Type:ty,)*) => {
-        /// A table of outstanding calls.
+        /// A table of outstanding calls. Each handle has a clone, which keeps the table.
+        #[derive(Clone)]
         pub(crate) enum AnyCalls {
             $($(#[$meta])* $Name(Arc<<BegunOf<$Type> as BegunCalls>::Table>),)*
         }
 
-        /// A handle's reference to the table of its call.
-        pub(crate) enum CallsRef {
-            $($(#[$meta])* $Name(<BegunOf<$Type> as BegunCalls>::Ref),)*
-        }
-
         impl AnyCalls {
-            /// A reference for a handle of a call that was begun here.
-            #[inline]
-            pub(crate) fn reference(&self) -> CallsRef {
-                match self {
-                    $($(#[$meta])* Self::$Name(calls) => {
-                        CallsRef::$Name(<BegunOf<$Type> as BegunCalls>::reference(calls))
-                    })*
-                }
-            }
-        }
-
-        impl CallsRef {
-            /// Whether both are references to the same table.
+            /// Whether both are the same table.
             pub(crate) fn is_same(&self, other: &Self) -> bool {
                 match (self, other) {
-                    $($(#[$meta])* (Self::$Name(one), Self::$Name(other)) => one.is_same(other),)*
+                    $($(#[$meta])* (Self::$Name(one), Self::$Name(other)) => Arc::ptr_eq(one, other),)*
                     _ => false,
                 }
             }
@@ -49,7 +32,7 @@ macro_rules! enums {
 list! { enums () }
 
 // A handle has one, and is moved to and fro.
-const _: () = assert!(size_of::<CallsRef>() == 16);
+const _: () = assert!(size_of::<AnyCalls>() == 16);
 
 impl AnyCalls {
     pub(crate) fn open_batch(&self, timeout_ns: u64) -> CallBatch {
@@ -76,41 +59,39 @@ impl AnyCalls {
     pub(crate) fn flush(&self, until: Instant) -> Result<(), CloseError> {
         on!(AnyCalls, self, calls => calls.flush(until))
     }
-}
 
-impl CallsRef {
     #[inline]
     pub(crate) fn is_ready(&self, call: u32) -> bool {
-        on!(CallsRef, self, table => table.is_ready(call))
+        on!(AnyCalls, self, calls => calls.is_ready(call))
     }
 
     #[inline]
     pub(crate) fn take_short(&self, call: u32) -> Option<Short> {
-        on!(CallsRef, self, table => table.take_short(call))
+        on!(AnyCalls, self, calls => calls.take_short(call))
     }
 
     pub(crate) fn take(&self, call: u32, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
-        on!(CallsRef, self, table => table.with(|calls| calls.take(call, with)))
+        on!(AnyCalls, self, calls => calls.take(call, with))
     }
 
     pub(crate) fn poll(&self, call: u32, waker: &Waker) -> bool {
-        on!(CallsRef, self, table => table.with(|calls| calls.poll(call, waker)))
+        on!(AnyCalls, self, calls => calls.poll(call, waker))
     }
 
     pub(crate) fn wait_any(&self, calls: &[u32], until: Instant) -> Option<usize> {
-        on!(CallsRef, self, table => table.with(|table| table.wait_any(calls, until)))
+        on!(AnyCalls, self, table => table.wait_any(calls, until))
     }
 
     #[cold]
     pub(crate) fn distrust(&self, call: u32) {
-        on!(CallsRef, self, table => table.with(|calls| calls.distrust(call)));
+        on!(AnyCalls, self, calls => calls.distrust(call));
     }
 
     pub(crate) fn cancel(&self, call: u32) {
-        on!(CallsRef, self, table => table.with(|calls| calls.cancel(call)));
+        on!(AnyCalls, self, calls => calls.cancel(call));
     }
 
     pub(crate) fn detach(&self, call: u32, thread: Option<CallingThread>) {
-        on!(CallsRef, self, table => table.with(|calls| calls.detach(call, thread)));
+        on!(AnyCalls, self, calls => calls.detach(call, thread));
     }
 }

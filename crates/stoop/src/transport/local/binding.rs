@@ -131,7 +131,6 @@ impl LocalBegun {
 
 impl BegunCalls for LocalBegun {
     type Table = LocalCalls;
-    type Ref = Arc<LocalCalls>;
 
     fn present(&self) -> Result<Arc<LocalCalls>, SendError> {
         let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,10 +142,6 @@ impl BegunCalls for LocalBegun {
 
     fn latest(&self) -> Arc<LocalCalls> {
         Arc::clone(&self.present.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn reference(table: &Arc<LocalCalls>) -> Arc<LocalCalls> {
-        Arc::clone(table)
     }
 
     fn counters(&self) -> CallCounters {

@@ -46,7 +46,6 @@ impl ShmCalls {
 
 impl BegunCalls for ShmCalls {
     type Table = SessionCalls;
-    type Ref = Arc<SessionCalls>;
 
     #[inline]
     fn present(&self) -> Result<Arc<SessionCalls>, SendError> {
@@ -60,11 +59,6 @@ impl BegunCalls for ShmCalls {
             self.managed.replace(&mut present);
         }
         Arc::clone(&present)
-    }
-
-    #[inline]
-    fn reference(table: &Arc<SessionCalls>) -> Arc<SessionCalls> {
-        Arc::clone(table)
     }
 
     fn counters(&self) -> CallCounters {

@@ -240,7 +240,6 @@ impl OutstandingCalls for StreamCalls {
 
 impl BegunCalls for Arc<StreamCalls> {
     type Table = StreamCalls;
-    type Ref = Self;
 
     #[inline]
     fn present(&self) -> Result<Self, SendError> {
@@ -250,11 +249,6 @@ impl BegunCalls for Arc<StreamCalls> {
     #[inline]
     fn latest(&self) -> Self {
         Arc::clone(self)
-    }
-
-    #[inline]
-    fn reference(table: &Self) -> Self {
-        Arc::clone(table)
     }
 
     fn counters(&self) -> CallCounters {
