@@ -3,16 +3,10 @@
 //! A thread that ends a call writes that here, under the lock. The call's handle looks here first. When a handle takes a result here,
 //! its slot goes into a list from which the next call to begin takes free slots. Handles only add single slots to the list, and the
 //! lock's holder only removes the whole list, so no thread can mistake one state of it for another.
-//!
-//! A handle keeps the address of the table. Tables are never freed; a later binding uses the table again when no handle of an earlier
-//! one is left. So neither the begin of a call nor its end changes a reference count.
 
-use crate::calling::begun::{OutstandingCalls, TableRef};
 use crate::calling::short_result::Short;
-use std::convert::Infallible;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use stoop_net::fork::{self, PerProcess};
 
 /// Completions allocated together.
 const ROW: usize = 256;
@@ -21,10 +15,6 @@ const ROWS: usize = (u16::MAX as usize + 1) / ROW;
 
 /// The completions of one binding's calls.
 pub(crate) struct CompletionTable {
-    /// The process that uses it, see [`fork::generation`].
-    generation: u32,
-    /// The calls that the completions belong to.
-    owner: Mutex<Option<Weak<dyn OutstandingCalls>>>,
     rows: [OnceLock<Box<[Completion; ROW]>>; ROWS],
     /// The call in the list of those whose results were taken here that was added last.
     taken: AtomicU32,
@@ -47,12 +37,6 @@ const SHORT: u32 = 2;
 
 /// The end of the list.
 const NONE: u32 = u32::MAX;
-/// Stands for a list that is closed: all results are taken under the lock.
-const CLOSED: u32 = u32::MAX - 1;
-
-/// Tables of this process that no handle refers to. A forked child does not use those of its parent.
-static UNUSED: PerProcess<Mutex<Vec<&'static CompletionTable>>> = PerProcess::new();
-
 impl Completion {
     const fn empty() -> Self {
         Self { state: AtomicU32::new(OPEN), next: AtomicU32::new(NONE), bytes: AtomicU64::new(0) }
@@ -61,52 +45,11 @@ impl Completion {
 
 impl Default for CompletionTable {
     fn default() -> Self {
-        let owner = Mutex::new(None);
-        let (generation, rows) = (fork::generation(), [const { OnceLock::new() }; ROWS]);
-        Self { generation, owner, rows, taken: AtomicU32::new(NONE) }
+        Self { rows: [const { OnceLock::new() }; ROWS], taken: AtomicU32::new(NONE) }
     }
-}
-
-fn unused() -> MutexGuard<'static, Vec<&'static CompletionTable>> {
-    let Ok(unused) = UNUSED.get_or_try_make(|| Ok::<_, Infallible>(Mutex::default()));
-    unused.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl CompletionTable {
-    /// A table that no binding uses. To be [given back](Self::give_back).
-    pub(crate) fn get() -> &'static Self {
-        unused().pop().unwrap_or_else(|| Box::leak(Box::default()))
-    }
-
-    /// The table belongs to these calls from now on.
-    pub(crate) fn belong_to(&self, calls: Weak<dyn OutstandingCalls>) {
-        *self.owner() = Some(calls);
-    }
-
-    /// Whether it belongs to a process from which this one was forked, and which goes on using it.
-    pub(crate) fn is_a_parents(&self) -> bool {
-        self.generation != fork::generation()
-    }
-
-    /// No handle refers to the table any more: another binding may use it.
-    pub(crate) fn give_back(&'static self) {
-        if self.is_a_parents() {
-            return;
-        }
-        *self.owner() = None;
-        self.taken.store(NONE, Ordering::Relaxed);
-        unused().push(self);
-    }
-
-    fn owner(&self) -> MutexGuard<'_, Option<Weak<dyn OutstandingCalls>>> {
-        self.owner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The calls, for a handle, which keeps them.
-    pub(crate) fn calls(&self) -> Arc<dyn OutstandingCalls> {
-        self.owner().as_ref().and_then(Weak::upgrade).expect("a handle keeps its call's table")
-    }
-
     #[inline]
     fn completion(&self, call: u32) -> &Completion {
         let row = self.rows[call as usize / ROW % ROWS].get().expect("every slot has a completion");
@@ -159,13 +102,13 @@ impl CompletionTable {
         Some(Short::from_bits(completion.bytes.load(Ordering::Relaxed), len))
     }
 
-    /// Takes the short result of a call for its handle, once, unless the list is closed. [`reclaim`](Self::reclaim) frees the slot.
+    /// Takes the short result of a call for its handle, once. [`reclaim`](Self::reclaim) frees the slot.
     #[inline]
     pub(crate) fn take(&self, call: u32) -> Option<Short> {
         let short = self.result(call)?;
         let completion = self.completion(call);
         let mut before = self.taken.load(Ordering::Relaxed);
-        while before != CLOSED {
+        loop {
             completion.next.store(before, Ordering::Relaxed);
             // Publishes the link, and that the result has been read; pairs with the Acquire in `reclaim`.
             match self.taken.compare_exchange_weak(before, call, Ordering::Release, Ordering::Relaxed) {
@@ -173,49 +116,16 @@ impl CompletionTable {
                 Err(now) => before = now,
             }
         }
-        None
     }
 
     /// Moves the slots whose results were taken here to `free`. The lock is held.
     pub(crate) fn reclaim(&self, free: &mut Vec<u32>) {
-        self.reclaim_and(NONE, free);
-    }
-
-    /// The same, for the last time: from now on no result is [taken](Self::take) here.
-    pub(crate) fn close(&self, free: &mut Vec<u32>) {
-        self.reclaim_and(CLOSED, free);
-    }
-
-    fn reclaim_and(&self, then: u32, free: &mut Vec<u32>) {
         // Each link was published by a Release on this word, and later stores continue its release sequence.
-        let mut call = self.taken.swap(then, Ordering::Acquire);
-        while call < CLOSED {
+        let mut call = self.taken.swap(NONE, Ordering::Acquire);
+        while call != NONE {
             free.push(call);
             call = self.completion(call).next.load(Ordering::Relaxed);
         }
-    }
-}
-
-impl TableRef for &'static CompletionTable {
-    type Table = dyn OutstandingCalls;
-
-    /// The table of completions leads to that of calls under a lock, as everything does that asks for more than a short result.
-    fn with<T>(&self, ask: impl FnOnce(&Self::Table) -> T) -> T {
-        ask(&*self.calls())
-    }
-
-    fn is_same(&self, other: &Self) -> bool {
-        std::ptr::eq(*self, *other)
-    }
-
-    #[inline]
-    fn is_ready(&self, call: u32) -> bool {
-        self.has_ended(call) || self.calls().is_ready(call)
-    }
-
-    #[inline]
-    fn take_short(&self, call: u32) -> Option<Short> {
-        self.take(call)
     }
 }
 
@@ -239,18 +149,6 @@ mod tests {
         assert_eq!(free, [0, 300]);
         completions.reclaim(&mut free);
         assert_eq!(free.len(), 2);
-    }
-
-    #[test]
-    fn after_closing_results_are_left_to_the_lock() {
-        let completions = CompletionTable::default();
-        assert!(completions.make(2) && completions.end_short(1, &[1]) && completions.end_short(2, &[2]));
-        assert!(completions.take(1).is_some());
-        let mut free = Vec::new();
-        completions.close(&mut free);
-        assert_eq!(free, [1]);
-        assert!(completions.take(2).is_none());
-        assert_eq!(completions.result(2).unwrap().bytes(), [2]);
     }
 
     #[test]

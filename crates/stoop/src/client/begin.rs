@@ -179,6 +179,6 @@ impl<'a> Beginning<'a> {
     #[inline]
     fn begun(&mut self, arguments: Result<usize, EncodeError>) -> Result<BegunCall, CallError> {
         let (calls, call) = self.begin(arguments)?;
-        Ok(BegunCall::new(calls.reference(), call, self.generation))
+        Ok(BegunCall::new(calls.clone(), call, self.generation))
     }
 }

@@ -5,7 +5,6 @@ pub(crate) mod background;
 pub(crate) mod batch;
 pub(crate) mod batches;
 pub(crate) mod calls;
-pub(crate) mod closing;
 pub(crate) mod large;
 pub(crate) mod receiver;
 pub(crate) mod sessions;
@@ -21,6 +20,7 @@ use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::{CallingThread, Failures, Selection};
 use crate::calling::receive_role::ReceiveRole;
+use crate::calling::short_result::Short;
 use crate::error::{CallError, SendError};
 use crate::transport::packet::begun::batch::Batch;
 use crate::transport::packet::begun::calls::{BoundEndpoint, Calls};
@@ -46,7 +46,7 @@ pub(crate) struct PacketCalls<L: PacketLink> {
     calls: Mutex<Calls<L>>,
     role: ReceiveRole<Receiver>,
     /// What handles see of the calls without the lock.
-    completions: &'static CompletionTable,
+    completions: Arc<CompletionTable>,
     background: Background,
 }
 
@@ -61,10 +61,9 @@ impl<L: PacketLink> PacketCalls<L> {
         let role = ReceiveRole::new(Receiver::new(&binding));
         let link = Arc::new(BoundEndpoint { binding, endpoint });
         let calls = Calls::new(Arc::clone(&link));
-        let completions = calls.completions;
+        let completions = Arc::clone(&calls.completions);
         let (calls, background) = (Mutex::new(calls), Background::default());
         let calls = Arc::new(Self { link, calls, role, completions, background });
-        completions.belong_to(Arc::<Self>::downgrade(&calls));
         background_thread::start(&calls)?;
         Ok(calls)
     }
@@ -176,12 +175,6 @@ impl<L: PacketLink> PacketCalls<L> {
     }
 }
 
-impl<L: PacketLink> Drop for PacketCalls<L> {
-    fn drop(&mut self) {
-        self.completions.give_back();
-    }
-}
-
 /// A result that is read without the lock. Its slot is given back afterwards, even if its reader panics.
 struct Taken<'a, L: PacketLink> {
     calls: &'a PacketCalls<L>,
@@ -191,11 +184,7 @@ struct Taken<'a, L: PacketLink> {
 
 impl<L: PacketLink> Drop for Taken<'_, L> {
     fn drop(&mut self) {
-        let mut calls = self.calls.calls();
-        calls.give_back(self.call, std::mem::take(&mut self.result));
-        let last = calls.hand_back();
-        drop(calls);
-        drop(last);
+        self.calls.calls().give_back(self.call, std::mem::take(&mut self.result));
     }
 }
 
@@ -235,6 +224,11 @@ impl<L: PacketLink> OutstandingCalls for PacketCalls<L> {
     #[inline]
     fn is_ready(&self, call: u32) -> bool {
         self.completions.has_ended(call) || self.wait(&[call], Instant::default()).is_some()
+    }
+
+    #[inline]
+    fn take_short(&self, call: u32) -> Option<Short> {
+        self.completions.take(call)
     }
 
     fn poll(&self, call: u32, waker: &Waker) -> bool {
@@ -281,9 +275,7 @@ impl<L: PacketLink> OutstandingCalls for PacketCalls<L> {
             return true;
         }
         calls.free(call);
-        let last = calls.hand_back();
         drop(calls);
-        drop(last);
         with(match error {
             Some(error) => Err(*error),
             None => Ok(Reader::new(&small[..len])),
@@ -295,18 +287,13 @@ impl<L: PacketLink> OutstandingCalls for PacketCalls<L> {
         let now = now();
         let mut calls = self.calls();
         let waker = calls.cancel(call, now);
-        let last = calls.hand_back();
         self.unlock(calls, &mut Wakeups::default());
-        drop((waker, last));
+        drop(waker);
     }
 
     fn detach(&self, call: u32, calling_thread: Option<CallingThread>) {
-        let mut calls = self.calls();
-        let (had_ended, waker) = calls.detach(call, calling_thread);
-        // Otherwise the call itself keeps the binding until it ends.
-        let last = if had_ended { calls.hand_back() } else { None };
-        drop(calls);
-        drop((waker, last));
+        let waker = self.calls().detach(call, calling_thread);
+        drop(waker);
     }
 
     fn has_left(&self, call: u32) -> bool {
@@ -339,7 +326,6 @@ impl<L: PacketLink> PacketBegun<L> {
 
 impl<L: PacketLink> BegunCalls for PacketBegun<L> {
     type Table = PacketCalls<L>;
-    type Ref = &'static CompletionTable;
 
     #[inline]
     fn present(&self) -> Result<Arc<PacketCalls<L>>, SendError> {
@@ -349,11 +335,6 @@ impl<L: PacketLink> BegunCalls for PacketBegun<L> {
     #[inline]
     fn latest(&self) -> Arc<PacketCalls<L>> {
         Arc::clone(&self.0)
-    }
-
-    #[inline]
-    fn reference(table: &Arc<PacketCalls<L>>) -> &'static CompletionTable {
-        table.completions
     }
 
     fn counters(&self) -> CallCounters {
@@ -366,14 +347,8 @@ impl<L: PacketLink> BegunCalls for PacketBegun<L> {
 }
 
 impl<L: PacketLink> Drop for PacketBegun<L> {
-    /// The client is gone. The calls that go on keep the table.
+    /// Detached calls go on: the background thread drives them.
     fn drop(&mut self) {
-        if self.0.completions.is_a_parents() {
-            return;
-        }
-        let mut calls = self.0.calls();
-        let unneeded = calls.close(Arc::<PacketCalls<L>>::clone(&self.0));
-        drop(calls);
-        drop(unneeded);
+        background_thread::hand_over(&self.0);
     }
 }

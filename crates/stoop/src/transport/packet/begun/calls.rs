@@ -6,7 +6,6 @@ use crate::calling::detached::{CallingThread, Failures, Selection};
 use crate::calling::waiting_thread::WaitingThread;
 use crate::error::CallError;
 use crate::transport::packet::begun::batch::Batch;
-use crate::transport::packet::begun::closing::Closed;
 use crate::transport::packet::begun::large::Large;
 use crate::transport::packet::begun::slot::{Owner, Slot, Stage};
 use crate::transport::packet::begun::submissions::OpenBatch;
@@ -42,7 +41,7 @@ pub(crate) struct Calls<L: PacketLink> {
     /// No deadline of a call is earlier.
     pub(crate) next_deadline: Instant,
     /// What handles see without the lock: which calls have ended, and short results.
-    pub(crate) completions: &'static CompletionTable,
+    pub(crate) completions: Arc<CompletionTable>,
     pub(crate) batches: Vec<OpenBatch>,
     pub(crate) free_batches: Vec<u32>,
     /// Memory for later batches, and for the packets of later `Begin`s.
@@ -70,8 +69,6 @@ pub(crate) struct Calls<L: PacketLink> {
     pub(crate) past: CallCounters,
     /// Of calls without handles.
     pub(crate) failures: Failures,
-    /// The client was dropped while calls went on.
-    pub(crate) closed: Option<Closed>,
     /// Whom to wake when the lock is released.
     pub(crate) wakeups: Wakeups,
 }
@@ -93,7 +90,7 @@ impl<L: PacketLink> Calls<L> {
             by_lane: Vec::new(),
             next_look: Instant::NEVER,
             next_deadline: Instant::NEVER,
-            completions: CompletionTable::get(),
+            completions: Arc::default(),
             batches: Vec::new(),
             free_batches: Vec::new(),
             unused_batches: Vec::new(),
@@ -110,7 +107,6 @@ impl<L: PacketLink> Calls<L> {
             path: RoundTrip::default(),
             past: CallCounters::default(),
             failures: Failures::default(),
-            closed: None,
             wakeups: Wakeups::default(),
         }
     }
@@ -187,14 +183,8 @@ impl<L: PacketLink> Calls<L> {
             self.wakers -= 1;
             self.wakeups.wakers.push(waker);
         }
-        let owner = slot.owner;
-        if owner != Owner::Handle {
+        if slot.owner != Owner::Handle {
             self.free(call);
-        }
-        if owner == Owner::Detached
-            && let Some(unneeded) = self.hand_back()
-        {
-            self.wakeups.unneeded = Some(unneeded);
         }
     }
 
@@ -262,19 +252,16 @@ impl<L: PacketLink> Calls<L> {
     }
 
     /// Detaches a call from its handle: it goes on. `calling_thread`: the thread whose ordered one-way call it is, if any. Returns
-    /// whether it has ended already, and the waker that is not needed any more.
-    pub(crate) fn detach(
-        &mut self,
-        call: u32,
-        calling_thread: Option<CallingThread>,
-    ) -> (bool, Option<Waker>) {
+    /// the waker that is not needed any more.
+    pub(crate) fn detach(&mut self, call: u32, calling_thread: Option<CallingThread>) -> Option<Waker> {
         let slot = &mut self.slots[call as usize];
-        let had_ended = slot.has_ended();
         slot.calling_thread = calling_thread;
-        if had_ended && let Some(error) = slot.error.take() {
+        if slot.has_ended()
+            && let Some(error) = slot.error.take()
+        {
             self.failures.note(*error, calling_thread);
         }
-        (had_ended, self.disown(call, Owner::Detached))
+        self.disown(call, Owner::Detached)
     }
 
     /// The detached calls that have not ended.

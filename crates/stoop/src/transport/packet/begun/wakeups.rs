@@ -1,6 +1,5 @@
 //! The threads and tasks to wake because calls have ended, once the lock around the calls is released.
 
-use crate::calling::begun::OutstandingCalls;
 use crate::calling::waiting_thread::WaitingThread;
 use std::sync::Arc;
 use std::task::Waker;
@@ -11,13 +10,11 @@ use std::task::Waker;
 pub(crate) struct Wakeups {
     pub(crate) threads: Vec<Arc<WaitingThread>>,
     pub(crate) wakers: Vec<Waker>,
-    /// The calls of a client that was dropped, after the last of them has ended.
-    pub(crate) unneeded: Option<Arc<dyn OutstandingCalls>>,
 }
 
 impl Wakeups {
     pub(crate) fn is_empty(&self) -> bool {
-        self.threads.is_empty() && self.wakers.is_empty() && self.unneeded.is_none()
+        self.threads.is_empty() && self.wakers.is_empty()
     }
 
     /// Notifies the threads. A lock may be held.
@@ -29,6 +26,5 @@ impl Wakeups {
     pub(crate) fn give(&mut self) {
         self.notify_threads();
         self.wakers.drain(..).for_each(Waker::wake);
-        self.unneeded = None;
     }
 }
