@@ -5,10 +5,10 @@
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::{CallingThread, Failures, Selection};
 use crate::calling::short_result::Short;
-use crate::calling::submission_queue::Submitter;
+use crate::calling::submission_queue::SubmissionQueue;
 use crate::context::{begin_cheaply, bounded_deadline};
 use crate::error::{CallError, SendError};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use stoop_exchange::Instant;
 use stoop_marshal::{Reader, Writer};
@@ -137,7 +137,7 @@ pub(crate) struct CallBatch {
     pub(crate) reserved: u64,
     pub(crate) held: u64,
     /// For the table: a submission queue.
-    pub(crate) submitter: Option<Submitter>,
+    pub(crate) queue: Option<Arc<Mutex<SubmissionQueue>>>,
 }
 
 impl CallBatch {
@@ -151,8 +151,8 @@ impl CallBatch {
     /// A batch for a table that reads a clock for each call.
     pub(crate) fn unclocked(packet: Vec<u8>, start: usize, limit: usize, timeout_ns: u64) -> Self {
         let (begun, deadline) = (Instant::default(), Instant::default());
-        let (batch, is_used, reserved, held, submitter) = (u32::MAX, false, 0, 0, None);
-        Self { packet, start, limit, timeout_ns, begun, deadline, batch, is_used, reserved, held, submitter }
+        let (batch, is_used, reserved, held, queue) = (u32::MAX, false, 0, 0, None);
+        Self { packet, start, limit, timeout_ns, begun, deadline, batch, is_used, reserved, held, queue }
     }
 
     /// The next calls begin now.

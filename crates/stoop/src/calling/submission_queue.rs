@@ -1,199 +1,202 @@
-//! The submission queue: calls that one thread begins without the lock around the calls.
+//! A submission queue: the packets of calls that one [`Begin`](crate::Begin) has begun, until they leave together.
 //!
-//! One thread alone writes the queue; the thread that holds the lock reads it. A line of the queue is a slot that was reserved under
-//! the lock, so that a call has its number at once. When the calls leave, or when a thread asks about one of them, the lock's holder
-//! makes packets of the lines.
+//! The thread that begins the calls takes the queue's lock for each of them, nearly always without waiting. Another thread takes it only
+//! to have the calls leave, because it asks about one of them. Slots for the calls are reserved under the lock of the table, many at a
+//! time: so a call has its number at once, and the table's lock is taken once for many calls.
+//!
+//! The packets lie one behind the other in one buffer, each as long as the first, as one system call sends them.
 
-use std::array;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use stoop_net::udp::MAX_SEGMENTS;
+use stoop_exchange::Instant;
+use stoop_net::packets::{MAX_SEGMENTS, MAX_SEGMENTS_LEN};
+use stoop_wire::HEADER_LEN;
 
-/// Bytes of the longest arguments that go through the queue. Longer ones are written to their packet, under the lock.
-pub(crate) const SHORT_ARGUMENTS: usize = 32;
+/// Packets up to this length take any shorter one among them, which is padded: a packet costs more than some bytes.
+const PADDED_MAX: usize = 256;
 
-/// The queue of one batch.
+/// Calls that leave together, and slots for more.
+#[derive(Debug, Default)]
 pub(crate) struct SubmissionQueue {
-    /// How many calls have been submitted.
-    count: AtomicU32,
-    /// Some of them have left: later calls are to be begun under the lock.
-    has_left: AtomicBool,
-    lines: [Line; MAX_SEGMENTS],
+    /// Memory for packets; the bytes behind `len` are of earlier calls.
+    packets: Vec<u8>,
+    /// Bytes of the packets.
+    len: usize,
+    /// Bytes from one packet to the next. The last packet may be shorter.
+    segment: usize,
+    calls: Vec<Submitted>,
+    /// Slots for the calls that follow.
+    reserved: Vec<u32>,
+    /// When the calls were begun, and their deadline.
+    begun: Instant,
+    deadline: Instant,
 }
 
-#[derive(Default)]
-struct Line {
-    /// The slot.
-    call: AtomicU32,
-    /// Number of the procedure in the interface, and bytes of arguments above it.
-    packed: AtomicU32,
-    arguments: [AtomicU64; SHORT_ARGUMENTS / 8],
-}
-
-/// A call that was submitted.
-pub(crate) struct Entry {
+/// A call in the queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Submitted {
     pub(crate) call: u32,
+    /// Number of the procedure in the interface.
     pub(crate) procedure: u16,
-    /// Bytes of its arguments.
-    pub(crate) len: usize,
-}
-
-impl Default for SubmissionQueue {
-    fn default() -> Self {
-        let lines = array::from_fn(|_| Line::default());
-        Self { count: AtomicU32::new(0), has_left: AtomicBool::new(false), lines }
-    }
+    /// Bytes of its packet.
+    len: u16,
 }
 
 impl SubmissionQueue {
-    /// Empties the queue and gives it these slots. Called under the lock by the thread that writes it, when no call in it is needed any
-    /// more.
-    pub(crate) fn reopen(&self, places: impl Iterator<Item = u32>) {
-        self.count.store(0, Ordering::Relaxed);
-        self.has_left.store(false, Ordering::Relaxed);
-        for (line, call) in self.lines.iter().zip(places) {
-            line.call.store(call, Ordering::Relaxed);
-        }
+    /// Whether a packet with that many bytes of arguments can leave with the others.
+    pub(crate) fn takes(&self, arguments_len: usize) -> bool {
+        let len = HEADER_LEN + arguments_len;
+        let fits = len <= self.segment && (self.segment <= PADDED_MAX || len >= self.segment / 4);
+        self.calls.is_empty() || fits && !self.is_full()
     }
 
-    /// The slot of a line.
-    pub(crate) fn slot(&self, place: usize) -> u32 {
-        self.lines[place].call.load(Ordering::Relaxed)
-    }
-
-    /// How many calls have been submitted and can be [read](Self::entry).
-    #[inline]
-    pub(crate) fn count(&self) -> usize {
-        // Pairs with the Release in `put`.
-        self.count.load(Ordering::Acquire) as usize
-    }
-
-    /// The call in that line.
-    #[inline]
-    pub(crate) fn entry(&self, place: usize) -> Entry {
-        let line = &self.lines[place];
-        let packed = line.packed.load(Ordering::Relaxed);
-        let call = line.call.load(Ordering::Relaxed);
-        Entry { call, procedure: packed as u16, len: (packed >> 16) as usize }
-    }
-
-    /// Copies the arguments of the call in that line to `to`, which is as long as they are.
-    #[inline]
-    pub(crate) fn copy_arguments(&self, place: usize, to: &mut [u8]) {
-        for (bytes, word) in to.chunks_mut(8).zip(&self.lines[place].arguments) {
-            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes()[..bytes.len()]);
-        }
-    }
-
-    /// Calls of the queue have left. The lock is held.
-    pub(crate) fn note_leaving(&self) {
-        // A submitter that misses this adds one more call to those that have left; it leaves later.
-        self.has_left.store(true, Ordering::Relaxed);
-    }
-}
-
-/// The writing end of a queue, for the thread that begins the calls.
-pub(crate) struct Submitter {
-    queue: Arc<SubmissionQueue>,
-    /// Calls that it has submitted.
-    count: usize,
-    /// Lines that have slots.
-    places: usize,
-    /// Bytes of the longest arguments that it takes.
-    longest: usize,
-}
-
-impl Submitter {
-    /// The writing end of a queue without calls, whose first `places` lines have slots, for calls with at most `longest` bytes of
-    /// arguments.
-    pub(crate) fn new(queue: Arc<SubmissionQueue>, places: usize, longest: usize) -> Self {
-        Self { queue, count: 0, places, longest: longest.min(SHORT_ARGUMENTS) }
-    }
-
-    /// Submits a call and returns its slot; `None` if the queue does not take it.
-    #[inline]
-    pub(crate) fn put(&mut self, procedure: u16, arguments: &[u8]) -> Option<u32> {
-        let Self { queue, count, .. } = self;
-        if *count == self.places || arguments.len() > self.longest || queue.has_left.load(Ordering::Relaxed) {
-            return None;
-        }
-        let line = &queue.lines[*count];
-        line.packed.store(u32::from(procedure) | (arguments.len() as u32) << 16, Ordering::Relaxed);
-        for (word, bytes) in line.arguments.iter().zip(arguments.chunks(8)) {
-            let mut whole = [0; 8];
-            whole[..bytes.len()].copy_from_slice(bytes);
-            word.store(u64::from_le_bytes(whole), Ordering::Relaxed);
-        }
-        *count += 1;
-        // Publishes the line; pairs with the Acquire in `count`.
-        queue.count.store(*count as u32, Ordering::Release);
-        Some(line.call.load(Ordering::Relaxed))
-    }
-
-    /// Whether no line is left.
+    /// Whether no further packet can leave with those that are here.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.count == self.places
+        self.calls.len() == MAX_SEGMENTS || (self.calls.len() + 1) * self.segment > MAX_SEGMENTS_LEN
     }
 
-    /// The reserved slots that no call uses.
-    pub(crate) fn unused(&self) -> impl Iterator<Item = u32> {
-        (self.count..self.places).map(|place| self.queue.slot(place))
+    /// Puts a call into the queue and returns its slot. `None`: no slot is reserved for it, or its packet cannot leave with
+    /// the others. The header of the packet is written when it leaves.
+    #[inline]
+    pub(crate) fn put(&mut self, procedure: u16, arguments: &[u8]) -> Option<u32> {
+        if !self.takes(arguments.len()) {
+            return None;
+        }
+        let call = self.reserved.pop()?;
+        let len = HEADER_LEN + arguments.len();
+        if self.calls.is_empty() {
+            self.segment = len.next_multiple_of(8);
+        }
+        let start = self.calls.len() * self.segment;
+        if self.packets.len() < start + self.segment {
+            self.packets.resize(start + self.segment, 0);
+        }
+        if self.len < start {
+            self.packets[self.len..start].fill(0);
+        }
+        self.len = start + len;
+        self.packets[start + HEADER_LEN..self.len].copy_from_slice(arguments);
+        self.calls.push(Submitted { call, procedure, len: len as u16 });
+        Some(call)
+    }
+
+    /// When the calls that are in the queue, or come next, were begun, and their deadline.
+    pub(crate) fn times(&self) -> (Instant, Instant) {
+        (self.begun, self.deadline)
+    }
+
+    /// Sets the times of the calls that come next. The queue is empty.
+    pub(crate) fn set_times(&mut self, (begun, deadline): (Instant, Instant)) {
+        debug_assert!(self.calls.is_empty(), "the calls of a queue have the same times");
+        (self.begun, self.deadline) = (begun, deadline);
+    }
+
+    /// Adds a slot for a call that may come.
+    #[inline]
+    pub(crate) fn reserve(&mut self, call: u32) {
+        self.reserved.push(call);
+    }
+
+    /// Takes back the slots that no call uses.
+    pub(crate) fn take_reserved(&mut self) -> impl Iterator<Item = u32> {
+        self.reserved.drain(..)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// The calls, in the order of their packets.
+    pub(crate) fn calls(&self) -> &[Submitted] {
+        &self.calls
+    }
+
+    /// The calls and their packets.
+    #[inline]
+    pub(crate) fn packets_mut(&mut self) -> impl Iterator<Item = (Submitted, &mut [u8])> {
+        let packets = self.packets[..self.len].chunks_mut(self.segment.max(1));
+        let submitted = self.calls.iter().copied();
+        submitted.zip(packets).map(|(call, packet)| (call, &mut packet[..usize::from(call.len)]))
+    }
+
+    /// The packets, one behind the other.
+    pub(crate) fn packets(&self) -> &[u8] {
+        &self.packets[..self.len]
+    }
+
+    /// Bytes from one packet to the next.
+    pub(crate) fn segment(&self) -> usize {
+        self.segment
+    }
+
+    /// Removes the calls, which have left.
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+        self.calls.clear();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::calling::submission_queue::*;
-    use std::thread;
 
-    fn submitter(places: usize, longest: usize) -> (Arc<SubmissionQueue>, Submitter) {
-        let queue = Arc::new(SubmissionQueue::default());
-        queue.reopen((0..places as u32).map(|place| 100 + place));
-        (Arc::clone(&queue), Submitter::new(queue, places, longest))
+    fn queue(slots: u32) -> SubmissionQueue {
+        let mut queue = SubmissionQueue::default();
+        (0..slots).rev().for_each(|slot| queue.reserve(slot));
+        queue
     }
 
     #[test]
-    fn calls_are_submitted_while_lines_are_left_and_their_arguments_fit() {
-        let (queue, mut submitter) = submitter(3, 16);
-        assert_eq!(submitter.put(7, &[1; 16]), Some(100));
-        assert_eq!(submitter.put(8, &[0; 17]), None);
-        assert_eq!(submitter.put(9, &[]), Some(101));
-        assert!(submitter.unused().eq([102]) && !submitter.is_full());
-        assert_eq!(submitter.put(u16::MAX, &[5; 3]), Some(102));
-        assert!(submitter.is_full() && submitter.put(1, &[]).is_none() && queue.count() == 3);
-        let Entry { call, procedure, len } = queue.entry(2);
-        assert_eq!((call, procedure, len), (102, u16::MAX, 3));
-        let mut arguments = [0; 3];
-        queue.copy_arguments(2, &mut arguments);
-        assert_eq!(arguments, [5; 3]);
+    fn packets_of_a_queue_are_equally_long_but_for_the_last() {
+        let mut queue = queue(3);
+        assert_eq!(queue.put(7, &[1; 5]), Some(0));
+        assert_eq!((queue.segment(), queue.packets().len()), (40, 37));
+        assert!(queue.takes(8) && queue.takes(0) && !queue.takes(9));
+        assert_eq!(queue.put(8, &[2; 1]), Some(1));
+        assert_eq!(queue.packets()[32..40], [1, 1, 1, 1, 1, 0, 0, 0]);
+        assert_eq!((queue.packets().len(), queue.packets()[72]), (73, 2));
+        let calls: Vec<_> =
+            queue.packets_mut().map(|(call, packet)| (call.procedure, packet.len())).collect();
+        assert_eq!(calls, [(7, 37), (8, 33)]);
     }
 
     #[test]
-    fn no_call_is_submitted_after_calls_have_left() {
-        let (queue, mut submitter) = submitter(3, 0);
-        assert!(submitter.put(0, &[]).is_some());
-        queue.note_leaving();
-        assert!(submitter.put(0, &[]).is_none() && queue.count() == 1);
+    fn a_call_needs_a_slot_that_was_reserved() {
+        let mut queue = queue(1);
+        assert_eq!((queue.put(0, &[]), queue.put(0, &[])), (Some(0), None));
+        queue.reserve(9);
+        assert_eq!(queue.put(0, &[]), Some(9));
+        queue.reserve(11);
+        assert!(queue.take_reserved().eq([11]) && queue.put(0, &[]).is_none());
     }
 
     #[test]
-    fn calls_that_are_counted_can_be_read_by_another_thread() {
-        let (queue, mut submitter) = submitter(MAX_SEGMENTS, SHORT_ARGUMENTS);
-        let reader = thread::spawn(move || {
-            for place in 0..MAX_SEGMENTS {
-                while queue.count() <= place {
-                    std::hint::spin_loop();
-                }
-                let mut arguments = [0; SHORT_ARGUMENTS];
-                queue.copy_arguments(place, &mut arguments);
-                assert_eq!(usize::from(queue.entry(place).procedure), place);
-                assert_eq!(arguments, [place as u8; SHORT_ARGUMENTS]);
-            }
-        });
-        for place in 0..MAX_SEGMENTS {
-            assert!(submitter.put(place as u16, &[place as u8; SHORT_ARGUMENTS]).is_some());
-        }
-        reader.join().unwrap();
+    fn a_short_packet_is_not_padded_to_a_long_one() {
+        let mut queue = queue(1);
+        queue.put(0, &[0; 1440]);
+        assert!(queue.takes(1440) && queue.takes(336) && !queue.takes(328));
+    }
+
+    #[test]
+    fn a_queue_takes_no_more_than_one_system_call_sends() {
+        let fill = |len: usize| {
+            let mut queue = queue(100);
+            while queue.put(0, &vec![0; len]).is_some() {}
+            assert!(queue.is_full());
+            (queue.calls().len(), queue.packets().len())
+        };
+        assert_eq!(fill(0), (64, 64 * 32));
+        assert_eq!(fill(1440), (44, 44 * 1472));
+    }
+
+    #[test]
+    fn bytes_of_earlier_calls_do_not_leave_behind_a_shorter_packet() {
+        let mut queue = queue(4);
+        queue.put(0, &[1; 8]);
+        queue.put(0, &[1; 8]);
+        queue.clear();
+        queue.put(0, &[2; 6]);
+        queue.put(0, &[2; 2]);
+        assert_eq!(queue.packets()[32..40], [2, 2, 2, 2, 2, 2, 0, 0]);
+        assert_eq!((queue.packets().len(), &queue.packets()[72..]), (74, &[2, 2][..]));
     }
 }

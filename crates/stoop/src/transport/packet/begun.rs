@@ -2,8 +2,6 @@
 
 pub(crate) mod arrivals;
 pub(crate) mod background;
-pub(crate) mod batch;
-pub(crate) mod batches;
 pub(crate) mod calls;
 pub(crate) mod large;
 pub(crate) mod receiver;
@@ -21,8 +19,9 @@ use crate::calling::counters::CallCounters;
 use crate::calling::detached::{CallingThread, Failures, Selection};
 use crate::calling::receive_role::ReceiveRole;
 use crate::calling::short_result::Short;
+use crate::calling::submission_queue::SubmissionQueue;
 use crate::error::{CallError, SendError};
-use crate::transport::packet::begun::batch::Batch;
+use crate::locked::locked;
 use crate::transport::packet::begun::calls::{BoundEndpoint, Calls};
 use crate::transport::packet::begun::receiver::Receiver;
 use crate::transport::packet::begun::wakeups::Wakeups;
@@ -101,78 +100,123 @@ impl<L: PacketLink> PacketCalls<L> {
         self.calls().large.room = Some(room);
     }
 
-    /// Sends the packets of a batch.
-    fn send_batch(&self, batch: Box<Batch>) {
+    /// Has the calls of a submission queue leave.
+    fn submit_queue(&self, mut queue: MutexGuard<'_, SubmissionQueue>) {
+        let (mut calls, clock) = (self.calls(), now());
+        calls.start_all(&mut queue);
+        if clock >= queue.times().1 {
+            calls.expire_all(&mut queue, clock);
+        }
+        drop(calls);
+        if queue.is_empty() {
+            return;
+        }
+        if self.background.is_idle() {
+            self.wake_background();
+        }
+        let failed = self.send(&queue);
+        let failed: Vec<_> = failed
+            .into_iter()
+            .filter_map(|(place, why)| {
+                queue.packets_mut().nth(place).map(|(of, packet)| NotSent {
+                    call: of.call,
+                    packet: packet.to_vec(),
+                    why,
+                })
+            })
+            .collect();
+        queue.clear();
+        drop(queue);
+        if !failed.is_empty() {
+            self.not_sent(failed);
+        }
+    }
+
+    /// Sends the packets of a queue. Returns the positions of those that the system refused to send.
+    fn send(&self, queue: &SubmissionQueue) -> Vec<(usize, io::Error)> {
         let (mut failed, endpoint) = (Vec::new(), &self.link.endpoint);
         if self.link.binding.own.checksum {
-            let (packets, segment) = checksum::sealed_together(batch.packets(), batch.segment());
+            let (packets, segment) = checksum::sealed_together(queue.packets(), queue.segment());
             let at_once = MAX_SEGMENTS_LEN / segment;
             for (first, packets) in (0..).step_by(at_once).zip(packets.chunks(at_once * segment)) {
                 endpoint.send_many(packets, segment, |place, why| failed.push((first + place, why)));
             }
         } else {
-            endpoint.send_many(batch.packets(), batch.segment(), |place, why| failed.push((place, why)));
+            endpoint.send_many(queue.packets(), queue.segment(), |place, why| failed.push((place, why)));
         }
-        if !failed.is_empty() {
-            self.not_sent(&batch, failed);
-        }
-        self.calls().recycle_batch(batch);
+        failed
     }
 
-    /// The system has refused to send these packets of a batch.
+    /// The system has refused to send these packets.
     #[cold]
-    fn not_sent(&self, batch: &Batch, failed: Vec<(usize, io::Error)>) {
+    fn not_sent(&self, failed: Vec<NotSent>) {
         let (mut calls, now) = (self.calls(), now());
-        for (place, why) in failed {
-            let why = CallError::NotSent(SendError::Io(why));
-            calls.not_sent(batch.calls()[place].0, batch.packet(place), why, now);
+        for NotSent { call, packet, why } in failed {
+            calls.not_sent(call, &packet, CallError::NotSent(SendError::Io(why)), now);
         }
         self.unlock(calls, &mut Wakeups::default());
     }
 
-    /// Begins a call that the submission queue has not taken.
+    /// Begins a call for which the submission queue has no slot, or which cannot leave with the calls there.
     #[inline(never)]
-    fn begin_under_lock(&self, begin: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
-        let mut calls = self.calls();
-        let begun = calls.begin(begin, procedure, HEADER_LEN + len)?;
-        if begun.full.is_none() && !begun.is_large {
-            return Ok(begun.call);
+    fn begin_under_lock(
+        &self,
+        begin: &mut CallBatch,
+        shared: &Mutex<SubmissionQueue>,
+        procedure: u16,
+        len: usize,
+    ) -> Result<u32, CallError> {
+        let mut queue = locked(shared);
+        if !queue.takes(len) {
+            self.submit_queue(queue);
+            queue = locked(shared);
         }
-        self.send_taken(calls, begun.full);
-        if begun.is_large {
+        if queue.is_empty() && std::mem::replace(&mut begin.is_used, true) {
+            begin.read_clock();
+        }
+        if begin.deadline <= begin.begun {
+            return Err(CallError::NotSent(SendError::DeadlinePassed));
+        }
+        let mut calls = self.calls();
+        calls.note_session();
+        if len > self.link.binding.packet_data() {
+            let call = calls.begin_large(begin, procedure, len)?;
+            drop((calls, queue));
+            if self.background.is_idle() {
+                self.wake_background();
+            }
             self.send_large();
+            return Ok(call);
         }
-        Ok(begun.call)
-    }
-
-    /// The submission queue is full.
-    #[inline(never)]
-    fn end_queue(&self, begin: &mut CallBatch) {
-        let mut calls = self.calls();
-        let full = calls.end_queue(begin);
-        if full.is_some() {
-            self.send_taken(calls, full);
+        if queue.is_empty() {
+            queue.set_times((begin.begun, begin.deadline));
         }
-    }
-
-    /// Sends a batch, if there is one, and has the background thread look after calls that were sent.
-    fn send_taken(&self, calls: MutexGuard<'_, Calls<L>>, batch: Option<Box<Batch>>) {
+        calls.reserve(&mut queue, begin.batch)?;
         drop(calls);
-        if self.background.is_idle() {
-            self.wake_background();
+        let call = queue.put(procedure, &begin.packet[HEADER_LEN..HEADER_LEN + len]);
+        if queue.is_full() {
+            self.submit_queue(queue);
         }
-        if let Some(batch) = batch {
-            self.send_batch(batch);
-        }
+        Ok(call.expect("a slot has been reserved for it"))
     }
 
-    /// Sends the calls that are held back in a batch.
-    fn send_held_back(&self, mut calls: MutexGuard<'_, Calls<L>>, batch: u32) {
-        let taken = calls.take_batch(batch);
-        if taken.is_some() {
-            self.send_taken(calls, taken);
+    /// The calls, when none of those `wanted` is held back any more.
+    fn calls_that_left(&self, wanted: &[u32]) -> MutexGuard<'_, Calls<L>> {
+        loop {
+            let calls = self.calls();
+            let Some(number) = calls.held_back(wanted) else { return calls };
+            let queue = Arc::clone(&calls.queues[number as usize]);
+            drop(calls);
+            self.submit_queue(locked(&queue));
         }
     }
+}
+
+/// A packet that the system has refused to send.
+struct NotSent {
+    call: u32,
+    packet: Vec<u8>,
+    why: io::Error,
 }
 
 /// A result that is read without the lock. Its slot is given back afterwards, even if its reader panics.
@@ -192,33 +236,32 @@ impl<L: PacketLink> OutstandingCalls for PacketCalls<L> {
     fn open_batch(&self, timeout_ns: u64) -> CallBatch {
         let mut calls = self.calls();
         let (packet, limit) = (calls.unused_packets.pop(), calls.longest_call);
+        let (queue, number) = calls.open_queue();
         drop(calls);
         let packet = packet.unwrap_or_else(|| vec![0; MAX_DATAGRAM]);
-        CallBatch::new(packet, HEADER_LEN, limit, timeout_ns)
+        let mut batch = CallBatch::new(packet, HEADER_LEN, limit, timeout_ns);
+        (batch.queue, batch.batch) = (Some(queue), number);
+        batch
     }
 
     #[inline]
     fn begin(&self, begin: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
-        if let Some(submitter) = &mut begin.submitter
-            && let Some(call) = submitter.put(procedure, &begin.packet[HEADER_LEN..HEADER_LEN + len])
-        {
-            if submitter.is_full() {
-                self.end_queue(begin);
+        let shared = begin.queue.as_ref().expect("the batch was opened here");
+        let mut queue = locked(shared);
+        if let Some(call) = queue.put(procedure, &begin.packet[HEADER_LEN..HEADER_LEN + len]) {
+            if queue.is_full() {
+                self.submit_queue(queue);
             }
             return Ok(call);
         }
-        self.begin_under_lock(begin, procedure, len)
+        drop(queue);
+        let shared = Arc::clone(shared);
+        self.begin_under_lock(begin, &shared, procedure, len)
     }
 
-    fn submit(&self, mut begin: CallBatch) {
-        let mut calls = self.calls();
-        calls.close_queue(&mut begin);
-        calls.recycle_packet(begin.packet);
-        let batch = begin.batch;
-        if batch != Batch::NONE {
-            calls.close_batch(batch);
-            self.send_held_back(calls, batch);
-        }
+    fn submit(&self, begin: CallBatch) {
+        self.submit_queue(locked(begin.queue.as_ref().expect("the batch was opened here")));
+        self.calls().recycle(begin);
     }
 
     #[inline]
@@ -234,13 +277,10 @@ impl<L: PacketLink> OutstandingCalls for PacketCalls<L> {
     fn poll(&self, call: u32, waker: &Waker) -> bool {
         // Cloned and dropped outside the lock, for it is code of the user.
         let waker = waker.clone();
-        let mut calls = self.calls();
+        let mut calls = self.calls_that_left(&[call]);
         let (ready, old) = calls.poll(call, waker);
         let wakes_background = !ready && !self.role.is_held();
-        match calls.slots[call as usize].batch() {
-            Batch::NONE => drop(calls),
-            batch => self.send_held_back(calls, batch),
-        }
+        drop(calls);
         drop(old);
         if wakes_background {
             self.wake_background();
@@ -297,7 +337,7 @@ impl<L: PacketLink> OutstandingCalls for PacketCalls<L> {
     }
 
     fn has_left(&self, call: u32) -> bool {
-        self.calls().slots[call as usize].batch() == Batch::NONE
+        self.calls().held_back(&[call]).is_none()
     }
 
     fn reclaim(&self, which: Selection) -> Option<(u32, Option<CallingThread>)> {

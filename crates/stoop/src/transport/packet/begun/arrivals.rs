@@ -12,9 +12,6 @@ use stoop_exchange::Instant;
 use stoop_exchange::caller::Heard;
 use stoop_wire::{HEADER_LEN, Header, LaneId};
 
-/// Bytes of the longest result that counts as short.
-const SHORT_RESULT: usize = 256;
-
 /// Receives before calls are given up: no peer can delay the end of a call by sending.
 const LAST_LOOKS: u32 = 64;
 
@@ -84,15 +81,13 @@ impl<L: PacketLink> Calls<L> {
                 Some((len, at_server_ns)) => {
                     self.end_compact(call, &packet[HEADER_LEN..HEADER_LEN + len]);
                     ended += 1;
-                    last = Some((call, at_server_ns, len));
+                    last = Some((call, at_server_ns));
                 }
                 None => self.deliver(call, clock, packet),
             }
         }
-        if let Some((call, at_server_ns, len)) = last {
-            self.results_are_long = len > SHORT_RESULT;
+        if let Some((call, at_server_ns)) = last {
             self.slots[call as usize].compact.sample(clock, at_server_ns, &mut self.path);
-            self.out -= ended;
             self.outstanding -= ended;
             self.past.calls += ended as u64;
             self.past.fast += ended as u64;
@@ -103,10 +98,11 @@ impl<L: PacketLink> Calls<L> {
     #[cold]
     #[inline(never)]
     fn deliver(&mut self, call: u32, clock: Instant, datagram: &[u8]) {
-        if let Stage::HeldBack(_) = self.expand(call).stage {
+        if let Stage::HeldBack(_) = self.slots[call as usize].stage {
             // It has not left, so that no packet can be about it.
             return self.past.ignored += 1;
         }
+        self.expand(call);
         self.hear(call, clock, datagram);
         for further in Header::parts_in(datagram).skip(1) {
             if !self.slots[call as usize].is_receiving {

@@ -3,19 +3,18 @@
 use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::{CallingThread, Failures, Selection};
+use crate::calling::submission_queue::SubmissionQueue;
 use crate::calling::waiting_thread::WaitingThread;
 use crate::error::CallError;
-use crate::transport::packet::begun::batch::Batch;
 use crate::transport::packet::begun::large::Large;
 use crate::transport::packet::begun::slot::{Owner, Slot, Stage};
-use crate::transport::packet::begun::submissions::OpenBatch;
 use crate::transport::packet::begun::wakeups::Wakeups;
 use crate::transport::packet::caller::PacketBinding;
 use crate::transport::packet::checksum;
 use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::link::PacketLink;
 use crate::transport::packet::steps::after_earlier_attempts;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use stoop_exchange::{Instant, RoundTrip};
 use stoop_wire::Header;
@@ -27,7 +26,6 @@ pub(crate) struct BoundEndpoint<L: PacketLink> {
 }
 
 /// The calls, behind the lock of a [`PacketCalls`](crate::transport::packet::begun::PacketCalls).
-#[allow(clippy::vec_box, reason = "batches are moved between lists, and their memory stays where it is")]
 pub(crate) struct Calls<L: PacketLink> {
     pub(crate) link: Arc<BoundEndpoint<L>>,
     pub(crate) slots: Vec<Slot>,
@@ -42,17 +40,13 @@ pub(crate) struct Calls<L: PacketLink> {
     pub(crate) next_deadline: Instant,
     /// What handles see without the lock: which calls have ended, and short results.
     pub(crate) completions: Arc<CompletionTable>,
-    pub(crate) batches: Vec<OpenBatch>,
-    pub(crate) free_batches: Vec<u32>,
-    /// Memory for later batches, and for the packets of later `Begin`s.
-    pub(crate) unused_batches: Vec<Box<Batch>>,
+    /// The submission queues, and the numbers of those that no `Begin` uses.
+    pub(crate) queues: Vec<Arc<Mutex<SubmissionQueue>>>,
+    pub(crate) free_queues: Vec<u32>,
+    /// Memory for the packets of later `Begin`s.
     pub(crate) unused_packets: Vec<Vec<u8>>,
-    /// Calls begun that have not ended.
+    /// Calls that have left and have not ended.
     pub(crate) outstanding: usize,
-    /// Of these, those that were sent.
-    pub(crate) out: usize,
-    /// Whether the last result to arrive was long.
-    pub(crate) results_are_long: bool,
     /// Of these, those for which a task waits.
     pub(crate) wakers: usize,
     /// Of these, those that wait for another session.
@@ -91,13 +85,10 @@ impl<L: PacketLink> Calls<L> {
             next_look: Instant::NEVER,
             next_deadline: Instant::NEVER,
             completions: Arc::default(),
-            batches: Vec::new(),
-            free_batches: Vec::new(),
-            unused_batches: Vec::new(),
+            queues: Vec::new(),
+            free_queues: Vec::new(),
             unused_packets: Vec::new(),
             outstanding: 0,
-            out: 0,
-            results_are_long: false,
             wakers: 0,
             unbound: 0,
             receptions: 0,
@@ -117,10 +108,13 @@ impl<L: PacketLink> Calls<L> {
         wanted.iter().position(|call| self.slots[*call as usize].has_ended())
     }
 
-    /// A batch with one of these calls.
+    /// The number of a submission queue with one of these calls.
     #[inline]
     pub(crate) fn held_back(&self, wanted: &[u32]) -> Option<u32> {
-        wanted.iter().map(|call| self.slots[*call as usize].batch()).find(|batch| *batch != Batch::NONE)
+        wanted.iter().find_map(|call| match self.slots[*call as usize].stage {
+            Stage::HeldBack(queue) => Some(queue),
+            _ => None,
+        })
     }
 
     /// Ends a call with that result.
@@ -148,9 +142,6 @@ impl<L: PacketLink> Calls<L> {
 
     /// [Expands](Slot::expand) a call.
     pub(crate) fn expand(&mut self, call: u32) -> &mut Slot {
-        if let Stage::Reserved(batch) = self.slots[call as usize].stage {
-            self.dequeue(batch, Stage::HeldBack(batch));
-        }
         self.slots[call as usize].expand(self.path)
     }
 
@@ -158,13 +149,9 @@ impl<L: PacketLink> Calls<L> {
     pub(crate) fn end(&mut self, call: u32, error: Option<CallError>) {
         let slot = &mut self.slots[call as usize];
         debug_assert!(!slot.compact.is_outstanding(), "it has been expanded, or has ended as a compact call");
-        match slot.stage {
-            Stage::Sent => self.out -= 1,
-            Stage::Unbound => {
-                slot.refusal = None;
-                self.unbound -= 1;
-            }
-            Stage::Free | Stage::Reserved(_) | Stage::HeldBack(_) | Stage::Ended => {}
+        if slot.stage == Stage::Unbound {
+            slot.refusal = None;
+            self.unbound -= 1;
         }
         if slot.is_large || slot.is_receiving {
             self.end_large(call);
@@ -230,15 +217,11 @@ impl<L: PacketLink> Calls<L> {
         let waker = self.disown(call, Owner::Cancelled);
         let slot = &mut self.slots[call as usize];
         match slot.stage {
-            Stage::Free | Stage::Reserved(_) | Stage::Ended => return waker,
+            // A call that is held back leaves as a cancelled one.
+            Stage::Free | Stage::HeldBack(_) | Stage::Ended => return waker,
             Stage::Unbound => {
                 self.end(call, None);
                 return waker;
-            }
-            Stage::HeldBack(batch) => {
-                if let Some(packet) = slot.lane.cancel(now) {
-                    self.batches[batch as usize].batch.replace(call, slot.lane.number(), &packet);
-                }
             }
             Stage::Sent => {
                 if let Some(packet) = slot.lane.cancel(now) {

@@ -58,13 +58,9 @@ impl<L: PacketLink> PacketCalls<L> {
     pub(crate) fn wait(&self, wanted: &[u32], until: Instant) -> Option<usize> {
         let mut role = None;
         loop {
-            let mut calls = self.calls();
+            let mut calls = self.calls_that_left(wanted);
             if let Some(place) = calls.ended(wanted) {
                 return self.leave(role, calls, Some(place));
-            }
-            if let Some(batch) = calls.held_back(wanted) {
-                self.send_held_back(calls, batch);
-                continue;
             }
             if let Some(role) = role.take().or_else(|| self.role.try_take()) {
                 calls.receptions += 1;

@@ -68,9 +68,6 @@ impl<L: PacketLink> Calls<L> {
         self.expand(call).lane.abandon(Instant::default());
         self.stop_transfers(call);
         let slot = &mut self.slots[call as usize];
-        if slot.stage == Stage::Sent {
-            self.out -= 1;
-        }
         slot.stage = Stage::Unbound;
         self.unbound += 1;
         if slot.owner == Owner::Cancelled {
@@ -136,7 +133,6 @@ impl<L: PacketLink> Calls<L> {
         slot.may_have_run |= !not_run;
         slot.refusal = None;
         slot.stage = Stage::Sent;
-        self.out += 1;
         self.unbound -= 1;
         slot.start_again(clock);
         if slot.is_large {

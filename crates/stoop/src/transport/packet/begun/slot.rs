@@ -3,7 +3,6 @@
 use crate::calling::detached::CallingThread;
 use crate::calling::waiting_thread::WaitingThread;
 use crate::error::CallError;
-use crate::transport::packet::begun::batch::Batch;
 use crate::transport::packet::link::CallerEndpoint;
 use crate::transport::packet::session::Session;
 use crate::transport::packet::steps::Steps;
@@ -60,9 +59,7 @@ pub(crate) struct Slot {
 pub(crate) enum Stage {
     /// The slot has no call.
     Free,
-    /// It is in the submission queue of this batch, or will be.
-    Reserved(u32),
-    /// It is in this batch.
+    /// The call is in the submission queue of that number, or the slot is reserved for one that may come.
     HeldBack(u32),
     /// It was sent.
     Sent,
@@ -105,13 +102,6 @@ impl Slot {
             waker: None,
             calling_thread: None,
         }
-    }
-
-    /// Reserves it for a call with a handle, which leaves with that batch.
-    #[inline]
-    pub(crate) fn reserve(&mut self, batch: u32) {
-        self.stage = Stage::Reserved(batch);
-        self.owner = Owner::Handle;
     }
 
     /// Begins a call of many packets, which are in `call`.
@@ -189,14 +179,5 @@ impl Slot {
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
         self.stage == Stage::Ended
-    }
-
-    /// The batch in which its call is held back.
-    #[inline]
-    pub(crate) fn batch(&self) -> u32 {
-        match self.stage {
-            Stage::Reserved(batch) | Stage::HeldBack(batch) => batch,
-            _ => Batch::NONE,
-        }
     }
 }

@@ -1,6 +1,5 @@
 //! What is due for calls because time has passed, or because the server's port was found closed.
 
-use crate::error::{CallError, SendError};
 use crate::transport::packet::begun::calls::Calls;
 use crate::transport::packet::begun::slot::{Slot, Stage};
 use crate::transport::packet::link::PacketLink;
@@ -73,11 +72,9 @@ impl<L: PacketLink> Calls<L> {
     /// Finds the earliest deadline after `clock`.
     #[cold]
     fn note_deadlines(&mut self, clock: Instant) {
-        let is_open = |slot: &&Slot| !matches!(slot.stage, Stage::Free | Stage::Ended);
+        let is_open = |slot: &&Slot| matches!(slot.stage, Stage::Sent | Stage::Unbound);
         let open = self.slots.iter().filter(is_open).map(Slot::last_deadline);
-        // A slot that is reserved for a submission queue does not know its call yet.
-        let queued = self.batches.iter().map(|batch| batch.deadline);
-        let later = open.chain(queued).filter(|deadline| *deadline > clock);
+        let later = open.filter(|deadline| *deadline > clock);
         self.next_deadline = later.min().unwrap_or(Instant::NEVER);
     }
 
@@ -87,9 +84,8 @@ impl<L: PacketLink> Calls<L> {
         timeouts.min().map_or(Instant::NEVER, Instant::from_nanos)
     }
 
-    /// Does what is due for all calls. A batch that is held back too long is left to the thread that fills it.
+    /// Does what is due for all calls that have left.
     pub(crate) fn look(&mut self, clock: Instant) {
-        self.dequeue_all();
         self.large.retry();
         let mut next = u64::MAX;
         for call in 0..self.timeouts.len() {
@@ -109,20 +105,11 @@ impl<L: PacketLink> Calls<L> {
         let (link, window) = (Arc::clone(&self.link), self.large.window(&self.link.endpoint));
         let slot = self.expand(call);
         match slot.stage {
-            Stage::Free | Stage::Reserved(_) | Stage::Ended => self.timeouts[call as usize] = u64::MAX,
+            Stage::Free | Stage::HeldBack(_) | Stage::Ended => self.timeouts[call as usize] = u64::MAX,
             Stage::Unbound => {
                 let error = forgotten(&slot.lane, clock.since(slot.begun));
                 self.end(call, Some(error));
             }
-            Stage::HeldBack(batch) if clock >= slot.deadline => {
-                let packet = slot.lane.cancel(clock).expect("a call held back is outstanding");
-                slot.lane.abandon(clock);
-                let number = slot.lane.number();
-                self.batches[batch as usize].batch.replace(call, number, &packet);
-                self.fail(call, CallError::NotSent(SendError::DeadlinePassed), clock);
-            }
-            // It is not lost, because it has not left. It leaves before a thread waits for it.
-            Stage::HeldBack(_) => self.timeouts[call as usize] = slot.deadline.as_nanos(),
             Stage::Sent => match slot.steps(&link.endpoint, window).on_timeout(clock) {
                 Some(lost) => self.give_up(call, lost, clock),
                 None => self.wait_on(call),

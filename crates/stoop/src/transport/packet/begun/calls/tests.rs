@@ -1,12 +1,13 @@
-use crate::calling::begun::OutstandingCalls;
+use crate::calling::begun::{CallBatch, OutstandingCalls};
 use crate::calling::detaching::Detaching;
 use crate::error::SendError;
 use crate::interface::{Exported, Interface, Procedure, Unserved};
+use crate::locked::locked;
 use crate::options::BindOptions;
 use crate::server::{RunningServer, Server};
 use crate::transport::contract::{Target, Transport};
-use crate::transport::packet::begun::PacketCalls;
 use crate::transport::packet::begun::calls::*;
+use crate::transport::packet::begun::{NotSent, PacketCalls};
 use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::now;
 use crate::transport::packet::transport::PacketTransport;
@@ -64,19 +65,28 @@ fn calls() -> (RunningServer, Arc<PacketCalls<UdpLink>>) {
     (server, calls)
 }
 
+/// Starts the call in the queue of `begin`, as if the system refused to send it.
+fn start_without_sending(calls: &PacketCalls<UdpLink>, begin: &CallBatch) -> NotSent {
+    let mut queue = locked(begin.queue.as_ref().unwrap());
+    calls.calls().start_all(&mut queue);
+    let (submitted, packet) = queue.packets_mut().next().unwrap();
+    let why = io::ErrorKind::NetworkUnreachable.into();
+    NotSent { call: submitted.call, packet: packet.to_vec(), why }
+}
+
 #[test]
 fn a_packet_that_was_not_sent_is_not_that_of_the_same_call_on_another_lane() {
     let (_server, calls) = calls();
     let mut begin = calls.open_batch(10_000_000_000);
     let call = calls.begin(&mut begin, 0, 0).unwrap();
-    let batch = calls.calls().take_batch(begin.batch).expect("a call is in it");
+    let failed = start_without_sending(&calls, &begin);
     // Before the system has said what has become of that, the call has been sent on another lane, as its first, too.
     let mut locked = calls.calls();
     locked.await_rebind(call);
     let session = calls.link.binding.present();
     locked.send_again(call, &session, true, now());
     drop(locked);
-    calls.not_sent(&batch, vec![(0, io::ErrorKind::NetworkUnreachable.into())]);
+    calls.not_sent(vec![failed]);
     assert_eq!(calls.wait(&[call], Instant::NEVER), Some(0));
     let mut result = None;
     assert!(calls.take(call, &mut |outcome| result = Some(outcome.map(drop))));
@@ -103,8 +113,8 @@ fn a_call_whose_packet_was_not_sent_did_not_run() {
     let (_server, calls) = calls();
     let mut begin = calls.open_batch(10_000_000_000);
     let call = calls.begin(&mut begin, 0, 0).unwrap();
-    let batch = calls.calls().take_batch(begin.batch).expect("a call is in it");
-    calls.not_sent(&batch, vec![(0, io::ErrorKind::NetworkUnreachable.into())]);
+    let failed = start_without_sending(&calls, &begin);
+    calls.not_sent(vec![failed]);
     let mut result = None;
     assert!(calls.take(call, &mut |outcome| result = Some(outcome.map(drop))));
     assert!(matches!(result, Some(Err(CallError::NotSent(_)))), "{result:?}");
