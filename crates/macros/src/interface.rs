@@ -158,7 +158,7 @@ fn check_generics(generics: &Generics, mistakes: &mut Mistakes) {
     for parameter in &generics.params {
         let advice = match parameter {
             syn::GenericParam::Lifetime(_) => {
-                "arguments are lent for the time of the call and results are new; leave the lifetime out"
+                "arguments are borrowed for the time of the call and results are new; leave the lifetime out"
             }
             _ => {
                 "caller and server agree on the types of a procedure at bind time; write one procedure for each type"
@@ -213,7 +213,7 @@ fn mode(ty: &Type, is_out: bool) -> Result<(Mode, Shape), Error> {
     match plain(ty) {
         Type::Reference(reference) => {
             if let Some(lifetime) = &reference.lifetime {
-                let advice = "an argument is lent for the time of the call; leave the lifetime out";
+                let advice = "an argument is borrowed for the time of the call; leave the lifetime out";
                 return Err(Error::new_spanned(lifetime, advice));
             }
             let mode = match (reference.mutability, is_out) {
@@ -236,7 +236,9 @@ fn out_needs_mut(ty: &Type, target: &Type) -> Error {
     let target = quote::quote!(#target).to_string();
     Error::new_spanned(
         ty,
-        format!("the procedure fills an `#[out]` argument, so it must be lent to it; write `&mut {target}`"),
+        format!(
+            "the procedure fills an `#[out]` argument, so it must be borrowed mutably; write `&mut {target}`"
+        ),
     )
 }
 
@@ -256,7 +258,7 @@ fn optional_reference(ty: &Type) -> Result<Option<&Type>, Error> {
     if let Some(lifetime) = &reference.lifetime {
         return Err(Error::new_spanned(
             lifetime,
-            "an argument is lent for the time of the call; leave the lifetime out",
+            "an argument is borrowed for the time of the call; leave the lifetime out",
         ));
     }
     Ok(Some(&reference.elem))

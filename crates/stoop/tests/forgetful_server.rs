@@ -1,4 +1,4 @@
-//! Callers over UDP and a server made by hand, which forgets its bindings.
+//! Callers over UDP, and a server that a test plays packet by packet and that forgets its bindings.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
