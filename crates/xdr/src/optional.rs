@@ -31,7 +31,7 @@ impl<T: Xdr> Xdr for Box<T> {
 impl<T: Encode> Encode for Box<T> {
     #[inline]
     fn encode(&self, writer: &mut Writer<'_>) {
-        writer.nested::<T>(|writer| writer.value(&**self));
+        writer.nested(|writer| writer.value(&**self));
     }
 }
 
@@ -39,7 +39,7 @@ impl<'a, T: Decode<'a>> Decode<'a> for Box<T> {
     #[inline]
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         reader.charge::<T>(1)?;
-        reader.nested::<T, _>(|reader| reader.value().map(Box::new))
+        reader.nested(|reader| reader.value().map(Box::new))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reading values from XDR, trusting nothing in it.
 
 use crate::layout::padded;
-use crate::limits::{STACK_BUDGET, allocation_budget, stack_charge};
+use crate::limits::{Stack, allocation_budget};
 use crate::{Decode, DecodeError, Fault};
 use alloc::vec::Vec;
 
@@ -15,7 +15,7 @@ pub struct Reader<'a> {
     end: usize,
     /// Bytes that may still be allocated.
     memory_left: usize,
-    stack_left: usize,
+    stack: Stack,
 }
 
 impl<'a> Reader<'a> {
@@ -29,7 +29,7 @@ impl<'a> Reader<'a> {
     /// strings.
     #[inline(always)]
     pub fn with_budget(message: &'a [u8], memory: usize) -> Self {
-        Reader { rest: message, end: message.len(), memory_left: memory, stack_left: STACK_BUDGET }
+        Reader { rest: message, end: message.len(), memory_left: memory, stack: Stack::new() }
     }
 
     /// Offset in the message of the next byte to read.
@@ -109,9 +109,9 @@ impl<'a> Reader<'a> {
         len: usize,
         read: impl FnOnce(&mut Self) -> Result<R, DecodeError>,
     ) -> Result<R, DecodeError> {
-        let Self { memory_left, stack_left, .. } = *self;
+        let Self { memory_left, stack, .. } = *self;
         let rest = self.chunk(len)?;
-        let mut window = Reader { rest, end: self.position(), memory_left, stack_left };
+        let mut window = Reader { rest, end: self.position(), memory_left, stack };
         let result = read(&mut window)?;
         self.memory_left = window.memory_left;
         Ok(result)
@@ -256,7 +256,7 @@ impl<'a> Reader<'a> {
         if let Some(fixed) = T::LAYOUT.fixed_len() {
             return self.within(fixed.saturating_mul(len), |window| window.fill(values, len));
         }
-        self.nested::<T, _>(|reader| reader.fill(values, len))
+        self.nested(|reader| reader.fill(values, len))
     }
 
     #[inline(always)]
@@ -282,7 +282,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// When the bytes are not such a list.
     pub fn chain<T: Decode<'a>>(&mut self) -> Result<Vec<T>, DecodeError> {
-        self.nested::<T, _>(|reader| {
+        self.nested(|reader| {
             let mut nodes = Vec::new();
             while reader.bool()? {
                 if nodes.len() == nodes.capacity() {
@@ -314,18 +314,18 @@ impl<'a> Reader<'a> {
     /// Reads values one level deeper: what a type that can contain itself does.
     ///
     /// # Errors
-    /// Those of `read`, and when the stack does not allow it.
+    /// Those of `read`, and when that is deeper than [`limits`](crate::limits) allow.
     #[inline]
-    pub fn nested<T, R>(
+    pub fn nested<R>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<R, DecodeError>,
     ) -> Result<R, DecodeError> {
-        let Some(left) = self.stack_left.checked_sub(stack_charge::<T>()) else {
+        let Some(deeper) = self.stack.deeper() else {
             return Err(self.error(Fault::TooDeep));
         };
-        let outer = core::mem::replace(&mut self.stack_left, left);
+        let outer = core::mem::replace(&mut self.stack, deeper);
         let result = read(self);
-        self.stack_left = outer;
+        self.stack = outer;
         result
     }
 }

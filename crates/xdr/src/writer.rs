@@ -1,7 +1,7 @@
 //! Writing values as XDR into memory of the caller.
 
 use crate::layout::padded;
-use crate::limits::{STACK_BUDGET, stack_charge};
+use crate::limits::Stack;
 use crate::{Encode, EncodeError};
 
 /// Writes values one after the other into a slice of bytes.
@@ -14,7 +14,7 @@ pub struct Writer<'a> {
     position: usize,
     /// Bytes of the message before `room`.
     before: usize,
-    stack_left: usize,
+    stack: Stack,
     failure: Option<EncodeError>,
 }
 
@@ -22,7 +22,7 @@ impl<'a> Writer<'a> {
     /// Writes into `room` from its beginning.
     #[inline(always)]
     pub fn new(room: &'a mut [u8]) -> Self {
-        Writer { room, position: 0, before: 0, stack_left: STACK_BUDGET, failure: None }
+        Writer { room, position: 0, before: 0, stack: Stack::new(), failure: None }
     }
 
     /// Bytes written, or needed by what has been written.
@@ -74,9 +74,9 @@ impl<'a> Writer<'a> {
             return value.encode(self);
         };
         // One check of the room for all parts; the compiler drops theirs, since `len` is a constant.
-        let (before, stack_left) = (self.position(), self.stack_left);
+        let (before, stack) = (self.position(), self.stack);
         let Some(room) = self.chunk(len) else { return };
-        let mut window = Writer { room, position: 0, before, stack_left, failure: None };
+        let mut window = Writer { room, position: 0, before, stack, failure: None };
         value.encode(&mut window);
         debug_assert_eq!(window.position, len, "a value of a fixed layout takes its length");
         if let Some(failure) = window.failure {
@@ -192,11 +192,11 @@ impl<'a> Writer<'a> {
     #[inline]
     fn all<T: Encode>(&mut self, values: &[T]) {
         let Some(len) = T::LAYOUT.fixed_len() else {
-            return self.nested::<T>(|writer| values.iter().for_each(|value| writer.value(value)));
+            return self.nested(|writer| values.iter().for_each(|value| writer.value(value)));
         };
-        let (before, stack_left) = (self.position(), self.stack_left);
+        let (before, stack) = (self.position(), self.stack);
         let Some(room) = self.chunk(len.saturating_mul(values.len())) else { return };
-        let mut window = Writer { room, position: 0, before, stack_left, failure: None };
+        let mut window = Writer { room, position: 0, before, stack, failure: None };
         for value in values {
             window.value(value);
         }
@@ -217,7 +217,7 @@ impl<'a> Writer<'a> {
     /// Writes a linked list: before each node 1, after the last one 0. It is the form of optional data whose type ends
     /// with optional data of the same type (RFC 4506 §4.19); `T` is the node without that last part. No recursion.
     pub fn chain<'v, T: Encode + 'v>(&mut self, nodes: impl IntoIterator<Item = &'v T>) {
-        self.nested::<T>(|writer| {
+        self.nested(|writer| {
             for node in nodes {
                 writer.u32(1);
                 writer.value(node);
@@ -227,14 +227,14 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes values one level deeper: what a type that can contain itself does. The writer fails if that is deeper
-    /// than the receiver's stack allows.
+    /// than [`limits`](crate::limits) allow.
     #[inline]
-    pub fn nested<T>(&mut self, write: impl FnOnce(&mut Self)) {
-        let Some(left) = self.stack_left.checked_sub(stack_charge::<T>()) else {
+    pub fn nested(&mut self, write: impl FnOnce(&mut Self)) {
+        let Some(deeper) = self.stack.deeper() else {
             return self.fail(EncodeError::TooDeep { position: self.position() });
         };
-        let outer = core::mem::replace(&mut self.stack_left, left);
+        let outer = core::mem::replace(&mut self.stack, deeper);
         write(self);
-        self.stack_left = outer;
+        self.stack = outer;
     }
 }
