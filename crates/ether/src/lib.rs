@@ -3,4 +3,10 @@
 #![deny(unsafe_code)]
 
 pub mod address;
+mod error;
 pub mod frame;
+mod interface;
+mod privilege;
+pub use error::OpenError;
+pub use interface::{Interface, State, XdpProgram};
+pub use privilege::Capability;

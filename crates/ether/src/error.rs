@@ -1,0 +1,124 @@
+//! Why an endpoint could not be opened.
+
+use crate::privilege::{Capability, explain};
+use rustix::io::Errno;
+use std::{fmt, io};
+
+/// Why an endpoint could not be opened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// This network namespace has no interface of this name.
+    NoInterface(String),
+    /// The interface is no Ethernet: the loopback interface, a tunnel.
+    NotEthernet(String),
+    /// Nothing can be sent: the interface is down, or has no carrier.
+    Down(String),
+    /// The kernel refuses for want of privilege.
+    NotPermitted {
+        /// What the backend needs.
+        needed: &'static [Capability],
+        /// What the process lacks of that. Empty if the process has all of it in vain, as in a user namespace
+        /// of its own.
+        missing: Vec<Capability>,
+    },
+    /// Another endpoint has this port.
+    PortTaken(u16),
+    /// All ports for callers are taken, or all endpoints of this process's group.
+    NoneFree,
+    /// Another endpoint, of this process or another, has an XDP program at this interface. Use a packet ring.
+    XdpTaken(String),
+    /// The kernel, or this interface, cannot do it.
+    Unsupported {
+        /// The operation.
+        operation: &'static str,
+        /// The kernel's answer.
+        error: io::Error,
+    },
+    /// The kernel fails: no memory or no descriptor is left.
+    System {
+        /// The operation.
+        operation: &'static str,
+        /// The kernel's answer.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoInterface(name) => write!(f, "there is no network interface `{name}`"),
+            Self::NotEthernet(name) => write!(f, "the network interface `{name}` is no Ethernet"),
+            Self::Down(name) => write!(f, "the network interface `{name}` is down or has no carrier"),
+            Self::NotPermitted { needed, missing } => explain(f, needed, missing),
+            Self::PortTaken(port) => write!(f, "another endpoint has port {port}"),
+            Self::NoneFree => f.write_str("no endpoint is free"),
+            Self::XdpTaken(name) => {
+                write!(f, "the network interface `{name}` has an XDP program already; use a packet ring")
+            }
+            Self::Unsupported { operation, error } => write!(f, "{operation} is not possible here: {error}"),
+            Self::System { operation, error } => write!(f, "{operation}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unsupported { error, .. } | Self::System { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<OpenError> for io::Error {
+    fn from(error: OpenError) -> Self {
+        let kind = match error {
+            OpenError::NoInterface(_) => io::ErrorKind::NotFound,
+            OpenError::NotEthernet(_) => io::ErrorKind::InvalidInput,
+            OpenError::Down(_) => io::ErrorKind::NetworkDown,
+            OpenError::NotPermitted { .. } => io::ErrorKind::PermissionDenied,
+            OpenError::PortTaken(_) | OpenError::XdpTaken(_) | OpenError::NoneFree => {
+                io::ErrorKind::AddrInUse
+            }
+            OpenError::Unsupported { .. } => io::ErrorKind::Unsupported,
+            OpenError::System { error, .. } => return error,
+        };
+        Self::new(kind, error)
+    }
+}
+
+/// The error for a failed system call of a backend that needs these capabilities.
+pub(crate) fn failed(
+    operation: &'static str,
+    needed: &'static [Capability],
+) -> impl FnOnce(Errno) -> OpenError {
+    move |error| match error {
+        Errno::PERM | Errno::ACCESS => {
+            OpenError::NotPermitted { needed, missing: Capability::missing(needed) }
+        }
+        Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::AFNOSUPPORT | Errno::NOPROTOOPT => {
+            OpenError::Unsupported { operation, error: error.into() }
+        }
+        _ => OpenError::System { operation, error: error.into() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_capabilities_are_named_with_the_way_to_grant_them() {
+        let error = OpenError::NotPermitted {
+            needed: Capability::OF_XDP,
+            missing: vec![Capability::NetAdmin, Capability::Bpf],
+        };
+        let said = error.to_string();
+        assert!(said.contains("lacks CAP_NET_ADMIN, CAP_BPF;"), "{said}");
+        assert!(said.contains("`setcap cap_net_admin,cap_bpf+ep PROGRAM`"), "{said}");
+        assert!(said.contains("`AmbientCapabilities=CAP_NET_ADMIN CAP_BPF`"), "{said}");
+        assert!(!said.contains("NET_RAW"), "{said}");
+        assert_eq!(io::Error::from(error).kind(), io::ErrorKind::PermissionDenied);
+    }
+}
