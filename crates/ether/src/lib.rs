@@ -6,6 +6,7 @@ pub mod address;
 mod error;
 pub mod frame;
 mod interface;
+pub mod ports;
 mod privilege;
 pub use error::OpenError;
 pub use interface::{Interface, State, XdpProgram};
