@@ -3,11 +3,17 @@
 #![deny(unsafe_code)]
 
 pub mod address;
+mod arrival;
+mod counters;
 mod error;
+mod exclusive;
 pub mod frame;
 mod interface;
 pub mod ports;
 mod privilege;
+mod sleep;
+pub use arrival::Arrival;
+pub use counters::Counted;
 pub use error::OpenError;
 pub use interface::{Interface, State, XdpProgram};
 pub use privilege::Capability;

@@ -1,0 +1,53 @@
+//! Sleeps until frames arrive at a socket, or until another thread wakes the sleeper.
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use std::io;
+
+/// Wakes the threads that sleep at one endpoint.
+#[derive(Debug)]
+pub(crate) struct Sleeper {
+    woken: OwnedFd,
+}
+
+impl Sleeper {
+    pub(crate) fn new() -> Result<Self, Errno> {
+        Ok(Self { woken: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
+    }
+
+    /// Wakes all threads that sleep, now and for good.
+    pub(crate) fn wake(&self) {
+        // Fails only when 2⁶⁴ − 2 wake-ups are there already.
+        let _ = rustix::io::write(&self.woken, &1u64.to_ne_bytes());
+    }
+
+    /// Sleeps until the socket has something to read, but at most `limit_ns` (`None`: without a limit).
+    /// Returns early when a signal arrives or the sleeper is woken.
+    ///
+    /// # Errors
+    ///
+    /// The error that the kernel has noted at the socket: the interface is down or gone. It is reported once.
+    pub(crate) fn sleep(&self, socket: BorrowedFd<'_>, limit_ns: Option<u64>) -> io::Result<()> {
+        let limit = limit_ns.map(|ns| Timespec {
+            tv_sec: (ns / 1_000_000_000).cast_signed(),
+            tv_nsec: (ns % 1_000_000_000).cast_signed() as _,
+        });
+        let mut ends =
+            [PollFd::from_borrowed_fd(socket, PollFlags::IN), PollFd::new(&self.woken, PollFlags::IN)];
+        match poll(&mut ends, limit.as_ref()) {
+            Err(Errno::INTR) => return Ok(()),
+            polled => polled?,
+        };
+        if ends[0].revents().intersects(PollFlags::ERR) {
+            take_error(socket)?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes the error that the kernel has noted at the socket.
+#[cold]
+pub(crate) fn take_error(socket: impl AsFd) -> io::Result<()> {
+    Ok(rustix::net::sockopt::socket_error(socket)??)
+}
