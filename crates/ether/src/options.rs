@@ -1,0 +1,24 @@
+//! Options of an endpoint.
+
+use crate::frame::EtherType;
+
+/// Options of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The EtherType of the frames. Both ends need the same.
+    pub ether_type: EtherType,
+    /// Frames that may be waiting to be received. More are dropped, and counted.
+    pub frames: usize,
+}
+
+impl Options {
+    /// For an endpoint of one caller, who has one call outstanding.
+    pub fn of_one_lane() -> Self {
+        Self { ether_type: EtherType::default(), frames: 256 }
+    }
+
+    /// For a server's endpoint, or one that many callers share.
+    pub fn of_many_lanes() -> Self {
+        Self { ether_type: EtherType::default(), frames: 4096 }
+    }
+}
