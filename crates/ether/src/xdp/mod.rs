@@ -1,0 +1,371 @@
+//! Backend B: an AF_XDP socket with its own XDP program (Documentation/networking/af_xdp.rst).
+//!
+//! The program takes the frames of our EtherType that go to a registered port and passes all others to the
+//! kernel untouched. It is attached by a link that the kernel removes with the process, also after `kill -9`.
+//!
+//! An interface has one XDP program, and a receive queue one socket: a second endpoint, in whichever process,
+//! gets [`OpenError::XdpTaken`], and uses a [packet ring](crate::PacketRing) instead. The socket serves one
+//! receive queue. Frames that the controller puts into other queues do not reach it, so such an interface has
+//! to be told to put all of them there (`ethtool -N`).
+//!
+//! Received frames have at most 3,840 bytes, because a frame is received into one chunk of at most a page: on
+//! an interface with a larger MTU packets are shorter than it allows.
+
+mod attachment;
+mod program;
+mod socket;
+mod system;
+
+use crate::address::Address;
+use crate::arrival::{Arrival, take_many, take_one};
+use crate::counters::Counters;
+use crate::error::{OpenError, failed};
+use crate::exclusive::Exclusive;
+use crate::frame::{ETHERNET_HEADER_LEN, EtherType, OVERHEAD, Template};
+use crate::interface::Interface;
+use crate::memory::{Producer, Room, Umem};
+use crate::options::Options;
+use crate::ports::Reservation;
+use crate::sleep::Sleeper;
+use attachment::Attachment;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::xdp::{XdpDesc, XdpDescOptions};
+use rustix::net::{RecvFlags, SendFlags, sockopt};
+use socket::{HEADROOM, Receiving, Request, Socket};
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use stoop_net::packets::Segments;
+
+/// Where the XDP program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Behind the driver. Works on every interface; on veth the faster mode.
+    Generic,
+    /// In the driver, if it can do that. To attach it may interrupt the interface for a moment.
+    Native,
+}
+
+impl Mode {
+    fn attaching(self) -> &'static str {
+        match self {
+            Self::Generic => "generic XDP at this interface",
+            Self::Native => "native XDP at this interface",
+        }
+    }
+}
+
+/// Options of an AF_XDP socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XdpOptions {
+    /// Where the program runs.
+    pub mode: Mode,
+    /// The receive queue.
+    pub queue: u32,
+    /// Receiving runs the driver's poll function. Of use in native mode, where the hardware would interrupt.
+    pub busy_poll: bool,
+}
+
+impl XdpOptions {
+    /// For an interface with one receive queue.
+    pub fn new(mode: Mode) -> Self {
+        Self { mode, queue: 0, busy_poll: false }
+    }
+}
+
+/// An endpoint on an AF_XDP socket.
+#[derive(Debug)]
+pub struct Xdp {
+    // Dropped first, so that no frame is handed to a socket that is going.
+    _attachment: Attachment,
+    socket: OwnedFd,
+    umem: Arc<Umem>,
+    receiving: Exclusive<Receiving>,
+    transmit: Mutex<Producer<XdpDesc>>,
+    _reservation: Reservation,
+    address: Address,
+    ether_type: EtherType,
+    largest_packet: usize,
+    frames: usize,
+    options: XdpOptions,
+    is_zero_copy: bool,
+    sleeper: Sleeper,
+    counters: Counters,
+}
+
+/// Bytes of a chunk for frames of at most 1,792 bytes, and for longer ones.
+const CHUNK_LEN: usize = 2048;
+const LARGE_CHUNK_LEN: usize = 4096;
+
+impl Xdp {
+    /// Opens a server's endpoint; `None`: at any free port.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::XdpTaken`], [`OpenError::PortTaken`], [`OpenError::NotPermitted`],
+    /// [`OpenError::Unsupported`], and others that are rare.
+    pub fn listen(
+        interface: &Interface,
+        port: Option<u16>,
+        options: &Options,
+        xdp: XdpOptions,
+    ) -> Result<Self, OpenError> {
+        let reservation = match port {
+            Some(port) => Reservation::of_server(interface, options.ether_type, port)?,
+            None => Reservation::of_any_server(interface, options.ether_type)?,
+        };
+        Self::open(interface, reservation, options, xdp)
+    }
+
+    /// Opens an endpoint for the callers of this process.
+    ///
+    /// # Errors
+    ///
+    /// As [`listen`](Self::listen).
+    pub fn connect(interface: &Interface, options: &Options, xdp: XdpOptions) -> Result<Self, OpenError> {
+        let reservation = Reservation::of_callers(interface, options.ether_type)?;
+        Self::open(interface, reservation, options, xdp)
+    }
+
+    fn open(
+        interface: &Interface,
+        reservation: Reservation,
+        options: &Options,
+        xdp: XdpOptions,
+    ) -> Result<Self, OpenError> {
+        interface.must_be_up()?;
+        let chunk_len = if interface.mtu + ETHERNET_HEADER_LEN + HEADROOM <= CHUNK_LEN {
+            CHUNK_LEN
+        } else {
+            LARGE_CHUNK_LEN
+        };
+        let frames = options.frames.max(64).next_power_of_two() as u32;
+        // The program first: it fails at once where another process has one, and passes everything until a
+        // port is registered.
+        let attachment = Attachment::new(interface, options.ether_type, xdp.mode, xdp.queue)?;
+        let XdpOptions { mode, queue, busy_poll } = xdp;
+        let Socket { socket, umem, receiving, transmit, is_zero_copy } =
+            Socket::open(&Request { interface, mode, queue, frames, chunk_len, busy_poll })?;
+        let address = Address { mac: interface.mac, port: reservation.first() };
+        attachment.register_socket(queue, socket.as_fd())?;
+        attachment.register_port(address)?;
+        Ok(Self {
+            _attachment: attachment,
+            socket,
+            umem,
+            receiving: Exclusive::new(receiving),
+            transmit,
+            _reservation: reservation,
+            address,
+            ether_type: options.ether_type,
+            largest_packet: (interface.mtu + ETHERNET_HEADER_LEN).min(chunk_len - HEADROOM) - OVERHEAD,
+            frames: frames as usize,
+            options: xdp,
+            is_zero_copy,
+            sleeper: Sleeper::new().map_err(failed("an event", &[]))?,
+            counters: Counters::default(),
+        })
+    }
+}
+
+/// Sending.
+impl Xdp {
+    #[inline]
+    pub(crate) fn send(&self, to: &Template, packet: &[u8]) -> io::Result<()> {
+        let Some(mut chunk) = self.umem.take_one() else {
+            return self.not_sent(1, Errno::NOBUFS);
+        };
+        let frame = self.umem.bytes_mut(&mut chunk);
+        let Some(place) = frame.get_mut(OVERHEAD..OVERHEAD + packet.len()) else {
+            self.umem.give_back([chunk]);
+            return self.not_sent(1, Errno::MSGSIZE);
+        };
+        place.copy_from_slice(packet);
+        let len = to.complete(frame, packet.len());
+        let mut transmit = self.transmit();
+        // The ring has a place for each chunk that sends.
+        transmit.write(descriptor(self.umem.address_of(chunk), len));
+        self.hand_over(&transmit)
+    }
+
+    /// Sends the packets in the room. Calls `failed` with the position of each one that the kernel refuses.
+    pub(crate) fn send_room(&self, to: &Template, room: &mut Room, failed: impl FnMut(usize, io::Error)) {
+        if !room.is_lent() {
+            return self.send_copies(to, room, failed);
+        }
+        room.complete(to).for_each(drop);
+        let mut transmit = self.transmit();
+        for (chunk, packet_len) in room.take_chunks() {
+            transmit.write(descriptor(self.umem.address_of(chunk), crate::frame::frame_len(packet_len)));
+        }
+        self.report(self.hand_over(&transmit), failed);
+    }
+
+    /// As [`send_room`](Self::send_room), for the bytes of `pieces`, cut every `segment` bytes.
+    pub(crate) fn send_gathered<'a>(
+        &self,
+        to: &Template,
+        pieces: impl Iterator<Item = &'a [u8]> + Clone,
+        segment: usize,
+        failed: impl FnMut(usize, io::Error),
+    ) {
+        let mut room = self.room();
+        room.gather(pieces, segment);
+        self.send_room(to, &mut room, failed);
+    }
+
+    /// Sends packets that lie in memory of our own, because no chunks were free.
+    #[cold]
+    fn send_copies(&self, to: &Template, room: &mut Room, mut failed: impl FnMut(usize, io::Error)) {
+        for (position, frame) in room.complete(to).enumerate() {
+            let packet_len = usize::from(u16::from_le_bytes([frame[18], frame[19]]));
+            if let Err(error) = self.send(to, &frame[OVERHEAD..OVERHEAD + packet_len]) {
+                failed(position, error);
+            }
+        }
+    }
+
+    fn report(&self, sent: io::Result<()>, mut failed: impl FnMut(usize, io::Error)) {
+        if let Err(error) = sent {
+            failed(0, error);
+        }
+    }
+
+    fn transmit(&self) -> MutexGuard<'_, Producer<XdpDesc>> {
+        self.transmit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Publishes the frames in the ring and has the kernel send them.
+    #[inline]
+    fn hand_over(&self, transmit: &Producer<XdpDesc>) -> io::Result<()> {
+        transmit.publish();
+        if transmit.needs_wakeup() { self.kick(transmit) } else { Ok(()) }
+    }
+
+    /// Calls the kernel until it has taken all frames: one call sends up to 32. When the interface's queue is
+    /// full, the rest stays in the ring for the next call.
+    fn kick(&self, transmit: &Producer<XdpDesc>) -> io::Result<()> {
+        /// Calls that bring nothing forward, one after the other.
+        const IN_VAIN_MAX: u32 = 100;
+        let (mut left, mut in_vain) = (transmit.untaken(), 0);
+        loop {
+            match rustix::net::send(&self.socket, &[], SendFlags::DONTWAIT) {
+                Ok(_) => return Ok(()),
+                Err(Errno::INTR | Errno::AGAIN | Errno::BUSY | Errno::NOBUFS) => {}
+                Err(error) => return self.not_sent(left as usize, error),
+            }
+            let now = transmit.untaken();
+            if now == 0 {
+                return Ok(());
+            }
+            in_vain = if now == left { in_vain + 1 } else { 0 };
+            if in_vain == IN_VAIN_MAX {
+                return self.not_sent(now as usize, Errno::NOBUFS);
+            }
+            if in_vain > 0 {
+                thread::yield_now();
+            }
+            left = now;
+        }
+    }
+
+    #[cold]
+    fn not_sent(&self, frames: usize, error: Errno) -> io::Result<()> {
+        self.counters.note_not_sent(frames);
+        Err(error.into())
+    }
+
+    /// Room for packets in frames of this socket.
+    pub(crate) fn room(&self) -> Room {
+        Room::lent_by(&self.umem)
+    }
+}
+
+fn descriptor(addr: u64, len: usize) -> XdpDesc {
+    XdpDesc { addr, len: len as u32, options: XdpDescOptions::empty() }
+}
+
+/// Receiving.
+impl Xdp {
+    #[inline]
+    pub(crate) fn receive(&self, buffer: &mut [u8]) -> Arrival {
+        self.take(|receiving| {
+            let arrival = take_one(receiving, self.ether_type, &self.counters, buffer);
+            (arrival, arrival == Arrival::Nothing)
+        })
+        .unwrap_or(Arrival::Nothing)
+    }
+
+    #[inline]
+    pub(crate) fn receive_many(&self, buffer: &mut [u8]) -> Arrival<Segments> {
+        self.take(|receiving| {
+            let arrival = take_many(receiving, self.ether_type, &self.counters, buffer);
+            (arrival, arrival == Arrival::Nothing)
+        })
+        .unwrap_or(Arrival::Nothing)
+    }
+
+    #[inline]
+    fn take<R>(&self, take: impl FnOnce(&mut Receiving) -> (R, bool)) -> Option<R> {
+        let (taken, run_driver) = self.receiving.try_use(|receiving| {
+            let (taken, is_nothing) = take(receiving);
+            (taken, is_nothing && (self.options.busy_poll || receiving.needs_wakeup()))
+        })?;
+        if run_driver {
+            // Nothing is read: the frames come by the ring. An error is reported when this endpoint sleeps or
+            // sends.
+            let _ = rustix::net::recv(&self.socket, &mut [] as &mut [u8], RecvFlags::DONTWAIT);
+        }
+        Some(taken)
+    }
+
+    #[inline]
+    pub(crate) fn sleep(&self, limit_ns: Option<u64>) -> io::Result<()> {
+        self.sleeper.sleep(self.socket.as_fd(), limit_ns)
+    }
+}
+
+impl Xdp {
+    /// The endpoint's address.
+    pub fn address(&self) -> Address {
+        self.address
+    }
+
+    /// Where its program runs.
+    pub fn mode(&self) -> Mode {
+        self.options.mode
+    }
+
+    /// Whether the driver reads and writes the frames without a copy.
+    pub fn is_zero_copy(&self) -> bool {
+        self.is_zero_copy
+    }
+
+    pub(crate) fn ether_type(&self) -> EtherType {
+        self.ether_type
+    }
+
+    pub(crate) fn largest_packet(&self) -> usize {
+        self.largest_packet
+    }
+
+    pub(crate) fn frames(&self) -> usize {
+        self.frames
+    }
+
+    pub(crate) fn wake(&self) {
+        self.sleeper.wake();
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        if let Ok(statistics) = sockopt::xdp_statistics(&self.socket) {
+            // A frame for which no chunk was free is in `rx_dropped`, one for which the ring had no place in
+            // `rx_ring_full`.
+            let dropped = statistics.rx_dropped + statistics.rx_ring_full.unwrap_or(0);
+            self.counters.overflowed.store(dropped, Ordering::Relaxed);
+        }
+        &self.counters
+    }
+}
