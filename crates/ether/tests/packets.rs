@@ -1,0 +1,227 @@
+//! Packets between two endpoints on a private Ethernet, over each backend.
+
+mod network;
+
+use network::{BACKENDS, Ethernet, GENERIC, NATIVE, if_possible, next, wait_until};
+use std::io::IoSlice;
+use std::time::{Duration, Instant};
+use stoop_ether::frame::Checksum;
+use stoop_ether::{Arrival, Backend, Endpoint, OpenError, Options};
+
+fn packet(len: usize, content: u8) -> Vec<u8> {
+    (0..len).map(|at| (at as u8).wrapping_mul(7) ^ content).collect()
+}
+
+/// Endpoints at both sides, over each backend and with each MTU.
+fn with_pairs(test: &str, run: impl Fn(&Endpoint, &Endpoint)) {
+    for mtu in [1500, 9000] {
+        let Some(ethernet) = Ethernet::make(test, mtu) else { return };
+        for backend in BACKENDS {
+            let options = Options { frames: 512, ..Options::of_many_lanes() };
+            let Some(server) = if_possible(test, ethernet.b.listen(7400, backend, &options)) else {
+                continue;
+            };
+            let caller = ethernet.a.connect(backend, &options).unwrap();
+            println!("MTU {mtu}, {server}");
+            run(&caller, &server);
+        }
+    }
+}
+
+#[test]
+fn packets_of_all_lengths_arrive_with_their_bytes_and_their_sender() {
+    with_pairs("packets_of_all_lengths_arrive_with_their_bytes_and_their_sender", |caller, server| {
+        let largest = caller.largest_packet();
+        assert!(largest == 1490 || largest > 3800, "{largest}");
+        for checksum in [Checksum::Computed, Checksum::Omitted] {
+            let to = caller.template(server.address(), checksum);
+            for len in [1, 32, 35, 36, 37, 232, 233, 1440, 1472, 1490, largest] {
+                let sent = packet(len, 3);
+                caller.send(&to, &sent).unwrap();
+                let mut buffer = vec![0; largest];
+                wait_until(|| match server.receive(&mut buffer) {
+                    Arrival::Packet { len: received, from, checksum: verified } => {
+                        assert_eq!((received, from, verified), (len, caller.address(), checksum));
+                        assert_eq!(buffer[..len], sent);
+                        let back = server.template(from, checksum);
+                        server.send(&back, &buffer[..len]).unwrap();
+                        true
+                    }
+                    Arrival::TooLarge(_) => panic!(),
+                    Arrival::Nothing => false,
+                });
+                assert_eq!(next(caller), sent, "{len} bytes, and back");
+            }
+        }
+        let to = caller.template(server.address(), Checksum::Computed);
+        assert!(caller.send(&to, &packet(9100, 1)).is_err(), "longer than the interface carries");
+        assert_eq!(caller.counters().not_sent, 1);
+        assert_eq!(server.counters().malformed + server.counters().corrupt + server.counters().overflowed, 0);
+    });
+}
+
+#[test]
+fn packets_that_leave_together_arrive_together() {
+    with_pairs("packets_that_leave_together_arrive_together", |caller, server| {
+        let to = caller.template(server.address(), Checksum::Computed);
+        let segment = 1472.min(caller.largest_packet());
+        let bytes = packet(20 * segment + 100, 9);
+        let mut room = caller.room();
+        for round in 0..5 {
+            for (packet, bytes) in room.packets(bytes.len(), segment).zip(bytes.chunks(segment)) {
+                packet.copy_from_slice(bytes);
+            }
+            caller.send_room(&to, &mut room, |position, error| panic!("{position}: {error}"));
+            assert_eq!(all(server, bytes.len()), bytes, "round {round}");
+        }
+        caller.send_many(&to, &bytes[..64 * 32], 32, |position, error| panic!("{position}: {error}"));
+        assert_eq!(all(server, 64 * 32), bytes[..64 * 32]);
+        let (head, tail) = bytes.split_at(77);
+        let pieces = [IoSlice::new(head), IoSlice::new(tail)];
+        caller.send_gathered(&to, &pieces, segment, |position, error| panic!("{position}: {error}"));
+        assert_eq!(all(server, bytes.len()), bytes);
+        assert_eq!(caller.counters().not_sent, 0);
+    });
+}
+
+/// Receives `len` bytes, as they come together.
+fn all(endpoint: &Endpoint, len: usize) -> Vec<u8> {
+    let (mut bytes, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+    wait_until(|| {
+        if let Arrival::Packet { len, .. } =
+            endpoint.receive_many_within(&mut buffer, Some(10_000_000)).unwrap()
+        {
+            bytes.extend(len.split(&buffer).flatten());
+        }
+        bytes.len() >= len
+    });
+    bytes
+}
+
+#[test]
+fn sleeping_receiver_is_woken_by_a_packet_by_another_thread_and_by_its_limit() {
+    with_pairs(
+        "sleeping_receiver_is_woken_by_a_packet_by_another_thread_and_by_its_limit",
+        |caller, server| {
+            let mut buffer = [0; 9000];
+            let start = Instant::now();
+            let limit = Duration::from_millis(5);
+            assert_eq!(
+                server.receive_within(&mut buffer, Some(limit.as_nanos() as u64)).unwrap(),
+                Arrival::Nothing
+            );
+            assert!(start.elapsed() >= limit);
+
+            std::thread::scope(|scope| {
+                let waiting = scope.spawn(|| {
+                    let first = next(server);
+                    // Sleeps until it is woken.
+                    let second = server.receive_within(&mut [0; 100], None).unwrap();
+                    (first, second)
+                });
+                std::thread::sleep(Duration::from_millis(5));
+                let to = caller.template(server.address(), Checksum::Computed);
+                caller.send(&to, &[5; 40]).unwrap();
+                std::thread::sleep(Duration::from_millis(5));
+                server.wake();
+                assert_eq!(waiting.join().unwrap(), (vec![5; 40], Arrival::Nothing));
+            });
+            let start = Instant::now();
+            assert_eq!(server.receive_within(&mut buffer, None).unwrap(), Arrival::Nothing);
+            assert!(start.elapsed() < Duration::from_secs(10), "woken for good");
+        },
+    );
+}
+
+#[test]
+fn burst_of_ten_thousand_frames_arrives_in_order_or_is_counted() {
+    const COUNT: u32 = 10_000;
+    let test = "burst_of_ten_thousand_frames_arrives_in_order_or_is_counted";
+    let Some(ethernet) = Ethernet::make(test, 1500) else { return };
+    for backend in BACKENDS {
+        for frames in [256, 16_384] {
+            let options = Options { frames, ..Options::of_many_lanes() };
+            let Some(server) = if_possible(test, ethernet.b.listen(7400, backend, &options)) else {
+                continue;
+            };
+            let caller = ethernet.a.connect(backend, &options).unwrap();
+            let to = caller.template(server.address(), Checksum::Computed);
+            for number in 0..COUNT {
+                // A refusal is counted; the queue of the other end may be full for a moment.
+                let _ = caller.send(&to, &[&number.to_le_bytes()[..], &[0; 36]].concat());
+            }
+            let (mut received, mut last) = (0, None);
+            let mut buffer = [0; 100];
+            while let Arrival::Packet { .. } = server.receive_within(&mut buffer, Some(100_000_000)).unwrap()
+            {
+                let number = u32::from_le_bytes(buffer[..4].try_into().unwrap());
+                assert!(last < Some(number), "in order, none twice");
+                (received, last) = (received + 1, Some(number));
+            }
+            let (ours, theirs) = (server.counters(), caller.counters());
+            println!("{server}, ring of {}: {received} received, {ours:?}, {theirs:?}", server.frames());
+            assert_eq!(received + ours.overflowed + theirs.not_sent, u64::from(COUNT));
+            if frames > COUNT as usize {
+                assert_eq!(received, u64::from(COUNT), "the ring has room for all");
+            } else {
+                assert_eq!(received as usize, server.frames());
+            }
+        }
+    }
+}
+
+#[test]
+fn endpoints_of_one_interface_receive_their_own_packets_only() {
+    let test = "endpoints_of_one_interface_receive_their_own_packets_only";
+    let Some(ethernet) = Ethernet::make(test, 1500) else { return };
+    let options = Options::of_one_lane();
+    let mut servers = vec![
+        ethernet.b.listen(7400, Backend::PacketRing, &options).unwrap(),
+        ethernet.b.listen(7401, Backend::PacketRing, &options).unwrap(),
+    ];
+    servers.extend(if_possible(test, ethernet.b.listen(7402, GENERIC, &options)));
+    let taken = ethernet.b.listen(7400, Backend::PacketRing, &options);
+    assert!(matches!(taken, Err(OpenError::PortTaken(7400))));
+    if servers.len() == 3 {
+        for backend in [GENERIC, NATIVE] {
+            let second = ethernet.b.listen(7403, backend, &options);
+            assert!(matches!(&second, Err(OpenError::XdpTaken(name)) if name == "stoop-b"), "{second:?}");
+        }
+        ethernet.b.listen(7403, Backend::PacketRing, &options).unwrap();
+    }
+    let callers: Vec<_> =
+        (0..64).map(|_| ethernet.a.connect(Backend::PacketRing, &options).unwrap()).collect();
+    let more = ethernet.a.connect(Backend::PacketRing, &options);
+    assert!(matches!(more, Err(OpenError::NoneFree)), "{more:?}");
+
+    let exchange = |caller: &Endpoint, content: u8| {
+        for (number, server) in servers.iter().enumerate() {
+            let number = number as u8;
+            caller.send(&caller.template(server.address(), Checksum::Computed), &[content, number]).unwrap();
+            assert_eq!(next(server), [content, number]);
+            server.send(&server.template(caller.address(), Checksum::Computed), &[number, content]).unwrap();
+            assert_eq!(next(caller), [number, content]);
+        }
+    };
+    let mut callers: Vec<_> = callers.into_iter().map(Some).collect();
+    for (number, caller) in callers.iter().flatten().enumerate() {
+        exchange(caller, number as u8);
+    }
+    // Endpoints that go leave the ports of the others alone, and new ones take their places.
+    let left: Vec<_> = [0, 5, 63].iter().map(|&number| callers[number].take().unwrap().address()).collect();
+    for (number, caller) in callers.iter().flatten().enumerate() {
+        exchange(caller, number as u8);
+    }
+    // A late packet for an endpoint that has gone is not for the next one at its port.
+    servers[0].send(&servers[0].template(left[0], Checksum::Computed), &[9]).unwrap();
+    let again: Vec<_> = (0..3).map(|_| ethernet.a.connect(Backend::PacketRing, &options).unwrap()).collect();
+    assert!(again.iter().map(Endpoint::address).eq(left));
+    for caller in &again {
+        exchange(caller, 77);
+    }
+    let mut buffer = [0; 1500];
+    for endpoint in again.iter().chain(callers.iter().flatten()).chain(&servers) {
+        assert_eq!(endpoint.receive(&mut buffer), Arrival::Nothing);
+        assert_eq!(endpoint.counters(), Default::default());
+    }
+}
