@@ -13,6 +13,8 @@ pub(crate) mod server;
 pub(crate) mod session;
 pub(crate) mod shared_endpoint;
 pub(crate) mod steps;
+#[cfg(test)]
+pub(crate) mod testing;
 pub(crate) mod transport;
 
 use stoop_exchange::Instant;

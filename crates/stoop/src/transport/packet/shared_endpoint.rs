@@ -5,6 +5,7 @@
 
 use crate::calling::receive_role::{Pause, ReceiveRole, RoleGuard};
 use crate::calling::waiting_thread::WaitingThread;
+use crate::locked::locked;
 use crate::transport::packet::link::{CallerArrival, CallerEndpoint, PacketLink, Segments, Share};
 use crate::transport::packet::mailbox::Mailbox;
 use crate::transport::packet::now;
@@ -12,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use stoop_net::fork::PerProcess;
 use stoop_wire::{BindingId, HEADER_LEN, LaneId};
 
@@ -26,8 +27,15 @@ const LEAST_WINDOW: u32 = 64 << 10;
 pub(crate) struct SharedEndpoint<E> {
     shared: Arc<Shared<E>>,
     mailbox: Arc<Mailbox>,
-    /// The lanes of this user.
-    keys: Mutex<Vec<Key>>,
+    served: Mutex<Served>,
+}
+
+/// The lanes whose packets come to a user: lanes of its binding's present session.
+#[derive(Default)]
+struct Served {
+    lanes: HashSet<LaneId>,
+    /// The lane that was added last, and the session's binding.
+    latest: Option<Key>,
 }
 
 /// The endpoint, and the mailboxes of its users.
@@ -35,7 +43,7 @@ pub(crate) struct Shared<E> {
     endpoint: E,
     /// The thread that holds the role receives packets into this.
     role: ReceiveRole<Vec<u8>>,
-    mailboxes: RwLock<HashMap<Key, Arc<Mailbox>>>,
+    mailboxes: RwLock<Mailboxes>,
     /// Packets may arrive together: some user expects many.
     many: AtomicBool,
     /// How many users there are.
@@ -48,11 +56,19 @@ pub(crate) type SharedEndpoints<E> = PerProcess<Mutex<Vec<(String, Weak<Shared<E
 /// A lane of a binding.
 type Key = (BindingId, LaneId);
 
-impl<E: CallerEndpoint> Shared<E> {
-    fn mailboxes(&self) -> RwLockReadGuard<'_, HashMap<Key, Arc<Mailbox>>> {
+type Mailboxes = HashMap<Key, Arc<Mailbox>>;
+
+impl<E> Shared<E> {
+    fn mailboxes(&self) -> RwLockReadGuard<'_, Mailboxes> {
         self.mailboxes.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn mailboxes_mut(&self) -> RwLockWriteGuard<'_, Mailboxes> {
+        self.mailboxes.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<E: CallerEndpoint> Shared<E> {
     fn mailbox(&self, packet: &[u8]) -> Option<Arc<Mailbox>> {
         self.mailboxes().get(&key(packet)?).cloned()
     }
@@ -113,7 +129,7 @@ impl<E: CallerEndpoint> SharedEndpoint<E> {
     pub(crate) fn connect<L: PacketLink<Caller = E>>(server: &L::Address, share: Share) -> io::Result<Self> {
         let name = server.to_string();
         let Ok(endpoints) = L::shared_endpoints().get_or_try_make(|| Ok::<_, Infallible>(Mutex::default()));
-        let mut endpoints = endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut endpoints = locked(endpoints);
         endpoints.retain(|(_, shared)| shared.strong_count() > 0);
         let known = endpoints.iter().find(|(other, _)| *other == name);
         if let Some(shared) = known.and_then(|(_, shared)| shared.upgrade()) {
@@ -162,15 +178,23 @@ impl<E: CallerEndpoint> SharedEndpoint<E> {
         if share == Share::ManyLanes {
             shared.expect_many();
         }
-        Self { shared, mailbox: Arc::default(), keys: Mutex::default() }
+        Self { shared, mailbox: Arc::default(), served: Mutex::default() }
     }
 
-    /// As [`CallerEndpoint::serve_lane`].
+    fn served(&self) -> MutexGuard<'_, Served> {
+        locked(&self.served)
+    }
+
+    /// As [`CallerEndpoint::serve_lane`]. When the binding has been made again, packets of its earlier sessions are not needed any
+    /// more: their calls are sent again or have ended.
     pub(crate) fn serve_lane(&self, binding: BindingId, lane: LaneId) {
-        let key = (binding, lane);
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner).push(key);
-        let mut mailboxes = self.shared.mailboxes.write().unwrap_or_else(PoisonError::into_inner);
-        mailboxes.insert(key, Arc::clone(&self.mailbox));
+        let (mut served, mut mailboxes) = (self.served(), self.shared.mailboxes_mut());
+        if served.latest.is_some_and(|(before, _)| before != binding) {
+            served.leave(&self.mailbox, &mut mailboxes);
+        }
+        served.lanes.insert(lane);
+        served.latest = Some((binding, lane));
+        mailboxes.insert((binding, lane), Arc::clone(&self.mailbox));
     }
 
     /// Takes at most `most` packets for this user; receives for all if no other thread does. Sleeps for about `about_ns` and at most
@@ -216,7 +240,7 @@ impl<E: CallerEndpoint> SharedEndpoint<E> {
             Ok(CallerArrival::Nothing) => return Ok(CallerArrival::Nothing),
             // Nearly always: one packet, for the thread that receives.
             Ok(CallerArrival::Datagram(Segments { len, segment })) if len == segment => {
-                let latest = self.keys.lock().unwrap_or_else(PoisonError::into_inner).last().copied();
+                let latest = self.served().latest;
                 if latest.is_some() && latest == key(&role[..len]) {
                     buffer[..len].copy_from_slice(&role[..len]);
                     return Ok(CallerArrival::Datagram(Segments { len, segment }));
@@ -244,17 +268,24 @@ impl<E: CallerEndpoint> SharedEndpoint<E> {
     }
 }
 
+impl Served {
+    /// Packets of these lanes do not go to `mailbox` any more.
+    fn leave(&mut self, mailbox: &Arc<Mailbox>, mailboxes: &mut Mailboxes) {
+        let Some((binding, _)) = self.latest else { return };
+        for lane in self.lanes.drain() {
+            // A lane may have been given to another user since.
+            let key = (binding, lane);
+            if mailboxes.get(&key).is_some_and(|other| Arc::ptr_eq(other, mailbox)) {
+                mailboxes.remove(&key);
+            }
+        }
+    }
+}
+
 impl<E> Drop for SharedEndpoint<E> {
     fn drop(&mut self) {
         self.shared.users.fetch_sub(1, Ordering::Relaxed);
-        let keys = self.keys.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let mut mailboxes = self.shared.mailboxes.write().unwrap_or_else(PoisonError::into_inner);
-        // A lane may have been given to another user since.
-        for key in keys.iter() {
-            if mailboxes.get(key).is_some_and(|mailbox| Arc::ptr_eq(mailbox, &self.mailbox)) {
-                mailboxes.remove(key);
-            }
-        }
+        locked(&self.served).leave(&self.mailbox, &mut self.shared.mailboxes_mut());
     }
 }
 
@@ -262,3 +293,6 @@ impl<E> Drop for SharedEndpoint<E> {
 fn alone(arrival: CallerArrival) -> CallerArrival<Segments> {
     arrival.map(|len| Segments { len, segment: len })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,68 +1,24 @@
 use crate::calling::begun::{CallBatch, OutstandingCalls};
 use crate::calling::detaching::Detaching;
 use crate::error::SendError;
-use crate::interface::{Exported, Interface, Procedure, Unserved};
 use crate::locked::locked;
-use crate::options::BindOptions;
-use crate::server::{RunningServer, Server};
-use crate::transport::contract::{Target, Transport};
+use crate::server::RunningServer;
 use crate::transport::packet::begun::calls::*;
 use crate::transport::packet::begun::{NotSent, PacketCalls};
 use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::now;
-use crate::transport::packet::transport::PacketTransport;
+use crate::transport::packet::options::PacketOptions;
+use crate::transport::packet::testing::bound;
 use crate::transport::udp::UdpLink;
-use std::any::Any;
 use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use stoop_marshal::{Reader, Writer};
 use stoop_wire::{CallNumber, Kind};
 
-static INTERFACE: Interface = Interface {
-    name: "Lab",
-    procedures: &[Procedure {
-        name: "null",
-        signature: String::new,
-        idempotent: false,
-        one_way: false,
-        in_place: None,
-        buffers: false,
-    }],
-};
-
-struct Lab;
-
-impl Exported for Lab {
-    fn interface(&self) -> &'static Interface {
-        &INTERFACE
-    }
-
-    fn dispatch(&self, _: u16, _: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Unserved> {
-        Ok(())
-    }
-
-    fn local(&self) -> Box<dyn Any + Send + Sync> {
-        Box::new(())
-    }
-}
-
 fn calls() -> (RunningServer, Arc<PacketCalls<UdpLink>>) {
-    let server = Server::new().export(Lab).listen("udp://127.0.0.1:0").unwrap().start().unwrap();
-    let uri = &server.uris()[0];
-    let address = uri.strip_prefix("udp://").unwrap();
-    let target = Target {
-        interface: &INTERFACE,
-        uri,
-        scheme: &PacketTransport::<UdpLink>::SCHEMES[0],
-        address,
-        is_ours: |_| false,
-        options: &BindOptions::new(),
-    };
-    let binding = PacketBinding::bind(&target, Instant::NEVER).unwrap();
-    let calls = PacketCalls::new(Arc::new(binding)).unwrap();
-    (server, calls)
+    let (server, binding) = bound(PacketOptions::new());
+    (server, PacketCalls::new(Arc::new(binding)).unwrap())
 }
 
 /// Starts the call in the queue of `begin`, as if the system refused to send it.
