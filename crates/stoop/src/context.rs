@@ -280,7 +280,7 @@ pub(crate) fn refined(begun_ns: u64, deadline_ns: u64, now_ns: u64) -> u64 {
 
 /// Time from the begin of a call that [began cheaply](begin_cheaply) to its deadline, at least; `None`: the deadline is exact.
 #[inline]
-pub(crate) fn time_left_at_begin(begun_ns: u64, deadline_ns: u64) -> Option<u64> {
+fn time_left_at_begin(begun_ns: u64, deadline_ns: u64) -> Option<u64> {
     let left_ns = deadline_ns.saturating_sub(begun_ns).saturating_sub(clock::coarse_lag_ns());
     (left_ns >= COARSE_ENOUGH_NS).then_some(left_ns)
 }

@@ -1,6 +1,6 @@
 //! When a call begins, and when it ends at the latest.
 
-use crate::context::{begin_cheaply, bounded_deadline, time_left_at_begin};
+use crate::context::{begin_cheaply, bounded_deadline};
 use stoop_net::clock;
 
 /// When a call begins, and its deadline.
@@ -23,17 +23,6 @@ impl Deadline {
     #[inline]
     pub(crate) fn exact(deadline_ns: u64) -> Self {
         Self { latest_ns: deadline_ns, timeout_ns: u64::MAX }
-    }
-
-    /// The deadline of a call that [began cheaply](begin_cheaply).
-    #[inline]
-    pub(crate) fn of(begun_ns: u64, latest_ns: u64) -> Self {
-        Self { latest_ns, timeout_ns: time_left_at_begin(begun_ns, latest_ns).unwrap_or(u64::MAX) }
-    }
-
-    /// This deadline, or `until_ns` if that is earlier.
-    pub(crate) fn until(self, until_ns: u64) -> Self {
-        Self { latest_ns: self.latest_ns.min(until_ns), ..self }
     }
 
     /// The deadline as far as it is known when the precise clock shows `clock_ns`, at the beginning of the wait: never too early. The

@@ -18,6 +18,7 @@ pub(crate) mod refused_bind;
 pub(crate) mod sessions;
 pub(crate) mod short_result;
 pub(crate) mod submission_queue;
+pub(crate) mod table_lock;
 pub(crate) mod timed_lock;
 pub(crate) mod unbind_notice;
 pub(crate) mod waiting_thread;

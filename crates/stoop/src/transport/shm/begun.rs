@@ -62,7 +62,7 @@ impl BegunCalls for ShmCalls {
     }
 
     fn counters(&self) -> CallCounters {
-        CallCounters { calls: self.managed.answered(), ..CallCounters::default() }
+        CallCounters { calls: self.managed.begun(), ..CallCounters::default() }
     }
 }
 

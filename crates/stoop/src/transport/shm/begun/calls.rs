@@ -66,9 +66,9 @@ impl SessionCalls {
         self.slots.iter().any(|slot| slot.look().stage() != Stage::Free)
     }
 
-    /// Calls whose answers were taken from their lanes.
-    pub(super) fn answered(&self) -> u64 {
-        self.slots.iter().map(LaneSlot::counted).sum()
+    /// Calls that had slots.
+    pub(super) fn begun(&self) -> u64 {
+        self.slots.iter().map(LaneSlot::begun).sum()
     }
 
     #[inline]
@@ -116,15 +116,19 @@ impl SessionCalls {
     /// Hands a published call over to the background thread, unless that has been done.
     #[cold]
     pub(super) fn hand_over(&self, slot: &LaneSlot, seen: Seen) {
-        let take = |id| {
-            // Nobody else moves it while the managed calls are locked.
-            let is_there = seen.stage() == Stage::Open && slot.look() == seen;
-            is_there.then(|| {
-                slot.refine_deadline(clock::now_ns());
-                slot.to_managed(&self.session, id)
-            })
-        };
-        self.managed.take_over(take, |number| slot.move_to(seen, number));
+        let id = self.managed.new_id();
+        let state = &mut *self.managed.state();
+        // No other thread moves it while the managed calls are locked.
+        if seen.stage() != Stage::Open || slot.look() != seen {
+            return;
+        }
+        let (managed, deadline_ns) = slot.to_managed(&self.session, id);
+        let number = state.calls.open(deadline_ns, managed);
+        match slot.move_to(seen, number) {
+            true => state.sent.push((number, id)),
+            // Its handle has taken the answer at this moment.
+            false => drop(state.calls.abandon(number)),
+        }
     }
 
     /// Hands over the calls that the background thread has to drive: those with long results, and, when the session is lost, those
@@ -180,7 +184,6 @@ impl SessionCalls {
         if let Some(message) = Answers::short_message(&session.segment, lane, &answer)
             && answer.kind == AnswerKind::Result
         {
-            slot.count();
             let closed = slot.close_and_free(seen);
             if closed {
                 with(Ok(Reader::new(&message[..len])));
@@ -190,7 +193,6 @@ impl SessionCalls {
         let mut message = self.buffer();
         message.clear();
         Answers::message(&session.segment, lane, &answer, &mut message);
-        slot.count();
         let closed = slot.close_and_free(seen);
         if closed {
             with(match why_no_result(&answer, &message) {
@@ -224,7 +226,7 @@ impl SessionCalls {
 
 impl Drop for SessionCalls {
     fn drop(&mut self) {
-        self.managed.add_answered(self.answered());
+        self.managed.count(self.begun());
         self.session.give_back(self.slots.iter().filter_map(LaneSlot::lane));
         hand_over(&self.managed);
     }
@@ -291,7 +293,6 @@ impl OutstandingCalls for SessionCalls {
         }
         let word = slot.word_answer(session)?;
         session.saw_server_on(word.cpu);
-        slot.count();
         slot.close_and_free(seen).then(|| Short::from_bits(word.bits, word.len))
     }
 

@@ -5,7 +5,6 @@
 //! that succeeds. The exception: a call that is [held back](Stage::Held) is published or cancelled under the table's lock for
 //! that, by the thread that began it or by one that waits for it.
 
-use crate::calling::deadline::Deadline;
 use crate::context::refined;
 use crate::locked::locked;
 use crate::transport::shm::begun::managed::ManagedCall;
@@ -31,8 +30,6 @@ pub(super) struct LaneSlot {
     procedure: AtomicU32,
     /// Of a moved call: the number by which it is managed.
     moved_to: AtomicU32,
-    /// Calls whose answers were taken here.
-    answered: AtomicU64,
     arguments: Arguments,
 }
 
@@ -104,7 +101,6 @@ impl Default for LaneSlot {
             deadline_ns: AtomicU64::default(),
             procedure: AtomicU32::default(),
             moved_to: AtomicU32::default(),
-            answered: AtomicU64::default(),
             arguments: Arguments::default(),
         }
     }
@@ -147,26 +143,32 @@ impl LaneSlot {
         self.free();
     }
 
-    /// The call that is held back is published with that ticket.
+    /// The call that is held back is published with that ticket. The precise clock shows `now_ns`.
     #[inline]
-    pub(super) fn post(&self, session: &Session, ticket: u64, cpu: u16) {
+    pub(super) fn post(&self, session: &Session, ticket: u64, cpu: u16, now_ns: u64) {
         let mut short = [0; SHORT];
         let arguments = self.arguments.short(&mut short);
-        let lane = Lane { number: self.lane.load(Relaxed) as u16, last: self.number.load(Relaxed) };
         let len = self.arguments.len.load(Relaxed) as usize;
-        let request =
-            session.request(lane, self.procedure.load(Relaxed) as u16, len, self.deadline_ns(), cpu);
+        let deadline_ns = refined(self.begun_ns.load(Relaxed), self.deadline_ns(), now_ns);
+        self.deadline_ns.store(deadline_ns, Relaxed);
+        let procedure = self.procedure.load(Relaxed) as u16;
+        let request = session.request(self.last(), procedure, len, deadline_ns, cpu);
         self.ticket.store(ticket, Relaxed);
         // From now on the call can be answered, and the slot used for another.
         self.word.store(Seen(self.word.load(Relaxed)).with(Stage::Open), Release);
         Requests::post(&session.segment, ticket, &request, arguments);
     }
 
+    /// The lane of a slot that has one, as of its last call.
+    #[inline]
+    fn last(&self) -> Lane {
+        Lane { number: self.lane.load(Relaxed) as u16, last: self.number.load(Relaxed) }
+    }
+
     /// The lane, as of its last call; `None` if it has none yet, or none any more.
     #[inline]
     pub(super) fn lane(&self) -> Option<Lane> {
-        let lane = self.lane.load(Relaxed);
-        (lane != NO_LANE).then(|| Lane { number: lane as u16, last: self.number.load(Relaxed) })
+        (self.lane.load(Relaxed) != NO_LANE).then(|| self.last())
     }
 
     /// Its owner gives it a lane, or takes the lane away.
@@ -180,18 +182,6 @@ impl LaneSlot {
         self.deadline_ns.load(Relaxed)
     }
 
-    /// The deadline of its call. A thread that reads the precise clock can refine it.
-    #[inline]
-    pub(super) fn deadline(&self) -> Deadline {
-        Deadline::of(self.begun_ns.load(Relaxed), self.deadline_ns())
-    }
-
-    /// The precise clock shows `now_ns`: the deadline of its call is known the more exactly, the sooner that is after its begin.
-    pub(super) fn refine_deadline(&self, now_ns: u64) {
-        let deadline_ns = refined(self.begun_ns.load(Relaxed), self.deadline_ns(), now_ns);
-        self.deadline_ns.store(deadline_ns, Relaxed);
-    }
-
     /// The number by which the moved call is managed.
     pub(super) fn moved_to(&self) -> u32 {
         self.moved_to.load(Relaxed)
@@ -200,24 +190,17 @@ impl LaneSlot {
     /// Whether the call that was seen is open, and has been answered.
     #[inline]
     pub(super) fn is_answered(&self, seen: Seen, session: &Session) -> bool {
-        if seen.stage() != Stage::Open {
-            return false;
-        }
-        let (lane, number) = (self.lane.load(Relaxed) as u16, self.number.load(Relaxed));
-        Answers::is_there(&session.segment, lane, number)
+        let lane = self.last();
+        seen.stage() == Stage::Open && Answers::is_there(&session.segment, lane.number, lane.last)
     }
 
-    /// The answer to the call that is open, and which [is there](Self::is_answered); `None` when it makes no sense.
-    #[inline]
-    pub(super) fn answer(&self, session: &Session) -> Option<(u16, Answer)> {
-        let lane = self.lane.load(Relaxed) as u16;
-        Answers::read(&session.segment, lane).map(|answer| (lane, answer))
-    }
-
-    /// The same, unless its message is longer than a slot.
+    /// The answer to the call that is open, and which [is there](Self::is_answered); `None` when it makes no sense, or its message is
+    /// longer than a slot.
     #[inline]
     pub(super) fn short_answer(&self, session: &Session) -> Option<(u16, Answer)> {
-        self.answer(session).filter(|(_, answer)| answer.len as usize <= SLOT)
+        let lane = self.lane.load(Relaxed) as u16;
+        let answer = Answers::read(&session.segment, lane)?;
+        (answer.len as usize <= SLOT).then_some((lane, answer))
     }
 
     /// Whether the answer to the call that is open, and which [is there](Self::is_answered), makes sense and is no longer than a slot.
@@ -244,23 +227,16 @@ impl LaneSlot {
         self.word.compare_exchange(seen.0, seen.with(Stage::Free), AcqRel, Acquire).is_ok()
     }
 
-    /// Its owner counts an answer that was taken here.
-    #[inline]
-    pub(super) fn count(&self) {
-        self.answered.store(self.answered.load(Relaxed) + 1, Relaxed);
-    }
-
-    pub(super) fn counted(&self) -> u64 {
-        self.answered.load(Relaxed)
+    /// Calls that have been begun here.
+    pub(super) fn begun(&self) -> u64 {
+        self.word.load(Relaxed) / STAGES
     }
 
     /// The open call as a managed one, and its deadline.
     pub(super) fn to_managed(&self, session: &Arc<Session>, id: u64) -> (ManagedCall, u64) {
-        let lane = Lane { number: self.lane.load(Relaxed) as u16, last: self.number.load(Relaxed) };
-        let procedure = self.procedure.load(Relaxed) as u16;
-        let begun_ns = self.begun_ns.load(Relaxed);
+        let (procedure, begun_ns) = (self.procedure.load(Relaxed) as u16, self.begun_ns.load(Relaxed));
         let managed = ManagedCall::queued(id, procedure, begun_ns, self.arguments.get());
-        (managed.sent(session, lane, self.ticket.load(Relaxed)), self.deadline_ns())
+        (managed.sent(session, self.last(), self.ticket.load(Relaxed)), self.deadline_ns())
     }
 
     /// Moves the call that was seen to be open. `false`: it has ended meanwhile, and what was read of it is void.

@@ -72,30 +72,20 @@ impl LaneSlots {
     pub(super) fn reserve(&self, wanted: usize) -> Option<Reservation> {
         let mut free = locked(&self.free);
         if free.count() < wanted + SCARCE {
-            *free = self.look_for_free(free.row as usize)?;
+            *free = self.look_for_free(free.row)?;
         }
-        let wanted = wanted.min(free.count().saturating_sub(SCARCE)).max(1);
-        let reservation = free.first(wanted);
+        let reservation = free.first(wanted.min(free.count().saturating_sub(SCARCE)).max(1));
         free.slots &= !reservation.slots;
         self.of(reservation).for_each(|(_, slot)| slot.reserve());
         Some(reservation)
     }
 
     /// Those that are free in the first row, from `first` on, that has more than a few; if none has, in any.
-    fn look_for_free(&self, first: usize) -> Option<Reservation> {
-        let mut few = None;
-        for row in (0..ROWS).map(|row| (first + row) % ROWS) {
-            let slots = self.row(row).iter().rev();
-            let slots = slots.fold(0, |free, slot| free << 1 | u64::from(slot.look().stage() == Stage::Free));
-            let free = Reservation { row: row as u32, slots };
-            if free.count() > SCARCE {
-                return Some(free);
-            }
-            if free.slots != 0 {
-                few = few.or(Some(free));
-            }
-        }
-        few
+    fn look_for_free(&self, first: u32) -> Option<Reservation> {
+        let in_row = |row| Reservation { row: (first + row) % ROWS as u32, slots: u64::MAX };
+        let mut free = (0..ROWS as u32).map(|row| self.at(Stage::Free, in_row(row)));
+        let mut few = free.clone();
+        free.find(|free| free.count() > SCARCE).or_else(|| few.find(|few| few.slots != 0))
     }
 }
 

@@ -1,9 +1,10 @@
 //! The begun calls of a binding that the background thread manages, of all its sessions.
 
 use crate::calling::background::{Background, Driven};
-use crate::calling::begun::CallBatch;
+use crate::calling::begun::{CallBatch, Outcome};
 use crate::calling::call_table::{CallTable, Wakeup};
 use crate::calling::detached::CallingThread;
+use crate::calling::table_lock::{self, HasCalls, Registered};
 use crate::context::refined;
 use crate::error::{BindError, CallError, SendError};
 use crate::locked::locked;
@@ -15,7 +16,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Waker;
-use stoop_marshal::Reader;
+use std::thread;
+use std::time::Duration;
 use stoop_net::clock;
 
 /// The managed calls, and what the tables of a binding's sessions share.
@@ -24,19 +26,19 @@ pub(crate) struct ManagedCalls {
     state: Mutex<State>,
     pub(super) background: Background,
     last_id: AtomicU64,
-    /// Managed calls that were answered, and calls of tables that are gone.
-    answered: AtomicU64,
+    /// Calls that never had slots, and calls of tables that are gone.
+    begun: AtomicU64,
 }
 
 #[derive(Default)]
 pub(super) struct State {
     pub(super) calls: CallTable<ManagedCall>,
-    /// Calls that are not published, in the order in which they were begun; some may have been cancelled.
+    /// Short calls that are not published, in the order in which they were begun; some may have been cancelled.
     queue: VecDeque<CallKey>,
+    /// The same of long calls, which need channels.
+    long: VecDeque<CallKey>,
     /// Calls that are published; some may have been cancelled.
-    sent: Vec<CallKey>,
-    /// The calls in the queue wait for channels only.
-    waits_for_channel: bool,
+    pub(super) sent: Vec<CallKey>,
     tables: Vec<Weak<SessionCalls>>,
     /// The client is gone: what is outstanding is detached.
     pub(super) closing: bool,
@@ -57,7 +59,7 @@ impl ManagedCalls {
             state: Mutex::default(),
             background: Background::default(),
             last_id: AtomicU64::new(0),
-            answered: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
         }
     }
 
@@ -88,18 +90,17 @@ impl ManagedCalls {
         self.state().tables.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Calls that were answered so far, in all tables.
-    pub(super) fn answered(&self) -> u64 {
-        let in_slots: u64 = self.tables().iter().map(|table| table.answered()).sum();
-        self.answered.load(Ordering::Relaxed) + in_slots
+    /// Calls that were begun so far, in all tables.
+    pub(super) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed) + self.tables().iter().map(|table| table.begun()).sum::<u64>()
     }
 
-    /// A table is gone in which so many calls were answered.
-    pub(super) fn add_answered(&self, calls: u64) {
-        self.answered.fetch_add(calls, Ordering::Relaxed);
+    /// So many calls were begun in a table that is gone, or without slots.
+    pub(super) fn count(&self, calls: u64) {
+        self.begun.fetch_add(calls, Ordering::Relaxed);
     }
 
-    fn new_id(&self) -> u64 {
+    pub(super) fn new_id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
@@ -114,31 +115,15 @@ impl ManagedCalls {
         let (id, begun_ns) = (self.new_id(), batch.begun.as_nanos());
         let deadline_ns = refined(begun_ns, batch.deadline.as_nanos(), clock::now_ns());
         let managed = ManagedCall::queued(id, procedure, begun_ns, arguments);
+        let is_long = managed.is_long();
         let mut state = self.state();
         let call = state.calls.open(deadline_ns, managed);
-        state.queue.push_back((call, id));
+        let queue = if is_long { &mut state.long } else { &mut state.queue };
+        queue.push_back((call, id));
         drop(state);
+        self.count(1);
         self.wake_background();
         call
-    }
-
-    /// Takes over a published call from its slot: `take` gives the call its new id, and its deadline; `confirm` tells the slot the
-    /// number. `None` or `false`: the call is not there any more.
-    pub(super) fn take_over(
-        &self,
-        take: impl FnOnce(u64) -> Option<(ManagedCall, u64)>,
-        confirm: impl FnOnce(u32) -> bool,
-    ) {
-        let id = self.new_id();
-        let mut state = self.state();
-        let Some((managed, deadline_ns)) = take(id) else { return };
-        let call = state.calls.open(deadline_ns, managed);
-        if confirm(call) {
-            state.sent.push((call, id));
-        } else {
-            // Its handle has taken the answer at this moment.
-            let _ = state.calls.abandon(call);
-        }
     }
 
     pub(super) fn has_ended(&self, call: u32) -> bool {
@@ -146,42 +131,26 @@ impl ManagedCalls {
     }
 
     /// As [`OutstandingCalls::take`](crate::calling::begun::OutstandingCalls::take).
-    pub(super) fn take(&self, call: u32, with: &mut dyn FnMut(Result<Reader<'_>, CallError>)) -> bool {
-        let mut state = self.state();
-        if !state.calls.has_ended(call) {
-            return false;
-        }
-        let outcome = state.calls.take(call);
-        drop(state);
-        match outcome {
-            Ok(payload) => with(Ok(Reader::new(payload.bytes()))),
-            Err(error) => with(Err(error)),
-        }
-        true
+    pub(super) fn take(&self, call: u32, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
+        table_lock::take(&self.state, call, with)
     }
 
     /// As [`OutstandingCalls::poll`](crate::calling::begun::OutstandingCalls::poll).
     pub(super) fn poll(&self, call: u32, waker: &Waker) -> bool {
-        let state = self.state();
-        if state.calls.has_ended(call) {
-            return true;
+        let registered = table_lock::register(&self.state, call, waker);
+        if registered == Registered::Now {
+            self.wake_background();
         }
-        if state.calls.is_registered(call, waker) {
-            return false;
-        }
-        drop(state);
-        // No lock is held while a waker is cloned or dropped.
-        let fresh = waker.clone();
-        let mut state = self.state();
-        if state.calls.has_ended(call) {
-            drop(state);
-            return true;
-        }
-        let before = state.calls.register(call, fresh);
-        drop(state);
-        drop(before);
-        self.wake_background();
-        false
+        registered == Registered::Ended
+    }
+
+    /// Sleeps until one of these calls has ended, at most until that time or their earliest deadline.
+    pub(super) fn sleep_until_ended(&self, calls: &[u32], until_ns: u64) {
+        table_lock::attend(&self.state, calls, |deadline_ns| {
+            self.wake_background();
+            let left_ns = deadline_ns.min(until_ns).saturating_sub(clock::now_ns());
+            thread::park_timeout(Duration::from_nanos(left_ns));
+        });
     }
 
     pub(super) fn cancel(&self, call: u32) {
@@ -215,12 +184,11 @@ impl ManagedCalls {
 
     /// Whether [`advance`](Self::advance) would do something.
     pub(super) fn can_advance(&self, session: &Session) -> bool {
-        let mut state = self.state();
-        let sent = std::mem::take(&mut state.sent);
-        let can_one = sent.iter().any(|&call| state.find(call).is_none_or(|managed| managed.can_advance()));
-        state.sent = sent;
-        // The calls in the queue wait for one of these to end, or for a channel.
-        can_one || state.waits_for_channel && session.has_free_channel()
+        let State { calls, sent, long, .. } = &mut *self.state();
+        let mut can_one =
+            sent.iter().map(|&key| find(calls, key).is_none_or(|managed| managed.can_advance()));
+        // The calls in the queues wait for one of these to end, or for a channel.
+        can_one.any(|can| can) || !long.is_empty() && session.has_free_channel()
     }
 
     /// Goes on with all calls as far as that is possible without waiting, and ends those whose deadlines have passed.
@@ -228,21 +196,17 @@ impl ManagedCalls {
         // Most calls that end here are detached and wake nothing: then this allocates nothing.
         let mut wakeups = Vec::new();
         let mut state = self.state();
-        // The list keeps its memory: it is filled and emptied all the time.
-        let mut sent = std::mem::take(&mut state.sent);
-        sent.retain(|&(call, id)| {
-            let Some(managed) = state.find((call, id)) else { return false };
+        let State { calls, sent, queue, long, .. } = &mut *state;
+        sent.retain(|&key| {
+            let Some(managed) = find(calls, key) else { return false };
             match managed.advance(self.is_idempotent(managed.procedure)) {
                 Step::Open => return true,
-                Step::Again => state.queue.push_back((call, id)),
-                Step::Ended(outcome) => {
-                    self.add_answered(1);
-                    wakeups.extend(state.calls.end(call, outcome).if_awaited());
-                }
+                Step::Again if managed.is_long() => long.push_back(key),
+                Step::Again => queue.push_back(key),
+                Step::Ended(outcome) => wakeups.extend(calls.end(key.0, outcome).if_awaited()),
             }
             false
         });
-        state.sent = sent;
         for call in state.calls.expired(clock::now_ns()) {
             let managed = state.calls.get_mut(call).expect("a call that expires is open");
             let error = managed.expire(&self.binding);
@@ -257,60 +221,52 @@ impl ManagedCalls {
     pub(super) fn end_queued(&self, why: &BindError) {
         let mut wakeups = Vec::new();
         let mut state = self.state();
-        for (call, id) in std::mem::take(&mut state.queue) {
-            let Some(managed) = state.find((call, id)) else { continue };
+        let State { calls, queue, long, .. } = &mut *state;
+        for key in queue.drain(..).chain(long.drain(..)) {
+            let Some(managed) = find(calls, key) else { continue };
             let error = managed.explain(CallError::NotSent(SendError::Bind(Box::new(why.clone()))));
-            wakeups.push(state.calls.end(call, Err(error)));
+            wakeups.push(calls.end(key.0, Err(error)));
         }
         drop(state);
         wakeups.into_iter().for_each(Wakeup::give);
     }
 }
 
+/// A call that has neither ended nor been cancelled.
+fn find(calls: &mut CallTable<ManagedCall>, (call, id): CallKey) -> Option<&mut ManagedCall> {
+    calls.get_mut(call).filter(|managed| managed.id == id)
+}
+
+impl HasCalls for State {
+    type Call = ManagedCall;
+
+    fn calls(&mut self) -> &mut CallTable<ManagedCall> {
+        &mut self.calls
+    }
+}
+
 impl State {
     /// Whether calls wait to be published.
     pub(super) fn has_queued(&self) -> bool {
-        !self.queue.is_empty()
+        !(self.queue.is_empty() && self.long.is_empty())
     }
 
-    /// A call that has neither ended nor been cancelled.
-    fn find(&mut self, (call, id): CallKey) -> Option<&mut ManagedCall> {
-        self.calls.get_mut(call).filter(|managed| managed.id == id)
-    }
-
-    /// Publishes the calls in the queue, as far as there are lanes and channels. Short calls overtake calls that wait for channels.
+    /// Publishes the queued calls, as far as there are lanes and channels.
     fn publish_queued(&mut self, session: &Arc<Session>) {
-        let mut waiting = VecDeque::new();
-        while let Some(&key) = self.queue.front() {
-            let Some(managed) = self.find(key) else {
-                self.queue.pop_front();
-                continue;
-            };
-            let is_long = managed.is_long();
-            if session.is_lost() || self.sent.len() >= SENT_MAX {
-                break;
-            }
-            // Once there is no channel, there is none for the others.
-            let channel = if is_long && waiting.is_empty() { session.try_take_channel() } else { None };
-            if is_long && channel.is_none() {
-                self.queue.pop_front();
-                waiting.push_back(key);
-                continue;
-            }
-            let Some(lane) = session.take_lane() else {
-                if let Some((channel, base)) = channel {
-                    session.give_unused_channel_back(channel, base);
+        let Self { calls, queue, long, sent, .. } = self;
+        for (queue, is_long) in [(queue, false), (long, true)] {
+            while let Some(&key) = queue.front() {
+                if session.is_lost() || sent.len() >= SENT_MAX {
+                    return;
                 }
-                break;
-            };
-            self.queue.pop_front();
-            let deadline_ns = self.calls.deadline_ns(key.0);
-            let managed = self.find(key).expect("it is open, as was just seen");
-            managed.publish(session, lane, channel, deadline_ns);
-            self.sent.push(key);
+                let deadline_ns = calls.deadline_ns(key.0);
+                if let Some(managed) = find(calls, key) {
+                    let Some((lane, channel)) = session.take_lane_with(is_long) else { break };
+                    managed.publish(session, lane, channel, deadline_ns);
+                    sent.push(key);
+                }
+                queue.pop_front();
+            }
         }
-        self.waits_for_channel = !waiting.is_empty() && self.queue.is_empty();
-        waiting.append(&mut self.queue);
-        self.queue = waiting;
     }
 }

@@ -11,7 +11,7 @@ use crate::transport::shm::begun::lane_slot::{Begun, LaneSlot, Stage};
 use crate::transport::shm::begun::lane_slots::Reservation;
 use crate::transport::shm::caller::lanes::Lane;
 use std::sync::atomic::{Ordering, fence};
-use stoop_net::host;
+use stoop_net::{clock, host};
 use stoop_shm::Requests;
 
 /// Calls that are published together, at most. (With eight, the server has something to do earlier, and a call takes longer.)
@@ -65,9 +65,9 @@ impl SessionCalls {
         let publishing = locked(&self.publishing);
         let held = self.slots.at(Stage::Held, calls);
         let first = self.session.requests.draw(held.count());
-        let cpu = host::current_cpu() as u16;
+        let (cpu, now_ns) = (host::current_cpu() as u16, clock::now_ns());
         for ((_, slot), ticket) in self.slots.of(held).zip(first..) {
-            slot.post(&self.session, ticket, cpu);
+            slot.post(&self.session, ticket, cpu, now_ns);
         }
         drop(publishing);
         self.session.ring_after_post();

@@ -1,12 +1,10 @@
 //! How a thread waits for begun calls: it looks at their lanes, or sleeps there.
 
-use crate::calling::background::Driven;
 use crate::calling::deadline::Deadline;
 use crate::locked::locked;
 use crate::transport::shm::begun::calls::{Location, SessionCalls};
-use crate::transport::shm::caller::result_wait::{ResultWait, WaitFailure};
-use std::thread;
-use std::time::Duration;
+use crate::transport::shm::caller::lanes::Lane;
+use crate::transport::shm::caller::result_wait::ResultWait;
 use stoop_net::clock;
 use stoop_shm::Answers;
 use stoop_shm::listening::{self, Event};
@@ -29,7 +27,7 @@ impl SessionCalls {
                 break Some(ended);
             }
             match self.deadline_on_lanes(calls) {
-                Some(deadline) => self.wait_on_lanes(&mut wait, calls, deadline.until(until_ns)),
+                Some(deadline_ns) => self.wait_on_lanes(&mut wait, calls, deadline_ns.min(until_ns)),
                 None => self.wait_for_managed(calls, until_ns),
             }
             if let Some(ended) = self.ended_among(calls) {
@@ -57,41 +55,33 @@ impl SessionCalls {
     }
 
     /// The earliest deadline of calls that are all on lanes; `None` if some are managed.
-    fn deadline_on_lanes(&self, calls: &[u32]) -> Option<Deadline> {
-        if let [call] = calls {
-            let Location::Slot(slot, _) = self.find(*call) else { return None };
-            return Some(slot.deadline());
-        }
-        let now_ns = clock::now_ns();
-        let mut earliest_ns = u64::MAX;
-        for &call in calls {
-            let Location::Slot(slot, _) = self.find(call) else { return None };
-            slot.refine_deadline(now_ns);
-            earliest_ns = earliest_ns.min(slot.deadline_ns());
-        }
-        Some(Deadline::exact(earliest_ns))
+    fn deadline_on_lanes(&self, calls: &[u32]) -> Option<u64> {
+        calls.iter().try_fold(u64::MAX, |earliest_ns, &call| match self.find(call) {
+            Location::Slot(slot, _) => Some(earliest_ns.min(slot.deadline_ns())),
+            Location::Managed(..) => None,
+        })
     }
 
-    fn wait_on_lanes(&self, wait: &mut ResultWait, calls: &[u32], deadline: Deadline) {
+    fn wait_on_lanes(&self, wait: &mut ResultWait, calls: &[u32], until_ns: u64) {
         let is_over = |_: &_| self.is_over(calls);
-        let waited = wait.wait_until(&self.session, deadline, is_over, |session, limit_ns| {
+        // Whether it has ended so or not is looked at by the calling function.
+        let _ = wait.wait_until(&self.session, Deadline::exact(until_ns), is_over, |session, limit_ns| {
             let segment = &session.segment;
-            match calls {
-                [call] => {
-                    if let Location::Slot(slot, _) = self.find(*call)
-                        && let Some(lane) = slot.lane()
-                    {
-                        Answers::sleep(segment, lane.number, lane.last, limit_ns);
-                    }
-                }
-                _ => listening::sleep(segment, Event::Answer, limit_ns, || self.is_over(calls)),
+            let lane = match calls {
+                [call] => self.lane_of(*call),
+                _ => None,
+            };
+            match lane {
+                Some(lane) => Answers::sleep(segment, lane.number, lane.last, limit_ns),
+                None => listening::sleep(segment, Event::Answer, limit_ns, || self.is_over(calls)),
             }
         });
-        // The precise clock was read when the wait began.
-        if let (Err(WaitFailure::Late), [call]) = (waited, calls)
-            && let Location::Slot(slot, _) = self.find(*call)
-        {
-            slot.refine_deadline(wait.began_ns());
+    }
+
+    fn lane_of(&self, call: u32) -> Option<Lane> {
+        match self.find(call) {
+            Location::Slot(slot, _) => slot.lane(),
+            Location::Managed(..) => None,
         }
     }
 
@@ -136,18 +126,9 @@ impl SessionCalls {
                 numbers.push(number);
             }
         }
-        let mut state = self.managed.state();
-        if numbers.len() < calls.len() || state.calls.ended_among(&numbers).is_some() {
-            return;
-        }
-        state.calls.attend(&numbers, Some(&thread::current()));
-        let deadlines = numbers.iter().map(|&number| state.calls.deadline_ns(number));
-        let limit_ns = deadlines.min().unwrap_or(u64::MAX).min(until_ns);
-        drop(state);
-        self.managed.wake_background();
-        thread::park_timeout(Duration::from_nanos(limit_ns.saturating_sub(clock::now_ns())));
-        self.managed.state().calls.attend(&numbers, None);
-        if clock::now_ns() >= limit_ns {
+        // A call whose answer came at this moment is in its slot still.
+        if numbers.len() == calls.len() {
+            self.managed.sleep_until_ended(&numbers, until_ns);
             self.managed.advance();
         }
     }

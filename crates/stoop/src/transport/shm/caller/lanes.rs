@@ -118,10 +118,7 @@ impl Session {
 
     /// Frees what abandoned calls had in the arena, as far as they have been answered.
     pub(crate) fn release_withheld(&self) {
-        let lanes = &mut *locked(&self.lanes);
-        if !lanes.owed.is_empty() {
-            self.collect(lanes);
-        }
+        self.collect(&mut locked(&self.lanes));
     }
 
     /// A channel for a long call, and its base; waits for one, at most so long.
@@ -143,13 +140,21 @@ impl Session {
         }
     }
 
-    /// A channel, if there is one.
-    pub(crate) fn try_take_channel(&self) -> Option<(u8, u32)> {
-        self.collect(&mut locked(&self.lanes));
-        locked(&self.channels).take()
+    /// A lane for a call, and a channel and its base if the call is `long`; `None` if there is none.
+    pub(crate) fn take_lane_with(&self, long: bool) -> Option<(Lane, Option<(u8, u32)>)> {
+        let lane = self.take_lane()?;
+        if !long {
+            return Some((lane, None));
+        }
+        self.release_withheld();
+        let channel = locked(&self.channels).take();
+        if channel.is_none() {
+            self.give_back([lane]);
+        }
+        channel.map(|channel| (lane, Some(channel)))
     }
 
-    /// Whether there is one.
+    /// Whether a channel is free.
     pub(crate) fn has_free_channel(&self) -> bool {
         self.collect(&mut locked(&self.lanes));
         locked(&self.channels).taken.contains(&false)
@@ -158,14 +163,9 @@ impl Session {
     /// A channel is free: the server looks no more at what was sent there last.
     pub(crate) fn give_channel_back(&self, channel: u8, sent: &Filling) {
         sent.forget(&self.segment);
-        self.give_unused_channel_back(channel, sent.end());
-    }
-
-    /// A channel is free: nothing has been sent there since it was taken.
-    pub(crate) fn give_unused_channel_back(&self, channel: u8, base: u32) {
         let mut channels = locked(&self.channels);
         channels.taken[usize::from(channel)] = false;
-        channels.bases[usize::from(channel)] = base;
+        channels.bases[usize::from(channel)] = sent.end();
         drop(channels);
         self.channel_freed.notify_one();
         listening::wake(&self.segment);

@@ -32,11 +32,6 @@ impl ResultWait {
         self.0.set_placement(placement);
     }
 
-    /// When the last wait began.
-    pub(crate) fn began_ns(&self) -> u64 {
-        self.0.began_ns()
-    }
-
     pub(crate) fn counts(&self) -> WaitCounts {
         self.0.counts()
     }
