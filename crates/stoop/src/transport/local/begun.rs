@@ -3,20 +3,23 @@
 //! The arguments of a begun call are marshaled like those of a call to another process: its caller goes on, and may
 //! change what it has passed.
 
+use crate::calling::background::{Background, Driven, Rest, start};
 use crate::calling::begun::{CallBatch, OutstandingCalls};
 use crate::calling::call_table::{CallTable, Outcome, Payload, Wakeup};
 use crate::calling::detached::{CallingThread, Failures, Selection};
+use crate::calling::table_lock::{Registered, attend, register, take};
 use crate::context::cancelled;
 use crate::context::cancelled::CallId;
 use crate::context::{Caller, current_call, in_between, is_too_late, take_asked};
 use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode, SendError, UnknownCause};
+use crate::locked::locked;
 use crate::serving::dispatch::{CallLimits, Outcome as Ran};
 use crate::transport::local::pool::{Declined, Job};
 use crate::transport::local::server::LocalServer;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
-use std::thread::{self, Thread};
+use std::thread;
 use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_marshal::Reader;
@@ -30,10 +33,12 @@ struct Calls {
     server: Arc<LocalServer>,
     interface: u16,
     table: Mutex<CallTable<LocalCall>>,
-    /// Ends calls at their deadlines and wakes their wakers; started with the first waker.
-    watch: OnceLock<Watch>,
-    /// Held while a thread starts it.
-    starting_watch: Mutex<()>,
+    /// Ends polled calls at their deadlines.
+    background: Background,
+    /// Whether the background thread has been started: with the first waker.
+    has_background: Mutex<bool>,
+    /// When that thread looks next, as far as is known.
+    looks_ns: AtomicU64,
 }
 
 /// A call that has not ended.
@@ -53,11 +58,8 @@ pub(crate) struct LocalJob {
     id: u64,
 }
 
-struct Watch {
-    thread: Thread,
-    /// When it looks next, as far as is known.
-    looks_ns: AtomicU64,
-}
+/// Between two looks of the background thread, at most: in its sleep it keeps the calls, also when their handles are gone.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The last identification that was given to a call.
 static LAST_ID: AtomicU64 = AtomicU64::new(0);
@@ -68,8 +70,9 @@ impl LocalCalls {
             server,
             interface,
             table: Mutex::default(),
-            watch: OnceLock::new(),
-            starting_watch: Mutex::default(),
+            background: Background::default(),
+            has_background: Mutex::default(),
+            looks_ns: AtomicU64::new(u64::MAX),
         }))
     }
 
@@ -119,62 +122,36 @@ impl OutstandingCalls for LocalCalls {
         if self.is_ready(call) {
             return true;
         }
-        if calls.table().is_registered(call, waker) {
-            return self.is_ready(call);
+        match register(&calls.table, call, waker) {
+            Registered::Ended => return true,
+            Registered::Before => return self.is_ready(call),
+            Registered::Now => {}
         }
-        let fresh = waker.clone();
-        let mut table = calls.table();
-        if table.has_ended(call) {
-            drop(table);
-            return true;
-        }
-        let before = table.register(call, fresh);
-        let deadline_ns = table.deadline_ns(call);
-        drop(table);
-        drop(before);
-        calls.watch(deadline_ns);
+        let deadline_ns = calls.table().deadline_ns(call);
+        calls.look_by(deadline_ns);
         false
     }
 
     fn wait_any(&self, waited: &[u32], until: Instant) -> Option<usize> {
         let Self(calls) = self;
-        let thread = thread::current();
         loop {
             match calls.look(waited, until) {
                 Some(Look::Ended(place)) => return Some(place),
                 Some(Look::Late) => return None,
                 None => {}
             }
-            // Procedures that wait for calls to their own server could have taken all its threads.
-            let may_help = until == Instant::NEVER && current_call().is_some();
-            if may_help && calls.server.pool.is_busy() && calls.run_one_of(waited) {
+            if until == Instant::NEVER && calls.must_help() && calls.run_one_of(waited) {
                 continue;
             }
-            let mut table = calls.table();
-            if table.ended_among(waited).is_some() {
-                continue;
-            }
-            table.attend(waited, Some(&thread));
-            let deadline_ns = waited.iter().map(|&call| table.deadline_ns(call)).min().unwrap_or(u64::MAX);
-            drop(table);
-            let limit_ns = deadline_ns.min(until.as_nanos()).saturating_sub(clock::now_ns());
-            thread::park_timeout(Duration::from_nanos(limit_ns));
-            calls.table().attend(waited, None);
+            attend(&calls.table, waited, |deadline_ns| {
+                let limit_ns = deadline_ns.min(until.as_nanos()).saturating_sub(clock::now_ns());
+                thread::park_timeout(Duration::from_nanos(limit_ns));
+            });
         }
     }
 
     fn take(&self, call: u32, with: &mut dyn FnMut(Result<Reader<'_>, CallError>)) -> bool {
-        let mut table = self.0.table();
-        if !table.has_ended(call) {
-            return false;
-        }
-        let outcome = table.take(call);
-        drop(table);
-        match outcome {
-            Ok(payload) => with(Ok(Reader::new(payload.bytes()))),
-            Err(error) => with(Err(error)),
-        }
-        true
+        take(&self.0.table, call, with)
     }
 
     fn cancel(&self, call: u32) {
@@ -209,9 +186,8 @@ impl OutstandingCalls for LocalCalls {
         look(&mut self.0.table().failures);
     }
 
-    /// Runs the call in this thread, if no thread of the pool has begun to.
     fn wait_for_reclaimed(&self, call: u32, until: Instant) {
-        if !self.0.run_one_of(&[call]) {
+        if !(self.0.must_help() && self.0.run_one_of(&[call])) {
             self.wait_any(&[call], until);
         }
     }
@@ -238,7 +214,7 @@ enum Look {
 
 impl Calls {
     fn table(&self) -> MutexGuard<'_, CallTable<LocalCall>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.table)
     }
 
     /// Looks whether one of these calls has ended, and ends those whose deadlines have passed.
@@ -274,46 +250,28 @@ impl Calls {
         any
     }
 
-    /// Has the watch look by that time.
-    fn watch(self: &Arc<Self>, deadline_ns: u64) {
-        if self.watch.get().is_none() {
-            self.start_watch();
+    /// Has the background thread look by that time. Without that thread, a waker is woken only when the call has run.
+    fn look_by(self: &Arc<Self>, deadline_ns: u64) {
+        let mut has_background = locked(&self.has_background);
+        if !*has_background {
+            *has_background = start(self).is_ok();
         }
-        let Some(watch) = self.watch.get() else { return };
-        if watch.looks_ns.load(Ordering::SeqCst) > deadline_ns {
-            watch.thread.unpark();
+        drop(has_background);
+        if self.looks_ns.load(Ordering::SeqCst) > deadline_ns {
+            self.wake_background();
         }
     }
 
-    #[cold]
-    fn start_watch(self: &Arc<Self>) {
-        let _starting = self.starting_watch.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.watch.get().is_some() {
-            // Another thread has started it.
-            return;
-        }
-        let calls = Arc::downgrade(self);
-        let keep_watch = move || {
-            while let Some(looks_ns) = calls.upgrade().map(|calls| calls.keep_watch()) {
-                let limit_ns = looks_ns.saturating_sub(clock::now_ns());
-                thread::park_timeout(Duration::from_nanos(limit_ns));
-            }
-        };
-        let watch = thread::Builder::new().name("stoop-watch".into()).spawn(keep_watch);
-        // Without it, a waker is woken only when the call has run.
-        let Ok(watch) = watch else { return };
-        let _ = self.watch.set(Watch { thread: watch.thread().clone(), looks_ns: AtomicU64::new(u64::MAX) });
+    /// The earliest deadline, if a call has a waker; otherwise `u64::MAX`.
+    fn next_look_ns(&self) -> u64 {
+        let table = self.table();
+        if table.is_polled() { table.earliest_ns() } else { u64::MAX }
     }
 
-    /// Ends calls whose deadlines have passed. Returns when to look again.
-    fn keep_watch(&self) -> u64 {
-        self.expire(clock::now_ns());
-        let looks_ns = self.table().earliest_ns();
-        if let Some(watch) = self.watch.get() {
-            watch.looks_ns.store(looks_ns, Ordering::SeqCst);
-        }
-        // A thread that begins a call with an earlier deadline sees the time just stored, or its call is seen here.
-        looks_ns.min(self.table().earliest_ns())
+    /// Whether the thread should run calls for which it waits: procedures that wait for calls to their own server could have taken
+    /// all its threads.
+    fn must_help(&self) -> bool {
+        current_call().is_some() && self.server.pool.is_busy()
     }
 
     /// Runs one of these calls that no thread has begun to run. Returns whether there was one.
@@ -378,12 +336,33 @@ impl Calls {
     }
 }
 
-impl Drop for Calls {
-    fn drop(&mut self) {
-        if let Some(watch) = self.watch.get() {
-            watch.thread.unpark();
+impl Driven for Calls {
+    type Memory = ();
+
+    fn background(&self) -> &Background {
+        &self.background
+    }
+
+    /// Ends calls whose deadlines have passed.
+    fn run_due(self: &Arc<Self>, (): &mut ()) -> Rest {
+        self.expire(clock::now_ns());
+        let looks_ns = self.next_look_ns();
+        self.looks_ns.store(looks_ns, Ordering::SeqCst);
+        // A thread that registers a waker for an earlier deadline sees the time just stored, or its call is seen here.
+        match looks_ns.min(self.next_look_ns()) {
+            u64::MAX => Rest::Idle,
+            looks_ns => {
+                let left = Duration::from_nanos(looks_ns.saturating_sub(clock::now_ns()));
+                Rest::For(left.min(LOOK_EVERY))
+            }
         }
     }
+
+    fn has_nothing_to_do(&self) -> bool {
+        self.next_look_ns() == u64::MAX
+    }
+
+    fn bind_again(self: &Arc<Self>) {}
 }
 
 impl Job for LocalJob {

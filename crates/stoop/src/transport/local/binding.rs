@@ -4,13 +4,14 @@ use crate::calling::begun::BegunCalls;
 use crate::calling::counters::CallCounters;
 use crate::error::{BindError, CallError, SendError};
 use crate::interface::{Interface, Procedure};
+use crate::locked::locked;
 use crate::transport::contract::{Binding, IsOurs, Target};
 use crate::transport::local::begun::LocalCalls;
 use crate::transport::local::server::{LocalServer, find, is_taken};
 use std::any::Any;
 use std::convert::Infallible;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use stoop_exchange::fingerprint;
 
 /// Where a client looks for a server of its own process.
@@ -133,7 +134,7 @@ impl BegunCalls for LocalBegun {
     type Table = LocalCalls;
 
     fn present(&self) -> Result<Arc<LocalCalls>, SendError> {
-        let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut present = locked(&self.present);
         if !present.is_open() {
             *present = self.source.find_next()?.calls();
         }
@@ -141,7 +142,7 @@ impl BegunCalls for LocalBegun {
     }
 
     fn latest(&self) -> Arc<LocalCalls> {
-        Arc::clone(&self.present.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&locked(&self.present))
     }
 
     fn counters(&self) -> CallCounters {

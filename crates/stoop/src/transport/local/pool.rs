@@ -2,6 +2,7 @@
 //!
 //! No thread exists before the first such call, and none ten seconds after the last; there are never more than the server allows.
 
+use crate::locked::locked;
 use crate::serving::workers::Bounds;
 use std::collections::VecDeque;
 use std::io;
@@ -52,7 +53,7 @@ impl<J: Job> Pool<J> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<J>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// Queues a job for the next free thread.

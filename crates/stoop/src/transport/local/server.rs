@@ -1,6 +1,7 @@
 //! The servers of this process, by name.
 
 use crate::interface::{Exported, Interface};
+use crate::locked::locked;
 use crate::serving::counters::ServerCounters;
 use crate::serving::dispatch::Exports;
 use crate::serving::running::{RunningEndpoint, Setup};
@@ -9,7 +10,7 @@ use crate::transport::local::pool::Pool;
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 /// A server of this process, as its callers see it.
 pub(crate) struct LocalServer {
@@ -25,7 +26,7 @@ pub(crate) struct LocalServer {
 static SERVERS: LazyLock<Mutex<HashMap<String, Arc<LocalServer>>>> = LazyLock::new(Mutex::default);
 
 fn servers() -> MutexGuard<'static, HashMap<String, Arc<LocalServer>>> {
-    SERVERS.lock().unwrap_or_else(PoisonError::into_inner)
+    locked(&SERVERS)
 }
 
 /// Whether a server has that name now.
