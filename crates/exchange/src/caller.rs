@@ -267,16 +267,28 @@ impl Lane {
 
     #[inline]
     fn finish(&mut self, now: Instant, header: &Header) -> Heard {
-        if let Some(call) = self.outstanding.take()
-            && self.transmissions == 1
-        {
-            // The server's figure is used only as far as it is plausible.
-            if header.time != u32::MAX {
-                self.path.sample_nanos(now.nanos_since(call.started).saturating_sub(u64::from(header.time)));
+        if let Some(call) = self.outstanding.take() {
+            if self.transmissions > 1 {
+                self.finish_again(now, &call, header.time);
+            } else {
+                // The server's figure is used only as far as it is plausible.
+                if header.time != u32::MAX {
+                    let trip = now.nanos_since(call.started).saturating_sub(u64::from(header.time));
+                    self.path.sample_nanos(trip);
+                }
+                self.counters.fast += u64::from(call.state == CallState::Sent);
             }
-            self.counters.fast += u64::from(call.state == CallState::Sent);
         }
         Heard::Result { len: header.message_len as usize, at_server_ns: header.time }
+    }
+
+    /// A call that was sent more than once has its result.
+    #[cold]
+    fn finish_again(&mut self, now: Instant, call: &Outstanding, at_server_ns: u32) {
+        if at_server_ns != u32::MAX {
+            let longest = now.since(call.started).saturating_sub(Duration::from_nanos(at_server_ns.into()));
+            self.path.answered_after(self.transmissions, longest);
+        }
     }
 
     #[cold]

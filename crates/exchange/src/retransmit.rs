@@ -7,7 +7,7 @@ use core::time::Duration;
 /// waited 600 ms for each. One scheduling tick is the least that tells a lost packet from a delayed thread.
 pub(crate) const SHORTEST: Duration = Duration::from_millis(4);
 
-/// Longest wait between two transmissions of one call.
+/// Longest wait between two transmissions of one call, where the round trip is known to be at most half of it.
 pub(crate) const LONGEST: Duration = Duration::from_millis(400);
 
 /// Wait before the first measurement.
@@ -18,7 +18,7 @@ const UNMEASURED: Duration = Duration::from_millis(50);
 pub struct RoundTrip {
     /// Smoothed round trip and its mean deviation, in nanoseconds; `None` before the first sample.
     measured: Option<(u64, u64)>,
-    /// Wait before the first retransmission, computed from `measured`.
+    /// Wait before the first retransmission: computed from `measured`, or longer while a sample is wanted.
     timeout_nanos: u64,
 }
 
@@ -45,8 +45,27 @@ impl RoundTrip {
             }
         };
         self.measured = Some((smooth, deviation));
-        let timeout = smooth.saturating_add(deviation.saturating_mul(4));
-        self.timeout_nanos = timeout.clamp(SHORTEST.as_nanos() as u64, LONGEST.as_nanos() as u64);
+        // On a quiet path the deviation goes to zero, and the wait must not go to the round trip itself.
+        let timeout = smooth.saturating_add(deviation.saturating_mul(4).max(smooth / 8));
+        self.timeout_nanos = timeout.max(SHORTEST.as_nanos() as u64).min(self.longest_nanos());
+    }
+
+    /// Takes note of a call that was answered within `longest`, the time that it spent at the server not included, but only
+    /// after `transmissions`. Which of them was answered is unknown, so the call is no sample. On a path that has become
+    /// slower than the wait no later call would be a sample either, so the wait stays as long as it has become until there
+    /// is one (Karn's algorithm, RFC 6298 §5.7), or as the longest possible round trip requires if that is less.
+    pub(crate) fn answered_after(&mut self, transmissions: u32, longest: Duration) {
+        let longest = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
+        let enough = longest.saturating_add((longest / 8).max(SHORTEST.as_nanos() as u64));
+        let doubled = self.timeout_nanos.saturating_mul(1 << doublings(transmissions));
+        self.timeout_nanos = self.timeout_nanos.max(doubled.min(enough));
+    }
+
+    /// Longest wait: two round trips if that is more than [`LONGEST`].
+    #[inline]
+    fn longest_nanos(&self) -> u64 {
+        let two_trips = self.measured.map_or(0, |(smooth, _)| smooth.saturating_mul(2));
+        two_trips.max(LONGEST.as_nanos() as u64)
     }
 
     /// Wait before the first retransmission (RFC 6298 §2.3), within bounds that suit a LAN.
@@ -67,9 +86,13 @@ impl RoundTrip {
 
     /// Wait after `transmissions` of one call without an answer: doubled each time (RFC 6298 §5.5).
     pub fn timeout_after(&self, transmissions: u32) -> Duration {
-        let doublings = transmissions.saturating_sub(1).min(16);
-        self.timeout().saturating_mul(1 << doublings).min(LONGEST)
+        let doubled = self.timeout_nanos.saturating_mul(1 << doublings(transmissions));
+        Duration::from_nanos(doubled.min(self.longest_nanos().max(self.timeout_nanos)))
     }
+}
+
+fn doublings(transmissions: u32) -> u32 {
+    transmissions.saturating_sub(1).min(16)
 }
 
 /// Random lengthening of waits, so that callers that lost packets at the same time do not retransmit at the same time.
@@ -127,9 +150,45 @@ mod tests {
     #[test]
     fn waits_double_up_to_a_bound() {
         let path = measured(&[5; 100]);
-        assert_eq!(path.timeout_after(1), SHORTEST);
-        assert_eq!(path.timeout_after(2), SHORTEST * 2);
+        assert_eq!(path.timeout_after(1), path.timeout());
+        assert_eq!(path.timeout_after(2), path.timeout() * 2);
         assert_eq!(path.timeout_after(40), LONGEST);
+    }
+
+    #[test]
+    fn on_a_path_longer_than_the_bound_waits_double_up_to_two_round_trips() {
+        let path = measured(&[500_000; 50]);
+        assert!(path.timeout() > Duration::from_millis(500), "{:?}", path.timeout());
+        assert_eq!(path.timeout_after(40), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn a_path_slower_than_the_wait_is_measured_after_a_few_calls() {
+        for trip in (1..=500).chain([1_000, 2_000]).map(Duration::from_millis) {
+            for mut path in [RoundTrip::default(), measured(&[10; 20])] {
+                let mut calls = 0;
+                while path.timeout() <= trip {
+                    let (mut sent, mut transmissions) = (Duration::ZERO, 1);
+                    while sent + path.timeout_after(transmissions) < trip {
+                        sent += path.timeout_after(transmissions);
+                        transmissions += 1;
+                    }
+                    path.answered_after(transmissions + 1, trip);
+                    calls += 1;
+                }
+                assert!(calls <= 3, "{calls} calls until {trip:?} is known");
+            }
+        }
+    }
+
+    #[test]
+    fn after_a_lost_packet_the_next_sample_restores_the_wait() {
+        let mut path = measured(&[100; 20]);
+        let before = path.timeout();
+        path.answered_after(2, before + Duration::from_micros(100));
+        assert!(path.timeout() > before && path.timeout() <= before * 2, "{:?}", path.timeout());
+        path.sample(Duration::from_micros(100));
+        assert_eq!(path.timeout(), before);
     }
 
     #[test]
@@ -139,7 +198,8 @@ mod tests {
             path.sample(Duration::MAX);
             path.sample(Duration::ZERO);
         }
-        assert!(path.timeout() <= LONGEST);
+        path.answered_after(u32::MAX, Duration::MAX);
+        assert!(path.timeout_after(u32::MAX) >= path.timeout());
     }
 
     #[test]

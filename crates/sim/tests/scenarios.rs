@@ -1,7 +1,7 @@
 //! The promises of the protocol, one by one, where a reader can follow them.
 
 use std::time::Duration;
-use stoop_sim::{Scenario, Side, Sim, Told};
+use stoop_sim::{Faults, Scenario, Side, Sim, Told};
 use stoop_wire::Kind;
 
 const NO_TIME: Duration = Duration::ZERO;
@@ -169,4 +169,21 @@ fn duplicate_of_a_bind_request_makes_no_second_binding() {
     sim.call(0, NO_TIME);
     sim.run_for(millis(20)).unwrap();
     assert_eq!(sim.bindings(), 1);
+}
+
+#[test]
+fn after_a_few_calls_a_long_round_trip_costs_no_retransmissions() {
+    for trip in [1, 10, 60, 70, 100, 200, 350, 500] {
+        let half = Duration::from_micros(trip * 500);
+        let calm = Scenario::calm();
+        let faults = Faults { delay: (half, half + half / 50), ..calm.faults.clone() };
+        let mut sim = bound_in(Scenario { faults, ..calm });
+        let calls = |sim: &mut Sim, many| {
+            let before = sim.transmissions(Side::Caller, Kind::Call);
+            (0..many).for_each(|_| assert_eq!(sim.call(0, NO_TIME).1, Told::Result));
+            sim.transmissions(Side::Caller, Kind::Call) - before
+        };
+        calls(&mut sim, 9);
+        assert_eq!(calls(&mut sim, 100), 100, "{trip} ms");
+    }
 }
