@@ -10,7 +10,7 @@ use crate::serving::workers::Background;
 use crate::users::Users;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use stoop_exchange::Interfaces;
 use stoop_net::clock;
@@ -39,7 +39,7 @@ pub(crate) struct Service {
     /// Guards nothing: for a thread that waits until all calls are answered.
     quiet: Mutex<()>,
     ended: Condvar,
-    background: OnceLock<Arc<Background>>,
+    pub(crate) background: Background,
     pub(crate) refused: AtomicU64,
     pub(crate) malformed: AtomicU64,
     pub(crate) bindings: AtomicU64,
@@ -65,7 +65,7 @@ impl Service {
             shutting_down: AtomicBool::new(false),
             quiet: Mutex::new(()),
             ended: Condvar::new(),
-            background: OnceLock::new(),
+            background: Background::default(),
             refused: AtomicU64::new(0),
             malformed: AtomicU64::new(0),
             bindings: AtomicU64::new(0),
@@ -118,19 +118,6 @@ impl Service {
         let is_active = |_: &mut ()| self.active.load(Ordering::SeqCst) > 0;
         let quiet = self.ended.wait_while(quiet, is_active).unwrap_or_else(PoisonError::into_inner);
         wait_for_readers(quiet, &self.ended, READERS_QUIET, |()| unread());
-    }
-
-    /// Gets the background thread, once.
-    pub(crate) fn introduce(&self, background: &Arc<Background>) {
-        let _ = self.background.set(Arc::clone(background));
-    }
-
-    /// A thread that spins lets procedures run which need its processor.
-    #[inline]
-    pub(crate) fn yield_to_running_procedures(&self) {
-        if let Some(background) = self.background.get() {
-            background.yield_to_running_procedures();
-        }
     }
 
     /// What has been counted, with this number of calls.

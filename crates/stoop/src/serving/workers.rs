@@ -70,10 +70,8 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
     /// Does what is due.
     fn handle_timeout(&self, worker: &mut Self::WorkerState, now_ns: u64);
 
-    /// Gets the background thread, before the first call is received.
-    fn introduce(&self, background: &Arc<Background>) {
-        let _ = background;
-    }
+    /// Its background thread.
+    fn background(&self) -> &Background;
 
     /// The background thread calls this at each of its looks; with `is_quiet` when it is about to go to sleep. Returns whether it has to
     /// go on looking. The endpoint rouses it after this has become true.
@@ -114,7 +112,6 @@ pub(crate) struct WorkerPool<E: Endpoint> {
     workers: AtomicUsize,
     threads: Mutex<Vec<JoinHandle<()>>>,
     stopping: AtomicBool,
-    background: Arc<Background>,
     /// Held by the background thread while it receives a call and queues it.
     queueing: Mutex<()>,
 }
@@ -144,16 +141,14 @@ impl<E: Endpoint> WorkerPool<E> {
             workers: AtomicUsize::new(0),
             threads: Mutex::default(),
             stopping: AtomicBool::new(false),
-            background: Arc::default(),
             queueing: Mutex::new(()),
         });
         fence::prepare();
-        pool.endpoint.introduce(&pool.background);
         let background = Arc::clone(&pool);
         let thread = thread::Builder::new()
             .name("stoop-background".into())
             .spawn(move || background.run_background())?;
-        let _ = pool.background.thread.set(thread.thread().clone());
+        let _ = pool.endpoint.background().thread.set(thread.thread().clone());
         locked(&pool.threads).push(thread);
         match pool.hire() {
             Ok(()) => Ok(pool),
@@ -207,7 +202,7 @@ impl<E: Endpoint> WorkerPool<E> {
         self.stopping.store(true, Ordering::SeqCst);
         self.endpoint.wake();
         locked(&self.idle).drain(..).for_each(|idle_worker| idle_worker.command(LEAVE));
-        self.background.wake();
+        self.endpoint.background().wake();
         let own = thread::current().id();
         loop {
             // Not under the lock: the background thread may be starting a worker.
@@ -251,14 +246,14 @@ impl<E: Endpoint> WorkerPool<E> {
     fn serve(self: &Arc<Self>, worker: &mut E::WorkerState, call: E::Call) -> bool {
         if self.endpoint.takes_long(&call) {
             // Before another worker receives.
-            self.background.count_runner(true);
+            self.endpoint.background().count_runner(true);
             if self.pass_on() {
                 return self.serve_without_role(worker, call);
             }
-            self.background.count_runner(false);
+            self.endpoint.background().count_runner(false);
         }
         let claim = self.role.leave();
-        self.background.rouse();
+        self.endpoint.background().rouse();
         self.run_with_next(worker, call);
         self.role.change(claim, HELD) || self.help_out(worker)
     }
@@ -266,9 +261,9 @@ impl<E: Endpoint> WorkerPool<E> {
     /// Runs a call that is known to take long, and calls that wait for its end, after the role has been passed on.
     #[cold]
     fn serve_without_role(&self, worker: &mut E::WorkerState, call: E::Call) -> bool {
-        self.background.rouse();
+        self.endpoint.background().rouse();
         self.run_with_next(worker, call);
-        self.background.count_runner(false);
+        self.endpoint.background().count_runner(false);
         self.help_out(worker)
     }
 
@@ -353,7 +348,7 @@ impl<E: Endpoint> Drop for ActiveWorker<'_, E> {
             if word & STATE == HELD {
                 self.pool.role.change(word, BACKGROUND);
             }
-            self.pool.background.wake();
+            self.pool.endpoint.background().wake();
         }
     }
 }

@@ -144,7 +144,8 @@ impl<E: Endpoint> WorkerPool<E> {
 
     /// Sleeps until it is roused or a timeout is due.
     fn fall_asleep(&self) {
-        self.background.asleep.store(true, Ordering::SeqCst);
+        let asleep = &self.endpoint.background().asleep;
+        asleep.store(true, Ordering::SeqCst);
         // Pairs with that in `Role::leave`, and with what endpoints store before they rouse.
         let sees_all = fence::heavy();
         let has_to_look = self.endpoint.look_after(true);
@@ -156,6 +157,6 @@ impl<E: Endpoint> WorkerPool<E> {
                 thread::park_timeout(Duration::from_nanos(due));
             }
         }
-        self.background.asleep.store(false, Ordering::SeqCst);
+        asleep.store(false, Ordering::SeqCst);
     }
 }

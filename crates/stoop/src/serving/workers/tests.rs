@@ -7,6 +7,7 @@ use std::time::Duration;
 
 /// Calls come from a list, procedures do what `work` says.
 struct Scripted {
+    background: Background,
     state: Mutex<State>,
     changed: Condvar,
     /// How a call spends its time.
@@ -33,7 +34,13 @@ struct State {
 
 impl Scripted {
     fn new(work: fn(&Scripted, u32), long: fn(u32) -> bool) -> Self {
-        Self { state: Mutex::default(), changed: Condvar::new(), work, long }
+        Self {
+            background: Background::default(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            work,
+            long,
+        }
     }
 
     fn bring(&self, calls: impl IntoIterator<Item = u32>) {
@@ -91,6 +98,10 @@ impl Endpoint for Scripted {
             state = self.changed.wait(state).unwrap();
             state.waiting -= 1;
         }
+    }
+
+    fn background(&self) -> &Background {
+        &self.background
     }
 
     fn takes_long(&self, call: &u32) -> bool {

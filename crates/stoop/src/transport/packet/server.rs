@@ -20,8 +20,8 @@ use crate::transport::packet::link::ServerEndpoint;
 use crate::transport::packet::server::call::{PacketCall, PacketLocation};
 use crate::transport::packet::server::endpoint::PacketEndpoint;
 use crate::transport::packet::server::worker::WorkerState;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use stoop_net::clock;
 use stoop_wire::RefusalCode;
@@ -90,9 +90,8 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
         self.on_timeout(worker, now_ns);
     }
 
-    fn introduce(&self, background: &Arc<Background>) {
-        // Called once.
-        let _ = self.background.set(Arc::clone(background));
+    fn background(&self) -> &Background {
+        &self.background
     }
 
     fn look_after(&self, is_quiet: bool) -> bool {

@@ -192,8 +192,8 @@ impl Endpoint for ShmEndpoint {
         call.deferred = true;
     }
 
-    fn introduce(&self, background: &Arc<Background>) {
-        self.service.introduce(background);
+    fn background(&self) -> &Background {
+        &self.service.background
     }
 
     fn next_timeout_ns(&self) -> u64 {

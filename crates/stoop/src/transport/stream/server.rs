@@ -25,7 +25,7 @@ use crate::users::Users;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stoop_exchange::stream::Reassembler;
 use stoop_net::host;
@@ -215,8 +215,8 @@ impl Endpoint for StreamEndpoint {
 
     fn handle_timeout(&self, _: &mut WorkerState, _now_ns: u64) {}
 
-    fn introduce(&self, background: &Arc<Background>) {
-        self.service.introduce(background);
+    fn background(&self) -> &Background {
+        &self.service.background
     }
 
     fn look_after(&self, _is_quiet: bool) -> bool {

@@ -114,7 +114,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         patient: bool,
     ) -> Option<PacketCall<S::Peer>> {
         if patient && self.link.note_calls(&mut worker.link, segments.count() as u32, None) {
-            self.rouse_background();
+            self.background.rouse();
         }
         let packets = Arc::clone(worker.buffers.received());
         let segment = segments.segment.max(1);

@@ -7,7 +7,7 @@ use crate::transport::packet::link::ServerEndpoint;
 use crate::transport::packet::server::batch::Batch;
 use crate::transport::packet::server::out_budget::OutBudget;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use stoop_exchange::Instant;
 use stoop_exchange::server::{Limits, Server};
 use stoop_net::clock;
@@ -32,7 +32,7 @@ pub(crate) struct PacketEndpoint<S: ServerEndpoint> {
     /// first receives until this time. `u64::MAX`: nothing is owed.
     pub(super) attention_ns: AtomicU64,
     pub(super) out_budget: OutBudget,
-    pub(super) background: OnceLock<Arc<Background>>,
+    pub(super) background: Background,
     /// Packets dropped because their checksum was wrong or missing.
     pub(super) corrupt: AtomicU64,
 }
@@ -69,7 +69,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             batch: Batch::default(),
             attention_ns: AtomicU64::new(u64::MAX),
             out_budget,
-            background: OnceLock::new(),
+            background: Background::default(),
             corrupt: AtomicU64::new(0),
         }
     }
@@ -93,13 +93,6 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     pub(super) fn notify_ended(&self) {
         if self.shutting_down.load(Ordering::Relaxed) {
             self.ended.notify_all();
-        }
-    }
-
-    #[cold]
-    pub(super) fn rouse_background(&self) {
-        if let Some(background) = self.background.get() {
-            background.rouse();
         }
     }
 }

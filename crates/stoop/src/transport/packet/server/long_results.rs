@@ -93,7 +93,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         let is_earlier = self.note_timeout(&exchange);
         drop(exchange);
         if is_earlier {
-            self.rouse_background();
+            self.background.rouse();
         }
     }
 }

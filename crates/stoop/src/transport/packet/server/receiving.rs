@@ -60,10 +60,8 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     /// Nothing has come. A worker that has spun long enough goes to sleep.
     #[inline]
     fn keep_waiting(&self, worker: &mut WorkerState<S>, wait: &mut OngoingWait) {
-        if wait.spins()
-            && let Some(background) = self.background.get()
-        {
-            background.yield_to_running_procedures();
+        if wait.spins() {
+            self.background.yield_to_running_procedures();
         }
         worker.waiter.go_on(wait, clock::now_ns());
     }
@@ -80,7 +78,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         if patient {
             let (_, lane, _) = call.assignment.identity();
             if self.link.note_calls(&mut worker.link, 1, Some(lane)) {
-                self.rouse_background();
+                self.background.rouse();
             }
         }
         Some(call)

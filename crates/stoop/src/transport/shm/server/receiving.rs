@@ -115,7 +115,7 @@ impl ShmEndpoint {
                 self.sleep(bindings, worker);
                 continue;
             }
-            self.service.yield_to_running_procedures();
+            self.service.background.yield_to_running_procedures();
             worker.pause(&mut wait);
             if worker.clock_ns.saturating_sub(worker.asked_ns) > ASKS_EVERY_NS {
                 self.ask(bindings, worker, Some(Duration::ZERO));

@@ -46,7 +46,7 @@ impl StreamEndpoint {
                 return None;
             }
             if wait.spins() {
-                self.service.yield_to_running_procedures();
+                self.service.background.yield_to_running_procedures();
             }
             worker.clock_ns = clock::now_ns();
             worker.waiter.go_on(&mut wait, worker.clock_ns);
