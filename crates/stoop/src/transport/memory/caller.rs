@@ -3,10 +3,11 @@
 use crate::transport::memory::MemoryAddress;
 use crate::transport::memory::queue::{Directory, Port, Queue};
 use crate::transport::packet::link::{
-    CallerArrival, CallerEndpoint, HandedOver, MAX_SEGMENTS, MAX_SEGMENTS_LEN, Room, Segments, Sending, Share,
+    CallerArrival, CallerEndpoint, ContiguousRoom, HandedOver, MAX_SEGMENTS, Segments, Sending, Share,
 };
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,15 +16,10 @@ pub(crate) struct MemoryCaller {
     port: Port,
     queue: Arc<Queue>,
     server: String,
-    /// Beginnings of packets for which there was no server, as an ICMP error returns them.
-    returned: Mutex<Returned>,
-}
-
-#[derive(Default)]
-struct Returned {
-    packets: VecDeque<Vec<u8>>,
-    /// The next operation reports that the port is closed.
-    is_news: bool,
+    /// A packet found no server. The next operation reports it.
+    is_refused: AtomicBool,
+    /// Beginnings of packets that found no server, as an ICMP error returns them.
+    returned: Mutex<VecDeque<Vec<u8>>>,
 }
 
 /// Bytes of each packet that are returned.
@@ -35,35 +31,20 @@ const LARGEST: usize = 8192;
 /// Bytes of a long message that may be in a queue.
 pub(super) const WINDOW: u32 = 1 << 20;
 
-/// Packets on their way to a queue.
-#[derive(Default)]
-pub(crate) struct MemoryRoom {
-    bytes: Vec<u8>,
-    segment: usize,
-}
-
-impl Room for MemoryRoom {
-    fn packets(&mut self, len: usize, segment: usize) -> impl Iterator<Item = &mut [u8]> {
-        assert!(len <= MAX_SEGMENTS_LEN.min(MAX_SEGMENTS.saturating_mul(segment)), "packets sent together");
-        self.segment = segment;
-        self.bytes.resize(len, 0);
-        self.bytes.chunks_mut(segment)
-    }
-}
-
 impl MemoryCaller {
     pub(super) fn new(server: &MemoryAddress, _: Share) -> Self {
         let (port, queue) = Directory::get().enter_caller(&server.faults);
-        Self { port, queue, server: server.text.clone(), returned: Mutex::default() }
+        Self {
+            port,
+            queue,
+            server: server.text.clone(),
+            is_refused: AtomicBool::new(false),
+            returned: Mutex::default(),
+        }
     }
 
-    fn returned(&self) -> MutexGuard<'_, Returned> {
+    fn returned(&self) -> MutexGuard<'_, VecDeque<Vec<u8>>> {
         self.returned.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether a packet has come back since the last operation.
-    fn is_refused(&self) -> bool {
-        std::mem::take(&mut self.returned().is_news)
     }
 
     fn deliver(&self, packet: &[u8]) {
@@ -71,9 +52,8 @@ impl MemoryCaller {
         match server.filter(|queue| !queue.is_closed()) {
             Some(queue) => queue.push(self.port, packet),
             None => {
-                let mut returned = self.returned();
-                returned.packets.push_back(packet[..packet.len().min(RETURNED_LEN)].to_vec());
-                returned.is_news = true;
+                self.returned().push_back(packet[..packet.len().min(RETURNED_LEN)].to_vec());
+                self.is_refused.store(true, Ordering::Relaxed);
             }
         }
     }
@@ -87,7 +67,7 @@ impl MemoryCaller {
     }
 
     fn pop(&self, buffer: &mut [u8], most: usize, limit_ns: u64) -> CallerArrival<Segments> {
-        if self.is_refused() {
+        if self.is_refused.swap(false, Ordering::Relaxed) {
             return CallerArrival::Refused;
         }
         match self.queue.pop(buffer, most, Duration::from_nanos(limit_ns)) {
@@ -98,10 +78,10 @@ impl MemoryCaller {
 }
 
 impl CallerEndpoint for MemoryCaller {
-    type Room = MemoryRoom;
+    type Room = ContiguousRoom;
 
     fn send(&self, packet: &[u8]) -> io::Result<Sending> {
-        if self.is_refused() {
+        if self.is_refused.swap(false, Ordering::Relaxed) {
             return Ok(Sending::Refused);
         }
         self.deliver(packet);
@@ -112,8 +92,9 @@ impl CallerEndpoint for MemoryCaller {
         self.deliver_all(packets, segment, false);
     }
 
-    fn send_room(&self, room: &MemoryRoom, is_probe: bool) -> io::Result<HandedOver> {
-        Ok(self.deliver_all(&room.bytes, room.segment, is_probe))
+    fn send_room(&self, room: &ContiguousRoom, is_probe: bool) -> io::Result<HandedOver> {
+        let (packets, segment) = room.written();
+        Ok(self.deliver_all(packets, segment, is_probe))
     }
 
     fn send_gathered(
@@ -152,7 +133,7 @@ impl CallerEndpoint for MemoryCaller {
     fn keep_sent_back(&self) {}
 
     fn next_sent_back(&self, buffer: &mut [u8]) -> Option<usize> {
-        let packet = self.returned().packets.pop_front()?;
+        let packet = self.returned().pop_front()?;
         let len = packet.len().min(buffer.len());
         buffer[..len].copy_from_slice(&packet[..len]);
         Some(len)

@@ -1,8 +1,7 @@
 //! A caller's endpoint over UDP: a connected socket, so that the kernel finds the route once and drops what others send.
 
 use crate::transport::packet::link::{
-    CallerArrival, CallerEndpoint, HandedOver, MAX_SEGMENTS, MAX_SEGMENTS_LEN, Room, Segments,
-    SegmentsSending, Sending, Share,
+    CallerArrival, CallerEndpoint, ContiguousRoom, HandedOver, Segments, SegmentsSending, Sending, Share,
 };
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -15,28 +14,6 @@ pub(crate) struct UdpCaller {
     window: u32,
     /// The system cannot send packets together (UDP_SEGMENT) on this path.
     one_by_one: AtomicBool,
-}
-
-/// Memory for packets that leave by one system call.
-pub(crate) struct UdpRoom {
-    bytes: Box<[u8]>,
-    len: usize,
-    segment: usize,
-}
-
-impl Default for UdpRoom {
-    fn default() -> Self {
-        Self { bytes: vec![0; MAX_SEGMENTS_LEN].into_boxed_slice(), len: 0, segment: 1 }
-    }
-}
-
-impl Room for UdpRoom {
-    #[inline]
-    fn packets(&mut self, len: usize, segment: usize) -> impl Iterator<Item = &mut [u8]> {
-        assert!(len <= MAX_SEGMENTS.saturating_mul(segment), "packets that can be sent together");
-        (self.len, self.segment) = (len, segment);
-        self.bytes[..len].chunks_mut(segment)
-    }
 }
 
 /// Receive buffer of a lane's socket. The kernel doubles it; where it grants less, servers send long results in smaller parts.
@@ -126,7 +103,7 @@ impl UdpCaller {
 }
 
 impl CallerEndpoint for UdpCaller {
-    type Room = UdpRoom;
+    type Room = ContiguousRoom;
 
     #[inline]
     fn send(&self, packet: &[u8]) -> io::Result<Sending> {
@@ -148,11 +125,11 @@ impl CallerEndpoint for UdpCaller {
         }
     }
 
-    fn send_room(&self, room: &UdpRoom, is_probe: bool) -> io::Result<HandedOver> {
-        let packets = &room.bytes[..room.len];
-        match self.send_message(is_probe, || self.socket.send_segments(packets, room.segment))? {
+    fn send_room(&self, room: &ContiguousRoom, is_probe: bool) -> io::Result<HandedOver> {
+        let (packets, segment) = room.written();
+        match self.send_message(is_probe, || self.socket.send_segments(packets, segment))? {
             Some(handed_over) => Ok(handed_over),
-            None => self.send_one_by_one(packets, room.segment),
+            None => self.send_one_by_one(packets, segment),
         }
     }
 

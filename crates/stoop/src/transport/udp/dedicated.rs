@@ -11,7 +11,7 @@ use crate::transport::udp::peer::UdpPeer;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use stoop_net::udp::{CallerArrival, CallerSocket, Patience, Segments, ServerSocket};
+use stoop_net::udp::{CallerArrival, CallerSocket, Segments, ServerSocket};
 
 /// First number of calls in a row that earn a peer the dedicated socket. It doubles each time that another peer interferes.
 const CALLS_IN_A_ROW: u32 = 64;
@@ -39,18 +39,6 @@ pub(super) struct DedicatedSocket {
 
 /// Packets that came together, and their sender.
 pub(super) type Left = (Vec<u8>, Segments, UdpPeer);
-
-/// Outcome of a look at a socket that receives packets together.
-pub(super) enum Look {
-    /// Packets of one peer.
-    Came(Segments, UdpPeer),
-    /// A packet longer than the buffer, which is lost.
-    TooLarge,
-    /// No packet.
-    Nothing,
-    /// The peer of the dedicated socket has closed its port.
-    Gone,
-}
 
 /// A dedicated socket and its caller.
 #[derive(Debug)]
@@ -184,26 +172,12 @@ impl DedicatedSocket {
 }
 
 impl Dedicated {
-    /// Receives packets that came together.
-    pub(super) fn look(&self, buffer: &mut [u8], patience: Patience) -> Look {
-        let arrival = match patience {
-            Patience::DontWait => self.socket.recv_segments(buffer),
-            Patience::Block => self.socket.recv_segments_blocking(buffer),
-        };
-        match arrival {
-            Ok(CallerArrival::Datagram(Segments { len: 0, .. }) | CallerArrival::Nothing) => Look::Nothing,
-            Ok(CallerArrival::Datagram(segments)) => Look::Came(segments, self.peer),
-            Ok(CallerArrival::TooLarge(_)) => Look::TooLarge,
-            Ok(CallerArrival::Refused) | Err(_) => Look::Gone,
-        }
-    }
-
     /// What has arrived and has not been received.
     fn left(&self) -> Vec<Left> {
         let mut left = Vec::new();
         let mut buffer = vec![0; PACKETS_ROOM];
-        while let Look::Came(segments, peer) = self.look(&mut buffer, Patience::DontWait) {
-            left.push((buffer[..segments.len].to_vec(), segments, peer));
+        while let Ok(CallerArrival::Datagram(segments)) = self.socket.recv_segments(&mut buffer) {
+            left.push((buffer[..segments.len].to_vec(), segments, self.peer));
         }
         left
     }

@@ -7,7 +7,7 @@
 use crate::transport::packet::link::{
     LinkCounters, MAX_SEGMENTS, ReceiveBuffers, Received, Segments, SegmentsSending, ServerEndpoint,
 };
-use crate::transport::udp::dedicated::{Dedicated, DedicatedSocket, LOOKS, Look, Reason};
+use crate::transport::udp::dedicated::{Dedicated, DedicatedSocket, LOOKS, Reason};
 use crate::transport::udp::peer::UdpPeer;
 use crate::transport::udp::worker::UdpWorker;
 use std::io;
@@ -61,14 +61,8 @@ impl UdpServer {
         if self.together.load(Ordering::Relaxed) {
             return self.receive_together(worker, buffers, patience, false);
         }
-        match self.socket.recv(&mut buffers.one[..], patience) {
-            Ok(ServerArrival::Datagram { len, peer }) => {
-                (worker.own_peer, worker.by_dedicated) = (UdpPeer(peer), false);
-                Received::Packet(len)
-            }
-            Ok(ServerArrival::TooLarge { .. }) => self.drop_too_large(),
-            Ok(ServerArrival::Nothing | ServerArrival::WokenUp) | Err(_) => Received::Nothing,
-        }
+        let arrival = self.socket.recv(&mut buffers.one[..], patience);
+        self.take_by_own(worker, arrival).map_or(Received::Nothing, Received::Packet)
     }
 
     #[inline(always)]
@@ -86,18 +80,43 @@ impl UdpServer {
             Patience::DontWait => dedicated.socket.recv(&mut buffers.one[..]),
             Patience::Block => dedicated.socket.recv_blocking(&mut buffers.one[..]),
         };
+        // A retired socket seems to receive an empty packet.
+        let len = self.take_by_dedicated(worker, arrival).filter(|len| *len > 0);
+        len.map_or(Received::Nothing, Received::Packet)
+    }
+
+    /// The packets that the address's own socket has received. Notes their sender.
+    #[inline(always)]
+    fn take_by_own<L>(&self, worker: &mut UdpWorker, arrival: io::Result<ServerArrival<L>>) -> Option<L> {
         match arrival {
-            Ok(CallerArrival::Datagram(0) | CallerArrival::Nothing) => Received::Nothing,
+            Ok(ServerArrival::Datagram { len, peer }) => {
+                (worker.own_peer, worker.by_dedicated) = (UdpPeer(peer), false);
+                return Some(len);
+            }
+            Ok(ServerArrival::TooLarge { .. }) => self.count_too_large(),
+            Ok(ServerArrival::Nothing | ServerArrival::WokenUp) | Err(_) => {}
+        }
+        None
+    }
+
+    /// The packets that the dedicated socket has received.
+    #[inline(always)]
+    fn take_by_dedicated<L>(
+        &self,
+        worker: &mut UdpWorker,
+        arrival: io::Result<CallerArrival<L>>,
+    ) -> Option<L> {
+        match arrival {
             Ok(CallerArrival::Datagram(len)) => {
                 worker.by_dedicated = true;
-                Received::Packet(len)
+                return Some(len);
             }
-            Ok(CallerArrival::TooLarge(_)) => self.drop_too_large(),
-            Ok(CallerArrival::Refused) | Err(_) => {
-                self.dedicated.give_up(Reason::Quiet);
-                Received::Nothing
-            }
+            Ok(CallerArrival::TooLarge(_)) => self.count_too_large(),
+            Ok(CallerArrival::Nothing) => {}
+            // Its caller has closed the port.
+            Ok(CallerArrival::Refused) | Err(_) => self.dedicated.give_up(Reason::Quiet),
         }
+        None
     }
 
     /// Receives by a socket that hands over packets together.
@@ -110,39 +129,21 @@ impl UdpServer {
     ) -> Received {
         let ends = worker.pattern.is_over();
         let patience = if ends { Patience::DontWait } else { patience };
-        let look = match &worker.dedicated {
-            Some(dedicated) if by_dedicated => dedicated.look(buffers.many(), patience),
-            _ => self.look_at_own(buffers.many(), patience),
+        let segments = match &worker.dedicated {
+            Some(dedicated) if by_dedicated => {
+                let arrival = match patience {
+                    Patience::DontWait => dedicated.socket.recv_segments(buffers.many()),
+                    Patience::Block => dedicated.socket.recv_segments_blocking(buffers.many()),
+                };
+                self.take_by_dedicated(worker, arrival).filter(|segments| segments.len > 0)
+            }
+            _ => self.take_by_own(worker, self.socket.recv_segments(buffers.many(), patience)),
         };
-        match look {
-            Look::Came(segments, peer) => {
-                worker.by_dedicated = by_dedicated;
-                if !by_dedicated {
-                    worker.own_peer = peer;
-                }
-                received(worker, buffers, segments)
-            }
-            Look::TooLarge => self.drop_too_large(),
-            Look::Nothing => {
-                if ends {
-                    self.set_together(worker, by_dedicated, false);
-                    worker.pattern.end();
-                }
-                Received::Nothing
-            }
-            Look::Gone => {
-                self.dedicated.give_up(Reason::Quiet);
-                Received::Nothing
-            }
+        if segments.is_none() && ends {
+            self.set_together(worker, by_dedicated, false);
+            worker.pattern.end();
         }
-    }
-
-    fn look_at_own(&self, buffer: &mut [u8], patience: Patience) -> Look {
-        match self.socket.recv_segments(buffer, patience) {
-            Ok(ServerArrival::Datagram { len, peer }) => Look::Came(len, UdpPeer(peer)),
-            Ok(ServerArrival::TooLarge { .. }) => Look::TooLarge,
-            Ok(ServerArrival::Nothing | ServerArrival::WokenUp) | Err(_) => Look::Nothing,
-        }
+        segments.map_or(Received::Nothing, |segments| received(worker, buffers, segments))
     }
 
     /// Has a socket receive packets together, or one by one. Packets that come together while it stops are lost, and their
@@ -174,9 +175,8 @@ impl UdpServer {
     }
 
     #[cold]
-    fn drop_too_large(&self) -> Received {
+    fn count_too_large(&self) {
         self.too_large.fetch_add(1, Ordering::Relaxed);
-        Received::Nothing
     }
 
     /// The dedicated socket has changed: hands over what arrived in the one that is gone, then takes note of the new one.
