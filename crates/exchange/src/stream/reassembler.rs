@@ -454,6 +454,15 @@ impl Message<'_> {
         }
     }
 
+    /// A copy of the message with its header.
+    #[inline]
+    pub fn to_packet(&self) -> Vec<u8> {
+        match &self.body {
+            Body::Input { reassembler, at } => reassembler.input[*at..reassembler.start].to_vec(),
+            Body::Packet { packet, .. } => packet.clone(),
+        }
+    }
+
     /// Puts the message with its header into `packet`: without a copy if it arrived alone and `packet` has
     /// [`Reassembler::BUFFER_LEN`] bytes, or if it is a long one. The former memory of `packet` is recycled.
     #[inline]

@@ -80,10 +80,21 @@ impl Service {
         !self.is_shutting_down()
     }
 
+    /// Counts calls that have arrived with one that has [begun](Self::begin_call) and not ended.
+    pub(crate) fn begin_more_calls(&self, calls: usize) {
+        self.active.fetch_add(calls, Ordering::SeqCst);
+    }
+
     /// A call has been answered.
     #[inline]
     pub(crate) fn end_call(&self) {
-        if self.active.fetch_sub(1, Ordering::SeqCst) == 1 {
+        self.end_calls(1);
+    }
+
+    /// Calls have been answered.
+    #[inline]
+    pub(crate) fn end_calls(&self, calls: usize) {
+        if self.active.fetch_sub(calls, Ordering::SeqCst) == calls {
             self.announce_end();
         }
     }

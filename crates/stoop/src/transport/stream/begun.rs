@@ -86,8 +86,12 @@ enum Progress {
     },
 }
 
-/// So many calls, or bytes of calls, are not held back any longer.
-const HELD_BACK_MAX: (usize, usize) = (64, 64 * 1024);
+/// Half of the outstanding calls leave together, so that the server runs them while the caller begins the other half: at least and
+/// at most so many calls,
+const TOGETHER_MIN: usize = 16;
+const TOGETHER_MAX: usize = 64;
+/// and about so many bytes.
+const TOGETHER_BYTES: usize = 64 * 1024;
 /// Packets kept for calls to come, and bytes of the longest.
 const PACKETS: usize = 256;
 const PACKET_MAX: usize = 4096;
@@ -136,7 +140,7 @@ impl OutstandingCalls for StreamCalls {
             batch.read_clock();
         }
         let place = state.queue_call(batch, procedure, len);
-        let is_full = state.held_back.0 >= HELD_BACK_MAX.0 || state.held_back.1 >= HELD_BACK_MAX.1;
+        let is_full = state.holds_enough();
         drop(state);
         if is_full {
             self.0.submit();
@@ -349,6 +353,13 @@ impl State {
         self.queue_for(len).push_back(CallId { place, id });
         self.held_back = (self.held_back.0 + 1, self.held_back.1 + HEADER_LEN + len);
         place
+    }
+
+    /// Whether the calls that are held back are to leave.
+    #[inline]
+    fn holds_enough(&self) -> bool {
+        let (calls, bytes) = self.held_back;
+        calls >= (self.calls.open_count() / 2).clamp(TOGETHER_MIN, TOGETHER_MAX) || bytes >= TOGETHER_BYTES
     }
 
     /// The queue for calls with so many bytes of arguments.

@@ -10,9 +10,11 @@ pub(crate) mod connections;
 pub(crate) mod incoming;
 pub(crate) mod numbers;
 pub(crate) mod outgoing;
+pub(crate) mod pending;
 pub(crate) mod receiving;
 pub(crate) mod worker;
 
+use crate::context::cancelled;
 use crate::serving::counters::ServerCounters;
 use crate::serving::running::Setup;
 use crate::serving::service::Service;
@@ -20,12 +22,13 @@ use crate::serving::workers::{Background, Endpoint};
 use crate::transport::stream::server::call::StreamCall;
 use crate::transport::stream::server::connection::{Connection, LANES};
 use crate::transport::stream::server::connections::Connections;
+use crate::transport::stream::server::pending::PendingCalls;
 use crate::transport::stream::server::worker::WorkerState;
 use crate::users::Users;
-use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::mem;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stoop_exchange::stream::Reassembler;
 use stoop_net::host;
@@ -37,8 +40,7 @@ pub(crate) struct StreamEndpoint {
     reception: Connections,
     service: Service,
     /// Calls that arrived together with one that runs now.
-    pending: Mutex<VecDeque<StreamCall>>,
-    pending_count: AtomicUsize,
+    pending: PendingCalls,
     /// Buffers of calls and results.
     spares: Mutex<Vec<Vec<u8>>>,
     /// Calls begun.
@@ -55,8 +57,7 @@ impl StreamEndpoint {
         Ok(Self {
             reception: Connections::new(listener, setup.max_message, allowed)?,
             service: Service::new(setup, incarnation, LANES.into()),
-            pending: Mutex::default(),
-            pending_count: AtomicUsize::new(0),
+            pending: PendingCalls::default(),
             spares: Mutex::default(),
             calls: AtomicU64::new(0),
         })
@@ -119,41 +120,24 @@ impl StreamEndpoint {
         self.close(connection);
     }
 
+    /// Lets all workers take the calls that arrived behind the one that this worker runs first.
     #[inline]
-    fn next_pending(&self) -> Option<StreamCall> {
-        if self.pending_count.load(Ordering::Acquire) == 0 {
-            return None;
-        }
-        self.pop_pending()
-    }
-
-    fn pending(&self) -> MutexGuard<'_, VecDeque<StreamCall>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    #[cold]
-    fn pop_pending(&self) -> Option<StreamCall> {
-        let mut pending = self.pending();
-        let call = pending.pop_front();
-        self.pending_count.store(pending.len(), Ordering::Release);
-        call
-    }
-
-    /// A call has arrived. The first is served by whoever found it, the others by whoever comes next.
-    #[inline]
-    fn take(&self, worker: &mut WorkerState, call: StreamCall) {
-        if worker.found.is_none() {
-            worker.waiter.set_together(call.together);
-            worker.found = Some(call);
+    fn share_others(&self, worker: &mut WorkerState) {
+        if worker.others.is_empty() {
             return;
         }
-        let mut pending = self.pending();
-        pending.push_back(StreamCall { deferred: true, ..call });
-        self.pending_count.store(pending.len(), Ordering::Release);
+        // Before another worker can end them. The first has been counted, so that the server waits for these, too.
+        self.service.begin_more_calls(worker.others.len());
+        self.pending.append(&mut worker.key, &mut worker.others);
         if !worker.patient {
-            // The background may have lost the role meanwhile to a worker that waits already.
+            // The background thread may have lost the role to a worker that waits already.
             self.reception.acceptor.notifier.wake();
         }
+    }
+
+    #[inline]
+    fn next_pending(&self, worker: &mut WorkerState) -> Option<StreamCall> {
+        self.pending.take_first(&mut worker.key, |_| true)
     }
 }
 
@@ -162,12 +146,12 @@ impl Endpoint for StreamEndpoint {
     type WorkerState = WorkerState;
 
     fn worker(&self) -> WorkerState {
-        WorkerState::new(self.service.waiting, self.service.spinners_max)
+        WorkerState::new(self.service.waiting, self.service.spinners_max, self.pending.key())
     }
 
     #[inline]
     fn receive(&self, worker: &mut WorkerState, patient: bool, stopping: &AtomicBool) -> Option<StreamCall> {
-        let pending = self.next_pending();
+        let pending = self.next_pending(worker);
         if pending.is_some() {
             return pending;
         }
@@ -187,21 +171,25 @@ impl Endpoint for StreamEndpoint {
     #[inline]
     fn run(&self, worker: &mut WorkerState, mut call: StreamCall) -> Option<StreamCall> {
         self.answer(worker, &mut call);
-        let packet = std::mem::take(&mut call.packet);
+        let packet = mem::take(&mut call.packet);
         match worker.packet.is_empty() && packet.len() == Reassembler::BUFFER_LEN {
             true => worker.packet = packet,
             false => self.give_back(&call.connection, packet),
         }
-        self.finish(&call);
+        cancelled::ended(call.id());
         let next = worker.next.take();
-        worker.in_a_row = if next.is_some() { worker.in_a_row + 1 } else { 0 };
+        worker.in_a_row += 1;
+        if next.is_none() {
+            self.service.end_calls(mem::take(&mut worker.in_a_row));
+        }
         next
     }
 
     fn refuse(&self, _: &mut WorkerState, mut call: StreamCall, code: RefusalCode) -> Option<StreamCall> {
         self.send_refusal(&call.connection, &call.header, code, "");
-        self.give_back(&call.connection, std::mem::take(&mut call.packet));
-        self.finish(&call);
+        self.give_back(&call.connection, mem::take(&mut call.packet));
+        cancelled::ended(call.id());
+        self.service.end_calls(1);
         None
     }
 

@@ -6,6 +6,7 @@ use crate::serving::dispatch::{CallLimits, Outcome};
 use crate::transport::stream::server::StreamEndpoint;
 use crate::transport::stream::server::connection::Connection;
 use crate::transport::stream::server::worker::WorkerState;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoop_exchange::stream::Reassembler;
@@ -30,7 +31,7 @@ pub(crate) struct StreamCall {
 /// Bytes of a result that OUT arguments may take without being counted.
 const LENT_FREELY: usize = 256 * 1024;
 /// Calls that one worker runs in a row before it looks at the rest.
-const IN_A_ROW_MAX: u32 = 64;
+const IN_A_ROW_MAX: usize = 63;
 /// Answers to short calls that are worth a write of their own while more calls wait.
 const TOGETHER_MIN: usize = 16;
 /// Bytes of explanation that a refusal or failure carries at most.
@@ -39,7 +40,7 @@ const MAX_DETAIL: usize = 512;
 impl StreamCall {
     /// What its cancel calls it.
     #[inline]
-    fn id(&self) -> CallId {
+    pub(super) fn id(&self) -> CallId {
         CallId::new(self.header.binding, self.header.lane, self.header.number)
     }
 }
@@ -58,7 +59,6 @@ impl StreamEndpoint {
         if call.connection.is_closed() {
             return call.connection.forget(&call.header);
         }
-        self.calls.fetch_add(1, Ordering::Relaxed);
         let terms = CallLimits {
             deadline_ns: call.deadline_ns,
             caller: call.connection.caller,
@@ -95,6 +95,9 @@ impl StreamEndpoint {
         }
         worker.clock_ns = clock::now_ns();
         self.service.exports.took(call.interface, call.procedure, worker.clock_ns - begun_ns);
+        if !matches!(outcome, Outcome::Result(_)) {
+            self.calls.fetch_add(1, Ordering::Relaxed);
+        }
         match outcome {
             Outcome::Result(_) if worker.clock_ns >= call.deadline_ns => {
                 self.send_failure(call, FailureCode::FinishedTooLate, "");
@@ -144,22 +147,15 @@ impl StreamEndpoint {
     /// their answers leave together.
     #[inline]
     fn take_next(&self, worker: &mut WorkerState, call: &StreamCall) {
-        if self.pending_count.load(Ordering::Relaxed) > 0 && worker.in_a_row < IN_A_ROW_MAX {
-            self.take_next_of(worker, &call.connection);
+        if worker.in_a_row == IN_A_ROW_MAX {
+            return;
         }
-    }
-
-    #[cold]
-    fn take_next_of(&self, worker: &mut WorkerState, connection: &Arc<Connection>) {
-        let mut pending = self.pending();
-        let is_next = |next: &StreamCall| {
-            Arc::ptr_eq(&next.connection, connection)
+        let next = self.pending.take_first(&mut worker.key, |next| {
+            Arc::ptr_eq(&next.connection, &call.connection)
                 && self.service.exports.is_short(next.interface, next.procedure)
-        };
-        if pending.front().is_some_and(is_next) {
-            worker.next = pending.pop_front();
-            self.pending_count.store(pending.len(), Ordering::Release);
-        }
+        });
+        // It begins as the present one ends.
+        worker.next = next.map(|next| StreamCall { deferred: false, ..next });
     }
 
     #[inline]
@@ -186,10 +182,11 @@ impl StreamEndpoint {
     #[inline]
     fn holds_answer(&self, worker: &mut WorkerState) -> bool {
         worker.held_back += 1;
-        let enough = self.pending_count.load(Ordering::Relaxed).max(TOGETHER_MIN);
+        let enough = self.pending.count().max(TOGETHER_MIN);
         let holds = worker.next.is_some() && worker.held_back < enough;
         if !holds {
-            worker.held_back = 0;
+            // Before their callers can have the answers.
+            self.calls.fetch_add(mem::take(&mut worker.held_back) as u64, Ordering::Relaxed);
         }
         holds
     }
@@ -240,13 +237,6 @@ impl StreamEndpoint {
         {
             self.close(connection);
         }
-    }
-
-    /// A call has been answered.
-    #[inline]
-    pub(super) fn finish(&self, call: &StreamCall) {
-        cancelled::ended(call.id());
-        self.service.end_call();
     }
 
     /// Keeps the packet of an answered call for another.

@@ -105,7 +105,7 @@ impl StreamEndpoint {
                 _ => self.take_other(connection, bound, &message)?,
             };
             match brought {
-                Brought::Call(call) => self.take(worker, call),
+                Brought::Call(call) => worker.take(call),
                 Brought::Nothing => {}
                 Brought::End => return Ok(false),
             }
@@ -135,9 +135,13 @@ impl StreamEndpoint {
             self.send_refusal(connection, &header, RefusalCode::UnknownProcedure, "");
             return Ok(Brought::Nothing);
         }
-        if !self.service.begin_call() {
+        let is_first = worker.found.is_none();
+        let is_served = if is_first { self.service.begin_call() } else { !self.service.is_shutting_down() };
+        if !is_served {
             self.send_refusal(connection, &header, RefusalCode::ShuttingDown, "");
-            self.service.end_call();
+            if is_first {
+                self.service.end_call();
+            }
             return Ok(Brought::Nothing);
         }
         let packet = self.take_packet(worker, message);
@@ -150,7 +154,7 @@ impl StreamEndpoint {
             deadline_ns: worker.clock_ns.saturating_add(nanos_of_left(header.time)),
             packet,
             together: bound.together,
-            deferred: false,
+            deferred: !is_first,
         }))
     }
 
@@ -180,9 +184,7 @@ impl StreamEndpoint {
         let is_long = message.header.message_len as usize > Reassembler::BUFFER_LEN - HEADER_LEN;
         if worker.found.is_some() && !is_long {
             // It waits, perhaps with many others: it takes no more room than it needs.
-            let mut packet = vec![0; HEADER_LEN + message.header.message_len as usize];
-            message.take(&mut packet);
-            return packet;
+            return message.to_packet();
         }
         let mut packet = if is_long { Vec::new() } else { mem::take(&mut worker.packet) };
         if packet.len() != Reassembler::BUFFER_LEN && !is_long {

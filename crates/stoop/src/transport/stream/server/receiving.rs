@@ -38,7 +38,7 @@ impl StreamEndpoint {
             } else {
                 self.ask(worker, Some(Duration::ZERO));
             }
-            if let Some(call) = worker.found.take().or_else(|| self.next_pending()) {
+            if let Some(call) = worker.found.take().or_else(|| self.next_pending(worker)) {
                 worker.waiter.arrived(&wait, worker.clock_ns);
                 return Some(call);
             }
@@ -58,6 +58,7 @@ impl StreamEndpoint {
     fn look_at_hot(&self, worker: &mut WorkerState, limit_ns: u64) {
         worker.looks = worker.looks.saturating_add(1);
         let is_open = worker.hot.upgrade().is_some_and(|hot| self.read(worker, &hot, limit_ns));
+        self.share_others(worker);
         if !is_open {
             worker.looks = u32::MAX;
         }
@@ -92,6 +93,7 @@ impl StreamEndpoint {
             }
         }
         worker.events = Some(events);
+        self.share_others(worker);
     }
 
     /// There is room to send on a connection.

@@ -3,9 +3,11 @@
 use crate::options::Waiting;
 use crate::transport::stream::server::call::StreamCall;
 use crate::transport::stream::server::connection::Connection;
+use std::collections::VecDeque;
 use std::sync::Weak;
 use stoop_exchange::stream::Reassembler;
 use stoop_net::clock;
+use stoop_net::owner_lock::Key;
 use stoop_net::poller::Events;
 use stoop_net::waiting::{Placement, Waiter};
 use stoop_wire::MAX_DATAGRAM;
@@ -23,9 +25,13 @@ pub(crate) struct WorkerState {
     pub(super) hot: Weak<Connection>,
     /// The first call that was found.
     pub(super) found: Option<StreamCall>,
+    /// Calls that arrived behind it.
+    pub(super) others: VecDeque<StreamCall>,
+    /// For the pending calls.
+    pub(super) key: Key,
     /// The call that is run next, by this worker, and how many it has run so in a row.
     pub(super) next: Option<StreamCall>,
-    pub(super) in_a_row: u32,
+    pub(super) in_a_row: usize,
     /// Answers that it holds back.
     pub(super) held_back: usize,
     /// Looks at the hot connection alone since the poller was last asked, and when that was.
@@ -39,7 +45,7 @@ pub(crate) struct WorkerState {
 }
 
 impl WorkerState {
-    pub(super) fn new(waiting: Waiting, waiting_max: u32) -> Self {
+    pub(super) fn new(waiting: Waiting, waiting_max: u32, key: Key) -> Self {
         let placement = Placement { together: true, waiting_max };
         Self {
             packet: vec![0; Reassembler::BUFFER_LEN],
@@ -48,6 +54,8 @@ impl WorkerState {
             events: None,
             hot: Weak::new(),
             found: None,
+            others: VecDeque::new(),
+            key,
             next: None,
             in_a_row: 0,
             held_back: 0,
@@ -56,6 +64,17 @@ impl WorkerState {
             waiter: Waiter::new(waiting, placement),
             patient: false,
             clock_ns: clock::now_ns(),
+        }
+    }
+
+    /// A call has arrived. This worker runs the first; any worker may run the others.
+    #[inline]
+    pub(super) fn take(&mut self, call: StreamCall) {
+        if self.found.is_none() {
+            self.waiter.set_together(call.together);
+            self.found = Some(call);
+        } else {
+            self.others.push_back(call);
         }
     }
 }
