@@ -3,8 +3,11 @@
 //! The table lies behind a lock of its user. An end of a call returns a [`Wakeup`], which is given when the lock has been released:
 //! a waker is code of the user.
 
+use crate::calling::completion_table::CompletionTable;
 use crate::calling::detached::{CallingThread, Failures, Selection};
+use crate::calling::short_result::Short;
 use crate::error::CallError;
+use std::sync::Arc;
 use std::task::Waker;
 use std::thread::Thread;
 
@@ -19,6 +22,8 @@ pub(crate) struct CallTable<T> {
     detached: usize,
     /// No open call has an earlier deadline.
     earliest_ns: u64,
+    /// Where handles find the ends of calls, and short results, without the lock.
+    completions: Option<Arc<CompletionTable>>,
     /// The failures of detached calls.
     pub(crate) failures: Failures,
 }
@@ -49,22 +54,29 @@ enum State<T> {
 /// How a call ended.
 pub(crate) type Outcome = Result<Payload, CallError>;
 
-/// The bytes of a result, in the packet that brought them.
+/// The bytes of a result.
 #[derive(Debug)]
-pub(crate) struct Payload {
-    packet: Vec<u8>,
-    start: usize,
-    len: usize,
+pub(crate) enum Payload {
+    Short(Short),
+    /// In the packet that brought them.
+    Packet {
+        packet: Vec<u8>,
+        start: usize,
+        len: usize,
+    },
 }
 
 impl Payload {
     /// `len` bytes of `packet` from `start` on.
     pub(crate) fn new(packet: Vec<u8>, start: usize, len: usize) -> Self {
-        Self { packet, start, len }
+        Self::Packet { packet, start, len }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.packet[self.start..self.start + self.len]
+        match self {
+            Self::Short(short) => short.bytes(),
+            Self::Packet { packet, start, len } => &packet[*start..start + len],
+        }
     }
 }
 
@@ -104,26 +116,62 @@ impl Wakeup {
 impl<T> Default for CallTable<T> {
     fn default() -> Self {
         let (open, polled, detached, earliest_ns) = (0, 0, 0, u64::MAX);
-        let failures = Failures::default();
-        Self { all: Vec::new(), free: Vec::new(), open, polled, detached, earliest_ns, failures }
+        let (completions, failures) = (None, Failures::default());
+        Self { all: Vec::new(), free: Vec::new(), open, polled, detached, earliest_ns, completions, failures }
     }
 }
 
 impl<T> CallTable<T> {
+    /// A table whose handles look at `completions` first. They may take short results there; then they do not ask this table.
+    pub(crate) fn with_completions(completions: Arc<CompletionTable>) -> Self {
+        Self { completions: Some(completions), ..Self::default() }
+    }
+
+    /// The completion of a call, if it has one: a table of completions ends before this one.
+    #[inline]
+    fn completions(&self, call: u32) -> Option<&CompletionTable> {
+        self.completions.as_deref().filter(|_| CompletionTable::covers(call))
+    }
+
     /// Adds a call that begins, and returns its number.
     pub(crate) fn open(&mut self, deadline_ns: u64, known: T) -> u32 {
         self.open += 1;
         self.earliest_ns = self.earliest_ns.min(deadline_ns);
         let (state, owner) = (State::Open(known), Owner::Handle);
         let slot = Slot { state, deadline_ns, owner, thread: None, waker: None };
-        if let Some(number) = self.free.pop() {
+        if let Some(number) = self.take_free() {
             self.all[number as usize] = slot;
+            self.publish_open(number);
             return number;
         }
         let number =
             u32::try_from(self.all.len()).expect("four thousand million calls do not fit into memory");
         self.all.push(slot);
+        if let Some(completions) = self.completions(number) {
+            completions.make(number);
+        }
+        self.publish_open(number);
         number
+    }
+
+    #[inline]
+    fn publish_open(&self, call: u32) {
+        if let Some(completions) = self.completions(call) {
+            completions.open(call);
+        }
+    }
+
+    #[inline]
+    fn take_free(&mut self) -> Option<u32> {
+        if self.free.is_empty()
+            && let Some(completions) = &self.completions
+        {
+            completions.reclaim(&mut self.free);
+            for &number in &self.free {
+                self.all[number as usize].state = State::Free;
+            }
+        }
+        self.free.pop()
     }
 
     /// The number of calls that have not ended.
@@ -168,7 +216,10 @@ impl<T> CallTable<T> {
         let wakeup = self.close(call);
         let slot = &mut self.all[call as usize];
         match (slot.owner, outcome) {
-            (Owner::Handle, outcome) => slot.state = State::Ended(outcome),
+            (Owner::Handle, outcome) => {
+                slot.state = State::Ended(outcome);
+                self.publish_end(call);
+            }
             (Owner::Detached(calling_thread), outcome) => {
                 self.release(call);
                 if let Err(error) = outcome {
@@ -177,6 +228,16 @@ impl<T> CallTable<T> {
             }
         }
         wakeup
+    }
+
+    /// Lets the handle of a call that has ended see that.
+    #[inline]
+    fn publish_end(&self, call: u32) {
+        let Some(completions) = self.completions(call) else { return };
+        match &self.all[call as usize].state {
+            State::Ended(Ok(Payload::Short(short))) if completions.end_short(call, short.bytes()) => {}
+            _ => completions.end(call),
+        }
     }
 
     /// Counts a call as open no longer. Returns what waits for it.
@@ -318,7 +379,6 @@ impl<T> CallTable<T> {
 mod tests {
     use crate::calling::call_table::*;
     use crate::error::SendError;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::task::Wake;
 
@@ -359,6 +419,22 @@ mod tests {
         slots.end(call, Err(CallError::NotSent(SendError::Closed))).give();
         assert_eq!(slots.open(10, ()), call);
         assert_eq!((slots.attended(), slots.open_count()), (2, 2));
+    }
+
+    fn end_short(calls: &mut CallTable<()>, call: u32) {
+        calls.end(call, Ok(Payload::Short(Short::of(&[1]).unwrap()))).give();
+    }
+
+    #[test]
+    fn the_number_of_a_short_result_that_was_taken_without_the_lock_is_used_again() {
+        let completions = Arc::<CompletionTable>::default();
+        let mut calls = CallTable::with_completions(Arc::clone(&completions));
+        let (kept, taken) = (calls.open(10, ()), calls.open(10, ()));
+        end_short(&mut calls, kept);
+        end_short(&mut calls, taken);
+        assert_eq!(completions.take(taken).unwrap().bytes(), [1]);
+        assert_eq!((calls.open(10, ()), calls.open(10, ())), (taken, 2));
+        assert_eq!(calls.take(kept).unwrap().bytes(), [1]);
     }
 
     #[test]

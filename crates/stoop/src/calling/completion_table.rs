@@ -56,6 +56,12 @@ impl CompletionTable {
         &row[call as usize % ROW]
     }
 
+    /// Whether that slot can have a completion.
+    #[inline]
+    pub(crate) fn covers(call: u32) -> bool {
+        (call as usize) < ROWS * ROW
+    }
+
     /// Makes a completion for a new slot. `false`: the table has room for no more.
     pub(crate) fn make(&self, call: u32) -> bool {
         let Some(row) = self.rows.get(call as usize / ROW) else { return false };

@@ -12,9 +12,11 @@ pub(crate) mod waiting;
 use crate::calling::background::{Background, Driven, hand_over, start};
 use crate::calling::begun::{BegunCalls, CallBatch, OutstandingCalls};
 use crate::calling::call_table::{CallTable, Outcome, Wakeup};
+use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::{CallingThread, Failures, Selection};
 use crate::calling::recovery::{EarlierAttempts, no_answer};
+use crate::calling::short_result::Short;
 use crate::error::{CallError, SendError};
 use crate::transport::stream::caller::StreamBinding;
 use crate::transport::stream::caller::lane_table::{Answered, CallId};
@@ -45,6 +47,7 @@ pub(crate) struct Outstanding {
     /// Ways of waiting that no thread uses.
     waiters: Mutex<Vec<Waiter>>,
     background: Background,
+    completions: Arc<CompletionTable>,
 }
 
 #[derive(Default)]
@@ -104,13 +107,16 @@ impl StreamCalls {
     /// # Errors
     /// The system gives no thread for the background.
     pub(crate) fn new(binding: &Arc<StreamBinding>) -> io::Result<Self> {
+        let completions = Arc::<CompletionTable>::default();
+        let calls = CallTable::with_completions(Arc::clone(&completions));
         let calls = Arc::new(Outstanding {
             binding: Arc::clone(binding),
-            state: Mutex::default(),
+            state: Mutex::new(State { calls, ..State::default() }),
             sending: Mutex::default(),
             to_wake: Mutex::default(),
             waiters: Mutex::default(),
             background: Background::default(),
+            completions,
         });
         start(&calls)?;
         Ok(Self(calls))
@@ -157,14 +163,19 @@ impl OutstandingCalls for StreamCalls {
 
     fn is_ready(&self, call: u32) -> bool {
         let Self(calls) = self;
-        if calls.state().calls.has_ended(call) {
+        if calls.has_ended(call) {
             return true;
         }
         calls.submit();
         calls.receive_all();
         calls.expire(clock::now_ns());
         calls.wake_all();
-        calls.state().calls.has_ended(call)
+        calls.has_ended(call)
+    }
+
+    #[inline]
+    fn take_short(&self, call: u32) -> Option<Short> {
+        if CompletionTable::covers(call) { self.0.completions.take(call) } else { None }
     }
 
     fn poll(&self, call: u32, waker: &Waker) -> bool {
@@ -276,6 +287,14 @@ impl TakesAnswers for Outstanding {
 impl Outstanding {
     fn state(&self) -> MutexGuard<'_, State> {
         locked(&self.state)
+    }
+
+    #[inline]
+    fn has_ended(&self, call: u32) -> bool {
+        match CompletionTable::covers(call) {
+            true => self.completions.has_ended(call),
+            false => self.state().calls.has_ended(call),
+        }
     }
 
     fn is_idempotent(&self, procedure: u16) -> bool {

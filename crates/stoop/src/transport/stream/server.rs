@@ -28,7 +28,7 @@ use crate::users::Users;
 use std::io;
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stoop_exchange::stream::Reassembler;
 use stoop_net::host;

@@ -1,6 +1,7 @@
 //! What a server answers to a call, and what that means to the caller.
 
 use crate::calling::call_table::{Outcome, Payload};
+use crate::calling::short_result::Short;
 use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode};
 use stoop_exchange::stream::{Arrival, Message};
 use stoop_wire::{HEADER_LEN, Header, Kind};
@@ -49,6 +50,9 @@ impl Arrived<'_> {
         let len = message.payload().len();
         if self.header.kind != Kind::Result {
             return Err(self.answer.error(message.payload()));
+        }
+        if let Some(short) = Short::of(message.payload()) {
+            return Ok(Payload::Short(short));
         }
         if len <= COPIED_MAX {
             return Ok(Payload::new(message.payload().to_vec(), 0, len));
