@@ -25,8 +25,29 @@ pub enum Caller {
     Local,
     /// A network address. The caller has proved that it receives packets there; its identity is not proved.
     Network(SocketAddr),
+    /// A station of a network that has no IP addresses. The caller has proved that it receives packets there; its identity is not proved.
+    Station(Station),
     /// A process of this machine, identified by the kernel (`SO_PEERCRED`).
     Process(Credentials),
+}
+
+/// The address of a station: bytes whose meaning depends on the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Station {
+    pub(crate) host: [u8; 16],
+    pub(crate) port: u16,
+}
+
+impl Station {
+    /// The address without the port. Networks with shorter addresses fill it up with zeros.
+    pub fn host(&self) -> [u8; 16] {
+        self.host
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
 }
 
 /// Identity of the process at the other end of a Unix socket, as the kernel recorded it when the process connected.

@@ -96,7 +96,7 @@ mod users;
 pub use crate::calling::counters::PacketCallCounters;
 pub use crate::client::pending::{Pending, wait_all, wait_any};
 pub use crate::client::{Binding, CallCounters};
-pub use crate::context::{Caller, Credentials, CurrentCall, current_call};
+pub use crate::context::{Caller, Credentials, CurrentCall, Station, current_call};
 #[doc(inline)]
 pub use crate::error::{
     BindError, CallError, CloseError, Error, FailureCode, ListenError, Ran, RefusalCode, UnbindReason,

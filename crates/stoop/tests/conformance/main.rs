@@ -15,6 +15,7 @@ mod transports;
 mod again;
 mod begun;
 mod binding;
+mod callers;
 mod calls;
 mod clients;
 mod connections;

@@ -1,6 +1,5 @@
 //! A server's endpoint in memory.
 
-use crate::context::Caller;
 use crate::transport::memory::MemoryAddress;
 use crate::transport::memory::caller::WINDOW;
 use crate::transport::memory::queue::{Directory, Port, Queue};
@@ -21,11 +20,7 @@ pub(crate) struct MemoryServer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryPeer(Port);
 
-impl Peer for MemoryPeer {
-    fn caller(&self) -> Caller {
-        Caller::Local
-    }
-}
+impl Peer for MemoryPeer {}
 
 impl server::Peer for MemoryPeer {
     /// All callers are in this process: one host.

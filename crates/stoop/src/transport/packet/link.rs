@@ -42,7 +42,7 @@
 //! # Peers
 //!
 //! A peer's host is 16 bytes and its port two bytes, which only the link interprets. The exchange compares them and
-//! derives cookies from them.
+//! derives cookies from them. Procedures see them as [`Caller::Station`], unless the link has IP addresses.
 //!
 //! # Reserved for later
 //!
@@ -57,7 +57,7 @@ pub(crate) use stoop_net::packets::{
     CallerArrival, MAX_SEGMENTS, MAX_SEGMENTS_LEN, Segments, SegmentsSending, Sending,
 };
 
-use crate::context::Caller;
+use crate::context::{Caller, Station};
 use crate::transport::packet::shared_endpoint::SharedEndpoints;
 use crate::uri::Scheme;
 use std::fmt::Display;
@@ -290,8 +290,10 @@ pub(crate) trait CallerEndpoint: Send + Sync + 'static {
 
 /// The sender of a packet, and how to answer it.
 pub(crate) trait Peer: server::Peer + PartialEq + Send + Sync + 'static {
-    /// The caller as procedures see it.
-    fn caller(&self) -> Caller;
+    /// The caller as procedures see it. A link with IP addresses says [`Caller::Network`].
+    fn caller(&self) -> Caller {
+        Caller::Station(Station { host: self.host(), port: self.port() })
+    }
 }
 
 /// What a receive at a server has brought. [`ServerEndpoint::peer`] tells who has sent it.
