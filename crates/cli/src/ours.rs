@@ -84,10 +84,11 @@ const MARKS: (u8, u8) = (0x57, 0x0b);
 
 /// Exports the Test interface at `uri`, as long as what this returns is held, on threads that inherit this one's processor.
 pub(crate) fn serve(uri: &str, waiting: Waiting) -> Result<RunningServer, String> {
-    let server = Server::new()
-        .with(ShmOptions::new().in_place(BUFFERS_MAX))
-        .waiting(wait(waiting))
-        .export(TestServer::new(Exerciser));
+    let server = match uri.starts_with("shm:") {
+        true => Server::new().with(ShmOptions::new().in_place(BUFFERS_MAX)),
+        false => Server::new(),
+    };
+    let server = server.waiting(wait(waiting)).export(TestServer::new(Exerciser));
     server.listen(uri).and_then(Server::start).map_err(|error| error.to_string())
 }
 

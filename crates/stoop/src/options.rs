@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 pub use stoop_net::waiting::Waiting;
 
@@ -16,18 +17,39 @@ pub trait Sealed {}
 
 /// Options of transports, at most one of each type.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct OwnOptions(Vec<Arc<dyn Any + Send + Sync>>);
+pub(crate) struct OwnOptions(Vec<Arc<Added>>);
+
+/// Options of one transport.
+#[derive(Debug)]
+struct Added {
+    options: Box<dyn Any + Send + Sync>,
+    /// Name of their type.
+    name: &'static str,
+    /// A transport has asked for them.
+    is_used: AtomicBool,
+}
 
 impl OwnOptions {
     /// Adds options in place of those of the same type.
     pub(crate) fn set<T: TransportOptions>(&mut self, options: T) {
-        self.0.retain(|other| !other.is::<T>());
-        self.0.push(Arc::new(options));
+        let name = std::any::type_name::<T>();
+        let name = name.rsplit("::").next().unwrap_or(name);
+        self.0.retain(|other| !other.options.is::<T>());
+        self.0.push(Arc::new(Added { options: Box::new(options), name, is_used: AtomicBool::new(false) }));
     }
 
     /// The options of that type; the defaults if none were added.
     pub(crate) fn of<T: TransportOptions>(&self) -> T {
-        self.0.iter().find_map(|options| options.downcast_ref().cloned()).unwrap_or_default()
+        let own = self.0.iter().find_map(|added| Some((added.options.downcast_ref::<T>()?, added)));
+        own.map_or_else(T::default, |(options, added)| {
+            added.is_used.store(true, Ordering::Relaxed);
+            options.clone()
+        })
+    }
+
+    /// Name of options that no transport has asked for.
+    pub(crate) fn unused(&self) -> Option<&'static str> {
+        self.0.iter().find(|added| !added.is_used.load(Ordering::Relaxed)).map(|added| added.name)
     }
 }
 
@@ -95,7 +117,8 @@ impl BindOptions {
 
     /// Adds options of one transport: [`PacketOptions`](crate::PacketOptions), [`UnixOptions`](crate::UnixOptions) or
     /// [`ShmOptions`](crate::ShmOptions). They count if the binding gets that transport, and replace those of the same type that were
-    /// added before.
+    /// added before. A binding by another transport ignores them, because a name may lead to any: the client's
+    /// `binding().describe()` tells which transport it got.
     pub fn with(mut self, options: impl TransportOptions) -> Self {
         self.own.set(options);
         self

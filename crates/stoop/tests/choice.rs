@@ -3,7 +3,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use stoop::{BindOptions, RunningServer, Server};
+use stoop::{BindOptions, ListenError, PacketOptions, RunningServer, Server, ShmOptions, UnixOptions};
 
 #[stoop::interface]
 trait Adder {
@@ -118,4 +118,32 @@ fn a_caller_that_may_not_share_memory_gets_the_next_best_transport_and_the_reaso
     assert!(described.contains("packet exchange over UDP"), "{described}");
     assert!(described.contains("because shared memory could not be used"), "{described}");
     assert!(described.contains("allow_user"), "{described}");
+}
+
+#[test]
+fn a_server_does_not_start_with_options_that_apply_to_none_of_its_addresses() {
+    let server = || Server::new().export(AdderServer::new(One));
+    let unused = |server: Result<Server, ListenError>| match server.unwrap().start() {
+        Err(ListenError::UnusedOptions(name)) => Some(name),
+        Err(other) => panic!("{other}"),
+        Ok(_) => None,
+    };
+    let (packets, unix, shm) = (PacketOptions::new(), UnixOptions::new(), ShmOptions::new());
+    assert_eq!(unused(server().with(unix).listen("udp://127.0.0.1:0")), Some("UnixOptions"));
+    let late = server().listen("udp://127.0.0.1:0").map(|server| server.with(packets.clone()));
+    assert_eq!(unused(late), Some("PacketOptions"));
+    let two = server().with(packets).with(shm.clone()).listen("udp://127.0.0.1:0");
+    assert_eq!(unused(two.and_then(|server| server.listen(&format!("shm:{}", name())))), None);
+    assert_eq!(unused(server().with(shm).listen(&name())), None);
+}
+
+#[test]
+fn a_binding_claims_no_checksums_that_its_transport_does_not_have() {
+    let name = name();
+    let server = serve(&[&format!("unix:@{name}"), "udp://127.0.0.1:0"]);
+    let options = BindOptions::new().with(PacketOptions::new().checksum());
+    let claims = |uri: &str| described(&AdderClient::bind_with(uri, &options).unwrap());
+    let (unix, udp) = (claims(&server.uris()[0]), claims(&server.uris()[1]));
+    assert!(unix.contains("no checksums"), "{unix}");
+    assert!(udp.contains("checksum") && !udp.contains("no checksums"), "{udp}");
 }

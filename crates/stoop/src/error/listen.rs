@@ -20,6 +20,8 @@ pub enum ListenError {
     },
     /// There is nothing to serve, or nowhere to do it.
     Incomplete(&'static str),
+    /// These options of a transport apply to no address at which the server listens; see [`Server::with`](crate::Server::with).
+    UnusedOptions(&'static str),
     /// The machine cannot be kept awake, as [`Server::low_latency`](crate::Server::low_latency) asks for.
     LowLatency(io::Error),
 }
@@ -58,6 +60,11 @@ impl fmt::Display for ListenError {
                  Server::low_latency out"
             ),
             Self::Incomplete(what) => f.write_str(what),
+            Self::UnusedOptions(name) => write!(
+                f,
+                "the server has {name}, which apply to no address at which it listens; call Server::with before \
+                 Server::listen, and only for transports of these addresses"
+            ),
         }
     }
 }
@@ -77,6 +84,7 @@ impl Clone for ListenError {
             Self::Uri(why) => Self::Uri(why.clone()),
             Self::Io { uri, cause } => Self::Io { uri: uri.clone(), cause: cloned(cause) },
             Self::Incomplete(what) => Self::Incomplete(what),
+            Self::UnusedOptions(name) => Self::UnusedOptions(name),
             Self::LowLatency(cause) => Self::LowLatency(cloned(cause)),
         }
     }
@@ -87,7 +95,7 @@ impl std::error::Error for ListenError {
         match self {
             Self::Uri(why) => Some(why),
             Self::Io { cause, .. } | Self::LowLatency(cause) => Some(cause),
-            Self::Incomplete(_) => None,
+            Self::Incomplete(_) | Self::UnusedOptions(_) => None,
         }
     }
 }

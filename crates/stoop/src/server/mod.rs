@@ -137,7 +137,8 @@ impl Server {
 
     /// Sets options of one transport, [`PacketOptions`](crate::PacketOptions), [`UnixOptions`](crate::UnixOptions) or
     /// [`ShmOptions`](crate::ShmOptions), for the addresses of that transport at which [`listen`](Self::listen) is called from now
-    /// on. They replace those of the same type that were set before.
+    /// on. They replace those of the same type that were set before. If they apply to no address, [`start`](Self::start) fails: a
+    /// server that is to listen only at `udp:` addresses, say, cannot restrict its users by `UnixOptions`.
     pub fn with(mut self, options: impl TransportOptions) -> Self {
         self.own.set(options);
         self
@@ -198,6 +199,9 @@ impl Server {
         }
         if self.listeners.is_empty() {
             return Err(ListenError::Incomplete("the server listens nowhere; call Server::listen first"));
+        }
+        if let Some(name) = self.own.unused() {
+            return Err(ListenError::UnusedOptions(name));
         }
         fork::notice();
         let offers = offers::text(self.listeners.iter().filter_map(|listener| listener.offer()));

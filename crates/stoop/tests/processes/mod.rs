@@ -151,18 +151,14 @@ pub(crate) fn play(other: impl FnOnce(&str, &str)) {
     println!();
     match role {
         "serve" => serve(Server::new(), uri),
-        "serve-all" => serve(
-            Server::new()
-                .with(UnixOptions::new().allow_everybody())
-                .with(ShmOptions::new().allow_everybody()),
-            uri,
-        ),
-        "serve-nobody" => serve(
-            Server::new()
-                .with(UnixOptions::new().allow_user(NOBODY))
-                .with(ShmOptions::new().allow_user(NOBODY)),
-            uri,
-        ),
+        "serve-all" if uri.starts_with("unix:") => {
+            serve(Server::new().with(UnixOptions::new().allow_everybody()), uri);
+        }
+        "serve-all" => serve(Server::new().with(ShmOptions::new().allow_everybody()), uri),
+        "serve-nobody" if uri.starts_with("unix:") => {
+            serve(Server::new().with(UnixOptions::new().allow_user(NOBODY)), uri);
+        }
+        "serve-nobody" => serve(Server::new().with(ShmOptions::new().allow_user(NOBODY)), uri),
         "call" => call(uri),
         "fetch" => fetch(uri),
         role => other(role, uri),
