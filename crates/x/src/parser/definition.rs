@@ -1,0 +1,180 @@
+//! Definitions: constants, types and namespaces.
+
+use super::Parser;
+use crate::ast::{Arm, Body, Definition, Enumerator, Field, Label, Name, Type, Union};
+use crate::error::Mistake;
+use crate::lexer::Kind;
+
+impl Parser<'_> {
+    pub(super) fn definitions_until_end(&mut self) -> Result<(), Mistake> {
+        while self.peek().kind != Kind::End {
+            self.definition()?;
+        }
+        Ok(())
+    }
+
+    fn definition(&mut self) -> Result<(), Mistake> {
+        let first = self.at;
+        match self.peek().text.as_str() {
+            // Behind the brace of a namespace, or twice.
+            ";" => {
+                self.at += 1;
+                return Ok(());
+            }
+            "namespace" => return self.nested(Self::namespace),
+            "const" => self.constant(first)?,
+            "typedef" => self.typedef(first)?,
+            "enum" | "struct" | "union" => {
+                let keyword = self.peek().text.clone();
+                self.at += 1;
+                let name = self.name(&format!("the {keyword}"))?;
+                self.body(first, &keyword, name)?;
+            }
+            "program" => self.program(first)?,
+            _ => {
+                let what = "a definition (`const`, `typedef`, `enum`, `struct`, `union` or `program`)";
+                return Err(self.expected(what));
+            }
+        }
+        self.expect(";", "behind the definition")?;
+        Ok(())
+    }
+
+    /// Names are those of one module, so what a namespace is called does not matter.
+    fn namespace(&mut self) -> Result<(), Mistake> {
+        self.at += 1;
+        self.name("the namespace")?;
+        while self.take("::") {
+            self.name("the namespace")?;
+        }
+        self.expect("{", "behind the name of the namespace")?;
+        while !self.take("}") {
+            self.definition()?;
+        }
+        Ok(())
+    }
+
+    fn constant(&mut self, first: usize) -> Result<(), Mistake> {
+        self.at += 1;
+        let name = self.name("the constant")?;
+        self.expect("=", "behind the name of the constant")?;
+        let body = if self.peek().kind == Kind::Text {
+            let text = self.peek().text.clone();
+            self.at += 1;
+            Body::Text(text[1..text.len() - 1].to_owned())
+        } else {
+            Body::Number(self.number()?)
+        };
+        self.define(first, self.at, name, body);
+        Ok(())
+    }
+
+    fn typedef(&mut self, first: usize) -> Result<(), Mistake> {
+        self.at += 1;
+        // The name of a type without one is that of the typedef.
+        if let Some(name) = self.inner_type(None)? {
+            self.name("the type")?;
+            debug_assert!(!name.text.is_empty(), "the name was looked up behind the braces");
+            return Ok(());
+        }
+        let Some(field) = self.declaration("typedef")? else {
+            return Err(Mistake::new(self.tokens[first].span, "`void` is no type for a typedef"));
+        };
+        // `typedef struct foo foo;` declares nothing new.
+        if !matches!(&field.ty, Type::Named(name) if name.text == field.name.text) {
+            self.define(first, self.at, field.name, Body::Typedef(field.ty));
+        }
+        Ok(())
+    }
+
+    /// What follows the name of an enum, a struct or a union.
+    pub(super) fn body(&mut self, first: usize, keyword: &str, name: Name) -> Result<(), Mistake> {
+        let declared = self.at;
+        // Types inside it are parsed before it is defined, but their place is behind.
+        let position = self.definitions.len();
+        let body = self.nested(|parser| match keyword {
+            "enum" => parser.enumerators().map(Body::Enumeration),
+            "struct" => parser.fields(&name).map(Body::Structure),
+            _ => parser.union(&name).map(Body::Union),
+        })?;
+        let inner = self.definitions.split_off(position);
+        self.define(first, declared, name, body);
+        self.definitions.extend(inner);
+        Ok(())
+    }
+
+    /// Adds a definition that begins with token `first` and whose text is shown up to token `declared`.
+    pub(super) fn define(&mut self, first: usize, declared: usize, name: Name, body: Body) {
+        let notes = self.notes(first, declared, declared);
+        self.definitions.push(Definition { name, notes, body });
+    }
+
+    fn enumerators(&mut self) -> Result<Vec<Enumerator>, Mistake> {
+        self.expect("{", "behind the name of the enum")?;
+        let mut enumerators = Vec::new();
+        while !self.take("}") {
+            let first = self.at;
+            let name = self.name("a value of the enum")?;
+            let value = if self.take("=") { Some(self.number()?) } else { None };
+            let notes = self.notes(first, self.at, self.at);
+            enumerators.push(Enumerator { name, notes, value });
+            if !self.take(",") && !self.peek_is("}") {
+                return Err(self.expected("`,` or `}` behind a value of the enum"));
+            }
+        }
+        Ok(enumerators)
+    }
+
+    fn fields(&mut self, of: &Name) -> Result<Vec<Field>, Mistake> {
+        self.expect("{", "behind the name of the struct")?;
+        let mut fields = Vec::new();
+        while !self.take("}") {
+            // `void` takes no bytes, and so is no field.
+            fields.extend(self.declaration(&of.text)?);
+            self.expect(";", "behind a field")?;
+        }
+        Ok(fields)
+    }
+
+    fn union(&mut self, of: &Name) -> Result<Union, Mistake> {
+        self.expect("switch", "behind the name of the union")?;
+        self.expect("(", "behind `switch`")?;
+        let discriminant = self.declaration(&of.text)?;
+        let discriminant = discriminant.ok_or_else(|| self.expected("a declaration that is not `void`"))?;
+        self.expect(")", "behind the discriminant")?;
+        self.expect("{", "behind `switch (…)`")?;
+        let mut arms = Vec::new();
+        while !self.take("}") {
+            arms.push(self.arm(of)?);
+        }
+        Ok(Union { discriminant, arms })
+    }
+
+    fn arm(&mut self, of: &Name) -> Result<Arm, Mistake> {
+        let mut labels = Vec::new();
+        let first = self.at;
+        loop {
+            let span = self.peek().span;
+            if self.take("case") {
+                labels.push(Label::Case(self.number()?));
+            } else if self.take("default") {
+                labels.push(Label::Default(span));
+            } else if labels.is_empty() {
+                return Err(self.expected("`case`, `default` or `}`"));
+            } else {
+                break;
+            }
+            self.expect(":", "behind the label")?;
+        }
+        let start = self.at;
+        let field = self.declaration(&of.text)?;
+        let declared = self.at;
+        self.expect(";", "behind the arm")?;
+        // The comment can be above the labels, behind them, or behind the declaration.
+        let mut notes = self.notes(first, declared, self.at);
+        if notes.comment.is_empty() {
+            notes.comment = self.notes(start, declared, self.at).comment;
+        }
+        Ok(Arm { labels, field, notes })
+    }
+}
