@@ -1,0 +1,106 @@
+//! A model as Rust.
+
+mod constants;
+mod docs;
+mod enumerations;
+mod names;
+mod procedures;
+mod programs;
+mod structures;
+mod text;
+mod types;
+mod unions;
+
+use crate::model::{Definition, Kind, Model, Type};
+use crate::options::{Options, Strings};
+use names::Names;
+use proc_macro2::TokenStream;
+use programs::Numbers;
+use quote::quote;
+use std::collections::{HashMap, HashSet};
+
+/// The Rust text for a model; `heading` are the first comments of the file called `name`.
+pub(crate) fn emit(model: &Model, name: &str, heading: &[String], options: &Options) -> String {
+    let definitions =
+        model.definitions.iter().map(|definition| (definition.name.as_str(), definition)).collect();
+    let names = Names::new(model);
+    let mut emitter = Emitter {
+        definitions,
+        names,
+        inexact: inexact(model),
+        strings: options.strings,
+        numbers: Numbers::default(),
+    };
+    let items: Vec<TokenStream> =
+        model.definitions.iter().map(|definition| emitter.definition(definition)).collect();
+    text::text(name, heading, &items)
+}
+
+/// What is known while a model is emitted.
+struct Emitter<'m> {
+    definitions: HashMap<&'m str, &'m Definition>,
+    names: Names,
+    /// The types without `Eq`.
+    inexact: HashSet<String>,
+    strings: Strings,
+    numbers: Numbers,
+}
+
+impl Emitter<'_> {
+    fn definition(&mut self, definition: &Definition) -> TokenStream {
+        match &definition.kind {
+            Kind::Number(value) => self.number(definition, *value),
+            Kind::Text(text) => self.constant_text(definition, text),
+            Kind::Typedef(ty) => self.typedef(definition, ty),
+            Kind::Enumeration(enumerators) => self.enumeration(definition, enumerators),
+            Kind::Structure(structure) => self.structure(definition, structure),
+            Kind::Union(union) => self.union(definition, union),
+            Kind::Program(program) => self.program(definition, program),
+        }
+    }
+
+    /// The traits that a type with such parts has besides `Clone`, `Debug` and `PartialEq`.
+    fn more_derives<'t>(&self, mut parts: impl Iterator<Item = &'t Type>) -> TokenStream {
+        if parts.all(|part| is_eq(part, &self.inexact)) { quote!(, Eq, Hash) } else { quote!() }
+    }
+}
+
+/// The types without `Eq`: those with floating-point numbers, or with types from elsewhere.
+fn inexact(model: &Model) -> HashSet<String> {
+    let mut inexact = HashSet::new();
+    loop {
+        let before = inexact.len();
+        for definition in &model.definitions {
+            if !parts(definition).into_iter().all(|part| is_eq(part, &inexact)) {
+                inexact.insert(definition.name.clone());
+            }
+        }
+        if inexact.len() == before {
+            return inexact;
+        }
+    }
+}
+
+fn parts(definition: &Definition) -> Vec<&Type> {
+    match &definition.kind {
+        Kind::Typedef(ty) => vec![ty],
+        Kind::Structure(structure) => structure.fields.iter().map(|field| &field.ty).collect(),
+        Kind::Union(union) => {
+            let arms = union.arms.iter().chain(&union.default);
+            arms.filter_map(|arm| arm.field.as_ref()).map(|field| &field.ty).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn is_eq(ty: &Type, inexact: &HashSet<String>) -> bool {
+    match ty {
+        Type::Scalar(scalar) => types::is_integral(*scalar),
+        Type::External(_) => false,
+        Type::FixedOpaque(_) | Type::Opaque(_) | Type::String(_) => true,
+        Type::Array(inner, _) | Type::Sequence(inner, _) | Type::Optional(inner) | Type::Boxed(inner) => {
+            is_eq(inner, inexact)
+        }
+        Type::Named(name) | Type::Chain(name) => !inexact.contains(name),
+    }
+}
