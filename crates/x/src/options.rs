@@ -1,0 +1,82 @@
+//! What a caller of the compiler can choose.
+
+use crate::resolve::Externals;
+
+/// How an interface file is compiled.
+///
+/// ```
+/// let options = stoop_x::Options::new().extern_const("UUID_LEN", 16).define("WITH_ACL", "1");
+/// let source = "#ifdef WITH_ACL\nstruct entry { opaque id[UUID_LEN]; };\n#endif";
+/// let compiled = stoop_x::compile("acl.x", source, &options, &mut stoop_x::no_includes()).unwrap();
+/// assert!(compiled.rust.contains("pub struct Entry"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) defines: Vec<(String, String)>,
+    pub(crate) declarations: Vec<String>,
+    pub(crate) externals: Externals,
+    pub(crate) strings: Strings,
+}
+
+/// The Rust type of `string`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strings {
+    /// `String`: a peer's string that is not UTF-8 is an error. RFC 4506 §4.11 says ASCII.
+    #[default]
+    Text,
+    /// `Vec<u8>`, for protocols whose names can have any encoding, such as NFS.
+    Bytes,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        // As `rpcgen -h`, whose output has all declarations.
+        let defines = vec![("RPC_HDR".to_owned(), "1".to_owned())];
+        Options { defines, declarations: Vec::new(), externals: Externals::default(), strings: Strings::Text }
+    }
+}
+
+impl Options {
+    /// What rpcgen does for a header: `RPC_HDR` is defined, nothing else is.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Defines a macro of the preprocessor, as `rpcgen -DNAME=VALUE`.
+    pub fn define(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.defines.push((name.into(), value.into()));
+        self
+    }
+
+    /// Forgets what is defined, `RPC_HDR` too.
+    pub fn without_defines(mut self) -> Self {
+        self.defines.clear();
+        self
+    }
+
+    /// Reads declarations before the file, in the language of interface files: what C code between `%` would have declared,
+    /// such as `typedef unsigned hyper uint64;`, or `#include "types.x"`.
+    pub fn declare(mut self, text: impl Into<String>) -> Self {
+        self.declarations.push(text.into());
+        self
+    }
+
+    /// Gives the value of a constant that C code defines.
+    pub fn extern_const(mut self, name: impl Into<String>, value: i64) -> Self {
+        self.externals.constants.insert(name.into(), value.into());
+        self
+    }
+
+    /// Names the Rust type, which implements the traits of `stoop-xdr`, for a type that C code defines; also in place of one
+    /// that the file defines.
+    pub fn extern_type(mut self, name: impl Into<String>, rust: impl Into<String>) -> Self {
+        self.externals.types.insert(name.into(), rust.into());
+        self
+    }
+
+    /// Chooses the Rust type of strings.
+    pub fn strings(mut self, strings: Strings) -> Self {
+        self.strings = strings;
+        self
+    }
+}
