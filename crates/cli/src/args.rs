@@ -23,6 +23,11 @@ pub(crate) enum Command {
     /// Without options it prints, in under a minute, Table I of the Firefly paper for UDP, one line for each transport, many
     /// outstanding calls, and long arguments and results. With options that choose, it measures every combination of the choice.
     Bench(BenchArgs),
+    /// Prints Rust code for an interface that is declared in another language.
+    Gen {
+        #[command(subcommand)]
+        source: crate::generate::Source,
+    },
     /// The server process of `bench`.
     #[command(hide = true)]
     BenchServe(ServeArgs),

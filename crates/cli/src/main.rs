@@ -10,6 +10,7 @@ mod cell;
 mod child;
 mod effort;
 mod floor;
+mod generate;
 mod json;
 mod machine;
 mod network;
@@ -31,6 +32,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Bench(args) => bench::run(&args),
+        Command::Gen { source } => generate::run(&source).map(|()| ExitCode::SUCCESS),
         Command::BenchServe(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
         Command::BenchEcho(args) => child::unless_orphaned(echo(&args)).map(|()| ExitCode::SUCCESS),
         Command::BenchBusy(args) => child::unless_orphaned(busy::run(&args)).map(|()| ExitCode::SUCCESS),

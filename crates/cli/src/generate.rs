@@ -1,0 +1,88 @@
+//! `stoop gen`: Rust from interfaces that are declared in other languages.
+
+use clap::{Args, Subcommand, ValueEnum};
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use stoop_x::{Options, Strings};
+
+/// What `gen` is to read.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Source {
+    /// An interface file of Sun RPC (`.x`), as rpcgen compiles it
+    X(XArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct XArgs {
+    /// The interface file
+    file: PathBuf,
+    /// Write the Rust code to this file [default: to standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Define a macro of the preprocessor, as rpcgen does [RPC_HDR is always defined]
+    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    define: Vec<String>,
+    /// Give the value of a constant that C code defines
+    #[arg(long, value_name = "NAME=VALUE", value_parser = constant)]
+    extern_const: Vec<(String, i64)>,
+    /// Name the Rust type for a type that C code defines; it implements the traits of stoop-xdr
+    #[arg(long, value_name = "NAME=TYPE", value_parser = pair)]
+    extern_type: Vec<(String, String)>,
+    /// Read another interface file first, whose definitions this one uses
+    #[arg(long, value_name = "FILE")]
+    include: Vec<String>,
+    /// The Rust type of strings: String, or Vec<u8> for names that need not be UTF-8
+    #[arg(long, value_enum, default_value = "text")]
+    strings: StringsArg,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum StringsArg {
+    Text,
+    Bytes,
+}
+
+pub(crate) fn run(source: &Source) -> Result<(), String> {
+    let Source::X(args) = source;
+    let compiled = stoop_x::build::file(&args.file, &args.options())?;
+    match &args.output {
+        Some(path) => fs::write(path, compiled.rust).map_err(|why| format!("{}: {why}", path.display())),
+        None => io::stdout().write_all(compiled.rust.as_bytes()).map_err(|why| why.to_string()),
+    }
+}
+
+impl XArgs {
+    fn options(&self) -> Options {
+        let strings = match self.strings {
+            StringsArg::Text => Strings::Text,
+            StringsArg::Bytes => Strings::Bytes,
+        };
+        let mut options = Options::new().strings(strings);
+        for define in &self.define {
+            let (name, value) = define.split_once('=').unwrap_or((define, "1"));
+            options = options.define(name, value);
+        }
+        for (name, value) in &self.extern_const {
+            options = options.extern_const(name, *value);
+        }
+        for (name, rust) in &self.extern_type {
+            options = options.extern_type(name, rust);
+        }
+        for file in &self.include {
+            options = options.declare(format!("#include \"{file}\""));
+        }
+        options
+    }
+}
+
+fn pair(argument: &str) -> Result<(String, String), String> {
+    let (name, value) = argument.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn constant(argument: &str) -> Result<(String, i64), String> {
+    let (name, value) = pair(argument)?;
+    let value = value.parse().map_err(|_| format!("`{value}` is no number"))?;
+    Ok((name, value))
+}
