@@ -11,17 +11,10 @@ pub(crate) mod published;
 pub(crate) mod result_wait;
 pub(crate) mod session;
 
-use crate::buffers::WriteArguments;
-use crate::calling::counters::CallCounters;
-use crate::calling::deadline::CallTimes;
 use crate::calling::handshake::NotBound;
-use crate::calling::lanes::Counted;
-use crate::calling::recovery::{Ended, Loss, no_lane};
-use crate::error::{BindError, CallError, InPlaceError};
+use crate::error::{BindError, InPlaceError};
 use crate::transport::contract::Target;
-use crate::transport::remote::{
-    Connected, Plan, Remote, RemoteBinding, RemoteLane, Replaced, next_generation,
-};
+use crate::transport::remote::{Connected, Plan, Remote, RemoteBinding, Replaced, next_generation};
 use crate::transport::shm::ShmTransport;
 use crate::transport::shm::address::socket_address;
 use crate::transport::shm::caller::connect::connect;
@@ -32,7 +25,6 @@ use std::io;
 use std::sync::Arc;
 use stoop_exchange::Instant;
 use stoop_exchange::outcome::ATTEMPTS_MAX;
-use stoop_marshal::{GatherList, Reader, Writer};
 use stoop_net::clock;
 use stoop_net::stream::{Credentials, StreamAddress};
 use stoop_shm::{InPlace, Number};
@@ -116,96 +108,5 @@ impl Remote for ShmTransport {
         }
         let cause = io::ErrorKind::ConnectionReset.into();
         Err(InPlaceError::Unbound(Box::new(BindError::Unreachable { server: binding.uri.clone(), cause })))
-    }
-}
-
-impl Counted for ShmLane {
-    #[inline]
-    fn counters(&self) -> CallCounters {
-        let mut counters = CallCounters { calls: self.calls, fast: self.fast, ..CallCounters::default() };
-        counters.add_waits(self.result_wait.counts());
-        counters
-    }
-}
-
-impl RemoteLane<ShmTransport> for ShmLane {
-    const CAN_GATHER: bool = true;
-
-    #[cold]
-    fn new(plan: &Plan<'_, ShmTransport>, session: Arc<Session>) -> Result<Self, CallError> {
-        Self::of(session, plan.options.waiting).ok_or_else(no_lane)
-    }
-
-    fn session(&self) -> &Arc<Session> {
-        &self.session
-    }
-
-    /// A call finds out by itself that its session is lost.
-    #[inline]
-    fn prepare(&self, _: u64) -> bool {
-        self.session.requests.expect(&self.session.segment, 0);
-        true
-    }
-
-    fn adopt(&mut self, session: Arc<Session>) -> bool {
-        self.move_to(session)
-    }
-
-    #[inline]
-    fn arguments(&mut self, limit: usize) -> Writer<'_> {
-        self.trim();
-        Writer::new(&mut self.arguments, 0, limit)
-    }
-
-    #[inline(always)]
-    fn begin(timeout_ns: u64) -> Option<CallTimes> {
-        CallTimes::begin_cheaply(timeout_ns)
-    }
-
-    #[inline(always)]
-    fn attempt(
-        &mut self,
-        times: CallTimes,
-        procedure: u16,
-        len: usize,
-        gathered: &mut GatherList<'_, '_>,
-    ) -> Result<(), Ended> {
-        self.exchange(times.deadline, procedure, len, gathered)
-    }
-
-    fn attempt_with_buffers(
-        &mut self,
-        times: CallTimes,
-        procedure: u16,
-        limit: usize,
-        write: &mut WriteArguments<'_>,
-    ) -> Result<(), Ended> {
-        self.trim();
-        self.exchange_in_place(times.deadline, procedure, limit, write)
-    }
-
-    fn loss(&self) -> Loss {
-        self.session.cause_of_loss().into()
-    }
-
-    #[inline]
-    fn result(&self) -> &[u8] {
-        self.received()
-    }
-
-    fn scattered(&self) -> Option<Reader<'_>> {
-        self.rest_of_scattered()
-    }
-
-    fn has_shared<T: Number>(&self, buffer: &InPlace<T>) -> bool {
-        self.session.arena.as_ref().is_some_and(|arena| buffer.place_in(arena).is_some())
-    }
-
-    fn are_buffers_changed(&self) -> bool {
-        self.named.is_changed
-    }
-
-    fn release_buffers(&mut self) {
-        self.named.clear();
     }
 }

@@ -87,7 +87,12 @@ impl ManagedCall {
         let mut call = PublishedCall::none_on(lane.next());
         let (len, cpu) = (self.arguments.len(), host::current_cpu() as u16);
         let request = session.request(call.lane, self.procedure, len, deadline_ns, cpu);
-        call.publish(session, request, channel, &self.arguments, &GatherList::none());
+        match channel {
+            Some(channel) => {
+                call.publish_long(session, request, channel, &self.arguments, &GatherList::none());
+            }
+            None => call.publish_short(session, &request, &self.arguments),
+        }
         self.sent = Some(Sent { session: Arc::clone(session), call, result: Vec::new() });
     }
 
@@ -99,7 +104,7 @@ impl ManagedCall {
     /// Goes on with it as far as that is possible without waiting.
     pub(super) fn advance(&mut self, may_run_again: bool) -> Step {
         let Some(Sent { session, call, result }) = &mut self.sent else { return Step::Open };
-        match call.advance(session, &self.arguments, result) {
+        match call.advance(session, &self.arguments, result, &mut GatherList::none()) {
             Ok(false) if session.is_lost() => self.lose(may_run_again),
             Ok(false) => Step::Open,
             Ok(true) => {

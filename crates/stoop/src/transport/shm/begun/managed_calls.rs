@@ -104,10 +104,6 @@ impl ManagedCalls {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    fn is_idempotent(&self, procedure: u16) -> bool {
-        self.binding.is_idempotent(procedure)
-    }
-
     /// A call begins that cannot be published at once.
     #[cold]
     pub(super) fn enqueue(&self, batch: &CallBatch, procedure: u16, len: usize) -> u32 {
@@ -199,7 +195,7 @@ impl ManagedCalls {
         let State { calls, sent, queue, long, .. } = &mut *state;
         sent.retain(|&key| {
             let Some(managed) = find(calls, key) else { return false };
-            match managed.advance(self.is_idempotent(managed.procedure)) {
+            match managed.advance(self.binding.is_idempotent(managed.procedure)) {
                 Step::Open => return true,
                 Step::Again if managed.is_long() => long.push_back(key),
                 Step::Again => queue.push_back(key),

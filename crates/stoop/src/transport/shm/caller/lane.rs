@@ -1,9 +1,13 @@
 //! A lane of a calling thread, and one blocking call on it.
 
 use crate::buffers::{NamedRanges, SharedBuffers, WriteArguments};
-use crate::calling::deadline::Deadline;
-use crate::calling::recovery::Ended;
+use crate::calling::counters::CallCounters;
+use crate::calling::deadline::{CallTimes, Deadline};
+use crate::calling::lanes::Counted;
+use crate::calling::recovery::{Ended, Loss, no_lane};
 use crate::error::{CallError, SendError, UnbindReason};
+use crate::transport::remote::{Plan, RemoteLane};
+use crate::transport::shm::ShmTransport;
 use crate::transport::shm::caller::published::{NoResult, PublishedCall};
 use crate::transport::shm::caller::result_wait::{ResultWait, WaitFailure};
 use crate::transport::shm::caller::session::Session;
@@ -11,39 +15,49 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use stoop_marshal::{GatherList, Reader, Writer};
-use stoop_net::waiting::Waiting;
 use stoop_net::{clock, host};
 use stoop_shm::layout::SLOT;
-use stoop_shm::{AnswerKind, Answers, Request, RequestKind};
+use stoop_shm::{AnswerKind, Answers, InPlace, Number, Request, RequestKind};
 use stoop_wire::MAX_DATAGRAM;
 
 /// A lane with all that a call needs.
 pub(crate) struct ShmLane {
-    pub(crate) session: Arc<Session>,
+    session: Arc<Session>,
     published: PublishedCall,
     /// The arguments that are not borrowed.
-    pub(crate) arguments: Vec<u8>,
+    arguments: Vec<u8>,
     arguments_len: usize,
     result: Vec<u8>,
     /// Where the rest of a result begins in `result` whose first bytes are placed in the caller's memory.
     scattered: Option<usize>,
     /// The buffers in the arena that the present call names.
-    pub(crate) named: NamedRanges,
-    pub(crate) result_wait: ResultWait,
-    pub(crate) calls: u64,
+    named: NamedRanges,
+    result_wait: ResultWait,
+    calls: u64,
     /// Calls that took one line there and one back.
-    pub(crate) fast: u64,
+    fast: u64,
 }
 
 /// A buffer longer than this is freed when the last call used little of it.
 const KEPT_MAX: usize = 4 << 20;
 
-impl ShmLane {
-    /// A lane of `session`; `None` if all have calls outstanding.
-    pub(crate) fn of(session: Arc<Session>, waiting: Waiting) -> Option<Self> {
-        Some(Self {
-            published: PublishedCall::none_on(session.take_lane()?),
-            result_wait: ResultWait::new(waiting, session.placement),
+impl Counted for ShmLane {
+    #[inline]
+    fn counters(&self) -> CallCounters {
+        let mut counters = CallCounters { calls: self.calls, fast: self.fast, ..CallCounters::default() };
+        counters.add_waits(self.result_wait.counts());
+        counters
+    }
+}
+
+impl RemoteLane<ShmTransport> for ShmLane {
+    const CAN_GATHER: bool = true;
+
+    #[cold]
+    fn new(plan: &Plan<'_, ShmTransport>, session: Arc<Session>) -> Result<Self, CallError> {
+        Ok(Self {
+            published: PublishedCall::none_on(session.take_lane().ok_or_else(no_lane)?),
+            result_wait: ResultWait::new(plan.options.waiting, session.placement),
             session,
             arguments: vec![0; MAX_DATAGRAM],
             arguments_len: 0,
@@ -55,57 +69,94 @@ impl ShmLane {
         })
     }
 
-    /// Goes over to another session. `false`: all its lanes have calls outstanding.
-    pub(crate) fn move_to(&mut self, session: Arc<Session>) -> bool {
+    fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// A call finds out by itself that its session is lost.
+    #[inline]
+    fn prepare(&self, _: u64) -> bool {
+        self.session.requests.expect(&self.session.segment, 0);
+        true
+    }
+
+    fn adopt(&mut self, session: Arc<Session>) -> bool {
         let Some(lane) = session.take_lane() else { return false };
         self.result_wait.set_placement(session.placement);
         (self.published, self.session) = (PublishedCall::none_on(lane), session);
         true
     }
 
-    /// The bytes of the result, or of its rest if some were placed in the caller's memory.
     #[inline]
-    pub(crate) fn received(&self) -> &[u8] {
-        &self.result
+    fn arguments(&mut self, limit: usize) -> Writer<'_> {
+        self.trim();
+        Writer::new(&mut self.arguments, 0, limit)
     }
 
-    /// What follows the bytes that were placed in the caller's memory; `None` if none were.
-    pub(crate) fn rest_of_scattered(&self) -> Option<Reader<'_>> {
-        self.scattered.map(|scattered| Reader::after(&self.result, scattered))
+    #[inline(always)]
+    fn begin(timeout_ns: u64) -> Option<CallTimes> {
+        CallTimes::begin_cheaply(timeout_ns)
     }
 
-    /// One call: the arguments there, and the result back.
-    #[inline]
-    pub(crate) fn exchange(
+    #[inline(always)]
+    fn attempt(
         &mut self,
-        deadline: Deadline,
+        times: CallTimes,
         procedure: u16,
         len: usize,
         gathered: &mut GatherList<'_, '_>,
     ) -> Result<(), Ended> {
-        self.exchange_as(RequestKind::Call, deadline, procedure, len, gathered)
+        self.exchange(RequestKind::Call, times.deadline, procedure, len, gathered)
     }
 
-    /// One call with buffers. `write` writes its arguments: where the buffers lie in the memory of the present session, or what is in
-    /// them.
-    pub(crate) fn exchange_in_place(
+    /// `write` writes where the buffers lie in the memory of the present session, or what is in them.
+    fn attempt_with_buffers(
         &mut self,
-        deadline: Deadline,
+        times: CallTimes,
         procedure: u16,
         limit: usize,
         write: &mut WriteArguments<'_>,
     ) -> Result<(), Ended> {
+        self.trim();
         let mut shared = SharedBuffers::new(self.session.arena.as_ref(), &mut self.named);
         let mut arguments = Writer::new(&mut self.arguments, 0, limit);
         write(&mut arguments, &mut shared);
         let written = arguments.finish();
         let len = written.map_err(|why| Ended::With(CallError::NotSent(SendError::Arguments(why))))?;
         let kind = if self.named.ranges.is_empty() { RequestKind::Call } else { RequestKind::CallInPlace };
-        self.exchange_as(kind, deadline, procedure, len, &mut GatherList::none())
+        self.exchange(kind, times.deadline, procedure, len, &mut GatherList::none())
     }
 
+    fn loss(&self) -> Loss {
+        self.session.cause_of_loss().into()
+    }
+
+    #[inline]
+    fn result(&self) -> &[u8] {
+        &self.result
+    }
+
+    fn scattered(&self) -> Option<Reader<'_>> {
+        self.scattered.map(|scattered| Reader::after(&self.result, scattered))
+    }
+
+    fn has_shared<T: Number>(&self, buffer: &InPlace<T>) -> bool {
+        self.session.arena.as_ref().is_some_and(|arena| buffer.place_in(arena).is_some())
+    }
+
+    fn are_buffers_changed(&self) -> bool {
+        self.named.is_changed
+    }
+
+    fn release_buffers(&mut self) {
+        self.named.clear();
+    }
+}
+
+impl ShmLane {
+    /// One call: the arguments there, and the result back.
     #[inline(always)]
-    fn exchange_as(
+    fn exchange(
         &mut self,
         kind: RequestKind,
         deadline: Deadline,
@@ -118,17 +169,22 @@ impl ShmLane {
         }
         self.arguments_len = len;
         self.scattered = None;
-        let mut deadline = deadline;
         if len > SLOT {
-            deadline = self.send_long(kind, deadline, procedure, len, gathered)?;
-        } else {
-            if gathered.borrowed_len() > 0 {
-                self.copy_borrowed(len, gathered);
-            }
-            let request = self.next_request(kind, procedure, len, deadline);
-            self.published.ticket = self.session.publish(&request, &self.arguments[..len]);
+            return self.send_long(kind, deadline, procedure, len, gathered);
         }
-        self.await_answer(deadline).map_err(|failure| self.abandon_wait(failure))?;
+        if gathered.borrowed_len() > 0 {
+            self.copy_borrowed(len, gathered);
+        }
+        let request = self.next_request(kind, procedure, len, deadline);
+        self.published.publish_short(&self.session, &request, &self.arguments[..len]);
+        let lane = self.published.lane;
+        let answered = self.result_wait.wait_until(
+            &self.session,
+            deadline,
+            |session| Answers::is_there(&session.segment, lane.number, lane.last),
+            |session, limit_ns| Answers::sleep(&session.segment, lane.number, lane.last, limit_ns),
+        );
+        answered.map_err(|failure| self.end_wait(failure))?;
         self.take_answer(deadline, gathered)
     }
 
@@ -149,18 +205,6 @@ impl ShmLane {
         self.arguments = whole;
     }
 
-    /// Waits for the answer.
-    #[inline]
-    fn await_answer(&mut self, deadline: Deadline) -> Result<(), WaitFailure> {
-        let lane = self.published.lane;
-        self.result_wait.wait_until(
-            &self.session,
-            deadline,
-            |session| Answers::is_there(&session.segment, lane.number, lane.last),
-            |session, limit_ns| Answers::sleep(&session.segment, lane.number, lane.last, limit_ns),
-        )
-    }
-
     /// Reads the answer, which is there.
     #[inline]
     fn take_answer(&mut self, deadline: Deadline, gathered: &mut GatherList<'_, '_>) -> Result<(), Ended> {
@@ -173,33 +217,11 @@ impl ShmLane {
                 self.fast += 1;
                 Ok(())
             }
-            _ => self.take_other_answer(deadline, gathered),
+            _ => self.finish(deadline, 0, gathered),
         }
     }
 
-    /// Reads an answer that is not a short result.
-    #[cold]
-    fn take_other_answer(
-        &mut self,
-        deadline: Deadline,
-        gathered: &mut GatherList<'_, '_>,
-    ) -> Result<(), Ended> {
-        let read = self.published.read_answer(&self.session, &mut self.result, gathered);
-        match read.and_then(|is_whole| if is_whole { Ok(Ok(())) } else { self.receive(deadline, gathered) }) {
-            Ok(received) => received.map_err(|failure| self.abandon_wait(failure)),
-            Err(NoResult::Answered(error)) => Err(Ended::With(error)),
-            Err(NoResult::NotTaken(error)) => {
-                self.abandon();
-                Err(Ended::With(error))
-            }
-            Err(NoResult::Disorder) => {
-                self.session.lose(UnbindReason::Disorder);
-                Err(Ended::Lost { may_have_run: true })
-            }
-        }
-    }
-
-    /// Publishes a call whose arguments go through a channel, and sends them. Returns its deadline by the precise clock.
+    /// Publishes a call whose arguments go through a channel, and goes on with it until it has ended.
     #[cold]
     fn send_long(
         &mut self,
@@ -207,8 +229,8 @@ impl ShmLane {
         deadline: Deadline,
         procedure: u16,
         len: usize,
-        gathered: &GatherList<'_, '_>,
-    ) -> Result<Deadline, Ended> {
+        gathered: &mut GatherList<'_, '_>,
+    ) -> Result<(), Ended> {
         let now_ns = clock::now_ns();
         let deadline = Deadline::exact(deadline.at(now_ns));
         let limit = Duration::from_nanos(deadline.latest_ns.saturating_sub(now_ns));
@@ -220,74 +242,56 @@ impl ShmLane {
         };
         let request = self.next_request(kind, procedure, len, deadline);
         let inline_len = len - gathered.borrowed_len();
-        self.published.publish(
-            &self.session,
-            request,
-            Some(channel),
-            &self.arguments[..inline_len],
-            gathered,
-        );
-        match self.send_rest(deadline, inline_len, gathered) {
-            Ok(()) => Ok(deadline),
-            Err(failure) => Err(self.abandon_wait(failure)),
-        }
+        let inline = &self.arguments[..inline_len];
+        self.published.publish_long(&self.session, request, channel, inline, gathered);
+        self.finish(deadline, inline_len, gathered)
     }
 
-    /// Sends chunks until the server has taken all, or has answered.
-    fn send_rest(
+    /// Goes on with a published call until it has ended.
+    #[cold]
+    fn finish(
         &mut self,
         deadline: Deadline,
         inline_len: usize,
-        gathered: &GatherList<'_, '_>,
-    ) -> Result<(), WaitFailure> {
-        while !self.published.stop_sending(&self.session) {
-            self.result_wait.wait_until(
-                &self.session,
-                deadline,
-                |session| self.published.can_send(session),
-                |session, limit_ns| self.published.sleep_until_sendable(session, limit_ns),
-            )?;
-            let has_sent = self.published.send(&self.session, &self.arguments[..inline_len], gathered);
-            // A server that takes back the room that it gave must not keep this thread beyond the deadline.
-            if !has_sent
-                && !self.published.stop_sending(&self.session)
-                && clock::now_ns() >= deadline.latest_ns
-            {
-                return Err(WaitFailure::Late);
-            }
-        }
-        Ok(())
-    }
-
-    /// Receives a long result until it is whole.
-    fn receive(
-        &mut self,
-        deadline: Deadline,
         gathered: &mut GatherList<'_, '_>,
-    ) -> Result<Result<(), WaitFailure>, NoResult> {
-        self.scattered = self.published.scattered();
-        while !self.published.has_received() {
-            let there = self.result_wait.wait_until(
+    ) -> Result<(), Ended> {
+        let mut is_late = false;
+        loop {
+            let (inline, result) = (&self.arguments[..inline_len], &mut self.result);
+            match self.published.advance(&self.session, inline, result, gathered) {
+                Ok(true) => {
+                    self.scattered = self.published.take_scattered();
+                    return Ok(());
+                }
+                Ok(false) => {}
+                Err(NoResult::Answered(error)) => return Err(Ended::With(error)),
+                Err(NoResult::NotTaken(error)) => {
+                    self.abandon();
+                    return Err(Ended::With(error));
+                }
+                Err(NoResult::Disorder) => {
+                    self.session.lose(UnbindReason::Disorder);
+                    return Err(Ended::Lost { may_have_run: true });
+                }
+            }
+            // A server that goes on slowly, or takes back what it announced, must not keep this thread beyond the deadline.
+            if is_late {
+                return Err(self.end_wait(WaitFailure::Late));
+            }
+            let waited = self.result_wait.wait_until(
                 &self.session,
                 deadline,
-                |session| self.published.can_receive(session),
-                |session, limit_ns| self.published.sleep_until_receivable(session, limit_ns),
+                |session| self.published.can_advance(session),
+                |session, limit_ns| self.published.sleep(session, limit_ns),
             );
-            if let Err(failure) = there {
-                return Ok(Err(failure));
-            }
-            let has_received = self.published.receive(&self.session, &mut self.result, gathered)?;
-            // The server has taken back what it had sent. Until the deadline it may send it again.
-            if !has_received && clock::now_ns() >= deadline.latest_ns {
-                return Ok(Err(WaitFailure::Late));
-            }
+            waited.map_err(|failure| self.end_wait(failure))?;
+            is_late = clock::now_ns() >= deadline.latest_ns;
         }
-        Ok(Ok(()))
     }
 
     /// How a call ends whose wait has failed.
     #[cold]
-    fn abandon_wait(&mut self, failure: WaitFailure) -> Ended {
+    fn end_wait(&mut self, failure: WaitFailure) -> Ended {
         match failure {
             WaitFailure::Lost => Ended::Lost { may_have_run: !self.session.was_left(self.published.ticket) },
             WaitFailure::Late => {
@@ -312,7 +316,7 @@ impl ShmLane {
 
     /// Frees memory that a far longer call than the last one has left.
     #[inline]
-    pub(crate) fn trim(&mut self) {
+    fn trim(&mut self) {
         if self.arguments.len() > KEPT_MAX && self.arguments_len < self.arguments.len() / 4 {
             self.arguments = vec![0; MAX_DATAGRAM];
         }

@@ -56,25 +56,27 @@ impl PublishedCall {
         Self { lane, ticket: 0, sending: None, receiving: None }
     }
 
-    /// Publishes the call of a request, whose arguments go through that channel if they are longer than a slot.
-    pub(crate) fn publish(
+    /// Publishes the call of a request whose arguments fit into a slot.
+    #[inline]
+    pub(crate) fn publish_short(&mut self, session: &Session, request: &Request, arguments: &[u8]) {
+        self.ticket = session.publish(request, arguments);
+    }
+
+    /// Publishes the call of a request, whose arguments go through that channel from its base on.
+    pub(crate) fn publish_long(
         &mut self,
         session: &Session,
         mut request: Request,
-        channel: Option<(u8, u32)>,
+        (channel, base): (u8, u32),
         inline: &[u8],
         gathered: &GatherList<'_, '_>,
     ) {
-        self.receiving = None;
-        self.sending = channel.map(|(channel, base)| {
-            let sending = Filling::new(Way::Call, channel, base, request.len as usize);
-            (request.channel, request.base) = (channel, sending.base());
-            (channel, sending)
-        });
+        let sending = Filling::new(Way::Call, channel, base, request.len as usize);
+        (request.channel, request.base) = (channel, sending.base());
+        self.sending = Some((channel, sending));
         // The first chunks are there when the server is told.
         self.fill(session, inline, gathered);
-        let message = if self.sending.is_some() { &[][..] } else { inline };
-        self.ticket = session.publish(&request, message);
+        self.ticket = session.publish(&request, &[]);
     }
 
     #[inline]
@@ -88,21 +90,13 @@ impl PublishedCall {
         self.sending.as_ref().is_none_or(|(_, sending)| is_emptied(sending)) || self.is_answered(session)
     }
 
-    /// Whether [`send`](Self::send) would do something, or [`stop_sending`](Self::stop_sending).
-    pub(crate) fn can_send(&self, session: &Session) -> bool {
+    /// Whether chunks can be sent, or the channel given back.
+    fn can_send(&self, session: &Session) -> bool {
         let has_room = |sending: &Filling| !sending.is_done() && sending.has_room(&session.segment);
         self.sending.as_ref().is_some_and(|(_, sending)| has_room(sending)) || self.has_sent(session)
     }
 
     /// Sends chunks as long as there is room. Returns whether there was some.
-    pub(crate) fn send(&mut self, session: &Session, inline: &[u8], gathered: &GatherList<'_, '_>) -> bool {
-        let has_sent = self.fill(session, inline, gathered);
-        if has_sent {
-            session.ring();
-        }
-        has_sent
-    }
-
     fn fill(&mut self, session: &Session, inline: &[u8], gathered: &GatherList<'_, '_>) -> bool {
         let Some((_, sending)) = &mut self.sending else { return false };
         let mut has_sent = false;
@@ -116,51 +110,64 @@ impl PublishedCall {
         has_sent
     }
 
-    /// Sleeps until [`can_send`](Self::can_send), at most so long, and perhaps less for no reason.
-    pub(crate) fn sleep_until_sendable(&self, session: &Session, limit_ns: u64) {
-        if let Some((_, sending)) = &self.sending {
-            sending.sleep_unless(&session.segment, limit_ns, || self.can_send(session));
-        }
-    }
-
     /// Gives the channel of the arguments back, if the server has taken all of them, or has answered without.
-    pub(crate) fn stop_sending(&mut self, session: &Session) -> bool {
-        let has_sent = self.has_sent(session);
-        if has_sent && let Some((channel, sending)) = self.sending.take() {
+    fn stop_sending(&mut self, session: &Session) {
+        if self.has_sent(session)
+            && let Some((channel, sending)) = self.sending.take()
+        {
             session.give_channel_back(channel, &sending);
         }
-        has_sent
     }
 
     /// Whether [`advance`](Self::advance) would do something.
     pub(crate) fn can_advance(&self, session: &Session) -> bool {
-        match self.receiving {
-            Some(_) => self.can_receive(session),
+        match &self.receiving {
+            Some(receiving) => receiving.emptying.has_more(&session.segment) != Ok(false),
             None => self.is_answered(session) || self.sending.is_some() && self.can_send(session),
         }
     }
 
-    /// Goes on with a call of which nothing is borrowed, as far as that is possible without waiting. Returns whether its result is
-    /// whole.
+    /// Sleeps until [`can_advance`](Self::can_advance), at most so long, and perhaps less for no reason.
+    pub(crate) fn sleep(&self, session: &Session, limit_ns: u64) {
+        let (segment, Lane { number, last }) = (&session.segment, self.lane);
+        match (&self.receiving, &self.sending) {
+            (Some(receiving), _) => receiving.emptying.sleep(segment, limit_ns),
+            (None, Some((_, sending))) => {
+                sending.sleep_unless(segment, limit_ns, || self.can_advance(session));
+            }
+            (None, None) => Answers::sleep(segment, number, last, limit_ns),
+        }
+    }
+
+    /// Goes on with a call as far as that is possible without waiting. Returns whether its result is whole.
     pub(crate) fn advance(
         &mut self,
         session: &Session,
-        arguments: &[u8],
+        inline: &[u8],
         result: &mut Vec<u8>,
+        gathered: &mut GatherList<'_, '_>,
     ) -> Result<bool, NoResult> {
-        let mut nothing = GatherList::none();
-        self.send(session, arguments, &nothing);
-        self.stop_sending(session);
         if self.receiving.is_none() {
+            if self.fill(session, inline, gathered) {
+                session.ring();
+            }
+            self.stop_sending(session);
             if !self.is_answered(session) {
                 return Ok(false);
             }
-            if self.read_answer(session, result, &nothing)? {
-                return Ok(true);
-            }
+            self.read_answer(session, result, gathered)?;
         }
-        self.receive(session, result, &mut nothing)?;
-        Ok(self.has_received())
+        let Some(receiving) = &mut self.receiving else { return Ok(true) };
+        while receiving.emptying.has_more(&session.segment)? {
+            if !receiving.reserve(result) {
+                // Freed before the server is told, which takes memory.
+                *result = Vec::new();
+                return Err(not_taken(message_buffer::no_memory_for_result(receiving.len)));
+            }
+            receiving.take_chunk(session, result, gathered);
+            session.ring();
+        }
+        Ok(receiving.emptying.is_done())
     }
 
     /// Whether the server has answered, and sends nothing more.
@@ -178,29 +185,24 @@ impl PublishedCall {
         self.sending.take()
     }
 
-    /// Reads the answer, which is there. Returns whether the result is whole; if not, the rest is to be
-    /// [received](Self::receive).
-    pub(crate) fn read_answer(
+    /// Reads the answer, which is there. From then on a long result is being received.
+    fn read_answer(
         &mut self,
         session: &Session,
         result: &mut Vec<u8>,
         gathered: &GatherList<'_, '_>,
-    ) -> Result<bool, NoResult> {
+    ) -> Result<(), NoResult> {
         let answer = Answers::read(&session.segment, self.lane.number).ok_or(NoResult::Disorder)?;
         session.saw_server_on(answer.cpu);
         result.clear();
         if answer.len as usize <= SLOT {
             Answers::message(&session.segment, self.lane.number, &answer, result);
-            return match why_no_result(&answer, result) {
-                None => Ok(true),
-                Some(why) => Err(NoResult::Answered(why)),
-            };
+            return why_no_result(&answer, result).map_or(Ok(()), |why| Err(NoResult::Answered(why)));
         }
         if answer.kind != AnswerKind::Result {
             return Err(NoResult::Disorder);
         }
-        self.begin_to_receive(session, &answer, result, gathered.scatter_end())?;
-        Ok(false)
+        self.begin_to_receive(session, &answer, result, gathered.scatter_end())
     }
 
     fn begin_to_receive(
@@ -226,50 +228,11 @@ impl PublishedCall {
         Ok(())
     }
 
-    /// Where the bytes of a result begin in the result buffer that are not placed in the caller's memory, if some are placed there.
-    pub(crate) fn scattered(&self) -> Option<usize> {
-        let receiving = self.receiving.as_ref()?;
+    /// The call has its result: where the bytes begin in the result buffer that are not placed in the caller's memory, if some are
+    /// placed there.
+    pub(crate) fn take_scattered(&mut self) -> Option<usize> {
+        let receiving = self.receiving.take()?;
         (receiving.scatter_len > 0).then_some(receiving.scatter_len - receiving.elsewhere)
-    }
-
-    /// Whether [`receive`](Self::receive) would do something.
-    pub(crate) fn can_receive(&self, session: &Session) -> bool {
-        let there = self.receiving.as_ref().map(|receiving| receiving.emptying.has_more(&session.segment));
-        there.is_some_and(|there| there != Ok(false))
-    }
-
-    /// Whether all of the result has been received.
-    pub(crate) fn has_received(&self) -> bool {
-        self.receiving.as_ref().is_none_or(|receiving| receiving.emptying.is_done())
-    }
-
-    /// Sleeps until [`can_receive`](Self::can_receive), at most so long, and perhaps less for no reason.
-    pub(crate) fn sleep_until_receivable(&self, session: &Session, limit_ns: u64) {
-        if let Some(receiving) = &self.receiving {
-            receiving.emptying.sleep(&session.segment, limit_ns);
-        }
-    }
-
-    /// Takes the chunks of a long result that are there. Returns whether there were some.
-    pub(crate) fn receive(
-        &mut self,
-        session: &Session,
-        result: &mut Vec<u8>,
-        gathered: &mut GatherList<'_, '_>,
-    ) -> Result<bool, NoResult> {
-        let Some(receiving) = &mut self.receiving else { return Ok(false) };
-        let mut has_received = false;
-        while receiving.emptying.has_more(&session.segment)? {
-            if !receiving.reserve(result) {
-                // Freed before the server is told, which takes memory.
-                *result = Vec::new();
-                return Err(not_taken(message_buffer::no_memory_for_result(receiving.len)));
-            }
-            receiving.take_chunk(session, result, gathered);
-            session.ring();
-            has_received = true;
-        }
-        Ok(has_received)
     }
 }
 
