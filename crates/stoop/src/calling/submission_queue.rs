@@ -118,6 +118,12 @@ impl SubmissionQueue {
         submitted.zip(packets).map(|(call, packet)| (call, &mut packet[..usize::from(call.len)]))
     }
 
+    /// The call of the packet at that position, and the packet.
+    pub(crate) fn packet(&self, position: usize) -> (u32, &[u8]) {
+        let (Submitted { call, len, .. }, start) = (self.calls[position], position * self.segment);
+        (call, &self.packets[start..start + usize::from(len)])
+    }
+
     /// The packets, one behind the other.
     pub(crate) fn packets(&self) -> &[u8] {
         &self.packets[..self.len]

@@ -30,7 +30,7 @@ use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::link::{CallerEndpoint, MAX_SEGMENTS_LEN, PacketLink, Share};
 use crate::transport::packet::{checksum, now};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 use stoop_exchange::Instant;
 use stoop_marshal::Reader;
@@ -68,7 +68,7 @@ impl<L: PacketLink> PacketCalls<L> {
     }
 
     fn calls(&self) -> MutexGuard<'_, Calls<L>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.calls)
     }
 
     /// Releases the lock, wakes the threads and tasks whose calls have ended, and sends what is to be sent of long calls.
@@ -115,16 +115,6 @@ impl<L: PacketLink> PacketCalls<L> {
             self.wake_background();
         }
         let failed = self.send(&queue);
-        let failed: Vec<_> = failed
-            .into_iter()
-            .filter_map(|(place, why)| {
-                queue.packets_mut().nth(place).map(|(of, packet)| NotSent {
-                    call: of.call,
-                    packet: packet.to_vec(),
-                    why,
-                })
-            })
-            .collect();
         queue.clear();
         drop(queue);
         if !failed.is_empty() {
@@ -132,17 +122,21 @@ impl<L: PacketLink> PacketCalls<L> {
         }
     }
 
-    /// Sends the packets of a queue. Returns the positions of those that the system refused to send.
-    fn send(&self, queue: &SubmissionQueue) -> Vec<(usize, io::Error)> {
+    /// Sends the packets of a queue. Returns those that the system refused to send.
+    fn send(&self, queue: &SubmissionQueue) -> Vec<NotSent> {
         let (mut failed, endpoint) = (Vec::new(), &self.link.endpoint);
+        let mut not_sent = |position, why| {
+            let (call, packet) = queue.packet(position);
+            failed.push(NotSent { call, packet: packet.to_vec(), why });
+        };
         if self.link.binding.own.checksum {
             let (packets, segment) = checksum::sealed_together(queue.packets(), queue.segment());
             let at_once = MAX_SEGMENTS_LEN / segment;
             for (first, packets) in (0..).step_by(at_once).zip(packets.chunks(at_once * segment)) {
-                endpoint.send_many(packets, segment, |place, why| failed.push((first + place, why)));
+                endpoint.send_many(packets, segment, |position, why| not_sent(first + position, why));
             }
         } else {
-            endpoint.send_many(queue.packets(), queue.segment(), |place, why| failed.push((place, why)));
+            endpoint.send_many(queue.packets(), queue.segment(), not_sent);
         }
         failed
     }
@@ -280,8 +274,7 @@ impl<L: PacketLink> OutstandingCalls for PacketCalls<L> {
         let mut calls = self.calls_that_left(&[call]);
         let (ready, old) = calls.poll(call, waker);
         let wakes_background = !ready && !self.role.is_held();
-        drop(calls);
-        drop(old);
+        drop((calls, old));
         if wakes_background {
             self.wake_background();
         }

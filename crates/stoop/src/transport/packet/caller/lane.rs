@@ -12,7 +12,7 @@ use crate::transport::packet::{checksum, now};
 use std::io;
 use std::sync::Arc;
 use stoop_exchange::Instant;
-use stoop_exchange::caller::{self, Heard, Lost};
+use stoop_exchange::caller::{self, Heard};
 use stoop_marshal::GatherList;
 use stoop_net::waiting::Waiter;
 use stoop_wire::{HEADER_LEN, MAX_DATAGRAM, PACKET_DATA};
@@ -42,9 +42,6 @@ pub(crate) struct PacketLane<E: CallerEndpoint> {
 
 /// Bytes of a lane's result buffer: any datagram fits, because the packets of a long result may be longer than those of a call.
 pub(crate) const RESULT_LEN: usize = 64 * 1024;
-
-/// Datagrams that a lane looks at before it gives a call up: no peer can delay the end of a call by sending.
-pub(crate) const LAST_LOOKS: u32 = 64;
 
 impl<E: CallerEndpoint> Counted for PacketLane<E> {
     #[inline]
@@ -201,7 +198,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
     #[inline(never)]
     fn on_timeout(&mut self, clock: Instant, len: usize) -> Result<bool, Ended> {
         let lost = self.steps(len).0.on_timeout(clock);
-        self.end_lost(lost, clock, len)
+        lost.map_or(Ok(false), |lost| self.end_lost(lost, clock, len))
     }
 
     /// Receiving has failed: the port is closed, or the error is about an earlier packet and only the deadline ends the call.
@@ -217,7 +214,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
         match arrival {
             Ok(CallerArrival::Refused) => {
                 let lost = self.steps(len).0.on_unreachable(clock);
-                self.end_lost(lost, clock, len)
+                lost.map_or(Ok(false), |lost| self.end_lost(lost, clock, len))
             }
             _ => Ok(false),
         }
@@ -228,30 +225,5 @@ impl<E: CallerEndpoint> PacketLane<E> {
     pub(crate) fn take_sent_back(&mut self) {
         let exchange = &mut self.exchange;
         self.session.take_sent_back(&self.endpoint, |packet| exchange.handle_sent_back(packet));
-    }
-
-    /// Ends the call if it is lost, unless its result is among the packets that have arrived: a thread that was kept from running
-    /// sees late a result that came in time. Returns whether the result is here.
-    fn end_lost(&mut self, lost: Option<Lost>, clock: Instant, len: usize) -> Result<bool, Ended> {
-        let Some(lost) = lost else { return Ok(false) };
-        for _ in 0..LAST_LOOKS {
-            let received = match self.endpoint.receive(&mut self.result) {
-                Ok(CallerArrival::Datagram(received)) => received,
-                Ok(CallerArrival::Nothing) => break,
-                _ => continue,
-            };
-            match self.exchange.handle_packet(clock, &self.result[..received]) {
-                Heard::Result { len, .. } => {
-                    self.result_len = len;
-                    return Ok(true);
-                }
-                other => {
-                    if self.hear(other, clock, received, len)? {
-                        return Ok(true);
-                    }
-                }
-            }
-        }
-        Err(Ended::With(self.steps(len).0.give_up(clock, lost)))
     }
 }

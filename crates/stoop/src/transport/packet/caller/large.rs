@@ -1,7 +1,7 @@
 //! Calls of many packets, or whose results have many, by a thread that waits.
 
 use crate::error::{CallError, SendError};
-use crate::transport::packet::caller::lane::{LAST_LOOKS, PacketLane};
+use crate::transport::packet::caller::lane::PacketLane;
 use crate::transport::packet::caller::large_buffers::LargeBuffers;
 use crate::transport::packet::caller::result_parts::ResultParts;
 use crate::transport::packet::link::{CallerArrival, CallerEndpoint, Segments, Sending};
@@ -18,6 +18,9 @@ use stoop_wire::{HEADER_LEN, Header};
 /// How long a thread with more to send sleeps at most: the long calls of all threads share a window, and another call may leave some
 /// of it.
 const LOOK_AT_WINDOW_NS: u64 = 1_000_000;
+
+/// Receives before a call is given up: no peer can delay the end of a call by sending.
+const LAST_LOOKS: u32 = 64;
 
 /// A call of many packets, or whose result has many.
 struct LargeCall<'l, 'c, 'p, 'a, E: CallerEndpoint> {
@@ -79,7 +82,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
         outcome
     }
 
-    /// Goes on with a call whose result has many packets. `part` of it, which has arrived first, is in the result buffer.
+    /// Goes on with a call of one packet whose result has many. `part` of it, which has arrived first, is in the result buffer.
     #[cold]
     pub(crate) fn go_on_large(
         &mut self,
@@ -89,16 +92,32 @@ impl<E: CallerEndpoint> PacketLane<E> {
         len: usize,
     ) -> Result<(), Ended> {
         self.scattered = None;
-        let mut buffers = Box::<LargeBuffers<E>>::default();
-        buffers.expect_result(&self.endpoint);
         let first = self.result[..received].to_vec();
-        let gather = &mut GatherList::none();
+        self.as_large(len, |call| {
+            call.buffers.expect_result(&call.lane.endpoint);
+            if !call.take_part(clock, &part, &first)? {
+                call.go_on(clock)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Ends a call of one packet that is lost, as a large one. Returns whether its result is here.
+    #[cold]
+    pub(crate) fn end_lost(&mut self, lost: Lost, clock: Instant, len: usize) -> Result<bool, Ended> {
+        self.as_large(len, |call| call.end_lost(Some(lost), clock))
+    }
+
+    /// Goes on with a call of one packet as with a large one.
+    fn as_large<T>(
+        &mut self,
+        len: usize,
+        go_on: impl FnOnce(&mut LargeCall<'_, '_, '_, '_, E>) -> Result<T, Ended>,
+    ) -> Result<T, Ended> {
+        let (mut buffers, gather) = (Box::<LargeBuffers<E>>::default(), &mut GatherList::none());
         let mut call =
             LargeCall { lane: self, buffers: &mut buffers, gather, len, unsent: false, parts: None };
-        let outcome = call.take_part(clock, &part, &first).and_then(|is_complete| match is_complete {
-            true => Ok(()),
-            false => call.go_on(clock),
-        });
+        let outcome = go_on(&mut call);
         buffers.note(true);
         self.large = Some(buffers);
         outcome
@@ -217,7 +236,8 @@ impl<E: CallerEndpoint> LargeCall<'_, '_, '_, '_, E> {
         if self.is_sending() { limit.min(LOOK_AT_WINDOW_NS) } else { limit }
     }
 
-    /// Ends the call if it is lost, unless its result has arrived, as a lane does for a short call. Returns whether it has.
+    /// Ends the call if it is lost, unless its result is among the packets that have arrived: a thread that did not run for a while
+    /// sees late a result that came in time. Returns whether the result is here.
     fn end_lost(&mut self, lost: Option<Lost>, clock: Instant) -> Result<bool, Ended> {
         let Some(lost) = lost else { return Ok(false) };
         for _ in 0..LAST_LOOKS {

@@ -25,9 +25,8 @@ fn calls() -> (RunningServer, Arc<PacketCalls<UdpLink>>) {
 fn start_without_sending(calls: &PacketCalls<UdpLink>, begin: &CallBatch) -> NotSent {
     let mut queue = locked(begin.queue.as_ref().unwrap());
     calls.calls().start_all(&mut queue);
-    let (submitted, packet) = queue.packets_mut().next().unwrap();
-    let why = io::ErrorKind::NetworkUnreachable.into();
-    NotSent { call: submitted.call, packet: packet.to_vec(), why }
+    let (call, packet) = queue.packet(0);
+    NotSent { call, packet: packet.to_vec(), why: io::ErrorKind::NetworkUnreachable.into() }
 }
 
 #[test]
