@@ -1,8 +1,8 @@
-//! The completion table: which begun calls have ended, and their short results, for handles to see without the lock around the calls.
+//! The completion table: which begun calls have ended, and their short results, for handles to read without the table's lock.
 //!
 //! A thread that ends a call writes that here, under the lock. The call's handle looks here first. When a handle takes a result here,
-//! its slot goes into a list from which the next call to begin takes free slots. Handles only add single slots to the list, and the
-//! lock's holder only removes the whole list, so no thread can mistake one state of it for another.
+//! it adds the slot to a list of free slots. Handles only add single slots to that list, and a thread with the lock only removes the
+//! whole list, so no thread can mistake one state of the list for another (no ABA problem).
 
 use crate::calling::short_result::Short;
 use std::sync::OnceLock;
@@ -30,7 +30,7 @@ struct Completion {
 
 /// The call has not ended, or there is none.
 const OPEN: u32 = 0;
-/// It has ended; its slot, under the lock, has the outcome.
+/// It has ended; the outcome is in its slot, under the lock.
 const ENDED: u32 = 1;
 /// It has ended with a result of this many bytes less than the state.
 const SHORT: u32 = 2;

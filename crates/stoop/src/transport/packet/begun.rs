@@ -1,4 +1,15 @@
-//! Begun calls over packets: thousands of lanes behind one endpoint, many packets to a system call.
+//! The table of a binding's begun calls over packets.
+//!
+//! A begun call passes through these steps:
+//!
+//! 1. `begin` puts its packet into the submission queue of the [`Begin`](crate::Begin), in a slot that was reserved for it.
+//! 2. The queue leaves when it is full, when the `Begin` is dropped, or when a thread asks about one of its calls: under the lock of the
+//!    table each call is started, then one system call sends all packets.
+//! 3. The thread with the receive role gives each packet that arrives to the call of its lane. Nearly always the packet is the result.
+//! 4. The handle takes a short result from the completion table, without the lock, and any other under the lock.
+//!
+//! A call is expanded when anything else happens: a timeout, another packet, a thread or task that sleeps until it ends, the loss of its
+//! handle. A call of many packets is in no queue: it leaves in parts, as the window allows.
 
 pub(crate) mod arrivals;
 pub(crate) mod background;
@@ -38,13 +49,13 @@ use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 
 /// The begun calls of one binding.
 ///
-/// All but the endpoint is behind one lock, which is held for moments and never while a thread waits. A thread that waits for a call
-/// takes the receive role and receives for all.
+/// One lock guards all of it but the endpoint. No thread waits or sends one packet after the other while it holds that lock. A thread
+/// that waits for a call takes the receive role, and receives for the other calls too.
 pub(crate) struct PacketCalls<L: PacketLink> {
     link: Arc<BoundEndpoint<L>>,
     calls: Mutex<Calls<L>>,
     role: ReceiveRole<Receiver>,
-    /// What handles see of the calls without the lock.
+    /// The ends and short results of calls, for handles to read without the lock.
     completions: Arc<CompletionTable>,
     background: Background,
 }
@@ -71,8 +82,8 @@ impl<L: PacketLink> PacketCalls<L> {
         locked(&self.calls)
     }
 
-    /// Releases the lock, wakes the threads and tasks whose calls have ended, and sends what is to be sent of long calls.
-    /// `wakeups` is empty memory for them.
+    /// Releases the lock, wakes the threads and tasks whose calls have ended, and sends the next packets of large calls.
+    /// `wakeups` is empty memory for the list of those to wake.
     fn unlock(&self, mut calls: MutexGuard<'_, Calls<L>>, wakeups: &mut Wakeups) {
         if !calls.wakeups.is_empty() {
             std::mem::swap(&mut calls.wakeups, wakeups);
@@ -87,20 +98,20 @@ impl<L: PacketLink> PacketCalls<L> {
         }
     }
 
-    /// Sends what is to be sent of calls of many packets.
+    /// Sends the next packets of large calls.
     #[cold]
     fn send_large(&self) {
         let mut room = self.calls().large.room.take().unwrap_or_default();
         loop {
             let framed = self.calls().frame_next(now(), &mut room);
             let Some((packets, session)) = framed else { break };
-            // Packets that cannot be sent are treated like lost ones.
+            // Packets that the system does not send are treated like lost ones.
             let _ = packets.send_framed(&session, &self.link.endpoint, &room);
         }
         self.calls().large.room = Some(room);
     }
 
-    /// Has the calls of a submission queue leave.
+    /// Starts and sends the calls of a submission queue.
     fn submit_queue(&self, mut queue: MutexGuard<'_, SubmissionQueue>) {
         let (mut calls, clock) = (self.calls(), now());
         calls.start_all(&mut queue);
@@ -194,7 +205,7 @@ impl<L: PacketLink> PacketCalls<L> {
         Ok(call.expect("a slot has been reserved for it"))
     }
 
-    /// The calls, when none of those `wanted` is held back any more.
+    /// Sends the submission queues with calls of `wanted`, and locks the table.
     fn calls_that_left(&self, wanted: &[u32]) -> MutexGuard<'_, Calls<L>> {
         loop {
             let calls = self.calls();
@@ -213,7 +224,7 @@ struct NotSent {
     why: io::Error,
 }
 
-/// A result that is read without the lock. Its slot is given back afterwards, even if its reader panics.
+/// A result that is read without the lock. Its drop frees the slot, even if the reader panics.
 struct Taken<'a, L: PacketLink> {
     calls: &'a PacketCalls<L>,
     call: u32,
@@ -269,7 +280,7 @@ impl<L: PacketLink> OutstandingCalls for PacketCalls<L> {
     }
 
     fn poll(&self, call: u32, waker: &Waker) -> bool {
-        // Cloned and dropped outside the lock, for it is code of the user.
+        // Cloning and dropping a waker runs code of the user: not under the lock.
         let waker = waker.clone();
         let mut calls = self.calls_that_left(&[call]);
         let (ready, old) = calls.poll(call, waker);
@@ -291,7 +302,7 @@ impl<L: PacketLink> OutstandingCalls for PacketCalls<L> {
         if !slot.has_ended() {
             return false;
         }
-        // A longer result is read where it is.
+        // A longer result is not copied.
         let (mut small, mut len) = ([0; SMALL], slot.result.len());
         let error = slot.error.take();
         if error.is_some() {

@@ -1,10 +1,10 @@
 //! The checksum behind the data of each packet of a binding that has it: CRC-32C of header and data, four bytes.
 //!
-//! That a packet has it is told by the number of the binding in its header ([`BindingId::has_checksum`]), for packets of either
-//! direction and of any kind, also of bindings that a server does not know, and while a binding is being made. So nobody need look a
-//! binding up to check a packet, and a packet in which that bit is corrupted belongs to no binding. `docs/protocol.md` has the rules.
+//! A bit in the number of the binding ([`BindingId::has_checksum`]) says that a packet has one: in both directions, for all kinds of
+//! packets, also for bindings that a server does not know. So a receiver checks a packet without looking up its binding, and a packet
+//! in which that bit is corrupted belongs to no binding. `docs/protocol.md` has the rules.
 //!
-//! The exchange does not know of checksums: to it they are padding behind the data.
+//! The exchange ignores checksums: to it they are padding behind the data.
 
 use crate::transport::packet::link::{CallerEndpoint, Sending};
 use std::io;
@@ -25,7 +25,7 @@ pub(crate) fn says_so(header: &[u8; HEADER_LEN]) -> bool {
 
 /// Whether the checksum of a datagram is there and right, or none is expected.
 pub(crate) fn is_right(datagram: &[u8]) -> bool {
-    // Another version may put it elsewhere, and tells without one which versions it speaks.
+    // Another version may put it elsewhere; a packet that lists the versions of its sender has none.
     if !is_expected(datagram) || datagram[1] != VERSION {
         return true;
     }
@@ -35,13 +35,12 @@ pub(crate) fn is_right(datagram: &[u8]) -> bool {
     behind.first_chunk().is_some_and(|checksum| crc32c(covered).to_le_bytes() == *checksum)
 }
 
-/// Makes packets that came together, `segment` bytes apart, no packets where their checksums are not right. Returns how many these
-/// are.
+/// Spoils those packets that have wrong checksums, of packets that came together `segment` bytes apart. Returns their number.
 pub(crate) fn strike_out(datagrams: &mut [u8], segment: usize) -> u64 {
     let mut struck = 0;
     for datagram in datagrams.chunks_mut(segment.max(1)) {
         if !is_right(datagram) {
-            // No packet begins so.
+            // No packet begins with 0.
             datagram[0] = 0;
             struck += 1;
         }
@@ -52,7 +51,7 @@ pub(crate) fn strike_out(datagrams: &mut [u8], segment: usize) -> u64 {
 /// Whether a packet that is to leave gets a checksum.
 #[inline]
 fn is_due(packet: &[u8]) -> bool {
-    // Which versions are spoken is told to peers that may not know where another version has it.
+    // A packet that lists our versions goes to a peer of another version, which may expect the checksum elsewhere.
     is_expected(packet) && packet[2] != Kind::Versions as u8
 }
 
@@ -102,7 +101,7 @@ pub(crate) fn seal(packet: &mut [u8], len: usize) {
     packet[len..len + CHECKSUM_LEN].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Gives `send` the packet with its checksum, if it has one.
+/// Passes the packet to `send`, with its checksum if it has one.
 #[inline]
 pub(crate) fn sealed<T>(packet: &[u8], send: impl FnOnce(&[u8]) -> T) -> T {
     if is_due(packet) { with_checksum(packet, send) } else { send(packet) }
@@ -179,7 +178,7 @@ mod tests {
         assert!(is_right(&other));
         let versions = packet(CHECKED, Kind::Versions, &[]);
         assert_eq!(sealed(&versions, <[u8]>::len), HEADER_LEN);
-        assert!(!is_right(&versions), "of our own version nobody has a reason to send it");
+        assert!(!is_right(&versions), "no peer of our own version sends it");
     }
 
     #[test]

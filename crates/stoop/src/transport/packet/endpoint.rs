@@ -1,4 +1,4 @@
-//! The endpoint of a caller's lanes: their own, or one that they share with others.
+//! The endpoint of a caller's lanes: its own, or one that it shares with other lanes.
 
 use crate::transport::packet::link::{
     CallerArrival, CallerEndpoint, HandedOver, PacketLink, Segments, Sending, Share,

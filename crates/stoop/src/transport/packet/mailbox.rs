@@ -16,9 +16,9 @@ pub(crate) struct Mailbox {
 
 #[derive(Default)]
 pub(crate) struct Arrivals {
-    /// A packet, or `None` for the news that the server's port is closed.
+    /// A packet, or `None` for a report that the server's port is closed.
     packets: VecDeque<Option<Vec<u8>>>,
-    /// Beginnings of packets that the closed port has sent back.
+    /// Headers of packets that the closed port has sent back.
     pub(crate) sent_back: VecDeque<Vec<u8>>,
     /// Memory for packets.
     unused: Vec<Vec<u8>>,
@@ -26,7 +26,7 @@ pub(crate) struct Arrivals {
     pub(crate) thread: Option<Arc<WaitingThread>>,
 }
 
-/// Packets that wait in a mailbox at most; the others are lost, as they are where a socket's buffer is full.
+/// Packets that a mailbox holds at most; further ones are dropped, as by a socket whose buffer is full.
 const MAILBOX_MAX: usize = 4096;
 
 /// Packets whose memory a mailbox keeps for later ones.
@@ -41,7 +41,7 @@ impl Mailbox {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// Puts a packet, or the news of a closed port, into the mailbox and notifies the thread that waits for it.
+    /// Puts a packet, or the report of a closed port, into the mailbox and notifies the thread that waits for it.
     pub(crate) fn put(&self, packet: Option<&[u8]>) {
         let mut arrivals = self.arrivals();
         if arrivals.packets.len() < MAILBOX_MAX {

@@ -1,7 +1,7 @@
-//! The packets of a long call: framed in memory of the link, and handed over together.
+//! The packets of a large call, which are written to memory of the link and sent together.
 //!
-//! That memory stays in the processor's cache, so that each byte is copied once; where packets are large enough, the link takes the
-//! bytes from where the caller has them.
+//! That memory stays in the processor's cache, so that copying there is cheap. Where packets are large enough, the link takes the
+//! bytes from the caller's memory.
 
 use crate::transport::packet::checksum;
 use crate::transport::packet::link::{CallerEndpoint, HandedOver, MAX_SEGMENTS, MAX_SEGMENTS_LEN, Room};
@@ -14,8 +14,8 @@ use stoop_marshal::GatherList;
 use stoop_net::prefetch;
 use stoop_wire::HEADER_LEN;
 
-/// From this many bytes of a fragment on, the system takes the bytes of a packet from where they are. For shorter ones the lists that
-/// say where they are cost more than copying (`stoop-net`'s example `gather`).
+/// Fragments of at least this many bytes are not copied: the system gathers them. For shorter ones a gather list costs more than
+/// copying (`stoop-net`'s example `gather`).
 const GATHERED_MIN: u32 = 8 * 1024;
 
 /// Bytes from the byte that is copied to the one that is prefetched: arguments of this size are not in a cache any more.
@@ -29,13 +29,13 @@ pub(crate) struct Arguments<'a, 'p, 'm> {
     pub(crate) gather: &'a GatherList<'p, 'm>,
 }
 
-/// Packets of a long call that are to be sent now.
+/// Packets of a large call that are to be sent now.
 pub(crate) struct Outgoing {
     run: Run,
     framing: Framing,
     /// Bytes of each packet, but for the last.
     packet_len: usize,
-    /// They are longer than the path is known to take.
+    /// They are longer than the largest packet that the path is known to carry.
     is_probe: bool,
 }
 
@@ -78,7 +78,7 @@ impl Outgoing {
         }
     }
 
-    /// Sends the packets, by way of `room` if the link does not take their bytes from where they are.
+    /// Sends the packets; copies them to `room` before if they are short.
     pub(crate) fn send<E: CallerEndpoint>(
         &self,
         arguments: &Arguments<'_, '_, '_>,
@@ -106,7 +106,7 @@ impl Outgoing {
         note_largest(endpoint.send_room(room, self.is_probe)?, session, endpoint)
     }
 
-    /// Gives `send` the packets as a list of the pieces of memory that they consist of.
+    /// Passes the packets to `send` as a gather list.
     fn gathered<T>(&self, arguments: &Arguments<'_, '_, '_>, send: impl FnOnce(&[IoSlice<'_>]) -> T) -> T {
         let Run { offset, len, fragment, transmission, .. } = self.run;
         let mut headers = [[0; HEADER_LEN]; MAX_SEGMENTS_LEN.div_ceil(GATHERED_MIN as usize)];
@@ -126,7 +126,7 @@ impl Outgoing {
     }
 }
 
-/// Takes note of the largest packet that the path carries, if some were longer.
+/// Notes the largest packet that the path carries, if some were longer.
 fn note_largest(sent: HandedOver, session: &Session, endpoint: &impl CallerEndpoint) -> io::Result<()> {
     if sent == HandedOver::TooLong {
         let largest = session.bound.binding.data_in(endpoint.largest_packet()?);

@@ -1,4 +1,4 @@
-//! A session: what a server granted when it was bound to, and the lanes of that grant.
+//! A session: a server's grant to a binding, and the lanes of that grant.
 
 use crate::calling::counters::CallCounters;
 use crate::calling::sessions::Generation;
@@ -18,7 +18,7 @@ use stoop_net::waiting::Placement;
 use stoop_wire::bind::HostFacts;
 use stoop_wire::{HEADER_LEN, LaneId, MAX_DATAGRAM};
 
-/// What a server granted at one time.
+/// A grant of a server.
 pub(crate) struct Session {
     /// How many sessions of the binding there were before it.
     pub(crate) generation: u64,
@@ -41,7 +41,7 @@ pub(crate) struct Session {
     pub(crate) longest_call: usize,
     /// How long the server may be silent about a call before the call is given up.
     pub(crate) silence_limit: Duration,
-    /// The path to the server, which the long calls of all threads share; known after the first of them.
+    /// The path to the server, which the large calls of all threads share; made for the first of them.
     pub(crate) path: OnceLock<Mutex<Path>>,
     pub(crate) lanes: Mutex<LaneNumbers>,
     /// Lanes that the server grants. It refuses calls on others.
@@ -64,7 +64,7 @@ const REST: Duration = Duration::from_secs(60);
 /// Lanes of a session, however many the server grants.
 pub(crate) const MOST_LANES: u16 = 16_384;
 
-/// One of this many granted lanes is kept for threads that wait for their calls.
+/// One of this many granted lanes is reserved for threads that wait for their calls.
 const FOR_THREADS: u16 = 16;
 
 impl Generation for Session {
@@ -74,8 +74,8 @@ impl Generation for Session {
 }
 
 impl Session {
-    /// Has the system keep the packets that the server's machine sends back, if the server runs on this machine: only there they
-    /// show what became of them.
+    /// Has the system keep the packets that a closed port sends back, if the server runs on this machine: over a network, they prove
+    /// nothing about other copies of the packet.
     pub(crate) fn prepare(&self, endpoint: &impl CallerEndpoint) {
         if self.is_here {
             endpoint.keep_sent_back();
@@ -94,9 +94,9 @@ impl Session {
         }
     }
 
-    /// Whether the latest call of `lane`, which is given up, has certainly not run: each time it was sent, nobody listened at the
-    /// server's port.
-    pub(crate) fn shows_nobody_listened(&self, lane: &caller::Lane, lost: Lost) -> bool {
+    /// Whether the latest call of `lane`, which is given up, has certainly not run: each time it was sent, the server's port was
+    /// closed.
+    pub(crate) fn shows_closed_port(&self, lane: &caller::Lane, lost: Lost) -> bool {
         lost == Lost::PortClosed && self.is_here && lane.last_came_back()
     }
 
@@ -118,7 +118,7 @@ impl Session {
         Evidence::new(&call, self.grant(), session.grant(), &session.own).verdict(idempotent)
     }
 
-    /// What the exchange has to know of this session to judge a call whose session was lost.
+    /// The grant, for the exchange's decision about a call whose session was lost.
     fn grant(&self) -> Grant<'_> {
         Grant { bound: &self.bound, read: self.read }
     }
@@ -144,7 +144,7 @@ impl Session {
         self.lane_of(&mut self.lanes())
     }
 
-    /// A lane for a call that no thread need wait for; `None` while the rest of them is kept for threads that do.
+    /// A lane for begun calls; `None` while the remaining lanes are reserved for threads that wait.
     pub(crate) fn another_lane(&self) -> Option<caller::Lane> {
         let mut lanes = self.lanes();
         let is_free =

@@ -1,4 +1,4 @@
-//! An endpoint that several users share: the lanes of all bindings of a process to one server.
+//! An endpoint that the lanes of all bindings of a process to one server share.
 //!
 //! One thread at a time receives for all users, the one that holds the receive role. It copies each packet to the mailbox of the user
 //! whose lane is in the packet's header, and notifies the thread of that user if it sleeps.
@@ -41,7 +41,7 @@ struct Served {
 /// The endpoint, and the mailboxes of its users.
 pub(crate) struct Shared<E> {
     endpoint: E,
-    /// The thread that holds the role receives packets into this.
+    /// The role, with the memory into which its thread receives.
     role: ReceiveRole<Vec<u8>>,
     mailboxes: RwLock<Mailboxes>,
     /// Packets may arrive together: some user expects many.
@@ -96,7 +96,7 @@ impl<E: CallerEndpoint> Shared<E> {
         }
     }
 
-    /// The server's port is closed: tells all users.
+    /// Reports to all users that the server's port is closed.
     #[cold]
     fn tell_refused(&self) {
         self.take_sent_back();
@@ -197,8 +197,8 @@ impl<E: CallerEndpoint> SharedEndpoint<E> {
         mailboxes.insert((binding, lane), Arc::clone(&self.mailbox));
     }
 
-    /// Takes at most `most` packets for this user; receives for all if no other thread does. Sleeps for about `about_ns` and at most
-    /// `latest_ns` nanoseconds if nothing is there; it may return before with nothing.
+    /// Takes at most `most` packets for this user; receives for all users if no other thread does. If no packet is there, sleeps for
+    /// about `about_ns` and at most `latest_ns` nanoseconds, or less, without reason.
     pub(crate) fn receive(
         &self,
         buffer: &mut [u8],
@@ -214,7 +214,7 @@ impl<E: CallerEndpoint> SharedEndpoint<E> {
             None => None,
         };
         if let Some(role) = role
-            // The thread that had the role before may have put something there.
+            // The thread that had the role before may have put a packet there.
             && self.mailbox.is_empty()
         {
             return self.receive_for_all(role, buffer, most, (about_ns, latest_ns));

@@ -1,7 +1,7 @@
-//! Carries out what the exchange says about one call at its caller: short or long, blocking or begun.
+//! The interpreter of the exchange's steps for one call at its caller: short or large, blocking or begun.
 //!
-//! [`caller::Lane`] decides what a packet, a timeout or a closed port means for a call. [`Steps`] sends what it asks for and names
-//! what is left to the call's driver: to place a part of the result, to end the call, to bind again.
+//! [`caller::Lane`] decides how a packet, a timeout or a closed port changes the call. [`Steps`] sends the packets that it asks for, and
+//! returns the rest to the call's driver: to place a part of the result, to end the call, to bind again.
 
 use crate::error::{BindError, CallError, Failure, FailureCode, Refusal, SendError, UnknownCause};
 use crate::transport::packet::checksum;
@@ -16,13 +16,13 @@ use stoop_wire::{HEADER_LEN, Header, Receipt};
 
 /// Why a call has ended without a result.
 pub(crate) enum Ended {
-    /// As the caller is told.
+    /// With this error.
     With(CallError),
     /// The server does not know the binding.
     Unbound(Unbound),
 }
 
-/// One call, while a step of it is carried out.
+/// One call, for a step of it.
 pub(crate) struct Steps<'a, E> {
     pub(crate) lane: &'a mut caller::Lane,
     pub(crate) session: &'a Session,
@@ -36,8 +36,8 @@ pub(crate) struct Steps<'a, E> {
 }
 
 impl<E: CallerEndpoint> Steps<'_, E> {
-    /// Carries out what `packet` means for the call, unless it brought the whole result. Returns the part of the result that
-    /// it brought, if any.
+    /// Carries out `heard`, the lane's judgement of `packet`, unless that is the whole result. Returns the part of the result that the
+    /// packet brought, if any.
     #[cold]
     pub(crate) fn hear(
         &mut self,
@@ -52,7 +52,7 @@ impl<E: CallerEndpoint> Steps<'_, E> {
                 self.lane.take_receipt(clock, packet, &mut path);
             }
             Heard::Prove(proof) => self.prove(clock, &proof),
-            // All of the call has arrived: nothing of it is on its way any more.
+            // The server has all of the call.
             Heard::Progress if self.is_large && self.lane.last_was_acknowledged() => self.settle(),
             Heard::Result { .. } | Heard::Progress | Heard::Ignored => {}
             Heard::Unbound(refusal) => return Err(Ended::Unbound(refusal)),
@@ -78,14 +78,14 @@ impl<E: CallerEndpoint> Steps<'_, E> {
         }
     }
 
-    /// Carries out what is due at `clock`. Returns why the call is lost, if it is.
+    /// Handles the timeouts that are due at `clock`. Returns why the call is lost, if it is.
     #[cold]
     pub(crate) fn on_timeout(&mut self, clock: Instant) -> Option<Lost> {
         let due = self.lane.handle_timeout(clock, self.packet);
         self.carry_out(clock, due)
     }
 
-    /// The system has found the server's port closed. Returns why the call is lost, if it is.
+    /// Handles the system's report that the server's port is closed. Returns why the call is lost, if it is.
     #[cold]
     pub(crate) fn on_unreachable(&mut self, clock: Instant) -> Option<Lost> {
         let due = self.lane.handle_unreachable(clock);
@@ -95,7 +95,7 @@ impl<E: CallerEndpoint> Steps<'_, E> {
     fn carry_out(&mut self, clock: Instant, due: Due) -> Option<Lost> {
         match due {
             Due::Nothing => {}
-            // A packet that cannot be sent is treated like a lost one: the next timeout sends it again.
+            // A packet that the system does not send is treated like a lost one: the next timeout sends it again.
             Due::Retransmit => drop(send(self.endpoint, self.packet)),
             Due::Probe(packet) | Due::Cancel(packet) => drop(send(self.endpoint, &packet)),
             Due::Resume => {
@@ -117,20 +117,20 @@ impl<E: CallerEndpoint> Steps<'_, E> {
         }
     }
 
-    /// Returns to the path what the call, which has many packets, had on its way.
+    /// Returns to the window the bytes of a large call that were on their way.
     pub(crate) fn settle(&mut self) {
         if let Some(mut path) = self.session.known_path() {
             self.lane.settle(&mut path);
         }
     }
 
-    /// Ends the call, which is lost, and returns what its caller is told.
+    /// Ends the call, which is lost, and returns its error.
     #[cold]
     pub(crate) fn give_up(&mut self, clock: Instant, lost: Lost) -> CallError {
-        let nobody_listened = self.session.shows_nobody_listened(self.lane, lost);
+        let was_closed = self.session.shows_closed_port(self.lane, lost);
         let effort = self.lane.abandon(clock).expect("a call that is given up is outstanding");
-        if nobody_listened {
-            // As of a byte stream whose server cannot be connected to any more.
+        if was_closed {
+            // The error of a byte stream whose server refuses the connection.
             let (server, cause) = (self.session.uri.clone(), io::ErrorKind::ConnectionRefused.into());
             return CallError::NotSent(SendError::Bind(Box::new(BindError::Unreachable { server, cause })));
         }
@@ -175,7 +175,7 @@ pub(crate) fn after_earlier_attempts(
     if may_have_run && not_run { forgotten(lane, waited) } else { error }
 }
 
-/// Memory of `room` bytes for what the process has to hold of a result of `len` bytes. It takes no memory until bytes arrive there.
+/// Memory of `room` bytes for a result of `len` bytes. The system gives pages only as bytes arrive there.
 ///
 /// # Errors
 /// The process has none left.
@@ -199,7 +199,7 @@ fn too_large(detail: String) -> CallError {
     CallError::Failed(Failure { code: FailureCode::ResultTooLarge, detail })
 }
 
-/// What the server adds to a refusal or a failure.
+/// The text that the server adds to a refusal or a failure.
 fn detail(packet: &[u8]) -> String {
     let payload =
         Header::parse(packet).map_or(&packet[HEADER_LEN.min(packet.len())..], |(_, payload)| payload);

@@ -1,4 +1,4 @@
-//! A caller's endpoint over UDP: a connected socket, so that the kernel finds the route once and drops what others send.
+//! A caller's endpoint over UDP: a connected socket. The kernel finds the route once, and drops packets of other senders.
 
 use crate::transport::packet::link::{
     CallerArrival, CallerEndpoint, ContiguousRoom, HandedOver, Segments, SegmentsSending, Sending, Share,
@@ -29,8 +29,8 @@ impl UdpCaller {
 
     pub(super) fn connect(server: SocketAddr, share: Share) -> io::Result<Self> {
         let socket = CallerSocket::connect(server)?;
-        // The window is smaller than the buffer, because the kernel counts the memory that it allocates. A lane's socket receives packets
-        // together, and for some time the kernel counts memory that is already free.
+        // The window is smaller than the buffer: the kernel counts the memory that it allocates for packets. For packets that arrive
+        // together at a lane's socket, it goes on counting that memory for some time after they were received.
         let (buffer, per_byte) = match share {
             Share::OneLane => (BUFFER_OF_LANE, 3),
             Share::ManyLanes => (BUFFER_OF_MANY, 2),
@@ -42,7 +42,7 @@ impl UdpCaller {
         Ok(endpoint)
     }
 
-    /// Sends packets together by `send`, or tells why they did not leave.
+    /// Sends packets together by `send`, or returns why they did not leave.
     fn send_together(
         &self,
         mut send: impl FnMut() -> io::Result<SegmentsSending>,
@@ -52,7 +52,7 @@ impl UdpCaller {
         }
         let mut sending = send();
         if let Ok(SegmentsSending::Refused) = sending {
-            // An error of an earlier packet. The second attempt says whether the port still is closed.
+            // An error of an earlier packet. The second attempt shows whether the port is still closed.
             sending = send();
         }
         if let Ok(SegmentsSending::Unsupported) = sending {
@@ -135,14 +135,14 @@ impl CallerEndpoint for UdpCaller {
 
     fn send_gathered(
         &self,
-        pieces: &[IoSlice<'_>],
+        slices: &[IoSlice<'_>],
         segment: usize,
         is_probe: bool,
     ) -> io::Result<HandedOver> {
-        match self.send_message(is_probe, || self.socket.send_gathered(pieces, segment))? {
+        match self.send_message(is_probe, || self.socket.send_gathered(slices, segment))? {
             Some(handed_over) => Ok(handed_over),
             None => {
-                let packets: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
+                let packets: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
                 self.send_one_by_one(&packets, segment)
             }
         }
@@ -164,7 +164,7 @@ impl CallerEndpoint for UdpCaller {
     }
 
     fn expect_many(&self, on: bool) {
-        // Where the kernel does not know it, each packet arrives by itself.
+        // Without support in the kernel each packet arrives by itself.
         let _ = self.socket.set_gro(on);
     }
 
@@ -177,7 +177,7 @@ impl CallerEndpoint for UdpCaller {
     }
 
     fn keep_sent_back(&self) {
-        // Where the kernel does not know it, nothing is kept.
+        // Without support in the kernel there are none.
         let _ = self.socket.keep_sent_back();
     }
 

@@ -1,4 +1,4 @@
-//! Packets that arrive, and what they mean for the calls to which they belong.
+//! Packets that arrive for begun calls.
 
 use crate::transport::packet::begun::calls::{Calls, NO_CALL};
 use crate::transport::packet::begun::slot::{Slot, Stage};
@@ -16,7 +16,7 @@ use stoop_wire::{HEADER_LEN, Header, LaneId};
 const LAST_LOOKS: u32 = 64;
 
 impl<L: PacketLink> Calls<L> {
-    /// Takes what has arrived, and does what is due. Returns whether anything had arrived.
+    /// Handles packets that have arrived, and timeouts that are due. Returns whether a packet had arrived.
     #[inline]
     pub(crate) fn take_in(
         &mut self,
@@ -48,12 +48,13 @@ impl<L: PacketLink> Calls<L> {
             }
             Ok(CallerArrival::Refused) => self.on_unreachable(clock),
             Ok(CallerArrival::Nothing | CallerArrival::TooLarge(_)) => {}
-            // An error about an earlier packet (no route just now): only deadlines end calls.
+            // An ICMP error for an earlier packet. Keep waiting: only deadlines end calls.
             Err(_) => self.take_sent_back(),
         }
     }
 
-    /// Takes all that has arrived before calls are given up: a thread that was kept from running sees late what came in time.
+    /// Handles all packets that have arrived, before calls are given up: this thread may not have run for a while, and the results may
+    /// have come in time.
     #[cold]
     pub(crate) fn take_all(&mut self, buffer: &mut [u8], clock: Instant) {
         for _ in 0..LAST_LOOKS {
@@ -65,7 +66,7 @@ impl<L: PacketLink> Calls<L> {
         }
     }
 
-    /// Takes packets that have arrived together.
+    /// Handles packets that have arrived together.
     #[inline]
     pub(crate) fn deliver_all<'a>(&mut self, clock: Instant, packets: impl Iterator<Item = &'a [u8]>) {
         let (mut ended, mut last) = (0, None);
@@ -75,7 +76,7 @@ impl<L: PacketLink> Calls<L> {
                 continue;
             };
             let slot = &mut self.slots[call as usize];
-            // A call that has not left has no result, whatever arrives: `deliver` ignores it.
+            // A call that has not left has no result: `deliver` ignores the packet.
             let heard = if slot.stage == Stage::Sent { slot.compact.take_result(packet) } else { None };
             match heard {
                 Some((len, at_server_ns)) => {
@@ -94,12 +95,12 @@ impl<L: PacketLink> Calls<L> {
         }
     }
 
-    /// Takes a datagram for a call that is to be expanded.
+    /// Handles a datagram that is not the result of a compact call.
     #[cold]
     #[inline(never)]
     fn deliver(&mut self, call: u32, clock: Instant, datagram: &[u8]) {
         if let Stage::HeldBack(_) = self.slots[call as usize].stage {
-            // It has not left, so that no packet can be about it.
+            // The call has not left.
             return self.past.ignored += 1;
         }
         self.expand(call);
@@ -143,7 +144,7 @@ impl<L: PacketLink> Calls<L> {
         }
     }
 
-    /// The call goes on: more of it may be sent now, and the server may wait for a receipt.
+    /// Goes on with a call: more of it may be sent now, and the server may wait for a receipt.
     fn go_on(&mut self, call: u32, clock: Instant) {
         self.arm(call);
         let Slot { lane, is_large, is_receiving, .. } = &self.slots[call as usize];
@@ -153,7 +154,7 @@ impl<L: PacketLink> Calls<L> {
             self.large.sends(call);
         }
         match (owes_receipt, *is_receiving) {
-            // A part that has arrived before: its sender has missed a receipt.
+            // The part has arrived before: the server has missed a receipt.
             (true, true) => self.large.owes(call),
             (true, false) => self.send_receipt(call, clock),
             (false, _) => {}

@@ -1,6 +1,6 @@
 //! The background thread of a binding's begun calls: it receives, sends again and wakes tasks when no thread waits.
 //!
-//! There is one for each binding that begins calls, because it sleeps in the kernel on that binding's endpoint.
+//! Each binding that begins calls has one, because the thread sleeps in the kernel on that binding's endpoint.
 
 use crate::calling::background::{Background, Driven, Rest, start_binding};
 use crate::transport::packet::begun::PacketCalls;
@@ -13,11 +13,11 @@ use std::mem;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-/// While calls are outstanding: how often the thread looks whether another thread receives.
+/// While calls are outstanding, the thread checks at this interval whether another thread receives.
 const WATCH_EVERY: Duration = Duration::from_millis(5);
 
 impl<L: PacketLink> Driven for PacketCalls<L> {
-    /// How often threads had taken the receive role at the last turn.
+    /// How often threads had taken the receive role when this thread last ran.
     type Memory = u64;
 
     const LINGER: (u32, Duration) = (200, WATCH_EVERY);
@@ -74,8 +74,8 @@ impl<L: PacketLink> PacketCalls<L> {
         calls.wakers > 0 || self.needs_binding(calls)
     }
 
-    /// Ends calls whose deadlines have passed though another thread receives: it may have fallen asleep before they were begun.
-    /// Returns when to look again.
+    /// Ends calls whose deadlines have passed while another thread receives: that may sleep since before they were begun.
+    /// Returns the time until the next look.
     fn look_late(&self, calls: MutexGuard<'_, Calls<L>>) -> Duration {
         let clock = now();
         let late = calls.next().deadline() + AFTER_THE_RECEIVER;

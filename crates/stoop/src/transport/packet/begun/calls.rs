@@ -1,4 +1,4 @@
-//! The begun calls of one binding: the slot of each, and when something is due for it.
+//! The slots of a binding's begun calls, behind the lock of their table.
 
 use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
@@ -29,16 +29,16 @@ pub(crate) struct BoundEndpoint<L: PacketLink> {
 pub(crate) struct Calls<L: PacketLink> {
     pub(crate) link: Arc<BoundEndpoint<L>>,
     pub(crate) slots: Vec<Slot>,
-    /// When something is due for each slot, in nanoseconds; apart from the slots because all are looked through.
+    /// The next timeout of each slot, in nanoseconds. A list of its own, because each look reads all of them.
     pub(crate) timeouts: Vec<u64>,
     pub(crate) free: Vec<u32>,
     /// The slot of each lane.
     pub(crate) by_lane: Vec<u32>,
-    /// When the timeouts are looked through next.
+    /// The time of the next look at all timeouts.
     pub(crate) next_look: Instant,
-    /// No deadline of a call is earlier.
+    /// No call has an earlier deadline.
     pub(crate) next_deadline: Instant,
-    /// What handles see without the lock: which calls have ended, and short results.
+    /// The ends and short results of calls, for handles to read without the lock.
     pub(crate) completions: Arc<CompletionTable>,
     /// The submission queues, and the numbers of those that no `Begin` uses.
     pub(crate) queues: Vec<Arc<Mutex<SubmissionQueue>>>,
@@ -47,9 +47,9 @@ pub(crate) struct Calls<L: PacketLink> {
     pub(crate) unused_packets: Vec<Vec<u8>>,
     /// Calls that have left and have not ended.
     pub(crate) outstanding: usize,
-    /// Of these, those for which a task waits.
+    /// Of these, calls with a waker.
     pub(crate) wakers: usize,
-    /// Of these, those that wait for another session.
+    /// Of these, calls that wait for another session.
     pub(crate) unbound: usize,
     /// How often a thread has taken the receive role.
     pub(crate) receptions: u64,
@@ -61,16 +61,16 @@ pub(crate) struct Calls<L: PacketLink> {
     /// The round trip, as compact calls have measured it.
     pub(crate) path: RoundTrip,
     pub(crate) past: CallCounters,
-    /// Of calls without handles.
+    /// The failures of detached calls.
     pub(crate) failures: Failures,
-    /// Whom to wake when the lock is released.
+    /// The threads and tasks to wake when the lock is released.
     pub(crate) wakeups: Wakeups,
 }
 
 /// Stands in `by_lane` for no slot.
 pub(crate) const NO_CALL: u32 = u32::MAX;
 
-/// Longer memory is not kept for later results.
+/// Buffers with a larger capacity are freed and not used again.
 pub(crate) const KEPT_CAPACITY: usize = 4096;
 
 impl<L: PacketLink> Calls<L> {
@@ -102,7 +102,7 @@ impl<L: PacketLink> Calls<L> {
         }
     }
 
-    /// Position of a call in `wanted` that has ended.
+    /// The index in `wanted` of a call that has ended.
     #[inline]
     pub(crate) fn ended(&self, wanted: &[u32]) -> Option<usize> {
         wanted.iter().position(|call| self.slots[*call as usize].has_ended())
@@ -126,8 +126,7 @@ impl<L: PacketLink> Calls<L> {
         self.end(call, None);
     }
 
-    /// Ends a compact call with that result, but for the counts of calls that have not ended, which `deliver_all` adjusts for
-    /// several calls at once.
+    /// Ends a compact call with that result. `deliver_all` adjusts the counters, once for several calls.
     #[inline(always)]
     pub(crate) fn end_compact(&mut self, call: u32, result: &[u8]) {
         let slot = &mut self.slots[call as usize];
@@ -183,7 +182,7 @@ impl<L: PacketLink> Calls<L> {
         self.end(call, Some(error));
     }
 
-    /// The outcome of a call has been taken, or is not wanted: its slot is free.
+    /// Frees the slot of a call whose outcome was taken or is not wanted.
     #[inline]
     pub(crate) fn free(&mut self, call: u32) {
         let slot = &mut self.slots[call as usize];
@@ -195,13 +194,13 @@ impl<L: PacketLink> Calls<L> {
         self.free.push(call);
     }
 
-    /// As [`free`](Self::free), with the memory of a result that was taken out.
+    /// As [`free`](Self::free); returns the memory of the result to the slot.
     pub(crate) fn give_back(&mut self, call: u32, result: Vec<u8>) {
         self.slots[call as usize].result = result;
         self.free(call);
     }
 
-    /// Whether a call has ended; if not, `waker` is woken when it has. Returns the waker that is not needed any more.
+    /// Whether a call has ended; if not, its end will wake `waker`. Returns a waker to drop.
     pub(crate) fn poll(&mut self, call: u32, waker: Waker) -> (bool, Option<Waker>) {
         if self.slots[call as usize].has_ended() {
             return (true, Some(waker));
@@ -212,7 +211,7 @@ impl<L: PacketLink> Calls<L> {
         (false, old)
     }
 
-    /// Cancels a call, ended or not, and tells the server. Returns the waker that is not needed any more.
+    /// Cancels a call, finished or not, and tells the server. Returns a waker to drop.
     pub(crate) fn cancel(&mut self, call: u32, now: Instant) -> Option<Waker> {
         let waker = self.disown(call, Owner::Cancelled);
         let slot = &mut self.slots[call as usize];
@@ -234,8 +233,8 @@ impl<L: PacketLink> Calls<L> {
         waker
     }
 
-    /// Detaches a call from its handle: it goes on. `calling_thread`: the thread whose ordered one-way call it is, if any. Returns
-    /// the waker that is not needed any more.
+    /// Detaches a call from its handle: it goes on. `calling_thread`: the thread whose ordered one-way call it is, if any. Returns a
+    /// waker to drop.
     pub(crate) fn detach(&mut self, call: u32, calling_thread: Option<CallingThread>) -> Option<Waker> {
         let slot = &mut self.slots[call as usize];
         slot.calling_thread = calling_thread;
@@ -261,7 +260,7 @@ impl<L: PacketLink> Calls<L> {
         Some((call as u32, slot.calling_thread))
     }
 
-    /// How many calls go on without handles.
+    /// The number of detached calls that have not ended.
     pub(crate) fn detached(&mut self) -> usize {
         self.without_handles().count()
     }
@@ -281,10 +280,10 @@ impl<L: PacketLink> Calls<L> {
     pub(crate) fn not_sent(&mut self, call: u32, packet: &[u8], why: CallError, now: Instant) {
         let Ok((header, _)) = Header::parse(packet) else { return };
         let slot = self.expand(call);
-        // If it has ended meanwhile, the slot may have another call; or the same, on another lane, which numbers its calls anew.
+        // The call may have ended, and another may use the slot; or the call may be on another lane, whose numbers begin anew.
         let here = (slot.compact.binding(), slot.lane.id(), slot.lane.number());
         let is_here = here == (header.binding, header.lane, header.number);
-        // If it was sent again meanwhile, it may have arrived.
+        // A call that was sent again may have arrived.
         let only_once = slot.lane.last_transmissions() == 1 && !slot.lane.last_was_acknowledged();
         let is_there = slot.stage == Stage::Sent && is_here && only_once;
         if is_there && slot.lane.abandon(now).is_some() {
@@ -292,14 +291,14 @@ impl<L: PacketLink> Calls<L> {
         }
     }
 
-    /// The thread waits for these calls while another receives.
+    /// Enters the thread as waiting for these calls while another thread receives.
     pub(crate) fn add_waiting(&mut self, wanted: &[u32], thread: &Arc<WaitingThread>) {
         for call in wanted {
             self.expand(*call).thread = Some(Arc::clone(thread));
         }
     }
 
-    /// The thread no longer waits for them.
+    /// Removes the thread from these calls.
     pub(crate) fn remove_waiting(&mut self, wanted: &[u32], thread: &Arc<WaitingThread>) {
         for call in wanted {
             let slot = &mut self.slots[*call as usize];

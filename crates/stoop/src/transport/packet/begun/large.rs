@@ -1,6 +1,6 @@
 //! Begun calls that have many packets, or whose results have.
 //!
-//! Their packets are written under the lock, as many as one system call takes, and sent without it.
+//! A thread writes their packets under the lock, as many as one system call takes, and sends them without it.
 
 use crate::error::CallError;
 use crate::transport::packet::begun::calls::Calls;
@@ -19,19 +19,19 @@ use stoop_wire::HEADER_LEN;
 
 /// The calls with many packets in one direction.
 pub(crate) struct Large<E: CallerEndpoint> {
-    /// Calls of which more may be to be sent.
+    /// Calls with parts that can perhaps be sent now.
     sending: Vec<u32>,
-    /// Calls of which no more could be sent at the last attempt.
+    /// Calls for which the window was full at the last attempt.
     waiting: Vec<u32>,
-    /// Calls of whose results parts have arrived that the server may not know of.
+    /// Calls whose servers may wait for a receipt.
     owing: Vec<u32>,
-    /// Calls of whose results some parts have arrived.
+    /// The number of calls of whose results some parts have arrived.
     receiving: u32,
     /// Memory for packets, while no thread sends.
     pub(crate) room: Option<Box<E::Room>>,
 }
 
-/// How long a call with more to send waits at most until the next attempt: long calls share a window, and another call may leave
+/// Time until the next attempt of a call for which the window was full: large calls share a window, and another call may have freed
 /// some of it.
 const LOOK_AT_WINDOW: Duration = Duration::from_millis(1);
 
@@ -51,7 +51,7 @@ impl<E: CallerEndpoint> Large<E> {
         !self.sending.is_empty()
     }
 
-    /// Whether a server waits to be told what has arrived.
+    /// Whether a server may wait for a receipt.
     pub(crate) fn is_owing(&self) -> bool {
         !self.owing.is_empty()
     }
@@ -63,14 +63,14 @@ impl<E: CallerEndpoint> Large<E> {
         }
     }
 
-    /// More of a call may be to be sent.
+    /// Parts of the call can perhaps be sent now.
     pub(crate) fn sends(&mut self, call: u32) {
         if !self.sending.contains(&call) {
             self.sending.push(call);
         }
     }
 
-    /// The path may take more of the calls that had to wait: their bytes share a window.
+    /// The window may have room for the calls that had to wait.
     pub(crate) fn retry(&mut self) {
         while let Some(call) = self.waiting.pop() {
             self.sends(call);
@@ -84,7 +84,7 @@ impl<E: CallerEndpoint> Large<E> {
 }
 
 impl<L: PacketLink> Calls<L> {
-    /// Puts a part of a result where it belongs, and ends the call with the last of them.
+    /// Copies a part of a result to its offset, and ends the call with the last part.
     #[cold]
     pub(crate) fn take_part(&mut self, call: u32, part: &Part, clock: Instant, packet: &[u8]) {
         if !self.slots[call as usize].is_receiving
@@ -112,7 +112,7 @@ impl<L: PacketLink> Calls<L> {
         Ok(())
     }
 
-    /// Tells servers what has arrived: what is urgent, or everything when nothing more is there.
+    /// Sends the receipts that are urgent; all of them when no more packets are there.
     #[cold]
     pub(crate) fn send_receipts(&mut self, clock: Instant, drained: bool) {
         let mut owing = std::mem::take(&mut self.large.owing);
@@ -131,7 +131,7 @@ impl<L: PacketLink> Calls<L> {
         self.slots[call as usize].steps(&self.link.endpoint, window).send_receipt(clock);
     }
 
-    /// Nothing of the call is on its way any more, in either direction.
+    /// Stops the transfers of a call, in both directions.
     pub(crate) fn stop_transfers(&mut self, call: u32) {
         let slot = &mut self.slots[call as usize];
         if slot.is_large {
@@ -140,7 +140,7 @@ impl<L: PacketLink> Calls<L> {
         self.large.receiving -= u32::from(std::mem::take(&mut slot.is_receiving));
     }
 
-    /// A call with many packets in one direction has ended.
+    /// Ends the transfers of a call, and frees its memory.
     #[cold]
     pub(crate) fn end_large(&mut self, call: u32) {
         self.stop_transfers(call);

@@ -1,4 +1,4 @@
-//! How a thread waits for begun calls: it receives for all of them, or follows a thread that does.
+//! How a thread waits for begun calls: it receives for all calls, or follows the thread that does.
 
 use crate::calling::background::Driven;
 use crate::calling::receive_role::{Pause, RoleGuard};
@@ -16,7 +16,7 @@ use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_net::waiting::{WaitCounts, Waiter, Waiting};
 
-/// What the thread with the receive role uses.
+/// The memory and the state of the thread with the receive role.
 pub(crate) struct Receiver {
     buffer: Vec<u8>,
     waiter: Waiter,
@@ -120,7 +120,7 @@ impl<L: PacketLink> PacketCalls<L> {
         }
     }
 
-    /// Does what the receiving thread should have done by now: something keeps it from running.
+    /// Does what the receiving thread should have done by now: that thread does not run.
     pub(crate) fn look_instead(&self, mut calls: MutexGuard<'_, Calls<L>>, clock: Instant) {
         calls.take_all(&mut vec![0; BUFFER_LEN], clock);
         calls.look(clock);
@@ -131,7 +131,7 @@ impl<L: PacketLink> PacketCalls<L> {
     fn receive(&self, mut role: Role<'_>, wanted: &[u32], until: Instant, mut next: Next) -> Option<usize> {
         let mut clock = now();
         let mut wait = role.waiter.begin(clock.as_nanos());
-        // Servers wait for receipts: those leave when nothing more has arrived.
+        // Receipts leave when no more packets are there.
         let mut owes = false;
         loop {
             let Receiver { buffer, waiter, wakeups } = &mut *role;
@@ -194,7 +194,7 @@ impl<L: PacketLink> PacketCalls<L> {
         ended
     }
 
-    /// Receives for all as long as no thread waits and there is something to receive.
+    /// Receives for all calls as long as no thread waits and calls are outstanding.
     pub(crate) fn attend(&self, mut role: Role<'_>) {
         let (mut about_ns, mut latest_ns) = (0, 0);
         loop {

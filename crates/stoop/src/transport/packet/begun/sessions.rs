@@ -1,4 +1,4 @@
-//! The lanes of the calls' slots, and what becomes of calls when the server has forgotten their session.
+//! Lanes of slots, and calls whose session the server does not know any more.
 
 use crate::error::{CallError, SendError};
 use crate::transport::packet::begun::calls::{Calls, NO_CALL};
@@ -46,8 +46,8 @@ impl<L: PacketLink> Calls<L> {
         self.map_lane(call);
     }
 
-    /// If the binding has another session: calls that were sent on an earlier one will not be answered any more, because the server
-    /// does not know it, and its lanes' numbers are those of other lanes now.
+    /// If the binding has another session: has the calls that were sent on an earlier one wait for it. The server does not answer them
+    /// any more, and slots of the new session use the same lane numbers.
     pub(crate) fn note_session(&mut self) {
         if self.generation == self.link.binding.generation() {
             return;
@@ -62,7 +62,7 @@ impl<L: PacketLink> Calls<L> {
         }
     }
 
-    /// A call that was sent waits for another session.
+    /// Has a call that was sent wait for another session.
     #[cold]
     pub(crate) fn await_rebind(&mut self, call: u32) {
         self.expand(call).lane.abandon(Instant::default());
@@ -78,7 +78,7 @@ impl<L: PacketLink> Calls<L> {
         self.look_by(deadline);
     }
 
-    /// Packets for the lane of a slot are for this slot from now on.
+    /// From now on packets for the lane of a slot go to this slot.
     pub(crate) fn map_lane(&mut self, call: u32) {
         let slot = &self.slots[call as usize];
         self.link.endpoint.serve_lane(slot.session.bound.binding, slot.lane.id());
@@ -98,8 +98,8 @@ impl<L: PacketLink> Calls<L> {
         Some((Arc::clone(&slot.session), slot.refusal.unwrap_or(Unbound::ANOTHER_VERSION), deadline))
     }
 
-    /// The binding has another session, or none could be had: the calls that were refused on `lost` are sent again, or end. If none
-    /// could be had until `deadline`, calls with a later one go on waiting.
+    /// Sends the calls of the session `lost` again on `session`, or ends them. `None`: binding again has failed until `deadline`; calls
+    /// with a later deadline go on waiting.
     pub(crate) fn rebound(&mut self, lost: &Arc<Session>, deadline: Instant, session: Option<&Arc<Session>>) {
         let clock = now();
         if session.is_some() {
@@ -138,7 +138,7 @@ impl<L: PacketLink> Calls<L> {
         if slot.is_large {
             self.large.sends(call);
         } else {
-            // A packet that cannot be sent is treated like a lost one.
+            // A packet that the system does not send is treated like a lost one.
             let _ = checksum::send(&self.link.endpoint, &slot.call);
         }
         self.arm(call);

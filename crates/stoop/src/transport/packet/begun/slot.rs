@@ -13,13 +13,13 @@ use stoop_exchange::outcome::Unbound;
 use stoop_exchange::{Instant, RoundTrip};
 use stoop_wire::HEADER_LEN;
 
-/// A call with its packets. When its outcome has been taken, another call uses the slot.
-// The fields that a call needs if all goes well come first, in one cache line: the slots of hundreds of calls together are more than
-// the nearest cache holds.
+/// A lane, and one call after the other on it.
+// The fields that a compact call needs come first, in one cache line: the slots of hundreds of calls are larger than the
+// first-level cache.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
-    /// The call while all goes well: it waits for nothing but its result, no thread sleeps until then, it has a handle, and neither
-    /// call nor result has many packets. For anything else it is [expanded](Self::expand).
+    /// A call of which only the result is expected, in one packet: it has a handle, and no thread or task sleeps until it ends. In any
+    /// other case the call is [expanded](Self::expand).
     pub(crate) compact: CompactCall,
     pub(crate) stage: Stage,
     pub(crate) owner: Owner,
@@ -28,27 +28,27 @@ pub(crate) struct Slot {
     // A compact call does not use the fields from here on.
     pub(crate) lane: caller::Lane,
     pub(crate) session: Arc<Session>,
-    /// It has many packets.
+    /// The call has many packets.
     pub(crate) is_large: bool,
     /// Parts of its result have arrived.
     pub(crate) is_receiving: bool,
-    /// It was sent to a server that does not know it any more, and is idempotent.
+    /// The call is idempotent, and was sent on a session that the server does not know any more.
     pub(crate) may_have_run: bool,
     pub(crate) begun: Instant,
-    /// When it was first sent on its session.
+    /// When the call was first sent on its session.
     pub(crate) sent: Instant,
-    /// While it waits for another session: how the server refused it, if it did.
+    /// While the call waits for another session: how the server refused it, if it did.
     pub(crate) refusal: Option<Unbound>,
     pub(crate) deadline: Instant,
     /// The call packet, until the call has ended; its header is written when it is sent again.
     pub(crate) call: Vec<u8>,
     /// The result without its header.
     pub(crate) result: Vec<u8>,
-    /// Or why there is none.
+    /// The reason why there is no result.
     pub(crate) error: Option<Box<CallError>>,
-    /// A thread that waits until it ends while another receives.
+    /// A thread that waits for the call while another thread receives.
     pub(crate) thread: Option<Arc<WaitingThread>>,
-    /// A task that waits until it ends.
+    /// A task that waits for the call.
     pub(crate) waker: Option<Waker>,
     /// Of a detached call: the thread whose ordered one-way call it is, if any.
     pub(crate) calling_thread: Option<CallingThread>,
@@ -61,21 +61,21 @@ pub(crate) enum Stage {
     Free,
     /// The call is in the submission queue of that number, or the slot is reserved for one that may come.
     HeldBack(u32),
-    /// It was sent.
+    /// The call was sent.
     Sent,
     /// The server does not know the session; the background thread binds again.
     Unbound,
-    /// It has a result or an error, which have not been taken.
+    /// The call has a result or an error, which the handle has not taken.
     Ended,
 }
 
-/// Who has an interest in a call.
+/// The owner of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Handle,
-    /// It goes on without a handle.
+    /// None: the call is detached.
     Detached,
-    /// It was cancelled, and the server is being told.
+    /// The call was cancelled; the lane tells the server.
     Cancelled,
 }
 
@@ -140,26 +140,26 @@ impl Slot {
         self.lane.update_compact(&mut self.compact);
     }
 
-    /// Keeps the arguments of a compact call, to send them again.
+    /// Stores the arguments of a compact call, for a retransmission.
     #[inline]
     pub(crate) fn keep_arguments(&mut self, arguments: &[u8]) {
         self.call.resize(HEADER_LEN + arguments.len(), 0);
         self.call[HEADER_LEN..].copy_from_slice(arguments);
     }
 
-    /// Expands a compact call, if there is one: from now on its lane knows it. `path`: the round trip, as far as it is known.
+    /// Expands a compact call, if there is one: registers it with its lane. `path`: the round trip known so far.
     pub(crate) fn expand(&mut self, path: RoundTrip) -> &mut Self {
         if self.lane.expand(&mut self.compact, path) {
             let (begun, deadline) = self.compact.times();
             (self.begun, self.sent, self.deadline) = (begun, begun, deadline);
             self.may_have_run = false;
-            // A call without arguments has kept nothing.
+            // Of a call without arguments nothing was stored.
             self.call.resize(HEADER_LEN + self.compact.arguments_len(), 0);
         }
         self
     }
 
-    /// The call, which is expanded, for a step.
+    /// The call, which is expanded, for the next step of the exchange.
     pub(crate) fn steps<'a, E: CallerEndpoint>(&'a mut self, endpoint: &'a E, window: u32) -> Steps<'a, E> {
         let Self { lane, session, call, is_large, .. } = self;
         Steps { lane, session, endpoint, packet: call, is_large: *is_large, window }
@@ -170,7 +170,7 @@ impl Slot {
         if self.compact.is_outstanding() { self.compact.times().1 } else { self.deadline }
     }
 
-    /// Moves it to another lane.
+    /// Moves the slot to another lane.
     pub(crate) fn change_lane(&mut self, lane: caller::Lane) {
         self.compact = lane.compact_call();
         self.lane = lane;

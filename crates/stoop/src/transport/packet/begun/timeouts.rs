@@ -1,4 +1,4 @@
-//! What is due for calls because time has passed, or because the server's port was found closed.
+//! Timeouts of begun calls, and reports that the server's port is closed.
 
 use crate::transport::packet::begun::calls::Calls;
 use crate::transport::packet::begun::slot::{Slot, Stage};
@@ -9,18 +9,18 @@ use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_exchange::caller::Lost;
 
-/// The timeouts are looked through no more often: there may be thousands.
+/// Time between two looks at all timeouts, at least: there may be thousands.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// A receiver that sleeps wakes at least this often: a call that is begun meanwhile may have an earlier timeout. Short enough that at
 /// 250 ticks a second one limit in the socket suits all sleeps.
 const LONGEST_NAP_NS: u64 = 7_000_000;
 
-/// When something is due, as far as the receiving thread has to know.
+/// The next look at the timeouts, for the receiving thread.
 #[derive(Clone, Copy)]
 pub(crate) struct Next {
-    /// When the timeouts are looked through next.
+    /// The time of the next look at all timeouts.
     look: Instant,
-    /// No deadline is earlier.
+    /// No call has an earlier deadline.
     deadline: Instant,
 }
 
@@ -31,12 +31,12 @@ impl Next {
         self.look.min(self.deadline)
     }
 
-    /// No deadline is earlier.
+    /// No call has an earlier deadline.
     pub(crate) fn deadline(self) -> Instant {
         self.deadline
     }
 
-    /// How many nanoseconds to sleep until `until` at most: about so many, and at most so many.
+    /// How long to sleep, until `until` at most: about so many nanoseconds, and at most so many.
     #[inline]
     pub(crate) fn nap_ns(self, clock: Instant, until: Instant) -> (u64, u64) {
         let about = self.look.min(until).nanos_since(clock).min(LONGEST_NAP_NS);
@@ -45,7 +45,7 @@ impl Next {
 }
 
 impl<L: PacketLink> Calls<L> {
-    /// Takes note of when something is due for a call.
+    /// Notes the next timeout of a call.
     #[inline]
     pub(crate) fn arm(&mut self, call: u32) {
         let slot = &self.slots[call as usize];
@@ -57,13 +57,13 @@ impl<L: PacketLink> Calls<L> {
         self.look_by(next);
     }
 
-    /// The timeouts are looked through by that time.
+    /// Has the next look at the timeouts come no later than that.
     #[inline]
     pub(crate) fn look_by(&mut self, time: Instant) {
         self.next_look = self.next_look.min(time);
     }
 
-    /// When something is due next.
+    /// The next look at the timeouts.
     #[inline]
     pub(crate) fn next(&self) -> Next {
         Next { look: self.next_look, deadline: self.next_deadline }
@@ -78,13 +78,13 @@ impl<L: PacketLink> Calls<L> {
         self.next_deadline = later.min().unwrap_or(Instant::NEVER);
     }
 
-    /// When something is due for one of these calls.
+    /// The earliest timeout of these calls.
     pub(crate) fn earliest(&self, wanted: &[u32]) -> Instant {
         let timeouts = wanted.iter().map(|call| self.timeouts[*call as usize]);
         timeouts.min().map_or(Instant::NEVER, Instant::from_nanos)
     }
 
-    /// Does what is due for all calls that have left.
+    /// Handles the timeouts that are due.
     pub(crate) fn look(&mut self, clock: Instant) {
         self.large.retry();
         let mut next = u64::MAX;
@@ -117,7 +117,7 @@ impl<L: PacketLink> Calls<L> {
         }
     }
 
-    /// The call goes on. If parts of it are to be sent again, they are sent next.
+    /// Goes on with a call. Parts of it that were lost are sent next.
     fn wait_on(&mut self, call: u32) {
         if self.slots[call as usize].is_large {
             self.large.sends(call);
@@ -140,7 +140,7 @@ impl<L: PacketLink> Calls<L> {
         self.fail(call, error, clock);
     }
 
-    /// Takes note of the packets, of any call, that a closed port has sent back.
+    /// Notes the packets, of any call, that a closed port has sent back.
     #[cold]
     pub(crate) fn take_sent_back(&mut self) {
         let link = Arc::clone(&self.link);
@@ -153,7 +153,7 @@ impl<L: PacketLink> Calls<L> {
         });
     }
 
-    /// The system has found the server's port closed by a packet of any call.
+    /// Handles the system's report that the server's port is closed, by a packet of any call.
     #[cold]
     pub(crate) fn on_unreachable(&mut self, clock: Instant) {
         self.take_sent_back();

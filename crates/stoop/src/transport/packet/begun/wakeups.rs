@@ -4,7 +4,7 @@ use crate::calling::waiting_thread::WaitingThread;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// Those whose calls have ended. To be [given](Self::give) when no lock is held: a waker runs code of the user.
+/// Threads and tasks whose calls have ended. [`give`](Self::give) wakes them when no lock is held: a waker runs code of the user.
 #[derive(Default)]
 #[must_use]
 pub(crate) struct Wakeups {

@@ -1,4 +1,4 @@
-//! A calling thread's lane and its endpoint, and the calls that are one packet each way.
+//! A calling thread's lane, and calls of one packet each way.
 
 use crate::calling::counters::CallCounters;
 use crate::calling::lanes::Counted;
@@ -17,7 +17,7 @@ use stoop_marshal::GatherList;
 use stoop_net::waiting::Waiter;
 use stoop_wire::{HEADER_LEN, MAX_DATAGRAM, PACKET_DATA};
 
-/// A lane with all that its calls need.
+/// A lane, its endpoint and its buffers.
 pub(crate) struct PacketLane<E: CallerEndpoint> {
     pub(crate) session: Arc<Session>,
     pub(crate) exchange: caller::Lane,
@@ -33,10 +33,10 @@ pub(crate) struct PacketLane<E: CallerEndpoint> {
     pub(crate) longest_result: usize,
     /// Arguments of this length or more are not one packet without a checksum; 0 where packets have checksums.
     pub(crate) plain_end: usize,
-    /// While the lane makes long calls.
+    /// Buffers for large calls, while the lane makes some.
     pub(crate) large: Option<Box<LargeBuffers<E>>>,
     pub(crate) waiter: Waiter,
-    /// What the thread's lanes of earlier sessions, and those it has replaced, have counted.
+    /// The counters of the thread's earlier lanes.
     pub(crate) past: CallCounters,
 }
 
@@ -93,7 +93,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
         self.serve();
     }
 
-    /// The lane has changed: packets for it are to come to its endpoint.
+    /// Has packets for the lane come to its endpoint, after the lane has changed.
     pub(crate) fn serve(&self) {
         self.endpoint.serve_lane(self.session.bound.binding, self.exchange.id());
     }
@@ -184,7 +184,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
         (Steps { lane, session, endpoint, packet, is_large, window: endpoint.window() }, result)
     }
 
-    /// Carries out what a packet means that is not a result of one packet. Returns whether the result has arrived.
+    /// Handles a packet that is not a result of one packet. Returns whether the result has arrived.
     #[cold]
     fn hear(&mut self, heard: Heard, clock: Instant, received: usize, len: usize) -> Result<bool, Ended> {
         let (mut steps, result) = self.steps(len);
@@ -201,7 +201,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
         lost.map_or(Ok(false), |lost| self.end_lost(lost, clock, len))
     }
 
-    /// Receiving has failed: the port is closed, or the error is about an earlier packet and only the deadline ends the call.
+    /// Handles a failed receive: the port is closed, or there is an error of an earlier packet, which does not end the call.
     #[cold]
     #[inline(never)]
     fn on_error(
@@ -220,7 +220,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
         }
     }
 
-    /// Takes note of the packets that a closed port has sent back.
+    /// Notes the packets that a closed port has sent back.
     #[cold]
     pub(crate) fn take_sent_back(&mut self) {
         let exchange = &mut self.exchange;

@@ -1,4 +1,4 @@
-//! Calls of many packets, or whose results have many, by a thread that waits.
+//! Blocking calls of many packets, or with results of many packets.
 
 use crate::error::{CallError, SendError};
 use crate::transport::packet::caller::lane::PacketLane;
@@ -15,7 +15,7 @@ use stoop_exchange::caller::{Heard, Lost, Part};
 use stoop_marshal::{EncodeError, GatherList};
 use stoop_wire::{HEADER_LEN, Header};
 
-/// How long a thread with more to send sleeps at most: the long calls of all threads share a window, and another call may leave some
+/// Longest sleep of a thread with more to send: the large calls of all threads share a window, and another call may have freed some
 /// of it.
 const LOOK_AT_WINDOW_NS: u64 = 1_000_000;
 
@@ -31,7 +31,7 @@ struct LargeCall<'l, 'c, 'p, 'a, E: CallerEndpoint> {
     len: usize,
     /// No packet of it has been sent yet.
     unsent: bool,
-    /// Known when the first part of the result has arrived.
+    /// Made when the first part of the result arrives.
     parts: Option<ResultParts>,
 }
 
@@ -128,7 +128,7 @@ impl<E: CallerEndpoint> LargeCall<'_, '_, '_, '_, E> {
     /// Sends a call of one packet, or the first packets of a longer one.
     fn send_first(&mut self, begun: Instant) -> Result<(), Ended> {
         if self.is_large() {
-            // The next packets are sent before anything is received: nothing can have arrived yet.
+            // `go_on` sends the next packets before it receives: nothing can have arrived yet.
             return self.send_next(begun).map(|_| ());
         }
         let (lane, len) = (&mut *self.lane, self.len);
@@ -143,7 +143,7 @@ impl<E: CallerEndpoint> LargeCall<'_, '_, '_, '_, E> {
         self.len > self.lane.exchange.packet_data()
     }
 
-    /// Whether parts of the call have not arrived yet, as far as is known.
+    /// Whether the server has not acknowledged all of the call yet.
     fn is_sending(&self) -> bool {
         self.is_large() && !self.lane.exchange.last_was_acknowledged()
     }
@@ -160,7 +160,7 @@ impl<E: CallerEndpoint> LargeCall<'_, '_, '_, '_, E> {
         let sent = packets.send(&arguments, session, endpoint, &mut self.buffers.room);
         match (sent, std::mem::replace(&mut self.unsent, false)) {
             (Err(error), true) => Err(self.lane.not_sent_because(error)),
-            // Packets that cannot be sent later are treated like lost ones.
+            // Later packets that the system does not send are treated like lost ones.
             _ => Ok(true),
         }
     }
@@ -211,7 +211,7 @@ impl<E: CallerEndpoint> LargeCall<'_, '_, '_, '_, E> {
                         return Ok(());
                     }
                 }
-                // An error about an earlier packet (no route just now): only the deadline ends the call.
+                // An ICMP error for an earlier packet. Keep waiting: only the deadline ends the call.
                 Err(_) => self.lane.take_sent_back(),
             }
             if clock >= self.lane.exchange.next_timeout() {
@@ -253,7 +253,7 @@ impl<E: CallerEndpoint> LargeCall<'_, '_, '_, '_, E> {
         Err(Ended::With(self.steps().give_up(clock, lost)))
     }
 
-    /// Takes packets that have arrived together. Returns whether the result is complete.
+    /// Handles packets that have arrived together. Returns whether the result is complete.
     fn take(&mut self, clock: Instant, segments: Segments) -> Result<bool, Ended> {
         let lane = &mut *self.lane;
         let datagrams = &mut self.buffers.arrivals[..segments.len];
@@ -295,7 +295,7 @@ impl<E: CallerEndpoint> LargeCall<'_, '_, '_, '_, E> {
         take_part(self.lane, self.gather, &mut self.parts, clock, part, packet)
     }
 
-    /// Tells the server which parts of the result have arrived, if it waits for that.
+    /// Sends a receipt for the parts of the result that have arrived, if the server waits for one.
     fn send_receipt_if_owed(&mut self, clock: Instant, drained: bool) {
         if self.lane.exchange.owes_receipt(drained) {
             self.steps().send_receipt(clock);
@@ -303,7 +303,7 @@ impl<E: CallerEndpoint> LargeCall<'_, '_, '_, '_, E> {
     }
 }
 
-/// Puts a part of the result where it belongs. Returns whether the result is complete.
+/// Copies a part of the result to its place. Returns whether the result is complete.
 fn take_part<E: CallerEndpoint>(
     lane: &mut PacketLane<E>,
     gather: &mut GatherList<'_, '_>,

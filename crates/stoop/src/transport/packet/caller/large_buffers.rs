@@ -1,4 +1,4 @@
-//! What a lane has for long calls and results while it makes some.
+//! The buffers of a lane for large calls and results.
 
 use crate::transport::packet::caller::lane::RESULT_LEN;
 use crate::transport::packet::link::{CallerArrival, CallerEndpoint};
@@ -7,10 +7,10 @@ use stoop_wire::MAX_DATAGRAM;
 /// Bytes of packets that arrive together, at most.
 pub(crate) const ARRIVALS_LEN: usize = 64 * 1024;
 
-/// Short calls in a row after which the memory for long ones is given back.
+/// Short calls in a row after which the lane frees the buffers.
 const REST_AFTER: u32 = 64;
 
-/// Memory for packets, and the state of the endpoint. A lane gives them back when it has made no long call for a while.
+/// Memory for packets, and the state of the endpoint. A lane frees them when it has made no large call for a while.
 pub(crate) struct LargeBuffers<E: CallerEndpoint> {
     /// Packets that are sent.
     pub(crate) room: E::Room,
@@ -37,7 +37,7 @@ impl<E: CallerEndpoint> LargeBuffers<E> {
         }
     }
 
-    /// A call has ended.
+    /// Notes the end of a call.
     pub(crate) fn note(&mut self, was_large: bool) {
         self.short_calls = if was_large { 0 } else { self.short_calls + 1 };
     }
@@ -47,7 +47,7 @@ impl<E: CallerEndpoint> LargeBuffers<E> {
         self.short_calls >= REST_AFTER
     }
 
-    /// Gives back the memory of long calls and results; `call` keeps its first bytes.
+    /// Frees the memory of large calls and results; `call` keeps its first bytes.
     pub(crate) fn give_back(mut self, endpoint: &E, call: &mut Vec<u8>, result: &mut Vec<u8>) {
         if self.ready {
             // Packets that have arrived together cannot be told apart once the endpoint is reset. They are for calls that have ended.

@@ -1,4 +1,4 @@
-//! The parts of a long result that have arrived: each goes to the caller's memory or to the lane's result buffer.
+//! The places of the parts of a large result: in the caller's memory, or in the lane's result buffer.
 
 use crate::error::CallError;
 use crate::transport::packet::steps::{check_result_len, result_memory};
@@ -12,7 +12,7 @@ use stoop_wire::HEADER_LEN;
 /// them are in the caller's memory.
 const ALIGNED: usize = 16;
 
-/// Where the parts of one result go.
+/// The places of the parts of one result.
 #[derive(Clone, Copy)]
 pub(crate) struct ResultParts {
     /// Bytes at the beginning of the result that go to the caller's memory.
@@ -58,7 +58,7 @@ impl ResultParts {
         (self.scatter_len > 0).then_some(self.scatter_len % ALIGNED)
     }
 
-    /// Puts `payload`, which begins at `offset` of the result, where it belongs.
+    /// Copies `payload`, which begins at `offset` of the result, to its place.
     pub(crate) fn place(
         self,
         offset: usize,
