@@ -5,7 +5,8 @@
 //! - `GETADDR` ignores the netid of its argument: it answers for the transport that the call came on. If the version is
 //!   not registered it answers with another one's address, as `GETPORT` does; [`procedure::GETVERSADDR`] is exact.
 //! - `SET` of a registered program with another address answers `false`: `UNSET` comes first.
-//! - `CALLIT` and `BCAST` answer only if the call succeeds, over UDP from another port than the one asked.
+//! - `CALLIT` and `BCAST` answer only if the call succeeds. Over UDP, they and `INDIRECT` answer from another port than the
+//!   one asked: a connected socket never sees that.
 //! - Messages are at most 9000 bytes long, in one fragment.
 
 mod address;
@@ -77,7 +78,7 @@ pub mod procedure {
     pub const TADDR2UADDR: u32 = 8;
     /// Version 4: as [`GETADDR`], and empty if just this version is not registered.
     pub const GETVERSADDR: u32 = 9;
-    /// Version 4: as [`CALLIT`], and errors are replies, too.
+    /// Version 4: as [`CALLIT`], and errors are replies, too: SYSTEM_ERR for any error of the program.
     pub const INDIRECT: u32 = 10;
     /// Version 4: [`Rpcb`](super::Rpcb) to a [`Chain`](stoop_xdr::Chain) of [`Entry`](super::Entry).
     pub const GETADDRLIST: u32 = 11;
