@@ -15,7 +15,7 @@ pub enum Error {
     Syntax {
         /// The file, below `src`.
         file: PathBuf,
-        /// What the parser says, and where.
+        /// The parser's message and its place.
         error: syn::Error,
     },
     /// A `mod` line leads to no file.

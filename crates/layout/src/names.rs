@@ -16,7 +16,7 @@ pub(crate) struct Names {
     pub(crate) globs: Vec<Vec<String>>,
 }
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// An item that is not a module, and the file that defines it.

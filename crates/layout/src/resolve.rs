@@ -1,9 +1,9 @@
-//! What a path leads to.
+//! Finds the item or module to which a path leads.
 
 use crate::modules::Modules;
 use crate::names::{FileId, Meaning, ModuleId, Names};
 
-/// What a path leads to: an item, which a file defines, or a module.
+/// The target of a path: an item, which a file defines, or a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Item(FileId),
@@ -28,7 +28,7 @@ impl<'a> Scope<'a> {
         self.follow(path, &mut Followed::new())
     }
 
-    /// What `name` means here, if an item or an import in plain sight says it.
+    /// The meaning of `name` here, if an item or an import that is no glob defines it.
     pub(crate) fn meanings(&self, name: &str) -> &'a [Meaning] {
         let blocks = self.blocks.iter().rev();
         let mut scopes = blocks.chain([&self.modules.get(self.module).names]);
@@ -92,7 +92,7 @@ impl<'a> Scope<'a> {
         scope.lookup(&modules.get(module).names, name, followed)
     }
 
-    /// What `name` means among `names`; globs count only if nothing else defines it.
+    /// The meaning of `name` among `names`; globs count only if nothing else defines it.
     fn lookup(&self, names: &Names, name: &str, followed: &mut Followed) -> Vec<Target> {
         let meanings = names.meanings(name);
         let named: Vec<_> = meanings.iter().flat_map(|meaning| self.targets(meaning, followed)).collect();
@@ -100,7 +100,7 @@ impl<'a> Scope<'a> {
             return named;
         }
         let globs = names.globs.iter().map(|glob| [glob.as_slice(), &[name.to_owned()]].concat());
-        // What a glob finds for a name that it does not have is the enum itself: no meaning of the name.
+        // For a name that an enum does not have, a glob finds the enum itself, which is no meaning of the name.
         globs.flat_map(|path| self.follow_glob(&path, followed)).collect()
     }
 

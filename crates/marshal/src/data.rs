@@ -21,7 +21,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
     note = "put `#[derive(stoop::Data)]` on your own type; for a type of another crate, send a type of yours with the same contents"
 )]
 pub trait Data: Sized + 'static {
-    /// What is known of the bytes before a value is seen.
+    /// Facts about the bytes that hold for every value.
     const LAYOUT: Layout;
 
     /// Writes the value after what has been written.

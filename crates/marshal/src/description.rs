@@ -11,9 +11,9 @@ use std::fmt::Write;
 #[derive(Default)]
 pub struct Description {
     text: String,
-    /// What each type spelled out so far is called.
+    /// Names of the types spelled out so far.
     names: HashMap<TypeId, String>,
-    /// How many types have had each name.
+    /// Number of types that have had each name.
     namesakes: HashMap<&'static str, usize>,
 }
 

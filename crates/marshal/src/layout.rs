@@ -1,4 +1,4 @@
-//! What is known of a type's bytes before any value is seen.
+//! Facts about a type's bytes that hold for every value.
 
 /// Size and alignment of a type in the native form.
 ///
@@ -96,7 +96,7 @@ pub struct Leading {
 }
 
 impl Leading {
-    /// Of values with these layouts, one after the other.
+    /// The layout of values with these layouts, one after the other.
     pub const fn of(values: &[Layout]) -> Self {
         let mut len = 0;
         let mut index = 0;

@@ -14,7 +14,7 @@ pub const ALLOCATION_PER_BYTE: usize = 32;
 /// 2 MiB that a Rust thread has by default is left to the procedure and everything around it.
 pub const STACK_BUDGET: usize = 1536 * 1024;
 
-/// What the frames of a build take: without optimisation, every temporary has a place of its own.
+/// Stack taken by the frames of a build: without optimisation, every temporary has a place of its own.
 const BUILD: FrameSize = if cfg!(debug_assertions) {
     FrameSize { base: 1536, field: 384, copies: 10 }
 } else {
@@ -27,7 +27,7 @@ struct FrameSize {
     base: usize,
     /// For each field that it reads on the way, in bytes.
     field: usize,
-    /// How many copies of the value there may be while it is on its way to its place.
+    /// Most copies of the value while it is on its way to its place.
     copies: usize,
 }
 
@@ -37,7 +37,7 @@ pub const fn allocation_budget(payload_len: usize) -> usize {
     ALLOCATION_FLOOR.saturating_add(payload_len.saturating_mul(ALLOCATION_PER_BYTE))
 }
 
-/// What making a `T` of `fields` parts is charged against [`STACK_BUDGET`]. Both sides of a call charge the same, so that
+/// Charge against [`STACK_BUDGET`] for making a `T` of `fields` parts. Both sides of a call charge the same, so that
 /// between builds of one kind, what could be sent can be received.
 #[inline(always)]
 pub const fn stack_charge<T>(fields: usize) -> usize {

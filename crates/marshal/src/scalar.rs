@@ -147,5 +147,5 @@ pub(crate) const fn flag(found: u8) -> Result<bool, DecodeError> {
     }
 }
 
-// What `Writer::new` relies on: no alignment is larger than that of a payload.
+// `Writer::new` relies on it: no alignment is larger than that of a payload.
 const _: () = assert!(align_up(1, <u128 as Data>::LAYOUT.align()) == 16);

@@ -49,7 +49,7 @@ impl<T: Data, const N: usize> Data for [T; N] {
     }
 }
 
-/// What all sequences of `T` are called, since their bytes are alike.
+/// The name of all sequences of `T`, since their bytes are alike.
 fn describe_sequence<T: Data>(description: &mut Description) {
     description.text("[").of::<T>().text("]");
 }

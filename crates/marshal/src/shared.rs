@@ -34,7 +34,7 @@ pub trait Shared: Data {
 /// Bytes of heap charged for remembering a shared value: its entry in `Received`, and the box behind it.
 const REMEMBERED: usize = 10 * size_of::<usize>();
 
-/// What finding out whether a value is there already is charged for, beside the value itself.
+/// Charge for finding out whether a value is there already, beside the value itself.
 const SHARED_FRAME: usize = stack_charge::<[usize; 8]>(2);
 
 macro_rules! shared_pointers {

@@ -155,7 +155,7 @@ pub enum OutView<'a, T: ?Sized> {
     InPlace(&'a mut T),
     /// Elsewhere, because they cannot be used as they lie there.
     Copied {
-        /// What the procedure sees.
+        /// The value that the procedure sees.
         values: Box<T>,
         /// Where it belongs.
         home: &'a mut [u8],

@@ -28,7 +28,7 @@ pub struct Writer<'a> {
     sent: Option<Box<Sent>>,
 }
 
-/// How far a [`Writer`] has come.
+/// Progress of a [`Writer`].
 pub struct Progress {
     position: usize,
     failure: Option<EncodeError>,
@@ -74,7 +74,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// What has been done.
+    /// Progress so far.
     #[inline(always)]
     pub fn progress(self) -> Progress {
         Progress { position: self.position, failure: self.failure }
@@ -268,7 +268,7 @@ impl<'a> Writer<'a> {
     /// Makes the packet long enough for `extent`, and goes on with `then`; `None` if it must not be that long, which
     /// [`finish`](Writer::finish) then explains.
     ///
-    /// What called this returns what `then` does, and so keeps nothing in registers for this rare case.
+    /// The function that calls this returns the value of `then`, and so keeps nothing in registers for this rare case.
     #[cold]
     #[inline(never)]
     pub fn with_room<R>(&mut self, extent: Extent, then: impl FnOnce(&mut Self) -> R) -> Option<R> {

@@ -62,7 +62,7 @@ impl Sim {
         (self.network.there.carried, self.network.back.carried)
     }
 
-    /// What full queues and too small lines have dropped: on the way to the server, and back.
+    /// Packets dropped by full queues and too small lines: on the way to the server, and back.
     pub fn losses(&self) -> (Losses, Losses) {
         (self.network.there.losses, self.network.back.losses)
     }
@@ -89,7 +89,7 @@ impl Sim {
         }
     }
 
-    /// How often a call has been executed.
+    /// Number of executions of a call.
     pub fn executions(&self, id: CallId) -> u32 {
         self.ledger.executions(id)
     }

@@ -12,10 +12,10 @@ use crate::world::{CallerProcess, Thread, Wish};
 use crate::{Address, Side, Sim, Told};
 use core::time::Duration;
 
-/// How long a caller tries to bind.
+/// Time for which a caller tries to bind.
 const BIND_LIMIT: Duration = Duration::from_secs(7);
 
-/// How long a lane is left alone after a call whose outcome is unknown.
+/// Rest of a lane after a call whose outcome is unknown.
 const RETIREMENT: Duration = Duration::from_secs(60);
 
 /// Where the binder receives; the threads' ports follow.

@@ -19,7 +19,7 @@ pub(crate) struct Clock {
     stopped_until: Instant,
     /// Until when it stands still, and what it shows until then.
     stands_still: (Instant, Instant),
-    /// What it showed when the machine last fell asleep, and when it woke up.
+    /// Its readings when the machine last fell asleep, and when it woke up.
     leapt: (Instant, Instant),
 }
 
@@ -29,7 +29,7 @@ impl Clock {
         Self { set: (now, now), rate, stopped_until: now, stands_still: (now, now), leapt: (now, now) }
     }
 
-    /// What it shows at a moment of the world.
+    /// Its reading at a moment of the world.
     pub(crate) fn at(&self, world: Instant) -> Instant {
         let (until, shown) = self.stands_still;
         if world < until { shown } else { self.runs_at(world) }
@@ -88,7 +88,7 @@ impl Clock {
     }
 }
 
-/// How a machine stops for a while.
+/// The way in which a machine stops for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// A virtual machine is saved and resumed: its clocks have stood still.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use stoop_exchange::Instant;
 use stoop_wire::{BindingId, CallNumber, LaneId};
 
-/// What a caller is told when its call ends: did the procedure run?
+/// The caller's knowledge when its call ends: did the procedure run?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// It ran, and this is its result.
@@ -119,7 +119,7 @@ impl Ledger {
         }
     }
 
-    /// What its caller's process hears of a cancelled call when its lane is free again: the same promises.
+    /// The caller's process learns the outcome of a cancelled call when its lane is free again: the same promises hold.
     pub(crate) fn settled(&mut self, id: CallId, told: Told, now: Instant) {
         if let Some(record) = self.record(id) {
             record.told = None;

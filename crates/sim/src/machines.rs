@@ -13,7 +13,7 @@ impl Sim {
         if self.scenario.one_machine { SERVERS } else { 1 + caller }
     }
 
-    /// What a caller reads from its clock now.
+    /// A caller's reading of its clock now.
     pub(crate) fn caller_now(&self, caller: usize) -> Instant {
         self.clocks[self.machine_of(caller)].at(self.now)
     }
@@ -23,12 +23,12 @@ impl Sim {
         self.clocks[self.machine_of(caller)].judged_at(self.now)
     }
 
-    /// What the server reads from its clock now.
+    /// The server's reading of its clock now.
     pub(crate) fn server_now(&self) -> Instant {
         self.clocks[SERVERS].at(self.now)
     }
 
-    /// What processes say about their machine.
+    /// Facts that processes report about their machine.
     pub(crate) fn facts_of(&self, machine: usize) -> HostFacts {
         HostFacts { boot_id: [1 + machine as u8; 16], only_cpu: HostFacts::SEVERAL, cpus: 4 }
     }

@@ -7,7 +7,7 @@ use stoop_sim::{Family, Report, Sabotage, Sim};
 
 const USAGE: &str = "usage: stoop-sim [--large] [--seeds NUMBER] [--from SEED]";
 
-/// What the seeds stand for, the first of them and how many.
+/// Scenarios from which the seeds choose, the first seed and the number of seeds.
 fn arguments() -> Result<(Family, u64, u64), String> {
     let (mut family, mut from, mut seeds) = (Family::Small, 0, 100_000);
     let mut arguments = std::env::args().skip(1);

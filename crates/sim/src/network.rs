@@ -44,7 +44,7 @@ impl Peer for Address {
     }
 }
 
-/// How bad a network is. Chances are in a thousand.
+/// Faults of a network. Chances are in a thousand.
 #[derive(Clone, Debug)]
 pub struct Faults {
     /// A packet is lost.
@@ -53,9 +53,9 @@ pub struct Faults {
     pub duplicate: u32,
     /// A packet arrives again much later: seconds, across restarts and new bindings.
     pub late_duplicate: u32,
-    /// How much later.
+    /// Delay of such a packet.
     pub how_late: (Duration, Duration),
-    /// How long a packet travels; a wide range reorders.
+    /// Travel time of a packet; a wide range reorders.
     pub delay: (Duration, Duration),
     /// A packet travels for ten times as long.
     pub straggler: u32,
@@ -98,7 +98,7 @@ impl Faults {
     }
 }
 
-/// What a test wants done to a coming packet of a kind.
+/// A test's order for the next packet of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Drop,
@@ -145,7 +145,7 @@ impl Network {
         self.sent.get(&(from, kind)).copied().unwrap_or(0)
     }
 
-    /// What arrives of a packet sent now, and when: nothing, the packet, or more than one.
+    /// The arrivals of a packet sent now, and their times: none, one, or more than one.
     pub(crate) fn send(
         &mut self,
         now: Instant,

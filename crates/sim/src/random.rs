@@ -15,9 +15,9 @@ pub struct Random {
 #[derive(Clone, Debug, Default)]
 pub struct Script {
     given: Vec<u64>,
-    /// What has been decided, and among how many choices.
+    /// The decisions so far, each with its number of choices.
     taken: Vec<(u64, u64)>,
-    /// How often something bad may still happen; after that nothing is asked.
+    /// Faults that may still happen; after them no decision is asked for.
     faults_left: u32,
 }
 

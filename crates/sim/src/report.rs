@@ -28,7 +28,7 @@ macro_rules! report {
                 self.most_incomplete = self.most_incomplete.max(other.most_incomplete);
             }
 
-            /// What never happened.
+            /// Events that never happened.
             pub fn never(&self) -> Vec<&'static str> {
                 let counts = [$((self.$field, $text)),*];
                 counts.iter().filter(|(count, _)| *count == 0).map(|(_, text)| *text).collect()
@@ -57,7 +57,7 @@ report! {
     calls: "calls",
     /// They got results.
     results: "calls with a result",
-    /// Of these, those of which their lanes did not hear.
+    /// Results of compact calls, which never became calls of their lanes.
     compact: "of these calls, calls that ended in the compact record",
     /// Calls whose callers were told that the procedure did not run.
     did_not_run: "calls that did not run",

@@ -216,7 +216,7 @@ impl Sim {
         }
     }
 
-    /// What has happened.
+    /// Events so far.
     pub fn report(&self) -> Report {
         Report { runs: 1, calls: self.ledger.calls(), ..self.report.clone() }
     }

@@ -18,7 +18,7 @@ const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// What a run is made of. Chances are in a thousand.
+/// Settings of a run. Chances are in a thousand.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// Caller processes, each on a machine of its own.
@@ -35,7 +35,7 @@ pub struct Scenario {
     pub deadline: Span,
     /// Calls whose procedure the receiving thread runs at once.
     pub instant: u32,
-    /// How long the other procedures run.
+    /// Running time of the other procedures.
     pub work: Span,
     /// Procedures that panic.
     pub panics: u32,
@@ -51,7 +51,7 @@ pub struct Scenario {
     pub longest_result: usize,
     /// Calls that their program cancels.
     pub cancels: u32,
-    /// How long after its beginning a call is cancelled; else at any time up to its deadline, mostly early.
+    /// Time after its beginning at which a call is cancelled; else at any time up to its deadline, mostly early.
     pub cancel_after: Option<Span>,
     /// Procedures that return at once when their calls are cancelled.
     pub heeds_cancels: u32,
@@ -63,13 +63,13 @@ pub struct Scenario {
     pub procedures: u16,
     /// After a call whose outcome is unknown, its lane is left alone for a minute; else the next call uses it.
     pub retires_lanes: bool,
-    /// How long a server may be silent after an acknowledgement.
+    /// Longest silence of a server after an acknowledgement.
     pub silence_limit: Duration,
     /// The network.
     pub faults: Faults,
-    /// How long the server's process needs to take a packet from its socket.
+    /// Time that the server's process needs to take a packet from its socket.
     pub server_drain: Duration,
-    /// How long a calling thread needs for that.
+    /// Time that a calling thread needs for that.
     pub caller_drain: Duration,
     /// Bytes of the server's receive buffer, as the kernel counts them; what does not fit is dropped.
     pub server_buffer: usize,
@@ -79,29 +79,29 @@ pub struct Scenario {
     pub workers: usize,
     /// Calls that wait for a worker; beyond, calls are refused.
     pub queue: usize,
-    /// What bounds the server.
+    /// Limits of the server.
     pub limits: Limits,
     /// Before anything happens, the server crashes and is back at once.
     pub restarts: u32,
-    /// How long the server runs before it crashes or shuts down.
+    /// Time that the server runs before it crashes or shuts down.
     pub server_up: Option<Span>,
     /// It shuts down cleanly rather than crashes.
     pub shut_downs: u32,
-    /// How long it then is away.
+    /// Time that it then is away.
     pub server_down: Span,
     /// While it is away, its machine reports a closed port.
     pub port_closed: bool,
     /// A caller that has made all its calls gives up its binding.
     pub unbinds: u32,
-    /// How long a caller runs before it crashes, and is back soon.
+    /// Time that a caller runs before it crashes, and is back soon.
     pub caller_up: Option<Span>,
     /// Time between two changes of a caller's address.
     pub moves: Option<Span>,
-    /// How fast the clocks go, in 1,024 of the world: the server's machine's, then the callers'. Exact, where none is said.
+    /// Speeds of the clocks, in 1,024ths of the world's: the server's machine's, then the callers'. Exact where none is given.
     pub rates: Vec<u64>,
     /// Time between two moments at which a machine is saved or falls asleep.
     pub stops: Option<Span>,
-    /// How long it then stands still.
+    /// Time that it then stands still.
     pub stop_lasts: Span,
     /// All processes run on the server's machine, by its clock.
     pub one_machine: bool,

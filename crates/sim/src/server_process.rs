@@ -54,7 +54,7 @@ impl Sim {
         }
     }
 
-    /// What follows happens to the other server.
+    /// The next events happen to the other server.
     pub(crate) fn exchange_servers(&mut self) {
         std::mem::swap(&mut self.server, &mut self.other_server);
     }
@@ -206,7 +206,7 @@ impl Sim {
         self.refuse(job, RefusalCode::Overloaded);
     }
 
-    /// What no server should do.
+    /// Refuses a call and runs it all the same: a fault that no server may have.
     pub(crate) fn refuses_but_runs(&mut self, mut job: Job, code: RefusalCode) {
         let refusal = job.assignment.refuse(code, "").to_vec();
         self.send_to_caller(job.assignment.peer, refusal);

@@ -4,7 +4,7 @@ use crate::ledger::CallId;
 use core::time::Duration;
 use stoop_exchange::{Interface, Procedure};
 
-/// What a call asks the procedure to do. It is the beginning of the arguments.
+/// The task that a call gives to the procedure, at the beginning of the arguments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task {
     pub(crate) id: CallId,
@@ -63,7 +63,7 @@ impl Task {
         fill(rest, self.id.0 ^ ARGUMENTS);
     }
 
-    /// What the arguments say; none, where bits of them have changed.
+    /// The task in the arguments; `None` if bits of them have changed.
     pub(crate) fn read(arguments: &[u8]) -> Option<Self> {
         let word =
             |i| arguments.get(i..i + 8).map(|b| u64::from_le_bytes(b.try_into().expect("eight bytes")));

@@ -5,13 +5,13 @@ use std::fmt;
 /// A broken promise, with what is needed to see it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Of the run.
+    /// Seed of the run.
     pub seed: u64,
-    /// What its seed stands for.
+    /// Scenarios from which the seed chooses.
     pub family: Family,
-    /// How far it came.
+    /// Progress of the run.
     pub steps: u64,
-    /// What happened.
+    /// The rule that was broken.
     pub what: String,
 }
 

@@ -35,7 +35,7 @@ pub struct Sim {
     pub(crate) other_server: ServerProcess,
     /// Starts of a server.
     pub(crate) server_lives: Life,
-    /// Of the server's machine, then of those of the callers.
+    /// The clock of the server's machine, then those of the callers'.
     pub(crate) clocks: Vec<Clock>,
     /// Host numbers given out.
     pub(crate) hosts: u16,

@@ -3,7 +3,7 @@
 
 use stoop_sim::{Family, Sabotage, Sim};
 
-/// What is said of the first run that goes wrong.
+/// The report on the first run that goes wrong.
 fn complaint(sabotage: Sabotage) -> String {
     complaint_in(Family::Small, sabotage)
 }
@@ -46,7 +46,7 @@ fn a_server_that_refuses_a_call_and_runs_it_is_noticed() {
 #[test]
 fn a_caller_that_puts_parts_in_the_wrong_place_is_noticed() {
     let what = complaint_in(Family::Large, Sabotage::MisplacedParts);
-    // What is misplaced may be the number by which the result is known.
+    // The misplaced bytes may be the number by which the result is known.
     assert!(what.contains("is not what was sent") || what.contains("is given the result of"), "{what}");
 }
 

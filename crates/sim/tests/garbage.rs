@@ -89,7 +89,7 @@ fn nearly(random: &mut Random, known: &[Vec<u8>], binding: BindingId) -> Vec<u8>
     packet
 }
 
-/// What has run, by binding, lane and number.
+/// Calls that have run, by binding, lane and number.
 type Begun = HashSet<(u64, u16, u32)>;
 
 fn begins(begun: &mut Begun, call: &Assignment<Address>) {

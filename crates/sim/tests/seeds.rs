@@ -5,7 +5,7 @@ use stoop_sim::{Family, Report, Sabotage, Sim};
 
 const SEEDS: u64 = 10_000;
 
-/// Of worlds with long messages.
+/// Number of seeds for worlds with long messages.
 const LARGE_SEEDS: u64 = 1_000;
 
 fn number(variable: &str) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! How fast long messages travel, over loss × round trip × size: a table under version control, exact because the time
+//! Speed of long messages, over loss × round trip × size: a table under version control, exact because the time
 //! is virtual. A change of behaviour is a line in the review; `UPDATE=1 cargo test -p stoop-sim --test throughput`
 //! writes the new table.
 
@@ -25,7 +25,7 @@ struct Case {
     way: Way,
 }
 
-/// What came of it.
+/// The outcome.
 struct Outcome {
     /// Bits of messages in a second.
     goodput: f64,

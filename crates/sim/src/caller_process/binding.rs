@@ -1,4 +1,4 @@
-//! How a caller's process gets a binding, and what becomes of calls that wait for one.
+//! Binding in a caller's process, and the calls that wait for it.
 
 use super::{BIND_LIMIT, BINDER_PORT};
 use crate::events::{Event, ThreadId};
@@ -149,7 +149,7 @@ impl Sim {
         }
     }
 
-    /// What is to be done with a call that was sent on a lost binding; or what a caller would do that makes a mistake.
+    /// The verdict on a call that was sent on a lost binding, or the one that a caller with a planted fault reaches.
     fn verdict(
         &self,
         at: ThreadId,

@@ -1,4 +1,4 @@
-//! How a thread of a caller's process makes a call on its lane.
+//! A thread of a caller's process makes a call on its lane.
 
 use super::BINDER_PORT;
 use crate::events::{Event, ThreadId};

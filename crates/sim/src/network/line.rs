@@ -4,10 +4,10 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use stoop_exchange::Instant;
 
-/// What Ethernet, IPv4 and UDP put around a datagram; the line carries it, too.
+/// Bytes that Ethernet, IPv4 and UDP put around a datagram; the line carries them, too.
 pub const FRAME_OVERHEAD: usize = 14 + 20 + 8;
 
-/// What a line can carry.
+/// Capacity of a line.
 #[derive(Clone, Debug)]
 pub struct Line {
     /// Bits in a second, frames counted whole; none: as fast as one likes.
@@ -16,7 +16,7 @@ pub struct Line {
     pub queue: usize,
     /// Bytes of the largest datagram, one after the other for `largest_lasts` each; a larger one vanishes.
     pub largest: Vec<usize>,
-    /// How long it takes until the next of `largest` counts.
+    /// Time until the next of `largest` counts.
     pub largest_lasts: Duration,
 }
 
@@ -43,7 +43,7 @@ impl Line {
     }
 }
 
-/// What was lost where, for those who want to know what a world is like.
+/// Losses by place, for a report on a world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// Datagrams that a full queue did not take.

@@ -4,10 +4,10 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use stoop_exchange::Instant;
 
-/// What the kernel charges a socket buffer for a datagram beyond its bytes.
+/// Bytes that the kernel charges a socket buffer for a datagram beyond its own.
 const BOOKKEEPING: usize = 768;
 
-/// What waits in a receive buffer.
+/// The datagrams in a receive buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Socket {
     /// When each will have been taken, and what the buffer is charged for it.

@@ -111,7 +111,7 @@ impl Scenario {
         self.limits_from(random);
     }
 
-    /// What bounds the server's memory for long messages, at times hardly enough for one.
+    /// Bounds of the server's memory for long messages, at times hardly enough for one.
     fn limits_from(&mut self, random: &mut Random) {
         self.longest_result = if self.kind { 1 << 20 } else { random.pick(&[1440, 50_000, 1 << 20]) };
         self.limits.max_message = if self.kind { 1 << 20 } else { random.pick(&[1440, 50_000, 1 << 20]) };

@@ -1,10 +1,10 @@
-//! What the server's process holds at most.
+//! Bounds on the memory of the server's process.
 
 use crate::Sim;
 use stoop_wire::HEADER_LEN;
 
 impl Sim {
-    /// What the server holds is bounded by its limits.
+    /// The server's memory is bounded by its limits.
     pub(crate) fn check_memory(&mut self) {
         let Some(server) = &self.server.server else { return };
         let lanes = usize::from(self.scenario.limits.lanes).min(self.report.lanes_opened).next_multiple_of(8);

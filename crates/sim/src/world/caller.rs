@@ -52,12 +52,12 @@ pub(crate) struct Granted {
 pub(crate) struct OwnLane {
     pub(crate) generation: Generation,
     pub(crate) granted: Rc<Granted>,
-    /// What all long calls of the binding share.
+    /// State that all long calls of the binding share.
     pub(crate) path: Rc<RefCell<Path>>,
     pub(crate) lane: Lane,
     /// Where half of the short calls begin, as with a driver that has many on their way.
     pub(crate) compact: CompactCall,
-    /// What is known of the way to the server by those.
+    /// The round trip to the server, as short calls have measured it.
     pub(crate) way: RoundTrip,
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct Job {
     pub(crate) task: Task,
 }
 
-/// What the server's process knows.
+/// State of the server's process.
 #[derive(Debug, Default)]
 pub(crate) struct ServerProcess {
     pub(crate) life: Life,
