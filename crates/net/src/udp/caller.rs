@@ -26,7 +26,7 @@ impl CallerSocket {
     /// # Errors
     ///
     /// There is no route to `server` (`NetworkUnreachable`), or no port or descriptor is left. That
-    /// nobody listens there is told later, by [`Sending::Refused`] or [`CallerArrival::Refused`].
+    /// no program listens there is reported later, by [`Sending::Refused`] or [`CallerArrival::Refused`].
     pub fn connect(server: SocketAddr) -> io::Result<Self> {
         let socket = datagram_socket(&server)?;
         rustix::net::connect(&socket, &server)?;
@@ -50,7 +50,7 @@ impl CallerSocket {
     ///
     /// # Errors
     ///
-    /// What the network layer says at once: no route, a filter's refusal (`PermissionDenied`), a
+    /// The network layer refuses it at once: no route, a filter's refusal (`PermissionDenied`), a
     /// datagram beyond the path's size.
     #[inline]
     pub fn send(&self, datagram: &[u8]) -> io::Result<Sending> {
@@ -65,7 +65,7 @@ impl CallerSocket {
     ///
     /// # Errors
     ///
-    /// What the network has told of something sent earlier, except [`CallerArrival::Refused`].
+    /// The network reported an error about an earlier datagram, other than [`CallerArrival::Refused`].
     #[inline]
     pub fn recv(&self, buffer: &mut [u8]) -> io::Result<CallerArrival> {
         let size = buffer.len();
@@ -120,18 +120,18 @@ impl CallerSocket {
         arrival(received.map(|(_, len)| len), size)
     }
 
-    /// Hears nobody any more, and wakes whoever is blocked in [`recv_blocking`](Self::recv_blocking), for good. What has
-    /// arrived before can still be received. What its peer sends from now on is another socket's, if one is bound to
-    /// the same address; nothing can be sent to the peer.
+    /// Stops receiving, and wakes every thread that is blocked in [`recv_blocking`](Self::recv_blocking), for good.
+    /// Datagrams that arrived before can still be received. Later ones go to another socket, if one is bound to the same
+    /// address. Nothing can be sent to the peer any more.
     ///
     /// # Errors
     ///
-    /// The address is no longer this machine's: then the socket goes on hearing its peer until it is dropped.
+    /// The address is no longer this machine's: then the socket goes on receiving from its peer until it is dropped.
     pub fn retire(&self) -> io::Result<()> {
         // Closing would do, but another thread may hold the socket for long. Connected to itself, it matches nothing
         // that arrives.
         let connected = self.local_addr().and_then(|own| Ok(rustix::net::connect(&self.socket, &own)?));
-        // Whoever waits there is woken in any case.
+        // Threads that wait there are woken in any case.
         match rustix::net::shutdown(&self.socket, Shutdown::Read) {
             Ok(()) | Err(Errno::NOTCONN) => connected,
             Err(error) => Err(error.into()),
@@ -139,7 +139,7 @@ impl CallerSocket {
     }
 }
 
-/// What the network sends back.
+/// Datagrams that the network returns.
 impl CallerSocket {
     /// Has the kernel keep the beginning of each datagram that the network reports an error of, for
     /// [`sent_back`](Self::sent_back) (IP_RECVERR). From then on the socket is also told of errors that may pass, as that there is no
@@ -258,7 +258,7 @@ impl CallerSocket {
         arrival_of_segments(self.recv_segments_once(buffer, RecvFlags::TRUNC))
     }
 
-    /// [`recv_segments`](Self::recv_segments), into one piece of memory after the other, at most 1024: whoever knows where
+    /// [`recv_segments`](Self::recv_segments), into one slice of memory after the other, at most 1024: a caller that knows where
     /// the bytes belong spares their copying.
     ///
     /// # Errors
@@ -297,7 +297,7 @@ impl CallerSocket {
         sizes::set_receive_buffer(self.socket.as_fd(), bytes)
     }
 
-    /// What [`set_receive_buffer`](Self::set_receive_buffer) has been granted, or what the socket began with.
+    /// Bytes granted by [`set_receive_buffer`](Self::set_receive_buffer), or those with which the socket began.
     ///
     /// # Errors
     ///
@@ -318,7 +318,7 @@ impl CallerSocket {
 
     /// Forbids that what is sent is ever fragmented, here or on its way, whatever routers have told (`true`); or leaves
     /// it to the kernel, which fragments what is longer than it knows the way to carry (`false`, as it is at first).
-    /// While it is forbidden, sending what the interface cannot carry fails at once with EMSGSIZE, and what somebody else
+    /// While it is forbidden, sending what the interface cannot carry fails at once with EMSGSIZE, and what a router
     /// on the way cannot carry is lost: this is for finding out what the way carries (RFC 8899 §3).
     ///
     /// # Errors

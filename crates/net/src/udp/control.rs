@@ -48,19 +48,19 @@ impl Default for Control {
 }
 
 impl Control {
-    /// What a receive may fill.
+    /// The bytes that a receive may fill.
     #[inline]
     pub(super) fn room(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// What a receive has filled, `len` bytes of it.
+    /// The `len` bytes that a receive has filled.
     #[inline]
     pub(super) fn messages(&self, len: usize) -> Messages<'_> {
         Messages(&self.bytes[..len.min(CONTROL_LEN)])
     }
 
-    /// What has been built.
+    /// The bytes that have been built.
     #[inline]
     pub(super) fn built(&self) -> &[u8] {
         &self.bytes[..self.len]
@@ -163,7 +163,7 @@ impl Messages<'_> {
     }
 }
 
-/// Of a message that tells the called address: the address, if it can be a sender's.
+/// The called address in a control message, if it can be a sender's.
 #[inline]
 fn called((level, kind, data): (c_int, c_int, &[u8])) -> Option<Option<Called>> {
     match (level, kind) {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_off_and_foreign_control_bytes_name_nobody() {
+    fn cut_off_and_foreign_control_bytes_name_no_address() {
         let control =
             Control::default().leaving_from(&Called { ip: Ipv4Addr::LOCALHOST.into(), interface: 0 });
         for shorter in 0..HEADER_LEN + IPV4_LEN {

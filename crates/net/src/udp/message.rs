@@ -47,13 +47,13 @@ fn set_option(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: c_int)
     if result == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// What [`recv`] brought.
+/// The outcome of [`recv`].
 pub(super) struct Received<T> {
     /// Bytes; those of the whole datagram, even if it did not fit, when the flags have TRUNC.
     pub(super) len: usize,
     /// None when the socket was shut down.
     pub(super) sender: Option<SocketAddrAny>,
-    /// What came along.
+    /// What the control messages say.
     pub(super) told: T,
 }
 

@@ -1,6 +1,6 @@
 //! Datagram sockets, tuned for one call at a time.
 //!
-//! A [`ServerSocket`] is unconnected: it receives from anybody and answers each [`Peer`]. A
+//! A [`ServerSocket`] is unconnected: it receives from every sender and answers each [`Peer`]. A
 //! [`CallerSocket`] is connected to one server: the kernel finds the way once, drops what comes from
 //! elsewhere, and tells when the server's port is closed. No receive asks `poll` first: that costs a
 //! microsecond a round trip.

@@ -47,7 +47,7 @@ pub(super) fn send_gathered(
     }
 }
 
-/// What was received, if all of it was.
+/// The received segments, or the number of bytes if they did not fit.
 #[inline]
 pub(super) fn received<T>(
     received: &Received<T>,

@@ -1,4 +1,4 @@
-//! The server's datagram socket: receives from anybody, answers from the address that was called.
+//! The server's datagram socket: receives from every sender, answers from the address that was called.
 
 use super::control::{Called, Control};
 use super::{
@@ -20,7 +20,7 @@ pub struct ServerSocket {
     wildcard: bool,
 }
 
-/// Who sent a datagram, and how to answer.
+/// The sender of a datagram, and the address from which to answer it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Peer {
     addr: SocketAddr,
@@ -29,7 +29,7 @@ pub struct Peer {
 
 impl Peer {
     /// Stands where there is no peer yet.
-    pub const NOBODY: Self =
+    pub const NONE: Self =
         Self { addr: SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0), called: None };
 
     /// The sender's address without the port.
@@ -56,7 +56,7 @@ impl From<SocketAddr> for Peer {
     }
 }
 
-/// What a receive on a [`ServerSocket`] brought: `L` is a number of bytes, or what tells several datagrams apart.
+/// The outcome of a receive on a [`ServerSocket`]: `L` is a number of bytes, or [`Segments`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerArrival<L = usize> {
     /// A datagram is in the first `len` bytes of the buffer; or several of the same sender are.
@@ -123,7 +123,7 @@ impl ServerSocket {
         sizes::set_receive_buffer(self.socket.as_fd(), bytes)
     }
 
-    /// What [`set_receive_buffer`](Self::set_receive_buffer) has been granted, or what the socket began with.
+    /// Bytes granted by [`set_receive_buffer`](Self::set_receive_buffer), or those with which the socket began.
     ///
     /// # Errors
     ///
@@ -174,7 +174,7 @@ impl ServerSocket {
     ///
     /// `InvalidInput` or `AddrNotAvailable` when the called address has gone since; otherwise what the
     /// network layer says at once: no route, a filter's refusal (`PermissionDenied`), a datagram
-    /// beyond the path's size. That nobody listens at the other end is never told.
+    /// beyond the path's size. A closed port at the other end is never reported.
     #[inline]
     pub fn send(&self, datagram: &[u8], peer: &Peer) -> io::Result<()> {
         retry_on_intr(|| match &peer.called {
@@ -232,8 +232,8 @@ impl ServerSocket {
         Ok(CallerSocket::connected(socket))
     }
 
-    /// Takes what has arrived in a socket [connected to](Self::connected_to) `peer`, with whoever sent it: of a socket that
-    /// has just been made, what came while it was not yet connected, and may be anybody's.
+    /// Takes the datagrams that have arrived in a socket [connected to](Self::connected_to) `peer`, with their senders. In a
+    /// socket that has just been made, datagrams of any sender may have arrived before it was connected.
     ///
     /// # Errors
     ///
@@ -365,7 +365,7 @@ impl ServerSocket {
         CallerSocket::connect(peer.addr)?.largest_datagram()
     }
 
-    /// As [`CallerSocket::set_dont_fragment`], for what goes to anybody.
+    /// As [`CallerSocket::set_dont_fragment`], for datagrams to every peer.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! How much a socket keeps of what has arrived, and how long a datagram the way to a peer carries in one piece.
+//! Sizes: of a socket's receive buffer, and of the longest datagram that the path to a peer carries unfragmented.
 
 use super::MAX_SEGMENTS_LEN;
 use rustix::fd::BorrowedFd;

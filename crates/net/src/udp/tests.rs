@@ -155,7 +155,7 @@ fn closed_port_is_told_once_and_the_socket_goes_on() {
     assert_eq!(told, Some(Sending::Refused));
 }
 
-/// A port of an address that no other test uses, at which nobody listens.
+/// A port at which no program listens, of an address that no other test uses.
 fn closed_port(ipv6: bool) -> SocketAddr {
     let [_, a, b, c] = crate::host::random_bytes();
     let ip = if ipv6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::new(127, a, b, 1 + c % 254).into() };
@@ -262,7 +262,7 @@ fn connected_socket_takes_over_its_peer_and_leaves_the_others() {
 }
 
 #[test]
-fn retired_socket_wakes_its_receiver_keeps_what_has_arrived_and_hears_nobody_any_more() {
+fn retired_socket_wakes_its_receiver_keeps_arrived_datagrams_and_receives_no_others() {
     for address in ["127.0.0.1:0", "0.0.0.0:0"] {
         let server = ServerSocket::bind(address.parse().unwrap()).unwrap();
         let caller = caller_of(Ipv4Addr::LOCALHOST, server.local_addr().unwrap().port());

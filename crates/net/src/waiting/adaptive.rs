@@ -10,7 +10,7 @@ use crate::host::{self, HostFacts};
 pub struct Placement {
     /// Both ends can run at the same time ([`host::can_run_together`]).
     pub together: bool,
-    /// How many threads of this process can wait before they share processors. More are
+    /// Most threads of this process that can wait without sharing processors. More are
     /// *oversubscribed*: a thread that spins keeps another from running.
     pub waiting_max: u32,
 }
@@ -62,7 +62,7 @@ pub struct Wait {
     mean_ns: u64,
     /// Waits still to sleep at once, because the processor seems to be shared.
     hold_off: u32,
-    /// What `hold_off` becomes at the next such sign.
+    /// Value of `hold_off` after the next such sign.
     hold_off_next: u32,
     /// Waits forbidden by the mean since the last trial.
     untried: u32,
@@ -72,7 +72,7 @@ pub struct Wait {
     counts: WaitCounts,
 }
 
-/// How often each way was taken.
+/// Number of waits of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitCounts {
     /// Waits that ended while spinning: the fast path.
@@ -87,11 +87,11 @@ pub struct WaitCounts {
 const MEAN_OF: u64 = 4;
 const HOLD_OFF_MAX: u32 = 1024;
 const TRIAL_EVERY: u32 = 64;
-/// How long an oversubscribed thread spins. Eight callers of Null() over UDP on one processor make 0.93 of
+/// Spin time of an oversubscribed thread. Eight callers of Null() over UDP on one processor make 0.93 of
 /// one caller's calls per second with 5 µs, 1.00 with 10 µs and with 20 µs, and 0.86 if they sleep at
 /// once; over shared memory 0.97, 1.00, and 0.37.
 const OVERSUBSCRIBED_SPIN_NS: u64 = 10_000;
-/// How long [`Waiting::Spin`] spins in an oversubscribed thread. Each runs for a time slice (4 ms) in
+/// Spin time of [`Waiting::Spin`] in an oversubscribed thread. Each runs for a time slice (4 ms) in
 /// turn: without this limit one of many would see its deadline hundreds of milliseconds late.
 const OVERSUBSCRIBED_SPIN_MAX_NS: u64 = 1_000_000;
 
@@ -159,7 +159,7 @@ impl Wait {
         limit_ns
     }
 
-    /// How long an adaptive spin lasts at most.
+    /// Longest adaptive spin.
     #[inline]
     fn spin_limit_ns(&self, waiting: u32) -> u64 {
         match self.is_oversubscribed(waiting) {
@@ -173,7 +173,7 @@ impl Wait {
         waiting > self.placement.waiting_max
     }
 
-    /// Whether to try [`Yielding`](super::Yielding) before sleeping: the ends share a processor, and nobody else of this process waits.
+    /// Whether to try [`Yielding`](super::Yielding) before sleeping: the ends share a processor, and no other thread of this process waits.
     #[inline]
     pub fn may_yield(&self, waiting: u32) -> bool {
         self.waiting == Waiting::Adaptive && !self.placement.together && !self.is_oversubscribed(waiting)
@@ -202,7 +202,7 @@ impl Wait {
         self.slept_ns.get_or_insert(now_ns);
     }
 
-    /// What was waited for came at `now_ns`, seen by the thread that waited.
+    /// The wait succeeded at `now_ns`, as the thread that waited saw it.
     #[inline]
     pub fn arrived(&mut self, now_ns: u64) {
         let waited_ns = now_ns.saturating_sub(self.began_ns);
@@ -212,7 +212,7 @@ impl Wait {
         }
     }
 
-    /// What would have been waited for was there at once, or so soon that no wait was [begun](Self::begin).
+    /// No wait was [begun](Self::begin), because the result was there at once or very soon.
     #[inline]
     pub fn came_at_once(&mut self) {
         self.counts.spun += 1;
@@ -262,7 +262,7 @@ impl Wait {
         self.began_ns
     }
 
-    /// How often each way was taken so far.
+    /// Number of waits of each kind so far.
     pub fn counts(&self) -> WaitCounts {
         self.counts
     }

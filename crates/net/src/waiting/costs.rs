@@ -1,4 +1,4 @@
-//! What waiting costs on this machine, measured once per process in a few milliseconds.
+//! Costs of waiting on this machine, measured once per process in a few milliseconds.
 
 use crate::Patience;
 use crate::clock::now_ns;
@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread;
 
-/// What waiting costs on this machine.
+/// Costs of waiting on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineCosts {
     /// From one thread's waking another, asleep on another processor, until that one runs.
@@ -20,7 +20,7 @@ pub struct MachineCosts {
 }
 
 impl MachineCosts {
-    /// What is assumed where it cannot be measured: a virtual machine whose idle processors halt.
+    /// Costs that are assumed where none can be measured: those of a virtual machine whose idle processors halt.
     pub const ASSUMED: Self = Self { wake_up_ns: 40_000, spin_pass_ns: 200 };
 
     /// The costs of this machine. The first call measures them, which takes two threads and 1 to 4 ms

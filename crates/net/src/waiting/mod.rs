@@ -1,4 +1,4 @@
-//! How to wait for what comes soon: spin for it, let others run and look again, or sleep in the kernel.
+//! Waiting for events that come soon: spin, let other threads run between two looks, or sleep in the kernel.
 //!
 //! A wake-up between processors is the largest cost of a call: tens of microseconds, where a spinning
 //! hand-over takes a fraction of one. But spinning uses a processor. When the other end needs that very
@@ -69,7 +69,7 @@ pub use waiter::{OngoingWait, Waiter};
 pub use waiters::{ActiveWaiters, WaitGuard, WaiterSlot};
 pub use yielding::Yielding;
 
-/// How an end of a binding waits.
+/// The way in which an end of a binding waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Waiting {
     /// Spin for a bounded time while what is waited for is likely to come soon, then sleep in the kernel.

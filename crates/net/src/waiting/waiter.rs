@@ -6,7 +6,7 @@ use super::{
 use crate::clock;
 use std::thread;
 
-/// How the threads that use one lane, or one worker, wait: one after the other.
+/// The way in which the threads of one lane, or one worker, wait: one after the other.
 ///
 /// A waiter decides; its owner looks and sleeps. A wait goes: [`begin`](Self::begin); then again and
 /// again look, sleep if the wait says that it [`sleeps`](OngoingWait::sleeps), and
@@ -64,7 +64,7 @@ impl OngoingWait {
         }
     }
 
-    /// Counts the thread no longer. A server does this before it sleeps: it competes with nobody then.
+    /// Counts the thread no longer. A server does this before it sleeps: then it competes with no other thread.
     #[inline]
     pub fn uncount(&mut self) {
         self.guard.leave();
@@ -101,7 +101,7 @@ impl Waiter {
         wait
     }
 
-    /// What `wait` was for has come, and another wait begins at `now_ns`.
+    /// `wait` has succeeded, and another wait begins at `now_ns`.
     #[inline]
     pub fn begin_again(&mut self, wait: &mut OngoingWait, now_ns: u64) {
         let waiting = self.slot().waiting();
@@ -155,7 +155,7 @@ impl Waiter {
         self.wait.sleeps(now_ns);
     }
 
-    /// What the thread waited for came at `now_ns`, or had come when the thread last looked at the clock.
+    /// The wait succeeded at `now_ns`, or had succeeded when the thread last looked at the clock.
     #[inline]
     pub fn arrived(&mut self, wait: &OngoingWait, now_ns: u64) {
         if wait.yields() {
@@ -164,7 +164,7 @@ impl Waiter {
         self.wait.arrived(now_ns);
     }
 
-    /// What would have been waited for was there before a wait began.
+    /// No wait began, because the result was there already.
     #[inline]
     pub fn came_at_once(&mut self) {
         self.wait.came_at_once();
@@ -176,7 +176,7 @@ impl Waiter {
         self.wait.began_ns()
     }
 
-    /// How often each way was taken so far.
+    /// Number of waits of each kind so far.
     #[inline]
     pub fn counts(&self) -> WaitCounts {
         self.wait.counts()

@@ -1,4 +1,4 @@
-//! How many threads of this process are waiting now.
+//! The number of threads of this process that wait now.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -34,7 +34,7 @@ impl ActiveWaiters {
         WaiterSlot { waiters: self }
     }
 
-    /// How many threads wait at this moment. The thread of the only slot is not counted.
+    /// Number of threads that wait at this moment. The thread of the only slot is not counted.
     #[inline]
     pub fn waiting(&self) -> u32 {
         self.waiting.load(Relaxed)
@@ -61,7 +61,7 @@ impl<'a> WaiterSlot<'a> {
         WaitGuard { waiters: Some(self.waiters) }
     }
 
-    /// How many threads wait at this moment, for [`Wait::begin`](super::Wait::begin).
+    /// Number of threads that wait at this moment, for [`Wait::begin`](super::Wait::begin).
     #[inline]
     pub fn waiting(&self) -> u32 {
         self.waiters.waiting()

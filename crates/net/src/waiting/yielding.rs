@@ -16,11 +16,11 @@ pub struct Yielding {
     began_ns: u64,
 }
 
-/// How long to yield. A wait that takes longer was not only for the other end of the call.
+/// Longest time to yield. A wait that takes longer was not only for the other end of the call.
 const YIELDING_MAX_NS: u64 = 50_000;
-/// What a shorter wait gains: a sleep and a wake-up.
+/// Gain of a shorter wait: a sleep and a wake-up.
 const GAIN_NS: u64 = 500;
-/// What a wait costs at most: a time slice.
+/// Highest cost of a wait: a time slice.
 const COST_MAX_NS: u64 = 4_000_000;
 const CREDIT_MAX_NS: u64 = 2 * COST_MAX_NS;
 const PAUSE_FACTOR: u64 = 100;

@@ -213,7 +213,7 @@ mod two_ends {
     use super::*;
 
     struct World {
-        /// What a wake-up across processors really costs.
+        /// True cost of a wake-up across processors.
         wake_up_ns: u64,
         /// Sending, delivery and procedure, each way.
         hop_ns: u64,
@@ -295,7 +295,7 @@ mod two_ends {
     }
 
     #[test]
-    fn on_one_processor_that_nobody_knows_of_adaptive_is_soon_as_good_as_blocking() {
+    fn on_one_processor_that_the_placement_does_not_tell_adaptive_is_soon_as_good_as_blocking() {
         let world = World { secretly_one_cpu: true, ..WORLD };
         let block = world.mean_call_ns(Waiting::Block, APART, 20_000);
         let adaptive = world.mean_call_ns(Waiting::Adaptive, APART, 20_000);
