@@ -144,7 +144,7 @@ impl Server {
         self
     }
 
-    /// How threads wait for calls. [`Waiting::Adaptive`] unless set.
+    /// Sets the way in which threads wait for calls. [`Waiting::Adaptive`] unless set.
     pub fn waiting(mut self, waiting: Waiting) -> Self {
         self.waiting = waiting;
         self
@@ -176,7 +176,7 @@ impl Server {
     /// at most 256 MiB of arguments and 512 MiB of results of many packets, or one of each if that is longer, however
     /// many its callers are.
     pub fn max_message(mut self, bytes: usize) -> Self {
-        // What travels has 32 bits for its length.
+        // A message has 32 bits for its length.
         self.max_message = bytes.min(u32::MAX as usize);
         self
     }

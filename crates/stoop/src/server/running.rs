@@ -135,7 +135,7 @@ impl RunningServer {
         drop(self.shared.stopped.wait_while(self.shared.state(), is_up));
     }
 
-    /// What the server has seen so far, at all its addresses; zero once it is shut down. Calls to `local:` addresses
+    /// The server's counters, summed over all its addresses; zero once it is shut down. Calls to `local:` addresses
     /// are not counted.
     pub fn counters(&self) -> ServerCounters {
         let mut sum = ServerCounters::default();

@@ -75,7 +75,7 @@ impl Acceptor {
         let _ = self.poller.modify(&self.listener, LISTENER, Interest::READ);
     }
 
-    /// How long to sleep at most; `None`: until something happens. Ends a pause that is over.
+    /// Longest sleep; `None`: until something happens. Ends a pause that is over.
     #[inline]
     pub(crate) fn sleep_limit(&self) -> Option<Duration> {
         match self.paused_until_ns.load(Ordering::Relaxed) {

@@ -17,7 +17,7 @@ pub(crate) struct Bound {
     pub(crate) together: bool,
 }
 
-/// What a new binding needs and the server does not have.
+/// A resource that a new binding needs and the server does not have.
 #[derive(Clone, Copy)]
 pub(crate) enum MissingResource {
     /// The server's process has no descriptor or no memory left.

@@ -27,7 +27,7 @@ const LONG_NANOS: u64 = 200_000;
 /// About the cost of a write to a socket: an answer may wait for another one that is ready after so short a time.
 const SHORT_NANOS: u32 = 10_000;
 
-/// How a call ended.
+/// The end of a call.
 pub(crate) enum Outcome {
     /// The result, of so many bytes, is in the packet.
     Result(usize),
@@ -183,7 +183,7 @@ impl Outcome {
         Self::Refused(Box::new((code, detail)))
     }
 
-    /// Of a procedure that returned at or after its call's deadline: it may have seen that nobody waits, and have returned something
+    /// The end of a procedure that returned at or after its call's deadline: it may have seen that no caller waits, and have returned something
     /// that is no result.
     #[cold]
     pub(crate) fn finished_too_late() -> Self {
@@ -207,7 +207,7 @@ impl Outcome {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("")
@@ -216,7 +216,7 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
 #[cold]
 fn panicked(panic: Box<dyn Any + Send>) -> Outcome {
     let message = panic_message(&*panic).into();
-    // What was thrown may panic once more when it is dropped. That must not take the worker along.
+    // The value that the procedure threw may panic once more when it is dropped. That must not end the worker.
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         std::mem::forget(another);
     }

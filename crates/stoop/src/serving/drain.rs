@@ -1,4 +1,4 @@
-//! How a server that shuts down waits for callers that read long results: as long as they read on.
+//! Lets a server that shuts down wait for callers that read long results, as long as they read on.
 
 use std::sync::{Condvar, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_millis(200);
 
-    /// How long readers are waited for who have read that after so many looks.
+    /// Time for which readers with this progress after each number of looks are waited for.
     fn waited(progress: impl Fn(u32) -> Option<u64>) -> Duration {
         let (lock, changed, looks) = (Mutex::new(()), Condvar::new(), Cell::new(0));
         let begun = Instant::now();

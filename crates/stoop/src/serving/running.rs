@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 use stoop_net::waiting::Waiting;
 
-/// What the addresses of a server have in common.
+/// Settings that the addresses of a server have in common.
 pub(crate) struct Setup {
     pub(crate) exports: Arc<Exports>,
     pub(crate) waiting: Waiting,
@@ -45,7 +45,7 @@ pub(crate) trait RunningEndpoint: Send + Sync {
     /// Ends all threads. Procedures that run are waited for.
     fn stop(&self);
 
-    /// What it has counted so far.
+    /// Its counters at this moment.
     fn counters(&self) -> ServerCounters;
 
     /// Whether the calling thread serves a call here, for which [`drain`](Self::drain) would wait.

@@ -1,4 +1,4 @@
-//! What an endpoint serves to callers that bind over a connection, and how many of its calls run.
+//! The exports of an endpoint at which callers bind over a connection, and the number of its calls that run.
 
 use crate::context::{Caller, Credentials};
 use crate::options::Waiting;
@@ -131,7 +131,7 @@ impl Service {
         wait_for_readers(quiet, &self.ended, READERS_QUIET, |()| unread());
     }
 
-    /// What has been counted, with this number of calls.
+    /// The counters at this moment, with this number of calls.
     pub(crate) fn counters(&self, calls: u64) -> ServerCounters {
         ServerCounters {
             calls,

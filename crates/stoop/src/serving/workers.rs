@@ -74,7 +74,7 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
     fn background(&self) -> &Background;
 
     /// The background thread calls this at each of its looks; with `is_quiet` when it is about to go to sleep. Returns whether it has to
-    /// go on looking. The endpoint rouses it after this has become true.
+    /// go on looking. The endpoint wakes it after this has become true.
     fn look_after(&self, is_quiet: bool) -> bool {
         let _ = is_quiet;
         false
@@ -89,7 +89,7 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
     /// Waits until every call has been answered, and until callers have read the answers, as long as they read on.
     fn drain(&self);
 
-    /// What the endpoint has counted so far.
+    /// The endpoint's counters at this moment.
     fn counters(&self) -> ServerCounters;
 }
 
@@ -150,7 +150,7 @@ impl<E: Endpoint> WorkerPool<E> {
             .spawn(move || background.run_background())?;
         let _ = pool.endpoint.background().thread.set(thread.thread().clone());
         locked(&pool.threads).push(thread);
-        match pool.hire() {
+        match pool.start_worker() {
             Ok(()) => Ok(pool),
             Err(error) => {
                 pool.stop();
@@ -160,7 +160,7 @@ impl<E: Endpoint> WorkerPool<E> {
     }
 
     /// Starts a worker, which holds the role from its beginning.
-    fn hire(self: &Arc<Self>) -> std::io::Result<()> {
+    fn start_worker(self: &Arc<Self>) -> std::io::Result<()> {
         let one_more = |workers: usize| (workers < self.bounds.workers).then_some(workers + 1);
         if self.workers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
             // A worker and the background thread have found room for one at the same time.
@@ -253,7 +253,7 @@ impl<E: Endpoint> WorkerPool<E> {
             self.endpoint.background().count_runner(false);
         }
         let claim = self.role.leave();
-        self.endpoint.background().rouse();
+        self.endpoint.background().wake_if_asleep();
         self.run_with_next(worker, call);
         self.role.change(claim, HELD) || self.help_out(worker)
     }
@@ -261,7 +261,7 @@ impl<E: Endpoint> WorkerPool<E> {
     /// Runs a call that is known to take long, and calls that wait for its end, after the role has been passed on.
     #[cold]
     fn serve_without_role(&self, worker: &mut E::WorkerState, call: E::Call) -> bool {
-        self.endpoint.background().rouse();
+        self.endpoint.background().wake_if_asleep();
         self.run_with_next(worker, call);
         self.endpoint.background().count_runner(false);
         self.help_out(worker)
@@ -324,11 +324,11 @@ impl<E: Endpoint> WorkerPool<E> {
                 idle_worker.command(RECEIVE);
                 true
             }
-            None => self.may_hire() && self.hire().is_ok(),
+            None => self.may_start_worker() && self.start_worker().is_ok(),
         }
     }
 
-    fn may_hire(&self) -> bool {
+    fn may_start_worker(&self) -> bool {
         self.workers.load(Ordering::Relaxed) < self.bounds.workers && !self.is_stopping()
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use stoop_net::{clock, fence};
 use stoop_wire::RefusalCode;
 
-/// How long a worker may be away before the role is taken from it, and between two looks of the background thread.
+/// Time between two looks of the background thread. A worker that is away for longer loses the role.
 const TICK: Duration = Duration::from_millis(1);
 /// Looks without a call before the background thread goes to sleep.
 const QUIET_TICKS: u32 = 20;
@@ -29,7 +29,7 @@ impl Background {
     /// Wakes it, if it sleeps. Pairs with the check in `WorkerPool::fall_asleep`: both sides write before they read, so one
     /// of them sees the other.
     #[inline]
-    pub(crate) fn rouse(&self) {
+    pub(crate) fn wake_if_asleep(&self) {
         if self.asleep.load(Ordering::SeqCst) {
             self.wake();
         }
@@ -72,7 +72,7 @@ impl<E: Endpoint> WorkerPool<E> {
         if let Some(idle_worker) = self.choose() {
             // If a worker has taken the role meanwhile, the chosen one runs queued calls and is idle again.
             idle_worker.command(if self.role.change(word, HELD) { RECEIVE } else { HELP });
-        } else if self.may_hire() && self.role.change(word, HELD) && self.hire().is_err() {
+        } else if self.may_start_worker() && self.role.change(word, HELD) && self.start_worker().is_err() {
             self.role.change(word & !STATE | HELD, BACKGROUND);
         }
     }
@@ -142,11 +142,11 @@ impl<E: Endpoint> WorkerPool<E> {
         None
     }
 
-    /// Sleeps until it is roused or a timeout is due.
+    /// Sleeps until it is woken or a timeout is due.
     fn fall_asleep(&self) {
         let asleep = &self.endpoint.background().asleep;
         asleep.store(true, Ordering::SeqCst);
-        // Pairs with that in `Role::leave`, and with what endpoints store before they rouse.
+        // Pairs with that in `Role::leave`, and with what endpoints store before they wake it.
         let sees_all = fence::heavy();
         let has_to_look = self.endpoint.look_after(true);
         let nothing_to_do =

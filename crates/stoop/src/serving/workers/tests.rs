@@ -1,4 +1,4 @@
-//! The pool with an endpoint whose calls are numbers and whose procedures are what a test wants.
+//! The pool with an endpoint whose calls are numbers and whose procedure is chosen by the test.
 
 use crate::serving::workers::*;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ struct Scripted {
     background: Background,
     state: Mutex<State>,
     changed: Condvar,
-    /// How a call spends its time.
+    /// The procedure of every call.
     work: fn(&Scripted, u32),
     long: fn(u32) -> bool,
 }
@@ -18,7 +18,7 @@ struct Scripted {
 #[derive(Default)]
 struct State {
     arriving: VecDeque<u32>,
-    /// What became of each call: runs and refusals.
+    /// Runs and refusals of each call.
     ended: BTreeMap<u32, (u32, u32)>,
     running: usize,
     most_running: usize,
@@ -28,7 +28,7 @@ struct State {
     waiting: usize,
     /// The background receives this call as the only worker comes back.
     late: Option<u32>,
-    /// The next to receive panics.
+    /// The next worker that receives panics.
     breaks: bool,
 }
 
@@ -157,7 +157,7 @@ fn pool(endpoint: Scripted, workers: usize, queue: usize) -> Arc<WorkerPool<Scri
 
 #[test]
 fn one_worker_serves_short_calls() {
-    // None is refused when a machine lets no worker run for a while.
+    // The queue has room for all calls, so that none is refused when a busy machine lets no worker run for a while.
     let pool = pool(Scripted::new(|_, _| (), |_| false), 8, 1000);
     pool.endpoint.bring(0..1000);
     drop(pool.endpoint.await_state(|state| state.ended.len() == 1000));
@@ -195,7 +195,7 @@ fn beyond_the_bound_calls_wait_and_beyond_the_queue_they_are_refused() {
 }
 
 #[test]
-fn a_crew_that_was_overwhelmed_serves_as_before() {
+fn a_pool_that_was_overwhelmed_serves_as_before() {
     let pool = pool(
         Scripted::new(
             |endpoint, call| {
@@ -219,7 +219,7 @@ fn a_crew_that_was_overwhelmed_serves_as_before() {
 
 #[test]
 fn no_call_is_lost_or_run_twice_however_long_procedures_take() {
-    // Some are gone in no time, some are away for longer than the background's tick, some yield in between.
+    // Some procedures return at once, some take longer than the background thread's tick, some yield in between.
     let work = |_: &Scripted, call: u32| match call % 7 {
         0 => thread::park_timeout(Duration::from_millis(u64::from(call % 3) + 1)),
         1 | 2 => thread::yield_now(),
@@ -240,7 +240,7 @@ fn no_call_is_lost_or_run_twice_however_long_procedures_take() {
 }
 
 #[test]
-fn stopping_waits_for_what_runs() {
+fn stopping_waits_for_procedures_that_run() {
     let pool = pool(Scripted::new(|endpoint, _| endpoint.pass_gate(), |_| false), 4, 4);
     pool.endpoint.bring(0..3);
     drop(pool.endpoint.await_state(|state| state.running == 3));
@@ -265,7 +265,7 @@ fn a_call_that_the_background_thread_received_is_run_by_the_worker_that_takes_th
 }
 
 #[test]
-fn a_receiver_that_breaks_down_is_replaced() {
+fn a_worker_that_panics_while_it_receives_is_replaced() {
     let pool = pool(Scripted::new(|_, _| (), |_| false), 1, 8);
     drop(pool.endpoint.await_state(|state| state.waiting == 1));
     locked(&pool.endpoint.state).breaks = true;

@@ -64,7 +64,7 @@ impl<J: Job> Pool<J> {
         }
         if state.queue.len() >= state.idle {
             if state.workers < self.bounds.workers {
-                self.hire(&mut state)?;
+                self.start_worker(&mut state)?;
             } else if self.is_full(&state) {
                 state.queue.retain(J::is_wanted);
                 if self.is_full(&state) {
@@ -81,7 +81,7 @@ impl<J: Job> Pool<J> {
         state.queue.len().saturating_sub(state.idle) >= self.bounds.queue
     }
 
-    fn hire(self: &Arc<Self>, state: &mut State<J>) -> Result<(), Declined> {
+    fn start_worker(self: &Arc<Self>, state: &mut State<J>) -> Result<(), Declined> {
         let pool = Arc::clone(self);
         let hired = thread::Builder::new().name("stoop-worker".into()).spawn(move || pool.work());
         match hired {

@@ -1,6 +1,6 @@
-//! What happens to packets on their way: some are lost, repeated, or overtaken by others.
+//! Faults of packets on their way: some are lost, repeated, or overtaken by others.
 
-/// How often packets of a queue meet with a fault, in percent.
+/// Frequencies of faults in a queue, in percent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Faults {
     lose: u64,

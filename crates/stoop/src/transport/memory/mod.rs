@@ -26,7 +26,7 @@ pub(crate) struct MemoryLink;
 /// A server's name, and what happens to packets on the way.
 #[derive(Clone)]
 pub(crate) struct MemoryAddress {
-    /// What follows the scheme, for servers are found by all of it.
+    /// The text behind the scheme. Servers are found by all of it.
     text: String,
     faults: Faults,
 }

@@ -33,7 +33,7 @@ impl server::Peer for MemoryPeer {
     }
 }
 
-/// How long a thread sleeps at most before it looks whether the server ends.
+/// Longest sleep of a thread before it looks whether the server ends.
 const SLEEP: Duration = Duration::from_secs(1);
 
 impl MemoryServer {

@@ -62,7 +62,7 @@ pub(crate) fn bind<L: PacketLink>(
 /// Asks until the server answers for good; `None` when the deadline has passed.
 ///
 /// # Errors
-/// The system cannot send, or nobody listens at the server's port.
+/// The system cannot send, or no program listens at the server's port.
 fn ask(binder: &mut Binder, endpoint: &impl CallerEndpoint) -> io::Result<Option<BindStep>> {
     let mut packet = vec![0; MAX_DATAGRAM];
     let mut refused = 0;

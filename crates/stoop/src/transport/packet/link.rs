@@ -20,8 +20,8 @@
 //!
 //! - *One packet*: the exchange keeps the packet of a small call for retransmission, and its answer likewise, so
 //!   [`send`](CallerEndpoint::send) copies it.
-//! - *Packets of a long message*: the link lends a [`Room`] for each packet, and the exchange writes header and data
-//!   there. UDP lends 64 KiB of memory; a ring would lend its frames.
+//! - *Packets of a long message*: the link provides a [`Room`] for them, and the exchange writes header and data
+//!   there. UDP provides 64 KiB of memory; a ring would provide its frames.
 //! - Every link accepts [`MAX_SEGMENTS`] packets or [`MAX_SEGMENTS_LEN`] bytes at once.
 //! - The link decides how packets that are handed over together leave. If the system refuses to send them together, the
 //!   link sends them one by one.
@@ -123,7 +123,7 @@ pub(crate) enum Share {
     ManyLanes,
 }
 
-/// Memory that a link lends for packets that leave together.
+/// Memory that a link provides for packets that leave together.
 pub(crate) trait Room: Default + Send {
     /// One slice for each packet: `len` bytes in all, `segment` bytes in each packet except the last, which has the rest. Their
     /// content is arbitrary.
@@ -296,7 +296,7 @@ pub(crate) trait Peer: server::Peer + PartialEq + Send + Sync + 'static {
     }
 }
 
-/// What a receive at a server has brought. [`ServerEndpoint::peer`] tells who has sent it.
+/// The outcome of a receive at a server. [`ServerEndpoint::peer`] tells the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
     /// One packet of this many bytes, in [`ReceiveBuffers::one`].
@@ -344,14 +344,14 @@ impl ReceiveBuffers {
         self.one[..len].copy_from_slice(&self.many[..len]);
     }
 
-    /// What has been received into [`many`](Self::many).
+    /// The packets that were received into [`many`](Self::many).
     #[inline]
     pub(crate) fn received(&self) -> &Arc<[u8]> {
         &self.many
     }
 }
 
-/// What a server's endpoint has counted.
+/// Counters of a server's endpoint.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LinkCounters {
     /// Packets dropped because they were longer than any buffer.
@@ -366,7 +366,7 @@ pub(crate) struct LinkCounters {
 pub(crate) trait ServerEndpoint: Send + Sync + 'static {
     /// The sender of a packet.
     type Peer: Peer;
-    /// What the link keeps for each worker: only that worker uses it.
+    /// State of one worker, which only that worker uses.
     type Worker;
 
     /// State for one more worker.
@@ -417,7 +417,7 @@ pub(crate) trait ServerEndpoint: Send + Sync + 'static {
     /// Wakes every worker that sleeps in [`receive`](Self::receive), now and for good.
     fn wake(&self);
 
-    /// What has been counted so far.
+    /// The counters at this moment.
     fn counters(&self) -> LinkCounters {
         LinkCounters::default()
     }

@@ -40,7 +40,7 @@ impl PacketOptions {
         Self::default()
     }
 
-    /// How long the other end may be silent.
+    /// Sets the time for which the other end may be silent.
     ///
     /// For a client: after a server has acknowledged a long call, how long it may be silent before the call is given up, whatever its
     /// deadline. 2 s unless set; the client has sent several questions without an answer by then, also when this process could not for

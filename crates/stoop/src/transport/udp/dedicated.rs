@@ -172,7 +172,7 @@ impl DedicatedSocket {
 }
 
 impl Dedicated {
-    /// What has arrived and has not been received.
+    /// Takes the packets that have arrived and have not been received.
     fn left(&self) -> Vec<Left> {
         let mut left = Vec::new();
         let mut buffer = vec![0; PACKETS_ROOM];

@@ -12,7 +12,7 @@ pub(crate) struct UdpPeer(pub(super) udp::Peer);
 
 impl UdpPeer {
     /// Stands where nothing has arrived yet.
-    pub(super) const NONE: Self = Self(udp::Peer::NOBODY);
+    pub(super) const NONE: Self = Self(udp::Peer::NONE);
 }
 
 impl Peer for UdpPeer {

@@ -38,7 +38,7 @@ impl Default for UdpWorker {
     }
 }
 
-/// How calls of one peer arrive: one by one or together.
+/// The pattern in which calls of one peer arrive: one by one or together.
 #[derive(Debug)]
 pub(super) struct ArrivalPattern {
     /// Lane of the last call that came by itself.

@@ -93,7 +93,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             Arrival::Run(_) => unreachable!("that is a call"),
             Arrival::Reply => {
                 // It may be the first binding, which may never be used: its timeout is noted.
-                self.note_and_rouse(exchange);
+                self.note_and_wake(exchange);
                 self.send(&worker.reply, self.link.peer(&worker.link));
             }
             Arrival::Cancelled(binding, lane, number) => {
@@ -114,7 +114,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         patient: bool,
     ) -> Option<PacketCall<S::Peer>> {
         if patient && self.link.note_calls(&mut worker.link, segments.count() as u32, None) {
-            self.background.rouse();
+            self.background.wake_if_asleep();
         }
         let packets = Arc::clone(worker.buffers.received());
         let segment = segments.segment.max(1);
@@ -127,7 +127,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         }
         match attention {
             true => self.attend_later(worker, exchange, 0),
-            false => self.note_and_rouse(exchange),
+            false => self.note_and_wake(exchange),
         }
         for (peer, packets, segment) in replies.groups() {
             self.link.send_many(&worker.link, packets, segment, peer);

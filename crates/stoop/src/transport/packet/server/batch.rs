@@ -1,4 +1,4 @@
-//! What the workers of an endpoint share of calls that came together.
+//! The state that the workers of an endpoint share for calls that came together.
 
 use crate::transport::packet::link::{MAX_SEGMENTS, MAX_SEGMENTS_LEN, ReceiveBuffers};
 use crate::transport::packet::server::call::PacketCall;

@@ -30,7 +30,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     ) {
         let until_ns = if exchange.may_transmit() { 0 } else { worker.clock_ns + RECEIPT_WAITS_NANOS };
         self.attention_ns.store(until_ns, Ordering::Relaxed);
-        self.note_and_rouse(exchange);
+        self.note_and_wake(exchange);
         self.link.expect_more(&mut worker.link, len);
     }
 
@@ -45,7 +45,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         if exchange.may_transmit() {
             self.attention_ns.store(0, Ordering::Relaxed);
         }
-        self.note_and_rouse(exchange);
+        self.note_and_wake(exchange);
     }
 
     /// Sends all that may leave now.
@@ -56,7 +56,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         exchange: MutexGuard<'_, Server<S::Peer>>,
     ) {
         let exchange = self.transmit(worker, exchange, u32::MAX);
-        self.note_and_rouse(exchange);
+        self.note_and_wake(exchange);
     }
 
     /// Lets the exchange look at the clock, and sends what is due then.
@@ -89,11 +89,11 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         exchange
     }
 
-    pub(super) fn note_and_rouse(&self, exchange: MutexGuard<'_, Server<S::Peer>>) {
+    pub(super) fn note_and_wake(&self, exchange: MutexGuard<'_, Server<S::Peer>>) {
         let is_earlier = self.note_timeout(&exchange);
         drop(exchange);
         if is_earlier {
-            self.background.rouse();
+            self.background.wake_if_asleep();
         }
     }
 }

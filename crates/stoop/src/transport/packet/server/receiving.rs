@@ -1,4 +1,4 @@
-//! How a worker waits for packets and receives them.
+//! A worker's wait for packets, and their receipt.
 
 use crate::transport::packet::link::{Received, ServerEndpoint};
 use crate::transport::packet::server::call::PacketCall;
@@ -78,7 +78,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         if patient {
             let (_, lane, _) = call.assignment.identity();
             if self.link.note_calls(&mut worker.link, 1, Some(lane)) {
-                self.background.rouse();
+                self.background.wake_if_asleep();
             }
         }
         Some(call)

@@ -1,4 +1,4 @@
-//! How a call is run, answered, and given back to the exchange.
+//! Runs a call, answers it, and gives it back to the exchange.
 
 use crate::context::cancelled::{self, CallId};
 use crate::serving::dispatch::{CallLimits, Outcome};

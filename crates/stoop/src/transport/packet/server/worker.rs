@@ -23,7 +23,7 @@ pub(crate) struct WorkerState<S: ServerEndpoint> {
     pub(super) key: Key,
 }
 
-/// What a worker needs for calls that come together. Empty until some have.
+/// A worker's state for calls that come together. Empty until some have.
 pub(super) struct BatchState<P> {
     /// Calls that have just come, on their way to where all workers can take them.
     pub(super) calls: VecDeque<PacketCall<P>>,
@@ -68,7 +68,7 @@ impl<S: ServerEndpoint> WorkerState<S> {
     }
 }
 
-/// How often a worker reads the clock while it runs calls that came together: seldom while they are short.
+/// Decides when a worker reads the clock while it runs calls that came together: seldom while they are short.
 #[derive(Debug)]
 pub(super) struct ClockPacing {
     /// Calls since the last reading.
