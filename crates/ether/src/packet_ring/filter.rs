@@ -14,10 +14,9 @@ const JUMP_IF_EQUAL: u16 = 0x15;
 const RETURN: u16 = 0x06;
 const RETURN_A: u16 = 0x16;
 
-/// What the kernel knows about a frame beside its bytes: whether it goes to this interface's address, and
-/// whether it had a VLAN tag (SKF_AD_OFF and others in <linux/filter.h>).
+/// What the kernel knows about a frame beside its bytes: whether it goes to this interface (SKF_AD_OFF and
+/// SKF_AD_PKTTYPE in <linux/filter.h>).
 const PACKET_TYPE: u32 = (-0x1000i32 + 4).cast_unsigned();
-const VLAN_TAG_PRESENT: u32 = (-0x1000i32 + 48).cast_unsigned();
 const PACKET_HOST: u32 = 0;
 
 const fn statement(code: u16, k: u32) -> sock_filter {
@@ -29,14 +28,12 @@ const fn unless_equal(k: u32, otherwise: u8) -> sock_filter {
     sock_filter { code: JUMP_IF_EQUAL, jt: 0, jf: otherwise, k }
 }
 
-/// Takes frames to this interface's own address and to `port`, without a VLAN tag: a tagged frame belongs to
-/// another network, although it arrives here.
-pub(super) fn for_port(port: u16) -> [sock_filter; 8] {
+/// Takes frames to this interface's own address and to `port`. The kernel says of a frame for a VLAN that has
+/// no interface here that it goes to another host.
+pub(super) fn for_port(port: u16) -> [sock_filter; 6] {
     [
         statement(LOAD_WORD, PACKET_TYPE),
-        unless_equal(PACKET_HOST, 5),
-        statement(LOAD_WORD, VLAN_TAG_PRESENT),
-        unless_equal(0, 3),
+        unless_equal(PACKET_HOST, 3),
         // BPF loads big-endian numbers; the port is little-endian.
         statement(LOAD_HALF, 14),
         unless_equal(u32::from(port.swap_bytes()), 1),
