@@ -19,8 +19,8 @@ pub enum Arrival<L = usize> {
     },
     /// A packet of this many bytes did not fit into the buffer. It is lost.
     TooLarge(usize),
-    /// Nothing is there. After a wait: the limit has passed, a signal has ended the wait, or another thread
-    /// has taken what came.
+    /// Nothing is there. After a wait: the limit has passed, the wait has ended early, or another thread has
+    /// taken what came.
     Nothing,
 }
 

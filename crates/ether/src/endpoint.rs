@@ -206,7 +206,8 @@ impl Endpoint {
     }
 
     /// Sleeps at most `limit_ns` nanoseconds (`None`: without a limit) until a packet arrives. Returns
-    /// [`Arrival::Nothing`] early when a signal arrives or the endpoint is [woken](Self::wake).
+    /// [`Arrival::Nothing`] early when a signal arrives, when the endpoint is [woken](Self::wake), and on
+    /// AF_XDP after a second: look at the clock, and wait again.
     ///
     /// # Errors
     ///

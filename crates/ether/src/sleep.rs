@@ -28,6 +28,7 @@ impl Sleeper {
     /// # Errors
     ///
     /// The error that the kernel has noted at the socket: the interface is down or gone. It is reported once.
+    /// Not every kind of socket wakes a sleeper for it; then it is found when the limit has passed.
     pub(crate) fn sleep(&self, socket: BorrowedFd<'_>, limit_ns: Option<u64>) -> io::Result<()> {
         let limit = limit_ns.map(|ns| Timespec {
             tv_sec: (ns / 1_000_000_000).cast_signed(),
@@ -35,11 +36,11 @@ impl Sleeper {
         });
         let mut ends =
             [PollFd::from_borrowed_fd(socket, PollFlags::IN), PollFd::new(&self.woken, PollFlags::IN)];
-        match poll(&mut ends, limit.as_ref()) {
+        let ready = match poll(&mut ends, limit.as_ref()) {
             Err(Errno::INTR) => return Ok(()),
             polled => polled?,
         };
-        if ends[0].revents().intersects(PollFlags::ERR) {
+        if ready == 0 || ends[0].revents().intersects(PollFlags::ERR) {
             take_error(socket)?;
         }
         Ok(())

@@ -146,7 +146,7 @@ impl Xdp {
         // port is registered.
         let attachment = Attachment::new(interface, options.ether_type, xdp.mode, xdp.queue)?;
         let XdpOptions { mode, queue, busy_poll } = xdp;
-        let Socket { socket, umem, receiving, transmit, is_zero_copy } =
+        let Socket { socket, umem, receiving, transmit, frames, is_zero_copy } =
             Socket::open(&Request { interface, mode, queue, frames, chunk_len, busy_poll })?;
         let address = Address { mac: interface.mac, port: reservation.first() };
         attachment.register_socket(queue, socket.as_fd())?;
@@ -323,7 +323,11 @@ impl Xdp {
 
     #[inline]
     pub(crate) fn sleep(&self, limit_ns: Option<u64>) -> io::Result<()> {
-        self.sleeper.sleep(self.socket.as_fd(), limit_ns)
+        /// The kernel does not wake a sleeper when the interface has gone (`xsk_poll`), so look for that once
+        /// a second.
+        const LIMIT_MAX_NS: u64 = 1_000_000_000;
+        let limit_ns = limit_ns.unwrap_or(LIMIT_MAX_NS).min(LIMIT_MAX_NS);
+        self.sleeper.sleep(self.socket.as_fd(), Some(limit_ns))
     }
 }
 
