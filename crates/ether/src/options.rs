@@ -7,7 +7,8 @@ use crate::frame::EtherType;
 pub struct Options {
     /// The EtherType of the frames. Both ends need the same.
     pub ether_type: EtherType,
-    /// Frames that may be waiting to be received. More are dropped, and counted.
+    /// Frames that may be waiting to be received. More are dropped, and counted. AF_XDP takes fewer where the
+    /// process may not lock the memory (RLIMIT_MEMLOCK).
     pub frames: usize,
 }
 

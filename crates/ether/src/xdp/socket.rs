@@ -70,6 +70,8 @@ pub(super) struct Socket {
     pub(super) umem: Arc<Umem>,
     pub(super) receiving: Receiving,
     pub(super) transmit: Mutex<Producer<XdpDesc>>,
+    /// Frames in each ring.
+    pub(super) frames: u32,
     /// The driver reads and writes our memory itself.
     pub(super) is_zero_copy: bool,
 }
@@ -90,11 +92,9 @@ impl Socket {
         let flags = SocketFlags::CLOEXEC;
         let socket = rustix::net::socket_with(AddressFamily::XDP, SocketType::RAW, flags, None)
             .map_err(failed("an AF_XDP socket"))?;
-        let umem =
-            Umem::new(request.chunk_len, request.frames as usize).map_err(failed("memory for frames"))?;
-        register(&socket, &umem).map_err(failed("memory of AF_XDP"))?;
+        let (umem, frames) = make_memory(&socket, request)?;
         let (receiving, transmit, umem) =
-            make_rings(&socket, umem, request.frames).map_err(failed("rings of AF_XDP"))?;
+            make_rings(&socket, umem, frames).map_err(failed("rings of AF_XDP"))?;
         if request.busy_poll {
             system::set_busy_poll(&socket).map_err(failed("busy polling"))?;
         }
@@ -105,7 +105,23 @@ impl Socket {
         let options = sockopt::xdp_options(&socket);
         let is_zero_copy =
             options.is_ok_and(|options| options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY));
-        Ok(Self { socket, umem, receiving, transmit: Mutex::new(transmit), is_zero_copy })
+        Ok(Self { socket, umem, receiving, transmit: Mutex::new(transmit), frames, is_zero_copy })
+    }
+}
+
+/// Makes memory for as many frames as are wanted, or as this process may lock (RLIMIT_MEMLOCK; CAP_IPC_LOCK
+/// has no limit). Returns how many these are.
+fn make_memory(socket: &OwnedFd, request: &Request<'_>) -> Result<(Umem, u32), OpenError> {
+    const FRAMES_MIN: u32 = 64;
+    let mut frames = request.frames;
+    loop {
+        let made = Umem::new(request.chunk_len, frames as usize);
+        let made = made.and_then(|umem| register(socket, &umem).map(|()| umem));
+        match made {
+            Ok(umem) => return Ok((umem, frames)),
+            Err(Errno::NOBUFS) if frames > FRAMES_MIN => frames /= 2,
+            Err(error) => return Err(failed("memory for frames", Capability::OF_XDP)(error)),
+        }
     }
 }
 
