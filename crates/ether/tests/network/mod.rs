@@ -114,12 +114,32 @@ impl Side {
         backend: Backend,
         options: &Options,
     ) -> Result<Endpoint, OpenError> {
-        self.inside(|| Endpoint::listen(&Interface::by_name(self.name)?, Some(port), backend, options))
+        self.inside(|| {
+            let interface = Interface::by_name(self.name)?;
+            patiently(|| Endpoint::listen(&interface, Some(port), backend, options))
+        })
     }
 
     pub(crate) fn connect(&self, backend: Backend, options: &Options) -> Result<Endpoint, OpenError> {
-        self.inside(|| Endpoint::connect(&Interface::by_name(self.name)?, backend, options))
+        self.inside(|| {
+            let interface = Interface::by_name(self.name)?;
+            patiently(|| Endpoint::connect(&interface, backend, options))
+        })
     }
+}
+
+/// Opens an endpoint, again if the port or the interface is taken: when a test of the same process starts a
+/// program, the child has for a moment all descriptors of this process.
+pub(crate) fn patiently(open: impl Fn() -> Result<Endpoint, OpenError>) -> Result<Endpoint, OpenError> {
+    for _ in 0..100 {
+        match open() {
+            Err(OpenError::XdpTaken(_) | OpenError::PortTaken(_)) => {
+                std::thread::sleep(Duration::from_millis(2))
+            }
+            opened => return opened,
+        }
+    }
+    open()
 }
 
 fn own_namespace() -> OwnedFd {

@@ -1,0 +1,222 @@
+//! Frames that no endpoint sends, and interfaces that change, over each backend.
+
+mod network;
+
+use network::raw::Raw;
+use network::{BACKENDS, Ethernet, GENERIC, if_possible, next, wait_until};
+use std::io::ErrorKind;
+use stoop_ether::address::{Address, Mac};
+use stoop_ether::frame::{Checksum, EtherType, OVERHEAD, Template, frame_len};
+use stoop_ether::{Arrival, Backend, Counted, Endpoint, OpenError, Options, State};
+
+/// A frame with a packet, to be damaged.
+fn frame(from: Mac, to: Address, packet: &[u8]) -> Vec<u8> {
+    let from = Address { mac: from, port: 40_000 };
+    let template = Template::new(from, to, EtherType::default(), Checksum::Computed);
+    let mut frame = vec![0; frame_len(packet.len())];
+    frame[OVERHEAD..OVERHEAD + packet.len()].copy_from_slice(packet);
+    template.complete(&mut frame, packet.len());
+    frame
+}
+
+fn changed(frame: &[u8], change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    change(&mut frame);
+    frame
+}
+
+fn with_server(test: &str, run: impl Fn(&Ethernet, &Endpoint)) {
+    let Some(ethernet) = Ethernet::make(test, 1500) else { return };
+    for backend in BACKENDS {
+        let server = ethernet.b.listen(7400, backend, &Options::of_many_lanes());
+        if let Some(server) = if_possible(test, server) {
+            println!("{server}");
+            run(&ethernet, &server);
+        }
+    }
+}
+
+#[test]
+fn padding_is_never_taken_for_data() {
+    with_server("padding_is_never_taken_for_data", |ethernet, server| {
+        let interface = ethernet.a.interface();
+        let raw = ethernet.a.inside(|| Raw::open(interface.index));
+        for packet_len in [1, 32, 36, 1000] {
+            let packet = vec![7; packet_len];
+            let sent = frame(interface.mac, server.address(), &packet);
+            let shortest = sent[..OVERHEAD + packet_len].to_vec();
+            for padding in [0, 1, 4, 100, 400] {
+                raw.send(&[&shortest[..], &vec![0xff; padding]].concat());
+                assert_eq!(next(server), packet, "{padding} bytes of padding");
+            }
+        }
+        assert_eq!(server.counters(), Counted::default());
+    });
+}
+
+#[test]
+fn bad_frames_are_counted_or_left_to_the_kernel() {
+    with_server("bad_frames_are_counted_or_left_to_the_kernel", |ethernet, server| {
+        let interface = ethernet.a.interface();
+        let raw = ethernet.a.inside(|| Raw::open(interface.index));
+        let good = frame(interface.mac, server.address(), &[5; 50]);
+        let malformed = [
+            ("without a length", good[..18].to_vec()),
+            ("cut off", good[..70].to_vec()),
+            ("longer than it is", changed(&good, |frame| frame[18..20].copy_from_slice(&[0xff, 0xff]))),
+            ("without a packet", changed(&good, |frame| frame[18..20].fill(0))),
+            ("from no port", changed(&good, |frame| frame[16..18].fill(0))),
+            ("from a group", changed(&good, |frame| frame[6] |= 1)),
+        ];
+        let corrupt = [
+            changed(&good, |frame| frame[OVERHEAD + 10] ^= 4),
+            changed(&good, |frame| frame[18] -= 1),
+            changed(&good, |frame| frame[22] ^= 1),
+        ];
+        let for_others = [
+            ("broadcast", changed(&good, |frame| frame[..6].fill(0xff))),
+            ("multicast", changed(&good, |frame| frame[0] |= 1)),
+            ("to another interface", changed(&good, |frame| frame[5] ^= 1)),
+            ("to another port", changed(&good, |frame| frame[14] ^= 1)),
+            ("of another type", changed(&good, |frame| frame[13] ^= 1)),
+            ("with a VLAN tag", changed(&good, |frame| drop(frame.splice(12..12, [0x81, 0, 0, 5])))),
+        ];
+        for (_, frame) in malformed.iter().chain(&for_others) {
+            raw.send(frame);
+        }
+        corrupt.iter().for_each(|frame| raw.send(frame));
+        raw.send(&good);
+        assert_eq!(next(server), [5; 50]);
+        assert_eq!(server.receive(&mut [0; 2000]), Arrival::Nothing);
+        let counted = server.counters();
+        let expected = Counted {
+            malformed: malformed.len() as u64,
+            corrupt: corrupt.len() as u64,
+            ..Counted::default()
+        };
+        assert_eq!(counted, expected);
+    });
+}
+
+#[test]
+fn random_bytes_behind_the_header_do_no_harm() {
+    with_server("random_bytes_behind_the_header_do_no_harm", |ethernet, server| {
+        let interface = ethernet.a.interface();
+        let raw = ethernet.a.inside(|| Raw::open(interface.index));
+        let good = frame(interface.mac, server.address(), &[5; 50]);
+        let mut state = 1u64;
+        let mut random = || {
+            // Knuth's MMIX generator.
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as u8
+        };
+        let (mut buffer, mut bad) = (vec![0; 2000], 0);
+        for round in 0..2000 {
+            let len = usize::from(random()) * 5;
+            raw.send(&good[..16].iter().copied().chain((0..len).map(|_| random())).collect::<Vec<_>>());
+            if round % 50 == 49 {
+                // Only a sender that has computed no checksum can be believed.
+                while let Arrival::Packet { checksum, .. } = server.receive_many(&mut buffer) {
+                    assert_eq!(checksum, Checksum::Omitted);
+                }
+                let counted = server.counters();
+                assert!(counted.malformed + counted.corrupt > bad);
+                bad = counted.malformed + counted.corrupt;
+            }
+        }
+        raw.send(&good);
+        assert_eq!(next(server), [5; 50]);
+    });
+}
+
+#[test]
+fn endpoint_survives_an_interface_that_goes_down_and_comes_up() {
+    let test = "endpoint_survives_an_interface_that_goes_down_and_comes_up";
+    with_server(test, |ethernet, server| {
+        let caller = ethernet.a.connect(Backend::PacketRing, &Options::of_one_lane()).unwrap();
+        let (to, back) = (
+            caller.template(server.address(), Checksum::Computed),
+            server.template(caller.address(), Checksum::Computed),
+        );
+        caller.send(&to, &[1]).unwrap();
+        assert_eq!(next(server), [1]);
+
+        ethernet.b.run("ip link set stoop-b down");
+        assert_eq!(ethernet.b.interface().state, State::Down);
+        let closed = ethernet.b.listen(7401, Backend::PacketRing, &Options::of_one_lane());
+        assert!(matches!(closed, Err(OpenError::Down(_))), "{closed:?}");
+        assert!(server.send(&back, &[2]).is_err());
+        if let Endpoint::PacketRing(_) = server {
+            let error = server.receive_within(&mut [0; 100], None).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NetworkDown);
+        }
+        let quiet = server.receive_within(&mut [0; 100], Some(1_000_000)).unwrap();
+        assert_eq!(quiet, Arrival::Nothing, "the error is reported once");
+
+        ethernet.b.run("ip link set stoop-b up");
+        wait_until(|| ethernet.a.interface().state == State::Up && ethernet.b.interface().state == State::Up);
+        // What was sent meanwhile may have stayed in the socket's queue.
+        let mut buffer = [0; 100];
+        wait_until(|| {
+            caller.send(&to, &[3]).unwrap();
+            matches!(server.receive(&mut buffer), Arrival::Packet { .. }) && buffer[0] == 3
+        });
+        wait_until(|| {
+            server.send(&back, &[4]).unwrap();
+            matches!(caller.receive(&mut buffer), Arrival::Packet { .. }) && buffer[0] == 4
+        });
+    });
+}
+
+#[test]
+fn endpoint_of_an_interface_that_is_gone_reports_it() {
+    let test = "endpoint_of_an_interface_that_is_gone_reports_it";
+    for backend in BACKENDS {
+        let Some(ethernet) = Ethernet::make(test, 1500) else { return };
+        let server = ethernet.b.listen(7400, backend, &Options::of_many_lanes());
+        let Some(server) = if_possible(test, server) else { continue };
+        ethernet.b.run("ip link delete stoop-b");
+        let back = server.template(Address { mac: Mac([2; 6]), port: 1 }, Checksum::Computed);
+        assert!(server.send(&back, &[1]).is_err());
+        assert!(server.receive_within(&mut [0; 100], None).is_err(), "{server}");
+        let gone = ethernet.b.listen(7400, backend, &Options::of_many_lanes());
+        assert!(matches!(gone, Err(OpenError::NoInterface(_))), "{gone:?}");
+    }
+}
+
+#[test]
+fn new_hardware_address_needs_a_new_endpoint() {
+    let test = "new_hardware_address_needs_a_new_endpoint";
+    with_server(test, |ethernet, server| {
+        let caller = ethernet.a.connect(Backend::PacketRing, &Options::of_one_lane()).unwrap();
+        let old = server.address();
+        let own = ethernet.b.interface().mac;
+        ethernet.b.run("ip link set stoop-b address 02:00:00:00:00:77");
+        caller.send(&caller.template(old, Checksum::Computed), &[1]).unwrap();
+        if let Endpoint::PacketRing(_) = server {
+            let old = server.receive_within(&mut [0; 100], Some(1_000_000)).unwrap();
+            assert_eq!(old, Arrival::Nothing);
+        }
+        let interface = ethernet.b.interface();
+        assert_eq!(interface.mac, "02:00:00:00:00:77".parse().unwrap());
+        let new = ethernet.b.listen(7401, Backend::PacketRing, &Options::of_one_lane()).unwrap();
+        caller.send(&caller.template(new.address(), Checksum::Computed), &[2]).unwrap();
+        assert_eq!(next(&new), [2]);
+        ethernet.b.run(&format!("ip link set stoop-b address {own}"));
+    });
+}
+
+#[test]
+fn longer_frame_than_a_chunk_is_dropped_and_counted() {
+    let test = "longer_frame_than_a_chunk_is_dropped_and_counted";
+    let Some(ethernet) = Ethernet::make(test, 9000) else { return };
+    let server = ethernet.b.listen(7400, GENERIC, &Options::of_many_lanes());
+    let Some(server) = if_possible(test, server) else { return };
+    let caller = ethernet.a.connect(Backend::PacketRing, &Options::of_one_lane()).unwrap();
+    assert!(server.largest_packet() < caller.largest_packet());
+    let to = caller.template(server.address(), Checksum::Computed);
+    caller.send(&to, &vec![1; caller.largest_packet()]).unwrap();
+    caller.send(&to, &vec![2; server.largest_packet()]).unwrap();
+    assert_eq!(next(&server), vec![2; server.largest_packet()]);
+    assert_eq!(server.counters().overflowed, 1);
+}
