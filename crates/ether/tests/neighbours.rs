@@ -1,0 +1,161 @@
+//! Endpoints leave all other traffic, and the interface, as they are; also when their process is killed.
+
+mod network;
+
+use network::traffic::Traffic;
+use network::{BACKENDS, Ethernet, GENERIC, NATIVE, if_possible, next};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use stoop_ether::frame::Checksum;
+use stoop_ether::{Backend, Endpoint, Interface, OpenError, Options};
+
+/// Set in the environment of a process that is to hold an endpoint: the number of the backend.
+const HOLD: &str = "STOOP_TEST_ETHER_HOLD";
+/// The port of such an endpoint.
+const PORT: u16 = 7400;
+
+/// What such a process does: it opens an endpoint, says how that went, and waits until it is told to end.
+#[test]
+fn holding_process() {
+    let Ok(number) = std::env::var(HOLD) else { return };
+    let backend = BACKENDS[number.parse::<usize>().unwrap()];
+    let options = Options::of_many_lanes();
+    let opened = Interface::by_name("stoop-b").and_then(|interface| {
+        network::patiently(|| Endpoint::listen(&interface, Some(PORT), backend, &options))
+    });
+    match opened {
+        Ok(endpoint) => {
+            println!("\nholding {endpoint}");
+            let _ = std::io::stdin().read(&mut [0]);
+        }
+        Err(why) => println!("\nrefused {why}"),
+    }
+}
+
+/// A process that holds an endpoint, or has been refused one.
+struct Holder {
+    child: Child,
+    said: String,
+    /// Read no further, and not closed, so that the process can go on writing.
+    _output: BufReader<ChildStdout>,
+}
+
+impl Holder {
+    /// Starts one at side b, by `command` and its first words.
+    fn start(ethernet: &Ethernet, backend: Backend, command: &[&str]) -> Self {
+        let program = std::env::current_exe().unwrap();
+        let program = program.to_str().unwrap();
+        let words = command.iter().copied().chain([program, "--exact", "holding_process", "--nocapture"]);
+        let words: Vec<&str> = words.collect();
+        let number = BACKENDS.iter().position(|other| *other == backend).unwrap();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).env(HOLD, number.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = ethernet.b.inside(|| command.spawn()).unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut lines = output.by_ref().lines().map(Result::unwrap);
+        let said = lines.find(|line| line.starts_with("holding ") || line.starts_with("refused "));
+        Self { child, said: said.expect("the process has ended"), _output: output }
+    }
+
+    /// Kills it by SIGKILL, or lets it end by itself.
+    fn end(mut self, kill: bool) {
+        if kill {
+            self.child.kill().unwrap();
+        }
+        drop(self.child.stdin.take());
+        self.child.wait().unwrap();
+    }
+}
+
+#[test]
+fn pings_and_tcp_go_on_while_endpoints_come_and_go_and_their_processes_are_killed() {
+    let test = "pings_and_tcp_go_on_while_endpoints_come_and_go_and_their_processes_are_killed";
+    let Some(ethernet) = Ethernet::make(test, 1500) else { return };
+    let before = (ethernet.b.interface(), ethernet.b.state());
+    for backend in BACKENDS {
+        if if_possible(test, ethernet.b.listen(PORT, backend, &Options::of_many_lanes())).is_none() {
+            continue;
+        }
+        let traffic = Traffic::start(&ethernet);
+        let caller = ethernet.a.connect(Backend::PacketRing, &Options::of_one_lane()).unwrap();
+        let mut attachments = 0;
+        for round in 0..12 {
+            let bytes = traffic.bytes();
+            let holder = Holder::start(&ethernet, backend, &[]);
+            assert!(holder.said.starts_with("holding "), "{}", holder.said);
+            attachments += 1;
+            // Frames of our own for the endpoint, and while it is killed.
+            let address = stoop_ether::address::Address { mac: before.0.mac, port: PORT };
+            for _ in 0..100 {
+                caller.send(&caller.template(address, Checksum::Computed), &[1; 1000]).unwrap();
+            }
+            network::wait_until(|| traffic.bytes() > bytes);
+            assert_eq!(ethernet.b.interface().xdp.is_some(), backend != Backend::PacketRing);
+            holder.end(round % 2 == 0);
+        }
+        let (pings, lost) = traffic.end();
+        println!("{backend:?}: {lost} of {pings} pings lost");
+        let permitted = if backend == NATIVE { attachments } else { 0 };
+        assert!(lost <= permitted, "{lost} of {pings} pings lost over {backend:?}");
+        assert_eq!((ethernet.b.interface(), ethernet.b.state()), before, "after {backend:?}");
+    }
+}
+
+#[test]
+fn endpoint_works_at_once_after_its_predecessor_was_killed() {
+    let test = "endpoint_works_at_once_after_its_predecessor_was_killed";
+    let Some(ethernet) = Ethernet::make(test, 1500) else { return };
+    let caller = ethernet.a.connect(Backend::PacketRing, &Options::of_one_lane()).unwrap();
+    for backend in BACKENDS {
+        let holder = Holder::start(&ethernet, backend, &[]);
+        if holder.said.starts_with("refused ") {
+            println!("SKIPPED: {test}: {}", holder.said);
+            continue;
+        }
+        let taken = ethernet.b.listen(PORT, Backend::PacketRing, &Options::of_many_lanes());
+        assert!(matches!(taken, Err(OpenError::PortTaken(PORT))), "by another process: {taken:?}");
+        if backend != Backend::PacketRing {
+            let taken = ethernet.b.listen(PORT + 1, GENERIC, &Options::of_many_lanes());
+            assert!(matches!(taken, Err(OpenError::XdpTaken(_))), "by another process: {taken:?}");
+            let instead =
+                ethernet.b.listen(PORT + 1, Backend::PacketRing, &Options::of_many_lanes()).unwrap();
+            caller.send(&caller.template(instead.address(), Checksum::Computed), &[8]).unwrap();
+            assert_eq!(next(&instead), [8], "a packet ring beside the XDP program of another process");
+        }
+        holder.end(true);
+        let server = ethernet.b.listen(PORT, backend, &Options::of_many_lanes()).unwrap();
+        caller.send(&caller.template(server.address(), Checksum::Computed), &[9]).unwrap();
+        assert_eq!(next(&server), [9], "{server}");
+    }
+}
+
+#[test]
+fn missing_privilege_is_named() {
+    let test = "missing_privilege_is_named";
+    let Some(ethernet) = Ethernet::make(test, 1500) else { return };
+    if ethernet.b.inside(|| Command::new("setpriv").arg("--version").output()).is_err() {
+        return println!("SKIPPED: {test}: needs setpriv of util-linux");
+    }
+    for (backend, without, named) in [
+        (Backend::PacketRing, "-net_raw", "lacks CAP_NET_RAW;"),
+        // CAP_SYS_ADMIN stands in for CAP_NET_ADMIN and CAP_BPF in bpf(2).
+        (GENERIC, "-net_admin,-sys_admin", "lacks CAP_NET_ADMIN;"),
+        (GENERIC, "-bpf,-sys_admin", "lacks CAP_BPF;"),
+        (GENERIC, "-net_raw,-net_admin,-bpf,-sys_admin", "lacks CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF;"),
+        (GENERIC, "-net_raw", "lacks CAP_NET_RAW;"),
+    ] {
+        let holder = Holder::start(&ethernet, backend, &["setpriv", "--bounding-set", without]);
+        assert!(holder.said.contains(named), "without {without}: {}", holder.said);
+        holder.end(false);
+    }
+    let all = "-all,+net_raw";
+    let holder = Holder::start(&ethernet, Backend::PacketRing, &["setpriv", "--bounding-set", all]);
+    assert!(holder.said.starts_with("holding packet"), "with CAP_NET_RAW alone: {}", holder.said);
+    holder.end(false);
+    for mode in [GENERIC, NATIVE] {
+        let all = "-all,+net_raw,+net_admin,+bpf";
+        let holder = Holder::start(&ethernet, mode, &["setpriv", "--bounding-set", all]);
+        assert!(holder.said.starts_with("holding AF_XDP"), "with three capabilities: {}", holder.said);
+        holder.end(false);
+    }
+}
