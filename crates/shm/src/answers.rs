@@ -195,7 +195,7 @@ impl Answers {
     pub fn sleep(segment: &Segment, lane: u16, number: u32, limit_ns: u64) {
         let count = Count::new(segment, layout::answer(lane));
         let seen = count.get();
-        // Whatever else is there: it is not the answer, and what a peer says that makes no sense is no reason to stay awake.
+        // Another number is not the answer, even if it makes no sense: then the thread sleeps all the same.
         if seen != number {
             count.sleep(seen, limit_ns);
         }

@@ -1,6 +1,6 @@
 //! The arena: memory behind a segment for arguments that both processes use where they lie.
 //!
-//! The caller alone says what lies where, and keeps that to itself: a hostile server can spoil what is in the buffers, not where they
+//! Only the caller knows which parts are in use: a hostile server can change the bytes in the buffers, not where they
 //! are. Each call tells the server an offset and a length, which it checks and forgets.
 
 #![allow(unsafe_code)]
@@ -153,8 +153,8 @@ impl Arena {
         if begin >= end {
             return;
         }
-        // SAFETY: the part is within the mapping, which begins at a page, as the part does; it stays mapped, and nobody here has a
-        // buffer in it. The pages go from the file, which is as if the peer wrote zeros.
+        // SAFETY: the part is within the mapping, which begins at a page, as the part does; it stays mapped, and no buffer of this
+        // process is in it. The pages go from the file, which is as if the peer wrote zeros.
         let removed = unsafe {
             let start = self.start.add(begin).as_ptr().cast::<c_void>();
             rustix::mm::madvise(start, end - begin, Advice::LinuxRemove)
@@ -190,8 +190,7 @@ impl fmt::Display for Full {
         let Self { wanted, free, longest, len } = self;
         write!(
             f,
-            "{wanted} bytes are wanted, and of the {len} that are shared for buffers {free} are free, at most {longest} of them in one \
-             piece"
+            "{wanted} bytes are wanted, and of the {len} that are shared for buffers {free} are free, at most {longest} of them contiguous"
         )
     }
 }

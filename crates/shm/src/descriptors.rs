@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 const COUNT: usize = 2;
 
 /// Sends `bytes` and, with them, the descriptors of the memory and of the bell. `false`: there is no room for all of them at the
-/// moment; nothing was sent, or so little that the peer has not kept up with a handshake.
+/// moment. Nothing was sent, or so little that the peer has stopped reading.
 ///
 /// # Errors
 /// The connection is broken.

@@ -6,13 +6,13 @@ use crate::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-/// Steps of each of the two who use the segment meanwhile.
+/// Steps of each of the two threads that use the segment meanwhile.
 const STEPS: u32 = 10_000;
 /// Chunks of one message that are waited for.
 const CHUNKS_MAX: u32 = 40;
-/// Lanes that are used, so that much of what is written hits.
+/// Lanes that are used: few, so that the garbage often hits one of them.
 const LANES_USED: u16 = 3;
-/// Nobody who honours its limit sleeps for longer.
+/// Longest sleep, in nanoseconds.
 const LIMIT_NS: u64 = 2_000;
 
 /// Numbers that follow from one another (xorshift).
@@ -30,7 +30,7 @@ impl Numbers {
         self.next() % end
     }
 
-    /// What may be where somebody looks: nothing, something near what was there, a length at a border, or anything.
+    /// A value for a word at which a thread looks: nothing, something near what was there, a length at a border, or anything.
     fn garbage(&mut self, before: u64) -> u64 {
         let lens = [0, 1, 32, 40, SLOT as u64, SLOT as u64 + 1, u64::from(u32::MAX)];
         match self.below(8) {

@@ -1,8 +1,8 @@
 //! Models of the protocol: the code that ships, on a stand-in for the memory, run in all orders that the threads of two honest
 //! processes can take, and with all values that the machine may let them see.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p stoop-shm --lib --release`. What is published by another word may be touched by one thread
-//! at a time, and what sleeps sleeps for ever unless it is woken: loom finds who does otherwise. It knows no sequentially consistent
+//! `RUSTFLAGS="--cfg loom" cargo test -p stoop-shm --lib --release`. Only one thread at a time may touch bytes that another word publishes,
+//! and a thread sleeps until it is woken: loom reports a thread that does otherwise. It knows no sequentially consistent
 //! accesses, only fences.
 
 mod answers;

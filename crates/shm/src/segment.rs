@@ -235,7 +235,7 @@ impl Segment {
         assert!(at <= LEN && len <= LEN - at);
         bytes.reserve(len);
         let spare = bytes.spare_capacity_mut();
-        // SAFETY: there is room for `len` bytes more, which has just been reserved and is nobody else's, and the mapping is readable
+        // SAFETY: there is room for `len` bytes more, which has just been reserved and belongs to this thread, and the mapping is readable
         // from `at` on for as many, as has just been checked; the two are different allocations.
         unsafe { bytes::copy_out(self.start.as_ptr().add(at), spare.as_mut_ptr().cast(), len) };
         // SAFETY: the room was reserved, and the `len` bytes have just been written.

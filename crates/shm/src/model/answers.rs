@@ -46,7 +46,7 @@ fn nobody_sleeps_for_a_lost_server() {
         let (world, lost) = (World::new(), Arc::new(AtomicBool::new(false)));
         let watcher = {
             let (world, lost) = (world.clone(), lost.clone());
-            // As often as somebody notices.
+            // As often as a thread notices the loss.
             thread::spawn(move || (0..2).for_each(|_| lose(&world, &lost)))
         };
         assert!(!answer_or_end(&world, &lost));

@@ -1,5 +1,5 @@
-//! A stand-in for the memory: words by which others are published are loom's atomics, each with the kernel's queue of those who
-//! sleep on it; everything else may be written by a thread only when nobody else can be touching it.
+//! A stand-in for the memory: words that publish others are loom's atomics, each with a queue of the threads that
+//! sleep on it. A thread may write all other bytes only while no other thread can touch them.
 
 #![allow(unsafe_code)]
 
@@ -24,7 +24,7 @@ pub struct Segment {
 #[derive(Debug)]
 struct Half {
     value: AtomicU32,
-    /// How often all who slept on it have been woken.
+    /// How often all threads that slept on it have been woken.
     wakes: Mutex<u32>,
     woken: Condvar,
 }
@@ -107,7 +107,7 @@ impl Segment {
         u64::from_le_bytes(bytes)
     }
 
-    /// The kernel looks at the word and puts the thread to sleep under a lock that whoever wakes takes.
+    /// The kernel looks at the word and puts the thread to sleep under a lock that a thread takes to wake others.
     pub(crate) fn wait(&self, at: usize, value: u32, limit_ns: u64) {
         let half = &self.halves[&at];
         let mut wakes = half.wakes.lock().unwrap();

@@ -1,7 +1,7 @@
 //! Outstanding calls to a server of this process.
 //!
 //! The arguments of a begun call are marshaled like those of a call to another process: its caller goes on, and may
-//! change what it has passed.
+//! change the values that it has passed.
 
 use crate::calling::background::{Background, Driven, Rest, start};
 use crate::calling::begun::{CallBatch, OutstandingCalls};

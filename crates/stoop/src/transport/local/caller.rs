@@ -98,7 +98,7 @@ impl<'a, L: ?Sized + 'static> Local<'a, L> {
     }
 
     /// Calls the server that has the name now: the first server of the client has been shut down. Each thread keeps
-    /// what it has found in a slot of its own, so that threads share no lock.
+    /// the server that it has found in a slot of its own, so that threads share no lock.
     #[cold]
     fn call_next<R>(self, procedure: impl FnOnce(&L) -> R) -> Result<R, CallError> {
         let source = &self.here.source;

@@ -101,7 +101,7 @@ impl Remote for ShmTransport {
             let Some(arena) = &session.arena else { return Ok(InPlace::private(len)) };
             session.release_withheld();
             let allocated = arena.allocate(len);
-            // Asked afterwards: the calls of a session that is lost have given back what their procedures may still use.
+            // Asked afterwards: the calls of a session that is lost have given back memory that their procedures may still use.
             if !session.is_lost() {
                 return allocated.map_err(InPlaceError::Full);
             }

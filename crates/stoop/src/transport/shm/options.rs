@@ -58,8 +58,8 @@ impl ShmOptions {
     /// For a server: bytes that it shares with each caller for the caller's buffers ([`InPlace`](crate::InPlace)), if some procedure of
     /// the interface takes one. 64 MiB unless set; 0 for none: then buffers are copied.
     ///
-    /// It is address space at both ends. Memory is taken by what callers write there, which can be all of it, and is given back
-    /// as they drop their buffers.
+    /// It is address space at both ends. Callers take memory as they write there, up to all of it, and give it back
+    /// when they drop their buffers.
     pub fn in_place(mut self, bytes: usize) -> Self {
         self.in_place = bytes;
         self

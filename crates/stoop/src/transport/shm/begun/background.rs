@@ -51,7 +51,7 @@ impl Driven for ManagedCalls {
     }
 
     /// Calls that this thread manages keep it busy, also those that were detached since its last turn: their lanes are free.
-    /// Handles of calls of a lost session look by themselves what has become of them.
+    /// Handles of calls of a lost session look at them by themselves.
     fn has_nothing_to_do(&self) -> bool {
         !self.has_lanes_in_use() && self.state().calls.open_count() == 0
     }

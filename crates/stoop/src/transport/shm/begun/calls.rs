@@ -38,7 +38,7 @@ pub(crate) struct SessionCalls {
 
 /// Marks the numbers of calls that never had slots.
 const MANAGED: u32 = 1 << 31;
-/// Buffers that are kept, and bytes of the longest.
+/// Most buffers for later calls, and bytes of the longest.
 const BUFFERS: usize = 64;
 const BUFFER_MAX: usize = 64 * 1024;
 
@@ -174,7 +174,7 @@ impl SessionCalls {
         if !slot.is_answered(seen, session) {
             return false;
         }
-        // Read once: the server can write another answer at any time, and what was read is what is checked and used.
+        // Read once: the server can write another answer at any time, so the checked copy is the one that is used.
         let Some((lane, answer)) = slot.short_answer(session) else {
             self.hand_over_answered(slot, seen);
             return false;

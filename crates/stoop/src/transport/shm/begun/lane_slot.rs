@@ -1,7 +1,7 @@
 //! The slot of a begun call while all goes well: its lane, and the data that is needed if something goes wrong.
 //!
 //! A slot is used without a lock, with one exception. The thread that has reserved it owns it, then the handle of its call. Other
-//! threads may only turn an [open](Stage::Open) call into a [moved](Stage::Moved) one; what they have read before counts only if
+//! threads may only turn an [open](Stage::Open) call into a [moved](Stage::Moved) one; the values that they have read before count only if
 //! that succeeds. The exception: a call that is [held back](Stage::Held) is published or cancelled under the table's lock for
 //! that, by the thread that began it or by one that waits for it.
 
@@ -41,7 +41,7 @@ struct Arguments {
     long: Mutex<Vec<u8>>,
 }
 
-/// Bytes of arguments that are kept in words: no more are in the line of a request.
+/// Bytes of arguments that are stored in words: as many as the line of a request has.
 const SHORT: usize = 32;
 
 /// The stage of a slot's call.
@@ -239,7 +239,7 @@ impl LaneSlot {
         (managed.sent(session, self.last(), self.ticket.load(Relaxed)), self.deadline_ns())
     }
 
-    /// Moves the call that was seen to be open. `false`: it has ended meanwhile, and what was read of it is void.
+    /// Moves the call that was seen to be open. `false`: it has ended meanwhile, and the values that were read of it are not to be used.
     pub(super) fn move_to(&self, seen: Seen, number: u32) -> bool {
         self.moved_to.store(number, Relaxed);
         self.word.compare_exchange(seen.0, seen.with(Stage::Moved), AcqRel, Acquire).is_ok()
@@ -267,7 +267,7 @@ impl Arguments {
         }
     }
 
-    /// Arguments that are kept in words; empty if they are longer.
+    /// Arguments that are stored in words; empty if they are longer.
     #[inline]
     fn short<'a>(&self, bytes: &'a mut [u8; SHORT]) -> &'a [u8] {
         let len = self.len.load(Relaxed) as usize;

@@ -20,7 +20,7 @@ use std::thread;
 use std::time::Duration;
 use stoop_net::clock;
 
-/// The managed calls, and what the tables of a binding's sessions share.
+/// The managed calls of a binding, and its tables.
 pub(crate) struct ManagedCalls {
     pub(super) binding: Arc<ShmBinding>,
     state: Mutex<State>,
@@ -40,7 +40,7 @@ pub(super) struct State {
     /// Calls that are published; some may have been cancelled.
     pub(super) sent: Vec<CallKey>,
     tables: Vec<Weak<SessionCalls>>,
-    /// The client is gone: what is outstanding is detached.
+    /// The client is gone: the outstanding calls are detached.
     pub(super) closing: bool,
 }
 

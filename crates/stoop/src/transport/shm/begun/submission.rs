@@ -77,7 +77,7 @@ impl SessionCalls {
         }
     }
 
-    /// Publishes a call that is held back: a thread wants to know what becomes of it.
+    /// Publishes a call that is held back: a thread asks whether it has ended.
     #[inline]
     pub(super) fn publish_held(&self, call: u32) {
         if let Location::Slot(_, seen) = self.find(call)

@@ -3,10 +3,11 @@
 //! Callers sleep on words of shared memory, which do not change when the server dies.
 
 use crate::calling::unbind_notice;
+use crate::locked::locked;
 use crate::transport::shm::caller::session::Session;
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use stoop_net::fork::PerProcess;
 use stoop_net::poller::{Events, Interest, Poller};
@@ -35,17 +36,13 @@ fn watch() -> io::Result<&'static DeathWatch> {
 }
 
 impl DeathWatch {
-    fn sessions(&self) -> MutexGuard<'_, Sessions> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn keep_watching(&self) {
         let mut events = Events::with_capacity(EVENTS);
         loop {
             // Fails for no reason that waiting again would not show.
             let _ = self.poller.wait(&mut events, None);
             for ready in events.iter() {
-                let session = self.sessions().all.remove(&ready.token);
+                let session = locked(&self.sessions).all.remove(&ready.token);
                 // After the handshake a server says nothing more by its socket but its end, and why.
                 if let Some(session) = session.and_then(|session| session.upgrade()) {
                     let _ = self.poller.remove(&session.stream);
@@ -62,7 +59,7 @@ impl DeathWatch {
 /// The system gives no descriptor or no thread.
 pub(crate) fn add(session: &Arc<Session>) -> io::Result<()> {
     let watch = watch()?;
-    let mut sessions = watch.sessions();
+    let mut sessions = locked(&watch.sessions);
     if !sessions.is_watched {
         thread::Builder::new().name("stoop-watch".into()).spawn(|| watch.keep_watching())?;
         sessions.is_watched = true;

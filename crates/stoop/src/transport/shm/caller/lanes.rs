@@ -88,7 +88,7 @@ impl Session {
         locked(&self.lanes).free.extend(lanes);
     }
 
-    /// Frees what the server has answered of what it owed.
+    /// Frees the lanes and channels of abandoned calls that the server has answered.
     fn collect(&self, lanes: &mut Lanes) {
         let Lanes { free, owed, .. } = lanes;
         owed.retain(|Owed { lane, channel, .. }| {
@@ -104,7 +104,7 @@ impl Session {
     }
 
     /// No thread waits for the last call of a lane any more: the server is told. When it answers, the lane is free, the channel
-    /// through which its arguments went, and what the call had in the arena.
+    /// through which its arguments went, and the ranges of the arena that it named.
     #[cold]
     pub(crate) fn abandon(&self, lane: Lane, channel: Option<(u8, Filling)>, ranges: Vec<Arc<Range>>) {
         self.publish_cancel(lane);
@@ -116,7 +116,7 @@ impl Session {
         }
     }
 
-    /// Frees what abandoned calls had in the arena, as far as they have been answered.
+    /// Frees the ranges of the arena that abandoned calls named, as far as these have been answered.
     pub(crate) fn release_withheld(&self) {
         self.collect(&mut locked(&self.lanes));
     }
@@ -160,7 +160,7 @@ impl Session {
         locked(&self.channels).taken.contains(&false)
     }
 
-    /// A channel is free: the server looks no more at what was sent there last.
+    /// A channel is free: the server looks no more at the last chunks there.
     pub(crate) fn give_channel_back(&self, channel: u8, sent: &Filling) {
         sent.forget(&self.segment);
         let mut channels = locked(&self.channels);

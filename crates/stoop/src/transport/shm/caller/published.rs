@@ -84,7 +84,7 @@ impl PublishedCall {
         Answers::is_there(&session.segment, self.lane.number, self.lane.last)
     }
 
-    /// Whether the server will not look any more at what was sent.
+    /// Whether the server looks no more at the chunks that were sent.
     fn has_sent(&self, session: &Session) -> bool {
         let is_emptied = |sending: &Filling| sending.is_done() && sending.is_emptied(&session.segment);
         self.sending.as_ref().is_none_or(|(_, sending)| is_emptied(sending)) || self.is_answered(session)
@@ -215,7 +215,7 @@ impl PublishedCall {
         let len = answer.len as usize;
         let emptying = Emptying::new(Way::Result, answer.channel, answer.base, len);
         let emptying = emptying.ok_or(NoResult::Disorder)?;
-        // A result that is shorter than what belongs in the caller's memory is none; the stub that reads it says so.
+        // A result shorter than the caller's arguments is an error, which the stub reports.
         let scatter_len = if len >= scatter_end { scatter_end } else { 0 };
         let elsewhere = scatter_len - scatter_len % ALIGNED;
         if len - elsewhere > session.longest_result {

@@ -1,4 +1,4 @@
-//! How a thread waits for what a server does in shared memory: spinning while the server can run at the same time, asleep
+//! How a thread waits for a server that writes to shared memory: spinning while the server can run at the same time, asleep
 //! otherwise.
 
 use crate::calling::deadline::Deadline;
@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 use stoop_net::waiting::{Placement, WaitCounts, Waiter, Waiting};
 use stoop_net::{clock, host};
 
-/// A waiter for what a server writes to shared memory.
+/// A waiter for a server that writes to shared memory.
 pub(crate) struct ResultWait(Waiter);
 
-/// Why a wait ended without what it was for.
+/// Why a wait ended without success.
 #[derive(Clone, Copy)]
 pub(crate) enum WaitFailure {
     /// The deadline has passed.

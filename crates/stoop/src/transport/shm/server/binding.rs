@@ -5,10 +5,11 @@ use crate::context::Caller;
 use crate::context::cancelled;
 use crate::context::cancelled::CallId;
 use crate::error::RefusalCode;
+use crate::locked::locked;
 use crate::serving::binder::Bound;
 use crate::transport::shm::server::long_messages::{Incoming, Outgoing};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use stoop_net::poller::Bell;
 use stoop_net::stream::Stream;
 use stoop_shm::layout::LANES;
@@ -36,8 +37,8 @@ pub(super) struct Binding {
     cancels: AtomicU32,
     /// When a request was last taken.
     pub(super) heard_ns: AtomicU64,
-    /// Of each lane the number of its last call, doubled; plus one while that is not answered. Private: the peer can only
-    /// say what does not fit.
+    /// Of each lane the number of its last call, doubled; plus one while that is not answered. In private memory: a peer
+    /// that writes other numbers is found out.
     lanes: Box<[AtomicU32]>,
     closed: AtomicBool,
     /// Long messages under way, either way.
@@ -119,12 +120,12 @@ impl Binding {
         cancelled::ended(self.call_id(lane, number));
     }
 
-    /// One more cancel has been taken, and what it is about is known to be cancelled.
+    /// Counts a cancel that was taken. Its call is known to be cancelled already.
     pub(super) fn count_cancel(&self) {
         self.cancels.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether a call has been cancelled: by what was taken, or by what lies in the ring.
+    /// Whether a call has been cancelled: by a request that was taken, or by one in the ring.
     #[inline]
     pub(super) fn is_cancelled(&self, call: CallId, lane: u16, number: u32) -> bool {
         // In this order, for the receiver may take the cancel at this moment. That is one of three: still there, or the last that
@@ -173,11 +174,11 @@ impl Binding {
     }
 
     pub(super) fn incoming(&self) -> MutexGuard<'_, Incoming> {
-        self.incoming.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.incoming)
     }
 
     pub(super) fn outgoing(&self) -> MutexGuard<'_, Outgoing> {
-        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.outgoing)
     }
 
     /// Begins to send the results for which there are channels.

@@ -107,7 +107,7 @@ impl ShmEndpoint {
                 binding.answer(request.lane, request.number, &answer, message);
             }
             Outcome::Result(len) => {
-                // Before what it has returned is copied.
+                // Before the result is copied.
                 self.note_time(worker, call, begun_ns);
                 self.send_long(worker, call, len);
                 return trim(worker);

@@ -33,25 +33,24 @@ pub(super) struct Outgoing {
     /// The count at which the next message of each channel begins.
     bases: [u32; CHANNELS],
     /// Results that wait for a channel.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<LongResult>,
     /// Bytes of all these.
     bytes: usize,
     /// A buffer for the next result.
     unused: Vec<u8>,
 }
 
-struct Leaving {
-    lane: u16,
-    number: u32,
-    filling: Filling,
-    packet: Vec<u8>,
-}
-
-struct Waiting {
+/// A result, with its call's lane and number.
+struct LongResult {
     lane: u16,
     number: u32,
     len: usize,
     packet: Vec<u8>,
+}
+
+struct Leaving {
+    result: LongResult,
+    filling: Filling,
 }
 
 /// Chunks of one message that are taken or sent before other messages have their turn.
@@ -92,7 +91,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Takes what is there, and sets `moved` if there is something. Returns a call that arrives no more.
+    /// Takes the chunks that are there, and sets `moved` if there are some. Returns a call whose arrival has ended.
     pub(super) fn advance(&mut self, segment: &Segment, moved: &mut bool) -> Result<Option<Ended>, Disorder> {
         for slot in &mut self.channels {
             let Some(arriving) = slot else { continue };
@@ -137,9 +136,7 @@ impl Incoming {
             self.unused = buffer;
         }
     }
-}
 
-impl Incoming {
     /// The calls that are arriving.
     pub(super) fn calls(&self) -> impl Iterator<Item = &Request> {
         self.channels.iter().flatten().map(|arriving| &arriving.request)
@@ -173,11 +170,12 @@ impl Outgoing {
         mut answer: impl FnMut(u16, u32, &Answer),
     ) {
         while let Some(channel) = self.channels.iter().position(Option::is_none)
-            && let Some(Waiting { lane, number, len, packet }) = self.waiting.pop_front()
+            && let Some(result) = self.waiting.pop_front()
         {
+            let LongResult { lane, number, len, .. } = result;
             let filling = Filling::new(Way::Result, channel as u8, self.bases[channel], len);
             let base = filling.base();
-            let mut leaving = Leaving { lane, number, filling, packet };
+            let mut leaving = Leaving { result, filling };
             // The first chunks are there when the caller is told.
             leaving.advance(segment);
             let (kind, len, word) = (AnswerKind::Result, len as u32, 0);
@@ -186,7 +184,7 @@ impl Outgoing {
         }
     }
 
-    /// Sends what there is room for, and sets `moved` if there is some. Returns how many results have left.
+    /// Sends chunks while there is room, and sets `moved` if there was some. Returns how many results have left.
     pub(super) fn advance(&mut self, segment: &Segment, moved: &mut bool) -> usize {
         let mut left = 0;
         for channel in 0..CHANNELS {
@@ -208,14 +206,14 @@ impl Outgoing {
 
     /// The channel is free for another.
     fn end(&mut self, channel: usize) {
-        let Some(leaving) = self.channels[channel].take() else { return };
-        self.bases[channel] = leaving.filling.end();
-        if leaving.filling.has_begun() {
-            self.left[channel] = Some((leaving.lane, leaving.number, leaving.filling));
+        let Some(Leaving { result, filling }) = self.channels[channel].take() else { return };
+        self.bases[channel] = filling.end();
+        if filling.has_begun() {
+            self.left[channel] = Some((result.lane, result.number, filling));
         }
-        self.bytes -= leaving.packet.len();
-        if leaving.packet.capacity() > self.unused.capacity() {
-            self.unused = leaving.packet;
+        self.bytes -= result.packet.len();
+        if result.packet.capacity() > self.unused.capacity() {
+            self.unused = result.packet;
         }
     }
 
@@ -231,18 +229,16 @@ impl Outgoing {
 
     /// Cancels the result of a call. Its caller takes no more of it.
     pub(super) fn cancel(&mut self, segment: &Segment, lane: u16, number: u32) -> Cancelled {
-        let is_it = |leaving: &Leaving| (leaving.lane, leaving.number) == (lane, number);
-        if let Some(channel) = self.channels.iter().position(|slot| slot.as_ref().is_some_and(is_it)) {
+        let is_it = |result: &LongResult| (result.lane, result.number) == (lane, number);
+        let is_leaving = |slot: &Option<Leaving>| slot.as_ref().is_some_and(|leaving| is_it(&leaving.result));
+        if let Some(channel) = self.channels.iter().position(is_leaving) {
             if let Some(leaving) = &self.channels[channel] {
                 leaving.filling.forget(segment);
             }
             self.end(channel);
             return Cancelled::Answered;
         }
-        let waits = |waiting: &Waiting| (waiting.lane, waiting.number) == (lane, number);
-        if let Some(index) = self.waiting.iter().position(waits)
-            && let Some(waiting) = self.waiting.remove(index)
-        {
+        if let Some(waiting) = self.waiting.iter().position(is_it).and_then(|at| self.waiting.remove(at)) {
             self.bytes -= waiting.packet.len();
             return Cancelled::Unanswered;
         }
@@ -253,7 +249,7 @@ impl Outgoing {
     /// Adds a result of `len` bytes in a packet, which waits for a channel.
     pub(super) fn push(&mut self, lane: u16, number: u32, len: usize, packet: Vec<u8>) {
         self.bytes += packet.len();
-        self.waiting.push_back(Waiting { lane, number, len, packet });
+        self.waiting.push_back(LongResult { lane, number, len, packet });
     }
 
     /// Bytes of the results that have not left.
@@ -269,14 +265,14 @@ impl Outgoing {
 }
 
 impl Leaving {
-    /// Sends what there is room for. Returns whether there was some.
+    /// Sends chunks while there is room. Returns whether there was some.
     fn advance(&mut self, segment: &Segment) -> bool {
         for round in 0..ROUNDS {
             if self.filling.is_done() || !self.filling.has_room(segment) {
                 return round > 0;
             }
             let sent = HEADER_LEN + self.filling.sent();
-            let next = &self.packet[sent..sent + self.filling.next_len()];
+            let next = &self.result.packet[sent..sent + self.filling.next_len()];
             let mut chunk = self.filling.chunk(segment);
             chunk.put(next);
             chunk.finish();

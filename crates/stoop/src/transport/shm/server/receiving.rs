@@ -320,7 +320,7 @@ impl ShmEndpoint {
         worker.events = Some(events);
     }
 
-    /// Does what other threads have asked of the receiver.
+    /// Looks at the bindings of which other threads have notified the receiver.
     #[cold]
     fn take_notifications(&self, bindings: &mut Bindings, worker: &mut WorkerState) {
         for binding in self.take_notified() {
