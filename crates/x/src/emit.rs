@@ -19,8 +19,13 @@ use programs::Numbers;
 use quote::quote;
 use std::collections::{HashMap, HashSet};
 
-/// The Rust text for a model; `heading` are the first comments of the file called `name`.
-pub(crate) fn emit(model: &Model, name: &str, heading: &[String], options: &Options) -> String {
+/// The Rust text for a model, and the Rust names of its types; `heading` are the first comments of the file called `name`.
+pub(crate) fn emit(
+    model: &Model,
+    name: &str,
+    heading: &[String],
+    options: &Options,
+) -> (String, HashMap<String, String>) {
     let definitions =
         model.definitions.iter().map(|definition| (definition.name.as_str(), definition)).collect();
     let names = Names::new(model);
@@ -33,7 +38,7 @@ pub(crate) fn emit(model: &Model, name: &str, heading: &[String], options: &Opti
     };
     let items: Vec<TokenStream> =
         model.definitions.iter().map(|definition| emitter.definition(definition)).collect();
-    text::text(name, heading, &items)
+    (text::text(name, heading, &items), emitter.names.types())
 }
 
 /// What is known while a model is emitted.

@@ -1,7 +1,7 @@
 //! The tokens of one file.
 //!
-//! Lines that begin with `%` are C text for rpcgen's output; they are skipped. A line that begins with `#` is handed out as
-//! one piece, for the preprocessor.
+//! Lines that begin with `%` are C text for rpcgen's output; they are skipped, but what they define as a macro is noted. A line
+//! that begins with `#` is handed out as one piece, for the preprocessor.
 
 use crate::error::Mistake;
 use crate::source::{Comment, Span};
@@ -64,17 +64,26 @@ pub(crate) struct Lexer<'a> {
     /// Whether only white space and comments precede on the line.
     is_line_start: bool,
     pub(crate) comments: Vec<Comment>,
+    /// What follows `#define` in C text.
+    pub(crate) c_defines: Vec<Span>,
 }
 
 impl<'a> Lexer<'a> {
     pub(crate) fn new(file: usize, text: &'a str) -> Self {
-        Lexer { file, text, at: 0, is_line_start: true, comments: Vec::new() }
+        Lexer { file, text, at: 0, is_line_start: true, comments: Vec::new(), c_defines: Vec::new() }
     }
 
     /// Reads what follows `#` on a line of the preprocessor.
     pub(crate) fn of_directive(text: &'a str, span: Span) -> Self {
         let text = &text[..span.end];
-        Lexer { file: span.file, text, at: span.start, is_line_start: false, comments: Vec::new() }
+        Lexer {
+            file: span.file,
+            text,
+            at: span.start,
+            is_line_start: false,
+            comments: Vec::new(),
+            c_defines: Vec::new(),
+        }
     }
 
     /// Everything up to the end.
@@ -145,10 +154,19 @@ impl<'a> Lexer<'a> {
                 // A line that continues on the next.
                 '\\' if splice(rest) > 0 => self.at += splice(rest),
                 _ if first.is_whitespace() || first == '\u{feff}' => self.at += first.len_utf8(),
-                '%' if self.is_line_start => self.at += line_length(rest),
+                '%' if self.is_line_start => self.skip_c_text(),
                 '/' if rest.starts_with("/*") || rest.starts_with("//") => self.skip_comment()?,
                 _ => return Ok(()),
             }
+        }
+    }
+
+    fn skip_c_text(&mut self) {
+        let line = &self.rest()[..line_length(self.rest())];
+        self.at += line.len();
+        let directive = line[1..].trim_start().strip_prefix('#').map(str::trim_start);
+        if let Some(defined) = directive.and_then(|directive| directive.strip_prefix("define")) {
+            self.c_defines.push(self.span(self.at - defined.len()));
         }
     }
 

@@ -4,7 +4,8 @@
 //! [`build`] does the same with files, for build scripts; `stoop gen x` is the command.
 //!
 //! Everything that rpcgen accepts is accepted, with its preprocessor's directives. Lines that begin with `%`, which rpcgen copies
-//! to its output, are skipped; what they declare in C can be given by [`Options`].
+//! to its output, are skipped, but for the numbers that they define as macros; what else they declare in C can be given by
+//! [`Options`].
 //!
 //! The emitted code implements the traits of `stoop-xdr`. What it looks like is described at [`compile`].
 
@@ -32,6 +33,7 @@ pub use options::{Options, Strings};
 pub use preprocessor::Include;
 use preprocessor::Preprocessor;
 use source::Span;
+use std::collections::HashMap;
 
 /// What the compiler made of a file.
 #[derive(Clone, Debug)]
@@ -40,6 +42,8 @@ pub struct Compiled {
     pub rust: String,
     /// What the file defines.
     pub model: Model,
+    /// The Rust names of types, by their names in the file.
+    pub type_names: HashMap<String, String>,
     /// The names of the file and of all that it includes.
     pub files: Vec<String>,
 }
@@ -75,9 +79,9 @@ pub fn compile(
     let mut preprocessor = Preprocessor::new(include);
     let read = read(&mut preprocessor, name, text, options);
     let (model, heading) = read.map_err(|mistake: Mistake| mistake.locate(&preprocessor.sources))?;
-    let rust = emit::emit(&model, name, &heading, options);
+    let (rust, type_names) = emit::emit(&model, name, &heading, options);
     let files = preprocessor.sources.names().map(str::to_owned).collect();
-    Ok(Compiled { rust, model, files })
+    Ok(Compiled { rust, model, type_names, files })
 }
 
 /// Reads the options' declarations and the file, and makes a model; with the comments at the head of the file.
@@ -102,7 +106,7 @@ fn read(
     let end = Span { file, start: text.len(), end: text.len() };
     let definitions = parser::parse(&preprocessor.tokens, &preprocessor.sources, end)?;
     let known = known_definitions(preprocessor)?;
-    let model = resolve::resolve(&definitions, &known, &options.externals)?;
+    let model = resolve::resolve(&definitions, &known, &preprocessor.c_constants, &options.externals)?;
     Ok((model, comments::heading(preprocessor.sources.file(file))))
 }
 

@@ -7,12 +7,13 @@ mod declaration;
 mod definition;
 mod program;
 
-use crate::ast::{Definition, Name, Notes};
+use crate::ast::{Body, Definition, Name, Notes};
 use crate::comments;
 use crate::error::Mistake;
 use crate::expression::Expression;
 use crate::lexer::{Kind, Token};
 use crate::source::{Sources, Span};
+use std::collections::HashSet;
 
 /// How deeply types and namespaces may nest.
 const DEPTH_MAX: usize = 64;
@@ -48,7 +49,7 @@ pub(crate) fn parse(tokens: &[Token], sources: &Sources, end: Span) -> Result<Ve
     let end = Token { kind: Kind::End, text: String::new(), span: end };
     let mut parser = Parser { tokens, sources, end, at: 0, depth: 0, definitions: Vec::new() };
     parser.definitions_until_end()?;
-    Ok(parser.definitions)
+    Ok(without_repetitions(parser.definitions))
 }
 
 struct Parser<'a> {
@@ -131,6 +132,16 @@ impl<'a> Parser<'a> {
         let comment = comments::around(self.sources.file(span.file), span.to(last));
         Notes { comment, declaration: text_of(&self.tokens[first..declared]) }
     }
+}
+
+/// Leaves out a constant or a typedef that was there before in the same words: files that include each other repeat them.
+fn without_repetitions(definitions: Vec<Definition>) -> Vec<Definition> {
+    let mut seen = HashSet::new();
+    let mut is_new = |definition: &Definition| {
+        let is_line = matches!(definition.body, Body::Number(_) | Body::Text(_) | Body::Typedef(_));
+        !is_line || seen.insert(definition.notes.declaration.clone())
+    };
+    definitions.into_iter().filter(|definition| is_new(definition)).collect()
 }
 
 /// Tokens as text, spaced as a person would.

@@ -7,10 +7,12 @@ mod conditions;
 mod macros;
 
 use crate::error::Mistake;
+use crate::expression::Expression;
 use crate::lexer::{Kind, Lexed, Lexer, Token};
 use crate::source::{Sources, Span};
 use conditions::Conditions;
 use macros::Macros;
+use std::collections::HashMap;
 use std::rc::Rc;
 
 /// How deeply files may include each other.
@@ -26,6 +28,8 @@ pub type Include<'a> = dyn FnMut(&str, &str) -> Result<(String, String), String>
 pub(crate) struct Preprocessor<'a> {
     pub(crate) sources: Sources,
     pub(crate) tokens: Vec<Token>,
+    /// Numbers that C text defines as macros.
+    pub(crate) c_constants: HashMap<String, Expression>,
     macros: Macros,
     include: &'a mut Include<'a>,
     depth: usize,
@@ -34,7 +38,7 @@ pub(crate) struct Preprocessor<'a> {
 impl<'a> Preprocessor<'a> {
     pub(crate) fn new(include: &'a mut Include<'a>) -> Self {
         let (sources, macros) = (Sources::default(), Macros::default());
-        Preprocessor { sources, tokens: Vec::new(), macros, include, depth: 0 }
+        Preprocessor { sources, tokens: Vec::new(), c_constants: HashMap::new(), macros, include, depth: 0 }
     }
 
     /// Defines a macro, as `#define NAME VALUE` would.
@@ -57,6 +61,9 @@ impl<'a> Preprocessor<'a> {
         let text = Rc::clone(&self.sources.file(file).text);
         let mut lexer = Lexer::new(file, &text);
         let read = self.read_with(&mut lexer, &text);
+        for span in std::mem::take(&mut lexer.c_defines) {
+            self.c_constants.extend(c_constant(&text, span));
+        }
         self.sources.set_comments(file, lexer.comments);
         read.map(|()| file)
     }
@@ -131,4 +138,12 @@ impl<'a> Preprocessor<'a> {
         self.depth -= 1;
         read.map(|_| ())
     }
+}
+
+/// What a macro in C text is called, if it is a number.
+fn c_constant(text: &str, span: Span) -> Option<(String, Expression)> {
+    let line = Lexer::of_directive(text, span).tokens().ok()?;
+    let (name, value) = line.split_first()?;
+    let (expression, used) = Expression::parse_prefix(value, span).ok()?;
+    (name.kind == Kind::Word && used == value.len()).then(|| (name.text.clone(), expression))
 }

@@ -8,7 +8,7 @@ mod types;
 
 use crate::ast::{self, Body, Name, Notes};
 use crate::error::Mistake;
-use crate::expression::Value;
+use crate::expression::{Expression, Value};
 use crate::model::{self, Definition, Kind, Model};
 use crate::source::Span;
 use constants::Constants;
@@ -23,14 +23,16 @@ pub(crate) struct Externals {
     pub(crate) types: HashMap<String, String>,
 }
 
-/// Makes a model of definitions; `known` are those of C's headers, taken where a name is not defined otherwise.
+/// Makes a model of definitions; `known` are those of C's headers and `c_constants` those of C text, taken where a name is not
+/// defined otherwise.
 pub(crate) fn resolve(
     definitions: &[ast::Definition],
     known: &[ast::Definition],
+    c_constants: &HashMap<String, Expression>,
     externals: &Externals,
 ) -> Result<Model, Mistake> {
     let types = defined_types(definitions)?;
-    let constants = Constants::new(definitions, externals)?;
+    let constants = Constants::new(definitions, c_constants, externals)?;
     let numbers = definitions.iter().filter(|definition| matches!(definition.body, Body::Number(_)));
     let numbers = numbers.map(|definition| definition.name.text.as_str()).collect();
     let known = known.iter().map(|definition| (definition.name.text.as_str(), definition)).collect();

@@ -89,6 +89,11 @@ impl Names {
         names
     }
 
+    /// The names of all types.
+    pub(super) fn types(&self) -> HashMap<String, String> {
+        self.types.iter().map(|(name, ident)| (name.clone(), ident.to_string())).collect()
+    }
+
     pub(super) fn ty(&self, name: &str) -> &Ident {
         &self.types[name]
     }

@@ -1,6 +1,7 @@
 //! The values of constants of all kinds: defined ones, values of enumerations, numbers of programs, versions and procedures.
 
 use super::Externals;
+use super::known::CONSTANTS;
 use crate::ast::{Body, Definition, Program};
 use crate::error::Mistake;
 use crate::expression::{Expression, Value};
@@ -28,8 +29,12 @@ pub(super) struct Constants<'a> {
 }
 
 impl<'a> Constants<'a> {
-    pub(super) fn new(definitions: &'a [Definition], externals: &'a Externals) -> Result<Self, Mistake> {
-        let known = [("TRUE", 1), ("FALSE", 0)].map(|(name, value)| (name, Source::Known(value)));
+    pub(super) fn new(
+        definitions: &'a [Definition],
+        c_constants: &'a HashMap<String, Expression>,
+        externals: &'a Externals,
+    ) -> Result<Self, Mistake> {
+        let known = CONSTANTS.map(|(name, value)| (name, Source::Known(value)));
         let given = externals.constants.iter().map(|(name, &value)| (name.as_str(), Source::Known(value)));
         let sources = known.into_iter().chain(given).collect();
         let mut constants = Constants { sources, values: HashMap::new(), depth: 0 };
@@ -54,6 +59,9 @@ impl<'a> Constants<'a> {
                 Body::Program(program) => constants.add_program(name, program),
                 Body::Typedef(_) | Body::Structure(_) | Body::Union(_) => {}
             }
+        }
+        for (name, value) in c_constants {
+            constants.sources.entry(name).or_insert(Source::Expression(value));
         }
         Ok(constants)
     }

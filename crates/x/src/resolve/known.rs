@@ -11,7 +11,35 @@ struct netbuf {
     unsigned int maxlen; /* the length of the buffer that holds it */
     opaque buf<>;        /* the address */
 };
+/* A block of the Data Encryption Standard. */
+struct des_block {
+    opaque c[8];
+};
+/* The body of a credential of flavour AUTH_SYS, RFC 5531 appendix A. */
+struct authsys_parms {
+    unsigned int stamp;
+    string machinename<255>;
+    unsigned int uid;
+    unsigned int gid;
+    unsigned int gids<16>;
+};
 ";
+
+/// Constants of the language (RFC 4506 §4.4), and of `<rpc/rpc.h>` (RFC 5531 §8.1, and the longest name of a network user).
+pub(super) const CONSTANTS: [(&str, i128); 12] = [
+    ("FALSE", 0),
+    ("TRUE", 1),
+    ("AUTH_NONE", 0),
+    ("AUTH_NULL", 0),
+    ("AUTH_SYS", 1),
+    ("AUTH_UNIX", 1),
+    ("AUTH_SHORT", 2),
+    ("AUTH_DH", 3),
+    ("AUTH_DES", 3),
+    ("RPCSEC_GSS", 6),
+    ("MAXNETNAMELEN", 255),
+    ("MAX_NETOBJ_SZ", 1024),
+];
 
 /// The type of XDR that rpcgen's runtime has for a C type.
 pub(super) fn scalar(name: &str) -> Option<Scalar> {
