@@ -72,22 +72,26 @@ fn check_refusals(client: &mut Client) {
     assert_eq!(client.call(one(77), &()).accepted(), Accepted::ProcedureUnavailable);
 }
 
+/// Starts the C server and calls all its procedures.
+pub(crate) fn call_c_server(folder: &Path) {
+    let _server = Process::start(&folder.join("server"));
+    wait_until("the server has registered", || port(IPPROTO_UDP) != 0 && port(IPPROTO_TCP) != 0);
+    let mut udp = Client::udp(local(port(IPPROTO_UDP)));
+    check_results(&mut udp, 8001);
+    check_identity(&mut udp);
+    check_refusals(&mut udp);
+    let mut tcp = Client::tcp(local(port(IPPROTO_TCP)));
+    check_results(&mut tcp, usize::MAX);
+    check_identity(&mut tcp);
+    check_refusals(&mut tcp);
+    // libtirpc's server decodes the bytes of earlier datagrams here, so this is for TCP alone.
+    assert_eq!(tcp.call(ADD, &5_i32).accepted(), Accepted::GarbageArguments);
+}
+
 #[test]
 fn our_caller_gets_the_results_of_a_c_server() {
     sandbox::run("c_peers::our_caller_gets_the_results_of_a_c_server", || {
-        let folder = sandbox::c_programs("our_caller");
-        let _server = Process::start(&folder.join("server"));
-        wait_until("the server has registered", || port(IPPROTO_UDP) != 0 && port(IPPROTO_TCP) != 0);
-        let mut udp = Client::udp(local(port(IPPROTO_UDP)));
-        check_results(&mut udp, 8001);
-        check_identity(&mut udp);
-        check_refusals(&mut udp);
-        let mut tcp = Client::tcp(local(port(IPPROTO_TCP)));
-        check_results(&mut tcp, usize::MAX);
-        check_identity(&mut tcp);
-        check_refusals(&mut tcp);
-        // libtirpc's server decodes the bytes of earlier datagrams here, so this is for TCP alone.
-        assert_eq!(tcp.call(ADD, &5_i32).accepted(), Accepted::GarbageArguments);
+        call_c_server(&sandbox::c_programs("our_caller"));
     });
 }
 
@@ -108,7 +112,7 @@ fn a_c_server_answers_pipelined_calls_by_their_xids() {
 }
 
 /// Runs the C program that calls every procedure and checks the results.
-fn run_client(folder: &Path, transport: &str) {
+pub(crate) fn run_client(folder: &Path, transport: &str) {
     let status = Command::new(folder.join("client")).args(["127.0.0.1", transport, "1"]).status();
     assert!(
         status.expect("the client starts").success(),

@@ -5,6 +5,7 @@
 //! crate over `std::net`.
 
 mod c_peers;
+mod capture;
 mod client;
 mod peer;
 mod rpcbind;

@@ -86,7 +86,11 @@ pub(crate) struct Process(Child);
 
 impl Process {
     pub(crate) fn start(program: &Path) -> Self {
-        Self(Command::new(program).stdin(Stdio::null()).spawn().expect("the program starts"))
+        Self::spawn(&mut Command::new(program))
+    }
+
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        Self(command.stdin(Stdio::null()).spawn().expect("the program starts"))
     }
 }
 
