@@ -12,6 +12,8 @@ macro_rules! list {
             Shm: crate::transport::shm::ShmTransport,
             Udp: crate::transport::packet::transport::PacketTransport<crate::transport::udp::UdpLink>,
             Stream: crate::transport::stream::StreamTransport,
+            #[cfg(feature = "ether")]
+            Ether: crate::transport::packet::transport::PacketTransport<crate::transport::ether::EtherLink>,
             #[cfg(feature = "test-transports")]
             Memory: crate::transport::packet::transport::PacketTransport<crate::transport::memory::MemoryLink>,
         }

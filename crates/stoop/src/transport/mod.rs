@@ -1,6 +1,8 @@
 //! The transports: one folder for each, and their contract.
 
 pub(crate) mod contract;
+#[cfg(feature = "ether")]
+pub(crate) mod ether;
 pub(crate) mod local;
 #[cfg(feature = "test-transports")]
 pub(crate) mod memory;

@@ -135,7 +135,7 @@ fn works_with(
     options: &BindOptions,
 ) -> (RunningServer, Workshop, WorksClient) {
     let workshop = Workshop::default();
-    let server = server.export(WorksServer::new(workshop.clone())).listen(&address(transport)).unwrap();
+    let server = server.export(WorksServer::new(workshop.clone())).listen_there(&address(transport)).unwrap();
     let server = server.start().unwrap();
     let client = WorksClient::bind_with(&server.uris()[0], options).unwrap();
     (server, workshop, client)

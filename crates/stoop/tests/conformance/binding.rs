@@ -3,13 +3,14 @@
 use super::*;
 
 claims! { remote: [
-    where_nobody_listens_a_bind_says_so
     a_server_may_have_more_procedures_than_its_caller_knows
     a_procedure_declared_differently_is_named_with_both_signatures
     an_interface_that_is_not_exported_is_answered_by_those_that_are
     an_address_in_use_is_explained
     a_binding_says_what_it_is
 ] }
+
+claims! { answering: [where_nobody_listens_a_bind_says_so] }
 
 fn where_nobody_listens_a_bind_says_so(transport: &str) {
     let (server, _) = serve_at(&address(transport), Server::new());
@@ -49,7 +50,7 @@ mod newer {
 
 fn newer_lab(transport: &str) -> RunningServer {
     let server = Server::new().export(newer::LabServer::new(newer::Bench));
-    server.listen(&address(transport)).unwrap().start().unwrap()
+    server.listen_there(&address(transport)).unwrap().start().unwrap()
 }
 
 fn a_server_may_have_more_procedures_than_its_caller_knows(transport: &str) {
@@ -90,7 +91,8 @@ fn an_interface_that_is_not_exported_is_answered_by_those_that_are(transport: &s
 
 fn an_address_in_use_is_explained(transport: &str) {
     let (server, _, _client) = lab(transport);
-    let error = Server::new().export(LabServer::new(Bench::default())).listen(&server.uris()[0]).unwrap_err();
+    let error =
+        Server::new().export(LabServer::new(Bench::default())).listen_there(&server.uris()[0]).unwrap_err();
     assert!(error.to_string().contains("another server"), "{error}");
 }
 
@@ -101,6 +103,12 @@ fn a_binding_says_what_it_is(transport: &str) {
         "udp" | "udp_shared" => "packet exchange over UDP",
         "tcp" => "TCP",
         "unix" => "Unix",
+        "ether" => {
+            "packet exchange over Ethernet (packet socket with a receive ring, with a checksum in each frame)"
+        }
+        "ether_xdp" => {
+            "packet exchange over Ethernet (AF_XDP in native mode, copying, with a checksum in each frame)"
+        }
         "memory" => "packet exchange over memory",
         _ => "shared memory",
     };

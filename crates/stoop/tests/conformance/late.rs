@@ -63,7 +63,7 @@ impl Timed for Clockwork {
 fn clockwork(transport: &str, options: &BindOptions) -> (RunningServer, Clockwork, TimedClient) {
     let clockwork = Clockwork::default();
     let server = Server::new().workers(16).export(TimedServer::new(clockwork.clone()));
-    let server = server.listen(&address(transport)).unwrap().start().unwrap();
+    let server = server.listen_there(&address(transport)).unwrap().start().unwrap();
     let client = TimedClient::bind_with(&server.uris()[0], options).unwrap();
     (server, clockwork, client)
 }

@@ -3,6 +3,8 @@
 //! A claim is a function of the transport; `claims!` makes a test of it for each. What is true of one transport alone is tested
 //! in a file of its own (`calls`, `streams`, `shm`).
 
+#[path = "../ethernet/mod.rs"]
+mod ethernet;
 #[path = "../gate/mod.rs"]
 mod gate;
 #[path = "../loopback/mod.rs"]
@@ -37,30 +39,36 @@ use stoop::{
     BindError, BindOptions, CallError, Caller, FailureCode, PacketOptions, Ran, RefusalCode, RunningServer,
     Server, Waiting,
 };
-use transports::address;
+use transports::{ListenThere, address};
 
 /// Makes a test of each claim for each transport: `claims! { udp tcp: [one another] }` makes `udp::one` to `tcp::another`. `all`
-/// stands for every transport, `remote` for those that use sockets or memory; a new transport is a word in each. `lossy`: over a link in
+/// stands for every transport, `remote` for those that use sockets or memory; a new transport is a word in each.
+/// `answering`: for those on which a machine answers that nobody listens at a port, which an Ethernet does not. `lossy`: over a link in
 /// memory that loses, repeats and reorders packets. `udp_shared`: `udp` with endpoints that bindings share.
 macro_rules! claims {
     (all: $claims:tt) => {
-        claims! { local udp udp_shared tcp unix shm memory: $claims }
+        claims! { local udp udp_shared tcp unix shm ether ether_xdp memory: $claims }
     };
     (all and lossy: $claims:tt) => {
-        claims! { local udp udp_shared tcp unix shm memory lossy: $claims }
+        claims! { local udp udp_shared tcp unix shm ether ether_xdp memory lossy: $claims }
     };
     (remote and lossy: $claims:tt) => {
-        claims! { udp udp_shared tcp unix shm memory lossy: $claims }
+        claims! { udp udp_shared tcp unix shm ether ether_xdp memory lossy: $claims }
+    };
+    (answering: $claims:tt) => {
+        claims! { udp udp_shared tcp unix shm memory: $claims }
     };
     (remote: $claims:tt) => {
-        claims! { udp udp_shared tcp unix shm memory: $claims }
+        claims! { udp udp_shared tcp unix shm ether ether_xdp memory: $claims }
     };
     (@ $transport:ident [$($claim:ident)*]) => {
         mod $transport {
             $(
                 #[test]
                 fn $claim() {
-                    super::$claim(stringify!($transport));
+                    if crate::transports::is_there(stringify!($transport)) {
+                        super::$claim(stringify!($transport));
+                    }
                 }
             )*
         }
@@ -168,7 +176,8 @@ impl Lab for Bench {
 
 fn serve_at(uri: &str, server: Server) -> (RunningServer, Gate) {
     let gate = Gate::default();
-    let server = server.export(LabServer::new(Bench(gate.clone()))).listen(uri).unwrap().start().unwrap();
+    let server =
+        server.export(LabServer::new(Bench(gate.clone()))).listen_there(uri).unwrap().start().unwrap();
     (server, gate)
 }
 

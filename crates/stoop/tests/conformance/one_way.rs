@@ -82,7 +82,7 @@ fn register(transport: &str) -> (RunningServer, Cell, RegisterClient) {
 fn register_with(transport: &str, workers: usize) -> (RunningServer, Cell, RegisterClient) {
     let cell = Cell::default();
     let server = Server::new().export(RegisterServer::new(cell.clone())).workers(workers);
-    let server = server.listen(&address(transport)).unwrap().start().unwrap();
+    let server = server.listen_there(&address(transport)).unwrap().start().unwrap();
     let client = RegisterClient::bind_with(&server.uris()[0], &patient()).unwrap();
     (server, cell, client)
 }

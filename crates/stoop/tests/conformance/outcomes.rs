@@ -3,7 +3,7 @@
 use super::*;
 use std::time::Instant;
 
-claims! { all and lossy: [
+claims! { local udp udp_shared tcp unix shm memory lossy: [
     a_call_to_a_server_that_was_shut_down_before_has_not_run
     a_long_call_to_a_server_that_was_shut_down_before_has_not_run
     a_begun_call_to_a_server_that_was_shut_down_before_has_not_run

@@ -23,7 +23,7 @@ fn a_socket_with_a_file_works_and_a_stale_file_is_replaced(transport: &str) {
     let (server, _) = serve_at(&uri, Server::new());
     let client = LabClient::bind(&uri).unwrap();
     assert_eq!(client.next(1).unwrap(), 2);
-    let taken = Server::new().export(LabServer::new(Bench::default())).listen(&uri).unwrap_err();
+    let taken = Server::new().export(LabServer::new(Bench::default())).listen_there(&uri).unwrap_err();
     assert!(taken.to_string().contains("another server"), "{taken}");
     drop(server);
     assert!(!path.exists());

@@ -1,5 +1,6 @@
 //! The transports that tests run over: those of the library's list.
 
+use crate::ethernet;
 use crate::loopback;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -19,6 +20,26 @@ pub(crate) fn address(transport: &str) -> String {
         "udp_shared" => stoop::free_address("udp", &loopback::address(), &name),
         // The memory link with faults.
         "lossy" => format!("memory:{name}?lose=2&repeat=3&reorder=3&seed=1"),
+        "ether" => ethernet::address(""),
+        "ether_xdp" => ethernet::address("?backend=xdp"),
         scheme => stoop::free_address(scheme, &loopback::address(), &name),
+    }
+}
+
+/// Whether this machine has that transport. If not, says that a test is skipped.
+#[allow(dead_code, reason = "some tests name their transports")]
+pub(crate) fn is_there(transport: &str) -> bool {
+    !transport.starts_with("ether") || ethernet::enter()
+}
+
+/// A server that listens where its callers expect it.
+pub(crate) trait ListenThere: Sized {
+    /// As [`Server::listen`](stoop::Server::listen).
+    fn listen_there(self, uri: &str) -> Result<Self, stoop::ListenError>;
+}
+
+impl ListenThere for stoop::Server {
+    fn listen_there(self, uri: &str) -> Result<Self, stoop::ListenError> {
+        if uri.starts_with("ether:") { ethernet::at_servers(|| self.listen(uri)) } else { self.listen(uri) }
     }
 }

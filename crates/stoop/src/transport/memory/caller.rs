@@ -92,7 +92,7 @@ impl CallerEndpoint for MemoryCaller {
         self.deliver_all(packets, segment, false);
     }
 
-    fn send_room(&self, room: &ContiguousRoom, is_probe: bool) -> io::Result<HandedOver> {
+    fn send_room(&self, room: &mut ContiguousRoom, is_probe: bool) -> io::Result<HandedOver> {
         let (packets, segment) = room.written();
         Ok(self.deliver_all(packets, segment, is_probe))
     }

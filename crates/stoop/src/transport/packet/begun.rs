@@ -106,7 +106,7 @@ impl<L: PacketLink> PacketCalls<L> {
             let framed = self.calls().frame_next(now(), &mut room);
             let Some((packets, session)) = framed else { break };
             // Packets that the system does not send are treated like lost ones.
-            let _ = packets.send_framed(&session, &self.link.endpoint, &room);
+            let _ = packets.send_framed(&session, &self.link.endpoint, &mut room);
         }
         self.calls().large.room = Some(room);
     }

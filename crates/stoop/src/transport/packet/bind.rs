@@ -32,7 +32,12 @@ pub(crate) fn bind<L: PacketLink>(
     generation: u64,
 ) -> Result<(Session, Endpoint<L>), BindError> {
     let unreachable = |cause: io::Error| BindError::Unreachable { server: uri.into(), cause };
-    let endpoint = Endpoint::Own(L::connect(server, Share::OneLane).map_err(unreachable)?);
+    let (endpoint, is_last) = match L::connect(server, Share::OneLane) {
+        // There is none for another lane: the first call shares one.
+        Err(why) if why.kind() == io::ErrorKind::AddrInUse => (L::connect(server, Share::ManyLanes), true),
+        endpoint => (endpoint, false),
+    };
+    let endpoint = Endpoint::Own(endpoint.map_err(unreachable)?);
     let own_options = options.own.of::<PacketOptions>();
     let own = host::HostFacts::gather();
     let nonce = u64::from_le_bytes(host::random_bytes());
@@ -49,12 +54,13 @@ pub(crate) fn bind<L: PacketLink>(
         None => return Err(BindError::NoAnswer { server: uri.into(), waited: now().since(begun) }),
     };
     let silence_limit = own_options.client_silence_limit();
-    let session = session(uri, bound, &binder, &own, (max_message, silence_limit), generation);
+    let mut session = session(uri, bound, &binder, &own, (max_message, silence_limit), generation);
     // No lane is known to which a shared endpoint could give the answers of a server that is being bound to.
-    let endpoint = match own_options.shares_endpoints {
+    let endpoint = match own_options.shares_endpoints || is_last || L::must_share(server) {
         true => Endpoint::connect(server, Share::OneLane, true).map_err(unreachable)?,
         false => endpoint,
     };
+    session.mechanism = endpoint.describe();
     session.prepare(&endpoint);
     Ok((session, endpoint))
 }
@@ -126,6 +132,7 @@ fn session(
         own: crate::host_facts::to_wire(own),
         longest_call,
         silence_limit,
+        mechanism: String::new(),
         path: OnceLock::new(),
         lanes: Mutex::default(),
         most_lanes,

@@ -73,9 +73,10 @@ impl<L: PacketLink> Remote for PacketTransport<L> {
 
     fn describe(plan: &Plan<'_, Self>, session: &Session) -> String {
         format!(
-            "packet exchange over {} with {}, {}; one packet each way up to {} bytes{}, \
+            "packet exchange over {}{} with {}, {}; one packet each way up to {} bytes{}, \
              and at most {} bytes of arguments and {} of result; waiting {:?}, and both ends {} run at the same time",
             L::NAME,
+            session.mechanism,
             plan.address,
             plan.options.reason,
             session.bound.binding.packet_data(),

@@ -15,12 +15,17 @@ pub(crate) enum Endpoint<L: PacketLink> {
 }
 
 impl<L: PacketLink> Endpoint<L> {
-    /// Opens an endpoint that leads to `server`: one of its own, or the one that the bindings of this process share.
+    /// Opens an endpoint that leads to `server`: one of its own; or the one that the bindings of this process share if the user wants
+    /// it so or the link has no other left.
     pub(crate) fn connect(server: &L::Address, share: Share, is_shared: bool) -> io::Result<Self> {
-        Ok(match is_shared {
-            true => Self::Shared(SharedEndpoint::connect::<L>(server, share)?),
-            false => Self::Own(L::connect(server, share)?),
-        })
+        let share = if L::must_share(server) { Share::ManyLanes } else { share };
+        if !is_shared && !L::must_share(server) {
+            match L::connect(server, share) {
+                Err(why) if why.kind() == io::ErrorKind::AddrInUse => {}
+                own => return own.map(Self::Own),
+            }
+        }
+        SharedEndpoint::connect::<L>(server, share).map(Self::Shared)
     }
 
     /// The link's endpoint, to send.
@@ -45,7 +50,7 @@ impl<L: PacketLink> CallerEndpoint for Endpoint<L> {
         self.base().send_many(packets, segment, failed);
     }
 
-    fn send_room(&self, room: &Self::Room, is_probe: bool) -> io::Result<HandedOver> {
+    fn send_room(&self, room: &mut Self::Room, is_probe: bool) -> io::Result<HandedOver> {
         self.base().send_room(room, is_probe)
     }
 
@@ -94,6 +99,10 @@ impl<L: PacketLink> CallerEndpoint for Endpoint<L> {
             // Other users may.
             Self::Shared(_) => {}
         }
+    }
+
+    fn describe(&self) -> String {
+        self.base().describe()
     }
 
     fn window(&self) -> u32 {

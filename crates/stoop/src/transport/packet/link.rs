@@ -11,9 +11,10 @@
 //!
 //! An *endpoint* is one queue of arriving packets together with a way to sleep on it. A caller's endpoint
 //! ([`CallerEndpoint`]) leads to one server; a server's endpoint ([`ServerEndpoint`]) receives from any peer.
-//! UDP gives an endpoint to each lane, so that the kernel wakes the thread that waits for the packet. A packet socket would
-//! give one to each lane up to a bound, a ring of AF_XDP one to each process; such a link will say how many it gives. Lanes without an endpoint of their own share one; the exchange has one mechanism for that: the thread that
-//! holds the endpoint's receive role copies each packet to the lane to which it belongs. An endpoint may outlive a
+//! UDP gives an endpoint to each lane, so that the kernel wakes the thread that waits for the packet. A packet socket
+//! gives one to each lane up to a bound ([`connect`](PacketLink::connect) then fails with `AddrInUse`), AF_XDP one to each process
+//! ([`must_share`](PacketLink::must_share)). Lanes without an endpoint of their own share one; the exchange has one mechanism for that:
+//! the thread that holds the endpoint's receive role copies each packet to the lane to which it belongs. An endpoint may outlive a
 //! binding and may serve several.
 //!
 //! # Sending
@@ -98,6 +99,11 @@ pub(crate) trait PacketLink: Sized + 'static {
     /// There is no route to the server, or the system has no port or descriptor left. That no server listens there is
     /// reported later, as [`CallerArrival::Refused`] or [`Sending::Refused`].
     fn connect(server: &Self::Address, share: Share) -> io::Result<Self::Caller>;
+
+    /// Whether callers of this address share endpoints, because the link has too few of them.
+    fn must_share(_server: &Self::Address) -> bool {
+        false
+    }
 
     /// Opens an endpoint at `address` that receives from every peer.
     ///
@@ -199,7 +205,7 @@ pub(crate) trait CallerEndpoint: Send + Sync + 'static {
     /// # Errors
     ///
     /// As [`send`](Self::send).
-    fn send_room(&self, room: &Self::Room, is_probe: bool) -> io::Result<HandedOver>;
+    fn send_room(&self, room: &mut Self::Room, is_probe: bool) -> io::Result<HandedOver>;
 
     /// Sends the packets that result when the bytes of `pieces` are put one behind the other and cut every `segment` bytes.
     ///
@@ -271,6 +277,11 @@ pub(crate) trait CallerEndpoint: Send + Sync + 'static {
 
     /// Bytes of long results that may be on their way to this endpoint.
     fn window(&self) -> u32;
+
+    /// The mechanism of the endpoint, in descriptions of a binding: text behind the link's name.
+    fn describe(&self) -> String {
+        String::new()
+    }
 
     /// Bytes of the longest packet that the path to the server carries unfragmented, as far as is known.
     ///

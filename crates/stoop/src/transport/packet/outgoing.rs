@@ -101,7 +101,7 @@ impl Outgoing {
         &self,
         session: &Session,
         endpoint: &E,
-        room: &E::Room,
+        room: &mut E::Room,
     ) -> io::Result<()> {
         note_largest(endpoint.send_room(room, self.is_probe)?, session, endpoint)
     }

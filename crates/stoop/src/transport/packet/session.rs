@@ -37,6 +37,8 @@ pub(crate) struct Session {
     pub(crate) asleep_ns: u64,
     /// This machine.
     pub(crate) own: HostFacts,
+    /// The mechanism of the endpoint on which the first lane makes its calls.
+    pub(crate) mechanism: String,
     /// Bytes of the longest arguments.
     pub(crate) longest_call: usize,
     /// How long the server may be silent about a call before the call is given up.

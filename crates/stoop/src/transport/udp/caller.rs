@@ -125,7 +125,7 @@ impl CallerEndpoint for UdpCaller {
         }
     }
 
-    fn send_room(&self, room: &ContiguousRoom, is_probe: bool) -> io::Result<HandedOver> {
+    fn send_room(&self, room: &mut ContiguousRoom, is_probe: bool) -> io::Result<HandedOver> {
         let (packets, segment) = room.written();
         match self.send_message(is_probe, || self.socket.send_segments(packets, segment))? {
             Some(handed_over) => Ok(handed_over),

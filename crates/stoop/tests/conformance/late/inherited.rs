@@ -28,7 +28,7 @@ fn a_procedure_whose_inner_call_ends_at_the_common_deadline_never_gives_its_valu
         let (_inner_server, _, inner) = clockwork(inner_transport, &patient());
         let relaying = Relaying::default();
         let server = Server::new().export(RelayServer::new(relaying.clone()));
-        let server = server.listen(&address(transport)).unwrap().start().unwrap();
+        let server = server.listen_there(&address(transport)).unwrap().start().unwrap();
         let client = RelayClient::bind_with(&server.uris()[0], &patient()).unwrap();
         // The server learns that the procedure takes no time.
         (0..100).for_each(|_| assert_eq!(client.relayed().unwrap(), 7));

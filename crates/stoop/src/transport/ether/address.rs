@@ -1,0 +1,169 @@
+//! Addresses of servers on an Ethernet, and by which mechanism they are reached.
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+use stoop_ether::address::{Address, Mac};
+use stoop_ether::frame::{Checksum, EtherType};
+use stoop_ether::{Backend, Mode, XdpOptions};
+
+/// `INTERFACE/MAC:PORT?backend=…&checksum=…&ethertype=…`, of which a server may leave all but the interface out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EtherAddress {
+    /// The interface of the process that uses the address.
+    pub(super) interface: String,
+    pub(super) mac: Option<Mac>,
+    /// `None`: any free one.
+    pub(super) port: Option<u16>,
+    pub(super) backend: Backend,
+    pub(super) checksum: Checksum,
+    pub(super) ether_type: EtherType,
+}
+
+const FORM: &str = "write ether://INTERFACE/MAC:PORT for a server, as in ether://eth0/02:00:5e:10:ab:ff:7400; \
+                    to listen, ether://INTERFACE/:PORT";
+const PARAMETERS: &str = "behind the `?` of an ether: address may be backend=ring, backend=xdp, backend=xdp-generic, \
+                          checksum=off and ethertype=0x88b6, joined by `&`";
+
+/// Takes `//INTERFACE/MAC:PORT` apart.
+pub(super) fn parse(rest: &str) -> Result<&str, &'static str> {
+    let address = rest.strip_prefix("//").ok_or(FORM)?;
+    EtherAddress::read(address).map(|_| address)
+}
+
+impl EtherAddress {
+    /// The address of an endpoint, as another endpoint writes it that has the same options.
+    pub(super) fn at(&self, Address { mac, port }: Address) -> Self {
+        Self { mac: Some(mac), port: Some(port), ..self.clone() }
+    }
+
+    /// The address of the server that it names, if it names one.
+    pub(super) fn server(&self) -> Option<Address> {
+        Some(Address { mac: self.mac?, port: self.port? })
+    }
+
+    pub(super) fn is_xdp(&self) -> bool {
+        matches!(self.backend, Backend::Xdp(_))
+    }
+
+    fn read(text: &str) -> Result<Self, &'static str> {
+        let (place, parameters) = text.split_once('?').unwrap_or((text, ""));
+        let (interface, endpoint) = place.split_once('/').unwrap_or((place, ""));
+        let (mac, port) = match endpoint.rsplit_once(':') {
+            Some((mac, port)) => (mac, port),
+            None if endpoint.is_empty() => ("", "0"),
+            None => return Err(FORM),
+        };
+        let port: u16 = port.parse().map_err(|_| FORM)?;
+        let mac = match mac {
+            "" => None,
+            mac => Some(mac.parse::<Mac>().map_err(|_| FORM)?),
+        };
+        if interface.is_empty() || mac.is_some_and(Mac::is_group) {
+            return Err(FORM);
+        }
+        let mut address = Self {
+            interface: interface.into(),
+            mac,
+            port: Some(port).filter(|port| *port > 0),
+            backend: Backend::PacketRing,
+            checksum: Checksum::Computed,
+            ether_type: EtherType::default(),
+        };
+        for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
+            address.set(parameter).ok_or(PARAMETERS)?;
+        }
+        Ok(address)
+    }
+
+    fn set(&mut self, parameter: &str) -> Option<()> {
+        match parameter.split_once('=')? {
+            ("backend", backend) => {
+                self.backend = match backend {
+                    "ring" => Backend::PacketRing,
+                    "xdp" => Backend::Xdp(XdpOptions::new(Mode::Native)),
+                    "xdp-generic" => Backend::Xdp(XdpOptions::new(Mode::Generic)),
+                    _ => return None,
+                }
+            }
+            ("checksum", "on") => self.checksum = Checksum::Computed,
+            ("checksum", "off") => self.checksum = Checksum::Omitted,
+            ("ethertype", number) => {
+                let number = u16::from_str_radix(number.strip_prefix("0x")?, 16).ok()?;
+                self.ether_type = EtherType::new(number)?;
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+impl FromStr for EtherAddress {
+    type Err = io::Error;
+
+    fn from_str(text: &str) -> io::Result<Self> {
+        Self::read(text).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))
+    }
+}
+
+impl fmt::Display for EtherAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { interface, mac, port, backend, checksum, ether_type } = self;
+        write!(f, "{interface}/")?;
+        if let Some(mac) = mac {
+            write!(f, "{mac}")?;
+        }
+        write!(f, ":{}", port.unwrap_or(0))?;
+        let mut parameters = Vec::new();
+        if let Backend::Xdp(xdp) = backend {
+            parameters.push(
+                if xdp.mode == Mode::Native { "backend=xdp" } else { "backend=xdp-generic" }.to_owned(),
+            );
+        }
+        if *checksum == Checksum::Omitted {
+            parameters.push("checksum=off".into());
+        }
+        if *ether_type != EtherType::default() {
+            parameters.push(format!("ethertype={ether_type}"));
+        }
+        if parameters.is_empty() { Ok(()) } else { write!(f, "?{}", parameters.join("&")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::transport::ether::address::{EtherAddress, parse};
+
+    #[test]
+    fn an_address_is_written_as_it_is_read() {
+        for text in [
+            "eth0/02:00:5e:10:ab:ff:7400",
+            "eth0/:7400",
+            "eth0/:0",
+            "veth-a/02:00:5e:10:ab:ff:1?backend=xdp&checksum=off&ethertype=0x88b6",
+            "veth-a/02:00:5e:10:ab:ff:1?backend=xdp-generic",
+        ] {
+            assert_eq!(parse(&format!("//{text}")), Ok(text));
+            assert_eq!(text.parse::<EtherAddress>().unwrap().to_string(), text);
+        }
+        assert_eq!("eth0".parse::<EtherAddress>().unwrap(), "eth0/:0?backend=ring".parse().unwrap());
+    }
+
+    #[test]
+    fn a_wrong_address_is_told_how_to_be_right() {
+        for wrong in [
+            "eth0/02:00:5e:10:ab:ff:7400",
+            "//",
+            "///:7400",
+            "//eth0/7400",
+            "//eth0/02:00:5e:10:ab:7400",
+            "//eth0/:70000",
+            "//eth0/ff:ff:ff:ff:ff:ff:7400",
+        ] {
+            assert!(parse(wrong).unwrap_err().contains("ether://INTERFACE/MAC:PORT"), "{wrong}");
+        }
+        for wrong in ["backend", "backend=dpdk", "checksum=perhaps", "ethertype=0x0800", "ethertype=88b6"] {
+            assert!(parse(&format!("//eth0/:1?{wrong}")).unwrap_err().contains("backend=ring"), "{wrong}");
+        }
+    }
+}

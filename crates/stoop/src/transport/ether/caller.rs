@@ -1,0 +1,201 @@
+//! A caller's endpoint on an Ethernet.
+
+use crate::transport::ether::address::EtherAddress;
+use crate::transport::packet::link::{
+    CallerArrival, CallerEndpoint, HandedOver, Room, Segments, Sending, Share,
+};
+use std::io::{self, IoSlice};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use stoop_ether::address::Address;
+use stoop_ether::frame::{Checksum, Template};
+use stoop_ether::ports::BLOCK;
+use stoop_ether::{Arrival, Backend, Endpoint, Interface, OpenError, Options};
+
+/// An endpoint with the beginning of all its frames.
+pub(crate) struct EtherCaller {
+    endpoint: Endpoint,
+    template: Template,
+    server: Address,
+    checksum: Checksum,
+    _lane: Option<LaneEndpoint>,
+}
+
+/// Counts an endpoint that belongs to one lane.
+struct LaneEndpoint;
+
+/// Endpoints of this process that belong to one lane each. The rest of a block of ports is for endpoints that lanes share.
+const LANE_ENDPOINTS_MAX: usize = BLOCK as usize * 3 / 4;
+
+static LANE_ENDPOINTS: AtomicUsize = AtomicUsize::new(0);
+
+impl LaneEndpoint {
+    fn take() -> io::Result<Self> {
+        match LANE_ENDPOINTS.fetch_add(1, Ordering::Relaxed) {
+            0..LANE_ENDPOINTS_MAX => Ok(Self),
+            _ => {
+                drop(Self);
+                Err(io::ErrorKind::AddrInUse.into())
+            }
+        }
+    }
+}
+
+impl Drop for LaneEndpoint {
+    fn drop(&mut self) {
+        LANE_ENDPOINTS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Frames for packets that leave together.
+#[derive(Default)]
+pub(crate) struct EtherRoom {
+    frames: stoop_ether::Room,
+    /// Bytes of the longest packet.
+    longest: usize,
+}
+
+impl Room for EtherRoom {
+    fn packets(&mut self, len: usize, segment: usize) -> impl Iterator<Item = &mut [u8]> {
+        self.longest = len.min(segment);
+        self.frames.packets(len, segment)
+    }
+}
+
+impl EtherCaller {
+    pub(super) fn connect(server: &EtherAddress, share: Share) -> io::Result<Self> {
+        let Some(to) = server.server() else {
+            let why = "the server's hardware address and port are missing: write ether://INTERFACE/MAC:PORT";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        };
+        let interface = Interface::by_name(&server.interface)?;
+        if interface.mac == to.mac {
+            let why = format!(
+                "{} is the address of {} itself, and an Ethernet does not loop frames back: bind by a NAME, by shm: or by udp:",
+                to.mac, server.interface
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let (lane, options) = match share {
+            Share::OneLane => (Some(LaneEndpoint::take()?), Options::of_one_lane()),
+            Share::ManyLanes => (None, Options::of_many_lanes()),
+        };
+        let options = Options { ether_type: server.ether_type, ..options };
+        let connect = |backend| Endpoint::connect(&interface, backend, &options);
+        let endpoint = match share {
+            // The lanes of a process share what AF_XDP gives; what one lane uses for binding is a ring.
+            Share::OneLane => connect(Backend::PacketRing),
+            Share::ManyLanes => match connect(server.backend) {
+                // Another process has it, or the endpoint to another server. The description of the binding says so.
+                Err(OpenError::XdpTaken(_)) => connect(Backend::PacketRing),
+                endpoint => endpoint,
+            },
+        }?;
+        let template = endpoint.template(to, server.checksum);
+        Ok(Self { endpoint, template, server: to, checksum: server.checksum, _lane: lane })
+    }
+
+    /// Drops what another endpoint than the server has sent, or what the server has sent without the checksum that is wanted.
+    #[inline]
+    fn accept<L>(&self, arrival: Arrival<L>) -> CallerArrival<L> {
+        match arrival {
+            Arrival::Packet { len, from, checksum }
+                if from == self.server
+                    && (checksum, self.checksum) != (Checksum::Omitted, Checksum::Computed) =>
+            {
+                CallerArrival::Datagram(len)
+            }
+            Arrival::TooLarge(len) => CallerArrival::TooLarge(len),
+            Arrival::Packet { .. } | Arrival::Nothing => CallerArrival::Nothing,
+        }
+    }
+
+    /// Whether packets of that length can leave.
+    fn is_too_long(&self, packet: usize) -> bool {
+        packet > self.endpoint.largest_packet()
+    }
+}
+
+/// The time that a thread may sleep.
+fn limit(about_ns: u64, latest_ns: u64) -> Option<u64> {
+    Some(about_ns.min(latest_ns))
+}
+
+impl CallerEndpoint for EtherCaller {
+    type Room = EtherRoom;
+
+    #[inline]
+    fn send(&self, packet: &[u8]) -> io::Result<Sending> {
+        self.endpoint.send(&self.template, packet).map(|()| Sending::Sent)
+    }
+
+    fn send_many(&self, packets: &[u8], segment: usize, failed: impl FnMut(usize, io::Error)) {
+        self.endpoint.send_many(&self.template, packets, segment, failed);
+    }
+
+    fn send_room(&self, room: &mut EtherRoom, _: bool) -> io::Result<HandedOver> {
+        if self.is_too_long(room.longest) {
+            return Ok(HandedOver::TooLong);
+        }
+        // A packet that the kernel refuses is a lost one.
+        self.endpoint.send_room(&self.template, &mut room.frames, |_, _| {});
+        Ok(HandedOver::Sent)
+    }
+
+    fn send_gathered(&self, pieces: &[IoSlice<'_>], segment: usize, _: bool) -> io::Result<HandedOver> {
+        if self.is_too_long(segment.min(pieces.iter().map(|piece| piece.len()).sum())) {
+            return Ok(HandedOver::TooLong);
+        }
+        self.endpoint.send_gathered(&self.template, pieces, segment, |_, _| {});
+        Ok(HandedOver::Sent)
+    }
+
+    #[inline]
+    fn receive_about(&self, buffer: &mut [u8], about_ns: u64, latest_ns: u64) -> io::Result<CallerArrival> {
+        let arrival = match about_ns {
+            0 => self.endpoint.receive(buffer),
+            _ => self.endpoint.receive_within(buffer, limit(about_ns, latest_ns))?,
+        };
+        Ok(self.accept(arrival))
+    }
+
+    #[inline]
+    fn receive_many_about(
+        &self,
+        buffer: &mut [u8],
+        about_ns: u64,
+        latest_ns: u64,
+    ) -> io::Result<CallerArrival<Segments>> {
+        let arrival = match about_ns {
+            0 => self.endpoint.receive_many(buffer),
+            _ => self.endpoint.receive_many_within(buffer, limit(about_ns, latest_ns))?,
+        };
+        Ok(self.accept(arrival))
+    }
+
+    /// Packets of any number can be received together at any time.
+    fn expect_many(&self, _: bool) {}
+
+    /// Each packet takes a frame. Packets of other calls need some of them.
+    fn window(&self) -> u32 {
+        u32::try_from(self.endpoint.frames() * self.endpoint.largest_packet() / 2).unwrap_or(u32::MAX)
+    }
+
+    fn describe(&self) -> String {
+        let checksum = match self.checksum {
+            Checksum::Computed => "with",
+            Checksum::Omitted => "without",
+        };
+        format!(" ({}, {checksum} a checksum in each frame)", self.endpoint)
+    }
+
+    fn largest_packet(&self) -> io::Result<usize> {
+        Ok(self.endpoint.largest_packet())
+    }
+
+    /// An Ethernet sends nothing back.
+    fn keep_sent_back(&self) {}
+
+    fn next_sent_back(&self, _: &mut [u8]) -> Option<usize> {
+        None
+    }
+}

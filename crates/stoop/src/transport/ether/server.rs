@@ -1,0 +1,134 @@
+//! A server's endpoint on an Ethernet.
+
+use crate::context::{Caller, Station};
+use crate::transport::ether::address::EtherAddress;
+use crate::transport::packet::link::{LinkCounters, Peer, ReceiveBuffers, Received, ServerEndpoint};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use stoop_ether::address::Address;
+use stoop_ether::frame::Checksum;
+use stoop_ether::{Arrival, Endpoint, Interface, Options};
+use stoop_exchange::server;
+use stoop_net::Patience;
+
+/// An endpoint that answers any other one.
+pub(crate) struct EtherServer {
+    endpoint: Endpoint,
+    /// As callers write it who have an interface of this name.
+    address: EtherAddress,
+    /// Packets dropped because they were longer than any buffer.
+    too_large: AtomicU64,
+}
+
+/// The sender of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EtherPeer {
+    address: Address,
+    /// Answers have a checksum if the packet had one.
+    checksum: Checksum,
+}
+
+impl Peer for EtherPeer {
+    fn caller(&self) -> Caller {
+        Caller::Station(Station { host: server::Peer::host(self), port: self.address.port })
+    }
+}
+
+impl server::Peer for EtherPeer {
+    /// The hardware address, and zeros.
+    #[inline]
+    fn host(&self) -> [u8; 16] {
+        let mut host = [0; 16];
+        host[..6].copy_from_slice(&self.address.mac.0);
+        host
+    }
+
+    fn port(&self) -> u16 {
+        self.address.port
+    }
+}
+
+impl EtherServer {
+    pub(super) fn listen(address: &EtherAddress) -> io::Result<Self> {
+        let interface = Interface::by_name(&address.interface)?;
+        if address.mac.is_some_and(|mac| mac != interface.mac) {
+            let why = format!(
+                "the hardware address of {} is {}: listen there, or at ether://{}/:PORT",
+                address.interface, interface.mac, address.interface
+            );
+            return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, why));
+        }
+        let options = Options { ether_type: address.ether_type, ..Options::of_many_lanes() };
+        let endpoint = Endpoint::listen(&interface, address.port, address.backend, &options)?;
+        let address = address.at(endpoint.address());
+        Ok(Self { endpoint, address, too_large: AtomicU64::new(0) })
+    }
+
+    pub(super) fn address(&self) -> &EtherAddress {
+        &self.address
+    }
+}
+
+impl ServerEndpoint for EtherServer {
+    type Peer = EtherPeer;
+    /// The sender of what was received last.
+    type Worker = EtherPeer;
+
+    fn worker(&self) -> EtherPeer {
+        EtherPeer { address: Address::default(), checksum: Checksum::Computed }
+    }
+
+    fn window(&self) -> u32 {
+        u32::try_from(self.endpoint.frames() * self.endpoint.largest_packet() / 2).unwrap_or(u32::MAX)
+    }
+
+    #[inline]
+    fn receive(&self, worker: &mut EtherPeer, buffers: &mut ReceiveBuffers, patience: Patience) -> Received {
+        let arrival = match patience {
+            Patience::DontWait => self.endpoint.receive_many(buffers.many()),
+            // The interface is down or gone: it may come back.
+            Patience::Block => {
+                self.endpoint.receive_many_within(buffers.many(), None).unwrap_or(Arrival::Nothing)
+            }
+        };
+        match arrival {
+            Arrival::Packet { len, from, checksum } => {
+                *worker = EtherPeer { address: from, checksum };
+                if len.count() > 1 {
+                    return Received::Many(len);
+                }
+                buffers.move_single(len.len);
+                Received::Packet(len.len)
+            }
+            Arrival::TooLarge(_) => {
+                self.too_large.fetch_add(1, Ordering::Relaxed);
+                Received::Nothing
+            }
+            Arrival::Nothing => Received::Nothing,
+        }
+    }
+
+    #[inline]
+    fn peer<'a>(&'a self, worker: &'a EtherPeer) -> &'a EtherPeer {
+        worker
+    }
+
+    #[inline]
+    fn send(&self, packet: &[u8], peer: &EtherPeer) {
+        // A packet that the kernel refuses is a lost one.
+        let _ = self.endpoint.send(&self.endpoint.template(peer.address, peer.checksum), packet);
+    }
+
+    fn send_many(&self, _: &EtherPeer, packets: &[u8], segment: usize, peer: &EtherPeer) {
+        let template = self.endpoint.template(peer.address, peer.checksum);
+        self.endpoint.send_many(&template, packets, segment, |_, _| {});
+    }
+
+    fn wake(&self) {
+        self.endpoint.wake();
+    }
+
+    fn counters(&self) -> LinkCounters {
+        LinkCounters { too_large: self.too_large.load(Ordering::Relaxed), ..LinkCounters::default() }
+    }
+}

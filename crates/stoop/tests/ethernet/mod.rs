@@ -1,0 +1,99 @@
+//! A private Ethernet for each test: two network namespaces joined by a veth pair. Callers are at one end, servers at the other.
+//!
+//! The namespaces have no names, so that nothing is left behind however the test ends.
+
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
+use std::cell::OnceCell;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// The interface at each end.
+const INTERFACE: &str = "stoop0";
+const SERVER_MAC: &str = "02:00:00:00:00:0b";
+
+/// The two ends. A thread that uses them is in the callers' namespace.
+struct Ethernet {
+    callers: File,
+    servers: File,
+}
+
+thread_local! {
+    static ETHERNET: OnceCell<Option<Ethernet>> = const { OnceCell::new() };
+}
+
+/// Makes an Ethernet for the calling thread, the first time, and moves the thread to the callers' end. `false`: that is not permitted,
+/// and the test is skipped.
+pub(crate) fn enter() -> bool {
+    ETHERNET.with(|ethernet| {
+        ethernet
+            .get_or_init(|| {
+                Ethernet::make().map_err(|why| println!("SKIPPED: no private Ethernet: {why}")).ok()
+            })
+            .is_some()
+    })
+}
+
+/// Runs `there` at the servers' end. Sockets that it makes stay there; threads that it starts would, too.
+pub(crate) fn at_servers<R>(there: impl FnOnce() -> R) -> R {
+    ETHERNET.with(|ethernet| {
+        let Some(Some(Ethernet { callers, servers })) = ethernet.get() else { return there() };
+        enter_namespace(servers).unwrap();
+        let result = there();
+        enter_namespace(callers).unwrap();
+        result
+    })
+}
+
+/// An address at which no other server listens.
+pub(crate) fn address(parameters: &str) -> String {
+    static NEXT: AtomicU16 = AtomicU16::new(1);
+    let port = 1 + NEXT.fetch_add(1, Ordering::Relaxed) % 0x3fff;
+    format!("ether://{INTERFACE}/{SERVER_MAC}:{port}{parameters}")
+}
+
+impl Ethernet {
+    fn make() -> Result<Self, String> {
+        let [callers, servers] = [namespace()?, namespace()?];
+        enter_namespace(&callers)?;
+        let there = format!("/proc/{}/fd/{}", std::process::id(), servers.as_raw_fd());
+        run(&format!(
+            "link add {INTERFACE} type veth peer name {INTERFACE} address {SERVER_MAC} netns {there}"
+        ))?;
+        for end in [&servers, &callers] {
+            enter_namespace(end)?;
+            // Other transports are used beside it.
+            run("link set lo up")?;
+            run(&format!("link set {INTERFACE} up"))?;
+        }
+        Ok(Self { callers, servers })
+    }
+}
+
+/// A new network namespace.
+fn namespace() -> Result<File, String> {
+    let made = std::thread::spawn(|| {
+        // SAFETY: descriptors stay shared; only this thread, which ends at once, gets the new network namespace.
+        unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }
+            .map_err(|error| format!("unshare: {error}"))
+            .and_then(|()| File::open("/proc/thread-self/ns/net").map_err(|error| error.to_string()))
+    });
+    made.join().unwrap()
+}
+
+fn enter_namespace(namespace: &File) -> Result<(), String> {
+    let network = Some(LinkNameSpaceType::Network);
+    move_into_link_name_space(namespace.as_fd(), network).map_err(|error| format!("setns: {error}"))
+}
+
+/// Runs `ip` in this thread's namespace.
+fn run(arguments: &str) -> Result<(), String> {
+    let mut command = Command::new("ip");
+    command.args(arguments.split(' ')).stdin(Stdio::null());
+    let output = command.output().map_err(|error| format!("ip: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("ip {arguments}: {}", String::from_utf8_lossy(&output.stderr).trim()))
+}
