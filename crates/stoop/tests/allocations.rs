@@ -93,7 +93,7 @@ fn calls_of_one(client: &TestClient) {
 
 #[test]
 fn a_call_allocates_nothing_at_either_end() {
-    for transport in transports::all() {
+    for transport in transports::without_network() {
         let server = Server::new()
             .export(TestServer::new(Server1))
             .waiting(Waiting::Block)

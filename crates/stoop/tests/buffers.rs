@@ -12,7 +12,7 @@ use stoop::{BindOptions, CallError, Error, FailureCode, InPlace, RunningServer, 
 
 /// A server on each transport, and a client of it.
 fn everywhere() -> impl Iterator<Item = (RunningServer, CameraClient)> {
-    transports::all().map(|transport| {
+    transports::without_network().map(|transport| {
         let server = started(Server::new(), &transports::address(transport));
         let client = client(&server);
         (server, client)

@@ -10,7 +10,10 @@ claims! { remote: [
     a_binding_says_what_it_is
 ] }
 
-claims! { answering: [where_nobody_listens_a_bind_says_so] }
+mod where_ports_answer {
+    use super::*;
+    claims! { answering: [where_nobody_listens_a_bind_says_so] }
+}
 
 fn where_nobody_listens_a_bind_says_so(transport: &str) {
     let (server, _) = serve_at(&address(transport), Server::new());

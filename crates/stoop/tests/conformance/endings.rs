@@ -8,7 +8,10 @@ claims! { remote: [
     shutting_down_finishes_what_runs_and_refuses_what_is_new
 ] }
 
-claims! { answering: [a_call_to_a_server_that_has_gone_fails_long_before_its_deadline] }
+mod where_ports_answer {
+    use super::*;
+    claims! { answering: [a_call_to_a_server_that_has_gone_fails_long_before_its_deadline] }
+}
 
 fn many_bindings_are_served_at_once_and_given_up_with_their_clients(transport: &str) {
     let (server, _) = serve_at(&address(transport), Server::new());

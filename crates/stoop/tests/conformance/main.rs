@@ -3,8 +3,6 @@
 //! A claim is a function of the transport; `claims!` makes a test of it for each. What is true of one transport alone is tested
 //! in a file of its own (`calls`, `streams`, `shm`).
 
-#[path = "../ethernet/mod.rs"]
-mod ethernet;
 #[path = "../gate/mod.rs"]
 mod gate;
 #[path = "../loopback/mod.rs"]

@@ -256,7 +256,7 @@ fn served() -> (RunningServer, Vec<String>) {
 fn served_by(server: Server) -> (RunningServer, Vec<String>) {
     let server =
         server.export(EchoServer::new(Echoing)).export(ModesServer::new(Arc::new(Serving::default())));
-    let server = transports::all()
+    let server = transports::without_network()
         .fold(server, |server, transport| server.listen(&transports::address(transport)).unwrap())
         .start()
         .unwrap();

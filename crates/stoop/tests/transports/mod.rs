@@ -1,6 +1,8 @@
 //! The transports that tests run over: those of the library's list.
 
-use crate::ethernet;
+#[path = "../ethernet/mod.rs"]
+mod ethernet;
+
 use crate::loopback;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -8,6 +10,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 #[allow(dead_code, reason = "some tests name their transports")]
 pub(crate) fn all() -> impl Iterator<Item = &'static str> {
     stoop::scheme_names()
+}
+
+/// Those that need no network of their own.
+#[allow(dead_code, reason = "some tests name their transports")]
+pub(crate) fn without_network() -> impl Iterator<Item = &'static str> {
+    all().filter(|scheme| *scheme != "ether")
 }
 
 /// An address on that transport at which no other server listens; `name`: of a server that is reached by its name alone.
@@ -33,6 +41,7 @@ pub(crate) fn is_there(transport: &str) -> bool {
 }
 
 /// A server that listens where its callers expect it.
+#[allow(dead_code, reason = "some tests name their transports")]
 pub(crate) trait ListenThere: Sized {
     /// As [`Server::listen`](stoop::Server::listen).
     fn listen_there(self, uri: &str) -> Result<Self, stoop::ListenError>;

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stoop_ether::address::Address;
 use stoop_ether::frame::Checksum;
-use stoop_ether::{Arrival, Endpoint, Interface, Options};
+use stoop_ether::{Arrival, Backend, Endpoint, Interface, OpenError, Options};
 use stoop_exchange::server;
 use stoop_net::Patience;
 
@@ -59,8 +59,14 @@ impl EtherServer {
             return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, why));
         }
         let options = Options { ether_type: address.ether_type, ..Options::of_many_lanes() };
-        let endpoint = Endpoint::listen(&interface, address.port, address.backend, &options)?;
-        let address = address.at(endpoint.address());
+        let listen = |backend| Endpoint::listen(&interface, address.port, backend, &options);
+        let (endpoint, backend) = match listen(address.backend) {
+            // The server's address says so.
+            Err(OpenError::XdpTaken(_)) => (listen(Backend::PacketRing), Backend::PacketRing),
+            endpoint => (endpoint, address.backend),
+        };
+        let endpoint = endpoint?;
+        let address = EtherAddress { backend, ..address.at(endpoint.address()) };
         Ok(Self { endpoint, address, too_large: AtomicU64::new(0) })
     }
 
