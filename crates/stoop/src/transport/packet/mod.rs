@@ -14,7 +14,7 @@ pub(crate) mod session;
 pub(crate) mod shared_endpoint;
 pub(crate) mod steps;
 #[cfg(test)]
-pub(crate) mod testing;
+pub(crate) mod tests;
 pub(crate) mod transport;
 
 use stoop_exchange::Instant;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::transport::contract::{Binding, Lane};
 use crate::transport::packet::options::PacketOptions;
-use crate::transport::packet::testing::bound;
+use crate::transport::packet::tests::bound;
 use crate::transport::udp::UdpLink;
 use std::net::SocketAddr;
 use std::thread;

@@ -8,7 +8,7 @@ use crate::transport::packet::begun::{NotSent, PacketCalls};
 use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::now;
 use crate::transport::packet::options::PacketOptions;
-use crate::transport::packet::testing::bound;
+use crate::transport::packet::tests::bound;
 use crate::transport::udp::UdpLink;
 use std::io;
 use std::net::{Shutdown, TcpStream};

@@ -1,4 +1,4 @@
-//! A server and a binding for tests.
+//! A server and a binding for the tests of the packet transport.
 
 use crate::interface::{Exported, Interface, Procedure, Unserved};
 use crate::options::BindOptions;
