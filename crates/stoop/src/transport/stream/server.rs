@@ -37,28 +37,28 @@ use stoop_wire::RefusalCode;
 
 /// A listener, its connections, and the calls that have arrived on them.
 pub(crate) struct StreamEndpoint {
-    reception: Connections,
+    connections: Connections,
     service: Service,
     /// Calls that arrived together with one that runs now.
     pending: PendingCalls,
     /// Buffers of calls and results.
-    spares: Mutex<Vec<Vec<u8>>>,
+    unused_buffers: Mutex<Vec<Vec<u8>>>,
     /// Calls begun.
     calls: AtomicU64,
 }
 
 /// Buffers kept for calls and results, and bytes of the largest.
-const SPARES: usize = 16;
-const SPARE_MAX: usize = 4 << 20;
+const BUFFERS: usize = 16;
+const BUFFER_MAX: usize = 4 << 20;
 
 impl StreamEndpoint {
     pub(crate) fn new(listener: StreamListener, setup: &Setup, allowed: Users) -> io::Result<Self> {
         let incarnation = u64::from_le_bytes(host::random_bytes());
         Ok(Self {
-            reception: Connections::new(listener, setup.max_message, allowed)?,
+            connections: Connections::new(listener, setup.max_message, allowed)?,
             service: Service::new(setup, incarnation, LANES.into()),
             pending: PendingCalls::default(),
-            spares: Mutex::default(),
+            unused_buffers: Mutex::default(),
             calls: AtomicU64::new(0),
         })
     }
@@ -66,11 +66,11 @@ impl StreamEndpoint {
     /// Bytes that no stream has taken yet; `None`: there are no more.
     fn unread(&self) -> Option<u64> {
         let (mut unread, mut left) = (None, Vec::new());
-        for connection in self.reception.all() {
+        for connection in self.connections.all() {
             // A poller tells of room only when there is much of it, and a slow reader makes little at a time. The worker with the
             // receive role learns that a connection is broken.
             if !connection.is_flushed()
-                && !matches!(connection.flush(&self.reception.acceptor.poller, &mut left), Ok(true))
+                && !matches!(connection.flush(&self.connections.acceptor.poller, &mut left), Ok(true))
             {
                 unread = Some(unread.unwrap_or(0) + connection.unread() as u64);
             }
@@ -78,34 +78,34 @@ impl StreamEndpoint {
         unread
     }
 
-    fn spares(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
-        self.spares.lock().unwrap_or_else(PoisonError::into_inner)
+    fn unused_buffers(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.unused_buffers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[cold]
-    fn spare(&self) -> Vec<u8> {
-        self.spares().pop().unwrap_or_default()
+    fn unused_buffer(&self) -> Vec<u8> {
+        self.unused_buffers().pop().unwrap_or_default()
     }
 
-    fn keep_spare(&self, spare: Vec<u8>) {
-        let mut spares = self.spares();
-        if spares.len() < SPARES && !spare.is_empty() && spare.len() <= SPARE_MAX {
-            spares.push(spare);
+    fn recycle_buffer(&self, buffer: Vec<u8>) {
+        let mut unused = self.unused_buffers();
+        if unused.len() < BUFFERS && !buffer.is_empty() && buffer.len() <= BUFFER_MAX {
+            unused.push(buffer);
         }
     }
 
     /// An answer that is held back for another which takes longer than was thought goes without it.
     #[cold]
     fn send_held(&self) {
-        for connection in self.reception.all() {
-            if connection.send_held(&self.reception.acceptor.poller).is_err() {
+        for connection in self.connections.all() {
+            if connection.send_held(&self.connections.acceptor.poller).is_err() {
                 self.close(&connection);
             }
         }
     }
 
     fn close(&self, connection: &Connection) {
-        if self.reception.close(connection) {
+        if self.connections.close(connection) {
             if connection.was_bound() {
                 self.service.bindings.fetch_sub(1, Ordering::Relaxed);
             }
@@ -131,7 +131,7 @@ impl StreamEndpoint {
         self.pending.append(&mut worker.key, &mut worker.others);
         if !worker.patient {
             // The background thread may have lost the role to a worker that waits already.
-            self.reception.acceptor.notifier.wake();
+            self.connections.acceptor.notifier.wake();
         }
     }
 
@@ -208,7 +208,7 @@ impl Endpoint for StreamEndpoint {
     }
 
     fn look_after(&self, _is_quiet: bool) -> bool {
-        let is_holding = self.reception.is_holding();
+        let is_holding = self.connections.is_holding();
         if is_holding {
             self.send_held();
         }
@@ -216,12 +216,12 @@ impl Endpoint for StreamEndpoint {
     }
 
     fn wake(&self) {
-        self.reception.acceptor.end.wake();
+        self.connections.acceptor.end.wake();
     }
 
     fn shut_down(&self) {
         self.service.shut_down();
-        self.reception.acceptor.shut_down();
+        self.connections.acceptor.shut_down();
     }
 
     fn drain(&self) {

@@ -17,15 +17,15 @@ pub(crate) fn connect(
 ) -> Result<Session, NotBound> {
     let connection = plan.handshake(&plan.own.users);
     let handshake = Handshake::connect(&connection, deadline)?;
-    let mut intake = Reassembler::new(Bounds {
+    let mut reassembler = Reassembler::new(Bounds {
         long: Kind::Result,
         message_max: plan.options.max_message,
         // As many results as there are lanes to ask on.
         announced_max: usize::MAX,
         lanes: MOST_LANES,
     });
-    let bound = handshake.bind(&mut intake)?;
+    let bound = handshake.bind(&mut reassembler)?;
     let placement = Placement::of(&handshake.own, &crate::host_facts::from_wire(&bound.host));
     let (replaced, ignored) = (replaced.as_ref(), replaced.as_ref().map_or(0, |lost| lost.session.ignored()));
-    Ok(Session::new(next_generation(replaced), bound, placement, (handshake.stream, intake), ignored))
+    Ok(Session::new(next_generation(replaced), bound, placement, (handshake.stream, reassembler), ignored))
 }

@@ -11,7 +11,7 @@ use stoop_net::poller::{Events, Interest, Poller};
 use stoop_net::stream::Stream;
 use stoop_wire::{HEADER_LEN, left_of_nanos};
 
-/// Who sends, and what is left of a fragment that the stream has not taken whole.
+/// The right to send, and the bytes of a fragment that the stream has not taken.
 #[derive(Default)]
 pub(crate) struct Outgoing {
     rest: Mutex<Rest>,
@@ -21,7 +21,7 @@ pub(crate) struct Outgoing {
     room: OnceLock<Poller>,
 }
 
-/// What must be sent before anything else, whoever comes next.
+/// The bytes that the next thread to send has to send first.
 #[derive(Default)]
 struct Rest {
     bytes: Vec<u8>,
@@ -58,22 +58,22 @@ const KEPT_MAX: usize = 256 * 1024;
 const YIELDS: u32 = 200;
 
 impl Outgoing {
-    /// Sends a message, in turn with those of other threads, fragment by fragment. Returns whether it went in one
-    /// piece.
+    /// Sends a message, in turn with those of other threads, fragment by fragment. Returns whether it was sent by
+    /// one system call.
     #[inline]
     pub(crate) fn send(
         &self,
         stream: &Stream,
         packet: &[u8],
-        mut departure: OutgoingMessage,
+        mut message: OutgoingMessage,
         deadline_ns: u64,
     ) -> Result<bool, Unsent> {
         let rest = self.turn();
-        if rest.bytes.is_empty() && begin_fragment(stream, packet, &mut departure)? && departure.is_done() {
+        if rest.bytes.is_empty() && begin_fragment(stream, packet, &mut message)? && message.is_done() {
             return Ok(true);
         }
         let waiting = Waiting { deadline_ns, meanwhile: None };
-        self.send_by_and_by(rest, stream, packet, departure, waiting).map(|()| false)
+        self.send_in_parts(rest, stream, packet, message, waiting).map(|()| false)
     }
 
     /// The same, for a thread that has more to see to: while the stream takes nothing, it does `meanwhile` every millisecond.
@@ -82,16 +82,16 @@ impl Outgoing {
         &self,
         stream: &Stream,
         packet: &[u8],
-        departure: OutgoingMessage,
+        message: OutgoingMessage,
         deadline_ns: u64,
         meanwhile: &mut dyn FnMut(),
     ) -> Result<(), Unsent> {
         let waiting = Waiting { deadline_ns, meanwhile: Some(meanwhile) };
-        self.send_by_and_by(self.turn(), stream, packet, departure, waiting)
+        self.send_in_parts(self.turn(), stream, packet, message, waiting)
     }
 
     /// Sends whole fragments, all of them together, without ever waiting: what the stream does not take goes before
-    /// anything else, whoever comes next.
+    /// any other message.
     pub(crate) fn post(&self, stream: &Stream, fragments: &[u8]) -> io::Result<()> {
         let mut rest = self.turn();
         let sent = match rest.bytes.is_empty() {
@@ -111,31 +111,31 @@ impl Outgoing {
     }
 
     #[cold]
-    fn send_by_and_by<'a>(
+    fn send_in_parts<'a>(
         &'a self,
         mut rest: MutexGuard<'a, Rest>,
         stream: &Stream,
         packet: &[u8],
-        mut departure: OutgoingMessage,
+        mut message: OutgoingMessage,
         mut waiting: Waiting<'_>,
     ) -> Result<(), Unsent> {
         loop {
-            if departure.is_done() {
+            if message.is_done() {
                 return Ok(());
             }
-            if !departure.is_between_fragments() {
-                let own = rest.keep(packet, &mut departure);
-                if departure.is_done() {
-                    return self.see_off(rest, own, stream, waiting);
+            if !message.is_between_fragments() {
+                let own = rest.keep(packet, &mut message);
+                if message.is_done() {
+                    return self.await_sent(rest, own, stream, waiting);
                 }
             }
             let has_room = rest.flush(stream)? && {
-                departure.set_time(time_left(waiting.deadline_ns));
-                begin_fragment(stream, packet, &mut departure)?
+                message.set_time(time_left(waiting.deadline_ns));
+                begin_fragment(stream, packet, &mut message)?
             };
-            if has_room || !departure.is_between_fragments() {
+            if has_room || !message.is_between_fragments() {
                 // A fragment has gone, or begun to.
-                if departure.is_between_fragments() && !departure.is_done() {
+                if message.is_between_fragments() && !message.is_done() {
                     drop(rest);
                     self.let_others_pass();
                     rest = self.turn();
@@ -149,7 +149,7 @@ impl Outgoing {
     }
 
     /// Waits until the last of a message has been sent, by this thread or another.
-    fn see_off<'a>(
+    fn await_sent<'a>(
         &'a self,
         mut rest: MutexGuard<'a, Rest>,
         own: u64,
@@ -184,7 +184,7 @@ impl Outgoing {
         rest
     }
 
-    /// A lock is taken again at once by whoever let go of it, unless that one is patient.
+    /// Lets waiting threads take the lock, which the thread that released it would otherwise take again at once.
     fn let_others_pass(&self) {
         for _ in 0..YIELDS {
             if self.contenders.load(Ordering::Relaxed) == 0 {
@@ -229,22 +229,22 @@ impl From<io::Error> for Unsent {
 
 /// Sends a fragment as far as the stream takes it. Returns whether it took all.
 #[inline]
-fn begin_fragment(stream: &Stream, packet: &[u8], departure: &mut OutgoingMessage) -> io::Result<bool> {
+fn begin_fragment(stream: &Stream, packet: &[u8], message: &mut OutgoingMessage) -> io::Result<bool> {
     let mut room = [0; HEADER_LEN];
-    let [first, second] = departure.next_slices(packet, &mut room);
+    let [first, second] = message.next_slices(packet, &mut room);
     let sent = stream.try_send(&[IoSlice::new(first), IoSlice::new(second)])?;
-    departure.advance(sent);
-    Ok(sent > 0 && departure.is_between_fragments())
+    message.advance(sent);
+    Ok(sent > 0 && message.is_between_fragments())
 }
 
 impl Rest {
     /// Keeps what is left of the present fragment. Returns the number of this rest.
-    fn keep(&mut self, packet: &[u8], departure: &mut OutgoingMessage) -> u64 {
+    fn keep(&mut self, packet: &[u8], message: &mut OutgoingMessage) -> u64 {
         debug_assert!(self.bytes.is_empty(), "a fragment begins when the one before has left");
         let mut room = [0; HEADER_LEN];
-        let pieces = departure.next_slices(packet, &mut room);
-        pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece));
-        departure.advance(self.bytes.len());
+        let slices = message.next_slices(packet, &mut room);
+        slices.iter().for_each(|slice| self.bytes.extend_from_slice(slice));
+        message.advance(self.bytes.len());
         self.kept += 1;
         self.kept
     }
@@ -254,7 +254,7 @@ impl Rest {
         while self.sent < self.bytes.len() {
             match stream.try_send(&[IoSlice::new(&self.bytes[self.sent..])])? {
                 0 => {
-                    self.let_go();
+                    self.drop_sent();
                     return Ok(false);
                 }
                 sent => self.sent += sent,
@@ -267,8 +267,9 @@ impl Rest {
         Ok(true)
     }
 
-    /// Gives up what has been sent, if that is most of it: whoever posts without end would have it grow without end.
-    fn let_go(&mut self) {
+    /// Drops the bytes that have been sent, if they are most of the buffer: it would grow without end while threads post and the
+    /// stream is never empty.
+    fn drop_sent(&mut self) {
         if self.sent > KEPT_MAX && self.sent > self.bytes.len() / 2 {
             self.bytes.drain(..self.sent);
             self.sent = 0;

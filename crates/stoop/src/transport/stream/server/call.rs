@@ -3,9 +3,9 @@
 use crate::context::cancelled;
 use crate::context::cancelled::CallId;
 use crate::serving::dispatch::{CallLimits, Outcome};
-use crate::transport::stream::server::StreamEndpoint;
 use crate::transport::stream::server::connection::Connection;
 use crate::transport::stream::server::worker::WorkerState;
+use crate::transport::stream::server::{BUFFER_MAX, StreamEndpoint};
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,7 +29,7 @@ pub(crate) struct StreamCall {
 }
 
 /// Bytes of a result that OUT arguments may take without being counted.
-const LENT_FREELY: usize = 256 * 1024;
+const OUT_UNCOUNTED: usize = 256 * 1024;
 /// Calls that one worker runs in a row before it looks at the rest.
 const IN_A_ROW_MAX: usize = 63;
 /// Answers to short calls that are worth a write of their own while more calls wait.
@@ -57,14 +57,14 @@ impl StreamEndpoint {
             return self.send_refusal(&call.connection, &call.header, RefusalCode::Cancelled, "");
         }
         if call.connection.is_closed() {
-            return call.connection.forget(&call.header);
+            return call.connection.note_unanswered(&call.header);
         }
         let terms = CallLimits {
             deadline_ns: call.deadline_ns,
             caller: call.connection.caller,
             call: call.id(),
             result_max: self.service.message_max,
-            out_limit: self.service.message_max.min(LENT_FREELY),
+            out_limit: self.service.message_max.min(OUT_UNCOUNTED),
         };
         let arguments = &call.packet[HEADER_LEN..HEADER_LEN + call.header.message_len as usize];
         if worker.result.is_empty() || worker.result_of != call.connection.token {
@@ -72,11 +72,11 @@ impl StreamEndpoint {
         }
         let mut outcome =
             self.service.exports.run(call.interface, call.procedure, arguments, &mut worker.result, terms);
-        let mut lent = 0;
+        let mut reserved = 0;
         if let Outcome::NoRoom(needed) = outcome {
-            outcome = match self.lend(&call.connection, needed) {
+            outcome = match self.reserve_result(&call.connection, needed) {
                 Ok(()) => {
-                    lent = needed;
+                    reserved = needed;
                     let terms = CallLimits { out_limit: needed, ..terms };
                     self.service.exports.run(
                         call.interface,
@@ -89,9 +89,9 @@ impl StreamEndpoint {
                 Err((code, detail)) => Outcome::refused(code, detail),
             };
         }
-        if lent > 0 {
+        if reserved > 0 {
             // Before the caller has the result, and may ask for the next.
-            call.connection.take_back(lent);
+            call.connection.release_result(reserved);
         }
         worker.clock_ns = clock::now_ns();
         self.service.exports.took(call.interface, call.procedure, worker.clock_ns - begun_ns);
@@ -113,17 +113,17 @@ impl StreamEndpoint {
             }
             Outcome::Failed(why) => self.send_failure(call, why.0, &why.1),
         }
-        if worker.result.len() > crate::transport::stream::server::SPARE_MAX {
+        if worker.result.len() > BUFFER_MAX {
             worker.result = Vec::new();
         }
     }
 
-    /// The result packet goes over to another connection, and carries nothing of the old one: an OUT argument is lent to
-    /// the procedure as it lies. What is needed of it is cleared as it is made longer again.
+    /// The result packet goes over to another connection, and carries nothing of the old one: a procedure sees
+    /// its OUT arguments where they lie in the packet. The packet is cleared as it is made longer again.
     #[cold]
     fn wipe_result(&self, worker: &mut WorkerState, connection: &Connection) {
         if worker.result.is_empty() {
-            worker.result = self.spare();
+            worker.result = self.unused_buffer();
         }
         worker.result.truncate(HEADER_LEN);
         worker.result_of = connection.token;
@@ -132,11 +132,11 @@ impl StreamEndpoint {
     /// Room for OUT arguments of so many bytes, which the caller asks for with a few. What one connection has of it, and
     /// of results that its caller has not read, is bounded.
     #[cold]
-    fn lend(&self, connection: &Connection, needed: usize) -> Result<(), (RefusalCode, String)> {
+    fn reserve_result(&self, connection: &Connection, needed: usize) -> Result<(), (RefusalCode, String)> {
         if needed > self.service.message_max {
             return Err(Outcome::refused_for_room(needed, self.service.message_max));
         }
-        if !connection.lend(needed, self.service.message_max) {
+        if !connection.reserve_result(needed, self.service.message_max) {
             let why = "too many results of this connection are under way or wait for being read";
             return Err((RefusalCode::Overloaded, why.into()));
         }
@@ -147,9 +147,13 @@ impl StreamEndpoint {
     /// their answers leave together.
     #[inline]
     fn take_next(&self, worker: &mut WorkerState, call: &StreamCall) {
-        if worker.in_a_row == IN_A_ROW_MAX {
-            return;
+        if self.pending.count() > 0 && worker.in_a_row < IN_A_ROW_MAX {
+            self.take_next_behind(worker, call);
         }
+    }
+
+    #[inline(never)]
+    fn take_next_behind(&self, worker: &mut WorkerState, call: &StreamCall) {
         let next = self.pending.take_first(&mut worker.key, |next| {
             Arc::ptr_eq(&next.connection, &call.connection)
                 && self.service.exports.is_short(next.interface, next.procedure)
@@ -169,7 +173,7 @@ impl StreamEndpoint {
             worker.result.resize(MAX_DATAGRAM, 0);
         }
         self.take_next(worker, call);
-        let (poller, hold) = (&self.reception.acceptor.poller, self.holds_answer(worker));
+        let (poller, hold) = (&self.connections.acceptor.poller, self.holds_answer(worker));
         let sent =
             call.connection.send_answer(poller, header, &mut worker.result, self.service.message_max, hold);
         if sent.is_err() {
@@ -224,7 +228,7 @@ impl StreamEndpoint {
         header.time = code;
         let mut packet = vec![0; HEADER_LEN];
         packet.extend_from_slice(detail);
-        let poller = &self.reception.acceptor.poller;
+        let poller = &self.connections.acceptor.poller;
         if connection.send_answer(poller, header, &mut packet, self.service.message_max, false).is_err() {
             self.close(connection);
         }
@@ -233,7 +237,9 @@ impl StreamEndpoint {
     /// Sends a message without waiting for its reader. A connection that is broken is closed.
     #[inline]
     pub(super) fn send(&self, connection: &Connection, header: Header, packet: &mut Vec<u8>) {
-        if connection.send(&self.reception.acceptor.poller, header, packet, self.service.message_max).is_err()
+        if connection
+            .send(&self.connections.acceptor.poller, header, packet, self.service.message_max)
+            .is_err()
         {
             self.close(connection);
         }
@@ -245,13 +251,13 @@ impl StreamEndpoint {
         // One of another length was made for a call that waited.
         if packet.len() <= Reassembler::BUFFER_LEN {
             if packet.len() == Reassembler::BUFFER_LEN {
-                self.keep_spare(packet);
+                self.recycle_buffer(packet);
             }
             return;
         }
-        // Whoever sent one long message is likely to send another.
+        // A caller that sent one long message is likely to send another.
         if let Some(mut incoming) = connection.try_incoming() {
-            incoming.intake.recycle(packet);
+            incoming.reassembler.recycle(packet);
         }
     }
 }

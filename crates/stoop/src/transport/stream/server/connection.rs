@@ -27,7 +27,7 @@ pub(super) struct Connection {
     incoming: Mutex<Incoming>,
     outgoing: Mutex<Outgoing>,
     /// Bytes of results that its calls fill at the moment, as far as they are counted.
-    lent: AtomicUsize,
+    reserved: AtomicUsize,
     bound: AtomicBool,
     closed: AtomicBool,
     /// Connections of the endpoint that hold answers back.
@@ -36,7 +36,7 @@ pub(super) struct Connection {
 
 /// The receiving half: used by one thread at a time.
 pub(super) struct Incoming {
-    pub(super) intake: Reassembler,
+    pub(super) reassembler: Reassembler,
     pub(super) bound: Option<Bound>,
     /// Calls that have arrived, whole or not.
     pub(super) arrived: Numbers,
@@ -73,12 +73,12 @@ impl Connection {
             caller,
             is_allowed,
             incoming: Mutex::new(Incoming {
-                intake: Reassembler::new(bounds),
+                reassembler: Reassembler::new(bounds),
                 bound: None,
                 arrived: Numbers::default(),
             }),
             outgoing: Mutex::default(),
-            lent: AtomicUsize::new(0),
+            reserved: AtomicUsize::new(0),
             bound: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             holding,
@@ -110,15 +110,15 @@ impl Connection {
     }
 
     /// Counts room for a result of so many bytes, if that and what waits for the reader is not too much.
-    pub(super) fn lend(&self, bytes: usize, message_max: usize) -> bool {
+    pub(super) fn reserve_result(&self, bytes: usize, message_max: usize) -> bool {
         let most = message_max.saturating_mul(LONG_MESSAGES).saturating_sub(self.outgoing().bytes());
-        let more = |lent: usize| lent.checked_add(bytes).filter(|&lent| lent <= most);
-        self.lent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+        let more = |reserved: usize| reserved.checked_add(bytes).filter(|&reserved| reserved <= most);
+        self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
     /// Such a result goes to the reader, or waits for it.
-    pub(super) fn take_back(&self, bytes: usize) {
-        self.lent.fetch_sub(bytes, Ordering::Relaxed);
+    pub(super) fn release_result(&self, bytes: usize) {
+        self.reserved.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// The caller no longer waits for a call that has arrived. Nothing happens if that has been answered.
@@ -130,8 +130,8 @@ impl Connection {
         }
     }
 
-    /// A call will not be answered, for nobody is there.
-    pub(super) fn forget(&self, call: &Header) {
+    /// A call will not be answered: its connection is closed.
+    pub(super) fn note_unanswered(&self, call: &Header) {
         self.outgoing().answered.note(call);
     }
 
@@ -156,15 +156,15 @@ impl Connection {
             let _ = self.stream.shutdown();
             let mut outgoing = self.outgoing();
             if outgoing.held_back() > 0 {
-                outgoing.forget_together();
+                outgoing.clear_together();
                 self.holding.fetch_sub(1, Ordering::SeqCst);
             }
         }
         first
     }
 
-    /// Sends an answer together with those that follow it soon, or with those that were held back for it. Whoever holds
-    /// one back sends another, or sends [what it has held back](Self::send_held).
+    /// Sends an answer together with those that follow it soon, or with those that were held back for it. The
+    /// thread that holds one back sends another, or calls [`send_held`](Self::send_held).
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -183,7 +183,7 @@ impl Connection {
         }
         let mut outgoing = self.outgoing();
         if self.is_closed() {
-            // Whoever closed it has counted what is held back.
+            // The thread that closed it has counted the answers that were held back.
             return Ok(());
         }
         let others = outgoing.held_back();
@@ -203,7 +203,7 @@ impl Connection {
         if hold && outgoing.held_back() < TOGETHER_MAX {
             return Ok(());
         }
-        self.let_go(poller, &mut outgoing)
+        self.send_together(poller, &mut outgoing)
     }
 
     /// Sends what was held back, if anything was.
@@ -219,14 +219,14 @@ impl Connection {
         if outgoing.held_back() == 0 {
             return Ok(());
         }
-        self.let_go(poller, &mut outgoing)
+        self.send_together(poller, &mut outgoing)
     }
 
-    fn let_go(&self, poller: &Poller, outgoing: &mut Outgoing) -> io::Result<()> {
+    fn send_together(&self, poller: &Poller, outgoing: &mut Outgoing) -> io::Result<()> {
         self.holding.fetch_sub(1, Ordering::SeqCst);
         let sent = outgoing.send_together(&self.stream);
         if sent.is_err() {
-            outgoing.forget_together();
+            outgoing.clear_together();
         }
         if !sent? {
             poller.modify(&self.stream, self.token, Interest::READ_WRITE)?;
@@ -247,25 +247,25 @@ impl Connection {
         packet: &mut Vec<u8>,
         waiting_max: usize,
     ) -> io::Result<()> {
-        let mut departure = OutgoingMessage::new(header, packet);
+        let mut message = OutgoingMessage::new(header, packet);
         let is_answer = matches!(header.kind, Kind::Result | Kind::Refusal | Kind::Failure);
         loop {
             // Let go after each fragment: results of other lanes go between them.
             let mut outgoing = self.outgoing();
-            if is_answer && departure.is_at_start() {
+            if is_answer && message.is_at_start() {
                 outgoing.answered.note(&header);
             }
             if outgoing.held_back() > 0 {
-                // Nothing is queued behind what is held back: nobody would be told that there is room for it.
-                self.let_go(poller, &mut outgoing)?;
+                // Nothing is queued behind what is held back: no thread would learn that there is room for it.
+                self.send_together(poller, &mut outgoing)?;
             }
-            if outgoing.is_empty() && send_fragment(&self.stream, packet, &mut departure)? {
-                if departure.is_done() {
+            if outgoing.is_empty() && send_fragment(&self.stream, packet, &mut message)? {
+                if message.is_done() {
                     return Ok(());
                 }
                 continue;
             }
-            return self.keep(poller, &mut outgoing, packet, departure, waiting_max);
+            return self.keep(poller, &mut outgoing, packet, message, waiting_max);
         }
     }
 
@@ -275,11 +275,11 @@ impl Connection {
         poller: &Poller,
         outgoing: &mut Outgoing,
         packet: &mut Vec<u8>,
-        departure: OutgoingMessage,
+        message: OutgoingMessage,
         waiting_max: usize,
     ) -> io::Result<()> {
         let is_first = outgoing.is_empty();
-        outgoing.keep(packet, departure);
+        outgoing.keep(packet, message);
         if outgoing.bytes() > waiting_max.saturating_mul(LONG_MESSAGES) {
             return Err(io::Error::other("the caller does not read its results"));
         }
@@ -289,16 +289,16 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what has waited for room. Returns whether that is all; messages that have left go to `spares`.
+    /// Sends what has waited for room. Returns whether that is all; messages that have left go to `unused`.
     ///
     /// # Errors
     /// The connection is broken.
-    pub(super) fn flush(&self, poller: &Poller, spares: &mut Vec<Vec<u8>>) -> io::Result<bool> {
+    pub(super) fn flush(&self, poller: &Poller, unused: &mut Vec<Vec<u8>>) -> io::Result<bool> {
         let mut outgoing = self.outgoing();
         if outgoing.held_back() > 0 {
-            self.let_go(poller, &mut outgoing)?;
+            self.send_together(poller, &mut outgoing)?;
         }
-        let is_all = outgoing.flush(&self.stream, spares)?;
+        let is_all = outgoing.flush(&self.stream, unused)?;
         if is_all {
             poller.modify(&self.stream, self.token, Interest::READ)?;
         }

@@ -1,4 +1,4 @@
-//! Who is connected: accepting, finding and closing connections.
+//! The connections of an endpoint: accepts, finds and closes them.
 
 use crate::serving::acceptor::{ACCEPTED_AT_ONCE, Acceptor, FIRST_TOKEN};
 use crate::transport::stream::server::connection::Connection;
@@ -64,7 +64,7 @@ impl Connections {
         self.connections().values().cloned().collect()
     }
 
-    /// Accepts who waits at the listener.
+    /// Accepts the connections that wait at the listener.
     pub(super) fn accept(&self) {
         for _ in 0..ACCEPTED_AT_ONCE {
             let silent = self.oldest_unbound_if_full();
@@ -92,8 +92,8 @@ impl Connections {
         self.count() >= self.connections_max
     }
 
-    /// The connection that has been there longest without a binding: it has to go when another comes. Whoever connects
-    /// and says nothing keeps nobody out: callers bind at once.
+    /// The connection that has been there longest without a binding: it has to go when another comes. Callers bind at
+    /// once, so that a process that connects and does not bind cannot keep callers out.
     fn oldest_unbound_if_full(&self) -> Option<Arc<Connection>> {
         if !self.is_full() {
             return None;
@@ -146,32 +146,32 @@ mod tests {
     use stoop_net::stream::StreamAddress;
 
     #[test]
-    fn who_connects_and_does_not_bind_keeps_nobody_out() {
+    fn connections_that_do_not_bind_keep_no_caller_out() {
         let any = StreamAddress::Tcp("127.0.0.1:0".parse().unwrap());
         let listener = StreamListener::bind(&any).unwrap();
         let StreamAddress::Tcp(address) = listener.local_addr().clone() else { unreachable!("it is one") };
-        let reception =
+        let connections =
             Connections { connections_max: 2, ..Connections::new(listener, 1 << 20, Users::Own).unwrap() };
         let tokens = || {
-            let mut tokens: Vec<_> = reception.all().iter().map(|connection| connection.token).collect();
+            let mut tokens: Vec<_> = connections.all().iter().map(|connection| connection.token).collect();
             tokens.sort_unstable();
             tokens
         };
         let connect = || {
             let stream = TcpStream::connect(address).unwrap();
-            reception.accept();
+            connections.accept();
             stream
         };
         let _first = [connect(), connect()];
         assert_eq!(tokens(), [4, 5]);
-        reception.find(4).unwrap().set_bound();
+        connections.find(4).unwrap().set_bound();
         let _third = connect();
         assert_eq!(tokens(), [4, 6]);
-        reception.find(6).unwrap().set_bound();
+        connections.find(6).unwrap().set_bound();
         let _fourth = connect();
         assert_eq!(tokens(), [4, 6]);
-        reception.close(&reception.find(4).unwrap());
-        reception.accept();
+        connections.close(&connections.find(4).unwrap());
+        connections.accept();
         assert_eq!(tokens(), [6, 7]);
     }
 }

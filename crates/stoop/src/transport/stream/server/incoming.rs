@@ -36,7 +36,7 @@ impl StreamEndpoint {
         let Some(mut incoming) = connection.try_incoming() else { return true };
         let mut limit_ns = limit_ns;
         for _ in 0..ROUNDS {
-            let space = incoming.intake.space();
+            let space = incoming.reassembler.space();
             let arrival = match mem::take(&mut limit_ns) {
                 0 => connection.stream.recv(space, Patience::DontWait),
                 limit_ns => connection.stream.recv_about(space, limit_ns, u64::MAX),
@@ -44,7 +44,7 @@ impl StreamEndpoint {
             match arrival {
                 Ok(StreamArrival::Bytes(len)) => {
                     worker.clock_ns = clock::now_ns();
-                    incoming.intake.received(len);
+                    incoming.reassembler.received(len);
                 }
                 Ok(StreamArrival::Nothing) => return !connection.is_closed(),
                 Ok(StreamArrival::Closed) | Err(_) => {
@@ -64,7 +64,7 @@ impl StreamEndpoint {
                 }
             }
             // The rest of a fragment is most likely there already; after a whole message nothing is.
-            if worker.found.is_some() || !incoming.intake.is_in_fragment() {
+            if worker.found.is_some() || !incoming.reassembler.is_in_fragment() {
                 break;
             }
         }
@@ -79,9 +79,9 @@ impl StreamEndpoint {
         connection: &Arc<Connection>,
         incoming: &mut Incoming,
     ) -> Result<bool, Malformed> {
-        let Incoming { intake, bound, arrived } = incoming;
+        let Incoming { reassembler, bound, arrived } = incoming;
         loop {
-            let message = match intake.poll() {
+            let message = match reassembler.poll() {
                 Ok(None) => return Ok(true),
                 Ok(Some(Arrival::Message(message))) => message,
                 Err(Violation::Version { answer }) => {
@@ -188,7 +188,7 @@ impl StreamEndpoint {
         }
         let mut packet = if is_long { Vec::new() } else { mem::take(&mut worker.packet) };
         if packet.len() != Reassembler::BUFFER_LEN && !is_long {
-            packet = self.spare();
+            packet = self.unused_buffer();
             packet.resize(Reassembler::BUFFER_LEN, 0);
         }
         message.take(&mut packet);

@@ -61,39 +61,39 @@ impl Outgoing {
                 sent => self.taken += sent,
             }
         }
-        self.forget_together();
+        self.clear_together();
         Ok(true)
     }
 
-    /// What was held back has gone, or has nobody to go to.
-    pub(super) fn forget_together(&mut self) {
+    /// The answers that were held back have been sent, or the connection is closed.
+    pub(super) fn clear_together(&mut self) {
         self.together.clear();
         (self.taken, self.blocked) = (0, false);
     }
 
     /// Keeps what the stream has not taken of a message. `packet` is taken away.
-    pub(super) fn keep(&mut self, packet: &mut Vec<u8>, departure: OutgoingMessage) {
-        debug_assert!(departure.is_between_fragments() || self.queue.is_empty(), "one fragment at a time");
-        self.bytes += departure.left();
-        self.queue.push_back((std::mem::take(packet), departure));
+    pub(super) fn keep(&mut self, packet: &mut Vec<u8>, message: OutgoingMessage) {
+        debug_assert!(message.is_between_fragments() || self.queue.is_empty(), "one fragment at a time");
+        self.bytes += message.left();
+        self.queue.push_back((std::mem::take(packet), message));
     }
 
-    /// Sends as much as the stream takes. Returns whether that is all; messages that have left go to `spares`.
-    pub(super) fn flush(&mut self, stream: &Stream, spares: &mut Vec<Vec<u8>>) -> io::Result<bool> {
+    /// Sends as much as the stream takes. Returns whether that is all; messages that have left go to `unused`.
+    pub(super) fn flush(&mut self, stream: &Stream, unused: &mut Vec<Vec<u8>>) -> io::Result<bool> {
         if !self.send_together(stream)? {
             return Ok(false);
         }
-        while let Some((packet, departure)) = self.queue.front_mut() {
-            let before = departure.left();
-            let complete = send_fragment(stream, packet, departure)?;
-            self.bytes -= before - departure.left();
+        while let Some((packet, message)) = self.queue.front_mut() {
+            let before = message.left();
+            let complete = send_fragment(stream, packet, message)?;
+            self.bytes -= before - message.left();
             if !complete {
                 return Ok(false);
             }
-            let (packet, departure) = self.queue.pop_front().expect("there is a first message");
-            match departure.is_done() {
-                true => spares.push(packet),
-                false => self.queue.push_back((packet, departure)),
+            let (packet, message) = self.queue.pop_front().expect("there is a first message");
+            match message.is_done() {
+                true => unused.push(packet),
+                false => self.queue.push_back((packet, message)),
             }
         }
         Ok(true)
@@ -105,17 +105,17 @@ impl Outgoing {
 pub(super) fn send_fragment(
     stream: &Stream,
     packet: &[u8],
-    departure: &mut OutgoingMessage,
+    message: &mut OutgoingMessage,
 ) -> io::Result<bool> {
     loop {
         let mut room = [0; HEADER_LEN];
-        let [first, second] = departure.next_slices(packet, &mut room);
+        let [first, second] = message.next_slices(packet, &mut room);
         let sent = stream.try_send(&[IoSlice::new(first), IoSlice::new(second)])?;
         if sent == 0 {
             return Ok(false);
         }
-        departure.advance(sent);
-        if departure.is_between_fragments() {
+        message.advance(sent);
+        if message.is_between_fragments() {
             return Ok(true);
         }
     }

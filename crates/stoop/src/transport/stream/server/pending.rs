@@ -27,7 +27,7 @@ impl PendingCalls {
     /// How many calls wait.
     #[inline]
     pub(super) fn count(&self) -> usize {
-        // Spares the lock, under which the calls are read.
+        // Only saves taking the lock, under which the calls are read.
         self.count.load(Ordering::Relaxed)
     }
 
@@ -49,9 +49,15 @@ impl PendingCalls {
         key: &mut Key,
         is_wanted: impl FnOnce(&StreamCall) -> bool,
     ) -> Option<StreamCall> {
-        if self.count() == 0 {
-            return None;
-        }
+        if self.count() == 0 { None } else { self.lock_and_take(key, is_wanted) }
+    }
+
+    #[inline(never)]
+    fn lock_and_take(
+        &self,
+        key: &mut Key,
+        is_wanted: impl FnOnce(&StreamCall) -> bool,
+    ) -> Option<StreamCall> {
         let mut calls = self.calls.lock(key);
         if !calls.front().is_some_and(is_wanted) {
             return None;

@@ -34,7 +34,7 @@ impl StreamEndpoint {
                 wait.uncount();
                 self.sleep(worker);
             } else if worker.looks < self.looks_max() {
-                self.look_at_hot(worker, 0);
+                self.look_at_last_active(worker, 0);
             } else {
                 self.ask(worker, Some(Duration::ZERO));
             }
@@ -55,9 +55,10 @@ impl StreamEndpoint {
 
     /// Looks at the connection that was last active, if that one is to be looked at.
     #[inline]
-    fn look_at_hot(&self, worker: &mut WorkerState, limit_ns: u64) {
+    fn look_at_last_active(&self, worker: &mut WorkerState, limit_ns: u64) {
         worker.looks = worker.looks.saturating_add(1);
-        let is_open = worker.hot.upgrade().is_some_and(|hot| self.read(worker, &hot, limit_ns));
+        let is_open =
+            worker.last_active.upgrade().is_some_and(|last_active| self.read(worker, &last_active, limit_ns));
         self.share_others(worker);
         if !is_open {
             worker.looks = u32::MAX;
@@ -66,28 +67,28 @@ impl StreamEndpoint {
 
     #[inline]
     fn looks_max(&self) -> u32 {
-        if self.reception.count() > 1 { LOOKS_AMONG_OTHERS } else { LOOKS_ALONE }
+        if self.connections.count() > 1 { LOOKS_AMONG_OTHERS } else { LOOKS_ALONE }
     }
 
     /// Asks the poller, and does what it tells.
     pub(super) fn ask(&self, worker: &mut WorkerState, limit: Option<Duration>) {
         let mut events = worker.events.take().unwrap_or_else(|| Events::with_capacity(EVENTS));
         // Fails for no reason that waiting again would not show.
-        let _ = self.reception.acceptor.poller.wait(&mut events, limit);
+        let _ = self.connections.acceptor.poller.wait(&mut events, limit);
         (worker.looks, worker.asked_ns) = (0, clock::now_ns());
         for ready in events.iter() {
             match ready.token {
-                LISTENER => self.reception.accept(),
-                NOTIFIED => drop(self.reception.acceptor.notifier.drain()),
+                LISTENER => self.connections.accept(),
+                NOTIFIED => drop(self.connections.acceptor.notifier.drain()),
                 END => {}
                 token => {
                     // Closed by another since the poller told it.
-                    let Some(connection) = self.reception.find(token) else { continue };
+                    let Some(connection) = self.connections.find(token) else { continue };
                     if ready.writable {
                         self.flush(&connection);
                     }
                     if ready.readable && self.read(worker, &connection, 0) {
-                        worker.hot = Arc::downgrade(&connection);
+                        worker.last_active = Arc::downgrade(&connection);
                     }
                 }
             }
@@ -99,29 +100,32 @@ impl StreamEndpoint {
     /// There is room to send on a connection.
     fn flush(&self, connection: &Connection) {
         let mut left = Vec::new();
-        match connection.flush(&self.reception.acceptor.poller, &mut left) {
+        match connection.flush(&self.connections.acceptor.poller, &mut left) {
             Ok(true) => self.service.announce_end(),
             Ok(false) => {}
             Err(_) => self.close(connection),
         }
-        left.into_iter().for_each(|packet| self.keep_spare(packet));
+        left.into_iter().for_each(|packet| self.recycle_buffer(packet));
     }
 
     /// Sleeps until something happens.
     fn sleep(&self, worker: &mut WorkerState) {
-        let limit = self.reception.acceptor.sleep_limit();
-        if limit.is_none() && self.may_wait_for_hot_alone(worker) {
-            return self.look_at_hot(worker, ALONE.as_nanos() as u64);
+        let limit = self.connections.acceptor.sleep_limit();
+        if limit.is_none() && self.may_wait_for_last_active(worker) {
+            return self.look_at_last_active(worker, ALONE.as_nanos() as u64);
         }
         self.ask(worker, limit);
     }
 
     /// Whether nothing can happen but on the last active connection, or so rarely that it may wait a little. Nobody
     /// else is at work whose result could find the connection full.
-    fn may_wait_for_hot_alone(&self, worker: &WorkerState) -> bool {
+    fn may_wait_for_last_active(&self, worker: &WorkerState) -> bool {
         let alone_ns = ALONE.as_nanos() as u64;
-        worker.hot.upgrade().is_some_and(|hot| !hot.is_closed() && hot.is_flushed())
-            && self.reception.count() == 1
+        worker
+            .last_active
+            .upgrade()
+            .is_some_and(|last_active| !last_active.is_closed() && last_active.is_flushed())
+            && self.connections.count() == 1
             && self.service.is_quiet()
             && worker.clock_ns.saturating_sub(worker.asked_ns) < alone_ns
             && !self.service.is_shutting_down()

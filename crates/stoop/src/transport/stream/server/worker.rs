@@ -21,8 +21,8 @@ pub(crate) struct WorkerState {
     pub(super) result_of: u64,
     pub(super) events: Option<Events>,
     /// The connection that was last active. Not held: one that is closed must go, for only then is its peer told that
-    /// nobody will read what it still sends.
-    pub(super) hot: Weak<Connection>,
+    /// no thread will read what it still sends.
+    pub(super) last_active: Weak<Connection>,
     /// The first call that was found.
     pub(super) found: Option<StreamCall>,
     /// Calls that arrived behind it.
@@ -34,7 +34,7 @@ pub(crate) struct WorkerState {
     pub(super) in_a_row: usize,
     /// Answers that it holds back.
     pub(super) held_back: usize,
-    /// Looks at the hot connection alone since the poller was last asked, and when that was.
+    /// Looks at the last active connection alone since the poller was last asked, and when that was.
     pub(super) looks: u32,
     pub(super) asked_ns: u64,
     pub(super) waiter: Waiter,
@@ -52,7 +52,7 @@ impl WorkerState {
             result: vec![0; MAX_DATAGRAM],
             result_of: 0,
             events: None,
-            hot: Weak::new(),
+            last_active: Weak::new(),
             found: None,
             others: VecDeque::new(),
             key,
