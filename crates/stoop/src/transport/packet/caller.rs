@@ -19,17 +19,20 @@ use crate::transport::packet::link::{PacketLink, Share};
 use crate::transport::packet::options::PacketOptions;
 use crate::transport::packet::session::Session;
 use crate::transport::packet::steps::Ended;
-use crate::transport::packet::transport::PacketTransport;
 use crate::transport::remote::{
     Connected, Plan, Remote, RemoteBinding, RemoteLane, Replaced, next_generation,
 };
 use std::io;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
 use stoop_exchange::outcome::{Unbound, Verdict};
 use stoop_marshal::{GatherList, Reader, Writer};
 use stoop_wire::{BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId};
+
+/// The packet exchange over the link `L`.
+pub(crate) struct PacketTransport<L>(PhantomData<L>);
 
 /// A binding to a server over packets.
 pub(crate) type PacketBinding<L> = RemoteBinding<PacketTransport<L>>;

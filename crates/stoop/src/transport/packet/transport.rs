@@ -5,16 +5,13 @@ use crate::serving::running::Listener;
 use crate::transport::contract::{Place, Target, Transport};
 use crate::transport::packet::begun::PacketBegun;
 use crate::transport::packet::caller::PacketBinding;
+pub(crate) use crate::transport::packet::caller::PacketTransport;
 use crate::transport::packet::link::PacketLink;
 use crate::transport::packet::server::listener::PacketListener;
 use crate::uri::Scheme;
 use std::io;
-use std::marker::PhantomData;
 use std::sync::Arc;
 use stoop_exchange::Instant;
-
-/// The packet exchange over the link `L`.
-pub(crate) struct PacketTransport<L>(PhantomData<L>);
 
 impl<L: PacketLink> Transport for PacketTransport<L> {
     const SCHEMES: &'static [Scheme] = L::SCHEMES;

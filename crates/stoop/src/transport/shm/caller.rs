@@ -15,7 +15,6 @@ use crate::calling::handshake::NotBound;
 use crate::error::{BindError, InPlaceError};
 use crate::transport::contract::Target;
 use crate::transport::remote::{Connected, Plan, Remote, RemoteBinding, Replaced, next_generation};
-use crate::transport::shm::ShmTransport;
 use crate::transport::shm::address::socket_address;
 use crate::transport::shm::caller::connect::connect;
 use crate::transport::shm::caller::lane::ShmLane;
@@ -28,6 +27,9 @@ use stoop_exchange::outcome::ATTEMPTS_MAX;
 use stoop_net::clock;
 use stoop_net::stream::{Credentials, StreamAddress};
 use stoop_shm::{InPlace, Number};
+
+/// `shm:`
+pub(crate) struct ShmTransport;
 
 /// A binding over shared memory.
 pub(crate) type ShmBinding = RemoteBinding<ShmTransport>;

@@ -13,6 +13,7 @@ use crate::transport::contract::{Place, Target, Transport};
 use crate::transport::shm::address::{SHM, socket_address};
 use crate::transport::shm::begun::ShmCalls;
 use crate::transport::shm::caller::ShmBinding;
+pub(crate) use crate::transport::shm::caller::ShmTransport;
 use crate::transport::shm::options::ShmOptions;
 use crate::transport::shm::server::ShmEndpoint;
 use crate::uri::Scheme;
@@ -21,9 +22,6 @@ use std::sync::Arc;
 use stoop_exchange::Instant;
 use stoop_net::host;
 use stoop_net::stream::StreamListener;
-
-/// `shm:`
-pub(crate) struct ShmTransport;
 
 /// A socket at which callers bind.
 struct ShmListener {

@@ -19,7 +19,6 @@ use crate::calling::recovery::{Ended, Loss};
 use crate::error::{CallError, UnknownCause};
 use crate::transport::contract::Target;
 use crate::transport::remote::{Connected, Plan, Remote, RemoteBinding, RemoteLane, Replaced};
-use crate::transport::stream::StreamTransport;
 use crate::transport::stream::address::addresses;
 use crate::transport::stream::caller::connect::connect;
 use crate::transport::stream::caller::lane::StreamLane;
@@ -31,6 +30,9 @@ use stoop_exchange::Instant;
 use stoop_marshal::{GatherList, Writer};
 use stoop_net::stream::StreamAddress;
 use stoop_wire::HEADER_LEN;
+
+/// `tcp:` and `unix:`
+pub(crate) struct StreamTransport;
 
 /// A binding over a byte stream.
 pub(crate) type StreamBinding = RemoteBinding<StreamTransport>;

@@ -12,6 +12,7 @@ use crate::transport::contract::{Place, Target, Transport};
 use crate::transport::stream::address::{TCP, UNIX, addresses};
 use crate::transport::stream::begun::StreamCalls;
 use crate::transport::stream::caller::StreamBinding;
+pub(crate) use crate::transport::stream::caller::StreamTransport;
 use crate::transport::stream::options::UnixOptions;
 use crate::transport::stream::server::StreamEndpoint;
 use crate::uri::Scheme;
@@ -19,9 +20,6 @@ use std::io;
 use std::sync::Arc;
 use stoop_exchange::Instant;
 use stoop_net::stream::StreamListener;
-
-/// `tcp:` and `unix:`
-pub(crate) struct StreamTransport;
 
 /// A socket at an address.
 struct SocketListener {

@@ -4,7 +4,7 @@ use crate::calling::handshake::{Handshake, NotBound};
 use crate::calling::unbind_notice;
 use crate::error::BindError;
 use crate::transport::remote::Plan;
-use crate::transport::shm::ShmTransport;
+use crate::transport::shm::caller::ShmTransport;
 use crate::transport::shm::caller::session::{Session, Shared};
 use std::io;
 use std::sync::Arc;

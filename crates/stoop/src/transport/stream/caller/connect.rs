@@ -2,7 +2,7 @@
 
 use crate::calling::handshake::{Handshake, NotBound};
 use crate::transport::remote::{Plan, Replaced, next_generation};
-use crate::transport::stream::StreamTransport;
+use crate::transport::stream::caller::StreamTransport;
 use crate::transport::stream::caller::session::{MOST_LANES, Session};
 use stoop_exchange::Instant;
 use stoop_exchange::stream::{Bounds, Reassembler};
