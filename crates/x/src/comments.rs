@@ -2,7 +2,7 @@
 
 use crate::source::{Comment, SourceFile, Span};
 
-/// The text of the comments on a declaration: those directly above it, and the one behind it on its last line.
+/// The text of the comments on a declaration: those directly above it, and the one after it on its last line.
 pub(crate) fn around(file: &SourceFile, declaration: Span) -> Vec<String> {
     let mut lines = above(file, declaration.start);
     if let Some(comment) = behind(file, declaration.end) {
@@ -64,7 +64,7 @@ fn is_licence(text: &str) -> bool {
     ["Copyright", "COPYRIGHT", "copyright", "(c)", "SPDX"].iter().any(|word| text.contains(word))
 }
 
-/// The comment behind a declaration, on the line of its end.
+/// The comment after a declaration, on the line of its end.
 fn behind(file: &SourceFile, end: usize) -> Option<&Comment> {
     let next = file.comments.partition_point(|comment| comment.start < end);
     let comment = file.comments.get(next)?;
@@ -102,7 +102,7 @@ fn trimmed(mut lines: Vec<String>) -> Vec<String> {
     }
     let blank = lines.iter().take_while(|line| line.trim().is_empty()).count();
     lines.drain(..blank);
-    // The first line stands behind the mark, so its indentation says nothing.
+    // The first line stands after the mark, so its indentation says nothing.
     let indentation = |line: &String| line.len() - line.trim_start_matches(' ').len();
     let others = lines.iter().skip(1).filter(|line| !line.is_empty());
     let common = others.map(indentation).min().unwrap_or(0);

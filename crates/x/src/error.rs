@@ -8,7 +8,7 @@ use std::fmt;
 /// It prints as the place, what is wrong, and the line with a mark below:
 ///
 /// ```text
-/// mount.x:12:5: expected `;` behind the declaration of `x`, found `}`
+/// mount.x:12:5: expected `;` after the declaration of `x`, found `}`
 ///    12 | }
 ///       | ^
 /// ```

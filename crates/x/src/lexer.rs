@@ -247,7 +247,7 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// The length of a backslash and the line break behind it; zero if there is none.
+/// The length of a backslash and the line break after it; zero if there is none.
 fn splice(text: &str) -> usize {
     if text.starts_with("\\\n") {
         2

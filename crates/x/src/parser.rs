@@ -81,7 +81,7 @@ impl<'a> Parser<'a> {
         Mistake::new(self.peek().span, format!("expected {what}, found {}", self.peek().quoted()))
     }
 
-    /// Takes a symbol or keyword; `place` says where it is missing (`behind the name`), or is empty.
+    /// Takes a symbol or keyword; `place` says where it is missing (`after the name`), or is empty.
     fn expect(&mut self, text: &str, place: &str) -> Result<Span, Mistake> {
         let span = self.peek().span;
         if self.take(text) {
@@ -124,7 +124,7 @@ impl<'a> Parser<'a> {
         parsed
     }
 
-    /// The comments on a declaration that begins with token `first` and ends before token `behind`, and its text up to
+    /// The comments on a declaration that begins with token `first` and ends before token `after`, and its text up to
     /// token `declared`.
     fn notes(&self, first: usize, declared: usize, behind: usize) -> Notes {
         let span = self.tokens[first].span;

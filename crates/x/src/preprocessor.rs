@@ -123,7 +123,7 @@ impl<'a> Preprocessor<'a> {
         let length = rest.find(close).filter(|_| open == "<" || open == "\"");
         let Some(length) = length else {
             let place = Span { start, end: start + open.len(), ..operands };
-            return Err(Mistake::new(place, "expected `\"FILE\"` or `<FILE>` behind `#include`"));
+            return Err(Mistake::new(place, "expected `\"FILE\"` or `<FILE>` after `#include`"));
         };
         let place = Span { start, end: start + length + 2, ..operands };
         if self.depth == INCLUDE_DEPTH_MAX {

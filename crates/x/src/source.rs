@@ -9,7 +9,7 @@ pub(crate) struct Span {
     pub(crate) file: usize,
     /// Offset of its first byte.
     pub(crate) start: usize,
-    /// Offset of the byte behind it.
+    /// Offset of the byte after it.
     pub(crate) end: usize,
 }
 

@@ -55,7 +55,7 @@ const TAKEN_TYPES: [&str; 47] = [
     "Xdr",
 ];
 
-/// Words that stand behind capitals in names such as `GETATTR3args`.
+/// Words that stand after capitals in names such as `GETATTR3args`.
 const SMALL_WORDS: [&str; 11] =
     ["arg", "args", "cb", "data", "desc", "info", "res", "resfail", "resok", "result", "s"];
 
@@ -120,7 +120,7 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// The name itself, or with something behind it.
+    /// The name itself, or with something after it.
     fn unique(&mut self, name: &str, suffix: &str) -> Ident {
         let mut unique = name.to_owned();
         let mut number = 1;
@@ -222,7 +222,7 @@ fn begins_word(part: &[char], at: usize) -> bool {
     if !here.is_ascii_uppercase() {
         return false;
     }
-    // notNull, and the V of SCVal; but not the T of SETargs, behind which a word of its own begins.
+    // notNull, and the V of SCVal; but not the T of SETargs, after which a word of its own begins.
     let next = part.get(at + 1).copied().filter(char::is_ascii_lowercase);
     let is_last_capital = next.is_some() && !SMALL_WORDS.contains(&rest()[1..].to_owned().as_str());
     before.is_ascii_lowercase() || (before.is_ascii_uppercase() && is_last_capital)

@@ -212,7 +212,7 @@ impl Emitter<'_> {
             Selector::Scalar(Scalar::Bool) | Selector::Enumeration(_) => quote!(writer.value(&#value)),
             Selector::Scalar(scalar) => {
                 let suffix = self.rust(&Type::Scalar(*scalar));
-                // A negative literal takes a suffix, too, behind its digits.
+                // A negative literal takes a suffix, too, after its digits.
                 let text = format!("{value}{suffix}").replace(' ', "");
                 let literal: TokenStream = text.parse().expect("a number with a suffix is a literal");
                 quote!(writer.value(&#literal))

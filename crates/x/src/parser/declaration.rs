@@ -40,7 +40,7 @@ impl Parser<'_> {
         let star = self.star();
         let name = self.name("what is declared")?;
         let ty = self.length(specifier, star, Place::Field)?;
-        // The comment behind the semicolon is found, too: only white space and `;` is between.
+        // The comment after the semicolon is found, too: only white space and `;` is between.
         let notes = self.notes(first, self.at, self.at);
         Ok(Some(Field { name, notes, ty }))
     }
@@ -122,7 +122,7 @@ impl Parser<'_> {
         }
     }
 
-    /// One of the types `short`, `long` and `hyper`, with an optional `int` behind. `long` takes 4 bytes in XDR, and
+    /// One of the types `short`, `long` and `hyper`, with an optional `int` after. `long` takes 4 bytes in XDR, and
     /// `long long`, which rpcgen does not know, 8.
     fn sized(&mut self, word: &str, [short, long, hyper]: [Scalar; 3]) -> Scalar {
         let scalar = match word {
@@ -173,7 +173,7 @@ impl Parser<'_> {
     fn fixed_length(&mut self) -> Result<Expression, Mistake> {
         self.expect("[", "")?;
         let length = self.number()?;
-        self.expect("]", "behind the length")?;
+        self.expect("]", "after the length")?;
         Ok(length)
     }
 
@@ -184,7 +184,7 @@ impl Parser<'_> {
         }
         let (bound, used) = Expression::parse_bound(&self.tokens[self.at..], self.end.span)?;
         self.at += used;
-        self.expect(">", "behind the bound")?;
+        self.expect(">", "after the bound")?;
         Ok(Some(bound))
     }
 
@@ -214,7 +214,7 @@ impl Parser<'_> {
         Ok(Some(name))
     }
 
-    /// The name that is declared with a type that has none. It is the first word behind the type's braces.
+    /// The name that is declared with a type that has none. It is the first word after the type's braces.
     fn name_behind_braces(&self) -> Result<Name, Mistake> {
         let mut depth = 0;
         for (position, token) in self.tokens.iter().enumerate().skip(self.at) {
@@ -226,7 +226,7 @@ impl Parser<'_> {
                     let behind = self.tokens[position + 1..].iter().find(|token| !token.is("*"));
                     let name = behind.filter(|token| token.kind == Kind::Word);
                     let name = name.map(|token| Name { text: token.text.clone(), span: token.span });
-                    let missing = || Mistake::new(token.span, "expected a name behind the type");
+                    let missing = || Mistake::new(token.span, "expected a name after the type");
                     return name.ok_or_else(missing);
                 }
             }

@@ -36,7 +36,7 @@ impl Parser<'_> {
                 return Err(self.expected(what));
             }
         }
-        self.expect(";", "behind the definition")?;
+        self.expect(";", "after the definition")?;
         Ok(())
     }
 
@@ -47,7 +47,7 @@ impl Parser<'_> {
         while self.take("::") {
             self.name("the namespace")?;
         }
-        self.expect("{", "behind the name of the namespace")?;
+        self.expect("{", "after the name of the namespace")?;
         while !self.take("}") {
             self.definition()?;
         }
@@ -57,7 +57,7 @@ impl Parser<'_> {
     fn constant(&mut self, first: usize) -> Result<(), Mistake> {
         self.at += 1;
         let name = self.name("the constant")?;
-        self.expect("=", "behind the name of the constant")?;
+        self.expect("=", "after the name of the constant")?;
         let body = if self.peek().kind == Kind::Text {
             let text = self.peek().text.clone();
             self.at += 1;
@@ -74,7 +74,7 @@ impl Parser<'_> {
         // The name of a type without one is that of the typedef.
         if let Some(name) = self.inner_type(None)? {
             self.name("the type")?;
-            debug_assert!(!name.text.is_empty(), "the name was looked up behind the braces");
+            debug_assert!(!name.text.is_empty(), "the name was looked up after the braces");
             return Ok(());
         }
         let Some(field) = self.declaration("typedef")? else {
@@ -90,7 +90,7 @@ impl Parser<'_> {
     /// What follows the name of an enum, a struct or a union.
     pub(super) fn body(&mut self, first: usize, keyword: &str, name: Name) -> Result<(), Mistake> {
         let declared = self.at;
-        // Types inside it are parsed before it is defined, but their place is behind.
+        // Types inside it are parsed before it is defined, but their place is after.
         let position = self.definitions.len();
         let body = self.nested(|parser| match keyword {
             "enum" => parser.enumerators().map(Body::Enumeration),
@@ -110,7 +110,7 @@ impl Parser<'_> {
     }
 
     fn enumerators(&mut self) -> Result<Vec<Enumerator>, Mistake> {
-        self.expect("{", "behind the name of the enum")?;
+        self.expect("{", "after the name of the enum")?;
         let mut enumerators = Vec::new();
         while !self.take("}") {
             let first = self.at;
@@ -119,30 +119,30 @@ impl Parser<'_> {
             let notes = self.notes(first, self.at, self.at);
             enumerators.push(Enumerator { name, notes, value });
             if !self.take(",") && !self.peek_is("}") {
-                return Err(self.expected("`,` or `}` behind a value of the enum"));
+                return Err(self.expected("`,` or `}` after a value of the enum"));
             }
         }
         Ok(enumerators)
     }
 
     fn fields(&mut self, of: &Name) -> Result<Vec<Field>, Mistake> {
-        self.expect("{", "behind the name of the struct")?;
+        self.expect("{", "after the name of the struct")?;
         let mut fields = Vec::new();
         while !self.take("}") {
             // `void` takes no bytes, and so is no field.
             fields.extend(self.declaration(&of.text)?);
-            self.expect(";", "behind a field")?;
+            self.expect(";", "after a field")?;
         }
         Ok(fields)
     }
 
     fn union(&mut self, of: &Name) -> Result<Union, Mistake> {
-        self.expect("switch", "behind the name of the union")?;
-        self.expect("(", "behind `switch`")?;
+        self.expect("switch", "after the name of the union")?;
+        self.expect("(", "after `switch`")?;
         let discriminant = self.declaration(&of.text)?;
         let discriminant = discriminant.ok_or_else(|| self.expected("a declaration that is not `void`"))?;
-        self.expect(")", "behind the discriminant")?;
-        self.expect("{", "behind `switch (…)`")?;
+        self.expect(")", "after the discriminant")?;
+        self.expect("{", "after `switch (…)`")?;
         let mut arms = Vec::new();
         while !self.take("}") {
             arms.push(self.arm(of)?);
@@ -164,13 +164,13 @@ impl Parser<'_> {
             } else {
                 break;
             }
-            self.expect(":", "behind the label")?;
+            self.expect(":", "after the label")?;
         }
         let start = self.at;
         let field = self.declaration(&of.text)?;
         let declared = self.at;
-        self.expect(";", "behind the arm")?;
-        // The comment can be above the labels, behind them, or behind the declaration.
+        self.expect(";", "after the arm")?;
+        // The comment can be above the labels, after them, or after the declaration.
         let mut notes = self.notes(first, declared, self.at);
         if notes.comment.is_empty() {
             notes.comment = self.notes(start, declared, self.at).comment;

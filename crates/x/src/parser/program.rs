@@ -9,7 +9,7 @@ impl Parser<'_> {
         self.at += 1;
         let name = self.name("the program")?;
         let declared = self.at;
-        self.expect("{", "behind the name of the program")?;
+        self.expect("{", "after the name of the program")?;
         let mut versions = Vec::new();
         while !self.take("}") {
             versions.push(self.version()?);
@@ -24,13 +24,13 @@ impl Parser<'_> {
         self.expect("version", "or `}` in the program")?;
         let name = self.name("the version")?;
         let declared = self.at;
-        self.expect("{", "behind the name of the version")?;
+        self.expect("{", "after the name of the version")?;
         let mut procedures = Vec::new();
         while !self.take("}") {
             procedures.push(self.procedure()?);
         }
         let number = self.given_number("the version")?;
-        self.expect(";", "behind the version")?;
+        self.expect(";", "after the version")?;
         let notes = self.notes(first, declared, declared);
         Ok(Version { name, notes, number, procedures })
     }
@@ -39,7 +39,7 @@ impl Parser<'_> {
         let first = self.at;
         let result = self.result()?;
         let name = self.name("the procedure")?;
-        self.expect("(", "behind the name of the procedure")?;
+        self.expect("(", "after the name of the procedure")?;
         let mut arguments = Vec::new();
         if !self.peek_is(")") {
             let start = self.peek().span;
@@ -56,10 +56,10 @@ impl Parser<'_> {
                 position += 1;
             }
         }
-        self.expect(")", "or `,` behind an argument")?;
+        self.expect(")", "or `,` after an argument")?;
         let number = self.given_number("the procedure")?;
         let declared = self.at;
-        self.expect(";", "behind the procedure")?;
+        self.expect(";", "after the procedure")?;
         let notes = self.notes(first, declared, self.at);
         Ok(Procedure { name, notes, number, arguments, result })
     }

@@ -80,7 +80,7 @@ impl Conditions {
         let condition = self.open.last_mut();
         let condition = condition.ok_or_else(|| Mistake::new(place, format!("`#{name}` without `#if`")))?;
         if condition.has_else {
-            return Err(Mistake::new(place, format!("`#{name}` behind `#else`")));
+            return Err(Mistake::new(place, format!("`#{name}` after `#else`")));
         }
         Ok(condition)
     }
@@ -90,7 +90,7 @@ fn evaluate(name: &str, place: Span, text: &str, operands: Span, macros: &Macros
     let line = Lexer::of_directive(text, operands).tokens()?;
     if name == "ifdef" || name == "ifndef" {
         let word = line.first().filter(|token| token.kind == Kind::Word);
-        let word = word.ok_or_else(|| Mistake::new(place, format!("expected a name behind `#{name}`")))?;
+        let word = word.ok_or_else(|| Mistake::new(place, format!("expected a name after `#{name}`")))?;
         return Ok(macros.is_defined(&word.text) == (name == "ifdef"));
     }
     let mut tokens = Vec::new();
@@ -119,7 +119,7 @@ fn with_definitions(line: &[Token], macros: &Macros) -> Result<Vec<Token>, Mista
         let (name, behind) = match rest {
             [open, name, close, behind @ ..] if open.is("(") && close.is(")") => (name, behind),
             [name, behind @ ..] if name.kind == Kind::Word => (name, behind),
-            _ => return Err(Mistake::new(token.span, "expected a name behind `defined`")),
+            _ => return Err(Mistake::new(token.span, "expected a name after `defined`")),
         };
         rest = behind;
         let text = if macros.is_defined(&name.text) { "1" } else { "0" };

@@ -12,7 +12,7 @@ const TOKENS_MAX: usize = 1 << 20;
 const USES_MAX: usize = 1 << 16;
 const DEPTH_MAX: usize = 64;
 
-/// The tokens that replace a use of a macro, and those behind the use.
+/// The tokens that replace a use of a macro, and those after the use.
 type Replacement<'t> = (Vec<Token>, &'t [Token]);
 
 struct Macro {
@@ -33,14 +33,14 @@ impl Macros {
         self.defined.contains_key(name)
     }
 
-    /// Follows `#define`; `line` is what stands behind it.
+    /// Follows `#define`; `line` is what stands after it.
     pub(super) fn define(&mut self, line: &[Token], place: Span) -> Result<(), Mistake> {
         let (name, mut body) = named(line, "#define", place)?;
         let mut parameters = None;
-        // A parenthesis belongs to the name only directly behind it.
+        // A parenthesis belongs to the name only directly after it.
         if body.first().is_some_and(|open| open.is("(") && open.span.start == name.span.end) {
             let close = body.iter().position(|token| token.is(")"));
-            let close = close.ok_or_else(|| Mistake::new(name.span, "expected `)` behind the parameters"))?;
+            let close = close.ok_or_else(|| Mistake::new(name.span, "expected `)` after the parameters"))?;
             let names = body[1..close].iter().filter(|token| token.kind == Kind::Word);
             parameters = Some(names.map(|token| token.text.clone()).collect());
             body = &body[close + 1..];
@@ -88,7 +88,7 @@ impl Macros {
         Ok(())
     }
 
-    /// What replaces a token if it is a use of a macro, and the tokens behind the use.
+    /// What replaces a token if it is a use of a macro, and the tokens after the use.
     fn body<'t>(
         &self,
         token: &Token,
@@ -121,15 +121,15 @@ impl Macros {
     }
 }
 
-/// The name behind a directive, and the tokens behind the name.
+/// The name after a directive, and the tokens after the name.
 fn named<'a>(line: &'a [Token], directive: &str, place: Span) -> Result<(&'a Token, &'a [Token]), Mistake> {
     match line.split_first() {
         Some((name, rest)) if name.kind == Kind::Word => Ok((name, rest)),
-        _ => Err(Mistake::new(place, format!("expected a name behind `{directive}`"))),
+        _ => Err(Mistake::new(place, format!("expected a name after `{directive}`"))),
     }
 }
 
-/// The arguments in parentheses with which tokens begin, and the tokens behind them.
+/// The arguments in parentheses with which tokens begin, and the tokens after them.
 fn arguments(tokens: &[Token]) -> Option<(Vec<&[Token]>, &[Token])> {
     tokens.first().filter(|open| open.is("("))?;
     let (mut arguments, mut start, mut depth) = (Vec::new(), 1, 0);

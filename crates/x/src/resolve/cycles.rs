@@ -10,7 +10,7 @@ pub(super) fn mark(model: &mut Model, spans: &HashMap<&str, Span>) -> Result<(),
     let graph = Graph::new(model);
     if let Some(name) = graph.cyclic(|holds| holds == Holds::Value).into_iter().min() {
         let advice = format!(
-            "`{name}` contains itself: a type can do so only behind `*` or in an array of variable length"
+            "`{name}` contains itself: a type can do so only after `*` or in an array of variable length"
         );
         return Err(Mistake::new(spans[name.as_str()], advice));
     }
@@ -77,7 +77,7 @@ fn targets(model: &Model) -> HashMap<String, Type> {
     typedefs.collect()
 }
 
-/// A type, behind the typedefs that only rename it.
+/// A type, after the typedefs that only rename it.
 fn behind<'a>(mut ty: &'a Type, targets: &'a HashMap<String, Type>) -> &'a Type {
     while let Type::Named(name) = ty
         && let Some(target) = targets.get(name)
@@ -87,7 +87,7 @@ fn behind<'a>(mut ty: &'a Type, targets: &'a HashMap<String, Type>) -> &'a Type 
     ty
 }
 
-/// The name of a struct, union or enum, behind typedefs.
+/// The name of a struct, union or enum, after typedefs.
 fn named<'a>(ty: &'a Type, targets: &'a HashMap<String, Type>) -> Option<&'a String> {
     match behind(ty, targets) {
         Type::Named(name) => Some(name),

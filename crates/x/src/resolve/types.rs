@@ -156,7 +156,7 @@ impl<'a> Resolver<'a> {
         Ok(Label { value, name: constant_name(case) })
     }
 
-    /// The type of a discriminant, behind all typedefs; and if it is an enumeration, its numbers.
+    /// The type of a discriminant, after all typedefs; and if it is an enumeration, its numbers.
     fn selector(&mut self, discriminant: &ast::Field) -> Result<(Selector, Option<HashSet<Value>>), Mistake> {
         let mut ty = self.ty(&discriminant.ty)?;
         for _ in 0..DEPTH_MAX {

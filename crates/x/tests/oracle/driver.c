@@ -2,21 +2,20 @@
  * and so many bytes. Standard output: for each value whether it was accepted, how many bytes were read, a length, and the
  * encoding. All numbers are 4 bytes of this machine. TYPES is in types.h. */
 #include <stdlib.h>
-#include <unistd.h>
 #include TYPES_H
 
 static char in[1 << 24], out[1 << 24];
 
-static int get(void *to, size_t length) {
+static int read_whole(void *to, size_t length) {
     return fread(to, 1, length, stdin) == length;
 }
 
 int main(void) {
     unsigned head[2];
-    while (get(head, sizeof head)) {
+    while (read_whole(head, sizeof head)) {
         unsigned answer[3] = {0, 0, 0};
         XDR from, to;
-        if (!get(in, head[1]))
+        if (!read_whole(in, head[1]))
             return 1;
         xdrproc_t routine = types[head[0]].routine;
         /* What a refused value has allocated is not freed: libtirpc would look for as many elements as were announced. */
