@@ -8,4 +8,4 @@ mod umem;
 pub(crate) use descriptors::{Consumer, Producer};
 pub(crate) use mapping::Mapping;
 pub use room::Room;
-pub(crate) use umem::{Chunk, Umem};
+pub(crate) use umem::{Chunk, Sending, Umem};

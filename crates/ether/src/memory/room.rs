@@ -51,12 +51,12 @@ impl Room {
         let count = self.len.div_ceil(self.segment.max(1));
         if let Some(umem) = &self.umem {
             if frame_len(self.segment) <= umem.chunk_len() {
-                umem.take(&mut self.chunks, count);
+                umem.sending().take(&mut self.chunks, count);
                 if self.chunks.len() >= count {
                     return;
                 }
             }
-            umem.give_back(self.chunks.drain(..));
+            umem.sending().give_back(self.chunks.drain(..));
         }
         let needed = count * self.stride();
         if self.own.len() < needed {
@@ -117,7 +117,7 @@ impl Room {
 impl Drop for Room {
     fn drop(&mut self) {
         if let Some(umem) = &self.umem {
-            umem.give_back(self.chunks.drain(..));
+            umem.sending().give_back(self.chunks.drain(..));
         }
     }
 }
@@ -185,12 +185,12 @@ mod tests {
         let umem = Arc::new(Umem::new(2048, 4).unwrap());
         let mut room = Room::lent_by(&umem);
         assert_eq!(room.packets(4, 1).count(), 4);
-        assert!(umem.take_one().is_none());
+        assert!(umem.sending().take_one().is_none());
         assert_eq!(room.packets(1, 1).count(), 1, "a smaller message keeps the chunks");
         assert_eq!(room.take_chunks().count(), 1);
         drop(room);
         let mut free = Vec::new();
-        umem.take(&mut free, 9);
+        umem.sending().take(&mut free, 9);
         assert_eq!(free.len(), 3, "one belongs to the kernel");
     }
 }

@@ -1,13 +1,13 @@
 //! The memory for frames of an AF_XDP socket ("umem"), cut into chunks of equal size.
 //!
-//! The first half of the chunks receives and belongs to the kernel, which returns each with a frame in it.
-//! The other half sends: a chunk is free, or held by a [`Chunk`], or belongs to the kernel until it is in the
-//! completion ring.
+//! The first half of the chunks receives and belongs to the kernel, which returns each with a frame in it. The other half
+//! sends: a chunk is free, or held by a [`Chunk`], or belongs to the kernel until it is in the completion ring.
 
 #![allow(unsafe_code)]
 
-use crate::memory::{Consumer, Mapping};
-use std::ops::Range;
+use crate::memory::{Consumer, Mapping, Producer};
+use rustix::io::Errno;
+use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The memory and its chunks for sending.
@@ -18,11 +18,12 @@ pub(crate) struct Umem {
     sending: Mutex<Sending>,
 }
 
+/// The chunks that send, and the rings by which they go to the kernel and come back.
 #[derive(Debug)]
-struct Sending {
+pub(crate) struct Sending {
+    chunk_len: usize,
     free: Vec<Chunk>,
-    /// Chunks that the kernel has sent.
-    completed: Option<Consumer<u64>>,
+    rings: Option<(Producer<XdpDesc>, Consumer<u64>)>,
 }
 
 /// A chunk for sending. The holder alone uses it: there is one value for each chunk, and it cannot be copied.
@@ -31,11 +32,11 @@ pub(crate) struct Chunk(usize);
 
 impl Umem {
     /// Memory for `chunks` chunks to receive, and as many to send.
-    pub(crate) fn new(chunk_len: usize, chunks: usize) -> Result<Self, rustix::io::Errno> {
+    pub(crate) fn new(chunk_len: usize, chunks: usize) -> Result<Self, Errno> {
         assert!(chunk_len.is_power_of_two(), "the size of a chunk");
         let mapping = Mapping::of_process(2 * chunks * chunk_len)?;
         let free = (chunks..2 * chunks).map(Chunk).collect();
-        Ok(Self { mapping, chunk_len, sending: Mutex::new(Sending { free, completed: None }) })
+        Ok(Self { mapping, chunk_len, sending: Mutex::new(Sending { chunk_len, free, rings: None }) })
     }
 
     pub(crate) fn mapping(&self) -> &Mapping {
@@ -46,64 +47,37 @@ impl Umem {
         self.chunk_len
     }
 
-    /// From now on the kernel returns chunks in this ring.
-    pub(crate) fn set_completed(&self, completed: Consumer<u64>) {
-        self.sending().completed = Some(completed);
+    /// From now on chunks go to the kernel by one ring, which has a place for each, and come back by the other.
+    pub(crate) fn set_rings(&self, transmit: Producer<XdpDesc>, completed: Consumer<u64>) {
+        self.sending().rings = Some((transmit, completed));
     }
 
-    fn sending(&self) -> MutexGuard<'_, Sending> {
-        self.sending.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes free chunks until `chunks` has `count`. There may be fewer.
-    pub(crate) fn take(&self, chunks: &mut Vec<Chunk>, count: usize) {
-        let mut sending = self.sending();
-        sending.reclaim(self.chunk_len);
-        let rest = sending.free.len().saturating_sub(count.saturating_sub(chunks.len()));
-        chunks.extend(sending.free.drain(rest..));
-    }
-
-    /// Takes a free chunk.
+    /// The chunks that send.
     #[inline]
-    pub(crate) fn take_one(&self) -> Option<Chunk> {
-        let mut sending = self.sending();
-        // The chunk that was used last is most likely in the processor's cache.
-        sending.reclaim(self.chunk_len);
-        sending.free.pop()
-    }
-
-    /// Gives chunks back that have not been sent.
-    pub(crate) fn give_back(&self, chunks: impl IntoIterator<Item = Chunk>) {
-        self.sending().free.extend(chunks);
+    pub(crate) fn sending(&self) -> MutexGuard<'_, Sending> {
+        self.sending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The bytes of a chunk.
     #[inline]
     pub(crate) fn bytes_mut<'a>(&'a self, chunk: &'a mut Chunk) -> &'a mut [u8] {
-        // SAFETY: the only `Chunk` of this number is borrowed mutably as long as the slice lives, and the
-        // kernel has nothing to do with a chunk before `address_of` has consumed it.
+        // SAFETY: the only `Chunk` of this number is borrowed mutably as long as the slice lives, and the kernel has
+        // nothing to do with a chunk before `Sending::write` has consumed it.
         unsafe { self.mapping.bytes_mut(chunk.0 * self.chunk_len, self.chunk_len) }
-    }
-
-    /// Gives a chunk to the kernel: its address, for a descriptor of the transmit ring.
-    #[inline]
-    #[allow(clippy::needless_pass_by_value, reason = "the chunk no longer belongs to the caller")]
-    pub(crate) fn address_of(&self, chunk: Chunk) -> u64 {
-        (chunk.0 * self.chunk_len) as u64
     }
 
     /// The addresses of the chunks that receive.
     pub(crate) fn receiving(&self) -> impl Iterator<Item = u64> {
-        let chunks: Range<usize> = 0..self.mapping.len() / self.chunk_len / 2;
-        chunks.map(|chunk| (chunk * self.chunk_len) as u64)
+        let chunks = self.mapping.len() / self.chunk_len / 2;
+        (0..chunks).map(|chunk| (chunk * self.chunk_len) as u64)
     }
 
     /// A frame that the kernel has received.
     ///
     /// # Safety
     ///
-    /// The kernel has named these bytes in a descriptor of the receive ring, and gets the chunk back only
-    /// after the slice has ended.
+    /// The kernel has named these bytes in a descriptor of the receive ring, and gets the chunk back only after the slice
+    /// has ended.
     #[inline]
     pub(crate) unsafe fn received(&self, address: u64, len: u32) -> &[u8] {
         // SAFETY: as the caller vouches; no `Chunk` exists for a chunk that receives.
@@ -112,12 +86,55 @@ impl Umem {
 }
 
 impl Sending {
+    /// Takes free chunks until `chunks` has `count`. There may be fewer.
+    pub(crate) fn take(&mut self, chunks: &mut Vec<Chunk>, count: usize) {
+        self.reclaim();
+        let rest = self.free.len().saturating_sub(count.saturating_sub(chunks.len()));
+        chunks.extend(self.free.drain(rest..));
+    }
+
+    /// Takes a free chunk: the one that was used last, which is most likely in the processor's cache.
+    #[inline]
+    pub(crate) fn take_one(&mut self) -> Option<Chunk> {
+        self.reclaim();
+        self.free.pop()
+    }
+
+    /// Gives chunks back that have not been sent.
+    pub(crate) fn give_back(&mut self, chunks: impl IntoIterator<Item = Chunk>) {
+        self.free.extend(chunks);
+    }
+
     /// Takes back what the kernel has sent.
-    fn reclaim(&mut self, chunk_len: usize) {
-        let Some(completed) = &mut self.completed else { return };
+    #[inline]
+    fn reclaim(&mut self) {
+        let Some((_, completed)) = &mut self.rings else { return };
         while let Some(address) = completed.front() {
             completed.pop();
-            self.free.push(Chunk(address as usize / chunk_len));
+            self.free.push(Chunk(address as usize / self.chunk_len));
         }
+    }
+
+    /// Writes a frame of `len` bytes to the transmit ring. The kernel sees it when it is published.
+    ///
+    /// # Panics
+    ///
+    /// If the rings have not been set.
+    #[inline]
+    pub(crate) fn write(&mut self, chunk: Chunk, len: usize) {
+        let (transmit, _) = self.rings.as_mut().expect("a socket that sends has rings");
+        let (addr, len) = ((chunk.0 * self.chunk_len) as u64, len as u32);
+        transmit.write(XdpDesc { addr, len, options: XdpDescOptions::empty() });
+    }
+
+    /// The transmit ring.
+    ///
+    /// # Panics
+    ///
+    /// As [`write`](Self::write).
+    #[inline]
+    pub(crate) fn transmit(&self) -> &Producer<XdpDesc> {
+        let (transmit, _) = self.rings.as_ref().expect("a socket that sends has rings");
+        transmit
     }
 }

@@ -21,21 +21,21 @@ use crate::arrival::{Arrival, take_many, take_one};
 use crate::counters::Counters;
 use crate::error::{OpenError, failed};
 use crate::exclusive::Exclusive;
-use crate::frame::{ETHERNET_HEADER_LEN, EtherType, OVERHEAD, Template};
+use crate::frame::{ETHERNET_HEADER_LEN, EtherType, OVERHEAD, Template, frame_len};
 use crate::interface::Interface;
-use crate::memory::{Producer, Room, Umem};
+use crate::memory::{Producer, Room, Sending, Umem};
 use crate::options::Options;
 use crate::ports::Reservation;
 use crate::sleep::Sleeper;
 use attachment::Attachment;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::xdp::{XdpDesc, XdpDescOptions};
+use rustix::net::xdp::XdpDesc;
 use rustix::net::{RecvFlags, SendFlags, sockopt};
 use socket::{HEADROOM, Receiving, Request, Socket};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use stoop_net::packets::Segments;
 
@@ -83,7 +83,6 @@ pub struct Xdp {
     socket: OwnedFd,
     umem: Arc<Umem>,
     receiving: Exclusive<Receiving>,
-    transmit: Mutex<Producer<XdpDesc>>,
     _reservation: Reservation,
     address: Address,
     ether_type: EtherType,
@@ -146,7 +145,7 @@ impl Xdp {
         // port is registered.
         let attachment = Attachment::new(interface, options.ether_type, xdp.mode, xdp.queue)?;
         let XdpOptions { mode, queue, busy_poll } = xdp;
-        let Socket { socket, umem, receiving, transmit, frames, is_zero_copy } =
+        let Socket { socket, receiving, frames, is_zero_copy } =
             Socket::open(&Request { interface, mode, queue, frames, chunk_len, busy_poll })?;
         let address = Address { mac: interface.mac, port: reservation.first() };
         attachment.register_socket(queue, socket.as_fd())?;
@@ -154,9 +153,8 @@ impl Xdp {
         Ok(Self {
             _attachment: attachment,
             socket,
-            umem,
+            umem: Arc::clone(receiving.umem()),
             receiving: Exclusive::new(receiving),
-            transmit,
             _reservation: reservation,
             address,
             ether_type: options.ether_type,
@@ -174,33 +172,34 @@ impl Xdp {
 impl Xdp {
     #[inline]
     pub(crate) fn send(&self, to: &Template, packet: &[u8]) -> io::Result<()> {
-        let Some(mut chunk) = self.umem.take_one() else {
+        let mut sending = self.umem.sending();
+        let Some(mut chunk) = sending.take_one() else {
             return self.not_sent(1, Errno::NOBUFS);
         };
         let frame = self.umem.bytes_mut(&mut chunk);
         let Some(place) = frame.get_mut(OVERHEAD..OVERHEAD + packet.len()) else {
-            self.umem.give_back([chunk]);
+            sending.give_back([chunk]);
             return self.not_sent(1, Errno::MSGSIZE);
         };
         place.copy_from_slice(packet);
         let len = to.complete(frame, packet.len());
-        let mut transmit = self.transmit();
-        // The ring has a place for each chunk that sends.
-        transmit.write(descriptor(self.umem.address_of(chunk), len));
-        self.hand_over(&transmit)
+        sending.write(chunk, len);
+        self.hand_over(&sending)
     }
 
     /// Sends the packets in the room. Calls `failed` with the position of each one that the kernel refuses.
-    pub(crate) fn send_room(&self, to: &Template, room: &mut Room, failed: impl FnMut(usize, io::Error)) {
+    pub(crate) fn send_room(&self, to: &Template, room: &mut Room, mut failed: impl FnMut(usize, io::Error)) {
         if !room.is_lent() {
             return self.send_copies(to, room, failed);
         }
         room.complete(to).for_each(drop);
-        let mut transmit = self.transmit();
+        let mut sending = self.umem.sending();
         for (chunk, packet_len) in room.take_chunks() {
-            transmit.write(descriptor(self.umem.address_of(chunk), crate::frame::frame_len(packet_len)));
+            sending.write(chunk, frame_len(packet_len));
         }
-        self.report(self.hand_over(&transmit), failed);
+        if let Err(error) = self.hand_over(&sending) {
+            failed(0, error);
+        }
     }
 
     /// As [`send_room`](Self::send_room), for the bytes of `pieces`, cut every `segment` bytes.
@@ -227,19 +226,10 @@ impl Xdp {
         }
     }
 
-    fn report(&self, sent: io::Result<()>, mut failed: impl FnMut(usize, io::Error)) {
-        if let Err(error) = sent {
-            failed(0, error);
-        }
-    }
-
-    fn transmit(&self) -> MutexGuard<'_, Producer<XdpDesc>> {
-        self.transmit.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Publishes the frames in the ring and has the kernel send them.
     #[inline]
-    fn hand_over(&self, transmit: &Producer<XdpDesc>) -> io::Result<()> {
+    fn hand_over(&self, sending: &Sending) -> io::Result<()> {
+        let transmit = sending.transmit();
         transmit.publish();
         if transmit.needs_wakeup() { self.kick(transmit) } else { Ok(()) }
     }
@@ -281,10 +271,6 @@ impl Xdp {
     pub(crate) fn room(&self) -> Room {
         Room::lent_by(&self.umem)
     }
-}
-
-fn descriptor(addr: u64, len: usize) -> XdpDesc {
-    XdpDesc { addr, len: len as u32, options: XdpDescOptions::empty() }
 }
 
 /// Receiving.

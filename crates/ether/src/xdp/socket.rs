@@ -16,7 +16,7 @@ use rustix::net::xdp::{
     XdpUmemRegFlags,
 };
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -38,6 +38,11 @@ pub(super) struct Receiving {
 }
 
 impl Receiving {
+    /// The memory.
+    pub(super) fn umem(&self) -> &Arc<Umem> {
+        &self.umem
+    }
+
     /// Whether the kernel has run out of chunks and has to be told that there are some.
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {
@@ -63,13 +68,11 @@ impl FrameQueue for Receiving {
     }
 }
 
-/// The socket and its halves.
+/// The socket, and the half of it that receives.
 #[derive(Debug)]
 pub(super) struct Socket {
     pub(super) socket: OwnedFd,
-    pub(super) umem: Arc<Umem>,
     pub(super) receiving: Receiving,
-    pub(super) transmit: Mutex<Producer<XdpDesc>>,
     /// Frames in each ring.
     pub(super) frames: u32,
     /// The driver reads and writes our memory itself.
@@ -93,8 +96,7 @@ impl Socket {
         let socket = rustix::net::socket_with(AddressFamily::XDP, SocketType::RAW, flags, None)
             .map_err(failed("an AF_XDP socket"))?;
         let (umem, frames) = make_memory(&socket, request)?;
-        let (receiving, transmit, umem) =
-            make_rings(&socket, umem, frames).map_err(failed("rings of AF_XDP"))?;
+        let receiving = make_rings(&socket, umem, frames).map_err(failed("rings of AF_XDP"))?;
         if request.busy_poll {
             system::set_busy_poll(&socket).map_err(failed("busy polling"))?;
         }
@@ -105,7 +107,7 @@ impl Socket {
         let options = sockopt::xdp_options(&socket);
         let is_zero_copy =
             options.is_ok_and(|options| options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY));
-        Ok(Self { socket, umem, receiving, transmit: Mutex::new(transmit), frames, is_zero_copy })
+        Ok(Self { socket, receiving, frames, is_zero_copy })
     }
 }
 
@@ -137,9 +139,7 @@ fn register(socket: &OwnedFd, umem: &Umem) -> Result<(), Errno> {
     sockopt::set_xdp_umem_reg(socket, memory)
 }
 
-type Halves = (Receiving, Producer<XdpDesc>, Arc<Umem>);
-
-fn make_rings(socket: &OwnedFd, umem: Umem, frames: u32) -> Result<Halves, Errno> {
+fn make_rings(socket: &OwnedFd, umem: Umem, frames: u32) -> Result<Receiving, Errno> {
     sockopt::set_xdp_umem_fill_ring_size(socket, frames)?;
     sockopt::set_xdp_umem_completion_ring_size(socket, frames)?;
     sockopt::set_xdp_rx_ring_size(socket, frames)?;
@@ -159,9 +159,8 @@ fn make_rings(socket: &OwnedFd, umem: Umem, frames: u32) -> Result<Halves, Errno
     let transmit = Producer::new(map(XDP_PGOFF_TX_RING, &tx, descriptor)?, &tx, frames);
     umem.receiving().for_each(|chunk| fill.write(chunk));
     fill.publish();
-    umem.set_completed(completed);
-    let umem = Arc::new(umem);
-    Ok((Receiving { umem: Arc::clone(&umem), received, fill }, transmit, umem))
+    umem.set_rings(transmit, completed);
+    Ok(Receiving { umem: Arc::new(umem), received, fill })
 }
 
 /// Binds the socket to the receive queue. The kernel releases the queue of a socket that has been closed a
