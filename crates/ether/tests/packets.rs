@@ -6,7 +6,7 @@ use network::{BACKENDS, Ethernet, GENERIC, NATIVE, if_possible, next, wait_until
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
 use stoop_ether::frame::Checksum;
-use stoop_ether::{Arrival, Backend, Endpoint, OpenError, Options};
+use stoop_ether::{Arrival, Backend, Endpoint, Mode, OpenError, Options, Xdp, XdpOptions};
 
 fn packet(len: usize, content: u8) -> Vec<u8> {
     (0..len).map(|at| (at as u8).wrapping_mul(7) ^ content).collect()
@@ -223,5 +223,49 @@ fn endpoints_of_one_interface_receive_their_own_packets_only() {
     for endpoint in again.iter().chain(callers.iter().flatten()).chain(&servers) {
         assert_eq!(endpoint.receive(&mut buffer), Arrival::Nothing);
         assert_eq!(endpoint.counters(), Default::default());
+    }
+}
+
+#[test]
+fn check_of_xdp_tells_what_opening_would_find_and_touches_nothing() {
+    let test = "check_of_xdp_tells_what_opening_would_find_and_touches_nothing";
+    let Some(ethernet) = Ethernet::make(test, 1500) else { return };
+    let options = Options::of_many_lanes();
+    let before = ethernet.b.interface();
+    match Xdp::check(&before, &options) {
+        Ok(()) => {}
+        Err(why @ (OpenError::Unsupported { .. } | OpenError::NotPermitted { .. })) => {
+            return println!("SKIPPED: {test}: {why}");
+        }
+        Err(why) => panic!("{why}"),
+    }
+    assert_eq!(ethernet.b.interface(), before);
+    let other_queue = Backend::Xdp(XdpOptions { queue: 3, ..XdpOptions::new(Mode::Generic) });
+    let none = ethernet.b.listen(7400, other_queue, &options);
+    assert!(matches!(none, Err(OpenError::Unsupported { .. })), "the interface has one queue: {none:?}");
+    let _held = ethernet.b.listen(7400, GENERIC, &options).unwrap();
+    let taken = Xdp::check(&ethernet.b.interface(), &options);
+    assert!(matches!(taken, Err(OpenError::XdpTaken(_))), "{taken:?}");
+    ethernet.b.run("ip link set stoop-b down");
+    let down = Xdp::check(&ethernet.b.interface(), &options);
+    assert!(matches!(down, Err(OpenError::Down(_))), "{down:?}");
+}
+
+#[test]
+fn busy_polling_receives() {
+    let test = "busy_polling_receives";
+    let Some(ethernet) = Ethernet::make(test, 1500) else { return };
+    for mode in [Mode::Generic, Mode::Native] {
+        let backend = Backend::Xdp(XdpOptions { busy_poll: true, ..XdpOptions::new(mode) });
+        let server = ethernet.b.listen(7400, backend, &Options::of_many_lanes());
+        let Some(server) = if_possible(test, server) else { continue };
+        let caller = ethernet.a.connect(backend, &Options::of_one_lane()).unwrap();
+        let to = caller.template(server.address(), Checksum::Computed);
+        let mut buffer = [0; 100];
+        for number in 0..1000u32 {
+            caller.send(&to, &number.to_le_bytes()).unwrap();
+            wait_until(|| matches!(server.receive(&mut buffer), Arrival::Packet { len: 4, .. }));
+            assert_eq!(buffer[..4], number.to_le_bytes());
+        }
     }
 }

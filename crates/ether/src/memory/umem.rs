@@ -1,7 +1,8 @@
 //! The memory for frames of an AF_XDP socket ("umem"), cut into chunks of equal size.
 //!
-//! The first half of the chunks receives and belongs to the kernel, which returns each with a frame in it. The other half
-//! sends: a chunk is free, or held by a [`Chunk`], or belongs to the kernel until it is in the completion ring.
+//! The first half of the chunks receives and belongs to the kernel, which returns each with a frame in it.
+//! The other half sends: a chunk is free, or held by a [`Chunk`], or belongs to the kernel until it is in the
+//! completion ring.
 
 #![allow(unsafe_code)]
 
@@ -47,7 +48,8 @@ impl Umem {
         self.chunk_len
     }
 
-    /// From now on chunks go to the kernel by one ring, which has a place for each, and come back by the other.
+    /// From now on chunks go to the kernel by one ring, which has a place for each, and come back by the
+    /// other.
     pub(crate) fn set_rings(&self, transmit: Producer<XdpDesc>, completed: Consumer<u64>) {
         self.sending().rings = Some((transmit, completed));
     }
@@ -61,8 +63,8 @@ impl Umem {
     /// The bytes of a chunk.
     #[inline]
     pub(crate) fn bytes_mut<'a>(&'a self, chunk: &'a mut Chunk) -> &'a mut [u8] {
-        // SAFETY: the only `Chunk` of this number is borrowed mutably as long as the slice lives, and the kernel has
-        // nothing to do with a chunk before `Sending::write` has consumed it.
+        // SAFETY: the only `Chunk` of this number is borrowed mutably as long as the slice lives, and the
+        // kernel has nothing to do with a chunk before `Sending::write` has consumed it.
         unsafe { self.mapping.bytes_mut(chunk.0 * self.chunk_len, self.chunk_len) }
     }
 
@@ -76,8 +78,8 @@ impl Umem {
     ///
     /// # Safety
     ///
-    /// The kernel has named these bytes in a descriptor of the receive ring, and gets the chunk back only after the slice
-    /// has ended.
+    /// The kernel has named these bytes in a descriptor of the receive ring, and gets the chunk back only
+    /// after the slice has ended.
     #[inline]
     pub(crate) unsafe fn received(&self, address: u64, len: u32) -> &[u8] {
         // SAFETY: as the caller vouches; no `Chunk` exists for a chunk that receives.

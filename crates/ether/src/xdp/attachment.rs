@@ -11,12 +11,23 @@ use crate::xdp::system;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 
-/// The program. It is detached when this is dropped or the process has ended, however it ended.
+/// The program. It is detached when this is dropped or the process has ended, however it ended. A child that
+/// this process has forked, and that starts no other program, holds it as well.
 #[derive(Debug)]
 pub(super) struct Attachment {
     _link: OwnedFd,
     ports: OwnedFd,
     sockets: OwnedFd,
+}
+
+/// Loads the program and makes its maps, `ports` and `sockets`. Nothing is attached.
+pub(super) fn load(ether_type: EtherType, queue: u32) -> Result<(OwnedFd, OwnedFd, OwnedFd), OpenError> {
+    let failed = |operation| failed(operation, Capability::OF_XDP);
+    let ports = system::create_array().map_err(failed("a BPF map"))?;
+    let sockets = system::create_socket_map(queue + 1).map_err(failed("a BPF map of AF_XDP sockets"))?;
+    let instructions = program(ether_type, ports.as_raw_fd(), sockets.as_raw_fd());
+    let program = system::load(&instructions).map_err(failed("an XDP program"))?;
+    Ok((program, ports, sockets))
 }
 
 impl Attachment {
@@ -27,11 +38,7 @@ impl Attachment {
         mode: Mode,
         queue: u32,
     ) -> Result<Self, OpenError> {
-        let failed = |operation| failed(operation, Capability::OF_XDP);
-        let ports = system::create_array().map_err(failed("a BPF map"))?;
-        let sockets = system::create_socket_map(queue + 1).map_err(failed("a BPF map of AF_XDP sockets"))?;
-        let instructions = program(ether_type, ports.as_raw_fd(), sockets.as_raw_fd());
-        let program = system::load(&instructions).map_err(failed("an XDP program"))?;
+        let (program, ports, sockets) = load(ether_type, queue)?;
         let flags = match mode {
             Mode::Generic => system::XDP_FLAGS_SKB_MODE,
             Mode::Native => system::XDP_FLAGS_DRV_MODE,
@@ -39,7 +46,7 @@ impl Attachment {
         let link = system::attach(program.as_fd(), interface.index, flags).map_err(|error| match error {
             // Another program, in this mode or the other one.
             Errno::BUSY | Errno::EXIST => OpenError::XdpTaken(interface.name.clone()),
-            error => failed(mode.attaching())(error),
+            error => failed(mode.attaching(), Capability::OF_XDP)(error),
         })?;
         Ok(Self { _link: link, ports, sockets })
     }

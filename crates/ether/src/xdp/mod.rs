@@ -42,7 +42,8 @@ use stoop_net::packets::Segments;
 /// Where the XDP program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Behind the driver. Works on every interface; on veth the faster mode.
+    /// Behind the driver. Works on every interface; on veth the faster mode. The kernel copies each frame
+    /// that the interface receives, of other protocols, too, if a program could not write to its memory.
     Generic,
     /// In the driver, if it can do that. To attach it may interrupt the interface for a moment.
     Native,
@@ -99,6 +100,22 @@ const CHUNK_LEN: usize = 2048;
 const LARGE_CHUNK_LEN: usize = 4096;
 
 impl Xdp {
+    /// Finds out whether this process may use AF_XDP at the interface, without touching the interface:
+    /// whether the kernel takes the program and makes a socket, and no other program is there. Whether the
+    /// driver can do native mode, only an attempt shows.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::XdpTaken`], [`OpenError::NotPermitted`], [`OpenError::Unsupported`], [`OpenError::Down`].
+    pub fn check(interface: &Interface, options: &Options) -> Result<(), OpenError> {
+        interface.must_be_up()?;
+        if interface.xdp.is_some() {
+            return Err(OpenError::XdpTaken(interface.name.clone()));
+        }
+        socket::check()?;
+        attachment::load(options.ether_type, 0).map(drop)
+    }
+
     /// Opens a server's endpoint; `None`: at any free port.
     ///
     /// # Errors

@@ -89,12 +89,20 @@ pub(super) struct Request<'a> {
     pub(super) busy_poll: bool,
 }
 
+/// Finds out whether this process may make such a socket.
+pub(super) fn check() -> Result<(), OpenError> {
+    make().map(drop)
+}
+
+fn make() -> Result<OwnedFd, OpenError> {
+    rustix::net::socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)
+        .map_err(failed("an AF_XDP socket", Capability::OF_XDP))
+}
+
 impl Socket {
     pub(super) fn open(request: &Request<'_>) -> Result<Self, OpenError> {
         let failed = |operation| failed(operation, Capability::OF_XDP);
-        let flags = SocketFlags::CLOEXEC;
-        let socket = rustix::net::socket_with(AddressFamily::XDP, SocketType::RAW, flags, None)
-            .map_err(failed("an AF_XDP socket"))?;
+        let socket = make()?;
         let (umem, frames) = make_memory(&socket, request)?;
         let receiving = make_rings(&socket, umem, frames).map_err(failed("rings of AF_XDP"))?;
         if request.busy_poll {
