@@ -54,8 +54,14 @@ fn packets_of_all_lengths_arrive_with_their_bytes_and_their_sender() {
             }
         }
         let to = caller.template(server.address(), Checksum::Computed);
-        assert!(caller.send(&to, &packet(9100, 1)).is_err(), "longer than the interface carries");
-        assert_eq!(caller.counters().not_sent, 1);
+        for too_long in [largest + 1, 65_535, 100_000] {
+            let error = caller.send(&to, &packet(too_long, 1)).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE), "{too_long} bytes");
+        }
+        let mut failures = Vec::new();
+        caller.send_many(&to, &packet(2 * largest + 3, 1), largest + 1, |place, _| failures.push(place));
+        assert_eq!(failures, [0, 1], "the last packet is short enough");
+        assert_eq!(caller.counters().not_sent, 3 + 2);
         assert_eq!(server.counters().malformed + server.counters().corrupt + server.counters().overflowed, 0);
     });
 }

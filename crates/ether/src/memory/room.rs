@@ -90,6 +90,11 @@ impl Room {
         self.chunks.drain(..count).zip(lens)
     }
 
+    /// Bytes of the longest packet.
+    pub(crate) fn longest(&self) -> usize {
+        self.segment.min(self.len)
+    }
+
     /// Whether the packets lie in chunks.
     pub(crate) fn is_lent(&self) -> bool {
         !self.chunks.is_empty()

@@ -155,6 +155,9 @@ thread_local! {
 /// Sending.
 impl PacketRing {
     pub(crate) fn send(&self, to: &Template, packet: &[u8]) -> io::Result<()> {
+        if packet.len() > self.largest_packet() {
+            return self.sent(Err(Errno::MSGSIZE));
+        }
         // One piece is sent 100 ns faster than two, and packets of this size are copied in less.
         match frame_len(packet.len()) {
             0..=256 => self.send_copy(to, packet, &mut [0; 256]),

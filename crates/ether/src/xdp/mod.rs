@@ -189,16 +189,15 @@ impl Xdp {
 impl Xdp {
     #[inline]
     pub(crate) fn send(&self, to: &Template, packet: &[u8]) -> io::Result<()> {
+        if packet.len() > self.largest_packet {
+            return self.not_sent(1, Errno::MSGSIZE);
+        }
         let mut sending = self.umem.sending();
         let Some(mut chunk) = sending.take_one() else {
             return self.not_sent(1, Errno::NOBUFS);
         };
         let frame = self.umem.bytes_mut(&mut chunk);
-        let Some(place) = frame.get_mut(OVERHEAD..OVERHEAD + packet.len()) else {
-            sending.give_back([chunk]);
-            return self.not_sent(1, Errno::MSGSIZE);
-        };
-        place.copy_from_slice(packet);
+        frame[OVERHEAD..OVERHEAD + packet.len()].copy_from_slice(packet);
         let len = to.complete(frame, packet.len());
         sending.write(chunk, len);
         self.hand_over(&sending)
@@ -206,7 +205,7 @@ impl Xdp {
 
     /// Sends the packets in the room. Calls `failed` with the position of each one that the kernel refuses.
     pub(crate) fn send_room(&self, to: &Template, room: &mut Room, mut failed: impl FnMut(usize, io::Error)) {
-        if !room.is_lent() {
+        if !room.is_lent() || room.longest() > self.largest_packet {
             return self.send_copies(to, room, failed);
         }
         room.complete(to).for_each(drop);
@@ -232,7 +231,7 @@ impl Xdp {
         self.send_room(to, &mut room, failed);
     }
 
-    /// Sends packets that lie in memory of our own, because no chunks were free.
+    /// Sends packets one by one: no chunks were free, or some are too long.
     #[cold]
     fn send_copies(&self, to: &Template, room: &mut Room, mut failed: impl FnMut(usize, io::Error)) {
         for (position, frame) in room.complete(to).enumerate() {
