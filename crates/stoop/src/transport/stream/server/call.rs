@@ -6,7 +6,6 @@ use crate::serving::dispatch::{CallLimits, Outcome};
 use crate::transport::stream::server::connection::Connection;
 use crate::transport::stream::server::worker::WorkerState;
 use crate::transport::stream::server::{BUFFER_MAX, StreamEndpoint};
-use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoop_exchange::stream::Reassembler;
@@ -59,6 +58,7 @@ impl StreamEndpoint {
         if call.connection.is_closed() {
             return call.connection.note_unanswered(&call.header);
         }
+        self.calls.fetch_add(1, Ordering::Relaxed);
         let terms = CallLimits {
             deadline_ns: call.deadline_ns,
             caller: call.connection.caller,
@@ -95,9 +95,6 @@ impl StreamEndpoint {
         }
         worker.clock_ns = clock::now_ns();
         self.service.exports.took(call.interface, call.procedure, worker.clock_ns - begun_ns);
-        if !matches!(outcome, Outcome::Result(_)) {
-            self.calls.fetch_add(1, Ordering::Relaxed);
-        }
         match outcome {
             Outcome::Result(_) if worker.clock_ns >= call.deadline_ns => {
                 self.send_failure(call, FailureCode::FinishedTooLate, "");
@@ -189,8 +186,7 @@ impl StreamEndpoint {
         let enough = self.pending.count().max(TOGETHER_MIN);
         let holds = worker.next.is_some() && worker.held_back < enough;
         if !holds {
-            // Before their callers can have the answers.
-            self.calls.fetch_add(mem::take(&mut worker.held_back) as u64, Ordering::Relaxed);
+            worker.held_back = 0;
         }
         holds
     }
