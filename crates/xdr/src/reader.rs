@@ -68,16 +68,17 @@ impl<'a> Reader<'a> {
         DecodeError { position: self.position().saturating_sub(len), fault }
     }
 
-    /// The error for a number just read, of 4 bytes, that enumeration `name` does not have (RFC 4506 §4.3).
+    /// The error for a number just read that enumeration `name` does not have (RFC 4506 §4.3).
     #[cold]
-    pub fn unknown_value(&self, name: &'static str, found: impl Into<i64>) -> DecodeError {
-        self.error_before(4, Fault::UnknownValue { name, found: found.into() })
+    pub fn unknown_value<N: Into<i64>>(&self, name: &'static str, found: N) -> DecodeError {
+        self.error_before(form_len::<N>(), Fault::UnknownValue { name, found: found.into() })
     }
 
-    /// The error for a discriminant just read, of 4 bytes, that no arm of union `name` has (RFC 4506 §4.15).
+    /// The error for a discriminant just read that no arm of union `name` has (RFC 4506 §4.15). An `unsigned hyper` is
+    /// given as the `i64` with the same bits.
     #[cold]
-    pub fn unknown_arm(&self, name: &'static str, found: impl Into<i64>) -> DecodeError {
-        self.error_before(4, Fault::UnknownArm { name, found: found.into() })
+    pub fn unknown_arm<N: Into<i64>>(&self, name: &'static str, found: N) -> DecodeError {
+        self.error_before(form_len::<N>(), Fault::UnknownArm { name, found: found.into() })
     }
 
     #[cold]
@@ -328,4 +329,9 @@ impl<'a> Reader<'a> {
         self.stack = outer;
         result
     }
+}
+
+/// Bytes that a number of type `N` takes in XDR.
+const fn form_len<N>() -> usize {
+    if size_of::<N>() == 8 { 8 } else { 4 }
 }

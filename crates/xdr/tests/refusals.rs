@@ -46,6 +46,17 @@ fn a_number_that_is_no_value_is_named() {
 }
 
 #[test]
+fn the_position_of_a_discriminant_is_where_it_begins() {
+    let form = [1, 2, 3].map(u32::to_be_bytes).concat();
+    let mut reader = Reader::new(&form);
+    let word = reader.i32().unwrap();
+    let unknown = |found| Fault::UnknownArm { name: "union", found };
+    assert_eq!(reader.unknown_arm("union", word), at(0, unknown(1)));
+    let hyper: i64 = reader.value().unwrap();
+    assert_eq!(reader.unknown_arm("union", hyper), at(4, unknown((2 << 32) + 3)));
+}
+
+#[test]
 fn a_length_above_the_declared_bound_is_named() {
     let name = from_slice::<Name>(&bytes(&[13, 0, 0, 0, 0]));
     assert_eq!(name, Err(at(0, Fault::TooLong { len: 13, max: 12 })));
