@@ -9,7 +9,45 @@
 //! | [`reply_cache`] | a server's replies, which answer retransmitted calls | RFC 5531 §5 |
 //! | [`rpcbind`] | the port mapper and rpcbind: where a program listens | RFC 1833 |
 //!
-//! Arguments and results are XDR: the crate `stoop-xdr`. Nothing here trusts a peer: servers neither.
+//! Arguments and results are XDR: the crate `stoop-xdr`. Nothing here trusts a peer, and no server either.
+//!
+//! # A call, from its caller to the server and back
+//!
+//! ```
+//! use std::time::Duration;
+//! use stoop_onc::auth::{Auth, Identity};
+//! use stoop_onc::calls::Calls;
+//! use stoop_onc::message::{self, Accepted, Call, ProcedureId, Reply, ReplyBody};
+//! use stoop_onc::{Instant, Retransmission, Xids};
+//!
+//! const SQUARE: ProcedureId = ProcedureId { program: 0x2000_0099, version: 2, procedure: 1 };
+//!
+//! // The caller registers the call, and keeps its message to send it again.
+//! let mut calls: Calls<Vec<u8>> = Calls::new(Retransmission::Measured, Xids::new([7; 16]));
+//! let now = Instant::from_nanos(0);
+//! let (_, message) = calls.begin(now, now + Duration::from_secs(25), |xid| {
+//!     let call = Call { xid, procedure: SQUARE, credential: Auth::NONE, verifier: Auth::NONE };
+//!     let mut message = Vec::new();
+//!     message::append(&call, &9_u32, &mut message).expect("a number has a form");
+//!     message
+//! });
+//!
+//! // The server takes the message apart, and answers.
+//! let (call, mut arguments) = Call::parse(message).expect("it is a call");
+//! assert_eq!((call.procedure, Identity::of(call.credential)), (SQUARE, Ok(Identity::None)));
+//! let mut reply = Vec::new();
+//! match arguments.value::<u32>() {
+//!     Ok(number) => message::append(&Reply::success(call.xid), &u64::from(number).pow(2), &mut reply),
+//!     Err(_) => message::append(&Reply::accepted(call.xid, Accepted::GarbageArguments), &(), &mut reply),
+//! }
+//! .expect("a reply has a form");
+//!
+//! // The caller matches the reply to its call.
+//! let (reply, mut results) = Reply::parse(&reply).expect("it is a reply");
+//! assert!(calls.complete(now, reply.xid).is_some());
+//! assert!(matches!(reply.body, ReplyBody::Accepted { status: Accepted::Success, .. }));
+//! assert_eq!(results.value(), Ok(81_u64));
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 

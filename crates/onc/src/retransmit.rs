@@ -10,7 +10,8 @@ pub enum Retransmission {
     Never,
     /// Always after the same time, as libtirpc does over UDP.
     Every(Duration),
-    /// After a time from the measured round trips of the path, doubled with each transmission (RFC 6298).
+    /// After a time from the measured round trips of the path, doubled with each transmission (RFC 6298). A round trip
+    /// includes the time that the procedure takes, which a reply does not tell.
     Measured,
 }
 
