@@ -1,8 +1,9 @@
 //! Measures how many bytes a second go from one endpoint to another on a private Ethernet:
 //! `cargo run --release -p stoop-ether --example throughput`.
 //!
-//! Needs root, iproute2 and two processors. The sender writes packets of 1,440 bytes into lent frames, 32 at a time; the receiver
-//! takes those that have arrived together. Frames that the receiver is too slow for are lost, and counted.
+//! Needs root, iproute2 and two processors. The sender writes packets of 1,440 bytes into lent frames, 32 at
+//! a time; the receiver takes those that have arrived together. Frames that the receiver is too slow for are
+//! lost, and counted.
 
 #[path = "../tests/network/mod.rs"]
 mod network;

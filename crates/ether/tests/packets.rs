@@ -6,7 +6,7 @@ use network::{BACKENDS, Ethernet, GENERIC, NATIVE, if_possible, next, wait_until
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
 use stoop_ether::frame::Checksum;
-use stoop_ether::{Arrival, Backend, Endpoint, Mode, OpenError, Options, Xdp, XdpOptions};
+use stoop_ether::{Arrival, Backend, Endpoint, Interface, Mode, OpenError, Options, Xdp, XdpOptions};
 
 fn packet(len: usize, content: u8) -> Vec<u8> {
     (0..len).map(|at| (at as u8).wrapping_mul(7) ^ content).collect()
@@ -238,7 +238,8 @@ fn check_of_xdp_tells_what_opening_would_find_and_touches_nothing() {
     let Some(ethernet) = Ethernet::make(test, 1500) else { return };
     let options = Options::of_many_lanes();
     let before = ethernet.b.interface();
-    match Xdp::check(&before, &options) {
+    let check = || ethernet.b.inside(|| Xdp::check(&Interface::by_name(ethernet.b.name)?, &options));
+    match check() {
         Ok(()) => {}
         Err(why @ (OpenError::Unsupported { .. } | OpenError::NotPermitted { .. })) => {
             return println!("SKIPPED: {test}: {why}");
@@ -246,14 +247,14 @@ fn check_of_xdp_tells_what_opening_would_find_and_touches_nothing() {
         Err(why) => panic!("{why}"),
     }
     assert_eq!(ethernet.b.interface(), before);
-    let other_queue = Backend::Xdp(XdpOptions { queue: 3, ..XdpOptions::new(Mode::Generic) });
+    let other_queue = Backend::Xdp(XdpOptions { queue: Some(3), ..XdpOptions::new(Mode::Generic) });
     let none = ethernet.b.listen(7400, other_queue, &options);
     assert!(matches!(none, Err(OpenError::Unsupported { .. })), "the interface has one queue: {none:?}");
     let _held = ethernet.b.listen(7400, GENERIC, &options).unwrap();
-    let taken = Xdp::check(&ethernet.b.interface(), &options);
+    let taken = check();
     assert!(matches!(taken, Err(OpenError::XdpTaken(_))), "{taken:?}");
     ethernet.b.run("ip link set stoop-b down");
-    let down = Xdp::check(&ethernet.b.interface(), &options);
+    let down = check();
     assert!(matches!(down, Err(OpenError::Down(_))), "{down:?}");
 }
 
@@ -274,4 +275,24 @@ fn busy_polling_receives() {
             assert_eq!(buffer[..4], number.to_le_bytes());
         }
     }
+}
+
+#[test]
+fn interface_with_several_receive_queues_needs_a_choice() {
+    let test = "interface_with_several_receive_queues_needs_a_choice";
+    let Some(ethernet) = Ethernet::make_with_queues(test, 2) else { return };
+    let options = Options::of_many_lanes();
+    let open = |queue| {
+        let backend = Backend::Xdp(XdpOptions { queue, ..XdpOptions::new(Mode::Generic) });
+        ethernet.b.listen(7400, backend, &options)
+    };
+    for queue in [0, 1] {
+        let Some(server) = if_possible(test, open(Some(queue))) else { return };
+        assert_eq!(server.to_string(), "AF_XDP in generic mode, copying");
+    }
+    let refused = open(Some(2));
+    assert!(matches!(refused, Err(OpenError::Unsupported { .. })), "{refused:?}");
+    let refused = open(None);
+    assert!(matches!(refused, Err(OpenError::Unsupported { .. })), "{refused:?}");
+    assert_eq!(ethernet.b.interface().xdp, None, "nothing is left behind");
 }

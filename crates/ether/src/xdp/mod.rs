@@ -5,8 +5,8 @@
 //!
 //! An interface has one XDP program, and a receive queue one socket: a second endpoint, in whichever process,
 //! gets [`OpenError::XdpTaken`], and uses a [packet ring](crate::PacketRing) instead. The socket serves one
-//! receive queue. Frames that the controller puts into other queues do not reach it, so such an interface has
-//! to be told to put all of them there (`ethtool -N`).
+//! receive queue. On an interface with several ones, the user has to choose one, and to have the interface
+//! put our frames there (`ethtool -N`).
 //!
 //! Received frames have at most 3,840 bytes, because a frame is received into one chunk of at most a page: on
 //! an interface with a larger MTU packets are shorter than it allows.
@@ -63,8 +63,8 @@ impl Mode {
 pub struct XdpOptions {
     /// Where the program runs.
     pub mode: Mode,
-    /// The receive queue.
-    pub queue: u32,
+    /// The receive queue, if the interface has several and puts our frames into this one.
+    pub queue: Option<u32>,
     /// Receiving runs the driver's poll function. Of use in native mode, where the hardware would interrupt.
     pub busy_poll: bool,
 }
@@ -72,7 +72,7 @@ pub struct XdpOptions {
 impl XdpOptions {
     /// For an interface with one receive queue.
     pub fn new(mode: Mode) -> Self {
-        Self { mode, queue: 0, busy_poll: false }
+        Self { mode, queue: None, busy_poll: false }
     }
 }
 
@@ -100,9 +100,9 @@ const CHUNK_LEN: usize = 2048;
 const LARGE_CHUNK_LEN: usize = 4096;
 
 impl Xdp {
-    /// Finds out whether this process may use AF_XDP at the interface, without touching the interface:
-    /// whether the kernel takes the program and makes a socket, and no other program is there. Whether the
-    /// driver can do native mode, only an attempt shows.
+    /// Finds out whether this process may use AF_XDP at the interface, which is in this thread's network
+    /// namespace, without touching the interface: whether the kernel takes the program and makes a socket,
+    /// and no other program is there. Whether the driver can do native mode, only an attempt shows.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl Xdp {
         if interface.xdp.is_some() {
             return Err(OpenError::XdpTaken(interface.name.clone()));
         }
-        socket::check()?;
+        socket::check(interface, None)?;
         attachment::load(options.ether_type, 0).map(drop)
     }
 
@@ -158,10 +158,11 @@ impl Xdp {
             LARGE_CHUNK_LEN
         };
         let frames = options.frames.max(64).next_power_of_two() as u32;
+        let XdpOptions { mode, queue, busy_poll } = xdp;
+        let queue = socket::check(interface, queue)?;
         // The program first: it fails at once where another process has one, and passes everything until a
         // port is registered.
-        let attachment = Attachment::new(interface, options.ether_type, xdp.mode, xdp.queue)?;
-        let XdpOptions { mode, queue, busy_poll } = xdp;
+        let attachment = Attachment::new(interface, options.ether_type, mode, queue)?;
         let Socket { socket, receiving, frames, is_zero_copy } =
             Socket::open(&Request { interface, mode, queue, frames, chunk_len, busy_poll })?;
         let address = Address { mac: interface.mac, port: reservation.first() };

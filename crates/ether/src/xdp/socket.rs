@@ -89,9 +89,20 @@ pub(super) struct Request<'a> {
     pub(super) busy_poll: bool,
 }
 
-/// Finds out whether this process may make such a socket.
-pub(super) fn check() -> Result<(), OpenError> {
-    make().map(drop)
+/// Finds out whether this process may make such a socket, and whether one is enough: an interface with
+/// several receive queues may put our frames into any of them, unless its user has chosen the `queue` and
+/// steers them there. Returns the queue.
+pub(super) fn check(interface: &Interface, queue: Option<u32>) -> Result<u32, OpenError> {
+    make()?;
+    if let Some(queue) = queue {
+        return Ok(queue);
+    }
+    let operation = "AF_XDP at an interface with several receive queues, of which none was chosen,";
+    match system::receive_queues(&interface.name) {
+        Ok(1) => Ok(0),
+        Ok(_) => Err(OpenError::Unsupported { operation, error: Errno::OPNOTSUPP.into() }),
+        Err(error) => Err(failed("counting receive queues", Capability::OF_XDP)(error)),
+    }
 }
 
 fn make() -> Result<OwnedFd, OpenError> {

@@ -44,6 +44,22 @@ impl Ethernet {
         }
     }
 
+    /// As [`make`](Self::make), with this many receive queues at both sides.
+    pub(crate) fn make_with_queues(test: &str, queues: u32) -> Option<Self> {
+        let ethernet = Self::make(test, 1500)?;
+        ethernet.a.run("ip link delete stoop-a");
+        let there = format!("/proc/{}/fd/{}", std::process::id(), ethernet.b.namespace.as_raw_fd());
+        let queues = format!("numrxqueues {queues} numtxqueues {queues}");
+        ethernet.a.run(&format!("ip link add stoop-a {queues} type veth peer name stoop-b netns {there}"));
+        for side in [&ethernet.a, &ethernet.b] {
+            side.run(&format!("ip link set {} up", side.name));
+        }
+        for side in [&ethernet.a, &ethernet.b] {
+            wait_until(|| side.interface().state == State::Up);
+        }
+        Some(ethernet)
+    }
+
     fn try_make(mtu: usize) -> Result<Self, String> {
         let [a, b] = [Side::new(NAMES[0])?, Side::new(NAMES[1])?];
         let there = format!("/proc/{}/fd/{}", std::process::id(), b.namespace.as_raw_fd());
@@ -156,9 +172,9 @@ pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) {
 }
 
 pub(crate) const GENERIC: Backend =
-    Backend::Xdp(XdpOptions { mode: Mode::Generic, queue: 0, busy_poll: false });
+    Backend::Xdp(XdpOptions { mode: Mode::Generic, queue: None, busy_poll: false });
 pub(crate) const NATIVE: Backend =
-    Backend::Xdp(XdpOptions { mode: Mode::Native, queue: 0, busy_poll: false });
+    Backend::Xdp(XdpOptions { mode: Mode::Native, queue: None, busy_poll: false });
 pub(crate) const BACKENDS: [Backend; 3] = [Backend::PacketRing, GENERIC, NATIVE];
 
 /// The endpoint, or `None` if this kernel cannot do it, which is said.
