@@ -4,7 +4,7 @@
 //! Needs root, iproute2 and two processors. Prints medians and other quantiles for frames of 64 and 1,514
 //! bytes, each mechanism, and a receiver that spins or sleeps. `checksum` as an argument: with CRC-32C; else
 //! without, so that the figures can be compared with the bare mechanism. `--round-trips N`, `--frames N` in
-//! each ring; and words that choose among the lines, such as `ring`.
+//! each ring, `--idle N` more endpoints of the caller; and words that choose among the lines, such as `ring`.
 
 #[path = "../tests/network/mod.rs"]
 mod network;
@@ -32,6 +32,7 @@ fn main() {
         words.iter().position(|word| word == option).and_then(|at| words.get(at + 1)?.parse::<usize>().ok())
     };
     let (count, frames) = (number("--round-trips"), number("--frames"));
+    let idle = number("--idle").unwrap_or(0);
     let computed = words.iter().any(|word| word == "checksum");
     let checksum = if computed { Checksum::Computed } else { Checksum::Omitted };
     let chosen: Vec<&String> = words
@@ -51,6 +52,9 @@ fn main() {
                     options.frames = frames.unwrap_or(options.frames);
                     let server = ethernet.b.listen(7400, backend, &options).unwrap();
                     let caller = ethernet.a.connect(backend, &options).unwrap();
+                    // AF_XDP has one.
+                    let connect = |_| ethernet.a.connect(backend, &options);
+                    let _idle: Vec<Endpoint> = (0..idle).map_while(|at| connect(at).ok()).collect();
                     let waiting = if wait == Wait::Spin { "spinning" } else { "sleeping" };
                     let line = format!("{caller}, {place}, {waiting}, {frame_len} bytes");
                     if !chosen.iter().all(|word| line.contains(&***word)) {
