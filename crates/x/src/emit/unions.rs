@@ -159,7 +159,7 @@ impl Emitter<'_> {
             let others: Vec<_> = cases.iter().map(|case| &case.value).collect();
             let check = (!others.is_empty()).then(|| {
                 quote! {
-                    if matches!(*selector, #(#others)|*) {
+                    if matches!(selector, #(#others)|*) {
                         writer.fail_arm(#name, #number);
                     }
                 }

@@ -727,7 +727,7 @@ impl Encode for Shape {
                 writer.sequence(content, 2);
             }
             Self::Default(selector) => {
-                if matches!(* selector, Colour::Red | Colour::Green) {
+                if matches!(selector, Colour::Red | Colour::Green) {
                     writer.fail_arm("shape", *selector as i32);
                 }
                 writer.value(selector);
@@ -773,7 +773,7 @@ impl Encode for ResultType {
                 writer.string(content, UNBOUNDED);
             }
             Self::Default(selector, content) => {
-                if matches!(* selector, 0 | 5) {
+                if matches!(selector, 0 | 5) {
                     writer.fail_arm("result", *selector);
                 }
                 writer.value(selector);

@@ -2,6 +2,7 @@
 //! and the same verdict on changed bytes.
 
 mod corpus;
+mod probes;
 mod programs;
 mod values;
 
