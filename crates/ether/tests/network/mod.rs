@@ -16,7 +16,6 @@ use stoop_ether::{Arrival, Backend, Endpoint, Interface, Mode, OpenError, Option
 /// One end of the Ethernet.
 pub(crate) struct Side {
     namespace: OwnedFd,
-    home: OwnedFd,
     /// The name of the interface there.
     pub(crate) name: &'static str,
 }
@@ -78,25 +77,24 @@ impl Ethernet {
 
 impl Side {
     fn new(name: &'static str) -> Result<Self, String> {
-        let home = own_namespace();
         let made = std::thread::spawn(|| {
             // SAFETY: descriptors stay shared; only this thread, which ends at once, gets the new network
             // namespace.
             unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }.map(|()| own_namespace())
         });
         let namespace = made.join().unwrap().map_err(|error| format!("unshare: {error}"))?;
-        Ok(Self { namespace, home, name })
+        Ok(Self { namespace, name })
     }
 
-    /// Runs `there` in this side's network namespace. Sockets that it makes stay there.
-    pub(crate) fn inside<R>(&self, there: impl FnOnce() -> R) -> R {
-        let enter = |namespace: &OwnedFd| {
-            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+    /// Runs `there` in this side's network namespace, on a thread of its own: a user namespace may not let a
+    /// thread go back. Sockets that it makes stay there.
+    pub(crate) fn inside<R: Send>(&self, there: impl FnOnce() -> R + Send) -> R {
+        let run = || {
+            let kind = Some(LinkNameSpaceType::Network);
+            move_into_link_name_space(self.namespace.as_fd(), kind).unwrap();
+            there()
         };
-        enter(&self.namespace);
-        let result = there();
-        enter(&self.home);
-        result
+        std::thread::scope(|scope| scope.spawn(run).join().unwrap())
     }
 
     /// Runs a command there. Returns what it prints.
