@@ -35,6 +35,9 @@ pub(crate) struct XArgs {
     /// The Rust type of strings: String, or Vec<u8> for names that need not be UTF-8
     #[arg(long, value_enum, default_value = "text")]
     strings: StringsArg,
+    /// Leave strings and opaque data where they were received, in place of copying them
+    #[arg(long)]
+    borrowed: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -58,7 +61,7 @@ impl XArgs {
             StringsArg::Text => Strings::Text,
             StringsArg::Bytes => Strings::Bytes,
         };
-        let mut options = Options::new().strings(strings);
+        let mut options = Options::new().strings(strings).borrowed(self.borrowed);
         for define in &self.define {
             let (name, value) = define.split_once('=').unwrap_or((define, "1"));
             options = options.define(name, value);

@@ -29,11 +29,14 @@ pub(crate) fn emit(
     let definitions =
         model.definitions.iter().map(|definition| (definition.name.as_str(), definition)).collect();
     let names = Names::new(model);
+    let borrowing = borrowing(model, options.borrowed);
     let mut emitter = Emitter {
         definitions,
         names,
         inexact: inexact(model),
         strings: options.strings,
+        borrows: options.borrowed,
+        borrowing,
         numbers: Numbers::default(),
     };
     let items: Vec<TokenStream> =
@@ -48,6 +51,9 @@ struct Emitter<'m> {
     /// The types without `Eq`.
     inexact: HashSet<String>,
     strings: Strings,
+    /// Whether opaque data and strings stay where they were received, and the types that have such parts.
+    borrows: bool,
+    borrowing: HashSet<String>,
     numbers: Numbers,
 }
 
@@ -72,16 +78,26 @@ impl Emitter<'_> {
 
 /// The types without `Eq`: those with floating-point numbers, or with types from elsewhere.
 fn inexact(model: &Model) -> HashSet<String> {
-    let mut inexact = HashSet::new();
+    with_a_part(model, |part, inexact| !is_eq(part, inexact))
+}
+
+/// The types that borrow from what they were decoded from, if opaque data and strings do.
+fn borrowing(model: &Model, bytes_do: bool) -> HashSet<String> {
+    with_a_part(model, |part, borrowing| types::borrows(part, bytes_do, borrowing))
+}
+
+/// The types of which some part `counts`, given those that are known to have such a part.
+fn with_a_part(model: &Model, counts: impl Fn(&Type, &HashSet<String>) -> bool) -> HashSet<String> {
+    let mut found = HashSet::new();
     loop {
-        let before = inexact.len();
+        let before = found.len();
         for definition in &model.definitions {
-            if !parts(definition).into_iter().all(|part| is_eq(part, &inexact)) {
-                inexact.insert(definition.name.clone());
+            if parts(definition).into_iter().any(|part| counts(part, &found)) {
+                found.insert(definition.name.clone());
             }
         }
-        if inexact.len() == before {
-            return inexact;
+        if found.len() == before {
+            return found;
         }
     }
 }

@@ -60,7 +60,7 @@ pub struct Compiled {
 /// | `union u switch (colour c) { case RED: int x; default: void; };` | `enum U { Red(i32), Default(Colour) }`: a variant for each label |
 /// | `typedef int metres;` | `type Metres = i32;` |
 /// | `typedef string name<255>;`, `typedef int list<>;` | `struct Name(pub String)`, `struct List(pub Vec<i32>)`, which know the bound |
-/// | `opaque x[4]`, `opaque x<>`, `string x<>` | `[u8; 4]`, `Vec<u8>`, `String` (see [`Strings`]) |
+/// | `opaque x[4]`, `opaque x<>`, `string x<>` | `[u8; 4]`, `Vec<u8>`, `String` (see [`Strings`], and [`Options::borrowed`]) |
 /// | `int x[4]`, `int x<>`, `point *x` | `[i32; 4]` (`Vec` if it is long), `Vec<i32>`, `Option<Point>` |
 /// | `node *list` where the last field of `struct node` is `node *next` | `stoop_xdr::Chain<Node>`; `Node` has no field `next` |
 /// | `program`, `version`, procedures | constants for their numbers; for each version a trait, and enums of its calls and results |

@@ -16,6 +16,7 @@ pub struct Options {
     pub(crate) declarations: Vec<String>,
     pub(crate) externals: Externals,
     pub(crate) strings: Strings,
+    pub(crate) borrowed: bool,
 }
 
 /// The Rust type of `string`.
@@ -32,7 +33,8 @@ impl Default for Options {
     fn default() -> Self {
         // As `rpcgen -h`, whose output has all declarations.
         let defines = vec![("RPC_HDR".to_owned(), "1".to_owned())];
-        Options { defines, declarations: Vec::new(), externals: Externals::default(), strings: Strings::Text }
+        let externals = Externals::default();
+        Options { defines, declarations: Vec::new(), externals, strings: Strings::Text, borrowed: false }
     }
 }
 
@@ -77,6 +79,13 @@ impl Options {
     /// Chooses the Rust type of strings.
     pub fn strings(mut self, strings: Strings) -> Self {
         self.strings = strings;
+        self
+    }
+
+    /// Leaves opaque data and strings of variable length where they were received: `&'a [u8]` and `&'a str` in place of
+    /// `Vec<u8>` and `String`. Types with such parts have the lifetime `'a`.
+    pub fn borrowed(mut self, borrowed: bool) -> Self {
+        self.borrowed = borrowed;
         self
     }
 }

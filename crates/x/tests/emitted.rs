@@ -30,3 +30,8 @@ fn strings_are_bytes_if_asked_for() {
     let options = Options::new().strings(Strings::Bytes);
     check("bytes", &options.extern_const("HANDLE_LEN", 16).extern_type("gid_t", "u32"));
 }
+
+#[test]
+fn data_stays_where_it_was_received_if_asked_for() {
+    check("borrowed", &Options::new().borrowed(true));
+}

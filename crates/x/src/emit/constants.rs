@@ -1,5 +1,6 @@
 //! Constants, and typedefs.
 
+use super::types::Generics;
 use super::{Emitter, docs};
 use crate::expression::Value;
 use crate::model::{Definition, Type};
@@ -27,12 +28,13 @@ impl Emitter<'_> {
         let docs = docs::with_declaration(&definition.notes);
         let name = self.names.ty(&definition.name);
         let rust = self.rust(ty);
+        let Generics { parameters, elided, reader } = self.generics([ty].into_iter());
         if !self.needs_type(ty) {
-            return quote!(#docs pub type #name = #rust;);
+            return quote!(#docs pub type #name #parameters = #rust;);
         }
         let (layout, encode, decode) = (self.layout(ty), self.encode(&quote!(self.0), ty), self.decode(ty));
         let more = self.more_derives([ty].into_iter());
-        let from_text = self.is_text(ty).then(|| {
+        let from_text = (self.is_text(ty) && !self.borrows).then(|| {
             quote! {
                 impl From<&str> for #name {
                     fn from(value: &str) -> Self {
@@ -44,26 +46,26 @@ impl Emitter<'_> {
         quote! {
             #docs
             #[derive(Clone, Debug, PartialEq #more)]
-            pub struct #name(pub #rust);
+            pub struct #name #parameters(pub #rust);
 
-            impl From<#rust> for #name {
+            impl #parameters From<#rust> for #name #parameters {
                 fn from(value: #rust) -> Self {
                     Self(value)
                 }
             }
             #from_text
-            impl Xdr for #name {
+            impl Xdr for #name #elided {
                 const LAYOUT: Layout = #layout;
             }
-            impl Encode for #name {
+            impl Encode for #name #elided {
                 #[inline]
                 fn encode(&self, writer: &mut Writer<'_>) {
                     #encode;
                 }
             }
-            impl Decode<'_> for #name {
+            impl #parameters Decode<#reader> for #name #parameters {
                 #[inline]
-                fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+                fn decode(reader: &mut Reader<#reader>) -> Result<Self, DecodeError> {
                     Ok(Self(#decode))
                 }
             }

@@ -2,6 +2,7 @@
 
 use super::names::Taken;
 use super::structures::fields;
+use super::types::Generics;
 use super::{Emitter, docs};
 use crate::model::{Field, Kind, Procedure, Type, Version};
 use proc_macro2::{Ident, TokenStream};
@@ -55,7 +56,8 @@ impl Emitter<'_> {
                 quote!(#name: #rust)
             });
             let returns = entry.of.result.as_ref().map(|result| {
-                let rust = self.rust(result);
+                // It can borrow from the server.
+                let rust = self.rust_with(result, &quote!('_));
                 quote!(-> #rust)
             });
             quote!(#docs fn #method(&self, #(#arguments),*) #returns;)
@@ -73,7 +75,16 @@ impl Emitter<'_> {
     ) -> TokenStream {
         let docs = docs::text(&format!("A call of version `{}`, with its arguments.", version.name));
         let parts = entries.iter().flat_map(|entry| &entry.of.arguments).map(|argument| &argument.ty);
-        let more = self.more_derives(parts);
+        let more = self.more_derives(parts.clone());
+        let Generics { parameters, reader: lifetime, .. } = self.generics(parts);
+        let result_parts = entries.iter().filter_map(|entry| entry.of.result.as_ref());
+        let borrowed_results = self.generics(result_parts).parameters;
+        // Results borrow from the server.
+        let (run_generics, run_results, run_server) = if borrowed_results.is_empty() {
+            (quote!(), quote!(#results), quote!(&impl #server))
+        } else {
+            (quote!(<'s>), quote!(#results<'s>), quote!(&'s impl #server))
+        };
         let variants = entries.iter().map(|entry| {
             let (docs, variant) = (docs::declaration(&entry.of.notes), &entry.variant);
             let types = entry.arguments.iter().map(|(_, field)| self.rust(&field.ty));
@@ -115,9 +126,9 @@ impl Emitter<'_> {
         quote! {
             #docs
             #[derive(Clone, Debug, PartialEq #more)]
-            pub enum #name { #(#variants,)* }
+            pub enum #name #parameters { #(#variants,)* }
 
-            impl #name {
+            impl #parameters #name #parameters {
                 /// The number of the program.
                 pub const PROGRAM: u32 = #program_name;
                 /// The number of the version.
@@ -134,7 +145,7 @@ impl Emitter<'_> {
                 }
 
                 /// Reads the arguments of a call; `None` if the version has no procedure of this number.
-                pub fn decode(procedure: u32, #reader: &mut Reader<'_>) -> Result<Option<Self>, DecodeError> {
+                pub fn decode(procedure: u32, #reader: &mut Reader<#lifetime>) -> Result<Option<Self>, DecodeError> {
                     let call = match procedure {
                         #(#decodes,)*
                         _ => return Ok(None),
@@ -143,7 +154,7 @@ impl Emitter<'_> {
                 }
 
                 /// Runs the procedure.
-                pub fn run(&self, server: &impl #server) -> #results {
+                pub fn run #run_generics(&self, server: #run_server) -> #run_results {
                     match self { #(#runs)* }
                 }
             }
@@ -153,7 +164,9 @@ impl Emitter<'_> {
     /// Results as values.
     fn results(&self, version: &Version, name: &Ident, entries: &[Entry<'_>]) -> TokenStream {
         let docs = docs::text(&format!("What a procedure of version `{}` returned.", version.name));
-        let more = self.more_derives(entries.iter().filter_map(|entry| entry.of.result.as_ref()));
+        let parts = entries.iter().filter_map(|entry| entry.of.result.as_ref());
+        let more = self.more_derives(parts.clone());
+        let Generics { parameters, reader: lifetime, .. } = self.generics(parts);
         let variants = entries.iter().map(|entry| {
             let (docs, variant) =
                 (docs::text(&format!("The result of `{}`.", entry.of.name)), &entry.variant);
@@ -187,16 +200,16 @@ impl Emitter<'_> {
         quote! {
             #docs
             #[derive(Clone, Debug, PartialEq #more)]
-            pub enum #name { #(#variants,)* }
+            pub enum #name #parameters { #(#variants,)* }
 
-            impl #name {
+            impl #parameters #name #parameters {
                 /// Writes the result.
                 pub fn encode(&self, #writer: &mut Writer<'_>) {
                     match self { #(#encodes)* }
                 }
 
                 /// Reads the result of a call of this procedure; `None` if the version has none of this number.
-                pub fn decode(procedure: u32, #reader: &mut Reader<'_>) -> Result<Option<Self>, DecodeError> {
+                pub fn decode(procedure: u32, #reader: &mut Reader<#lifetime>) -> Result<Option<Self>, DecodeError> {
                     let results = match procedure {
                         #(#decodes,)*
                         _ => return Ok(None),
@@ -213,11 +226,12 @@ impl Emitter<'_> {
             Type::String(_) if self.is_text(ty) => quote!(&str),
             Type::String(_) | Type::Opaque(_) => quote!(&[u8]),
             Type::Sequence(element, _) => {
-                let element = self.rust(element);
+                let element = self.rust_with(element, &quote!('_));
                 quote!(&[#element])
             }
             _ => {
-                let (rust, reference) = (self.rust(ty), (!self.is_copy(ty)).then(|| quote!(&)));
+                let (rust, reference) =
+                    (self.rust_with(ty, &quote!('_)), (!self.is_copy(ty)).then(|| quote!(&)));
                 quote!(#reference #rust)
             }
         }

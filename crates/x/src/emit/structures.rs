@@ -1,6 +1,7 @@
 //! Structs.
 
 use super::names::Taken;
+use super::types::Generics;
 use super::{Emitter, docs};
 use crate::model::{Definition, Field, Structure, Type};
 use proc_macro2::{Ident, TokenStream};
@@ -16,6 +17,8 @@ impl Emitter<'_> {
         });
         let docs = docs::of(&definition.notes);
         let more = self.more_derives(structure.fields.iter().map(|field| &field.ty));
+        let generics = self.generics(structure.fields.iter().map(|field| &field.ty));
+        let Generics { parameters, elided, reader: lifetime } = generics;
         let fields = fields(&structure.fields);
         let declarations = fields.iter().map(|(name, field)| self.field(name, field));
         let layouts = fields.iter().map(|(_, field)| self.layout(&field.ty));
@@ -31,22 +34,22 @@ impl Emitter<'_> {
             #docs
             #node
             #[derive(Clone, Debug, PartialEq #more)]
-            pub struct #name {
+            pub struct #name #parameters {
                 #(#declarations,)*
             }
 
-            impl Xdr for #name {
+            impl Xdr for #name #elided {
                 const LAYOUT: Layout = Layout::record(&[#(#layouts),*]);
             }
-            impl Encode for #name {
+            impl Encode for #name #elided {
                 #[inline]
                 fn encode(&self, #writer: &mut Writer<'_>) {
                     #(#encodes;)*
                 }
             }
-            impl Decode<'_> for #name {
+            impl #parameters Decode<#lifetime> for #name #parameters {
                 #[inline]
-                fn decode(#reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+                fn decode(#reader: &mut Reader<#lifetime>) -> Result<Self, DecodeError> {
                     Ok(Self { #(#decodes,)* })
                 }
             }

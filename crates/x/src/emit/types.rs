@@ -5,43 +5,72 @@ use crate::model::{Kind, Length, Scalar, Type};
 use crate::options::Strings;
 use proc_macro2::{Literal, TokenStream};
 use quote::quote;
+use std::collections::HashSet;
 
 /// A longer array is a `Vec`: values are moved, and live on the stack.
 const ARRAY_MAX: u32 = 1024;
 
+/// The lifetimes in the definition of a type.
+pub(super) struct Generics {
+    /// Behind its name where it is defined, and where it is decoded.
+    pub(super) parameters: TokenStream,
+    /// Behind its name elsewhere.
+    pub(super) elided: TokenStream,
+    /// Of the bytes that it is decoded from.
+    pub(super) reader: TokenStream,
+}
+
 impl Emitter<'_> {
-    /// The Rust type.
+    /// The Rust type in a definition, where `'a` is the life of what it borrows.
     pub(super) fn rust(&self, ty: &Type) -> TokenStream {
+        self.rust_with(ty, &quote!('a))
+    }
+
+    /// The Rust type with a lifetime for what it borrows.
+    pub(super) fn rust_with(&self, ty: &Type, lifetime: &TokenStream) -> TokenStream {
         match ty {
             Type::Scalar(scalar) => self::scalar(*scalar),
-            Type::Named(name) => {
-                let name = self.names.ty(name);
-                quote!(#name)
-            }
+            Type::Named(name) => self.named(name, lifetime),
             Type::External(rust) => rust.parse().expect("a Rust type was checked when the options were read"),
             Type::FixedOpaque(length) => self.array(&quote!(u8), length),
-            Type::Opaque(_) => quote!(Vec<u8>),
-            Type::String(_) => match self.strings {
-                Strings::Text => quote!(String),
-                Strings::Bytes => quote!(Vec<u8>),
+            Type::Opaque(_) | Type::String(_) => match (self.is_text(ty), self.borrows) {
+                (true, true) => quote!(&#lifetime str),
+                (true, false) => quote!(String),
+                (false, true) => quote!(&#lifetime [u8]),
+                (false, false) => quote!(Vec<u8>),
             },
-            Type::Array(element, length) => self.array(&self.rust(element), length),
+            Type::Array(element, length) => self.array(&self.rust_with(element, lifetime), length),
             Type::Sequence(element, _) => {
-                let element = self.rust(element);
+                let element = self.rust_with(element, lifetime);
                 quote!(Vec<#element>)
             }
             Type::Optional(value) => {
-                let value = self.rust(value);
+                let value = self.rust_with(value, lifetime);
                 quote!(Option<#value>)
             }
             Type::Boxed(value) => {
-                let value = self.rust(value);
+                let value = self.rust_with(value, lifetime);
                 quote!(Option<Box<#value>>)
             }
             Type::Chain(name) => {
-                let name = self.names.ty(name);
+                let name = self.named(name, lifetime);
                 quote!(Chain<#name>)
             }
+        }
+    }
+
+    /// A defined type, with the lifetime if it borrows.
+    fn named(&self, name: &str, lifetime: &TokenStream) -> TokenStream {
+        let ident = self.names.ty(name);
+        if self.borrowing.contains(name) { quote!(#ident<#lifetime>) } else { quote!(#ident) }
+    }
+
+    /// The lifetimes of a type with such parts.
+    pub(super) fn generics<'t>(&self, mut parts: impl Iterator<Item = &'t Type>) -> Generics {
+        if parts.any(|part| borrows(part, self.borrows, &self.borrowing)) {
+            Generics { parameters: quote!(<'a>), elided: quote!(<'_>), reader: quote!('a) }
+        } else {
+            Generics { parameters: quote!(), elided: quote!(), reader: quote!('_) }
         }
     }
 
@@ -99,7 +128,9 @@ impl Emitter<'_> {
 
     /// The statement that writes the value at `place`.
     pub(super) fn encode(&self, place: &TokenStream, ty: &Type) -> TokenStream {
-        self.encode_reference(&quote!(&#place), ty)
+        let is_reference = self.borrows && matches!(ty, Type::Opaque(_) | Type::String(_));
+        let value = if is_reference { place.clone() } else { quote!(&#place) };
+        self.encode_reference(&value, ty)
     }
 
     /// The same for a reference to the value.
@@ -144,14 +175,16 @@ impl Emitter<'_> {
             }
             Type::FixedOpaque(_) => quote!(*reader.opaque_fixed()?),
             Type::Opaque(bound) => {
-                let bound = self.bound(bound.as_ref());
-                quote!(reader.opaque(#bound)?.to_vec())
+                let (bound, owned) = (self.bound(bound.as_ref()), (!self.borrows).then(|| quote!(.to_vec())));
+                quote!(reader.opaque(#bound)? #owned)
             }
             Type::String(bound) => {
                 let bound = self.bound(bound.as_ref());
-                match self.strings {
-                    Strings::Text => quote!(reader.text(#bound)?.to_owned()),
-                    Strings::Bytes => quote!(reader.string(#bound)?.to_vec()),
+                match (self.strings, self.borrows) {
+                    (Strings::Text, true) => quote!(reader.text(#bound)?),
+                    (Strings::Text, false) => quote!(reader.text(#bound)?.to_owned()),
+                    (Strings::Bytes, true) => quote!(reader.string(#bound)?),
+                    (Strings::Bytes, false) => quote!(reader.string(#bound)?.to_vec()),
                 }
             }
             Type::Sequence(_, bound) => {
@@ -178,13 +211,32 @@ impl Emitter<'_> {
                 let (element, length) = (self.layout(element), self.length(length));
                 quote!(#element.array(#length))
             }
-            Type::Scalar(_) | Type::Named(_) | Type::External(_) => {
+            Type::Named(name) => {
+                let name = self.names.ty(name);
+                quote!(#name::LAYOUT)
+            }
+            Type::Scalar(scalar) => {
+                let rust = self::scalar(*scalar);
+                quote!(#rust::LAYOUT)
+            }
+            Type::External(_) => {
                 let rust = self.rust(ty);
-                // A path of one word needs no brackets.
-                if matches!(ty, Type::External(_)) { quote!(<#rust>::LAYOUT) } else { quote!(#rust::LAYOUT) }
+                quote!(<#rust>::LAYOUT)
             }
             _ => quote!(Layout::variable(4)),
         }
+    }
+}
+
+/// Whether a type borrows from what it was decoded from; `borrowing` are the defined types that do.
+pub(super) fn borrows(ty: &Type, bytes_do: bool, borrowing: &HashSet<String>) -> bool {
+    match ty {
+        Type::Opaque(_) | Type::String(_) => bytes_do,
+        Type::Scalar(_) | Type::FixedOpaque(_) | Type::External(_) => false,
+        Type::Array(inner, _) | Type::Sequence(inner, _) | Type::Optional(inner) | Type::Boxed(inner) => {
+            borrows(inner, bytes_do, borrowing)
+        }
+        Type::Named(name) | Type::Chain(name) => borrowing.contains(name),
     }
 }
 

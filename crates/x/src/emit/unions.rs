@@ -2,6 +2,7 @@
 
 use super::constants::number;
 use super::names::Taken;
+use super::types::Generics;
 use super::{Emitter, docs};
 use crate::model::{Arm, Definition, Kind, Label, Scalar, Selector, Type, Union};
 use proc_macro2::{Ident, TokenStream};
@@ -24,7 +25,9 @@ impl Emitter<'_> {
         let default = union.default.as_ref().filter(|_| !self.is_complete(union, cases.len()));
         let default = default.map(|arm| (taken.variant("Default"), arm));
         let arms = union.arms.iter().chain(default.iter().map(|(_, arm)| *arm));
-        let more = self.more_derives(arms.filter_map(|arm| arm.field.as_ref()).map(|field| &field.ty));
+        let parts = arms.filter_map(|arm| arm.field.as_ref()).map(|field| &field.ty);
+        let more = self.more_derives(parts.clone());
+        let Generics { parameters, elided, reader } = self.generics(parts);
         let variants = self.variants(union, &cases, default.as_ref());
         let encodes = self.encodes(definition, union, &cases, default.as_ref());
         let decodes = self.decodes(definition, union, &cases, default.as_ref());
@@ -32,22 +35,22 @@ impl Emitter<'_> {
         quote! {
             #docs
             #[derive(Clone, Debug, PartialEq #more)]
-            pub enum #name {
+            pub enum #name #parameters {
                 #variants
             }
 
-            impl Xdr for #name {
+            impl Xdr for #name #elided {
                 const LAYOUT: Layout = Layout::variable(4);
             }
-            impl Encode for #name {
+            impl Encode for #name #elided {
                 fn encode(&self, writer: &mut Writer<'_>) {
                     match self {
                         #encodes
                     }
                 }
             }
-            impl Decode<'_> for #name {
-                fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+            impl #parameters Decode<#reader> for #name #parameters {
+                fn decode(reader: &mut Reader<#reader>) -> Result<Self, DecodeError> {
                     match reader.value::<#selector>()? {
                         #decodes
                     }

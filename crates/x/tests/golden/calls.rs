@@ -1,5 +1,8 @@
 //! Values of the emitted types go through their encoding, and calls through their trait.
 
+use crate::borrowed::{
+    Entry as Listed, Files1, Files1Call, Files1Results, Listing, Page, Path as BorrowedPath,
+};
 use crate::bytes::{Entry, Path};
 use crate::everything::{
     Colour, EVERYPROG, Everyvers1, Everyvers1Call, Everyvers1Results, Everyvers2Call, Handle, Name, Nested,
@@ -91,4 +94,42 @@ fn a_call_runs_the_procedure_of_its_number() {
     assert_eq!(Everyvers1Call::decode(77, &mut Reader::new(&[])), Ok(None));
     // Another version can give the number, and the name, to something else.
     assert_eq!(Everyvers2Call::EveryAdd(Colour::Blue).procedure(), 9);
+}
+
+#[test]
+fn borrowed_data_is_not_copied() {
+    let bytes = stoop_xdr::to_vec(&Page { offset: 1, content: b"abcd" }).expect("the value can be encoded");
+    let page: Page<'_> = stoop_xdr::from_slice(&bytes).expect("it was encoded");
+    assert_eq!(page, Page { offset: 1, content: b"abcd" });
+    assert!(std::ptr::eq(page.content, &bytes[12..16]));
+}
+
+struct Files {
+    content: Vec<u8>,
+}
+
+impl Files1 for Files {
+    fn files_read(&self, _: &BorrowedPath<'_>, offset: i64) -> Page<'_> {
+        Page { offset, content: &self.content }
+    }
+
+    fn files_list(&self, arg1: &str) -> Listing<'_> {
+        assert_eq!(arg1, "/");
+        Listing::Case0([Listed { name: BorrowedPath("a") }].into_iter().collect())
+    }
+
+    fn files_write(&self, page: &Page<'_>) {
+        assert_eq!(page.content, self.content);
+    }
+}
+
+#[test]
+fn results_can_borrow_from_the_server() {
+    let files = Files { content: b"abc".to_vec() };
+    let call = Files1Call::FilesRead(BorrowedPath("a"), 7);
+    assert_eq!(call.run(&files), Files1Results::FilesRead(Page { offset: 7, content: b"abc" }));
+    Files1Call::FilesWrite(Page { offset: 0, content: b"abc" }).run(&files);
+    let listed = Files1Call::decode(2, &mut Reader::new(b"\0\0\0\x01/\0\0\0"));
+    let results = listed.expect("the argument is whole").expect("the procedure exists").run(&files);
+    assert!(matches!(results, Files1Results::FilesList(Listing::Case0(entries)) if entries.len() == 1));
 }

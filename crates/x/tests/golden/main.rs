@@ -12,3 +12,7 @@ mod everything {
 mod bytes {
     include!("bytes.rs");
 }
+
+mod borrowed {
+    include!("borrowed.rs");
+}
