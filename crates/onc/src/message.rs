@@ -15,6 +15,10 @@ use stoop_xdr::{Encode, EncodeError, Layout, Writer, Xdr};
 /// The version of the message protocol (RFC 5531 §9).
 pub const RPC_VERSION: u32 = 2;
 
+/// Bytes of the longest datagram that libtirpc sends, and takes whole; it cuts longer ones without a word. RFC 5531 §5
+/// leaves the length to the transport.
+pub const LIBTIRPC_DATAGRAM_MAX: usize = 8800;
+
 /// The kind of a message that is a call (RFC 5531 §9).
 const CALL: u32 = 0;
 

@@ -27,7 +27,7 @@ pub const PROGRAM: u32 = 100_000;
 /// Its port, for UDP and TCP (RFC 1833 §2, §3).
 pub const PORT: u16 = 111;
 
-/// Its Unix socket on Linux and the BSDs. It knows the user of its peer, who then owns what is registered.
+/// Its Unix socket on Linux. It knows the user of its peer, who then owns what is registered.
 pub const SOCKET: &str = "/run/rpcbind.sock";
 
 /// Bytes of the longest message that rpcbind takes.
