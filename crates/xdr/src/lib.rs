@@ -31,9 +31,9 @@
 //! # What the peer may send
 //!
 //! Bounds are enforced in both directions. The value of `bool`, the flag of optional data and enumerations must be
-//! declared ones. The padding after opaque data and strings is written as zeros, and may be any bytes when read, as with
-//! libtirpc and all peers known: RFC 4506 §3 asks the sender for zeros, and old senders left garbage there. Memory and
-//! stack that a message can take are bounded: see [`limits`].
+//! declared ones. The padding after opaque data and strings is written as zeros, as RFC 4506 §3 asks, and may be any bytes
+//! when read, as with all known peers: libtirpc itself leaves bytes of earlier messages there, after credentials. Memory
+//! and stack that a message can take are bounded: see [`limits`].
 //!
 //! # Emitted code
 //!

@@ -3,71 +3,14 @@
 //! Needs rpcgen, a C compiler and libtirpc (Debian: rpcsvc-proto, gcc, libtirpc-dev).
 
 mod common;
+mod oracle;
 
 use common::Sample;
-use proptest::collection::vec;
+use oracle::{Oracle, hex, mutate, mutations};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::cell::RefCell;
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use stoop_xdr::{Fault, Reader, to_vec};
-
-/// The program `oracle/verdict.c`, running.
-struct Oracle {
-    process: Child,
-    questions: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
-
-impl Oracle {
-    fn start() -> Result<Self, String> {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("oracle");
-        let make = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle/make");
-        let made = Command::new(make).arg(&folder).output().map_err(|error| error.to_string())?;
-        if !made.status.success() {
-            return Err(String::from_utf8_lossy(&made.stderr)
-                .lines()
-                .next()
-                .unwrap_or("no reason")
-                .to_owned());
-        }
-        let mut command = Command::new(folder.join("verdict"));
-        let mut process = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| error.to_string())?;
-        let questions = process.stdin.take().expect("it was piped");
-        let answers = BufReader::new(process.stdout.take().expect("it was piped"));
-        Ok(Self { process, questions, answers })
-    }
-
-    /// The bytes that libtirpc reads, and the form that it gives the value again; `None` if it refuses.
-    fn ask(&mut self, name: &str, bytes: &[u8]) -> Option<(usize, String)> {
-        writeln!(self.questions, "{name} {}", hex(bytes)).expect("the oracle reads");
-        let mut answer = String::new();
-        self.answers.read_line(&mut answer).expect("the oracle answers");
-        assert!(answer.ends_with('\n'), "the oracle has ended at {name} {}", hex(bytes));
-        if answer == "refused\n" {
-            return None;
-        }
-        let (len, form) = answer.trim_end_matches('\n').split_once(' ').expect("a length and bytes");
-        Some((len.parse().expect("a number"), form.to_owned()))
-    }
-}
-
-impl Drop for Oracle {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 /// libtirpc takes any number for TRUE and for an enumeration, cuts numbers to the width of their type, and does not know
 /// UTF-8.
@@ -98,30 +41,9 @@ fn compare<T: Sample>(oracle: &mut Oracle, bytes: &[u8]) -> Result<(), TestCaseE
     Ok(())
 }
 
-/// A change of a byte to a likely or unlikely value, or, for the last kind, the end of the message.
-type Mutation = (u16, u8, u8);
-
-fn mutate(bytes: &mut Vec<u8>, mutations: &[Mutation]) {
-    for &(at, kind, value) in mutations {
-        if bytes.is_empty() {
-            return;
-        }
-        let at = usize::from(at) % bytes.len();
-        match kind {
-            0 => bytes[at] = value,
-            1 => bytes[at] = value % 4,
-            // The low byte of a word: a length, an enumeration.
-            2 => *bytes.get_mut(at | 3).unwrap_or(&mut 0) = value % 16,
-            3 => bytes[at] = 0xff,
-            _ => bytes.truncate(at),
-        }
-    }
-}
-
 fn compare_mutated<T: Sample>(oracle: &RefCell<Oracle>, cases: u32) {
-    let mutations = vec((any::<u16>(), 0..5u8, any::<u8>()), 0..4);
     let mut runner = TestRunner::new(Config::with_cases(cases));
-    let outcome = runner.run(&(T::any(), mutations), |(value, mutations)| {
+    let outcome = runner.run(&(T::any(), mutations()), |(value, mutations)| {
         let oracle = &mut *oracle.borrow_mut();
         let mut bytes = to_vec(&value).expect("the value has a form");
         compare::<T>(oracle, &bytes)?;
@@ -133,7 +55,7 @@ fn compare_mutated<T: Sample>(oracle: &RefCell<Oracle>, cases: u32) {
 
 #[test]
 fn random_and_mutated_values_have_the_verdict_of_libtirpc() {
-    let oracle = match Oracle::start() {
+    let oracle = match Oracle::start("oracle") {
         Ok(oracle) => RefCell::new(oracle),
         Err(why) => {
             return println!("SKIPPED: random_and_mutated_values_have_the_verdict_of_libtirpc: {why}");

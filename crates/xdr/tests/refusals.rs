@@ -73,8 +73,8 @@ fn text_must_be_utf_8_and_a_string_need_not() {
 
 #[test]
 fn padding_of_any_bytes_is_accepted_and_written_as_zeros() {
-    let left_by_an_old_sender = [0, 0, 0, 1, 7, 0xaa, 0xbb, 0xcc];
-    let value: Opaque<&[u8]> = from_slice(&left_by_an_old_sender).unwrap();
+    let garbage_as_of_libtirpc = [0, 0, 0, 1, 7, 0xaa, 0xbb, 0xcc];
+    let value: Opaque<&[u8]> = from_slice(&garbage_as_of_libtirpc).unwrap();
     assert_eq!(value, Opaque(&[7][..]));
     let mut memory = [0xee; 8];
     let mut writer = Writer::new(&mut memory);

@@ -1,54 +1,9 @@
-/* Decodes and encodes again by the routines that rpcgen made from types.x. Reads lines "TYPE HEX"; answers each with
- * "refused", or with "BYTES-READ HEX" where HEX is the new form. */
+/* The verdict of the routines that rpcgen made from types.x. */
 #include "types.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "verdict.h"
 
-typedef bool_t routine(XDR *, void *);
-static const struct { const char *name; void *routine; } types[] = {
+const struct type types[] = {
     {"numbers", xdr_numbers}, {"narrow", xdr_narrow}, {"blobs", xdr_blobs}, {"arrays", xdr_arrays},
     {"entry", xdr_entry}, {"status", xdr_status}, {"perhaps", xdr_perhaps}, {"nodes", xdr_nodes},
-    {"tree", xdr_tree}, {"all", xdr_all},
+    {"tree", xdr_tree}, {"all", xdr_all}, {NULL, NULL},
 };
-static char line[1 << 20], in[1 << 19], out[1 << 19];
-
-static routine *find(const char *name) {
-    for (size_t at = 0; at < sizeof types / sizeof *types; at++)
-        if (!strcmp(types[at].name, name))
-            return (routine *)types[at].routine;
-    fprintf(stderr, "no type %s\n", name);
-    exit(1);
-}
-
-static void answer(routine *routine, size_t len) {
-    void *value = calloc(1, 4096);
-    XDR decode, encode;
-    xdrmem_create(&decode, in, len, XDR_DECODE);
-    xdrmem_create(&encode, out, sizeof out, XDR_ENCODE);
-    if (routine(&decode, value) && routine(&encode, value)) {
-        printf("%u ", xdr_getpos(&decode));
-        for (u_int at = 0; at < xdr_getpos(&encode); at++)
-            printf("%02x", (unsigned char)out[at]);
-        printf("\n");
-    } else {
-        printf("refused\n");
-    }
-    xdr_free((xdrproc_t)routine, value);
-    free(value);
-    fflush(stdout);
-}
-
-int main(void) {
-    while (fgets(line, sizeof line, stdin)) {
-        char *hex = strchr(line, ' ');
-        *hex++ = 0;
-        size_t len = strcspn(hex, "\n") / 2;
-        for (size_t at = 0; at < len; at++) {
-            char digits[] = {hex[2 * at], hex[2 * at + 1], 0};
-            in[at] = (char)strtoul(digits, NULL, 16);
-        }
-        answer(find(line), len);
-    }
-    return 0;
-}
