@@ -1,7 +1,8 @@
 //! The arguments and results of rpcbind versions 3 and 4 (RFC 1833 §2).
 
+use super::MESSAGE_MAX;
 use crate::structure::structure;
-use stoop_xdr::Opaque;
+use stoop_xdr::{Decode, DecodeError, Encode, EncodeError, Fault, Layout, Opaque, Reader, Writer, Xdr};
 
 structure! {
     /// A registration, or what is asked about one (`rpcb`, RFC 1833 §2.1).
@@ -63,14 +64,39 @@ structure! {
     }
 }
 
-structure! {
-    /// An address in the form of the transport (`netbuf`, RFC 1833 §2.1).
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    NetworkBuffer<'a> {
-        /// Bytes of room that the sender had.
-        room: u32,
-        /// The address: a `sockaddr` of rpcbind's machine.
-        address: Opaque<&'a [u8]>,
+/// An address in the form of the transport (`netbuf`, RFC 1833 §2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetworkBuffer<'a> {
+    /// Bytes of room that the sender has for an address: at least those of this one, at most [`MESSAGE_MAX`]. libtirpc
+    /// enforces both.
+    pub room: u32,
+    /// The address: a `sockaddr` of rpcbind's machine.
+    pub address: &'a [u8],
+}
+
+impl Xdr for NetworkBuffer<'_> {
+    const LAYOUT: Layout = Layout::variable(8);
+}
+
+impl Encode for NetworkBuffer<'_> {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        let room = self.room as usize;
+        if room > MESSAGE_MAX {
+            writer.fail(EncodeError::TooLong { position: writer.position(), len: room, max: MESSAGE_MAX });
+        }
+        writer.u32(self.room);
+        writer.opaque(self.address, room);
+    }
+}
+
+impl<'a> Decode<'a> for NetworkBuffer<'a> {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let position = reader.position();
+        let room = reader.u32()?;
+        if room as usize > MESSAGE_MAX {
+            return Err(DecodeError { position, fault: Fault::TooLong { len: room, max: MESSAGE_MAX } });
+        }
+        Ok(Self { room, address: reader.opaque(room as usize)? })
     }
 }
 
@@ -99,7 +125,9 @@ mod tests {
             protocol: "udp",
         };
         assert_eq!(from_slice(&to_vec(&entry).unwrap()), Ok(entry));
-        let buffer = NetworkBuffer { room: 16, address: Opaque(b"sockaddr".as_slice()) };
+        let buffer = NetworkBuffer { room: 16, address: b"sockaddr" };
         assert_eq!(from_slice(&to_vec(&buffer).unwrap()), Ok(buffer));
+        assert!(to_vec(&NetworkBuffer { room: 7, ..buffer }).is_err());
+        assert!(to_vec(&NetworkBuffer { room: 9001, ..buffer }).is_err());
     }
 }

@@ -95,7 +95,7 @@ fn rpcbind_tells_time_statistics_and_addresses() {
         let answer = client.call(four(procedure::UADDR2TADDR), "127.0.0.1.0.111");
         let buffer: NetworkBuffer<'_> = answer.results();
         // A sockaddr_in: its family in the order of the machine, port and address in that of the network.
-        assert_eq!(buffer.address.0[2..8], [0, 111, 127, 0, 0, 1]);
+        assert_eq!(buffer.address[2..8], [0, 111, 127, 0, 0, 1]);
         let answer = client.call(four(procedure::TADDR2UADDR), &buffer);
         assert_eq!(answer.results::<&str>(), "127.0.0.1.0.111");
         let answer = client.call(four(procedure::GETSTAT), &());
