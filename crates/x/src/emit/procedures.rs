@@ -85,41 +85,15 @@ impl Emitter<'_> {
         } else {
             (quote!(<'s>), quote!(#results<'s>), quote!(&'s impl #server))
         };
-        let variants = entries.iter().map(|entry| {
-            let (docs, variant) = (docs::declaration(&entry.of.notes), &entry.variant);
-            let types = entry.arguments.iter().map(|(_, field)| self.rust(&field.ty));
-            let content = (!entry.arguments.is_empty()).then(|| quote!((#(#types),*)));
-            quote!(#docs #variant #content)
-        });
+        let variants = entries.iter().map(|entry| self.call_variant(entry));
         let numbers = entries.iter().map(|entry| {
             let (variant, number) = (&entry.variant, entry.number);
             let rest = (!entry.arguments.is_empty()).then(|| quote!((..)));
             quote!(Self::#variant #rest => #number)
         });
-        let encodes = entries.iter().map(|entry| {
-            let pattern = entry.pattern();
-            let writes =
-                entry.arguments.iter().map(|(name, field)| self.encode_reference(&quote!(#name), &field.ty));
-            quote!(#pattern => { #(#writes;)* })
-        });
-        let decodes = entries.iter().map(|entry| {
-            let (variant, number) = (&entry.variant, entry.number);
-            let reads = entry.arguments.iter().map(|(_, field)| self.decode(&field.ty));
-            let content = (!entry.arguments.is_empty()).then(|| quote!((#(#reads),*)));
-            quote!(#number => Self::#variant #content)
-        });
-        let runs = entries.iter().map(|entry| {
-            let (pattern, variant, method) = (entry.pattern(), &entry.variant, &entry.method);
-            let arguments = entry
-                .arguments
-                .iter()
-                .map(|(name, field)| if self.is_copy(&field.ty) { quote!(*#name) } else { quote!(#name) });
-            let call = quote!(server.#method(#(#arguments),*));
-            match entry.of.result {
-                Some(_) => quote!(#pattern => #results::#variant(#call),),
-                None => quote!(#pattern => { #call; #results::#variant }),
-            }
-        });
+        let encodes = entries.iter().map(|entry| self.encode_arguments(entry));
+        let decodes = entries.iter().map(|entry| self.decode_arguments(entry));
+        let runs = entries.iter().map(|entry| self.run(entry, results));
         let has_arguments = entries.iter().any(|entry| !entry.arguments.is_empty());
         let (writer, reader) =
             if has_arguments { (quote!(writer), quote!(reader)) } else { (quote!(_), quote!(_)) };
@@ -158,6 +132,41 @@ impl Emitter<'_> {
                     match self { #(#runs)* }
                 }
             }
+        }
+    }
+
+    fn call_variant(&self, entry: &Entry<'_>) -> TokenStream {
+        let (docs, variant) = (docs::declaration(&entry.of.notes), &entry.variant);
+        let types = entry.arguments.iter().map(|(_, field)| self.rust(&field.ty));
+        let content = (!entry.arguments.is_empty()).then(|| quote!((#(#types),*)));
+        quote!(#docs #variant #content)
+    }
+
+    fn encode_arguments(&self, entry: &Entry<'_>) -> TokenStream {
+        let pattern = entry.pattern();
+        let writes =
+            entry.arguments.iter().map(|(name, field)| self.encode_reference(&quote!(#name), &field.ty));
+        quote!(#pattern => { #(#writes;)* })
+    }
+
+    fn decode_arguments(&self, entry: &Entry<'_>) -> TokenStream {
+        let (variant, number) = (&entry.variant, entry.number);
+        let reads = entry.arguments.iter().map(|(_, field)| self.decode(&field.ty));
+        let content = (!entry.arguments.is_empty()).then(|| quote!((#(#reads),*)));
+        quote!(#number => Self::#variant #content)
+    }
+
+    /// The call of the server's method.
+    fn run(&self, entry: &Entry<'_>, results: &Ident) -> TokenStream {
+        let (pattern, variant, method) = (entry.pattern(), &entry.variant, &entry.method);
+        let arguments = entry
+            .arguments
+            .iter()
+            .map(|(name, field)| if self.is_copy(&field.ty) { quote!(*#name) } else { quote!(#name) });
+        let call = quote!(server.#method(#(#arguments),*));
+        match entry.of.result {
+            Some(_) => quote!(#pattern => #results::#variant(#call),),
+            None => quote!(#pattern => { #call; #results::#variant }),
         }
     }
 

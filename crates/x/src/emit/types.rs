@@ -12,9 +12,9 @@ const ARRAY_MAX: u32 = 1024;
 
 /// The lifetimes in the definition of a type.
 pub(super) struct Generics {
-    /// Behind its name where it is defined, and where it is decoded.
+    /// After its name where it is defined, and where it is decoded.
     pub(super) parameters: TokenStream,
-    /// Behind its name elsewhere.
+    /// After its name elsewhere.
     pub(super) elided: TokenStream,
     /// Of the bytes that it is decoded from.
     pub(super) reader: TokenStream,
