@@ -29,6 +29,9 @@ const XDP_UMEM_PGOFF_COMPLETION_RING: u64 = 0x1_8000_0000;
 /// Bytes that the kernel leaves free before a received frame (XDP_PACKET_HEADROOM).
 pub(super) const HEADROOM: usize = 256;
 
+/// Between two attempts to get what the kernel is about to release.
+const PAUSE: Duration = Duration::from_millis(1);
+
 /// The receiving half.
 #[derive(Debug)]
 pub(super) struct Receiving {
@@ -130,18 +133,27 @@ impl Socket {
     }
 }
 
-/// Makes memory for as many frames as are wanted, or as this process may lock (RLIMIT_MEMLOCK; CAP_IPC_LOCK
-/// has no limit). Returns how many these are.
+/// Makes memory for as many frames as are wanted, or as this process may lock (RLIMIT_MEMLOCK; CAP_IPC_LOCK has no
+/// limit). Returns how many these are. The limit is one for all processes of the user, and the kernel takes the memory of
+/// a socket that has been closed off it a moment later, so this waits for it.
 fn make_memory(socket: &OwnedFd, request: &Request<'_>) -> Result<(Umem, u32), OpenError> {
     const FRAMES_MIN: u32 = 64;
-    let mut frames = request.frames;
+    const PAUSES: u32 = 100;
+    let (mut frames, mut pauses) = (request.frames, 0);
     loop {
         let made = Umem::new(request.chunk_len, frames as usize);
         let made = made.and_then(|umem| register(socket, &umem).map(|()| umem));
         match made {
             Ok(umem) => return Ok((umem, frames)),
             Err(Errno::NOBUFS) if frames > FRAMES_MIN => frames /= 2,
-            Err(error) => return Err(failed("memory for frames", Capability::OF_XDP)(error)),
+            Err(Errno::NOBUFS) if pauses < PAUSES => {
+                thread::sleep(PAUSE);
+                (frames, pauses) = (request.frames, pauses + 1);
+            }
+            Err(error) => {
+                let operation = "memory for frames, of which a user may lock some (RLIMIT_MEMLOCK)";
+                return Err(failed(operation, Capability::OF_XDP)(error));
+            }
         }
     }
 }
@@ -186,7 +198,6 @@ fn make_rings(socket: &OwnedFd, umem: Umem, frames: u32) -> Result<Receiving, Er
 /// moment later (`xp_release_deferred`), so this waits for it.
 fn bind(socket: &OwnedFd, request: &Request<'_>) -> Result<(), Errno> {
     const ATTEMPTS: u32 = 500;
-    const PAUSE: Duration = Duration::from_millis(1);
     // In native mode the kernel tries to have no copy, and copies if the driver cannot do without.
     let copy = match request.mode {
         Mode::Generic => SocketAddrXdpFlags::XDP_COPY,
