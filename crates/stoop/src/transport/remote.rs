@@ -3,17 +3,20 @@
 //! A transport to other processes implements [`Remote`] and [`RemoteLane`]. [`RemoteBinding`] and [`HeldLane`] make a binding and a
 //! lane of the [contract](crate::transport::contract) of them.
 
+pub(crate) mod held_lane;
+
 use crate::buffers::{NamedRanges, SharedBuffers, WriteArguments};
 use crate::calling::counters::CallCounters;
 use crate::calling::deadline::CallTimes;
 use crate::calling::handshake::{self, NotBound};
-use crate::calling::lanes::{Counted, LaneGuard, Lanes};
-use crate::calling::recovery::{Attempts, CallTerms, Ended, Loss, recover};
+use crate::calling::lanes::{Counted, Lanes};
+use crate::calling::recovery::{Ended, Loss};
 use crate::calling::sessions::{Generation, Sessions};
 use crate::error::{BindError, CallError, InPlaceError, SendError};
 use crate::interface::Interface;
 use crate::options::{BindOptions, TransportOptions};
-use crate::transport::contract::{Binding, Lane, Target};
+use crate::transport::contract::{Binding, Target};
+use crate::transport::remote::held_lane::HeldLane;
 use crate::users::Users;
 use std::fmt::Display;
 use std::io;
@@ -225,12 +228,6 @@ pub(crate) struct RemoteBinding<R: Remote> {
     lanes: Lanes<R::Lane>,
 }
 
-/// A lane held by a call.
-pub(crate) struct HeldLane<'a, R: Remote> {
-    binding: &'a RemoteBinding<R>,
-    guard: LaneGuard<'a, R::Lane>,
-}
-
 impl<R: Remote> RemoteBinding<R> {
     /// Binds to a server, by the first of its addresses at which one listens.
     pub(crate) fn bind(target: &Target<'_>, deadline: Instant) -> Result<Self, NotBound> {
@@ -351,163 +348,6 @@ impl<R: Remote> Drop for RemoteBinding<R> {
     fn drop(&mut self) {
         if let Some(lane) = self.lanes.any() {
             R::unbind(&self.sessions.present(), lane);
-        }
-    }
-}
-
-/// The arguments of a call.
-enum Arguments<'r, 'p, 'a> {
-    /// So many bytes in the lane, and some that are borrowed.
-    Written(usize, &'r mut GatherList<'p, 'a>),
-    /// Written for each attempt: buffers do not lie in the memory of another session.
-    ToWrite(&'r mut WriteArguments<'a>),
-}
-
-impl<R: Remote> Lane for HeldLane<'_, R> {
-    const CAN_GATHER: bool = R::Lane::CAN_GATHER;
-
-    #[inline]
-    fn arguments(&mut self) -> Writer<'_> {
-        let limit = self.limit();
-        self.lane().arguments(limit)
-    }
-
-    #[inline]
-    fn transport(&mut self, procedure: u16, len: usize, timeout_ns: u64) -> Result<(), CallError> {
-        self.call(procedure, timeout_ns, Arguments::Written(len, &mut GatherList::none()))
-    }
-
-    fn transport_gathered(
-        &mut self,
-        procedure: u16,
-        len: usize,
-        timeout_ns: u64,
-        gather: &mut GatherList<'_, '_>,
-    ) -> Result<(), CallError> {
-        self.call(procedure, timeout_ns, Arguments::Written(len, gather))
-    }
-
-    fn transport_with_buffers(
-        &mut self,
-        procedure: u16,
-        timeout_ns: u64,
-        write: &mut WriteArguments<'_>,
-    ) -> Result<(), CallError> {
-        let ended = self.call(procedure, timeout_ns, Arguments::ToWrite(write));
-        self.lane().release_buffers();
-        ended
-    }
-
-    #[inline]
-    fn result(&self) -> &[u8] {
-        self.made().result()
-    }
-
-    fn scattered(&self) -> Option<Reader<'_>> {
-        self.made().scattered()
-    }
-
-    fn has_shared<T: Number>(&self, buffer: &InPlace<T>) -> bool {
-        self.made().has_shared(buffer)
-    }
-}
-
-impl<R: Remote> HeldLane<'_, R> {
-    #[inline]
-    fn lane(&mut self) -> &mut R::Lane {
-        self.guard.as_mut().expect("a held lane is there")
-    }
-
-    #[inline]
-    fn made(&self) -> &R::Lane {
-        self.guard.as_ref().expect("a held lane is there")
-    }
-
-    /// Longest arguments, in bytes. A message has 32 bits for its length.
-    #[inline]
-    fn limit(&self) -> usize {
-        self.binding.options.max_message.min(u32::MAX as usize)
-    }
-
-    #[inline(always)]
-    fn call(
-        &mut self,
-        procedure: u16,
-        timeout_ns: u64,
-        mut arguments: Arguments<'_, '_, '_>,
-    ) -> Result<(), CallError> {
-        let times = R::Lane::begin(timeout_ns).ok_or(CallError::NotSent(SendError::DeadlinePassed))?;
-        match self.attempt(times, procedure, &mut arguments) {
-            Ok(()) => Ok(()),
-            Err(ended) => self.recover(ended, times, procedure, arguments),
-        }
-    }
-
-    #[inline(always)]
-    fn attempt(
-        &mut self,
-        times: CallTimes,
-        procedure: u16,
-        arguments: &mut Arguments<'_, '_, '_>,
-    ) -> Result<(), Ended> {
-        let limit = self.limit();
-        match arguments {
-            Arguments::Written(len, gather) => self.lane().attempt(times, procedure, *len, gather),
-            Arguments::ToWrite(write) => self.lane().attempt_with_buffers(times, procedure, limit, write),
-        }
-    }
-
-    /// The call did not end with a result.
-    #[cold]
-    fn recover(
-        &mut self,
-        ended: Ended,
-        times: CallTimes,
-        procedure: u16,
-        arguments: Arguments<'_, '_, '_>,
-    ) -> Result<(), CallError> {
-        let CallTimes { begun_ns, deadline } = times;
-        let idempotent = self.binding.is_idempotent(procedure);
-        let terms = CallTerms { begun_ns, deadline_ns: deadline.latest_ns, idempotent };
-        let mut call = Repeated { held: self, procedure, arguments, sent_ns: begun_ns };
-        recover(&mut call, ended, &terms)
-    }
-}
-
-/// A call that is made once more.
-struct Repeated<'h, 'b, 'r, 'p, 'a, R: Remote> {
-    held: &'h mut HeldLane<'b, R>,
-    procedure: u16,
-    arguments: Arguments<'r, 'p, 'a>,
-    /// When it was sent on the present session.
-    sent_ns: u64,
-}
-
-impl<R: Remote> Attempts for Repeated<'_, '_, '_, '_, '_, R> {
-    fn judge(&mut self, refusal: Unbound, deadline: Instant) -> Result<Verdict, BindError> {
-        let lane = self.held.made();
-        let session = self.held.binding.rebind(lane.session(), Some(refusal), deadline)?;
-        Ok(lane.judge(self.sent_ns, refusal, &session, self.held.binding.is_idempotent(self.procedure)))
-    }
-
-    fn rebind(&mut self, deadline: Instant) -> Result<bool, BindError> {
-        let session = self.held.binding.rebind(self.held.made().session(), None, deadline)?;
-        Ok(self.held.lane().adopt(session))
-    }
-
-    fn attempt(&mut self, now_ns: u64, deadline_ns: u64) -> Result<(), Ended> {
-        self.sent_ns = now_ns;
-        self.held.attempt(CallTimes::exact(now_ns, deadline_ns), self.procedure, &mut self.arguments)
-    }
-
-    fn loss(&self) -> Loss {
-        self.held.made().loss()
-    }
-
-    fn is_overwritten(&self) -> bool {
-        match &self.arguments {
-            Arguments::Written(_, gather) => gather.are_overwritten(),
-            Arguments::ToWrite(_) => self.held.made().are_buffers_changed(),
         }
     }
 }
