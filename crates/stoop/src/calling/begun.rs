@@ -3,7 +3,7 @@
 //! A client begins calls in a [`CallBatch`]; a [`Pending`](crate::Pending) is the handle of one call.
 
 use crate::calling::counters::CallCounters;
-use crate::calling::detached::{CallingThread, Failures, Selection};
+use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
 use crate::calling::short_result::Short;
 use crate::calling::submission_queue::SubmissionQueue;
 use crate::context::{begin_cheaply, bounded_deadline};
@@ -82,9 +82,8 @@ pub(crate) trait OutstandingCalls: Send + Sync {
     /// `false` while there is no connection or no lane for it.
     fn has_left(&self, call: u32) -> bool;
 
-    /// Gives a detached call to a handle again. Returns it, and the thread whose ordered one-way call it is. `None`: no such call is
-    /// left.
-    fn reclaim(&self, which: Selection) -> Option<(u32, Option<CallingThread>)>;
+    /// Gives a detached call to a handle again.
+    fn reclaim(&self, which: Selection) -> Reclaimed;
 
     /// The number of detached calls that have not ended.
     fn detached(&self) -> usize;

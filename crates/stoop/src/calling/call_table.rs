@@ -4,7 +4,7 @@
 //! a waker is code of the user.
 
 use crate::calling::completion_table::CompletionTable;
-use crate::calling::detached::{CallingThread, Failures, Selection};
+use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
 use crate::calling::short_result::Short;
 use crate::error::CallError;
 use std::sync::Arc;
@@ -18,8 +18,9 @@ pub(crate) struct CallTable<T> {
     open: usize,
     /// The number of open calls that have a waker.
     polled: usize,
-    /// The number of open calls that are detached.
+    /// The number of open calls that are detached, and of those that were and are reclaimed.
     detached: usize,
+    reclaimed: usize,
     /// No open call has an earlier deadline.
     earliest_ns: u64,
     /// Where handles find the ends of calls, and short results, without the lock.
@@ -42,6 +43,8 @@ enum Owner {
     Handle,
     /// None: the call is detached. It may be an ordered one-way call of that thread.
     Detached(Option<CallingThread>),
+    /// A thread that waits for detached calls.
+    Reclaimer(Option<CallingThread>),
 }
 
 enum State<T> {
@@ -115,9 +118,10 @@ impl Wakeup {
 
 impl<T> Default for CallTable<T> {
     fn default() -> Self {
-        let (open, polled, detached, earliest_ns) = (0, 0, 0, u64::MAX);
+        let (open, polled, detached, reclaimed, earliest_ns) = (0, 0, 0, 0, u64::MAX);
         let (completions, failures) = (None, Failures::default());
-        Self { all: Vec::new(), free: Vec::new(), open, polled, detached, earliest_ns, completions, failures }
+        let (all, free) = (Vec::new(), Vec::new());
+        Self { all, free, open, polled, detached, reclaimed, earliest_ns, completions, failures }
     }
 }
 
@@ -216,7 +220,7 @@ impl<T> CallTable<T> {
         let wakeup = self.close(call);
         let slot = &mut self.all[call as usize];
         match (slot.owner, outcome) {
-            (Owner::Handle, outcome) => {
+            (Owner::Handle | Owner::Reclaimer(_), outcome) => {
                 slot.state = State::Ended(outcome);
                 self.publish_end(call);
             }
@@ -246,7 +250,11 @@ impl<T> CallTable<T> {
         debug_assert!(matches!(slot.state, State::Open(_)), "a call ends once");
         self.open -= 1;
         self.polled -= usize::from(slot.waker.is_some());
-        self.detached -= usize::from(slot.owner != Owner::Handle);
+        match slot.owner {
+            Owner::Handle => {}
+            Owner::Detached(_) => self.detached -= 1,
+            Owner::Reclaimer(_) => self.reclaimed -= 1,
+        }
         Wakeup { thread: slot.thread.take(), waker: slot.waker.take() }
     }
 
@@ -292,30 +300,39 @@ impl<T> CallTable<T> {
             return None;
         }
         let slot = &mut self.all[call as usize];
+        self.reclaimed -= usize::from(matches!(slot.owner, Owner::Reclaimer(_)));
         slot.owner = Owner::Detached(calling_thread);
         self.detached += 1;
         self.polled -= usize::from(slot.waker.is_some());
         slot.waker.take()
     }
 
-    /// Gives one of the selected calls that has not ended to a handle again. Returns it, and the thread whose ordered one-way call it is.
-    pub(crate) fn reclaim(&mut self, selection: Selection) -> Option<(u32, Option<CallingThread>)> {
-        let mut slots = self.all.iter_mut().enumerate();
-        let (call, slot, calling_thread) =
-            slots.find_map(|(call, slot)| match (&slot.state, slot.owner) {
+    /// Gives one of the selected calls that has not ended to a handle again.
+    pub(crate) fn reclaim(&mut self, selection: Selection) -> Reclaimed {
+        let mut found = Reclaimed::None;
+        for (call, slot) in self.all.iter_mut().enumerate() {
+            match (&slot.state, slot.owner) {
                 (State::Open(_), Owner::Detached(calling_thread)) if selection.includes(calling_thread) => {
-                    Some((call, slot, calling_thread))
+                    slot.owner = Owner::Reclaimer(calling_thread);
+                    self.detached -= 1;
+                    self.reclaimed += 1;
+                    return Reclaimed::Call(call as u32, calling_thread);
                 }
-                _ => None,
-            })?;
-        slot.owner = Owner::Handle;
-        self.detached -= 1;
-        Some((call as u32, calling_thread))
+                // If it has ended, the other thread has not noted yet how.
+                (State::Open(_) | State::Ended(_), Owner::Reclaimer(thread))
+                    if selection.includes(thread) =>
+                {
+                    found = Reclaimed::ByOthers;
+                }
+                _ => {}
+            }
+        }
+        found
     }
 
-    /// The number of detached calls that have not ended.
+    /// The number of detached and reclaimed calls that have not ended.
     pub(crate) fn detached(&self) -> usize {
-        self.detached
+        self.detached + self.reclaimed
     }
 
     /// Sets the thread that waits for these calls; `None`: it waits no longer.

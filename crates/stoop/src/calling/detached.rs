@@ -44,6 +44,17 @@ impl Selection {
     }
 }
 
+/// What was found of selected detached calls that have not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reclaimed {
+    /// This one has a handle now. It may be an ordered one-way call of that thread.
+    Call(u32, Option<CallingThread>),
+    /// Other threads have reclaimed all of them, and wait for them.
+    ByOthers,
+    /// There is none.
+    None,
+}
+
 /// Failures of detached calls: no handle can report them.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {

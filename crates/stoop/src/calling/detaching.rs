@@ -1,13 +1,14 @@
 //! What every table of outstanding calls does with detached calls.
 
 use crate::calling::begun::OutstandingCalls;
-use crate::calling::detached::{CallingThread, Selection};
+use crate::calling::detached::{CallingThread, Reclaimed, Selection};
 use crate::error::{CallError, CloseError};
+use std::thread;
 use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_net::clock;
 
-/// Between two looks at a call that cannot leave.
+/// Between two looks at a call that cannot leave, or for which another thread waits.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// What every table does with detached calls.
@@ -40,7 +41,19 @@ pub(crate) trait Detaching: OutstandingCalls {
 
     /// Waits until the selected calls have ended, at most until that time. Returns whether they have.
     fn settle(&self, selection: Selection, until: Instant) -> bool {
-        while let Some((call, calling_thread)) = self.reclaim(selection) {
+        loop {
+            let (call, calling_thread) = match self.reclaim(selection) {
+                Reclaimed::Call(call, calling_thread) => (call, calling_thread),
+                Reclaimed::None => return true,
+                Reclaimed::ByOthers => {
+                    let left = until.since(Instant::from_nanos(clock::now_ns()));
+                    if left.is_zero() {
+                        return false;
+                    }
+                    thread::sleep(left.min(LOOK_EVERY));
+                    continue;
+                }
+            };
             match selection {
                 Selection::Of(_) => self.wait_for_reclaimed(call, until),
                 // `wait_for_reclaimed` may run a `local:` procedure in this thread, which could take longer than `until`.
@@ -57,7 +70,6 @@ pub(crate) trait Detaching: OutstandingCalls {
                 self.note_failure(error, calling_thread);
             }
         }
-        true
     }
 
     /// Waits until the ordered one-way calls of that thread have ended, at most until that time.

@@ -11,11 +11,13 @@ claims! { all: [
     a_clone_keeps_the_order_of_its_thread
     calls_of_other_threads_do_not_wait_for_a_one_way_call
     a_call_behind_a_slow_one_way_call_ends_at_its_deadline_without_being_sent
+    a_call_waits_for_a_one_way_call_for_which_another_thread_waits
     a_call_does_not_wait_for_an_unordered_one_way_call
     a_one_way_call_that_panics_holds_nothing_back
     a_one_way_call_that_cannot_leave_says_so
     a_one_way_call_goes_on_when_its_handle_is_dropped
     closing_waits_for_one_way_and_detached_calls
+    two_threads_that_flush_wait_both
     closing_tells_what_has_not_ended_and_what_gave_no_result
     closing_waits_no_longer_than_it_may_for_a_call_that_has_no_worker
 ] }
@@ -147,6 +149,40 @@ fn a_call_behind_a_slow_one_way_call_ends_at_its_deadline_without_being_sent(tra
     assert!(begun.elapsed() >= 2 * timeout);
     cell.gate.open();
     assert_eq!((client.read().unwrap(), cell.reads.load(Ordering::SeqCst)), (1, 1));
+}
+
+fn a_call_waits_for_a_one_way_call_for_which_another_thread_waits(transport: &str) {
+    let (_server, cell, client) = register(transport);
+    client.write_slowly(1).unwrap();
+    cell.gate.await_inside(1);
+    thread::scope(|scope| {
+        let flushes = scope.spawn(|| client.binding().flush(Duration::from_secs(3600)));
+        for _ in 0..20 {
+            let error = client.with_timeout(Duration::from_millis(3)).read().unwrap_err();
+            assert!(matches!(error, CallError::NotSent(SendError::OneWayPending)), "{error}");
+        }
+        cell.gate.open();
+        assert_eq!((client.read().unwrap(), cell.reads.load(Ordering::SeqCst)), (1, 1));
+        flushes.join().unwrap().unwrap();
+    });
+}
+
+fn two_threads_that_flush_wait_both(transport: &str) {
+    let (_server, cell, client) = register(transport);
+    client.write_some_time(1).unwrap();
+    cell.gate.await_inside(1);
+    let flush_often = || {
+        for _ in 0..20 {
+            let report = client.binding().flush(Duration::from_millis(3));
+            assert_eq!(report.unwrap_err().outstanding, 1);
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(flush_often);
+        flush_often();
+    });
+    cell.gate.open();
+    client.binding().flush(Duration::from_secs(3600)).unwrap();
 }
 
 fn a_call_does_not_wait_for_an_unordered_one_way_call(transport: &str) {

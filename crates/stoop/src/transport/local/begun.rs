@@ -6,7 +6,7 @@
 use crate::calling::background::{Background, Driven, Rest, start};
 use crate::calling::begun::{CallBatch, OutstandingCalls};
 use crate::calling::call_table::{CallTable, Outcome, Payload, Wakeup};
-use crate::calling::detached::{CallingThread, Failures, Selection};
+use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
 use crate::calling::table_lock::{Registered, attend, register, take};
 use crate::context::cancelled;
 use crate::context::cancelled::CallId;
@@ -174,7 +174,7 @@ impl OutstandingCalls for LocalCalls {
         true
     }
 
-    fn reclaim(&self, which: Selection) -> Option<(u32, Option<CallingThread>)> {
+    fn reclaim(&self, which: Selection) -> Reclaimed {
         self.0.table().reclaim(which)
     }
 

@@ -27,7 +27,7 @@ use crate::calling::begun::Outcome;
 use crate::calling::begun::{BegunCalls, CallBatch, OutstandingCalls};
 use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
-use crate::calling::detached::{CallingThread, Failures, Selection};
+use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
 use crate::calling::receive_role::ReceiveRole;
 use crate::calling::short_result::Short;
 use crate::calling::submission_queue::SubmissionQueue;
@@ -344,7 +344,7 @@ impl<L: PacketLink> OutstandingCalls for PacketCalls<L> {
         self.calls().held_back(&[call]).is_none()
     }
 
-    fn reclaim(&self, which: Selection) -> Option<(u32, Option<CallingThread>)> {
+    fn reclaim(&self, which: Selection) -> Reclaimed {
         self.calls().reclaim(which)
     }
 

@@ -14,7 +14,7 @@ use crate::calling::begun::{BegunCalls, CallBatch, OutstandingCalls};
 use crate::calling::call_table::{CallTable, Outcome, Wakeup};
 use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
-use crate::calling::detached::{CallingThread, Failures, Selection};
+use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
 use crate::calling::recovery::{EarlierAttempts, no_answer};
 use crate::calling::short_result::Short;
 use crate::error::{CallError, SendError};
@@ -240,7 +240,7 @@ impl OutstandingCalls for StreamCalls {
         call.is_none_or(|call| matches!(call.progress, Progress::Sent { .. }))
     }
 
-    fn reclaim(&self, which: Selection) -> Option<(u32, Option<CallingThread>)> {
+    fn reclaim(&self, which: Selection) -> Reclaimed {
         self.0.state().calls.reclaim(which)
     }
 

@@ -2,7 +2,7 @@
 
 use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
-use crate::calling::detached::{CallingThread, Failures, Selection};
+use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
 use crate::calling::submission_queue::SubmissionQueue;
 use crate::calling::waiting_thread::WaitingThread;
 use crate::error::CallError;
@@ -187,6 +187,7 @@ impl<L: PacketLink> Calls<L> {
     pub(crate) fn free(&mut self, call: u32) {
         let slot = &mut self.slots[call as usize];
         slot.stage = Stage::Free;
+        slot.is_reclaimed = false;
         slot.error = None;
         if slot.result.capacity() > KEPT_CAPACITY {
             slot.result = Vec::new();
@@ -246,28 +247,37 @@ impl<L: PacketLink> Calls<L> {
         self.disown(call, Owner::Detached)
     }
 
-    /// The detached calls that have not ended.
+    /// The detached calls that have not ended, and those that are reclaimed.
     fn without_handles(&mut self) -> impl Iterator<Item = (usize, &mut Slot)> {
         let goes_on = |slot: &Slot| !matches!(slot.stage, Stage::Free | Stage::Ended);
-        let is_so = move |(_, slot): &(_, &mut Slot)| slot.owner == Owner::Detached && goes_on(slot);
+        // If a reclaimed call has ended, the thread that waits for it has not noted yet how.
+        let is_so = move |(_, slot): &(_, &mut Slot)| {
+            slot.is_reclaimed || slot.owner == Owner::Detached && goes_on(slot)
+        };
         self.slots.iter_mut().enumerate().filter(is_so)
     }
 
     /// As [`OutstandingCalls::reclaim`](crate::calling::begun::OutstandingCalls::reclaim).
-    pub(crate) fn reclaim(&mut self, which: Selection) -> Option<(u32, Option<CallingThread>)> {
-        let (call, slot) = self.without_handles().find(|(_, slot)| which.includes(slot.calling_thread))?;
-        slot.owner = Owner::Handle;
-        Some((call as u32, slot.calling_thread))
+    pub(crate) fn reclaim(&mut self, which: Selection) -> Reclaimed {
+        let mut found = Reclaimed::None;
+        for (call, slot) in self.without_handles().filter(|(_, slot)| which.includes(slot.calling_thread)) {
+            if !std::mem::replace(&mut slot.is_reclaimed, true) {
+                slot.owner = Owner::Handle;
+                return Reclaimed::Call(call as u32, slot.calling_thread);
+            }
+            found = Reclaimed::ByOthers;
+        }
+        found
     }
 
-    /// The number of detached calls that have not ended.
+    /// The number of these.
     pub(crate) fn detached(&mut self) -> usize {
         self.without_handles().count()
     }
 
     fn disown(&mut self, call: u32, owner: Owner) -> Option<Waker> {
         let slot = self.expand(call);
-        slot.owner = owner;
+        (slot.owner, slot.is_reclaimed) = (owner, false);
         let (waker, has_ended) = (slot.waker.take(), slot.has_ended());
         self.wakers -= usize::from(waker.is_some());
         if has_ended {

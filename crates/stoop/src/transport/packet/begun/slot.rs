@@ -52,6 +52,8 @@ pub(crate) struct Slot {
     pub(crate) waker: Option<Waker>,
     /// Of a detached call: the thread whose ordered one-way call it is, if any.
     pub(crate) calling_thread: Option<CallingThread>,
+    /// The call was detached, and a thread waits for it: its owner is a handle again.
+    pub(crate) is_reclaimed: bool,
 }
 
 /// How far a call has come.
@@ -101,6 +103,7 @@ impl Slot {
             thread: None,
             waker: None,
             calling_thread: None,
+            is_reclaimed: false,
         }
     }
 

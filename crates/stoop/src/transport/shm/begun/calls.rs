@@ -2,7 +2,7 @@
 
 use crate::calling::background::{Driven, hand_over};
 use crate::calling::begun::{CallBatch, Outcome, OutstandingCalls};
-use crate::calling::detached::{CallingThread, Failures, Selection};
+use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
 use crate::calling::short_result::Short;
 use crate::error::{CallError, SendError};
 use crate::locked::locked;
@@ -381,9 +381,11 @@ impl OutstandingCalls for SessionCalls {
         }
     }
 
-    fn reclaim(&self, which: Selection) -> Option<(u32, Option<CallingThread>)> {
-        let (call, calling_thread) = self.managed.state().calls.reclaim(which)?;
-        Some((call | MANAGED, calling_thread))
+    fn reclaim(&self, which: Selection) -> Reclaimed {
+        match self.managed.state().calls.reclaim(which) {
+            Reclaimed::Call(call, calling_thread) => Reclaimed::Call(call | MANAGED, calling_thread),
+            other => other,
+        }
     }
 
     fn wait_for_reclaimed(&self, call: u32, until: Instant) {
