@@ -25,6 +25,10 @@ enum Second {
     RefusesTheCall,
     KnowsNothingAgain,
     AnswersNoBind,
+    /// It knows no binding, and says of each call that it has it.
+    TakesAndForgets,
+    /// It says that it has the call, and nothing more.
+    IsSilent,
 }
 
 /// A server that takes each call on its first binding, says so, and then does not know the binding any more. Tells also how many calls it
@@ -79,6 +83,15 @@ fn serve(
                 let refusal = Header::bare(Kind::Refusal, LATER, header.lane, header.number);
                 send(&Header { time: RefusalCode::Overloaded.code(), ..refusal }, &[]);
             }
+            Second::TakesAndForgets => {
+                taken.fetch_add(1, Ordering::SeqCst);
+                send(&Header::bare(Kind::Acknowledgement, LATER, header.lane, header.number), &[]);
+                send(&header.unknown_binding(3, 0), &[]);
+            }
+            Second::IsSilent => {
+                taken.fetch_add(1, Ordering::SeqCst);
+                send(&Header::bare(Kind::Acknowledgement, LATER, header.lane, header.number), &[]);
+            }
             _ => send(&header.unknown_binding(3, 0), &[]),
         },
         _ => {}
@@ -107,5 +120,40 @@ fn a_call_that_a_server_had_before_it_forgot_never_says_that_it_has_not_run() {
         assert_outcome_is_unknown(second, |client| client.read().unwrap_err());
         assert_outcome_is_unknown(second, |client| client.begin().read().wait().unwrap_err());
         assert_outcome_is_unknown(second, |client| client.weigh(&[1; 1000]).unwrap_err());
+    }
+}
+
+/// How often a call says that it was sent, and how often the server has had it.
+fn sent_and_taken(second: Second, timeout: Duration, call: impl Fn(&MeterClient) -> CallError) -> (u32, u32) {
+    let (uri, taken) = forgetful_server(second);
+    let error = call(&MeterClient::bind(&uri).unwrap().with_timeout(timeout));
+    let CallError::Unknown { transmissions, waited, .. } = error else { panic!("{error}") };
+    assert!(waited >= timeout || !matches!(second, Second::IsSilent), "{error}");
+    (transmissions, taken.load(Ordering::SeqCst))
+}
+
+#[test]
+fn an_idempotent_call_runs_on_three_sessions_at_most_however_often_its_server_forgets() {
+    let hour = Duration::from_secs(3600);
+    let calls: [fn(&MeterClient) -> CallError; 3] = [
+        |client| client.read().unwrap_err(),
+        |client| client.begin().read().wait().unwrap_err(),
+        |client| client.begin().weigh(&[1; 1000]).wait().unwrap_err(),
+    ];
+    for call in calls {
+        let (sent, taken) = sent_and_taken(Second::TakesAndForgets, hour, call);
+        // A busy machine makes it send again.
+        assert!((3..100).contains(&taken) && sent >= 3, "sent {sent} times, taken {taken} times");
+    }
+}
+
+#[test]
+fn an_error_counts_the_transmissions_and_the_time_of_all_attempts() {
+    let timeout = Duration::from_millis(300);
+    let calls: [fn(&MeterClient) -> CallError; 2] =
+        [|client| client.read().unwrap_err(), |client| client.begin().read().wait().unwrap_err()];
+    for call in calls {
+        let (sent, taken) = sent_and_taken(Second::IsSilent, timeout, call);
+        assert!(sent >= taken, "sent {sent} times, taken {taken} times");
     }
 }

@@ -87,13 +87,16 @@ impl EarlierAttempts {
         self.lost.allow_another(idempotent)
     }
 
-    /// The error of the call if none of them may have run it and it is not made again, or that of a call of which nobody knows
-    /// whether it has run. `waited`: since the call was first sent.
-    pub(crate) fn or_not_run(&self, not_run: CallError, waited: Duration) -> CallError {
-        match (self.cause, &not_run) {
+    /// The error of the call whose latest attempt ended with that error, and which is not made again: if one of these attempts may
+    /// have run it, no error says that it has not run. `waited`: since the call was first sent.
+    pub(crate) fn or_not_run(&self, error: CallError, waited: Duration) -> CallError {
+        match (self.cause, &error) {
             (Some(cause), CallError::NotSent(_)) => self.unknown(0, waited, cause),
             (Some(cause), CallError::Refused(_)) => self.unknown(1, waited, cause),
-            _ => not_run,
+            (Some(_), &CallError::Unknown { transmissions, cause, .. }) => {
+                self.unknown(transmissions, waited, cause)
+            }
+            _ => error,
         }
     }
 

@@ -8,7 +8,6 @@ use crate::transport::packet::checksum;
 use crate::transport::packet::link::{CallerEndpoint, Sending};
 use crate::transport::packet::session::Session;
 use std::io;
-use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_exchange::caller::{self, Due, Heard, Lost, Part};
 use stoop_exchange::outcome::Unbound;
@@ -154,25 +153,6 @@ pub(crate) fn send(endpoint: &impl CallerEndpoint, packet: &[u8]) -> io::Result<
         Sending::Sent => Ok(()),
         Sending::Refused => checksum::send(endpoint, packet).map(|_| ()),
     }
-}
-
-/// The error of a call that was sent on a session that its server does not know any more, and that may have run.
-#[cold]
-pub(crate) fn forgotten(lane: &caller::Lane, waited: Duration) -> CallError {
-    let transmissions = lane.last_transmissions();
-    CallError::Unknown { transmissions, waited, cause: UnknownCause::ServerRestarted }
-}
-
-/// The error of a call whose latest attempt ended with `error`: if an earlier attempt `may_have_run`, no error says that the call
-/// has not run. `waited`: the time since the first attempt.
-pub(crate) fn after_earlier_attempts(
-    may_have_run: bool,
-    error: CallError,
-    lane: &caller::Lane,
-    waited: Duration,
-) -> CallError {
-    let not_run = matches!(error, CallError::NotSent(_) | CallError::Refused(_));
-    if may_have_run && not_run { forgotten(lane, waited) } else { error }
 }
 
 /// Memory of `room` bytes for a result of `len` bytes. The system gives pages only as bytes arrive there.

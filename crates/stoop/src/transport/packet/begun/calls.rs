@@ -13,7 +13,6 @@ use crate::transport::packet::caller::PacketBinding;
 use crate::transport::packet::checksum;
 use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::link::PacketLink;
-use crate::transport::packet::steps::after_earlier_attempts;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use stoop_exchange::{Instant, RoundTrip};
@@ -178,7 +177,7 @@ impl<L: PacketLink> Calls<L> {
     #[cold]
     pub(crate) fn fail(&mut self, call: u32, error: CallError, now: Instant) {
         let slot = &self.slots[call as usize];
-        let error = after_earlier_attempts(slot.may_have_run, error, &slot.lane, now.since(slot.begun));
+        let error = slot.earlier.or_not_run(error, now.since(slot.begun));
         self.end(call, Some(error));
     }
 

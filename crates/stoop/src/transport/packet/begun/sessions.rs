@@ -5,11 +5,11 @@ use crate::transport::packet::begun::calls::{Calls, NO_CALL};
 use crate::transport::packet::begun::slot::{Owner, Slot, Stage};
 use crate::transport::packet::link::{CallerEndpoint, PacketLink};
 use crate::transport::packet::session::Session;
-use crate::transport::packet::steps::forgotten;
 use crate::transport::packet::{checksum, now};
+use std::io;
 use std::sync::Arc;
 use stoop_exchange::Instant;
-use stoop_exchange::outcome::{Unbound, Verdict};
+use stoop_exchange::outcome::{ATTEMPTS_MAX, Unbound, Verdict};
 
 impl<L: PacketLink> Calls<L> {
     /// Adds a slot with a lane of its own.
@@ -113,24 +113,34 @@ impl<L: PacketLink> Calls<L> {
             if session.is_none() && clock >= deadline && clock < slot.deadline {
                 continue;
             }
+            let idempotent = self.link.binding.is_idempotent(slot.procedure);
             let verdict = session.map_or(Verdict::Unknown, |session| {
-                let idempotent = self.link.binding.is_idempotent(slot.procedure);
                 lost.verdict(&slot.lane, (slot.sent, slot.refusal), session, idempotent)
             });
-            match session.filter(|_| verdict != Verdict::Unknown) {
-                Some(session) => self.send_again(call, session, verdict == Verdict::NotRun, clock),
+            let slot = &mut self.slots[call as usize];
+            slot.sessions_lost += 1;
+            if verdict != Verdict::NotRun {
+                slot.lose();
+            }
+            let may_go_on = slot.earlier.allows_another(idempotent) && slot.sessions_lost < ATTEMPTS_MAX;
+            match session.filter(|_| may_go_on) {
+                Some(session) => self.send_again(call, session, clock),
                 None => {
-                    let error = forgotten(&slot.lane, clock.since(slot.begun));
+                    let not_sent = CallError::NotSent(SendError::Io(io::ErrorKind::ConnectionReset.into()));
+                    let waited = clock.since(slot.begun);
+                    let error = match slot.earlier.allows_another(idempotent) {
+                        true => slot.earlier.or_not_run(not_sent, waited),
+                        false => slot.earlier.lost(waited),
+                    };
                     self.end(call, Some(error));
                 }
             }
         }
     }
 
-    pub(crate) fn send_again(&mut self, call: u32, session: &Arc<Session>, not_run: bool, clock: Instant) {
+    pub(crate) fn send_again(&mut self, call: u32, session: &Arc<Session>, clock: Instant) {
         self.move_to(call, Arc::clone(session));
         let slot = &mut self.slots[call as usize];
-        slot.may_have_run |= !not_run;
         slot.refusal = None;
         slot.stage = Stage::Sent;
         self.unbound -= 1;

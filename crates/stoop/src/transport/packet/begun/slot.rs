@@ -1,8 +1,9 @@
 //! One begun call, and the lane that it is on.
 
 use crate::calling::detached::CallingThread;
+use crate::calling::recovery::{EarlierAttempts, Loss};
 use crate::calling::waiting_thread::WaitingThread;
-use crate::error::CallError;
+use crate::error::{CallError, UnknownCause};
 use crate::transport::packet::link::CallerEndpoint;
 use crate::transport::packet::session::Session;
 use crate::transport::packet::steps::Steps;
@@ -32,8 +33,9 @@ pub(crate) struct Slot {
     pub(crate) is_large: bool,
     /// Parts of its result have arrived.
     pub(crate) is_receiving: bool,
-    /// The call is idempotent, and was sent on a session that the server does not know any more.
-    pub(crate) may_have_run: bool,
+    /// What became of the call on earlier sessions, and the number of those.
+    pub(crate) earlier: EarlierAttempts,
+    pub(crate) sessions_lost: u32,
     pub(crate) begun: Instant,
     /// When the call was first sent on its session.
     pub(crate) sent: Instant,
@@ -92,7 +94,8 @@ impl Slot {
             session,
             is_large: false,
             is_receiving: false,
-            may_have_run: false,
+            earlier: EarlierAttempts::default(),
+            sessions_lost: 0,
             begun: Instant::default(),
             sent: Instant::default(),
             refusal: None,
@@ -116,7 +119,7 @@ impl Slot {
         call: Vec<u8>,
     ) {
         (self.procedure, self.call) = (procedure, call);
-        self.may_have_run = false;
+        (self.earlier, self.sessions_lost) = (EarlierAttempts::default(), 0);
         (self.begun, self.deadline) = (begun, deadline);
         self.start_large(begun);
     }
@@ -129,6 +132,13 @@ impl Slot {
         let number = self.session.bound.procedures[usize::from(self.procedure)];
         self.lane.start_large(clock, self.deadline, number, len, self.session.bound.window);
         self.lane.update_compact(&mut self.compact);
+    }
+
+    /// The call was sent on a session that the server does not know any more, and may have run.
+    #[cold]
+    pub(crate) fn lose(&mut self) {
+        let transmissions = self.lane.last_transmissions();
+        self.earlier.lose(Loss { cause: UnknownCause::ServerRestarted, transmissions });
     }
 
     /// Registers the call with the lane of another session, to be sent again.
@@ -155,7 +165,7 @@ impl Slot {
         if self.lane.expand(&mut self.compact, path) {
             let (begun, deadline) = self.compact.times();
             (self.begun, self.sent, self.deadline) = (begun, begun, deadline);
-            self.may_have_run = false;
+            (self.earlier, self.sessions_lost) = (EarlierAttempts::default(), 0);
             // Of a call without arguments nothing was stored.
             self.call.resize(HEADER_LEN + self.compact.arguments_len(), 0);
         }

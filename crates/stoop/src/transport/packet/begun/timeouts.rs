@@ -3,7 +3,6 @@
 use crate::transport::packet::begun::calls::Calls;
 use crate::transport::packet::begun::slot::{Slot, Stage};
 use crate::transport::packet::link::PacketLink;
-use crate::transport::packet::steps::forgotten;
 use std::sync::Arc;
 use std::time::Duration;
 use stoop_exchange::Instant;
@@ -107,7 +106,8 @@ impl<L: PacketLink> Calls<L> {
         match slot.stage {
             Stage::Free | Stage::HeldBack(_) | Stage::Ended => self.timeouts[call as usize] = u64::MAX,
             Stage::Unbound => {
-                let error = forgotten(&slot.lane, clock.since(slot.begun));
+                slot.lose();
+                let error = slot.earlier.lost(clock.since(slot.begun));
                 self.end(call, Some(error));
             }
             Stage::Sent => match slot.steps(&link.endpoint, window).on_timeout(clock) {

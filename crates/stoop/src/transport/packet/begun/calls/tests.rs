@@ -39,7 +39,7 @@ fn a_packet_that_was_not_sent_is_not_that_of_the_same_call_on_another_lane() {
     let mut locked = calls.calls();
     locked.await_rebind(call);
     let session = calls.link.binding.present();
-    locked.send_again(call, &session, true, now());
+    locked.send_again(call, &session, now());
     drop(locked);
     calls.not_sent(vec![failed]);
     assert_eq!(calls.wait(&[call], Instant::NEVER), Some(0));
