@@ -35,7 +35,7 @@ use rustix::net::{RecvFlags, SendFlags, sockopt};
 use socket::{HEADROOM, Receiving, Request, Socket};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use stoop_net::packets::Segments;
 
@@ -91,6 +91,8 @@ pub struct Xdp {
     frames: usize,
     options: XdpOptions,
     is_zero_copy: bool,
+    /// Frames are in the transmit ring that the kernel would not take.
+    is_stuck: AtomicBool,
     sleeper: Sleeper,
     counters: Counters,
 }
@@ -180,6 +182,7 @@ impl Xdp {
             frames: frames as usize,
             options: xdp,
             is_zero_copy,
+            is_stuck: AtomicBool::new(false),
             sleeper: Sleeper::new().map_err(failed("an event", &[]))?,
             counters: Counters::default(),
         })
@@ -194,6 +197,7 @@ impl Xdp {
             return self.not_sent(1, Errno::MSGSIZE);
         }
         let mut sending = self.umem.sending();
+        self.unstick(&sending)?;
         let Some(mut chunk) = sending.take_one() else {
             return self.not_sent(1, Errno::NOBUFS);
         };
@@ -211,6 +215,11 @@ impl Xdp {
         }
         room.complete(to).for_each(drop);
         let mut sending = self.umem.sending();
+        if self.is_stuck.load(Ordering::Relaxed) {
+            // One by one, each packet is told of its error.
+            drop(sending);
+            return self.send_copies(to, room, failed);
+        }
         for (chunk, packet_len) in room.take_chunks() {
             sending.write(chunk, frame_len(packet_len));
         }
@@ -244,16 +253,48 @@ impl Xdp {
     }
 
     /// Publishes the frames in the ring and has the kernel send them.
+    ///
+    /// A published frame cannot be taken back. If the kernel does not take it now, it leaves later: when the
+    /// interface is up again, or its queue has room. So that is no error of the packet, but of the next one,
+    /// which [`unstick`](Self::unstick) stops before it is published.
     #[inline]
     fn hand_over(&self, sending: &Sending) -> io::Result<()> {
         let transmit = sending.transmit();
         transmit.publish();
-        if transmit.needs_wakeup() { self.kick(transmit) } else { Ok(()) }
+        if !transmit.needs_wakeup() {
+            return Ok(());
+        }
+        match self.kick(transmit) {
+            Ok(()) => Ok(()),
+            Err(error) => self.stick(transmit, error),
+        }
+    }
+
+    #[cold]
+    fn stick(&self, transmit: &Producer<XdpDesc>, error: Errno) -> io::Result<()> {
+        // The socket has lost its interface for good.
+        const UNBOUND: Errno = Errno::NXIO;
+        if error == UNBOUND {
+            return self.not_sent(transmit.untaken() as usize, error);
+        }
+        self.is_stuck.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Has the kernel take what it would not take before.
+    #[inline]
+    fn unstick(&self, sending: &Sending) -> io::Result<()> {
+        if !self.is_stuck.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.kick(sending.transmit()).or_else(|error| self.not_sent(1, error))?;
+        self.is_stuck.store(false, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Calls the kernel until it has taken all frames: one call sends up to 32. When the interface's queue is
     /// full, the rest stays in the ring for the next call.
-    fn kick(&self, transmit: &Producer<XdpDesc>) -> io::Result<()> {
+    fn kick(&self, transmit: &Producer<XdpDesc>) -> Result<(), Errno> {
         /// Calls that bring nothing forward, one after the other.
         const IN_VAIN_MAX: u32 = 100;
         let (mut left, mut in_vain) = (transmit.untaken(), 0);
@@ -261,7 +302,7 @@ impl Xdp {
             match rustix::net::send(&self.socket, &[], SendFlags::DONTWAIT) {
                 Ok(_) => return Ok(()),
                 Err(Errno::INTR | Errno::AGAIN | Errno::BUSY | Errno::NOBUFS) => {}
-                Err(error) => return self.not_sent(left as usize, error),
+                Err(error) => return Err(error),
             }
             let now = transmit.untaken();
             if now == 0 {
@@ -269,7 +310,7 @@ impl Xdp {
             }
             in_vain = if now == left { in_vain + 1 } else { 0 };
             if in_vain == IN_VAIN_MAX {
-                return self.not_sent(now as usize, Errno::NOBUFS);
+                return Err(Errno::NOBUFS);
             }
             if in_vain > 0 {
                 thread::yield_now();
