@@ -62,6 +62,17 @@ pub struct Lane {
     large: Option<Box<Large>>,
     sent_back: SentBack,
     said: Said,
+    /// The last call that was answered after more than one transmission.
+    answered_late: Option<AnsweredLate>,
+}
+
+/// A call that was answered after more than one transmission: for want of patience, or because a packet was lost.
+#[derive(Clone, Copy, Debug)]
+struct AnsweredLate {
+    number: CallNumber,
+    transmissions: u32,
+    /// From the first transmission to the result, without the time at the server.
+    longest: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -117,6 +128,7 @@ impl Lane {
             large: None,
             sent_back: SentBack::default(),
             said: Said::default(),
+            answered_late: None,
         }
     }
 
@@ -209,9 +221,11 @@ impl Lane {
     #[inline(never)]
     fn handle_other_packet(&mut self, now: Instant, packet: &[u8]) -> Heard {
         let (Ok((header, payload)), Some(call)) = (Header::parse(packet), &mut self.outstanding) else {
+            self.note_repeated_result(packet);
             return self.on_repeated_part(now, packet);
         };
         if (header.binding, header.lane, header.number) != (self.binding, self.lane, self.number) {
+            self.note_repeated_result(packet);
             return self.ignore();
         }
         call.unreachable = 0;
@@ -287,7 +301,27 @@ impl Lane {
     fn finish_again(&mut self, now: Instant, call: &Outstanding, at_server_ns: u32) {
         if at_server_ns != u32::MAX {
             let longest = now.since(call.started).saturating_sub(Duration::from_nanos(at_server_ns.into()));
-            self.path.answered_after(self.transmissions, longest);
+            let (number, transmissions) = (self.number, self.transmissions);
+            self.answered_late = Some(AnsweredLate { number, transmissions, longest });
+        }
+    }
+
+    /// Looks whether the packet is one more result of a call that was answered late. Then no packet of that call was lost:
+    /// the path is slower than the wait. A call of which a packet was lost has one result, and says nothing about the path.
+    #[cold]
+    fn note_repeated_result(&mut self, packet: &[u8]) {
+        let (Some(late), Ok((header, _))) = (self.answered_late, Header::parse(packet)) else { return };
+        let is_of_it = (header.binding, header.lane, header.number) == (self.binding, self.lane, late.number);
+        if !is_of_it || header.kind != Kind::Result {
+            return;
+        }
+        self.answered_late = None;
+        self.path.answered_after(late.transmissions, late.longest);
+        if let Some(call) = &mut self.outstanding
+            && call.state == CallState::Sent
+            && self.transmissions == 1
+        {
+            call.next = call.started.after_nanos(self.path.timeout_nanos()).min(call.deadline);
         }
     }
 

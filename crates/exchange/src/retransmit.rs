@@ -51,9 +51,9 @@ impl RoundTrip {
     }
 
     /// Takes note of a call that was answered within `longest`, the time that it spent at the server not included, but only
-    /// after `transmissions`. Which of them was answered is unknown, so the call is no sample. On a path that has become
-    /// slower than the wait no later call would be a sample either, so the wait stays as long as it has become until there
-    /// is one (Karn's algorithm, RFC 6298 §5.7), or as the longest possible round trip requires if that is less.
+    /// after `transmissions`. Which of them was answered is unknown, so the call is no sample. If the path has become slower
+    /// than the wait, no later call would be a sample either, so the wait stays as long as it has become until there is one
+    /// (Karn's algorithm, RFC 6298 §5.7), or as the longest possible round trip requires if that is less.
     pub(crate) fn answered_after(&mut self, transmissions: u32, longest: Duration) {
         let longest = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
         let enough = longest.saturating_add((longest / 8).max(SHORTEST.as_nanos() as u64));
