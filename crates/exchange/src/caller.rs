@@ -317,12 +317,6 @@ impl Lane {
         }
         self.answered_late = None;
         self.path.answered_after(late.transmissions, late.longest);
-        if let Some(call) = &mut self.outstanding
-            && call.state == CallState::Sent
-            && self.transmissions == 1
-        {
-            call.next = call.started.after_nanos(self.path.timeout_nanos()).min(call.deadline);
-        }
     }
 
     #[cold]
