@@ -254,9 +254,8 @@ impl Binder {
 
     /// The question has been answered: the next one is sent at once.
     fn answered(&mut self, now: Instant) {
-        match self.transmissions {
-            1 => self.path.sample(now.since(self.asked)),
-            more => self.path.answered_after(more, now.since(self.asked)),
+        if self.transmissions == 1 {
+            self.path.sample(now.since(self.asked));
         }
         self.transmissions = 0;
         self.at_once = true;
