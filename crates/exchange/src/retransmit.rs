@@ -10,6 +10,9 @@ pub(crate) const SHORTEST: Duration = Duration::from_millis(4);
 /// Longest wait between two transmissions of one call, where the round trip is known to be at most half of it.
 pub(crate) const LONGEST: Duration = Duration::from_millis(400);
 
+/// Longest wait on any path. After an outage, or a sample without sense, a lost packet must not cost a minute.
+const LONGEST_OF_ALL: Duration = Duration::from_secs(4);
+
 /// Wait before the first measurement.
 const UNMEASURED: Duration = Duration::from_millis(50);
 
@@ -58,14 +61,15 @@ impl RoundTrip {
         let longest = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
         let enough = longest.saturating_add((longest / 8).max(SHORTEST.as_nanos() as u64));
         let doubled = self.timeout_nanos.saturating_mul(1 << doublings(transmissions));
+        let enough = enough.min(LONGEST_OF_ALL.as_nanos() as u64);
         self.timeout_nanos = self.timeout_nanos.max(doubled.min(enough));
     }
 
-    /// Longest wait: two round trips if that is more than [`LONGEST`].
+    /// Longest wait: two round trips if that is more than [`LONGEST`], up to [`LONGEST_OF_ALL`].
     #[inline]
     fn longest_nanos(&self) -> u64 {
         let two_trips = self.measured.map_or(0, |(smooth, _)| smooth.saturating_mul(2));
-        two_trips.max(LONGEST.as_nanos() as u64)
+        two_trips.clamp(LONGEST.as_nanos() as u64, LONGEST_OF_ALL.as_nanos() as u64)
     }
 
     /// Wait before the first retransmission (RFC 6298 §2.3), within bounds that suit a LAN.
@@ -199,7 +203,16 @@ mod tests {
             path.sample(Duration::ZERO);
         }
         path.answered_after(u32::MAX, Duration::MAX);
-        assert!(path.timeout_after(u32::MAX) >= path.timeout());
+        assert!(path.timeout() <= LONGEST_OF_ALL && path.timeout_after(u32::MAX) <= LONGEST_OF_ALL);
+    }
+
+    #[test]
+    fn after_an_outage_of_an_hour_the_next_loss_costs_seconds() {
+        let mut path = measured(&[100; 20]);
+        path.answered_after(9_000, Duration::from_secs(3600));
+        assert_eq!(path.timeout(), LONGEST_OF_ALL);
+        path.sample(Duration::from_micros(100));
+        assert_eq!(path.timeout(), SHORTEST);
     }
 
     #[test]
