@@ -1,4 +1,4 @@
-//! Takes packets out of frames that have arrived, whatever the backend.
+//! Takes packets out of frames that have arrived; the same for both backends.
 
 use crate::address::Address;
 use crate::counters::Counters;

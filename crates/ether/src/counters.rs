@@ -15,7 +15,7 @@ pub struct Counted {
     pub not_sent: u64,
 }
 
-/// The counters. Only what is rare is counted.
+/// Counters of rare events; the path of a packet that arrives well counts nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) overflowed: AtomicU64,

@@ -1,4 +1,4 @@
-//! An endpoint on an Ethernet, whatever its backend.
+//! An endpoint on an Ethernet, on either backend.
 
 use crate::address::Address;
 use crate::arrival::Arrival;
@@ -102,7 +102,7 @@ impl Endpoint {
         either!(self, inner => inner.frames())
     }
 
-    /// What has been counted so far. A system call.
+    /// Reads the counters, with one system call.
     pub fn counters(&self) -> Counted {
         either!(self, inner => inner.counters().read())
     }

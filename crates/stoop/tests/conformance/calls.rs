@@ -11,6 +11,28 @@ claims! { all and lossy: [
     a_panic_is_an_error_to_its_caller_and_nothing_to_others
 ] }
 
+mod many_threads {
+    use super::*;
+
+    claims! { ether udp memory: [more_threads_than_a_link_has_endpoints_call_over_one_binding] }
+
+    fn more_threads_than_a_link_has_endpoints_call_over_one_binding(transport: &str) {
+        let (_server, _, client) = lab(transport);
+        let together = std::sync::Barrier::new(70);
+        thread::scope(|scope| {
+            for number in 0..70 {
+                let (client, together) = (&client, &together);
+                scope.spawn(move || {
+                    // Each thread has its lane now, and keeps it.
+                    assert_eq!(client.next(number).unwrap(), number + 1);
+                    together.wait();
+                    (0..20).for_each(|_| assert_eq!(client.next(number).unwrap(), number + 1));
+                });
+            }
+        });
+    }
+}
+
 fn results_belong_to_their_calls(transport: &str) {
     let (_server, _, client) = lab(transport);
     client.null().unwrap();
