@@ -5,7 +5,7 @@
 //! next call of a lane acknowledges the last result, and nothing else is sent while no packet is lost.
 //! `docs/protocol.md` describes it in prose. [`caller`] and [`server`] are its two halves; [`binder`] makes the binding
 //! that both use; [`outcome`] decides whether a call may be sent again; [`bulk`] carries messages of many packets,
-//! [`stream`] messages on a byte stream.
+//! [`stream`] messages on a byte stream. [`shares`] divides what a server has among its callers.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -19,6 +19,7 @@ mod memory;
 pub mod outcome;
 mod retransmit;
 pub mod server;
+pub mod shares;
 pub mod stream;
 mod time;
 
