@@ -31,6 +31,9 @@ pub(crate) enum Command {
     /// The server process of `bench`.
     #[command(hide = true)]
     BenchServe(ServeArgs),
+    /// The server process of `bench --overload`.
+    #[command(hide = true)]
+    BenchOverloaded(ServeArgs),
     /// The process at the other end of the bare exchange of `bench`.
     #[command(hide = true)]
     BenchEcho(EchoArgs),
@@ -82,6 +85,10 @@ pub(crate) struct BenchArgs {
     /// Have all callers of a binding over UDP share one socket
     #[arg(long)]
     pub(crate) share_endpoints: bool,
+    /// Load the server with so many times what it can do, and print what becomes of the calls in each second; chosen with
+    /// --transport and --waiting only
+    #[arg(long, value_delimiter = ',', value_name = "TIMES", value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(crate) overload: Vec<u16>,
     /// Print every default table with all columns (about 190 lines, two to three minutes)
     #[arg(long)]
     pub(crate) full: bool,

@@ -7,13 +7,16 @@ use crate::placement::Placement;
 use crate::plan::{Cell, Section, Shape, sections};
 use crate::row::Row;
 use crate::session::Session;
-use crate::{cell, json, machine, table};
+use crate::{cell, json, machine, overload, table};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::process::ExitCode;
 use std::time::Duration;
 
 /// Measures what `args` ask for. Fails when any line could not be measured.
 pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, String> {
+    if !args.overload.is_empty() {
+        return overload::run(args);
+    }
     let placement =
         Placement::of_this_process().map_err(|error| format!("this process's processors: {error}"))?;
     machine::allow_many_files().map_err(|error| format!("the number of open files: {error}"))?;

@@ -16,6 +16,7 @@ mod machine;
 mod network;
 mod others;
 mod ours;
+mod overload;
 mod placement;
 mod plan;
 mod row;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Gen { source } => generate::run(&source).map(|()| ExitCode::SUCCESS),
         Command::BenchServe(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::BenchOverloaded(args) => overload::serve::run(&args).map(|()| ExitCode::SUCCESS),
         Command::BenchEcho(args) => child::unless_orphaned(echo(&args)).map(|()| ExitCode::SUCCESS),
         Command::BenchBusy(args) => child::unless_orphaned(busy::run(&args)).map(|()| ExitCode::SUCCESS),
         Command::BenchNetwork => network::try_here().map(|()| ExitCode::SUCCESS),

@@ -143,7 +143,7 @@ fn try_out(client: &TestClient) -> Result<(), CallError> {
     Ok(())
 }
 
-fn wait(waiting: Waiting) -> stoop::Waiting {
+pub(crate) fn wait(waiting: Waiting) -> stoop::Waiting {
     match waiting {
         Waiting::Spin => stoop::Waiting::Spin,
         Waiting::Block => stoop::Waiting::Block,

@@ -13,7 +13,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), String> {
 }
 
 /// Pinning comes before listening: the adaptive wait asks then what it can run on.
-fn prepare(args: &ServeArgs) -> io::Result<()> {
+pub(crate) fn prepare(args: &ServeArgs) -> io::Result<()> {
     child::end_with_parent()?;
     placement::pin(args.cpu)
 }
@@ -27,7 +27,7 @@ fn answer_orders(uri: &str) -> io::Result<()> {
 }
 
 /// Where to listen: at any free port.
-fn address(args: &ServeArgs) -> Result<String, String> {
+pub(crate) fn address(args: &ServeArgs) -> Result<String, String> {
     match args.transport {
         Transport::Local => Err("local calls have no server process".into()),
         other => {

@@ -1,0 +1,182 @@
+//! The phases of the measurement at one server, each printed second by second.
+
+use crate::args::{BenchArgs, Transport, name_of};
+use crate::child::Child;
+use crate::overload::load::{Callers, Outcomes, Pattern};
+use crate::overload::serve::ServerStats;
+use crate::overload::{DEADLINE, WorkClient};
+use std::thread;
+use std::time::{Duration, Instant};
+use stoop::BindOptions;
+
+/// A server, and clients of it.
+pub(super) struct Phases {
+    transport: Transport,
+    server: Child,
+    /// The load comes over several bindings, as from several programs.
+    clients: Vec<WorkClient>,
+    other: WorkClient,
+}
+
+/// Bindings of the load.
+const BINDINGS: usize = 4;
+/// Callers of the control, each of which makes one call after the other.
+const CONTROL_CALLERS: usize = 8;
+const CONTROL: Duration = Duration::from_secs(3);
+const OVERLOAD: Duration = Duration::from_secs(6);
+const AFTER: Duration = Duration::from_secs(3);
+/// In a closed loop: threads, and calls that are begun again at once.
+const CLOSED_THREADS: usize = 64;
+const CLOSED_BEGUN: usize = 2880;
+/// Calls of Null() whose processor time is measured.
+const NULLS: u64 = 20_000;
+
+/// One second of a phase.
+struct Second {
+    of: f64,
+    outcomes: Outcomes,
+    server: ServerStats,
+}
+
+impl Second {
+    fn rate(&self) -> f64 {
+        self.outcomes.good as f64 / self.of
+    }
+
+    fn print(&self, at: f64) {
+        let Outcomes { begun, good, refused, failed, unknown, not_sent } = self.outcomes;
+        let ServerStats { cpu_ns, run, late, latest_ns, .. } = self.server;
+        println!(
+            "{at:5.1} s {begun:7} {good:6} {refused:8} {failed:8} {unknown:8} {not_sent:8} | {run:6} {late:5} {:6.1} {:6.0}",
+            latest_ns as f64 / 1e6,
+            cpu_ns as f64 / 1e7 / self.of,
+        );
+    }
+}
+
+fn print_head(what: &str) {
+    println!(
+        "\n{what}\n             calls   good  refused   failed  unknown  unsent |    run  late max ms  cpu %"
+    );
+}
+
+impl Phases {
+    pub(super) fn new(transport: Transport, server: Child, uri: &str) -> Result<Self, String> {
+        let options = BindOptions::new().timeout(DEADLINE);
+        let bind = |_| WorkClient::bind_with(uri, &options).map_err(|error| error.to_string());
+        let clients = (0..BINDINGS).map(bind).collect::<Result<_, _>>()?;
+        Ok(Self { transport, server, clients, other: bind(0)? })
+    }
+
+    pub(super) fn run(&mut self, args: &BenchArgs) -> Result<(), String> {
+        let name = name_of(self.transport);
+        let null_ns = self.null_cpu_ns()?;
+        println!("\n{name}: processor time of a Null() at the server: {:.1} µs", null_ns / 1e3);
+        let (control, own_ns) = self.control(&format!("{name}, control: {CONTROL_CALLERS} callers"))?;
+        for times in &args.overload {
+            let offered = control * f64::from(*times);
+            let mut load = Callers::new();
+            for client in &self.clients {
+                load.begin_calls(client, Pattern::Open(offered / BINDINGS as f64));
+            }
+            let what = format!("{name}, open loop: {offered:.0} calls a second, {times} times the control");
+            self.overload(&what, load, control, own_ns)?;
+        }
+        let mut load = Callers::new();
+        for client in &self.clients {
+            load.call(client, CLOSED_THREADS / BINDINGS);
+            load.begin_calls(client, Pattern::Closed(CLOSED_BEGUN / BINDINGS));
+        }
+        let what = format!("{name}, closed loop: {CLOSED_THREADS} threads and {CLOSED_BEGUN} begun calls");
+        self.overload(&what, load, control, own_ns)
+    }
+
+    /// Processor time of the server for a Null() that one caller makes after the other.
+    fn null_cpu_ns(&mut self) -> Result<f64, String> {
+        let before = self.stats()?;
+        for _ in 0..NULLS {
+            self.other.null().map_err(|error| error.to_string())?;
+        }
+        let since = self.stats()?.since(&before);
+        Ok(since.cpu_ns as f64 / NULLS as f64)
+    }
+
+    /// What the server can do: calls a second, and processor time for each outside of the procedure.
+    fn control(&mut self, what: &str) -> Result<(f64, f64), String> {
+        print_head(what);
+        let mut callers = Callers::new();
+        callers.call(&self.other, CONTROL_CALLERS);
+        let seconds = self.watch(&callers, CONTROL, Duration::from_secs(1))?;
+        callers.join();
+        let (mut own_ns, mut run) = (0.0, 0.0);
+        for second in &seconds {
+            own_ns += second.server.cpu_ns as f64 - second.server.working_ns as f64;
+            run += second.server.run as f64;
+        }
+        Ok((median(&seconds), own_ns / run))
+    }
+
+    fn overload(&mut self, what: &str, load: Callers, control: f64, own_ns: f64) -> Result<(), String> {
+        print_head(what);
+        let seconds = self.watch(&load, OVERLOAD, Duration::from_secs(1))?;
+        load.stop();
+        let mut callers = Callers::new();
+        callers.call(&self.other, CONTROL_CALLERS);
+        println!("after it, {CONTROL_CALLERS} callers:");
+        let after = self.watch(&callers, AFTER, Duration::from_millis(500))?;
+        callers.join();
+        load.join();
+        let steady = &seconds[1..];
+        let least = steady.iter().map(Second::rate).fold(f64::INFINITY, f64::min);
+        let (refused, spent_ns) = steady.iter().fold((0, 0.0), |(refused, spent_ns), second| {
+            let server = second.server;
+            let own = server.cpu_ns as f64 - server.working_ns as f64 - server.run as f64 * own_ns;
+            (refused + server.refused, spent_ns + own)
+        });
+        println!(
+            "goodput after the first second: median {:.0} %, least {:.0} % of the control; {:.0} % in the second after the load's end",
+            percent(median(steady), control),
+            percent(least, control),
+            percent(after[2].rate(), control),
+        );
+        let late: u64 = seconds.iter().chain(&after).map(|second| second.server.late).sum();
+        println!(
+            "begun after their deadline: {late}; processor time of a refusal: {:.1} µs ({refused} refusals)",
+            spent_ns / 1e3 / refused.max(1) as f64,
+        );
+        Ok(())
+    }
+
+    /// Prints what happens in each interval of a time.
+    fn watch(&mut self, callers: &Callers, time: Duration, each: Duration) -> Result<Vec<Second>, String> {
+        let begun = Instant::now();
+        let (mut last, mut outcomes, mut stats) = (begun, callers.tally.outcomes(), self.stats()?);
+        let mut seconds = Vec::new();
+        while seconds.len() < time.div_duration_f64(each).round() as usize {
+            let until = begun + each * (seconds.len() as u32 + 1);
+            thread::sleep(until.saturating_duration_since(Instant::now()));
+            let (at, outcomes_now, stats_now) = (Instant::now(), callers.tally.outcomes(), self.stats()?);
+            let of = (at - last).as_secs_f64();
+            let second = Second { of, outcomes: outcomes_now - outcomes, server: stats_now.since(&stats) };
+            second.print((at - begun).as_secs_f64());
+            seconds.push(second);
+            (last, outcomes, stats) = (at, outcomes_now, stats_now);
+        }
+        Ok(seconds)
+    }
+
+    fn stats(&mut self) -> Result<ServerStats, String> {
+        let told = self.server.tell("stats").and_then(|()| self.server.expect("stats"));
+        told.and_then(|line| line.parse()).map_err(|error| error.to_string())
+    }
+}
+
+fn percent(part: f64, whole: f64) -> f64 {
+    100.0 * part / whole
+}
+
+fn median(seconds: &[Second]) -> f64 {
+    let mut rates: Vec<f64> = seconds.iter().map(Second::rate).collect();
+    rates.sort_by(f64::total_cmp);
+    rates[rates.len() / 2]
+}
