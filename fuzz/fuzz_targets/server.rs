@@ -81,7 +81,7 @@ impl Known {
     /// The server sends something.
     fn hears(&mut self, packet: &[u8]) {
         let (header, _) = Header::parse(packet).expect("what it sends are packets");
-        // Refusals of what cannot be are not remembered: who asks again is refused again.
+        // Refusals of impossible calls are not remembered: a repeated call is refused again.
         let unseen = [RefusalCode::UnknownBinding, RefusalCode::MessageTooLarge, RefusalCode::TooManyLanes];
         if header.kind == Kind::Refusal && !unseen.contains(&RefusalCode::from_code(header.time)) {
             self.refused.insert((header.binding.0, header.lane.0, header.number.0));

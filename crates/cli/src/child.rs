@@ -1,6 +1,6 @@
 //! The other processes of a run: this program again, told what to do in its arguments and afterwards line by line.
 //!
-//! A child ends with its parent, whatever ends the parent: the kernel kills it, and its standard input ends.
+//! A child ends with its parent, also when the parent is killed: the kernel kills it, and its standard input ends.
 
 use crate::network::Network;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

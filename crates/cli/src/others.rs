@@ -9,7 +9,7 @@ use std::time::Instant;
 /// A line is disturbed when others took more than this, in processor seconds per second.
 pub(crate) const DISTURBED_ABOVE: f64 = 0.1;
 
-/// Ticks in a second, as the kernel shows them to programs whatever its own clock does.
+/// Ticks in a second, as the kernel shows them to programs on every configuration.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Processor time at one moment, in ticks.

@@ -259,7 +259,7 @@ fn default_transports(args: &BenchArgs) -> &'static [Transport] {
     }
 }
 
-/// Who is busy beside callers and server matters where they share a processor.
+/// Busy threads beside caller and server matter where both share a processor.
 fn default_processors(args: &BenchArgs) -> &'static [Processors] {
     if args.busy { &[Processors::One] } else { &[Processors::Two] }
 }

@@ -81,7 +81,7 @@ fn start_busy(cpu: usize, network: &Network) -> io::Result<Child> {
     Ok(busy)
 }
 
-/// Who serves the calls.
+/// The process that serves the calls.
 #[derive(Debug)]
 enum Server {
     /// This process, for `local:`.

@@ -69,7 +69,7 @@ trait Modes {
     fn defaulted(&self, n: u8) -> u8 {
         n + 1
     }
-    /// Nobody waits for it.
+    /// A one-way procedure.
     #[one_way]
     fn told(&self, text: &str, numbers: &[u16], point: Option<&Point>, count: u64);
     #[idempotent]
@@ -81,7 +81,7 @@ trait Modes {
 struct Server;
 
 thread_local! {
-    /// What the procedures that nobody waits for were told last. The mock runs them in the calling thread.
+    /// The latest argument of the one-way procedures. The mock runs them in the calling thread.
     static TOLD: RefCell<String> = RefCell::default();
 }
 

@@ -155,7 +155,7 @@ pub trait Scalar: Data + Copy + Default + FromBytes + IntoBytes + Immutable + Kn
     }
 }
 
-/// The alignment of a scalar in the native form: its size, whatever the machine prefers.
+/// The alignment of a scalar in the native form: its size, on every machine.
 #[inline(always)]
 pub(crate) const fn align_of_wire<S: Scalar>() -> usize {
     <S as Data>::LAYOUT.align()

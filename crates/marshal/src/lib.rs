@@ -3,7 +3,7 @@
 //! Little-endian, naturally aligned relative to the start of the payload, written in order, so that on the machines of
 //! today a value of a fixed size is marshaled by plain loads and stores. `docs/native-form.md` has every byte.
 //!
-//! - [`Data`] is what can travel: scalars, strings, collections, and whatever derives it.
+//! - [`Data`] is what can travel: scalars, strings, collections, and types that derive it.
 //! - [`Writer`] fills the payload of a packet, and refuses what does not fit.
 //! - [`Reader`] takes a payload apart, trusting nothing in it: see the bounds in [`limits`].
 //!

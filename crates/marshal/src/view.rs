@@ -148,7 +148,7 @@ impl<'a> Views<'a> {
     }
 }
 
-/// Scalars in a result packet, written there by the procedure: a `[S]` or a `[S; N]`. They begin as whatever the packet
+/// Scalars in a result packet, written there by the procedure: a `[S]` or a `[S; N]`. They begin as the bytes that the packet
 /// held before.
 pub enum OutView<'a, T: ?Sized> {
     /// As they lie there.

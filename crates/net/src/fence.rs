@@ -47,7 +47,7 @@ mod model {
     /// As a server's background thread does, which watches procedures while they run (`Role::leave` and
     /// `WorkerPool::fall_asleep`).
     #[test]
-    fn nobody_goes_away_while_who_looks_after_it_falls_asleep() {
+    fn no_thread_goes_away_unseen_while_its_watcher_falls_asleep() {
         loom::model(|| {
             let (word, asleep) = (Arc::new(AtomicU64::new(HERE)), Arc::new(AtomicBool::new(false)));
             let background = {

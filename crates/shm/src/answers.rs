@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_there_outlives_its_server_and_nobody_sleeps_for_another() {
+    fn an_answer_outlives_its_server_and_no_caller_sleeps_for_another() {
         let (segment, _file) = Segment::create().unwrap();
         Answers::publish(&segment, 1, 1, &result(2), b"ab");
         // Each thread that notices does it.

@@ -193,14 +193,14 @@ fn call(world: &World, bytes: &[u8]) {
     (0..LANES_USED).for_each(|lane| Answers::give_up(segment, lane));
     Filling::give_up(segment, Way::Call);
     Filling::give_up(segment, Way::Result);
-    // Nobody sleeps any more, whatever the peer writes.
+    // A segment that was given up wakes every sleeper, for any bytes that the peer writes.
     for lane in (0..LANES_USED).cycle().take(1000) {
         Answers::sleep(segment, lane, number, u64::MAX);
     }
 }
 
 #[test]
-fn whatever_a_peer_writes_every_call_returns() {
+fn every_call_returns_for_any_bytes_that_a_peer_writes() {
     let (segment, _file) = Segment::create().unwrap();
     let world = &World { segment, ticket: AtomicU64::new(0), ended: AtomicBool::new(false) };
     let bytes: &Vec<u8> = &(0..layout::CHUNK).map(|n| n as u8).collect();

@@ -52,7 +52,7 @@ const CHANNELS_AT: usize = SLOTS + 2 * LANES * SLOT;
 
 /// Bytes of a segment without its arena. Most of them are never touched, and then there is no memory behind them.
 pub const LEN: usize = CHANNELS_AT + 2 * CHANNELS * CHUNKS * CHUNK;
-/// Where the arena begins: at a page, of whatever size pages are.
+/// Offset of the arena: a multiple of every page size in use.
 pub const ARENA: usize = LEN.next_multiple_of(64 * 1024);
 
 const _: () = assert!(

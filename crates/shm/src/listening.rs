@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sleeps_for_any_answer_is_woken_by_each() {
+    fn each_answer_wakes_a_thread_that_sleeps_for_any() {
         let (segment, _file) = Segment::create().unwrap();
         for number in 1..200 {
             thread::scope(|scope| {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sleeps_for_long_messages_is_not_woken_by_short_answers() {
+    fn short_answers_do_not_wake_a_thread_that_sleeps_for_long_messages() {
         let (segment, _file) = Segment::create().unwrap();
         sleep(&segment, Event::LongMessage, 0, || false);
         let marked = segment.half(LISTENING).load(Ordering::Relaxed);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sleeps_on_memory_that_was_given_up() {
+    fn no_thread_sleeps_on_memory_that_was_given_up() {
         let (segment, _file) = Segment::create().unwrap();
         thread::scope(|scope| {
             scope.spawn(|| sleep(&segment, Event::Answer, u64::MAX, || false));

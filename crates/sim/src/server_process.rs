@@ -139,7 +139,7 @@ impl Sim {
         self.plan_server_timer();
     }
 
-    /// The packet as a server would take it that runs whatever arrives.
+    /// The packet as a server without any checks would take it.
     fn renumbered(&mut self, packet: &[u8]) -> Vec<u8> {
         let mut packet = packet.to_vec();
         if packet[2] == Kind::Call as u8 {

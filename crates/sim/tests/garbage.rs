@@ -1,4 +1,4 @@
-//! Whatever arrives, nothing panics and memory stays bounded: random, truncated and bit-flipped packets for both halves
+//! No packet makes either half panic or take unbounded memory: random, truncated and bit-flipped packets for both halves
 //! of the exchange. The fuzz targets in `fuzz/` do the same for hours; this form runs with every test.
 
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! A caller that has a UDP address to itself, and those who come after it.
+//! A caller that has a UDP address to itself, and callers that come later.
 
 use std::time::{Duration, Instant};
 use stoop::{Server, Waiting};
@@ -37,7 +37,7 @@ fn serve_alone(micros: u64) -> (stoop::RunningServer, WorksClient) {
 
 #[test]
 fn other_callers_are_served_after_a_caller_of_long_procedures_falls_silent() {
-    // So long that each call passes the receive role on, and the housekeeper sees nobody away.
+    // So long that each call passes the receive role on, and the background thread sees no worker away.
     let (server, _silent) = serve_alone(400);
     let other = WorksClient::bind(&server.uris()[0]).unwrap();
     assert_eq!(other.work(1).unwrap(), 1);

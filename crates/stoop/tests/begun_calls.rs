@@ -119,7 +119,7 @@ fn calls_that_are_begun_leave_whenever_another_thread_waits_for_one() {
     let calls = client.begin();
     for number in 0..5000 {
         match number % 7 {
-            // Nobody waits for it before its batch leaves.
+            // No thread waits for it before its batch leaves.
             0 => calls.next(number).detach(),
             1 => drop(calls.next(number)),
             _ => sender.send((number, calls.next(number))).unwrap(),

@@ -145,7 +145,7 @@ fn an_outstanding_idempotent_call_is_sent_again_over_another_connection() {
 }
 
 #[test]
-fn where_nobody_listens_any_more_a_call_says_that_it_was_not_sent() {
+fn a_call_to_an_address_without_listener_says_that_it_was_not_sent() {
     let address = format!("tcp://{}:0", loopback::address());
     let mut place = place_at(&address, Server::new(), &BindOptions::new());
     assert_eq!(place.client.begin().add(1, 1).wait().unwrap(), 2);

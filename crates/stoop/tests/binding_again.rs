@@ -51,7 +51,7 @@ fn deserted(transport: &str) -> (CounterClient, String) {
     (client, uri)
 }
 
-/// Who listens at an address, and answers nobody.
+/// A listener that accepts connections and answers none.
 enum Mute {
     Tcp(TcpListener),
     Unix(UnixListener),
@@ -67,7 +67,7 @@ impl Mute {
         Self::Unix(UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap())
     }
 
-    /// Waits until somebody connects.
+    /// Waits for a connection.
     fn accept(&self) -> OwnedFd {
         match self {
             Self::Tcp(listener) => listener.accept().unwrap().0.into(),

@@ -245,7 +245,7 @@ fn memory_that_a_procedure_may_still_use_is_not_given_to_another_buffer() {
     drop(bytes);
     assert!(matches!(client.in_place::<u8>(1), Err(InPlaceError::Full(_))));
     gate.open();
-    // It is answered at its time, and then nobody uses the memory any more.
+    // The call ends with its deadline; after that the procedure no longer uses the memory.
     while client.in_place::<u8>(1 << 16).is_err() {
         thread::yield_now();
     }

@@ -102,7 +102,7 @@ fn calling_process() {
 fn a_caller_that_may_not_share_memory_gets_the_next_best_transport_and_the_reason() {
     let is_root = std::fs::metadata("/proc/self").map(|own| std::os::unix::fs::MetadataExt::uid(&own));
     if is_root.unwrap() != 0 {
-        return println!("SKIPPED: only root can call as somebody else");
+        return println!("SKIPPED: only root can call as another user");
     }
     let name = name();
     let _server = serve(&["tcp://127.0.0.1:0", "udp://127.0.0.1:0", &name]);
@@ -111,7 +111,7 @@ fn a_caller_that_may_not_share_memory_gets_the_next_best_transport_and_the_reaso
         .env(CALL, &name)
         .uid(65534)
         .output();
-    // Where nobody else may run what root has built, there is nothing to see.
+    // Other users may not run the programs that root has built here: the test cannot run.
     let Ok(called) = called else { return println!("SKIPPED: others may not run this program") };
     let said = String::from_utf8_lossy(&called.stdout).into_owned();
     let described = said.lines().find(|line| line.starts_with("DESCRIBED")).expect(&said);

@@ -85,7 +85,7 @@ impl Drop for Process {
     }
 }
 
-/// A port of an address at which nobody else binds.
+/// A port of an address that no other test uses.
 fn address(transport: &str) -> String {
     format!("{transport}://{}:0", loopback::address())
 }

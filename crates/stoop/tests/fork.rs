@@ -51,7 +51,7 @@ fn use_it(client: &TargetClient) {
     (0..).zip(pending).for_each(|(number, next)| assert_eq!(next.wait().unwrap(), number + 1));
 }
 
-/// What the child of whoever has begun these calls sees of them.
+/// Outcomes of calls that the parent has begun, as its child sees them.
 fn see_of_the_parents(pending: Vec<Pending<Result<(), CallError>>>) {
     let mut pending = pending;
     assert!(pending.iter().all(Pending::is_ready));
@@ -140,7 +140,7 @@ fn a_child_binds_again_over_every_transport_and_its_parent_continues() {
     let mut parents: Vec<_> = uris.iter().map(|uri| Process::start("fork", uri)).collect();
     parents.iter_mut().for_each(|parent| parent.await_line("forked"));
     server.kill();
-    // Over UDP nobody tells it: its deadline would.
+    // Over UDP no event ends the call before its deadline.
     for (uri, mut parent) in uris.iter().zip(parents) {
         if !uri.starts_with("udp:") {
             parent.await_line("told");

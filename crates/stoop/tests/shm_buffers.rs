@@ -163,7 +163,7 @@ fn forge(peer: &Peer, number: u32, procedure: usize, message: &[u8]) -> (AnswerK
 }
 
 #[test]
-fn whoever_lies_about_where_a_buffer_is_is_refused_and_nobody_else_harmed() {
+fn a_wrong_place_of_a_buffer_is_refused_and_harms_no_other_client() {
     let uri = name();
     let _server = server(&uri);
     let honest = client(&uri);
@@ -209,7 +209,7 @@ fn whoever_lies_about_where_a_buffer_is_is_refused_and_nobody_else_harmed() {
 }
 
 #[test]
-fn memory_is_shared_by_nobody_who_has_no_use_for_it() {
+fn memory_is_not_shared_with_processes_that_do_not_use_it() {
     let uri = name();
     let _server = Process::server(&uri);
     let peer = Peer::bind(&uri, processes::interface()).unwrap();
@@ -221,7 +221,7 @@ fn memory_is_shared_by_nobody_who_has_no_use_for_it() {
 }
 
 #[test]
-fn whoever_writes_a_buffer_while_the_procedure_reads_it_gets_some_result() {
+fn a_buffer_that_its_caller_writes_during_the_call_gives_some_result() {
     let uri = name();
     let _server = server(&uri);
     let peer = Peer::bind(&uri, interface()).unwrap();

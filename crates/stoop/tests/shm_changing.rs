@@ -53,7 +53,7 @@ fn change_answers(between: &Between) {
     }
 }
 
-/// Clients of a server, one after the other, of whose answers somebody else changes the lengths all the time.
+/// Clients of a server, one after the other, while another process changes the lengths of their answers all the time.
 fn with_changing_answers(with: impl Fn(&TargetClient)) {
     let (behind, front) = (name(), name());
     let _server = Process::server(&behind);

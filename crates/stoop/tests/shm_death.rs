@@ -54,7 +54,7 @@ impl Drop for Scratch {
 static OWN: RwLock<()> = RwLock::new(());
 
 #[test]
-fn whatever_was_under_way_when_a_server_was_killed_ran_once_or_not_as_its_caller_is_told() {
+fn calls_in_progress_when_a_server_is_killed_ran_as_their_callers_are_told() {
     let _own = OWN.write();
     let marks = Scratch::new("marks");
     std::fs::write(&marks.0, "").unwrap();
@@ -65,7 +65,7 @@ fn whatever_was_under_way_when_a_server_was_killed_ran_once_or_not_as_its_caller
         server
     };
     let mut server = start();
-    // Whatever a process keeps once it has been bound.
+    // A first binding, because a process keeps some descriptors from its first binding on.
     drop(client(&uri));
     let held = holds("/proc/self");
     let (done, next, good) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
@@ -85,7 +85,7 @@ fn whatever_was_under_way_when_a_server_was_killed_ran_once_or_not_as_its_caller
                             Ran::Yes
                         }
                         Err(CallError::Unknown { cause: UnknownCause::ConnectionLost, .. }) => Ran::Perhaps,
-                        // Nobody listens until the next server does.
+                        // No server listens until the next one has started.
                         Err(error @ CallError::NotSent(_)) => error.ran(),
                         Err(error) => panic!("{error}"),
                     };
@@ -190,7 +190,7 @@ fn a_server_that_is_stopped_is_not_taken_for_dead() {
                 scope.spawn(|| late(hurried.next(1).map(drop)));
             }
         });
-        // Somebody waits for a channel already when the server goes on.
+        // A call already waits for a channel when the server continues.
         thread::scope(|scope| {
             let waiting: Vec<_> =
                 (0..6).map(|_| scope.spawn(|| client.echo(&long).unwrap() == long)).collect();

@@ -1,5 +1,5 @@
-//! Whoever shares memory with us may write anything there, at any time: hostile processes at an honest server and at an honest
-//! client.
+//! Peers that write anything into the shared memory at any time: hostile clients of an honest server, and a hostile server of
+//! an honest client.
 
 mod processes;
 mod shm_peer;
@@ -22,7 +22,7 @@ use stoop_wire::{BindingId, CallNumber, Header, Kind, LaneId, UnbindReason};
 #[test]
 fn process() {
     processes::play(|role, uri| match role {
-        "victim" => be_scribbled_at(uri),
+        "victim" => call_through_overwritten_memory(uri),
         other => panic!("{other}"),
     });
 }
@@ -35,7 +35,8 @@ const HANG: usize = 4;
 /// The first number of a lane's calls.
 const FIRST: u32 = 1;
 
-/// Tells threads that go on until they are told: also when a claim fails meanwhile, or they would keep the failure to themselves.
+/// Ends the threads that run until this flag is set, also when an assertion fails: a scope waits for its threads before it
+/// reports the failure.
 struct Finish<'a>(&'a AtomicBool);
 
 impl Drop for Finish<'_> {
@@ -44,14 +45,14 @@ impl Drop for Finish<'_> {
     }
 }
 
-/// A server, an honest client that calls all the time, and one of the test's own that asks how the server is.
+/// A server, an honest client process that calls all the time, and a client of the test that reads the server's counters.
 struct Scene {
-    // Killed before its server is, or it would complain.
+    // Dropped, and so killed, before its server: it would panic without one.
     honest: Process,
     own: TargetClient,
     server: Process,
     uri: String,
-    /// What the server holds without anybody hostile.
+    /// Open descriptors and mapped segments of the server before a hostile client comes.
     held: (usize, usize),
 }
 
@@ -68,10 +69,10 @@ impl Scene {
     }
 
     fn peer(&self) -> Peer {
-        Peer::bind(&self.uri, interface()).expect("whoever asks properly is bound")
+        Peer::bind(&self.uri, interface()).expect("a well-formed bind succeeds")
     }
 
-    /// The honest client has gone on all the time and goes on, and the server holds nothing of anybody who is gone.
+    /// The honest client still makes its calls, and the server has released the bindings and descriptors of hostile clients.
     fn is_unharmed(&mut self) {
         // A whole lap, from its beginning.
         self.honest.await_line("lap");
@@ -83,7 +84,7 @@ impl Scene {
 }
 
 #[test]
-fn whoever_scribbles_harms_only_itself() {
+fn a_client_that_overwrites_shared_memory_harms_only_itself() {
     let mut scene = Scene::set();
     let rounds = std::env::var("STOOP_TEST_ROUNDS").map_or(150, |rounds| rounds.parse().unwrap());
     let seed = std::env::var("STOOP_TEST_SEED").map_or(1, |seed| seed.parse().unwrap());
@@ -101,7 +102,7 @@ fn whoever_scribbles_harms_only_itself() {
             }
             match dice.below(16) {
                 0 => peer.ring(dice.next()),
-                1 => drop((&peer.socket).write(b"a word that nobody asked for")),
+                1 => drop((&peer.socket).write(b"bytes without a meaning")),
                 _ => peer.ring(0),
             }
         }
@@ -109,7 +110,7 @@ fn whoever_scribbles_harms_only_itself() {
     scene.is_unharmed();
 }
 
-/// A request that is as it should be, but for a field or two, perhaps.
+/// A valid request, of which one field at most is changed.
 fn nearly(peer: &Peer, dice: &mut Dice, lane: u16, number: u32) -> Request {
     let len = [4, 40, 5000, 200_000, 1 << 25, u32::MAX][dice.below(6) as usize];
     let mut request = peer.request(lane, number, dice.below(3) as usize, len);
@@ -128,7 +129,7 @@ fn nearly(peer: &Peer, dice: &mut Dice, lane: u16, number: u32) -> Request {
     request
 }
 
-/// Writes a word somewhere, most often where it matters.
+/// Writes a random word, most often where the server reads counts and requests.
 fn scribble(peer: &Peer, dice: &mut Dice) {
     let (from, to) = match dice.below(16) {
         0..=3 => (0, COUNTS),
@@ -139,7 +140,7 @@ fn scribble(peer: &Peer, dice: &mut Dice) {
         14 => (ANSWERS, SLOTS),
         _ => (SLOTS, END),
     };
-    // Words begin at halves of words; most often where there is one.
+    // Mostly at the beginning of a cache line, where most fields are; else at any multiple of four bytes.
     let at = from + (dice.below(to - from) & if dice.below(8) == 0 { !3 } else { !63 });
     peer.scribble(at.min(END - 8), &dice.word().to_ne_bytes());
 }
@@ -150,7 +151,7 @@ fn hang(peer: &Peer) -> Request {
 }
 
 #[test]
-fn what_is_impossible_ends_the_binding_and_is_counted() {
+fn an_impossible_request_ends_the_binding_and_is_counted() {
     let mut scene = Scene::set();
     let long = 10 * CHUNK as u32;
     type Deed<'a> = (&'a str, Box<dyn Fn(&Peer) + 'a>);
@@ -162,7 +163,7 @@ fn what_is_impossible_ends_the_binding_and_is_counted() {
         })
     };
     let deeds: Vec<Deed<'_>> = vec![
-        ("a lane that there is not", publish(|request| request.lane = LANES as u16)),
+        ("a lane that does not exist", publish(|request| request.lane = LANES as u16)),
         ("a number that is not the next", publish(|request| request.number = FIRST + 1)),
         ("a number of too many bits", publish(|request| request.number = FIRST | 1 << 31)),
         ("a cancel with a number of too many bits", {
@@ -186,7 +187,7 @@ fn what_is_impossible_ends_the_binding_and_is_counted() {
                 peer.publish(&peer.request(0, FIRST, NEXT, 4), &[0; 4]);
             })
         }),
-        ("a channel that there is not", {
+        ("a channel that does not exist", {
             Box::new(|peer| peer.publish(&Request { channel: 4, ..peer.request(0, FIRST, ECHO, 5000) }, &[]))
         }),
         ("a channel that is busy", {
@@ -216,7 +217,7 @@ fn what_is_impossible_ends_the_binding_and_is_counted() {
                 peer.ring(0);
             })
         }),
-        ("a kind that there is not", {
+        ("a kind that does not exist", {
             Box::new(|peer| {
                 peer.scribble(REQUESTS + 8, &u64::MAX.to_ne_bytes());
                 peer.scribble(REQUESTS, &1_u64.to_ne_bytes());
@@ -236,7 +237,7 @@ fn what_is_impossible_ends_the_binding_and_is_counted() {
 }
 
 #[test]
-fn what_is_odd_but_possible_is_answered() {
+fn odd_but_possible_requests_are_answered() {
     let mut scene = Scene::set();
     let peer = scene.peer();
     let answered = |lane, number| {
@@ -244,7 +245,7 @@ fn what_is_odd_but_possible_is_answered() {
         Answers::read(&peer.segment, lane).unwrap().kind
     };
     let cancel = |lane, number| Request { kind: RequestKind::Cancel, ..peer.request(lane, number, NEXT, 0) };
-    // What never was, on lanes that never were used.
+    // Cancels of calls that were never made, on unused lanes.
     (0..LANES as u16).for_each(|lane| peer.publish(&cancel(lane, 77), &[]));
     // All lanes at once.
     let all = |number: u32| {
@@ -257,7 +258,7 @@ fn what_is_odd_but_possible_is_answered() {
     for (lane, odd) in [
         (0, Request { procedure: u16::MAX, ..peer.request(0, number, NEXT, 4) }),
         (1, Request { len: u32::MAX, ..peer.request(1, number, ECHO, 0) }),
-        // A channel of no number, for what is not taken anyway.
+        // A channel that does not exist, with a length that is refused first.
         (2, Request { len: u32::MAX, channel: 99, ..peer.request(2, number, ECHO, 0) }),
         (3, Request { deadline_ns: 0, ..peer.request(3, number, NEXT, 4) }),
         (4, Request { cpu: u16::MAX, len: 3, ..peer.request(4, number, NEXT, 4) }),
@@ -265,7 +266,7 @@ fn what_is_odd_but_possible_is_answered() {
         peer.publish(&odd, &[0; 4]);
         assert_eq!(answered(lane, number), AnswerKind::Refusal, "{odd:?}");
     }
-    // Messages that never end: cancelled, or left as they are.
+    // Messages of which the rest never comes: one is cancelled, three are left.
     for lane in 0..4 {
         let request = Request { channel: lane as u8, ..peer.request(8 + lane, number, ECHO, 1 << 20) };
         peer.publish(&request, &[]);
@@ -278,7 +279,7 @@ fn what_is_odd_but_possible_is_answered() {
 }
 
 #[test]
-fn whoever_floods_keeps_nobody_out() {
+fn a_flood_of_requests_does_not_keep_other_clients_out() {
     let mut scene = Scene::set();
     let floods: [fn(&Peer, u64) -> Request; 3] = [
         |peer, _| Request { kind: RequestKind::Cancel, ..peer.request(0, 77, NEXT, 0) },
@@ -298,7 +299,7 @@ fn whoever_floods_keeps_nobody_out() {
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
             for peer in &peers {
-                // In vain, if all goes well: whoever rings it would wait.
+                // Its eventfd is full and blocking: a server that wrote to it in the blocking way would hang.
                 rustix::fs::fcntl_setfl(peer.bell(), OFlags::empty()).unwrap();
                 peer.ring(u64::MAX - 1 - (1 << 62));
                 scope.spawn(|| {
@@ -316,7 +317,7 @@ fn whoever_floods_keeps_nobody_out() {
             }
             let finish = Finish(&done);
             eventually(|| peers.iter().all(|peer| peer.taken() > 2 * RING as u64));
-            // Some who are bound, others who come now; two at a time, so that one of them is let cool.
+            // Calls of a bound client and of new clients, in turn.
             for number in 0..20 {
                 let late = client(&scene.uri);
                 assert_eq!(late.next(number).unwrap(), number + 1);
@@ -330,7 +331,7 @@ fn whoever_floods_keeps_nobody_out() {
 }
 
 #[test]
-fn whoever_asks_without_end_keeps_nobody_out() {
+fn an_endless_flood_of_describe_questions_does_not_keep_other_clients_out() {
     let mut scene = Scene::set();
     let question = {
         let describe = Describe { nonce: 7, interface: interface().name.into(), procedure: "next".into() };
@@ -356,7 +357,7 @@ fn whoever_asks_without_end_keeps_nobody_out() {
             scope.spawn(move || while answers.read(&mut [0; 1 << 16]).is_ok_and(|len| len > 0) {});
         }
         let finish = Finish(&done);
-        // Others connect and say nothing, or nonsense, or leave in the midst of a word, with descriptors that nobody asked for.
+        // Other connections send a part of a question, garbage, and descriptors that the server did not ask for.
         let mut dice = Dice(1);
         let silent: Vec<_> = (0..100).map(|_| connect(&scene.uri)).collect();
         for socket in &silent {
@@ -388,11 +389,11 @@ fn a_message_that_stops_costs_no_processor_time() {
     let len = 1 << 20;
     peer.publish(&peer.request(0, FIRST, ECHO, len), &[]);
     Filling::new(Way::Call, 0, 0, len as usize).fill(&peer.segment, [&[0; CHUNK][..]]);
-    // A result that nobody takes.
+    // A result that the caller does not read.
     peer.publish(&peer.request(1, FIRST, BYTES, 5), &[0, 0, 64, 0, 1]);
     eventually(|| Answers::is_there(&peer.segment, 1, FIRST));
-    // Nothing to see in one second means less than a tick, which is a hundredth of a second; a server that looks uses all of them.
-    // Whatever it has begun before ends, in its time.
+    // An idle second costs less than one tick of 10 ms; a server that polls uses all hundred. Work that it has begun before
+    // may take some seconds to end.
     let is_idle = || {
         let before = scene.server.ticks();
         thread::sleep(Duration::from_secs(1));
@@ -401,8 +402,8 @@ fn a_message_that_stops_costs_no_processor_time() {
     assert!((0..20).any(|_| is_idle()));
 }
 
-/// A process that calls through memory in which somebody else writes, too. Whatever comes of its calls, it comes in time.
-fn be_scribbled_at(uri: &str) {
+/// A process that calls through memory that a hostile third process overwrites. Each of its calls ends in time, with any outcome.
+fn call_through_overwritten_memory(uri: &str) {
     let timeout = Duration::from_millis(100);
     let options = BindOptions::new().timeout(timeout).bind_timeout(Duration::from_secs(60));
     let mut good = 0;
@@ -416,7 +417,7 @@ fn be_scribbled_at(uri: &str) {
                 2 => client.bytes(300_000, 1).map(drop),
                 _ => client.echo(&[1; SLOT - 100]).map(drop),
             };
-            // A busy machine may let it wait for long: what is to be seen is a call that never ends.
+            // Generous, because the machine may be busy: the test looks for calls that never end.
             assert!(begun.elapsed() < Duration::from_secs(30), "{result:?}");
             good += u32::from(result.is_ok());
         }
@@ -425,8 +426,8 @@ fn be_scribbled_at(uri: &str) {
 }
 
 #[test]
-fn a_server_that_scribbles_does_not_hold_its_client() {
-    // What the client is bound to is a server of ours; but between them is one that hands on the handshake, and keeps the memory.
+fn a_server_that_overwrites_shared_memory_does_not_hold_its_client() {
+    // A process between the client and an honest server passes the handshake on, and keeps the memory for itself.
     let (behind, front) = (name(), name());
     let _server = Process::server(&behind);
     let listener = UnixListener::bind_addr(&shm_peer::address(&front)).unwrap();

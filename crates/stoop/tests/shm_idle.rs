@@ -88,7 +88,7 @@ fn a_thousand_idle_clients_cost_nothing_and_are_all_answered() {
         assert_eq!(own.bindings().unwrap(), u64::from(4 * each) + 1);
     }
     let used = || server.ticks() + clients.iter().map(Process::ticks).sum::<u64>();
-    // Whatever has just been begun ends: it is not the first second that counts, but that there is one.
+    // Work that has just begun may take some seconds to end; one idle second is enough.
     let is_idle = || {
         let before = used();
         thread::sleep(Duration::from_secs(1));
@@ -102,7 +102,7 @@ fn a_thousand_idle_clients_cost_nothing_and_are_all_answered() {
 }
 
 #[test]
-fn whoever_finds_no_descriptor_left_is_told_so_and_others_go_on() {
+fn a_bind_without_descriptors_left_says_so_and_bound_clients_go_on() {
     let uri = name();
     let mut server = Process::start("serve-few", &uri);
     server.await_line("ready");
@@ -119,7 +119,7 @@ fn whoever_finds_no_descriptor_left_is_told_so_and_others_go_on() {
     for (number, client) in (0..).zip(&clients) {
         assert_eq!(client.next(number).unwrap(), number + 1);
     }
-    // There is room again as soon as somebody leaves.
+    // There is room again when a client has left.
     clients.pop();
     eventually(|| TargetClient::bind_with(&uri, &patient()).is_ok());
 }

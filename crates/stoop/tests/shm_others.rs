@@ -117,7 +117,7 @@ fn may(test: &str, needs: &[&[&str]]) -> bool {
     refused.is_none()
 }
 
-/// A directory that everybody may enter, and goes with this.
+/// A directory that every user may enter; dropping this removes it.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -166,8 +166,8 @@ fn another_user_is_refused_and_told_what_to_do() {
 }
 
 #[test]
-fn users_who_are_allowed_are_served_and_no_others() {
-    if !may("users_who_are_allowed_are_served_and_no_others", &[]) {
+fn allowed_users_are_served_and_no_others() {
+    if !may("allowed_users_are_served_and_no_others", &[]) {
         return;
     }
     let uri = processes::name();
@@ -183,8 +183,8 @@ fn users_who_are_allowed_are_served_and_no_others() {
 }
 
 #[test]
-fn a_guest_who_binds_without_end_keeps_nobody_else_out() {
-    if !may("a_guest_who_binds_without_end_keeps_nobody_else_out", &[]) {
+fn a_guest_that_binds_without_end_keeps_no_other_user_out() {
+    if !may("a_guest_that_binds_without_end_keeps_no_other_user_out", &[]) {
         return;
     }
     let uri = processes::name();
@@ -301,11 +301,11 @@ fn process_namespaces_between_caller_and_server_change_nothing_but_the_number_of
     let server = Process::server(&uri);
     let said = asked_in(&apart, &uri);
     assert!(!said.line("called as process ").starts_with("0 of"), "{:#?}", said.0);
-    // Whoever listens is above the caller, and has no number there.
+    // The listener's process is outside of the caller's pid namespace, and has no number in it.
     assert!(said.line("shm:").contains("a process of user 0"), "{:#?}", said.0);
     said.line("done");
     drop(server);
-    // Above the server, where nobody has a number for it.
+    // The caller is outside of the server's pid namespace, and has no number in it.
     let uri = processes::name();
     let mut server = Process::spawn(&mut Process::command_by("unshare", &apart, "serve", &uri));
     server.await_line("ready");
@@ -326,9 +326,9 @@ fn a_caller_in_a_namespace_of_users_is_whom_the_server_knows_it_as() {
     }
     let uri = processes::name();
     let _server = Process::server(&uri);
-    // Who is root there is nobody here.
+    // Root of that user namespace is the user nobody in this one.
     let mut command = Process::command_by("unshare", &["--user", "--map-root-user"], "ask", &uri);
     Said::by(Process::as_user(&mut command, NOBODY, NOBODY)).line("refused: ");
-    // Who is nobody there is root here.
+    // The user nobody of that user namespace is root in this one.
     asked_in(&["--user"], &uri).line("done");
 }

@@ -1,4 +1,4 @@
-//! How bindings over shared memory end: what each end is told, and what becomes of calls that nobody waits for any more.
+//! The end of bindings over shared memory: the reason that each end reports, and calls whose caller has gone.
 
 mod processes;
 mod shm_peer;
@@ -30,7 +30,7 @@ const HANG: usize = 4;
 /// The first number of a lane's calls.
 const FIRST: u32 = 1;
 
-/// A client of this process that is bound to a server by somebody who stands between them.
+/// A client of this process that is bound to a server through a process between them.
 fn bound_between(server: &str) -> (TargetClient, Between) {
     let front = name();
     let listener = UnixListener::bind_addr(&address(&front)).unwrap();
@@ -127,7 +127,7 @@ fn a_caller_that_is_refused_late_is_told_why() {
 }
 
 #[test]
-fn whoever_connects_and_does_not_bind_is_told_why_it_has_to_go() {
+fn a_connection_that_does_not_bind_is_closed_with_a_reason() {
     let uri = name();
     let _server = Process::server(&uri);
     let mut oldest = connect(&uri);
@@ -165,7 +165,7 @@ fn what_a_caller_that_has_died_wanted_ends_at_once_or_does_not_begin() {
         // The worker comes to this when it has done with all others.
         assert_eq!(own.next(round).unwrap(), round + 1);
     }
-    assert_eq!(std::fs::read(&marks).unwrap(), b"", "calls ran that nobody waited for");
+    assert_eq!(std::fs::read(&marks).unwrap(), b"", "calls ran whose callers had gone");
     std::fs::remove_file(&marks).unwrap();
     eventually(|| own.bindings().unwrap() == 1);
     eventually(|| is_no_more(server.holds(), held));
@@ -178,7 +178,7 @@ fn a_server_shuts_down_though_long_messages_are_stuck_both_ways() {
     let server = processes::started(Server::new(), &uri);
     let own = client(&uri);
     let mut peer = Peer::bind(&uri, interface()).unwrap();
-    // A call that stops after its first chunk, and results that nobody takes: more than there are channels.
+    // A call that stops after its first chunk, and more unread results than there are channels.
     let len = 10 * CHUNK;
     peer.publish(&peer.request(0, FIRST, ECHO, len as u32), &[]);
     Filling::new(Way::Call, 0, 0, len).fill(&peer.segment, [&[0; CHUNK][..]]);

@@ -1,4 +1,4 @@
-//! How a server ends, whoever ends it.
+//! Ways in which a server is shut down.
 
 mod loopback;
 

@@ -110,7 +110,7 @@ fn with_payload(header: Header, payload: &[u8]) -> Vec<u8> {
     [&header.to_bytes()[..], payload].concat()
 }
 
-/// An extension of a type that nobody knows, with nine bytes.
+/// An extension of an unknown type, with nine bytes.
 const EXTENSION: [u8; 13] = [0xfe, 0xff, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
 
 #[test]

@@ -35,7 +35,7 @@ fn may(test: &str) -> bool {
     let mut numbers = release.split(['.', '-', '\n']).map_while(|number| number.parse::<u32>().ok());
     let can = (numbers.next(), numbers.next()) >= (Some(6), Some(16));
     if !can {
-        println!("SKIPPED: {test}: before Linux 6.16 a socket takes whatever descriptors its peer sends");
+        println!("SKIPPED: {test}: before Linux 6.16 a socket takes all descriptors that its peer sends");
     }
     can
 }
@@ -59,7 +59,7 @@ impl Lingering {
         Self { end, silent }
     }
 
-    /// Sends the descriptor to a peer, who has the last one then. Returns what must stay open for that.
+    /// Sends the descriptor to a peer, which then has the last reference. Returns the descriptors that must stay open for that.
     fn hand_over(self, socket: &UnixStream) -> TcpStream {
         if let Err(refused) = descriptors::send(socket, b"!", &self.end, &self.end) {
             assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
@@ -123,7 +123,7 @@ fn a_server_that_passes_descriptors_blocks_no_caller_beyond_the_bind_timeout() {
     }
 }
 
-/// Has an eventfd count to the very end, which only the kernel can, and makes it blocking: whoever writes anything there waits.
+/// Makes an eventfd blocking and full, which only the kernel can do: every write to it blocks.
 fn fill(eventfd: &File) {
     rustix::fs::fcntl_setfl(eventfd, OFlags::NONBLOCK).unwrap();
     let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", eventfd.as_raw_fd())).unwrap();

@@ -106,7 +106,7 @@ fn server_serves_another_user_only_if_it_is_allowed() {
     ] {
         for uri in names() {
             let _server = server(role, 0, &uri);
-            // A server of root is trusted by everybody's clients.
+            // Clients of every user trust a server of root.
             assert!(served.iter().all(|&user| asked_as(user, &uri) == ANSWER), "{role} {uri}");
             for &user in &others {
                 let why = asked_as(user, &uri);

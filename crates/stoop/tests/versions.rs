@@ -190,7 +190,7 @@ fn a_client_that_binds_again_reports_a_server_of_another_version() {
             later.send_to(&answer_of_other(&asked), caller).unwrap();
         }
     });
-    // It ends at once, and nobody knows whether the server before ran it.
+    // It ends at once, as unknown: the earlier server may have run it.
     client.with_timeout(PATIENCE).add(1, 2).unwrap_err();
     assert_names_versions(bind(&uri).map(|_| ()).unwrap_err());
 }

@@ -58,7 +58,7 @@ impl Display for Cell {
     }
 }
 
-/// All of them but the one that nobody would choose: spinning on a shared processor.
+/// All of them except spinning on a shared processor, which is of no use.
 pub(crate) fn all() -> Vec<Cell> {
     let mut cells = Vec::new();
     for procedure in [Procedure::Null, Procedure::MaxArg, Procedure::MaxResult] {

@@ -107,7 +107,7 @@ impl Rings {
     fn fill(&mut self, len: usize) -> io::Result<()> {
         let Rings { segment, signal, out, .. } = self;
         if out.turn.wrapping_sub(out.known_taken) == out.slots {
-            // Half of the ring at once: who sleeps here is not woken for every slot.
+            // Half of the ring at once: a sleeping sender is not woken for every slot.
             let enough = |taken: u32| out.turn.wrapping_sub(taken) <= out.slots / 2;
             let one = |taken: u32| taken != out.known_taken;
             out.known_taken = match signal.sleeps() {

@@ -1,7 +1,7 @@
 //! Memory that two processes share, for the floors of `shm:`.
 //!
 //! Everything `unsafe` of these floors is here. Both processes are this program, so that what one of them writes is what the
-//! other expects; who may write where, and when, is in [`words`](Segment::word) that they count up.
+//! other expects; [`words`](Segment::word) that both processes count up say which process may write where.
 
 #![allow(unsafe_code)]
 

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_the_adaptive_wait_nobody_spins_through_a_slow_call() {
+    fn the_floor_beside_adaptive_waiting_does_not_spin_through_a_slow_call() {
         let slow = Cell { link_rate: Some(LinkRate { mbits: 10 }), ..cell(Procedure::BulkIn) };
         assert_eq!(Waits::of(&slow), Waits::BLOCK);
         assert_eq!(Waits::of(&cell(Procedure::BulkIn)), Waits::SPIN);

@@ -1,4 +1,4 @@
-//! What a procedure that nobody waits for cannot do.
+//! Signatures that a one-way procedure cannot have.
 
 #[stoop::interface]
 trait OneWay {

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 pub enum StreamAddress {
     /// A TCP port.
     Tcp(SocketAddr),
-    /// A Unix socket with a file, whose permissions say who may connect.
+    /// A Unix socket with a file, whose permissions say which users may connect.
     UnixPath(PathBuf),
     /// A Unix socket in the abstract namespace: no file, gone with its server, and open to every process
     /// of the network namespace.

@@ -62,7 +62,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// `ConnectionRefused` when nobody listens there, `NotFound` when a Unix socket's file is not there,
+    /// `ConnectionRefused` when no server listens there, `NotFound` when a Unix socket's file is not there,
     /// `TimedOut` when the peer or its full queue did not answer within `limit`, and what the network says.
     pub fn connect(address: &StreamAddress, limit: Duration) -> io::Result<Self> {
         let socket = connecting::connect(address, limit)?;
@@ -143,7 +143,7 @@ impl Stream {
     }
 
     /// Sleeps in the kernel until something can be received or the stream has ended, or `limit_ns` nanoseconds have
-    /// passed, or a signal comes. For those who receive by the descriptor itself. Returns whether a receive would not wait.
+    /// passed, or a signal comes. For callers that receive by the descriptor itself. Returns whether a receive would not wait.
     ///
     /// # Errors
     ///

@@ -49,7 +49,7 @@ impl Peer {
     }
 }
 
-/// A peer whose answers leave from whatever address the kernel chooses.
+/// A peer whose answers leave from the address that the kernel chooses.
 impl From<SocketAddr> for Peer {
     fn from(addr: SocketAddr) -> Self {
         Self { addr, called: None }

@@ -34,7 +34,7 @@ fn payload(mtu: usize, ipv4: bool) -> usize {
     mtu.saturating_sub(headers).min(MAX_SEGMENTS_LEN)
 }
 
-/// Forbids that what is sent is ever fragmented, whatever has been learnt of the way, or leaves it to the kernel.
+/// Forbids that packets are fragmented, for any path MTU that the kernel has learnt, or leaves it to the kernel.
 pub(super) fn set_dont_fragment(socket: BorrowedFd<'_>, ipv6: bool, on: bool) -> io::Result<()> {
     if ipv6 {
         let mode = if on { Ipv6PathMtuDiscovery::PROBE } else { Ipv6PathMtuDiscovery::WANT };

@@ -103,7 +103,7 @@ fn a_receiver_that_claims_what_cannot_be_gets_nothing_more() {
 }
 
 #[test]
-fn chunks_that_are_there_outlive_their_sender_and_nobody_sleeps_for_more() {
+fn chunks_outlive_their_sender_and_no_receiver_sleeps_for_more() {
     let (segment, _file) = Segment::create().unwrap();
     let mut filling = Filling::new(Way::Result, 1, 0, 2 * CHUNK);
     filling.fill(&segment, [&[7; CHUNK][..]]);
@@ -145,7 +145,7 @@ fn forgetting_what_was_not_begun_leaves_the_message_before_it_alone() {
 }
 
 #[test]
-fn a_message_that_is_complete_expects_nothing_more_whatever_the_channel_carries_next() {
+fn a_complete_message_ignores_the_next_message_of_its_channel() {
     let (segment, _file) = Segment::create().unwrap();
     let mut filling = Filling::new(Way::Result, 0, 0, CHUNK);
     filling.fill(&segment, [&[1; CHUNK][..]]);

@@ -13,7 +13,7 @@ fn is_used_alike<T: Number + PartialEq + fmt::Debug>(of: impl Fn(u8) -> T) {
         buffer.read(16, &mut part);
         assert_eq!(part, [of(16), of(1), of(2), of(19)]);
         assert_eq!(buffer.to_vec()[..2], [of(0), of(1)]);
-        // SAFETY: nobody else has this memory.
+        // SAFETY: no other thread or process has this memory.
         assert_eq!(unsafe { buffer.as_slice() }, buffer.to_vec());
         // SAFETY: as above.
         unsafe { buffer.as_mut_slice() }.fill(of(9));

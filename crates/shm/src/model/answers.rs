@@ -41,7 +41,7 @@ fn lose(world: &World, lost: &AtomicBool) {
 }
 
 #[test]
-fn nobody_sleeps_for_a_lost_server() {
+fn no_caller_sleeps_for_a_lost_server() {
     explore(|| {
         let (world, lost) = (World::new(), Arc::new(AtomicBool::new(false)));
         let watcher = {

@@ -147,7 +147,7 @@ impl Scenario {
         line
     }
 
-    /// Takes away whatever could keep a call from its result, but not what makes it hard to get.
+    /// Removes the events that can keep a call from its result (crashes, deadlines); keeps those that only delay it (loss).
     fn be_kind(&mut self) {
         self.faults.loss = self.faults.loss.min(100);
         self.faults.partitions = None;

@@ -35,7 +35,7 @@ pub(crate) trait Camera {
     fn replace(&self, buffer: &mut InPlace<u16>, with: &[u16]);
     /// Exchanges the buffers themselves, the first with the second, and then the second with the third.
     fn rotate(&self, first: &mut InPlace<u32>, second: &mut InPlace<u32>, third: &mut InPlace<u32>);
-    /// Says so in the server's output, and sets the first element when nobody waits for that any more.
+    /// Prints a line at the server, and sets the first element when its call has been cancelled.
     #[idempotent]
     fn linger(&self, buffer: &mut InPlace<u8>);
     /// Returns when a test says so.

@@ -20,7 +20,7 @@ trait Works {
     fn next(&self, number: u32) -> u32;
     /// Adds one, when the gate is opened.
     fn wait(&self, number: u32) -> u32;
-    /// Passes the gate and returns when nobody waits any more.
+    /// Passes the gate and returns when its call has been cancelled.
     fn until_cancelled(&self);
     /// Passes the gate, and notes whether anybody still waits.
     fn note_interest(&self);
@@ -39,13 +39,13 @@ trait Works {
     fn echo(&self, bytes: &[u8]) -> Vec<u8>;
     /// How many they are.
     fn take(&self, bytes: &[u8]) -> u32;
-    /// As many bytes, which nobody can read.
+    /// As many bytes, which no client can decode.
     fn fragile(&self, count: u32) -> Fragile;
     /// Milliseconds that are left.
     fn left(&self) -> u64;
 }
 
-/// Bytes, by somebody who has not read what is asked of `Data::decode`.
+/// Bytes whose `Data::decode` breaks its contract.
 struct Fragile(Vec<u8>);
 
 impl Data for Fragile {
@@ -68,7 +68,7 @@ impl Data for Fragile {
 struct Workshop {
     gate: Gate,
     notes: Arc<Mutex<Vec<String>>>,
-    /// Procedures that have learnt that nobody waits for them.
+    /// Procedures that have seen that their calls were cancelled.
     cancelled: Arc<AtomicU32>,
 }
 

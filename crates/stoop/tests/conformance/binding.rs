@@ -12,10 +12,10 @@ claims! { remote: [
 
 mod where_ports_answer {
     use super::*;
-    claims! { answering: [where_nobody_listens_a_bind_says_so] }
+    claims! { answering: [a_bind_to_an_address_without_listener_says_so] }
 }
 
-fn where_nobody_listens_a_bind_says_so(transport: &str) {
+fn a_bind_to_an_address_without_listener_says_so(transport: &str) {
     let (server, _) = serve_at(&address(transport), Server::new());
     let uri = server.uris()[0].clone();
     drop(server);

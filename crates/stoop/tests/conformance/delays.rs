@@ -1,4 +1,4 @@
-//! Who is slow, and who must not wait for that.
+//! Slow peers and procedures, and the callers that must not wait for them.
 
 use super::*;
 

@@ -10,15 +10,15 @@ use stoop::Error;
 use stopped::Stopper;
 
 claims! { all: [
-    a_procedure_that_returns_when_nobody_waits_never_gives_its_value
-    a_begun_call_whose_procedure_returns_when_nobody_waits_never_gives_its_value
+    a_procedure_that_returns_after_the_deadline_never_gives_its_value
+    a_begun_call_whose_procedure_returns_after_the_deadline_never_gives_its_value
     a_result_made_in_time_is_delivered_to_a_handle_that_is_asked_late
     a_cancelled_procedure_gets_no_value_of_a_local_call_that_has_seen_the_cancel
 ] }
 
 #[stoop::interface]
 trait Timed {
-    /// Returns what it has when nobody waits any more.
+    /// Returns its value after the call's deadline.
     fn partial(&self) -> u32;
     /// The same, as an error.
     fn partial_error(&self) -> Result<u32, String>;
@@ -87,7 +87,7 @@ fn assert_too_late(result: Result<u32, Error<String>>) {
     }
 }
 
-fn a_procedure_that_returns_when_nobody_waits_never_gives_its_value(transport: &str) {
+fn a_procedure_that_returns_after_the_deadline_never_gives_its_value(transport: &str) {
     let (_server, _, client) = clockwork(transport, &patient());
     let hurried = client.with_timeout(Duration::from_millis(20));
     thread::scope(|scope| {
@@ -102,7 +102,7 @@ fn a_procedure_that_returns_when_nobody_waits_never_gives_its_value(transport: &
     });
 }
 
-fn a_begun_call_whose_procedure_returns_when_nobody_waits_never_gives_its_value(transport: &str) {
+fn a_begun_call_whose_procedure_returns_after_the_deadline_never_gives_its_value(transport: &str) {
     let (_server, _, client) = clockwork(transport, &patient());
     let hurried = client.with_timeout(Duration::from_millis(20));
     for round in 0..10 {
@@ -111,7 +111,7 @@ fn a_begun_call_whose_procedure_returns_when_nobody_waits_never_gives_its_value(
         let values: Vec<_> = (0..5).map(|_| calls.partial()).collect();
         let errors: Vec<_> = (0..5).map(|_| calls.partial_error()).collect();
         drop(calls);
-        // Every other time nobody looks before the procedures have returned.
+        // Every other time the handles are looked at only after the procedures have returned.
         eventually(|| round % 2 == 0 || Instant::now() > over);
         stoop::wait_all(values).into_iter().for_each(|value| assert_too_late(value.map_err(Error::Call)));
         stoop::wait_all(errors).into_iter().for_each(assert_too_late);

@@ -41,7 +41,7 @@ use transports::{ListenThere, address};
 
 /// Makes a test of each claim for each transport: `claims! { udp tcp: [one another] }` makes `udp::one` to `tcp::another`. `all`
 /// stands for every transport, `remote` for those that use sockets or memory; a new transport is a word in each.
-/// `answering`: for those on which a machine answers that nobody listens at a port, which an Ethernet does not. `lossy`: over a link in
+/// `answering`: for those on which a machine answers that a port has no listener, which an Ethernet does not. `lossy`: over a link in
 /// memory that loses, repeats and reorders packets. `udp_shared`: `udp` with endpoints that bindings share.
 macro_rules! claims {
     (all: $claims:tt) => {

@@ -287,7 +287,7 @@ mod in_process {
     }
 }
 
-/// Over UDP a packet leaves even if nobody is there.
+/// Over UDP a packet leaves even without a server.
 mod gone {
     use super::*;
 

@@ -17,7 +17,7 @@ fn callers_are_known_to_the_procedure(transport: &str) {
 fn a_socket_with_a_file_works_and_a_stale_file_is_replaced(transport: &str) {
     let path = std::env::temp_dir().join(format!("stoop-{transport}-{}.sock", std::process::id()));
     let uri = format!("{transport}:{}", path.display());
-    // What a server that was killed leaves behind: a socket's file, and nobody behind it.
+    // A killed server leaves a socket file without a listener.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     assert!(path.exists());
     let (server, _) = serve_at(&uri, Server::new());

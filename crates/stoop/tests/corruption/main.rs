@@ -28,7 +28,7 @@ fn check_of(id: u64) -> u64 {
     result_of(!id)
 }
 
-/// Bytes that nobody takes for those of another id or length.
+/// Bytes that differ for each id and length.
 fn bytes_of(id: u64, len: usize) -> Vec<u8> {
     let mut random = Random(id ^ (len as u64) << 48);
     let mut bytes: Vec<u8> =

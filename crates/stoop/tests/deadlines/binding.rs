@@ -37,7 +37,7 @@ fn assert_ends_in_time(uri: &str) {
 }
 
 #[test]
-fn binding_ends_with_its_limit_where_nobody_answers() {
+fn binding_to_a_silent_address_ends_with_its_limit() {
     let name = format!("deadlines-silent-{}", std::process::id());
     let _unix = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();

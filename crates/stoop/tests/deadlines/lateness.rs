@@ -1,4 +1,4 @@
-//! Measures by the caller's clock how late calls end that nobody answers.
+//! Measures by the caller's clock how late unanswered calls end.
 
 use super::LabClient;
 use super::runtime::block_on;

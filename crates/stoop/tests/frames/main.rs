@@ -105,8 +105,8 @@ fn a_bind_takes_two_round_trips() {
 }
 
 #[test]
-fn nobody_makes_the_server_send_more_than_they_send() {
-    on_private_ethernet("nobody_makes_the_server_send_more_than_they_send", |uri, recorder| {
+fn the_server_sends_no_stranger_more_bytes_than_it_received() {
+    on_private_ethernet("the_server_sends_no_stranger_more_bytes_than_it_received", |uri, recorder| {
         let client = TestClient::bind(uri).unwrap();
         recorder
             .take_answered()
@@ -124,7 +124,7 @@ fn nobody_makes_the_server_send_more_than_they_send() {
             Kind::Description,
         ]);
 
-        // The call of a stranger, who has no binding.
+        // A call from a stranger without a binding.
         let stranger = UdpSocket::bind("0.0.0.0:0").unwrap();
         stranger.connect(uri.strip_prefix("udp://").unwrap()).unwrap();
         let call = Header::bare(Kind::Call, BindingId(77), LaneId(0), CallNumber(1));

@@ -80,7 +80,7 @@ const ETHERNET: usize = 14;
 const ETHERNET_IP_UDP: usize = ETHERNET + 20 + 8;
 
 impl Frame {
-    /// Nothing, if it is of those frames by which the network finds out who is where: ARP, and all of IPv6.
+    /// `None` for frames of address resolution: ARP, and all of IPv6.
     fn of_the_exchange(bytes: &[u8]) -> Option<Self> {
         let (ethernet, ip) = bytes.split_at(ETHERNET);
         if ethernet[12..] != [0x08, 0x00] {

@@ -24,13 +24,13 @@ impl Gate {
         drop(changed.wait_while(counts, |counts| !counts.open).unwrap());
     }
 
-    /// Lets everybody through from now on.
+    /// Lets every thread through from now on.
     pub(crate) fn open(&self) {
         self.0.0.lock().unwrap().open = true;
         self.0.1.notify_all();
     }
 
-    /// Lets nobody through from now on.
+    /// Lets no thread through from now on.
     pub(crate) fn shut(&self) {
         self.0.0.lock().unwrap().open = false;
     }

@@ -1,4 +1,4 @@
-//! Calls that have begun and that nobody waits for yet.
+//! Begun calls over a bad network.
 
 use super::*;
 use stoop::Pending;
@@ -28,7 +28,7 @@ fn begin_in_rounds(
 type Begun = Pending<Result<u64, CallError>>;
 
 #[test]
-fn every_begun_call_is_run_once_and_gets_its_own_result_whatever_the_network_does() {
+fn every_begun_call_runs_once_and_gets_its_own_result_over_a_bad_network() {
     in_each(&[(80, LOSSY), (81, DISORDERLY), (82, STORM)], |(seed, weather)| {
         let world = World::new(seed, weather);
         let client = &world.client;

@@ -207,7 +207,7 @@ fn bind(network: &Network) -> CounterClient {
 }
 
 #[test]
-fn every_call_is_run_once_and_gets_its_own_result_whatever_the_network_does() {
+fn every_call_runs_once_and_gets_its_own_result_over_a_bad_network() {
     in_each(&[(1, LOSSY), (2, DISORDERLY), (3, STORM)], |(seed, weather)| {
         let world = World::new(seed, weather);
         let ends = call_from_threads(6, 40, |id| world.client.add(id));

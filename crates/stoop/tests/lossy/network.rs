@@ -68,7 +68,7 @@ impl Control {
 /// How long nothing comes before what is held back goes on.
 const TICK: Duration = Duration::from_millis(2);
 
-/// Packets replayed at once: fewer than a socket holds that nobody has given more room.
+/// Packets replayed at once: fewer than a socket buffer of the default size holds.
 const PORTION: usize = 64;
 
 impl Network {

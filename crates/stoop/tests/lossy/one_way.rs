@@ -1,4 +1,4 @@
-//! One-way and detached calls over a bad network: nobody waits for their results.
+//! One-way and detached calls over a bad network.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn a_detached_call_is_sent_again_after_its_client_was_dropped() {
 }
 
 #[test]
-fn one_way_calls_run_once_though_their_clients_are_dropped_at_once_whatever_the_network_does() {
+fn one_way_calls_of_dropped_clients_run_once_over_a_bad_network() {
     in_each(&[(92, LOSSY), (93, DISORDERLY), (94, STORM)], |(seed, weather)| {
         let World { ledger, server: _server, network, client } = World::new(seed, weather);
         for id in 0..40 {
@@ -40,7 +40,7 @@ fn one_way_calls_run_once_though_their_clients_are_dropped_at_once_whatever_the_
 }
 
 #[test]
-fn a_call_finds_what_earlier_one_way_calls_have_done_whatever_the_network_does() {
+fn a_call_sees_the_effects_of_earlier_one_way_calls_over_a_bad_network() {
     in_each(&[(95, LOSSY), (96, DISORDERLY), (97, STORM)], |(seed, weather)| {
         let World { ledger, server: _server, network: _network, client } = World::new(seed, weather);
         for id in 0..60 {

@@ -23,9 +23,9 @@ pub(crate) trait Target {
     fn echo(&self, bytes: &[u8]) -> Vec<u8>;
     /// As many bytes, each with that value.
     fn bytes(&self, count: u32, value: u8) -> Vec<u8>;
-    /// Leaves a mark that outlives the server: whoever finds two has been told a lie.
+    /// Appends a mark to a file that outlives the server: two marks of one call mean that it ran twice.
     fn mark(&self, number: u64, bytes: &[u8]) -> Vec<u8>;
-    /// Says so in the server's output, and returns when nobody waits for it any more.
+    /// Prints a line at the server, and returns when its call has been cancelled.
     fn hang(&self);
     /// How many have broken the protocol.
     fn malformed(&self) -> u64;
@@ -134,7 +134,7 @@ pub(crate) fn client(uri: &str) -> TargetClient {
     TargetClient::bind_with(uri, &patient()).unwrap()
 }
 
-/// A user who is neither root nor whoever runs the tests.
+/// A user that is neither root nor the one that runs the tests.
 pub(crate) const NOBODY: u32 = 65534;
 
 /// Where a server leaves its marks.

@@ -1,4 +1,4 @@
-//! Who stands between a client and a server that do not know it, and has the memory that they share.
+//! A process between a client and a server that has the memory that they share, without their knowledge.
 
 use super::{Peer, connect, receive};
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use stoop_shm::descriptors;
 use stoop_wire::{HEADER_LEN, Header, Kind};
 
-/// Who stands between a client and a server.
+/// A process between a client and a server.
 pub(crate) struct Between {
     pub(crate) client: UnixStream,
     pub(crate) server: Peer,

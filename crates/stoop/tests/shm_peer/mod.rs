@@ -102,7 +102,7 @@ impl Peer {
         Some(Self { socket, segment, requests, procedures, memory, bell })
     }
 
-    /// Who has the memory of another's binding.
+    /// A process that has the memory of another's binding.
     pub(crate) fn between(socket: UnixStream, memory: OwnedFd, bell: OwnedFd) -> Self {
         let segment = Segment::attach(&memory).unwrap();
         let (requests, procedures) = (Requests::default(), Vec::new());

@@ -1,4 +1,4 @@
-//! A server that shuts down waits for those who read long results as long as they go on reading, and not for others.
+//! A server that shuts down waits for callers that are still reading long results, and not for callers that have stopped.
 
 #[path = "../loopback/mod.rs"]
 mod loopback;

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn where_nobody_listens_a_bind_says_so() {
+fn a_bind_to_an_address_without_listener_says_so() {
     let free = TcpListener::bind(format!("{}:0", loopback::address())).unwrap().local_addr().unwrap();
     for uri in [format!("tcp://{free}"), unix_name(), "unix:/nonexistent/socket".into()] {
         let error = LabClient::bind(&uri).unwrap_err();

@@ -1,4 +1,4 @@
-//! Calls that nobody waits for any more.
+//! Cancelled calls.
 
 use super::*;
 

@@ -31,7 +31,7 @@ fn a_call_that_takes_too_long_ends_at_its_deadline_and_the_connection_lives_on()
 }
 
 #[test]
-fn a_slow_reader_holds_up_nobody_and_gets_all_its_results() {
+fn a_slow_reader_delays_no_other_caller_and_gets_all_its_results() {
     let (server, _, client) = lab();
     let mut raw = Raw::bound(&server);
     let payload = [&(4_u32 << 20).to_le_bytes()[..], &[6]].concat();

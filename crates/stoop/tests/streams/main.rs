@@ -47,7 +47,7 @@ trait Lab {
     /// Returns when the gate is opened; may be run again.
     #[idempotent]
     fn read(&self) -> u32;
-    /// Passes the gate, and returns when nobody waits for it any more.
+    /// Passes the gate, and returns when its call has been cancelled.
     fn until_cancelled(&self) -> u32;
     /// How many bytes it is given; may be run again.
     #[idempotent]

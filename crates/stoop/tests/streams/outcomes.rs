@@ -1,4 +1,4 @@
-//! Calls that are made on a second connection, after the first was lost when the server had them: whatever happens on the second, their
+//! Calls that are made on a second connection, after the first was lost when the server had them: for every event on the second, their
 //! outcome is unknown.
 
 use super::*;

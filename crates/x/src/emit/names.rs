@@ -183,7 +183,7 @@ pub(super) fn snake(name: &str) -> String {
 
 /// `rpcb_highproc` as `RPCB_HIGHPROC`.
 fn shouting(name: &str) -> String {
-    // Capitals are words already, whatever digits are between them.
+    // Names in capitals keep their words, with or without digits.
     let shouting = if name.contains(|c: char| c.is_ascii_lowercase()) {
         snake(name).to_ascii_uppercase()
     } else {

@@ -48,7 +48,7 @@ fn one_of_several_servers_replaces_the_same_stale_file_and_is_reached() {
     let directory = Directory::new();
     let address = unix_path(&directory.socket());
     for _ in 0..100 {
-        // A socket that nobody has open, as a server leaves it that is killed.
+        // A socket file that no process has open: a killed server leaves such a file.
         drop(std::os::unix::net::UnixListener::bind(directory.socket()).unwrap());
         let servers: Vec<_> = thread::scope(|scope| {
             let starting: Vec<_> = (0..4).map(|_| scope.spawn(|| StreamListener::bind(&address))).collect();

@@ -149,7 +149,7 @@ fn loopback_carries_all_that_can_be_sent_together_in_one_piece() {
 }
 
 #[test]
-fn closed_port_is_told_to_who_sends_many_as_to_who_sends_one() {
+fn a_closed_port_is_reported_to_senders_of_many_packets_and_of_one() {
     let (server, caller) = pair("127.0.0.1:0").unwrap();
     drop(server);
     assert_eq!(caller.send_segments(&[0; 20], 10).unwrap(), SegmentsSending::Sent);

@@ -101,7 +101,7 @@ fn what_is_told_one_way_arrives_once_though_the_client_is_gone(transport: &str) 
 
 fn a_one_way_call_does_not_wait_for_its_procedure(transport: &str) {
     let (_server, works, client) = works(transport);
-    // Nobody can take the lock before all has been told.
+    // No thread can take the lock before the handle's drop has reported everything.
     let notes = works.notes.lock().unwrap();
     for _ in 0..10 {
         client.note("").unwrap();
