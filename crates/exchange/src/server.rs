@@ -15,6 +15,7 @@ mod batches;
 mod calls;
 mod cancel;
 mod clock;
+mod hosts;
 mod lane;
 mod lanes;
 mod large;

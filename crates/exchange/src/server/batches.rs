@@ -24,7 +24,7 @@ impl<P: Peer> Server<P> {
         else {
             return 0;
         };
-        let Some(binding) = self.bindings.get_mut(first.binding).filter(|it| peer.is_at(&it.host)) else {
+        let Some(binding) = self.bindings.get_mut(first.binding).filter(|it| it.is_from(peer)) else {
             return 0;
         };
         if self.shutting_down {

@@ -23,7 +23,7 @@ impl<P: Peer> Server<P> {
         let Some(binding) = self.bindings.get_mut(header.binding) else {
             return self.unknown_binding(now, header, reply);
         };
-        if !peer.is_at(&binding.host) {
+        if !binding.is_from(peer) {
             return self.challenge(now, *peer, header, header.binding.0, reply);
         }
         binding.heard = now;

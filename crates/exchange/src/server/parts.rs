@@ -133,7 +133,7 @@ impl<P: Peer> Server<P> {
         if first.kind != Kind::Call || first.message_len as usize <= first.binding.packet_data() {
             return 0;
         }
-        let Some(binding) = self.bindings.get_mut(first.binding).filter(|it| it.host == peer.host()) else {
+        let Some(binding) = self.bindings.get_mut(first.binding).filter(|it| it.is_from(&peer)) else {
             return 0;
         };
         let large = binding.lanes.get_mut(first.lane).and_then(|lane| lane.large.as_deref_mut());

@@ -1,5 +1,6 @@
 //! Binding, release of bindings, and proofs of address.
 
+use super::hosts::EarlierHosts;
 use super::lanes::Lanes;
 use super::replies::put;
 use super::table::Binding;
@@ -37,7 +38,7 @@ impl<P: Peer> Server<P> {
         });
         match self.bindings.get_mut(header.binding) {
             Some(binding) if proven => {
-                binding.host = peer.host();
+                binding.move_to(peer.host());
                 binding.heard = now;
             }
             _ => self.counters.malformed += 1,
@@ -48,7 +49,7 @@ impl<P: Peer> Server<P> {
     #[cold]
     pub(super) fn on_unbind(&mut self, peer: P, header: &Header) -> Arrival<P> {
         match self.bindings.get_mut(header.binding) {
-            Some(binding) if binding.host == peer.host() => {
+            Some(binding) if binding.is_from(&peer) => {
                 if let Some(binding) = self.bindings.remove(header.binding) {
                     self.packets -= binding.packets();
                     self.memory.release_all(binding.incomplete(), binding.retained);
@@ -180,6 +181,7 @@ impl<P: Peer> Server<P> {
         let together = self.host.can_run_together(&request.host);
         let binding = Binding {
             host: peer.host(),
+            earlier: EarlierHosts::default(),
             interface,
             together,
             heard: now,

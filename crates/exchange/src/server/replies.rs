@@ -47,7 +47,7 @@ impl<P: Peer> Server<P> {
         let Some(binding) = self.bindings.get_mut(header.binding) else {
             return Some(self.unknown_binding(now, header, reply));
         };
-        if binding.host != peer.host() {
+        if !binding.is_from(&peer) {
             return Some(self.challenge(now, peer, header, header.binding.0, reply));
         }
         binding.heard = now;

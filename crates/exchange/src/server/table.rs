@@ -4,7 +4,9 @@
 //! look-up therefore needs no hash and no search. Doubling the table keeps that true: numbers that differ in their low
 //! k bits differ in their low k + 1.
 
+use super::Peer;
 use super::assignment::Terms;
+use super::hosts::EarlierHosts;
 use super::lane::LaneState;
 use super::lanes::Lanes;
 use crate::Instant;
@@ -17,8 +19,10 @@ use stoop_wire::{BindingId, Header, LaneId};
 /// State of one binding.
 #[derive(Debug)]
 pub(super) struct Binding<P> {
-    /// The address that bound, or that has since proved that the caller moved there.
+    /// The address that bound, or the last that has since proved that the caller moved there.
     pub(super) host: [u8; 16],
+    /// Addresses that the caller had before.
+    pub(super) earlier: EarlierHosts,
     pub(super) interface: u16,
     /// Whether caller and server can run at the same time.
     pub(super) together: bool,
@@ -39,6 +43,21 @@ pub(super) struct Binding<P> {
 }
 
 impl<P> Binding<P> {
+    /// Whether a packet of `peer` comes from an address of the caller.
+    #[inline]
+    pub(super) fn is_from(&self, peer: &P) -> bool
+    where
+        P: Peer,
+    {
+        peer.is_at(&self.host) || self.earlier.contain(peer)
+    }
+
+    /// The caller has proved that it receives at `host`, too.
+    pub(super) fn move_to(&mut self, host: [u8; 16]) {
+        let before = core::mem::replace(&mut self.host, host);
+        self.earlier.add(before, host);
+    }
+
     /// The facts about the binding that each call needs.
     #[inline]
     pub(super) fn terms(&self) -> Terms {
@@ -175,7 +194,9 @@ impl<P> Table<P> {
     }
 
     pub(super) fn bytes_held(&self) -> usize {
-        let of_binding = |(_, binding): &Place<P>| size_of::<Binding<P>>() + binding.lanes.bytes_held();
+        let of_binding = |(_, binding): &Place<P>| {
+            size_of::<Binding<P>>() + binding.earlier.bytes_held() + binding.lanes.bytes_held()
+        };
         self.places.capacity() * size_of::<Option<Place<P>>>()
             + self.places.iter().flatten().map(of_binding).sum::<usize>()
     }
@@ -188,6 +209,7 @@ mod tests {
     fn binding() -> Binding<()> {
         Binding {
             host: [0; 16],
+            earlier: EarlierHosts::default(),
             interface: 0,
             together: true,
             heard: Instant::default(),

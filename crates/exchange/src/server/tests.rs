@@ -271,6 +271,44 @@ fn a_binding_works_from_another_address_only_after_a_proof() {
     assert!(matches!(give_from(&mut server, Host(2), at(1), &call), Made::Run(_)));
 }
 
+/// Gives the server a call from there, and answers its challenge if it has one. Returns whether it had.
+fn call_from(server: &mut Server<Host>, host: Host, call: &[u8]) -> bool {
+    let mut reply = Vec::new();
+    let arrival = server.handle_packet(at(1), &host, call, &mut reply);
+    if let Arrival::Run(assignment) = arrival {
+        finish(server, assignment);
+        return false;
+    }
+    let (challenge, _) = Header::parse(&reply).unwrap();
+    let cookie = challenge.challenge().expect("a challenge");
+    server.handle_packet(at(1), &host, &challenge.with_challenge(Kind::Proof, cookie).to_bytes(), &mut reply);
+    assert!(!call_from(server, host, call), "its address is proven");
+    true
+}
+
+#[test]
+fn a_caller_that_sends_from_two_addresses_in_turn_proves_the_second_once() {
+    let (mut server, binding) = bound();
+    let challenged = (1..=100).filter(|number| {
+        let host = Host(1 + (number % 2) as u8);
+        call_from(&mut server, host, &packet(Kind::Call, binding, *number))
+    });
+    assert_eq!(challenged.count(), 1);
+}
+
+#[test]
+fn a_caller_that_has_been_at_more_addresses_than_are_remembered_proves_the_oldest_again() {
+    let (mut server, binding) = bound();
+    let mut number = 0;
+    let mut is_challenged = |host| {
+        number += 1;
+        call_from(&mut server, Host(host), &packet(Kind::Call, binding, number))
+    };
+    assert!((2..=5).all(&mut is_challenged));
+    assert!((2..=5).rev().all(|host| !is_challenged(host)));
+    assert!(is_challenged(1));
+}
+
 #[test]
 fn an_answer_is_released_after_its_callers_deadline() {
     let (mut server, binding) = bound();
