@@ -6,6 +6,7 @@
 //! | [`udp`] | datagram sockets, tuned for one call at a time |
 //! | [`stream`] | byte streams over TCP and Unix sockets |
 //! | [`poller`] | waiting for many descriptors at once |
+//! | [`address`] | which addresses this machine has |
 //! | [`host`] | facts about the host that two ends tell each other |
 //! | [`waiting`] | how long to spin before sleeping |
 //! | [`clock`] | the monotonic clock as one number |
@@ -23,6 +24,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod address;
 pub mod clock;
 pub mod crc;
 pub mod fence;

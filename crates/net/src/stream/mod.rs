@@ -240,6 +240,13 @@ impl Stream {
         Ok(peer.and_then(|peer| SocketAddr::try_from(peer).ok()))
     }
 
+    /// Whether the connection's address is certainly not this machine's any more: nothing can be sent on the connection or arrive
+    /// there unless the address comes back. TCP itself would find out by its timeouts only, after a quarter of an hour.
+    #[cold]
+    pub fn is_stranded(&self) -> bool {
+        self.local_addr().is_ok_and(|own| own.is_some_and(|own| !crate::address::is_assigned(own)))
+    }
+
     /// This end's address over TCP; `None` on a Unix stream.
     ///
     /// # Errors

@@ -46,6 +46,31 @@ impl CallerSocket {
         local_addr(&self.socket)
     }
 
+    /// Whether datagrams to `server` would leave from another address of this machine now, if the socket were made anew.
+    ///
+    /// # Errors
+    ///
+    /// There is no route to `server` now, or no descriptor is left.
+    #[cold]
+    pub fn leaves_from_elsewhere(&self, server: SocketAddr) -> io::Result<bool> {
+        let anew = Self::connect(server)?;
+        Ok(anew.local_addr()?.ip() != self.local_addr()?.ip())
+    }
+
+    /// Connects the socket anew to `server`: it gets an address of this machine that leads there now, and a free port. What
+    /// has arrived can still be received, and a thread that sleeps in a receive goes on sleeping. Until this returns, a send
+    /// of another thread fails with EDESTADDRREQ.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect). Nothing can be sent until a later attempt succeeds.
+    #[cold]
+    pub fn reconnect(&self, server: SocketAddr) -> io::Result<()> {
+        // The kernel keeps the address and port of a connected socket, unless it is first connected to nothing: connect(2).
+        rustix::net::connect_unspec(&self.socket)?;
+        Ok(rustix::net::connect(&self.socket, &server)?)
+    }
+
     /// Sends `datagram` to the server.
     ///
     /// # Errors

@@ -14,10 +14,12 @@ mod message;
 mod segments;
 mod server;
 mod sizes;
+mod source;
 
 pub use crate::packets::{CallerArrival, MAX_SEGMENTS, MAX_SEGMENTS_LEN, Segments, SegmentsSending, Sending};
 pub use caller::CallerSocket;
 pub use server::{Peer, ServerArrival, ServerSocket};
+pub use source::Source;
 
 pub use crate::Patience;
 

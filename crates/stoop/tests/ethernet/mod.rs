@@ -46,7 +46,14 @@ pub(crate) fn at_servers<R>(there: impl FnOnce() -> R) -> R {
     })
 }
 
+/// Runs `ip` at the end where the thread is, with `{}` for the interface.
+#[allow(dead_code, reason = "not every test uses IP")]
+pub(crate) fn ip(arguments: &str) {
+    run(&arguments.replace("{}", INTERFACE)).unwrap();
+}
+
 /// An address at which no other server listens.
+#[allow(dead_code, reason = "not every test sends frames")]
 pub(crate) fn address(parameters: &str) -> String {
     static NEXT: AtomicU16 = AtomicU16::new(1);
     let port = 1 + NEXT.fetch_add(1, Ordering::Relaxed) % 0x3fff;

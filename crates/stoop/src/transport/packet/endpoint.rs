@@ -46,6 +46,10 @@ impl<L: PacketLink> CallerEndpoint for Endpoint<L> {
         self.base().send(packet)
     }
 
+    fn follow_route(&self) {
+        self.base().follow_route();
+    }
+
     fn send_many(&self, packets: &[u8], segment: usize, failed: impl FnMut(usize, io::Error)) {
         self.base().send_many(packets, segment, failed);
     }

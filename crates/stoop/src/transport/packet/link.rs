@@ -191,6 +191,10 @@ pub(crate) trait CallerEndpoint: Send + Sync + 'static {
     /// The network layer refuses it at once: no route, a filter, or a packet beyond the size of the path.
     fn send(&self, packet: &[u8]) -> io::Result<Sending>;
 
+    /// Hint: nothing was heard for longer than usual, and a packet is about to be repeated. If packets would now leave from another
+    /// address of this machine than the endpoint's, the link may change it.
+    fn follow_route(&self) {}
+
     /// Sends `packets`, which lie `segment` bytes apart; the last may be shorter. Calls `failed` with the position of each
     /// packet that the system refused to send.
     ///

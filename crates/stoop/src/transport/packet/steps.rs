@@ -92,6 +92,9 @@ impl<E: CallerEndpoint> Steps<'_, E> {
     }
 
     fn carry_out(&mut self, clock: Instant, due: Due) -> Option<Lost> {
+        if !matches!(due, Due::Nothing | Due::Abandon(_)) {
+            self.endpoint.follow_route();
+        }
         match due {
             Due::Nothing => {}
             // A packet that the system does not send is treated like a lost one: the next timeout sends it again.

@@ -6,11 +6,12 @@ use crate::transport::packet::link::{
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use stoop_net::udp::CallerSocket;
+use stoop_net::udp::{CallerSocket, Source};
 
 /// A socket connected to a server.
 pub(crate) struct UdpCaller {
     socket: CallerSocket,
+    source: Source,
     window: u32,
     /// The system cannot send packets together (UDP_SEGMENT) on this path.
     one_by_one: AtomicBool,
@@ -37,7 +38,8 @@ impl UdpCaller {
         };
         let granted = socket.set_receive_buffer(buffer)?;
         let window = u32::try_from(granted / per_byte).unwrap_or(u32::MAX);
-        let endpoint = Self { socket, window, one_by_one: AtomicBool::new(false) };
+        let source = Source::of(server);
+        let endpoint = Self { socket, source, window, one_by_one: AtomicBool::new(false) };
         endpoint.expect_many(share == Share::ManyLanes);
         Ok(endpoint)
     }
@@ -51,6 +53,14 @@ impl UdpCaller {
             return Ok(SegmentsSending::Unsupported);
         }
         let mut sending = send();
+        if matches!(sending, Ok(SegmentsSending::TooLong)) && self.source.is_gone(&self.socket) {
+            // The kernel says the same (EINVAL) of an address that is gone as of packets that are too long.
+            self.source.follow_route(&self.socket);
+            sending = send();
+        }
+        if let Err(error) = sending {
+            sending = self.source.renew(&self.socket, error, &mut send);
+        }
         if let Ok(SegmentsSending::Refused) = sending {
             // An error of an earlier packet. The second attempt shows whether the port is still closed.
             sending = send();
@@ -86,7 +96,7 @@ impl UdpCaller {
     #[cold]
     fn send_one_by_one(&self, packets: &[u8], segment: usize) -> io::Result<HandedOver> {
         for packet in packets.chunks(segment) {
-            self.socket.send(packet)?;
+            self.send(packet)?;
         }
         let is_too_long =
             self.socket.largest_datagram().is_ok_and(|largest| largest < segment.min(packets.len()));
@@ -95,8 +105,8 @@ impl UdpCaller {
 
     /// Sends one packet, again if the first attempt only reported an error of an earlier packet.
     fn send_again_if_refused(&self, packet: &[u8]) -> io::Result<Sending> {
-        match self.socket.send(packet) {
-            Ok(Sending::Refused) => self.socket.send(packet),
+        match self.send(packet) {
+            Ok(Sending::Refused) => self.send(packet),
             sent => sent,
         }
     }
@@ -107,7 +117,14 @@ impl CallerEndpoint for UdpCaller {
 
     #[inline]
     fn send(&self, packet: &[u8]) -> io::Result<Sending> {
-        self.socket.send(packet)
+        match self.socket.send(packet) {
+            Err(error) => self.source.renew(&self.socket, error, || self.socket.send(packet)),
+            sent => sent,
+        }
+    }
+
+    fn follow_route(&self) {
+        self.source.follow_route(&self.socket);
     }
 
     #[inline]

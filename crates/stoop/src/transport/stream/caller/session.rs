@@ -30,6 +30,8 @@ pub(crate) struct Session {
     lost: AtomicBool,
     /// When something was last received.
     heard_ns: AtomicU64,
+    /// When a thread last looked whether the connection's address is still this machine's.
+    looked_ns: AtomicU64,
     /// Answers that belonged to no call, on this connection and those before it.
     ignored: AtomicU64,
 }
@@ -59,6 +61,11 @@ pub(crate) const MOST_LANES: u16 = 1024;
 /// After a silence of this length, a thread looks whether the connection is still there before it sends a call. That costs little
 /// in comparison, and spares a call whose outcome would be unknown.
 const QUIET_NS: u64 = 1_000_000;
+/// After a silence of this length, and again and again while it lasts, a thread looks whether the connection's address is still this
+/// machine's. That takes four system calls.
+const QUIET_ADDRESS_NS: u64 = 50_000_000;
+/// Longest sleep until such a look.
+const LONGEST_SLEEP_NS: u64 = 250_000_000;
 
 impl Generation for Session {
     fn generation(&self) -> u64 {
@@ -86,6 +93,7 @@ impl Session {
             begun: OnceLock::new(),
             lost: AtomicBool::new(false),
             heard_ns: AtomicU64::new(clock::now_ns()),
+            looked_ns: AtomicU64::new(0),
             ignored: AtomicU64::new(ignored),
         }
     }
@@ -138,13 +146,17 @@ impl Session {
         let space = receiver.reassembler.space();
         let arrival = match about_ns {
             0 => self.stream.recv(space, Patience::DontWait),
-            about_ns => self.stream.recv_about(space, about_ns, latest_ns),
+            about_ns => {
+                let (about_ns, latest_ns) = (about_ns.min(LONGEST_SLEEP_NS), latest_ns.min(LONGEST_SLEEP_NS));
+                self.stream.recv_about(space, about_ns, latest_ns)
+            }
         };
         match arrival {
             Ok(StreamArrival::Bytes(len)) => {
                 receiver.reassembler.received(len);
                 Ok(true)
             }
+            Ok(StreamArrival::Nothing) if about_ns > 0 && self.is_stranded() => Err(Lost),
             Ok(StreamArrival::Nothing) => Ok(false),
             Ok(StreamArrival::Closed) | Err(_) => Err(Lost),
         }
@@ -220,6 +232,18 @@ impl Session {
         !self.is_lost() && (!quiet || self.receive_all())
     }
 
+    /// After a silence: whether the connection's address is not this machine's any more.
+    #[cold]
+    fn is_stranded(&self) -> bool {
+        let now_ns = clock::now_ns();
+        let last_ns = self.heard_ns.load(Ordering::Relaxed).max(self.looked_ns.load(Ordering::Relaxed));
+        if now_ns.saturating_sub(last_ns) < QUIET_ADDRESS_NS {
+            return false;
+        }
+        self.looked_ns.store(now_ns, Ordering::Relaxed);
+        self.stream.is_stranded()
+    }
+
     /// Receives and delivers what has arrived, unless another thread does. Returns whether the connection is still there.
     #[cold]
     pub(crate) fn receive_all(&self) -> bool {
@@ -227,7 +251,7 @@ impl Session {
         let Some(mut role) = self.role.try_take() else { return true };
         let is_there = loop {
             match self.receive(&mut role, 0) {
-                Ok(false) => break true,
+                Ok(false) => break !self.is_stranded(),
                 Ok(true) if self.deliver(&mut role).is_ok() => self.heard(clock::now_ns()),
                 Ok(true) | Err(Lost) => break false,
             }
