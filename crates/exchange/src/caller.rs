@@ -23,8 +23,8 @@ use sent_back::{Said, SentBack};
 pub use state::CallState;
 use state::Step;
 use stoop_wire::{
-    BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, PACKET_DATA, RefusalCode, Template,
-    Versions, left_of_nanos,
+    BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, PACKET_DATA, Template, Versions,
+    left_of_nanos,
 };
 
 /// Time between two probes of a call that the server works on.
@@ -242,7 +242,7 @@ impl Lane {
                         let up = Duration::from_secs(u64::from(header.procedure));
                         Heard::Unbound(Unbound { incarnation, up })
                     }
-                    None => Heard::Refused(RefusalCode::from_code(header.time)),
+                    None => Heard::Refused(header.refused()),
                 }
             }
             // The caller binds again, and learns by that which versions the server speaks.

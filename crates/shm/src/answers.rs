@@ -8,7 +8,7 @@
 //! | 13    | channel, if the message is longer than a slot |
 //! | 14–15 | processor on which the server runs |
 //! | 16–19 | result: nanoseconds at the server; refusal, failure: the reason |
-//! | 20–23 | the count at which its chunks begin in the channel |
+//! | 20–23 | result: the count at which its chunks begin in the channel; refusal: milliseconds after which to call again |
 //! | 24–63 | the message, if it is no longer than that |
 
 use crate::Segment;
@@ -33,7 +33,7 @@ pub struct Answer {
     pub cpu: u16,
     /// The channel in which a message longer than [`SLOT`] comes.
     pub channel: u8,
-    /// The count at which its chunks begin there.
+    /// The count at which its chunks begin there; of a refusal the milliseconds after which to call again, or 0.
     pub base: u32,
 }
 

@@ -3,8 +3,8 @@
 use stoop_exchange::fingerprint;
 use stoop_wire::bind::{BindReply, BindRequest, BindStatus, HostFacts, ServerClock};
 use stoop_wire::{
-    BindingId, CallNumber, Challenge, HEADER_LEN, Header, Kind, LaneId, Receipt, Template, Versions,
-    left_of_nanos,
+    BindingId, CallNumber, Challenge, HEADER_LEN, Header, Kind, LaneId, Receipt, RefusalCode, Template,
+    Versions, left_of_nanos,
 };
 
 const DOCUMENT: &str = include_str!("../../../docs/protocol.md");
@@ -45,7 +45,10 @@ fn documented_headers_are_those_that_are_sent() {
             "its result, 50 µs after it arrived",
             Header { procedure: 2, time: 50_000, ..of(Kind::Result) }.to_bytes(),
         ),
-        ("refusal 4, without a text", Header { time: 4, ..of(Kind::Refusal) }.to_bytes()),
+        (
+            "refusal 4, without a text, to call again after 20 ms",
+            call.refuse(RefusalCode::Overloaded).to_bytes(),
+        ),
         (
             "refusal 1 of incarnation 0a0b0c0d0e0f1011, up for 77 s",
             call.unknown_binding(0x0a0b_0c0d_0e0f_1011, 77).to_bytes(),

@@ -17,6 +17,7 @@ mod left;
 mod parts;
 mod reason;
 mod receipt;
+mod refused;
 mod versions;
 
 pub use error::HeaderError;
@@ -29,4 +30,5 @@ pub use left::{left_of_nanos, nanos_of_left};
 pub use parts::PartsIn;
 pub use reason::{FailureCode, RefusalCode, UnbindReason};
 pub use receipt::Receipt;
+pub use refused::{Refused, RetryAfter};
 pub use versions::Versions;

@@ -3,7 +3,7 @@
 use super::Part;
 use crate::outcome::Unbound;
 use core::time::Duration;
-use stoop_wire::{FailureCode, HEADER_LEN, RefusalCode};
+use stoop_wire::{FailureCode, HEADER_LEN, Refused};
 
 /// What an arriving packet means for the outstanding call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum Heard {
         at_server_ns: u32,
     },
     /// The call has ended, and the procedure did not run for it.
-    Refused(RefusalCode),
+    Refused(Refused),
     /// The call has ended because the server does not know the binding. Whether the procedure ran is not known from
     /// this alone.
     Unbound(Unbound),

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::ops::Deref;
 use core::time::Duration;
 use stoop_wire::{
-    BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, RefusalCode,
+    BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, Refused,
     nanos_of_left,
 };
 
@@ -277,7 +277,7 @@ impl<P> Assignment<P> {
     #[inline]
     fn stamp_result(&mut self, now: Instant, len: usize) -> &[u8] {
         let at_server = u32::try_from(now.nanos_since(self.arrived)).unwrap_or(u32::MAX);
-        self.stamp(Kind::Result, len, at_server)
+        self.stamp(Kind::Result, self.procedure, len, at_server)
     }
 
     /// Notes a result of `len` bytes, for [`complete_noted`](Self::complete_noted). The driver knows that the procedure
@@ -315,16 +315,17 @@ impl<P> Assignment<P> {
     }
 
     /// Completes the packet as a refusal: the procedure has not run and will not run for this call.
-    pub fn refuse(&mut self, code: RefusalCode, detail: &str) -> &[u8] {
+    pub fn refuse(&mut self, refused: impl Into<Refused>, detail: &str) -> &[u8] {
         self.0.parked_packet = None;
+        let Refused { code, retry_after } = refused.into();
         let len = self.put_detail(detail);
-        self.stamp(Kind::Refusal, len, code.code())
+        self.stamp(Kind::Refusal, retry_after.millis(), len, code.code())
     }
 
     /// Completes the packet as a failure: the procedure ran, but there is no result.
     pub fn fail(&mut self, code: FailureCode, detail: &str) -> &[u8] {
         let len = self.put_detail(detail);
-        self.stamp(Kind::Failure, len, code.code())
+        self.stamp(Kind::Failure, 0, len, code.code())
     }
 
     /// Time left until the caller's deadline.
@@ -342,14 +343,14 @@ impl<P> Assignment<P> {
     }
 
     #[inline]
-    fn stamp(&mut self, kind: Kind, len: usize, time: u32) -> &[u8] {
+    fn stamp(&mut self, kind: Kind, procedure: u16, len: usize, time: u32) -> &[u8] {
         let work = &mut *self.0;
         let message_len = message_len(len);
         work.len = message_len + HEADER_LEN as u32;
         let header = Header {
             kind,
             lane: work.lane,
-            procedure: work.procedure,
+            procedure,
             binding: work.binding,
             number: work.number,
             message_len,

@@ -112,9 +112,7 @@ pub(super) fn acknowledgement<P>(header: &Header, reply: &mut Vec<u8>) -> Arriva
 }
 
 pub(super) fn refusal<P>(header: &Header, code: RefusalCode, reply: &mut Vec<u8>) -> Arrival<P> {
-    let mut refused = Header::bare(Kind::Refusal, header.binding, header.lane, header.number);
-    refused.time = code.code();
-    put(reply, &refused, &[]);
+    put(reply, &header.refuse(code), &[]);
     Arrival::Reply
 }
 

@@ -141,8 +141,8 @@ impl Sim {
             Heard::Part(part) => self.takes_part(at, part, packet),
             Heard::Receipt => self.takes_receipt(at, packet),
             Heard::Unbound(refusal) => self.on_unknown_binding(at, refusal),
-            Heard::Refused(code) => {
-                self.report.count_refusal(code);
+            Heard::Refused(refused) => {
+                self.report.count_refusal(refused.code);
                 self.end_call(at, Told::DidNotRun);
             }
             Heard::Failed(code) => {

@@ -229,7 +229,7 @@ mod tests {
     const LEFT: Ended = Ended::Lost { may_have_run: false };
 
     fn refused() -> Ended {
-        Ended::With(CallError::Refused(Refusal { code: RefusalCode::Overloaded, detail: String::new() }))
+        Ended::With(CallError::Refused(Refusal::new(RefusalCode::Overloaded, "")))
     }
 
     fn terms(idempotent: bool) -> CallTerms {

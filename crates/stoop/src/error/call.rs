@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 use stoop_marshal::{DecodeError, EncodeError};
-use stoop_wire::{FailureCode, RefusalCode, UnbindReason};
+use stoop_wire::{FailureCode, RefusalCode, Refused, UnbindReason};
 
 /// Why a call gave no result.
 ///
@@ -231,6 +231,16 @@ pub struct Refusal {
     pub code: RefusalCode,
     /// What the server adds to it; often empty.
     pub detail: String,
+    /// Time after which the server may take the call, as it estimates; `None` if it does not say. A server that is overloaded does.
+    pub retry_after: Option<Duration>,
+}
+
+impl Refusal {
+    /// What a server has refused, with the text that it added.
+    pub(crate) fn new(refused: impl Into<Refused>, detail: impl Into<String>) -> Self {
+        let Refused { code, retry_after } = refused.into();
+        Self { code, detail: detail.into(), retry_after: retry_after.duration() }
+    }
 }
 
 impl fmt::Display for Refusal {
@@ -238,7 +248,10 @@ impl fmt::Display for Refusal {
         write!(f, "{}", self.code)?;
         with_detail(f, &self.detail)?;
         match self.code {
-            RefusalCode::Overloaded => f.write_str("; try again later, or give the server more workers"),
+            RefusalCode::Overloaded => match self.retry_after {
+                Some(after) => write!(f, "; call again in {after:?}, or give the server more workers"),
+                None => f.write_str("; call again later, or give the server more workers"),
+            },
             RefusalCode::DeadlinePassed => f.write_str("; allow the call more time"),
             RefusalCode::ShuttingDown => f.write_str("; bind to another server"),
             RefusalCode::Incomplete => f.write_str("; call again, and allow the call more time"),

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use stoop_net::fence;
-use stoop_wire::RefusalCode;
+use stoop_wire::Refused;
 
 /// A source of calls and the way of their answers. Several threads may call any of these methods at once.
 pub(crate) trait Endpoint: Send + Sync + 'static {
@@ -53,7 +53,7 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
         &self,
         worker: &mut Self::WorkerState,
         call: Self::Call,
-        code: RefusalCode,
+        refused: Refused,
     ) -> Option<Self::Call>;
 
     /// Gives back what the worker holds for its next call: it has lost the role, or leaves.

@@ -12,7 +12,7 @@ fn assert_says(error: &CallError, first: &str, then: &str) {
 fn errors_of_calls_say_whether_it_ran_and_then_what_to_do() {
     let detail = || "what the server adds".to_string();
     for code in (1..=11).map(RefusalCode::from_code).filter(|code| *code != RefusalCode::Cancelled) {
-        let refused = CallError::Refused(Refusal { code, detail: detail() });
+        let refused = CallError::Refused(Refusal::new(code, detail()));
         assert_says(&refused, "refused, so the procedure did not run: ", "");
     }
     for code in (1..=4).map(FailureCode::from_code) {

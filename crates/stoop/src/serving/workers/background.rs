@@ -126,7 +126,7 @@ impl<E: Endpoint> WorkerPool<E> {
             }
             let mut refused = refused;
             while let Some(call) = refused {
-                refused = self.endpoint.refuse(worker, call, RefusalCode::Overloaded);
+                refused = self.endpoint.refuse(worker, call, RefusalCode::Overloaded.into());
             }
         }
     }

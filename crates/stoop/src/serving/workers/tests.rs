@@ -123,7 +123,7 @@ impl Endpoint for Scripted {
         None
     }
 
-    fn refuse(&self, _: &mut (), call: u32, _: RefusalCode) -> Option<u32> {
+    fn refuse(&self, _: &mut (), call: u32, _: Refused) -> Option<u32> {
         locked(&self.state).ended.entry(call).or_default().1 += 1;
         self.changed.notify_all();
         None

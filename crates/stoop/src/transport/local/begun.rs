@@ -386,5 +386,5 @@ impl LocalJob {
 }
 
 fn refused(code: RefusalCode, detail: String) -> CallError {
-    CallError::Refused(Refusal { code, detail })
+    CallError::Refused(Refusal::new(code, detail))
 }

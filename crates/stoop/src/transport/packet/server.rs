@@ -24,7 +24,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use stoop_net::clock;
-use stoop_wire::RefusalCode;
+use stoop_wire::Refused;
 
 impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
     type Call = PacketCall<S::Peer>;
@@ -70,10 +70,10 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
         &self,
         worker: &mut WorkerState<S>,
         mut call: PacketCall<S::Peer>,
-        code: RefusalCode,
+        refused: Refused,
     ) -> Option<PacketCall<S::Peer>> {
         let peer = call.assignment.peer;
-        self.send(call.assignment.refuse(code, ""), &peer);
+        self.send(call.assignment.refuse(refused, ""), &peer);
         worker.clock_ns = clock::now_ns();
         self.finish(worker, call.assignment)
     }

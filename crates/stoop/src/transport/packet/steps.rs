@@ -55,8 +55,8 @@ impl<E: CallerEndpoint> Steps<'_, E> {
             Heard::Progress if self.is_large && self.lane.last_was_acknowledged() => self.settle(),
             Heard::Result { .. } | Heard::Progress | Heard::Ignored => {}
             Heard::Unbound(refusal) => return Err(Ended::Unbound(refusal)),
-            Heard::Refused(code) => {
-                let refusal = Refusal { code, detail: detail(packet) };
+            Heard::Refused(refused) => {
+                let refusal = Refusal::new(refused, detail(packet));
                 return Err(Ended::With(CallError::Refused(refusal)));
             }
             Heard::Failed(code) => {

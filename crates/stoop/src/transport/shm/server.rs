@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use stoop_net::stream::StreamListener;
 use stoop_shm::layout::LANES;
-use stoop_wire::RefusalCode;
+use stoop_wire::Refused;
 
 /// A socket at which callers bind, and the memory that is shared with each.
 pub(crate) struct ShmEndpoint {
@@ -176,8 +176,8 @@ impl Endpoint for ShmEndpoint {
         None
     }
 
-    fn refuse(&self, worker: &mut WorkerState, call: ShmCall, code: RefusalCode) -> Option<ShmCall> {
-        self.refuse_request(&call.binding, &call.request, code, "", worker.cpu);
+    fn refuse(&self, worker: &mut WorkerState, call: ShmCall, refused: Refused) -> Option<ShmCall> {
+        self.refuse_request(&call.binding, &call.request, refused, "", worker.cpu);
         self.service.end_call();
         None
     }

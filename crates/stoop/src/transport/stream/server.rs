@@ -33,7 +33,7 @@ use std::time::Duration;
 use stoop_exchange::stream::Reassembler;
 use stoop_net::host;
 use stoop_net::stream::StreamListener;
-use stoop_wire::RefusalCode;
+use stoop_wire::Refused;
 
 /// A listener, its connections, and the calls that have arrived on them.
 pub(crate) struct StreamEndpoint {
@@ -185,8 +185,8 @@ impl Endpoint for StreamEndpoint {
         next
     }
 
-    fn refuse(&self, _: &mut WorkerState, mut call: StreamCall, code: RefusalCode) -> Option<StreamCall> {
-        self.send_refusal(&call.connection, &call.header, code, "");
+    fn refuse(&self, _: &mut WorkerState, mut call: StreamCall, refused: Refused) -> Option<StreamCall> {
+        self.send_refusal(&call.connection, &call.header, refused, "");
         self.give_back(&call.connection, mem::take(&mut call.packet));
         cancelled::ended(call.id());
         self.service.end_calls(1);

@@ -10,6 +10,7 @@ use crate::transport::shm::caller::session::Session;
 use stoop_marshal::GatherList;
 use stoop_shm::layout::SLOT;
 use stoop_shm::{Answer, AnswerKind, Answers, Disorder, Emptying, Filling, Request, Way};
+use stoop_wire::{Refused, RetryAfter};
 
 /// A call that has been published, or a lane whose last call has ended.
 pub(crate) struct PublishedCall {
@@ -278,7 +279,8 @@ pub(crate) fn why_no_result(answer: &Answer, message: &[u8]) -> Option<CallError
         AnswerKind::Result => None,
         AnswerKind::Refusal => {
             let code = RefusalCode::from_code(answer.word);
-            Some(CallError::Refused(Refusal { code, detail: detail() }))
+            let retry_after = RetryAfter::from_millis(u16::try_from(answer.base).unwrap_or(u16::MAX));
+            Some(CallError::Refused(Refusal::new(Refused { code, retry_after }, detail())))
         }
         AnswerKind::Failure => {
             let code = FailureCode::from_code(answer.word);

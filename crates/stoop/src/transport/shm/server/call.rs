@@ -13,6 +13,7 @@ use stoop_net::clock;
 use stoop_shm::layout::SLOT;
 use stoop_shm::{Answer, AnswerKind, Request, RequestKind};
 use stoop_wire::HEADER_LEN;
+use stoop_wire::Refused;
 
 /// A call, with its arguments in private memory: its caller cannot change them any more (P12).
 pub(crate) struct ShmCall {
@@ -155,12 +156,14 @@ impl ShmEndpoint {
         &self,
         binding: &Binding,
         request: &Request,
-        code: RefusalCode,
+        refused: impl Into<Refused>,
         detail: &str,
         cpu: u16,
     ) {
         self.service.refused.fetch_add(1, Ordering::Relaxed);
-        send_without_result(binding, request, AnswerKind::Refusal, code.code(), detail, cpu);
+        let Refused { code, retry_after } = refused.into();
+        let (word, base) = (code.code(), retry_after.millis().into());
+        send_without_result(binding, request, AnswerKind::Refusal, (word, base), detail, cpu);
     }
 
     /// Answers that the procedure ran, but there is no result.
@@ -170,7 +173,7 @@ impl ShmEndpoint {
             &call.binding,
             &call.request,
             AnswerKind::Failure,
-            code.code(),
+            (code.code(), 0),
             detail,
             worker.cpu,
         );
@@ -211,11 +214,11 @@ fn send_without_result(
     binding: &Binding,
     request: &Request,
     kind: AnswerKind,
-    code: u32,
+    (word, base): (u32, u32),
     detail: &str,
     cpu: u16,
 ) {
     let detail = &detail.as_bytes()[..detail.floor_char_boundary(MAX_DETAIL)];
-    let answer = Answer { kind, len: detail.len() as u32, word: code, cpu, channel: 0, base: 0 };
+    let answer = Answer { kind, len: detail.len() as u32, word, cpu, channel: 0, base };
     binding.answer(request.lane, request.number, &answer, detail);
 }

@@ -79,8 +79,8 @@ impl Answer {
         let detail = || String::from_utf8_lossy(detail).into_owned();
         let too_large = |detail| CallError::Failed(Failure { code: FailureCode::ResultTooLarge, detail });
         match self {
-            Self::Message(Header { kind: Kind::Refusal, time, .. }) => {
-                CallError::Refused(Refusal { code: RefusalCode::from_code(time), detail: detail() })
+            Self::Message(header) if header.kind == Kind::Refusal => {
+                CallError::Refused(Refusal::new(header.refused(), detail()))
             }
             Self::Message(header) => {
                 CallError::Failed(Failure { code: FailureCode::from_code(header.time), detail: detail() })

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoop_exchange::stream::Reassembler;
 use stoop_net::clock;
-use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, MAX_DATAGRAM, RefusalCode};
+use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, MAX_DATAGRAM, RefusalCode, Refused};
 
 /// A call with the packet that brought it.
 pub(crate) struct StreamCall {
@@ -197,31 +197,24 @@ impl StreamEndpoint {
         &self,
         connection: &Connection,
         call: &Header,
-        code: RefusalCode,
+        refused: impl Into<Refused>,
         detail: &str,
     ) {
         self.service.refused.fetch_add(1, Ordering::Relaxed);
-        self.send_without_result(connection, call, Kind::Refusal, code.code(), detail);
+        self.send_without_result(connection, call.refuse(refused), detail);
     }
 
     /// Answers that the procedure ran, but there is no result.
     #[cold]
     fn send_failure(&self, call: &StreamCall, code: FailureCode, detail: &str) {
-        self.send_without_result(&call.connection, &call.header, Kind::Failure, code.code(), detail);
+        let Header { binding, lane, number, .. } = call.header;
+        let failure = Header { time: code.code(), ..Header::bare(Kind::Failure, binding, lane, number) };
+        self.send_without_result(&call.connection, failure, detail);
     }
 
-    fn send_without_result(
-        &self,
-        connection: &Connection,
-        call: &Header,
-        kind: Kind,
-        code: u32,
-        detail: &str,
-    ) {
+    fn send_without_result(&self, connection: &Connection, mut header: Header, detail: &str) {
         let detail = &detail.as_bytes()[..detail.floor_char_boundary(MAX_DETAIL)];
-        let mut header = Header::bare(kind, call.binding, call.lane, call.number);
         header.message_len = detail.len() as u32;
-        header.time = code;
         let mut packet = vec![0; HEADER_LEN];
         packet.extend_from_slice(detail);
         let poller = &self.connections.acceptor.poller;
