@@ -3,9 +3,9 @@
 #![forbid(unsafe_code)]
 
 mod data;
-mod interface;
 
 use proc_macro::TokenStream;
+use stoop_stubgen::{emit, traits};
 use syn::parse_macro_input;
 
 /// Makes a trait an interface: its methods become procedures that can be called from other processes.
@@ -109,9 +109,10 @@ use syn::parse_macro_input;
 /// `#[stoop::interface(crate = path)]` names the crate `stoop` where it has another name.
 #[proc_macro_attribute]
 pub fn interface(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    let options = parse_macro_input!(attribute as interface::Options);
+    let options = parse_macro_input!(attribute as traits::Options);
     let item = parse_macro_input!(item as syn::ItemTrait);
-    interface::expand(options, item).unwrap_or_else(syn::Error::into_compile_error).into()
+    let stubs = traits::interface(item).map(|interface| emit::interface(&interface, &options.root));
+    stubs.unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 /// Lets values of a struct or enum travel as arguments and results.

@@ -1,10 +1,11 @@
 //! One model of interfaces and one emitter of stubs, shared by all front ends.
 //!
-//! A front end turns its syntax into a [`model::Interface`]; [`check::interface`] finds what cannot be
-//! called from another process, and says what to write instead; [`emit::interface`] writes the stubs.
+//! A front end turns its syntax into a [`model::Interface`], as [`traits`] does for Rust; [`check::interface`] finds
+//! what cannot be called from another process, and says what to write instead; [`emit::interface`] writes the stubs.
 
 #![forbid(unsafe_code)]
 
 pub mod check;
 pub mod emit;
 pub mod model;
+pub mod traits;

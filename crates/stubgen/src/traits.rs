@@ -1,9 +1,7 @@
-//! `#[interface]`: converts a Rust trait into the model of an interface.
+//! The front end for Rust: a trait under `#[interface]` becomes the model of an interface.
 
-use proc_macro2::TokenStream;
-use stoop_stubgen::check::{self, Mistakes};
-use stoop_stubgen::emit;
-use stoop_stubgen::model::{Argument, Fallible, Interface, Mode, Procedure, Returns, Shape, plain};
+use crate::check::{self, Mistakes};
+use crate::model::{Argument, Fallible, Interface, Mode, Procedure, Returns, Shape, plain};
 use syn::parse::{Parse, ParseStream};
 use syn::{
     Attribute, Error, FnArg, GenericArgument, Generics, ItemTrait, Meta, Pat, PathArguments, Receiver,
@@ -11,8 +9,9 @@ use syn::{
 };
 
 /// The attribute's arguments.
-pub(crate) struct Options {
-    root: syn::Path,
+pub struct Options {
+    /// The path of the crate `stoop`.
+    pub root: syn::Path,
 }
 
 impl Parse for Options {
@@ -27,8 +26,11 @@ impl Parse for Options {
     }
 }
 
-/// The stubs of the interface that `item` declares.
-pub(crate) fn expand(options: Options, item: ItemTrait) -> Result<TokenStream, Error> {
+/// The interface that `item` declares, checked.
+///
+/// # Errors
+/// All mistakes, each at the offending token.
+pub fn interface(item: ItemTrait) -> Result<Interface, Error> {
     let mut mistakes = Mistakes::default();
     check_trait(&item, &mut mistakes);
     let mut procedures = Vec::new();
@@ -43,7 +45,7 @@ pub(crate) fn expand(options: Options, item: ItemTrait) -> Result<TokenStream, E
         mistakes.extend(error);
     }
     mistakes.into_result()?;
-    Ok(emit::interface(&interface, &options.root))
+    Ok(interface)
 }
 
 fn check_trait(item: &ItemTrait, mistakes: &mut Mistakes) {
