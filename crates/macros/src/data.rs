@@ -2,7 +2,8 @@
 
 use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
-use stoop_stubgen::check::{self, Mistakes};
+use stoop_stubgen::check;
+use stoop_stubgen::mistakes::Mistakes;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{
@@ -48,7 +49,7 @@ fn bounded(generics: &Generics, stub: &TokenStream) -> Generics {
 }
 
 /// The path of the crate `stoop`, from `#[stoop(crate = path)]`.
-fn root(attributes: &[Attribute], mistakes: &mut Mistakes) -> Path {
+pub(crate) fn root(attributes: &[Attribute], mistakes: &mut Mistakes) -> Path {
     let mut root: Path = parse_quote!(::stoop);
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("stoop")) {
         let parsed = attribute.parse_nested_meta(|meta| {

@@ -5,7 +5,7 @@
 mod data;
 
 use proc_macro::TokenStream;
-use stoop_stubgen::{emit, traits};
+use stoop_stubgen::{emit, mistakes::Mistakes, traits, types};
 use syn::parse_macro_input;
 
 /// Makes a trait an interface: its methods become procedures that can be called from other processes.
@@ -111,7 +111,8 @@ use syn::parse_macro_input;
 pub fn interface(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let options = parse_macro_input!(attribute as traits::Options);
     let item = parse_macro_input!(item as syn::ItemTrait);
-    let stubs = traits::interface(item).map(|interface| emit::interface(&interface, &options.root));
+    let stubs =
+        traits::interface(item, options.program).map(|interface| emit::interface(&interface, &options.root));
     stubs.unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
@@ -150,4 +151,40 @@ pub fn interface(attribute: TokenStream, item: TokenStream) -> TokenStream {
 pub fn derive_data(item: TokenStream) -> TokenStream {
     let item = parse_macro_input!(item as syn::DeriveInput);
     data::expand(&item).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Lets values of a struct or enum travel by Sun RPC: implements the traits of `stoop::xdr`, the form of RFC 4506.
+///
+/// | in Rust | in an interface file |
+/// |---|---|
+/// | a struct | `struct`, with the fields in the order of their declaration |
+/// | an enum without fields | `enum`; a variant without a number has one more than the one before, beginning at 0 |
+/// | an enum with fields | `union` with these numbers; a variant with several fields has a `struct` |
+/// | `Vec<u8>`, `[u8; N]` | `opaque x<>`, `opaque x[N]`; with `#[xdr(chars)]` arrays of `unsigned char` |
+/// | `String`, `Vec<T>`, `[T; N]`, `Option<T>`, `Box<T>` | `string x<>`, `T x<>`, `T x[N]`, `T *x`, `T x` |
+///
+/// `#[xdr(max = N)]` on a field bounds a string, bytes or a `Vec`. `#[stoop(crate = path)]` on the type names the crate `stoop` where
+/// it has another name.
+///
+/// ```
+/// #[derive(Debug, PartialEq, stoop::Xdr)]
+/// struct File {
+///     #[xdr(max = 255)]
+///     name: String,
+///     data: Vec<u8>,
+/// }
+///
+/// let file = File { name: "a".into(), data: vec![1, 2] };
+/// let bytes = stoop::xdr::to_vec(&file).unwrap();
+/// assert_eq!(bytes, b"\0\0\0\x01a\0\0\0\0\0\0\x02\x01\x02\0\0");
+/// assert_eq!(stoop::xdr::from_slice::<File>(&bytes), Ok(file));
+/// ```
+#[cfg(feature = "onc")]
+#[proc_macro_derive(Xdr, attributes(stoop, xdr))]
+pub fn derive_xdr(item: TokenStream) -> TokenStream {
+    let item = parse_macro_input!(item as syn::DeriveInput);
+    let mut mistakes = Mistakes::default();
+    let root = data::root(&item.attrs, &mut mistakes);
+    let code = mistakes.into_result().and_then(|()| types::user_type(&item));
+    code.map(|of| emit::user_type(&of, &root)).unwrap_or_else(syn::Error::into_compile_error).into()
 }

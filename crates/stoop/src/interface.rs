@@ -1,6 +1,8 @@
 //! Interfaces as the emitter describes them, and the server half of an interface.
 
 use crate::buffers::Memory;
+#[cfg(feature = "onc")]
+use crate::program::Program;
 use std::any::Any;
 use stoop_marshal::{DecodeError, Reader, Writer};
 
@@ -93,6 +95,12 @@ pub trait Exported: Send + Sync + 'static {
     ) -> Result<(), Unserved> {
         let _ = (procedure, leading, len, result);
         Err(Unserved::UnknownProcedure)
+    }
+
+    /// The same as a program of Sun RPC, if it is one.
+    #[cfg(feature = "onc")]
+    fn program(&self) -> Option<&dyn Program> {
+        None
     }
 
     /// The implementation for `local:` stubs: an `Arc<dyn Trait + Send + Sync>` in a box.

@@ -84,6 +84,8 @@ mod locked;
 mod message_buffer;
 mod offers;
 mod options;
+#[cfg(feature = "onc")]
+mod program;
 mod server;
 mod serving;
 #[doc(hidden)]
@@ -109,9 +111,15 @@ pub use crate::transport::shm::options::ShmOptions;
 pub use crate::transport::stream::options::UnixOptions;
 #[doc(hidden)]
 pub use crate::transports::{free_address, scheme_names};
+#[cfg(feature = "onc")]
+pub use stoop_macros::Xdr;
 pub use stoop_macros::{Data, interface};
 /// What can travel as an argument or a result; derive it for your own types.
 #[doc(inline)]
 pub use stoop_marshal::Data;
 #[doc(inline)]
 pub use stoop_shm::{InPlace, Number};
+/// The form of values in Sun RPC.
+#[cfg(feature = "onc")]
+#[doc(inline)]
+pub use stoop_xdr as xdr;

@@ -1,10 +1,12 @@
 //! Checks that an interface can be called from another process; each mistake says what to write instead.
 
+mod program;
+
 use std::collections::HashMap;
 
-use quote::ToTokens;
 use syn::{Error, GenericArgument, Ident, PathArguments, PathSegment, Type};
 
+use crate::mistakes::Mistakes;
 use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape, in_place, plain, target};
 
 /// Methods that every client has in addition to its procedures.
@@ -32,6 +34,7 @@ pub fn interface(interface: &Interface) -> Result<(), Error> {
             one_way(procedure, &mut mistakes);
         }
     }
+    program::check(interface, &mut mistakes);
     mistakes.into_result()
 }
 
@@ -43,33 +46,6 @@ pub fn field(ty: &Type) -> Result<(), Error> {
     let mut mistakes = Mistakes::default();
     owned(ty, Place::Field, &mut mistakes);
     mistakes.into_result()
-}
-
-/// Mistakes found so far.
-#[derive(Default)]
-pub struct Mistakes(Option<Error>);
-
-impl Mistakes {
-    /// Adds a mistake at `tokens`, with what to write instead.
-    pub fn add(&mut self, tokens: impl ToTokens, advice: impl std::fmt::Display) {
-        self.extend(Error::new_spanned(tokens, advice));
-    }
-
-    /// Adds mistakes.
-    pub fn extend(&mut self, error: Error) {
-        match &mut self.0 {
-            Some(errors) => errors.combine(error),
-            None => self.0 = Some(error),
-        }
-    }
-
-    /// `Err` if there was one.
-    ///
-    /// # Errors
-    /// All of them.
-    pub fn into_result(self) -> Result<(), Error> {
-        self.0.map_or(Ok(()), Err)
-    }
 }
 
 fn names(interface: &Interface, mistakes: &mut Mistakes) {

@@ -12,9 +12,11 @@ mod gather;
 mod in_place;
 mod layouts;
 mod names;
+mod program;
 mod results;
 mod server;
 mod signature;
+mod types;
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -22,6 +24,7 @@ use syn::Path;
 
 use crate::model::{Interface, Procedure, Returns};
 use names::{Names, implementation};
+pub use types::user_type;
 
 /// Emits the stubs of a checked interface; `root` is the path of the crate `stoop`.
 pub fn interface(interface: &Interface, root: &Path) -> TokenStream {
@@ -30,12 +33,13 @@ pub fn interface(interface: &Interface, root: &Path) -> TokenStream {
     let client = client::client(interface, &names);
     let begin = begin::begin(interface, &names);
     let server = server::server(interface, &names);
-    quote!(#declaration #client #begin #server)
+    let program = program::server(interface, &names);
+    quote!(#declaration #client #begin #server #program)
 }
 
 /// The user's trait, without the attributes that the model has consumed.
 fn declaration(interface: &Interface) -> TokenStream {
-    let Interface { attributes, visibility, name, procedures } = interface;
+    let Interface { attributes, visibility, name, procedures, .. } = interface;
     let (implementation, interface) = (implementation(), name);
     let methods = procedures.iter().map(|procedure| {
         let Procedure { attributes, body, .. } = procedure;

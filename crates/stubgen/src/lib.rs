@@ -7,5 +7,8 @@
 
 pub mod check;
 pub mod emit;
+pub mod mistakes;
 pub mod model;
 pub mod traits;
+pub mod types;
+pub mod xdr;

@@ -1,8 +1,13 @@
 //! The model of an interface, independent of the language that declares it.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, quote};
-use syn::{Attribute, Block, Expr, GenericArgument, Ident, PathArguments, Type, TypePath, Visibility};
+use syn::{
+    Attribute, Block, Error, Expr, ExprLit, GenericArgument, Ident, Lit, PathArguments, Type, TypePath,
+    Visibility, parse_quote,
+};
+
+use crate::xdr::Marks;
 
 /// A set of procedures that are bound together.
 pub struct Interface {
@@ -14,6 +19,16 @@ pub struct Interface {
     pub name: Ident,
     /// In the order of their numbers on the wire.
     pub procedures: Vec<Procedure>,
+    /// The program of Sun RPC that it is, too.
+    pub program: Option<Program>,
+}
+
+/// The numbers by which Sun RPC knows an interface (RFC 5531 §8.1).
+pub struct Program {
+    /// The program.
+    pub number: Expr,
+    /// The version.
+    pub version: Expr,
 }
 
 /// One procedure of an interface.
@@ -34,6 +49,10 @@ pub struct Procedure {
     pub returns: Returns,
     /// Default implementation.
     pub body: Option<Block>,
+    /// The number that Sun RPC knows it by, if it is declared: a literal or the name of a constant.
+    pub number: Option<Expr>,
+    /// How its result is written in XDR.
+    pub marks: Marks,
 }
 
 /// One argument of a procedure.
@@ -48,6 +67,8 @@ pub struct Argument {
     pub mode: Mode,
     /// The form in which it travels.
     pub shape: Shape,
+    /// How it is written in XDR.
+    pub marks: Marks,
 }
 
 /// Direction in which an argument travels.
@@ -119,6 +140,47 @@ impl Interface {
     }
 }
 
+/// The number of a procedure in its program.
+pub struct Number {
+    /// A literal or the name of a constant.
+    pub expression: Expr,
+    /// Its value, if it is a literal.
+    pub value: Option<u32>,
+}
+
+impl Interface {
+    /// The numbers of the procedures in a program: as declared, else one more than the one before, beginning at 1, because 0 is
+    /// the null procedure.
+    pub fn numbers(&self) -> Vec<Result<Number, Error>> {
+        let mut next = Some(1);
+        let number = |procedure: &Procedure| {
+            let number = match &procedure.number {
+                Some(expression) => declared_number(expression)?,
+                None => counted_number(next, procedure)?,
+            };
+            next = number.value.and_then(|value| value.checked_add(1));
+            Ok(number)
+        };
+        self.procedures.iter().map(number).collect()
+    }
+}
+
+fn declared_number(expression: &Expr) -> Result<Number, Error> {
+    let value = match expression {
+        Expr::Lit(ExprLit { lit: Lit::Int(literal), .. }) => Some(literal.base10_parse()?),
+        Expr::Lit(other) => return Err(Error::new_spanned(other, "the number of a procedure is an integer")),
+        _ => None,
+    };
+    Ok(Number { expression: expression.clone(), value })
+}
+
+fn counted_number(next: Option<u32>, procedure: &Procedure) -> Result<Number, Error> {
+    let advice = "the number of the procedure before is not known here; write `#[procedure(N)]`";
+    let value = next.ok_or_else(|| Error::new_spanned(&procedure.name, advice))?;
+    let literal = Literal::u32_unsuffixed(value);
+    Ok(Number { expression: parse_quote!(#literal), value: Some(value) })
+}
+
 impl Procedure {
     /// Whether some argument is a buffer.
     pub fn has_buffers(&self) -> bool {
@@ -187,6 +249,14 @@ pub fn plain(ty: &Type) -> &Type {
         Type::Paren(inner) => plain(&inner.elem),
         Type::Group(inner) => plain(&inner.elem),
         ty => ty,
+    }
+}
+
+/// A type, unless it is `()`.
+pub fn some_value(ty: &Type) -> Option<&Type> {
+    match plain(ty) {
+        Type::Tuple(tuple) if tuple.elems.is_empty() => None,
+        _ => Some(ty),
     }
 }
 

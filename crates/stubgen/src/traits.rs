@@ -1,36 +1,72 @@
 //! The front end for Rust: a trait under `#[interface]` becomes the model of an interface.
 
-use crate::check::{self, Mistakes};
-use crate::model::{Argument, Fallible, Interface, Mode, Procedure, Returns, Shape, plain};
+use crate::check;
+use crate::mistakes::Mistakes;
+use crate::model::{Argument, Fallible, Interface, Mode, Procedure, Program, Returns, Shape, plain};
+use crate::xdr::Marks;
+use proc_macro2::Span;
+use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::{
-    Attribute, Error, FnArg, GenericArgument, Generics, ItemTrait, Meta, Pat, PathArguments, Receiver,
-    ReturnType, Signature, Token, TraitItem, TraitItemFn, Type, TypeParamBound, parse_quote,
+    Attribute, Error, Expr, FnArg, GenericArgument, Generics, Ident, ItemTrait, Meta, Pat, PathArguments,
+    Receiver, ReturnType, Signature, Token, TraitItem, TraitItemFn, Type, TypeParamBound, parse_quote,
 };
 
 /// The attribute's arguments.
 pub struct Options {
     /// The path of the crate `stoop`.
     pub root: syn::Path,
+    /// The program and version of Sun RPC.
+    pub program: Option<Program>,
 }
 
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        if input.is_empty() {
-            return Ok(Options { root: parse_quote!(::stoop) });
+        let mut options = Options { root: parse_quote!(::stoop), program: None };
+        let (mut program, mut version) = (None, None);
+        while !input.is_empty() {
+            let name = input.call(Ident::parse_any)?;
+            input.parse::<Token![=]>().map_err(|error| unknown_option(error.span()))?;
+            match name.to_string().as_str() {
+                "crate" => {
+                    options.root =
+                        input.call(syn::Path::parse_mod_style).map_err(|_| unknown_option(name.span()))?
+                }
+                "program" => program = Some((name, input.parse()?)),
+                "version" => version = Some((name, input.parse()?)),
+                _ => return Err(unknown_option(name.span())),
+            }
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
         }
-        let advice = |error: Error| Error::new(error.span(), "the only option is `crate = path::to::stoop`");
-        input.parse::<Token![crate]>().map_err(advice)?;
-        input.parse::<Token![=]>().map_err(advice)?;
-        Ok(Options { root: input.call(syn::Path::parse_mod_style).map_err(advice)? })
+        options.program = match (program, version) {
+            (Some((_, number)), Some((_, version))) => Some(Program { number, version }),
+            (None, None) => None,
+            (Some((name, _)), None) => {
+                return Err(Error::new(name.span(), "add the program's version: `version = 1`"));
+            }
+            (None, Some((name, _))) => {
+                return Err(Error::new(
+                    name.span(),
+                    "add the number of the program: `program = 0x2000_0001`",
+                ));
+            }
+        };
+        Ok(options)
     }
+}
+
+fn unknown_option(span: Span) -> Error {
+    let advice = "the options are `program = N, version = N`, for Sun RPC, and `crate = path::to::stoop`";
+    Error::new(span, advice)
 }
 
 /// The interface that `item` declares, checked.
 ///
 /// # Errors
 /// All mistakes, each at the offending token.
-pub fn interface(item: ItemTrait) -> Result<Interface, Error> {
+pub fn interface(item: ItemTrait, program: Option<Program>) -> Result<Interface, Error> {
     let mut mistakes = Mistakes::default();
     check_trait(&item, &mut mistakes);
     let mut procedures = Vec::new();
@@ -40,7 +76,8 @@ pub fn interface(item: ItemTrait) -> Result<Interface, Error> {
             Err(error) => mistakes.extend(error),
         }
     }
-    let interface = Interface { attributes: item.attrs, visibility: item.vis, name: item.ident, procedures };
+    let interface =
+        Interface { attributes: item.attrs, visibility: item.vis, name: item.ident, procedures, program };
     if let Err(error) = check::interface(&interface) {
         mistakes.extend(error);
     }
@@ -105,6 +142,8 @@ fn procedure(item: TraitItem) -> Result<Procedure, Error> {
     }
     let idempotent = take_marker(&mut attrs, "idempotent", &mut mistakes);
     let (one_way, unordered) = take_one_way(&mut attrs, &mut mistakes);
+    let number = take_number(&mut attrs, &mut mistakes);
+    let marks = Marks::take(&mut attrs, &mut mistakes);
     let mut arguments = Vec::new();
     for input in sig.inputs {
         match argument(input) {
@@ -126,6 +165,8 @@ fn procedure(item: TraitItem) -> Result<Procedure, Error> {
         arguments,
         returns,
         body: default,
+        number,
+        marks,
     })
 }
 
@@ -188,6 +229,7 @@ fn argument(input: FnArg) -> Result<Option<Argument>, Error> {
     let FnArg::Typed(mut input) = input else { return Ok(None) };
     let mut mistakes = Mistakes::default();
     let is_out = take_marker(&mut input.attrs, "out", &mut mistakes);
+    let marks = Marks::take(&mut input.attrs, &mut mistakes);
     let name = match *input.pat {
         Pat::Ident(pattern) if pattern.by_ref.is_none() && pattern.subpat.is_none() => {
             if let Some(token) = pattern.mutability {
@@ -207,7 +249,7 @@ fn argument(input: FnArg) -> Result<Option<Argument>, Error> {
     });
     mistakes.into_result()?;
     let name = name.expect("an argument without a name is a mistake");
-    Ok(Some(Argument { attributes: input.attrs, name, declared, mode, shape }))
+    Ok(Some(Argument { attributes: input.attrs, name, declared, mode, shape, marks }))
 }
 
 /// The direction of an argument, which follows from its type.
@@ -295,6 +337,22 @@ fn take_one_way(attributes: &mut Vec<Attribute>, mistakes: &mut Mistakes) -> (bo
         false
     });
     (one_way, unordered)
+}
+
+/// Removes `#[procedure(N)]`. Returns the number.
+fn take_number(attributes: &mut Vec<Attribute>, mistakes: &mut Mistakes) -> Option<Expr> {
+    let mut number = None;
+    attributes.retain(|attribute| {
+        if !attribute.path().is_ident("procedure") {
+            return true;
+        }
+        match attribute.parse_args() {
+            Ok(expression @ (Expr::Lit(_) | Expr::Path(_))) => number = Some(expression),
+            _ => mistakes.add(attribute, "write `#[procedure(N)]`, with a number or the name of a constant"),
+        }
+        false
+    });
+    number
 }
 
 /// Removes an attribute without arguments. Returns whether it was there.

@@ -4,6 +4,10 @@ use crate::{DecodeError, EncodeError, Layout, Reader, Writer};
 use alloc::vec::Vec;
 
 /// A type that has an XDR form.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no XDR form",
+    note = "your own type can have `#[derive(stoop::Xdr)]`; for bytes use `Opaque`"
+)]
 pub trait Xdr {
     /// The length of the form.
     const LAYOUT: Layout;
@@ -20,7 +24,7 @@ pub trait Xdr {
 /// writes its parts by methods of the [`Writer`], and never calls `encode` of a part itself: [`Writer::value`] does.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be written as XDR",
-    note = "for bytes use `Opaque`; for your own type, write its fields with `Writer::value` and its kin"
+    note = "your own type can have `#[derive(stoop::Xdr)]`; for bytes use `Opaque`"
 )]
 pub trait Encode: Xdr {
     /// Writes the value after what has been written. Failure is remembered by the writer.
@@ -35,7 +39,7 @@ pub trait Encode: Xdr {
 /// [`Reader::value`] does.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be read from XDR",
-    note = "for bytes use `Opaque`; for your own type, read its fields with `Reader::value` and its kin"
+    note = "your own type can have `#[derive(stoop::Xdr)]`; for bytes use `Opaque`"
 )]
 pub trait Decode<'a>: Xdr + Sized {
     /// Reads a value at the reader's position.

@@ -9,7 +9,7 @@ use super::arguments::send;
 use super::docs;
 use super::layouts::{leading_of_call, leading_of_result};
 use super::names::{Names, coming_back, data, default, local, whole};
-use crate::model::{Argument, Element, Interface, Mode, Procedure, Returns, Shape, plain, target};
+use crate::model::{Argument, Element, Interface, Mode, Procedure, Returns, Shape, some_value, target};
 
 /// The client's method `begin`.
 pub(super) fn method(names: &Names) -> TokenStream {
@@ -201,14 +201,6 @@ fn outcome(procedure: &Procedure, names: &Names) -> TokenStream {
 /// The arguments that come back, in the order of their declaration.
 fn results(procedure: &Procedure) -> impl Iterator<Item = &Argument> {
     procedure.arguments.iter().filter(|each| each.is_result())
-}
-
-/// A type, unless it is `()`.
-fn some_value(ty: &Type) -> Option<&Type> {
-    match plain(ty) {
-        Type::Tuple(tuple) if tuple.elems.is_empty() => None,
-        _ => Some(ty),
-    }
 }
 
 /// A single type as it is, none or several as a tuple.

@@ -12,6 +12,8 @@ use crate::model::{Argument, Interface, Mode, Procedure, Shape};
 pub(super) struct Names {
     pub(super) root: Path,
     pub(super) stub: TokenStream,
+    /// The module with the form of values in Sun RPC.
+    pub(super) xdr: TokenStream,
     pub(super) interface: Ident,
     pub(super) client: Ident,
     pub(super) begin: Ident,
@@ -24,6 +26,7 @@ impl Names {
         Names {
             root: root.clone(),
             stub: quote!(#root::stub),
+            xdr: quote!(#root::xdr),
             interface: interface.name.clone(),
             client: format_ident!("{plain}Client", span = interface.name.span()),
             begin: format_ident!("{plain}Begin", span = interface.name.span()),

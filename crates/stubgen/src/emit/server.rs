@@ -6,7 +6,7 @@ use quote::quote;
 use super::layouts::leading_of_call;
 use super::names::{Names, data, default, implementation, local, stub_name, whole};
 use super::results::{has_results, incoming, put_all, room};
-use super::{buffers, in_place};
+use super::{buffers, in_place, program};
 use crate::model::{Argument, Interface, Mode, Procedure, Shape};
 
 pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
@@ -22,6 +22,7 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
     let dispatch_with_memory = buffers::dispatch(interface, names);
     let (in_place, dispatch_in_place) =
         (in_place::server_stubs(interface, names), in_place::dispatch(interface, names));
+    let exported_program = program::exported(interface, names);
     let bodies = interface.procedures.iter().map(|each| server_stub(each, names));
     quote! {
         #[doc = #doc]
@@ -66,6 +67,8 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
             #dispatch_in_place
 
             #dispatch_with_memory
+
+            #exported_program
 
             fn local(&self) -> ::std::boxed::Box<dyn ::core::any::Any + ::core::marker::Send + ::core::marker::Sync> {
                 let implementation: ::std::sync::Arc<dyn #name> = ::core::clone::Clone::clone(&self.implementation) as _;

@@ -1,0 +1,185 @@
+//! The server half of a program: reads arguments, runs the procedure, writes its result.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
+use syn::ext::IdentExt;
+
+use super::{form, form_of, numbers, outs};
+use crate::emit::names::{Names, default, implementation, local};
+use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape};
+use crate::xdr::{Form, Marks};
+
+/// The server half; nothing if the interface is no program.
+pub(in crate::emit) fn server(interface: &Interface, names: &Names) -> TokenStream {
+    let (Some(program), Some(numbers)) = (&interface.program, numbers(interface)) else {
+        return TokenStream::new();
+    };
+    let Names { stub, xdr, interface: name, server, .. } = names;
+    let (implementation, number, version) = (implementation(), &program.number, &program.version);
+    let described = interface.procedures.iter().zip(&numbers).map(|(procedure, number)| {
+        let (name, number) = (procedure.name.unraw().to_string(), &number.expression);
+        let idempotent = procedure.idempotent;
+        quote!(#stub::ProgramProcedure { number: #number, name: #name, idempotent: #idempotent })
+    });
+    let arms = interface.procedures.iter().zip(&numbers).map(|(procedure, number)| {
+        let (stub_name, number) = (stub_name(procedure), &number.expression);
+        quote!(#number => self.#stub_name(call, result),)
+    });
+    let stubs = interface.procedures.iter().map(|procedure| server_stub(procedure, names));
+    quote! {
+        #[allow(deprecated)]
+        impl<#implementation: #name> #server<#implementation> {
+            #(#stubs)*
+        }
+
+        impl<#implementation: #name> #stub::Program for #server<#implementation> {
+            fn description(&self) -> &'static #stub::ProgramDescription {
+                static DESCRIPTION: #stub::ProgramDescription = #stub::ProgramDescription {
+                    program: #number,
+                    version: #version,
+                    procedures: &[#(#described),*],
+                };
+                &DESCRIPTION
+            }
+
+            fn dispatch(
+                &self,
+                procedure: u32,
+                #[allow(unused_variables)] call: &mut #xdr::Reader<'_>,
+                #[allow(unused_variables)] result: &mut #stub::ProgramResult<'_>,
+            ) -> ::core::result::Result<(), #stub::NotServed> {
+                match procedure {
+                    #(#arms)*
+                    _ => ::core::result::Result::Err(#stub::NotServed::UnknownProcedure),
+                }
+            }
+        }
+    }
+}
+
+/// The method by which the server half says that it is a program.
+pub(in crate::emit) fn exported(interface: &Interface, names: &Names) -> TokenStream {
+    let stub = &names.stub;
+    if interface.program.is_none() {
+        return TokenStream::new();
+    }
+    quote! {
+        fn program(&self) -> ::core::option::Option<&dyn #stub::Program> {
+            ::core::option::Option::Some(self)
+        }
+    }
+}
+
+/// The name of the stub of a procedure.
+fn stub_name(procedure: &Procedure) -> Ident {
+    format_ident!("answer_{}", procedure.name.unraw(), span = procedure.name.span())
+}
+
+fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
+    let Names { stub, xdr, interface, .. } = names;
+    let (name, stub_name, implementation) = (&procedure.name, stub_name(procedure), implementation());
+    let (call, result, returned, writer) =
+        (local("call"), local("result"), local("returned"), local("writer"));
+    let taken = procedure.arguments.iter().map(|argument| take(argument, &call, names));
+    let lent = procedure.arguments.iter().map(lend);
+    let write = write_results(procedure, &returned, &writer);
+    quote! {
+        #[inline(never)]
+        fn #stub_name(
+            &self,
+            #[allow(unused_variables)] #call: &mut #xdr::Reader<'_>,
+            #result: &mut #stub::ProgramResult<'_>,
+        ) -> ::core::result::Result<(), #stub::NotServed> {
+            #(#taken)*
+            let #returned = <#implementation as #interface>::#name(&self.implementation, #(#lent),*);
+            #result.put(|#[allow(unused_variables)] #writer: &mut #xdr::Writer<'_>| { #write });
+            ::core::result::Result::Ok(())
+        }
+    }
+}
+
+/// The statement that reads an argument, or makes the one that the procedure fills.
+fn take(argument: &Argument, call: &Ident, names: &Names) -> TokenStream {
+    let (name, stub) = (&argument.name, &names.stub);
+    let or_refuse = quote!(.map_err(#stub::NotServed::BadArguments)?);
+    match (argument.mode, &argument.shape) {
+        (Mode::Value, _) => {
+            let read = form(argument).read(call);
+            quote!(let #name = #read #or_refuse;)
+        }
+        (Mode::InOut, _) => {
+            let read = form(argument).read(call);
+            quote!(let mut #name = #read #or_refuse;)
+        }
+        (Mode::In, shape) => {
+            let read = read_lent(shape, argument, call);
+            quote!(let #name = #read #or_refuse;)
+        }
+        (Mode::OptionalIn, shape) => {
+            let read = read_lent(shape, argument, call);
+            quote! {
+                let #name = if #call.bool()#or_refuse {
+                    ::core::option::Option::Some(#read #or_refuse)
+                } else {
+                    ::core::option::Option::None
+                };
+            }
+        }
+        (Mode::Out, Shape::Array(element, len)) => {
+            let (ty, default) = (&element.ty, default(&element.ty));
+            quote!(let mut #name: [#ty; #len] = ::core::array::from_fn(|_| #default());)
+        }
+        (Mode::Out, Shape::Whole(ty)) => {
+            let default = default(ty);
+            quote!(let mut #name = #default();)
+        }
+        (Mode::Out, _) => unreachable!("it has been refused"),
+    }
+}
+
+/// The expression that reads an argument of which the procedure gets a reference: strings, slices and arrays of bytes are borrowed
+/// from the message.
+fn read_lent(shape: &Shape, argument: &Argument, call: &Ident) -> TokenStream {
+    match shape {
+        Shape::Whole(_) => form(argument).read(call),
+        _ => form(argument).borrow(call),
+    }
+}
+
+/// The expression that the procedure is called with.
+fn lend(argument: &Argument) -> TokenStream {
+    let name = &argument.name;
+    let is_borrowed = !matches!(argument.shape, Shape::Whole(_))
+        && matches!(form(argument), Form::String(_) | Form::Opaque(_) | Form::FixedOpaque(_));
+    match (argument.mode, &argument.shape) {
+        (Mode::Value, _) => quote!(#name),
+        (Mode::In | Mode::OptionalIn, _) if is_borrowed => quote!(#name),
+        (Mode::In, _) => quote!(&#name),
+        (Mode::OptionalIn, Shape::Slice(_)) => quote!(#name.as_deref()),
+        (Mode::OptionalIn, _) => quote!(#name.as_ref()),
+        (Mode::InOut | Mode::Out, _) => quote!(&mut #name),
+    }
+}
+
+/// The statements that write a result. They run again if there was not enough room.
+fn write_results(procedure: &Procedure, returned: &Ident, writer: &Ident) -> TokenStream {
+    let value = match &procedure.returns {
+        Returns::Nothing => quote!(let () = #returned;),
+        Returns::Value(ty) => form_of(ty, &procedure.marks).write(&quote!(&#returned), writer),
+        Returns::Fallible(fallible) => {
+            let value = form_of(&fallible.value, &procedure.marks).write(&quote!(#returned), writer);
+            let error = form_of(&fallible.error, &Marks::default()).write(&quote!(#returned), writer);
+            quote! {
+                match &#returned {
+                    ::core::result::Result::Ok(#returned) => { #writer.i32(0); #value }
+                    ::core::result::Result::Err(#returned) => { #writer.i32(1); #error }
+                }
+            }
+        }
+    };
+    let outs = outs(procedure).map(|argument| {
+        let name = &argument.name;
+        form(argument).write(&quote!(&#name), writer)
+    });
+    quote!(#value #(#outs)*)
+}
