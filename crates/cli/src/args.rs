@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
+use stoop_ether::{Backend, Mode, XdpOptions};
 pub(crate) use units::{LinkRate, Silence, format_bytes};
 
 /// Remote procedure calls as fast as the machine allows, measured beside the floor of their transport.
@@ -89,6 +90,9 @@ pub(crate) struct BenchArgs {
     /// --transport and --waiting only
     #[arg(long, value_delimiter = ',', value_name = "TIMES", value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(crate) overload: Vec<u16>,
+    /// Send frames of ether without a CRC-32C
+    #[arg(long)]
+    pub(crate) no_checksum: bool,
     /// Print every default table with all columns (about 190 lines, two to three minutes)
     #[arg(long)]
     pub(crate) full: bool,
@@ -113,6 +117,7 @@ impl BenchArgs {
             && self.silence.is_empty()
             && !self.busy
             && !self.share_endpoints
+            && !self.no_checksum
             && self.waiting.is_empty()
             && self.processors.is_empty())
     }
@@ -131,6 +136,8 @@ pub(crate) struct ServeArgs {
     pub(crate) address: Ipv4Addr,
     #[arg(long)]
     pub(crate) path: PathBuf,
+    #[arg(long)]
+    pub(crate) no_checksum: bool,
 }
 
 /// What the other end of the bare exchange is told.
@@ -170,12 +177,35 @@ pub(crate) enum Transport {
     Unix,
     Shm,
     Local,
+    /// On packet rings.
+    Ether,
+    /// On AF_XDP in the interface's driver.
+    EtherXdp,
+    /// On AF_XDP behind the driver.
+    EtherXdpGeneric,
 }
 
 impl Transport {
+    /// Those that every machine has.
+    pub(crate) const OF_OVERVIEW: [Transport; 5] =
+        [Transport::Udp, Transport::Tcp, Transport::Unix, Transport::Shm, Transport::Local];
+    /// One for each scheme of the library.
+    pub(crate) const SCHEMES: [Transport; 6] =
+        [Transport::Udp, Transport::Tcp, Transport::Unix, Transport::Shm, Transport::Local, Transport::Ether];
+
     /// The scheme of its addresses.
     pub(crate) fn scheme(self) -> String {
         self.to_possible_value().expect("no transport is hidden").get_name().to_owned()
+    }
+
+    /// The mechanism of the kernel that carries its frames, if it is an Ethernet.
+    pub(crate) fn backend(self) -> Option<Backend> {
+        match self {
+            Transport::Ether => Some(Backend::PacketRing),
+            Transport::EtherXdp => Some(Backend::Xdp(XdpOptions::new(Mode::Native))),
+            Transport::EtherXdpGeneric => Some(Backend::Xdp(XdpOptions::new(Mode::Generic))),
+            _ => None,
+        }
     }
 }
 
@@ -314,10 +344,15 @@ mod tests {
 
     #[test]
     fn every_transport_of_the_library_can_be_measured() {
-        // The benchmark has no frames on its private Ethernet yet.
-        for scheme in stoop::scheme_names().filter(|scheme| *scheme != "ether") {
+        for scheme in stoop::scheme_names() {
             bench(&format!("--transport {scheme}")).expect("a floor of that transport");
         }
+        assert!(
+            Transport::SCHEMES
+                .iter()
+                .map(|transport| transport.scheme())
+                .eq(["udp", "tcp", "unix", "shm", "local", "ether"])
+        );
     }
 
     #[test]

@@ -112,10 +112,7 @@ impl<'a> Run<'a> {
                 self.take_note_of(&row);
                 Some(row)
             }
-            Ok(None) => {
-                self.print_aside(&format!("{}: only one processor may be used", describe(cell)));
-                None
-            }
+            Ok(None) => None,
             Err(why) => {
                 self.failed += 1;
                 // What is left of it may be in any state: the next cell begins anew.
@@ -127,7 +124,14 @@ impl<'a> Run<'a> {
     }
 
     fn measure(&mut self, cell: &Cell) -> Result<Option<Row>, String> {
-        let Some(sides) = self.placement.sides(cell.processors) else { return Ok(None) };
+        let Some(sides) = self.placement.sides(cell.processors) else {
+            self.print_aside(&format!("{}: only one processor may be used", describe(cell)));
+            return Ok(None);
+        };
+        if cell.transport.backend().is_some() && !self.network.has_frames {
+            self.print_aside(&format!("{}: loopback is no Ethernet", describe(cell)));
+            return Ok(None);
+        }
         if !self.session.as_ref().is_some_and(|session| session.fits(cell)) {
             // The old server goes before the new one comes.
             self.session = None;
@@ -199,6 +203,7 @@ fn describe(cell: &Cell) -> String {
     let silence = cell.silence.map_or_else(String::new, |silence| format!(" after {silence} of silence"));
     let busy = if cell.busy { " beside a busy process" } else { "" };
     let shared = if cell.share_endpoints { ", one socket" } else { "" };
+    let unchecked = if cell.no_checksum { ", no checksum" } else { "" };
     let bytes = if cell.bytes > 0 { format!(" of {} bytes", cell.bytes) } else { String::new() };
     let in_flight =
         if cell.in_flight > 1 { format!(", {} in flight", cell.in_flight) } else { String::new() };
@@ -206,5 +211,5 @@ fn describe(cell: &Cell) -> String {
     let callers = if cell.callers == 1 { "1 caller".into() } else { format!("{} callers", cell.callers) };
     let processors = if cell.processors.number() == 1 { "one processor" } else { "two processors" };
     let what = format!("{transport}{rate} {procedure}{bytes}{in_flight}{silence}");
-    format!("{what}, {callers}{clients}, {waiting}, {processors}{shared}{busy}")
+    format!("{what}, {callers}{clients}, {waiting}, {processors}{shared}{unchecked}{busy}")
 }

@@ -10,6 +10,7 @@ mod connect;
 pub(crate) mod echo;
 mod endpoint;
 pub(crate) mod figures;
+mod frames;
 mod line;
 mod local;
 mod pipe;
@@ -29,11 +30,13 @@ use batch::Batch;
 use bulk::Bulk;
 use connect::Socket;
 use endpoint::{Calling, Endpoint};
+use frames::{FrameEnd, Turns};
 use line::Line;
 use pipe::{Datagrams, Patience, Pipe, Stream};
 use ring::Rings;
 use std::io;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use stoop_net::udp::CallerSocket;
 pub(crate) use terms::LOST;
@@ -51,6 +54,15 @@ impl Terms {
             }
             (Socket::Memory(memory), true) => Box::new(self.bulk(Rings::of_caller(&memory, self)?)),
             (Socket::Memory(memory), false) => Box::new(self.batch(Rings::of_caller(&memory, self)?)),
+            (Socket::Frames(frames), _) if self.one_by_one() => {
+                Box::new(Calling(FrameEnd::new(*frames, patience, call)))
+            }
+            (Socket::Frames(frames), true) => {
+                Box::new(self.bulk(Datagrams::new(*frames, PACKET_LEN, self.window, patience)?))
+            }
+            (Socket::Frames(frames), false) => {
+                Box::new(self.batch(Datagrams::new(*frames, call, usize::MAX, patience)?))
+            }
             (socket, _) if self.one_by_one() => {
                 let fd = socket.into_fd()?;
                 Box::new(Calling(Endpoint::new(fd, self.transport, wait.flags(), call, result)))
@@ -66,6 +78,23 @@ impl Terms {
         })
     }
 
+    /// The ends of several callers on one endpoint.
+    fn callers_in_turn(
+        &self,
+        socket: Socket,
+        number: usize,
+        limit: Duration,
+    ) -> io::Result<Vec<Box<dyn Calls>>> {
+        let (call, _) = self.packet_lens();
+        let Socket::Frames(frames) = socket else { return Err(io::Error::other("each caller has a socket")) };
+        if !self.one_by_one() {
+            return Err(io::Error::other("an interface has one endpoint on AF_XDP: measure one caller"));
+        }
+        let end = FrameEnd::new(*frames, Patience::new(self.waits.caller, Some(limit)), call);
+        let end = Arc::new(Mutex::new(end));
+        Ok((0..number).map(|_| Box::new(Turns(Arc::clone(&end))) as Box<dyn Calls>).collect())
+    }
+
     /// The other end.
     fn server(&self, socket: Socket) -> io::Result<Box<dyn Serve>> {
         let (_, result) = self.packet_lens();
@@ -73,6 +102,12 @@ impl Terms {
         Ok(match (socket, self.bulk) {
             (Socket::Memory(memory), true) => Box::new(self.bulk(Rings::of_server(&memory, self)?)),
             (Socket::Memory(memory), false) => Box::new(self.batch(Rings::of_server(&memory, self)?)),
+            (Socket::Frames(frames), true) => {
+                Box::new(self.bulk(Datagrams::new(*frames, PACKET_LEN, self.window, patience)?))
+            }
+            (Socket::Frames(frames), false) => {
+                Box::new(self.batch(Datagrams::new(*frames, result, usize::MAX, patience)?))
+            }
             (Socket::Datagram(socket), true) => {
                 Box::new(self.bulk(self.datagrams(socket, PACKET_LEN, self.window, patience)?))
             }
@@ -90,7 +125,7 @@ impl Terms {
         segment: usize,
         window: usize,
         patience: Patience,
-    ) -> io::Result<Datagrams> {
+    ) -> io::Result<Datagrams<CallerSocket>> {
         connect::make_room(&socket, self.window.max(usize::from(self.in_flight) * segment))?;
         Datagrams::new(socket, segment, window, patience)
     }
@@ -130,11 +165,17 @@ impl Floor {
         let mut echo =
             Child::start("echo process", &echo_arguments(cell, terms, sides, network, path), network)?;
         let ports = parse_ports(&echo.expect("listening")?)?;
-        let (sockets, own_ports) = connect::to_echo(cell, network, path, &ports)?;
+        let (sockets, own_ports) = connect::to_echo(cell, &terms, network, path, &ports)?;
         echo.tell(&join_ports(&own_ports))?;
         echo.expect("ready")?;
-        let caller = |socket| terms.caller(socket, lost_after(cell));
-        let callers = sockets.into_iter().map(caller).collect::<io::Result<_>>()?;
+        let limit = lost_after(cell);
+        let callers = match <[Socket; 1]>::try_from(sockets) {
+            Ok([socket]) if number > 1 => terms.callers_in_turn(socket, number, limit)?,
+            Ok([socket]) => vec![terms.caller(socket, limit)?],
+            Err(sockets) => {
+                sockets.into_iter().map(|socket| terms.caller(socket, limit)).collect::<io::Result<_>>()?
+            }
+        };
         Ok(Floor { callers, echo: Some(echo) })
     }
 

@@ -12,12 +12,17 @@ use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
+use stoop_ether::address::Mac;
+use stoop_ether::{Interface, State};
 
 /// The network between caller and server.
 #[derive(Debug)]
 pub(crate) struct Network {
     pub(crate) caller: Ipv4Addr,
     pub(crate) server: Ipv4Addr,
+    /// Whether it is an Ethernet, with the interfaces [`INTERFACE`] and [`FLOOR_INTERFACE`] at both ends.
+    pub(crate) has_frames: bool,
     /// Why it is loopback, when it is.
     why_loopback: Option<String>,
     spaces: Option<Spaces>,
@@ -30,6 +35,14 @@ struct Spaces {
     caller: File,
     server: File,
 }
+
+/// The interface at either end.
+pub(crate) const INTERFACE: &str = "stoop0";
+/// The interface at either end of a second Ethernet, for the floor: an interface has one program of XDP.
+pub(crate) const FLOOR_INTERFACE: &str = "stoop1";
+/// The hardware address of every interface of the caller's, and of the server's.
+pub(crate) const CALLER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0x0a]);
+pub(crate) const SERVER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0x0b]);
 
 /// Addresses for documentation (RFC 5737 §3): they mean nothing anywhere else.
 const CALLER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
@@ -44,6 +57,7 @@ impl Network {
             Ok(spaces) => Network {
                 caller: CALLER,
                 server: SERVER,
+                has_frames: true,
                 why_loopback: None,
                 spaces: Some(spaces),
                 limited: Cell::default(),
@@ -54,7 +68,14 @@ impl Network {
 
     fn loopback(why: String) -> Self {
         let caller = Ipv4Addr::LOCALHOST;
-        Network { caller, server: caller, why_loopback: Some(why), spaces: None, limited: Cell::default() }
+        Network {
+            caller,
+            server: caller,
+            has_frames: false,
+            why_loopback: Some(why),
+            spaces: None,
+            limited: Cell::default(),
+        }
     }
 
     /// `veth` or `loopback`.
@@ -80,9 +101,9 @@ impl Network {
         if self.spaces.is_none() {
             return Err("loopback has no rate: a limit needs the private Ethernet".into());
         }
-        limit_device("stoop-c", rate)?;
-        self.on_server_side(|| limit_device("stoop-s", rate).map_err(io::Error::other))
-            .map_err(|error| error.to_string())?;
+        let limit = || limit_device(INTERFACE, rate).and_then(|()| limit_device(FLOOR_INTERFACE, rate));
+        limit()?;
+        self.on_server_side(|| limit().map_err(io::Error::other)).map_err(|error| error.to_string())?;
         self.limited.set(rate);
         Ok(())
     }
@@ -126,22 +147,51 @@ impl Spaces {
         let server = thread::spawn(move || Spaces::make_server_side(&caller_process))
             .join()
             .map_err(|_| "the thread that makes the server's side panicked".to_owned())??;
-        run_ip(&["address", "add", &format!("{CALLER}/24"), "dev", "stoop-c"])?;
-        run_ip(&["link", "set", "stoop-c", "up"])?;
-        run_ip(&["link", "set", "lo", "up"])?;
-        Ok(Spaces { caller, server })
+        switch_on(CALLER)?;
+        let spaces = Spaces { caller, server };
+        spaces.wait_until_up()?;
+        Ok(spaces)
     }
 
     /// Makes a second namespace around this thread, and the Ethernet from it to that of process `caller`.
     fn make_server_side(caller: &str) -> Result<File, String> {
         unshare(UnshareFlags::NEWNET)
             .map_err(|error| format!("a network namespace for the server: {error}"))?;
-        run_ip(&["link", "add", "stoop-s", "type", "veth", "peer", "name", "stoop-c", "netns", caller])?;
-        run_ip(&["address", "add", &format!("{SERVER}/24"), "dev", "stoop-s"])?;
-        run_ip(&["link", "set", "stoop-s", "up"])?;
-        run_ip(&["link", "set", "lo", "up"])?;
+        for name in [INTERFACE, FLOOR_INTERFACE] {
+            let macs = [SERVER_MAC, CALLER_MAC].map(|mac| mac.to_string());
+            let ours = ["link", "add", name, "address", &macs[0], "type", "veth"];
+            let theirs = ["peer", "name", name, "address", &macs[1], "netns", caller];
+            run_ip(&[&ours[..], &theirs].concat())?;
+        }
+        switch_on(SERVER)?;
         this_space()
     }
+
+    /// Waits until both ends of both Ethernets can send: the kernel tells one end later that the other one is there.
+    fn wait_until_up(&self) -> Result<(), String> {
+        let patience = Instant::now() + Duration::from_secs(5);
+        for end in [&self.server, &self.caller] {
+            move_into(end).map_err(|error| error.to_string())?;
+            for name in [INTERFACE, FLOOR_INTERFACE] {
+                while Interface::by_name(name).map_err(|error| error.to_string())?.state != State::Up {
+                    if Instant::now() > patience {
+                        return Err(format!("the interface {name} has no carrier"));
+                    }
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Switches the interfaces of this thread's namespace on; one gets this address.
+fn switch_on(address: Ipv4Addr) -> Result<(), String> {
+    run_ip(&["address", "add", &format!("{address}/24"), "dev", INTERFACE])?;
+    for name in [INTERFACE, FLOOR_INTERFACE, "lo"] {
+        run_ip(&["link", "set", name, "up"])?;
+    }
+    Ok(())
 }
 
 /// Leaves the machine's network for an empty one: as root, or else as root of a user namespace of our own.

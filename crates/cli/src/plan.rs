@@ -27,6 +27,8 @@ pub(crate) struct Cell {
     pub(crate) busy: bool,
     /// All callers over UDP share one socket.
     pub(crate) share_endpoints: bool,
+    /// Frames of an Ethernet carry no CRC-32C.
+    pub(crate) no_checksum: bool,
 }
 
 impl Cell {
@@ -45,6 +47,7 @@ impl Cell {
         processors: Processors::Two,
         busy: false,
         share_endpoints: false,
+        no_checksum: false,
     };
 
     /// What of it the reader looks at first: the time of one call, or how much goes through.
@@ -131,7 +134,7 @@ fn full_sections() -> Vec<Section> {
         Section::of_single_cells(
             "Table I: calls by 1 to 8 caller threads, adaptive wait, caller and server on a processor each",
             Shape::Times,
-            chosen(&BenchArgs::default()),
+            chosen(&BenchArgs { transport: Transport::OF_OVERVIEW.to_vec(), ..BenchArgs::default() }),
         ),
         Section::of_single_cells(
             "Waiting: Null() by one caller, the three ways to wait, on two processors and sharing one",
@@ -176,6 +179,16 @@ fn full_sections() -> Vec<Section> {
             chosen(&BenchArgs {
                 transport: vec![Transport::Udp],
                 in_flight: vec![32, 256],
+                ..BenchArgs::default()
+            }),
+        ),
+        Section::of_single_cells(
+            "Directly on the Ethernet: one caller, adaptive wait, caller and server on a processor each",
+            Shape::Times,
+            chosen(&BenchArgs {
+                transport: vec![Transport::Ether, Transport::EtherXdpGeneric],
+                procedure: vec![Procedure::Null, Procedure::MaxResult],
+                callers: vec![1],
                 ..BenchArgs::default()
             }),
         ),
@@ -240,6 +253,7 @@ fn servers(args: &BenchArgs) -> Vec<Cell> {
                             processors,
                             busy: args.busy,
                             share_endpoints: args.share_endpoints,
+                            no_checksum: args.no_checksum,
                         });
                     }
                 }
@@ -255,7 +269,7 @@ fn default_transports(args: &BenchArgs) -> &'static [Transport] {
         () if !args.rate.is_empty() => &[Transport::Udp],
         () if !args.in_flight.is_empty() => &[Transport::Udp],
         () if !args.bytes.is_empty() => &[Transport::Udp, Transport::Tcp, Transport::Unix, Transport::Shm],
-        () => Transport::value_variants(),
+        () => &Transport::SCHEMES,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The server process of `bench`: exports the Test interface, and says what processor time it has used when asked.
 
 use crate::args::{ServeArgs, Transport};
+use crate::network::INTERFACE;
 use crate::{cell, child, ours, placement};
 use std::io;
 
@@ -30,9 +31,24 @@ fn answer_orders(uri: &str) -> io::Result<()> {
 pub(crate) fn address(args: &ServeArgs) -> Result<String, String> {
     match args.transport {
         Transport::Local => Err("local calls have no server process".into()),
+        Transport::Ether | Transport::EtherXdp | Transport::EtherXdpGeneric => {
+            Ok(format!("ether://{INTERFACE}/:0?{}", parameters(args)))
+        }
         other => {
             let path = args.path.display().to_string();
             Ok(stoop::free_address(&other.scheme(), &args.address.to_string(), &path))
         }
+    }
+}
+
+/// What stands behind the `?` of an address on an Ethernet.
+fn parameters(args: &ServeArgs) -> &'static str {
+    match (args.transport, args.no_checksum) {
+        (Transport::EtherXdp, false) => "backend=xdp",
+        (Transport::EtherXdp, true) => "backend=xdp&checksum=off",
+        (Transport::EtherXdpGeneric, false) => "backend=xdp-generic",
+        (Transport::EtherXdpGeneric, true) => "backend=xdp-generic&checksum=off",
+        (_, false) => "backend=ring",
+        (_, true) => "backend=ring&checksum=off",
     }
 }

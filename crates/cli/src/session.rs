@@ -100,7 +100,7 @@ impl Server {
     }
 
     fn start_process(cell: &Cell, sides: Sides, network: &Network, path: &Path) -> io::Result<Self> {
-        let arguments = [
+        let mut arguments = vec![
             "bench-serve".into(),
             format!("--transport={}", name_of(cell.transport)),
             format!("--waiting={}", name_of(cell.waiting)),
@@ -108,6 +108,7 @@ impl Server {
             format!("--address={}", network.server),
             format!("--path={}", path.display()),
         ];
+        arguments.extend(cell.no_checksum.then(|| "--no-checksum".into()));
         let mut process = Child::start("server", &arguments, network)?;
         let uri = process.expect("listening")?;
         Ok(Server::Process(process, uri))

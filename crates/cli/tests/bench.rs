@@ -123,6 +123,34 @@ fn long_messages_stand_beside_the_bare_exchange_of_as_many_bytes() {
 }
 
 #[test]
+fn frames_on_each_mechanism_stand_beside_bare_frames_or_are_left_out_on_loopback() {
+    let bench = |words: &str| {
+        let words = format!("bench {words} --processors {} --json", processors());
+        let output = stoop(&words).output().expect("the command was built");
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        if why.contains("loopback is no Ethernet") || why.contains("CAP_") {
+            println!("SKIPPED: {words}: {why}");
+            return Vec::new();
+        }
+        assert!(output.status.success(), "{why}");
+        rows(&output)
+    };
+    let mechanisms = "--transport ether,ether-xdp,ether-xdp-generic";
+    for words in [
+        "--calls 100 --callers 1,3 --procedure null,max-result",
+        "--calls 10 --callers 1 --bytes 200000 --procedure bulk-in,bulk-out --no-checksum",
+        "--calls 300 --callers 1 --in-flight 7,100",
+    ] {
+        for row in bench(&format!("{mechanisms} {words}")) {
+            assert!(row["calls"].as_u64() >= Some(10), "{row}");
+            for figure in ["calls_per_second", "floor_calls_per_second", "ratio", "rate_ratio"] {
+                assert!(row[figure].as_f64() > Some(0.0), "{figure}: {row}");
+            }
+        }
+    }
+}
+
+#[test]
 fn with_a_size_the_procedures_of_the_paper_are_bulk_procedures() {
     let output = succeed(stoop(&format!(
         "bench --calls 10 --transport tcp --procedure max-arg,max-result --bytes 5000 --processors {} --json",

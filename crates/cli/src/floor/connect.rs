@@ -1,6 +1,8 @@
 //! How the two ends of the floor find each other: a connected socket for each caller.
 
+use super::frames::{self, Frames, Side};
 use super::segment;
+use super::terms::Terms;
 use crate::args::{EchoArgs, Transport};
 use crate::network::Network;
 use crate::plan::Cell;
@@ -21,6 +23,7 @@ use stoop_net::udp::{CallerSocket, Peer, ServerSocket};
 pub(super) enum Socket {
     Datagram(CallerSocket),
     Stream(OwnedFd),
+    Frames(Box<Frames>),
     /// No socket, but memory that both ends can map.
     Memory(OwnedFd),
 }
@@ -29,15 +32,17 @@ impl Socket {
     pub(super) fn into_fd(self) -> io::Result<OwnedFd> {
         match self {
             Socket::Datagram(socket) => socket.as_fd().try_clone_to_owned(),
+            Socket::Frames(_) => Err(io::Error::other("frames come by a ring and not by a descriptor")),
             Socket::Stream(socket) | Socket::Memory(socket) => Ok(socket),
         }
     }
 }
 
 /// Connects each caller of `cell` to the echo process, which listens at `ports` or `path`; returns the callers' own ports
-/// for UDP.
+/// for UDP and frames.
 pub(super) fn to_echo(
     cell: &Cell,
+    terms: &Terms,
     network: &Network,
     path: &Path,
     ports: &[u16],
@@ -53,7 +58,17 @@ pub(super) fn to_echo(
             Ok((streams.map(memory).collect::<io::Result<_>>()?, Vec::new()))
         }
         Transport::Local => Err(no_other_end()),
+        Transport::Ether | Transport::EtherXdp | Transport::EtherXdpGeneric => {
+            let endpoints = frames::open(cell.transport, Side::Caller, number, !terms.one_by_one())?;
+            let own_ports = endpoints.iter().map(|endpoint| endpoint.address().port).collect();
+            Ok((lead_to(endpoints, Side::Caller, ports), own_ports))
+        }
     }
+}
+
+fn lead_to(endpoints: Vec<stoop_ether::Endpoint>, side: Side, ports: &[u16]) -> Vec<Socket> {
+    let leading = endpoints.into_iter().zip(ports);
+    leading.map(|(endpoint, port)| Socket::Frames(Box::new(Frames::new(endpoint, side, *port)))).collect()
 }
 
 fn connect_udp(network: &Network, ports: &[u16]) -> io::Result<(Vec<Socket>, Vec<u16>)> {
@@ -109,6 +124,13 @@ pub(super) fn to_callers(
             (0..number).map(|_| Ok(Socket::Memory(receive_memory(&listener.accept()?.0)?))).collect()
         }
         Transport::Local => Err(no_other_end()),
+        Transport::Ether | Transport::EtherXdp | Transport::EtherXdpGeneric => {
+            let many = !Terms::of_arguments(args).one_by_one();
+            let endpoints = frames::open(serve.transport, Side::Server, number, many)?;
+            let ports: Vec<u16> = endpoints.iter().map(|endpoint| endpoint.address().port).collect();
+            let callers = agree(&ports)?;
+            Ok(lead_to(endpoints, Side::Server, &callers))
+        }
     }
 }
 

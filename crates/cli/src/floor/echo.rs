@@ -2,7 +2,9 @@
 
 use super::connect::{self, Socket};
 use super::endpoint::{End, Endpoint};
+use super::frames::FrameEnd;
 use super::line::Line;
+use super::pipe::Patience;
 use super::terms::{Serve, Terms};
 use super::waits::Wait;
 use super::{join_ports, parse_ports};
@@ -27,10 +29,12 @@ pub(crate) fn run(args: &EchoArgs) -> io::Result<()> {
 
 fn echo_packets(terms: Terms, sockets: Vec<Socket>) -> io::Result<()> {
     let (call, result) = terms.packet_lens();
-    let (mut lines, mut endpoints) = (Vec::new(), Vec::new());
+    let patience = Patience::new(terms.waits.server, None);
+    let (mut lines, mut endpoints, mut frames) = (Vec::new(), Vec::new(), Vec::new());
     for socket in sockets {
         match socket {
             Socket::Memory(memory) => lines.push(Line::of_server(&memory, &terms)?),
+            Socket::Frames(end) => frames.push(FrameEnd::new(*end, patience, result)),
             socket => {
                 let (fd, flags) = (socket.into_fd()?, terms.waits.server.flags());
                 endpoints.push(Endpoint::new(fd, terms.transport, flags, result, call));
@@ -39,6 +43,7 @@ fn echo_packets(terms: Terms, sockets: Vec<Socket>) -> io::Result<()> {
     }
     start(terms.waits.server, lines);
     start(terms.waits.server, endpoints);
+    start(terms.waits.server, frames);
     Ok(())
 }
 

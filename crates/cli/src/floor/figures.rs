@@ -14,7 +14,7 @@ pub(crate) const VOID_ABOVE: f64 = 1.3;
 /// The reference floor of a cell in nanoseconds, where it is known. `private` is a veth pair rather than loopback.
 pub(crate) fn reference_ns(cell: &Cell, private: bool) -> Option<f64> {
     use Processors::{One, Two};
-    use Transport::{Local, Shm, Tcp, Udp, Unix};
+    use Transport::{Ether, EtherXdp, EtherXdpGeneric, Local, Shm, Tcp, Udp, Unix};
     use Wait::{Block, Spin};
     let unlike_theirs = cell.link_rate.is_some() || cell.silence.is_some() || cell.busy;
     if cell.callers > 1 || cell.shape() == Shape::Rates || unlike_theirs {
@@ -38,6 +38,15 @@ pub(crate) fn reference_ns(cell: &Cell, private: bool) -> Option<f64> {
         (Shm, _, Two, Spin) => 335.0,
         (Shm, _, Two, Block) => 75_000.0,
         (Shm, _, One, Block) => 2_350.0,
+        (Ether, _, Two, Spin) => 1_940.0,
+        (Ether, _, Two, Block) => 76_000.0,
+        (Ether, _, One, Block) => 5_160.0,
+        (EtherXdpGeneric, _, Two, Spin) => 2_430.0,
+        (EtherXdpGeneric, _, Two, Block) => 72_000.0,
+        (EtherXdpGeneric, _, One, Block) => 4_980.0,
+        (EtherXdp, _, Two, Spin) => 3_470.0,
+        (EtherXdp, _, Two, Block) => 71_000.0,
+        (EtherXdp, _, One, Block) => 5_010.0,
         (Tcp, false, ..) | (_, _, One, Spin) => return None,
     };
     match (cell.procedure, cell.transport, private, wait) {

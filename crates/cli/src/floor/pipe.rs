@@ -19,6 +19,43 @@ pub(super) trait Pipe: Send {
     fn take_some(&mut self) -> io::Result<usize>;
 }
 
+/// A way of packets to one other end.
+pub(super) trait Carrier: Send {
+    /// Called once, before all else.
+    fn prepare(&self, patience: Patience) -> io::Result<()>;
+    /// Sends one packet.
+    fn send(&self, packet: &[u8]) -> io::Result<()>;
+    /// Sends packets that lie `segment` bytes apart.
+    fn send_segments(&self, packets: &[u8], segment: usize) -> io::Result<()>;
+    /// Waits for packets, one or several, and returns how many bytes they have.
+    fn receive(&self, buffer: &mut [u8], patience: Patience) -> io::Result<usize>;
+}
+
+impl Carrier for CallerSocket {
+    fn prepare(&self, patience: Patience) -> io::Result<()> {
+        self.set_gro(true)?;
+        patience.arm(self.as_fd())
+    }
+
+    #[inline(always)]
+    fn send(&self, packet: &[u8]) -> io::Result<()> {
+        CallerSocket::send(self, packet).map(drop)
+    }
+
+    #[inline(always)]
+    fn send_segments(&self, packets: &[u8], segment: usize) -> io::Result<()> {
+        match CallerSocket::send_segments(self, packets, segment)? {
+            SegmentsSending::Sent => Ok(()),
+            refused => Err(io::Error::other(format!("datagrams sent together: {refused:?}"))),
+        }
+    }
+
+    #[inline(always)]
+    fn receive(&self, buffer: &mut [u8], patience: Patience) -> io::Result<usize> {
+        patience.receive(self.as_fd(), buffer)
+    }
+}
+
 /// How one end waits, and when it believes that what it waits for is lost.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
@@ -30,6 +67,29 @@ impl Patience {
     /// The echo process waits for ever: it ends with its parent.
     pub(super) fn new(wait: Wait, limit: Option<Duration>) -> Self {
         Patience { flags: wait.flags(), limit }
+    }
+
+    pub(super) fn spins(self) -> bool {
+        self.flags.contains(RecvFlags::DONTWAIT)
+    }
+
+    /// Calls `receive` until it returns something, with the nanoseconds that it may sleep.
+    #[inline(always)]
+    pub(super) fn wait<T>(
+        self,
+        mut receive: impl FnMut(Option<u64>) -> io::Result<Option<T>>,
+    ) -> io::Result<T> {
+        let mut silence = Silence::default();
+        let limit_ns = if self.spins() { Some(0) } else { self.limit.map(|limit| limit.as_nanos() as u64) };
+        loop {
+            if let Some(received) = receive(limit_ns)? {
+                return Ok(received);
+            }
+            match self.spins() {
+                true => silence.listen(self.limit)?,
+                false => silence.end(self.limit)?,
+            }
+        }
     }
 
     /// A spinning receive looks at the clock, a sleeping one is woken by the kernel.
@@ -70,20 +130,25 @@ impl Silence {
     #[inline(always)]
     fn listen(&mut self, limit: Option<Duration>) -> io::Result<()> {
         self.receives = self.receives.wrapping_add(1);
-        let Some(limit) = limit.filter(|_| self.receives.is_multiple_of(1024)) else { return Ok(()) };
+        if self.receives.is_multiple_of(1024) { self.end(limit) } else { Ok(()) }
+    }
+
+    /// Looks at the clock.
+    fn end(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        let Some(limit) = limit else { return Ok(()) };
         let since = *self.since.get_or_insert_with(Instant::now);
         if since.elapsed() > limit { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
     }
 }
 
-/// Datagrams sent by UDP_SEGMENT and received by UDP_GRO, some 64 KB by one system call.
+/// Packets, some 64 KB by one system call: datagrams sent by UDP_SEGMENT and received by UDP_GRO, or frames.
 ///
 /// The sender may be [`WINDOW`](Datagrams::window) bytes ahead of the receiver, which sends a *credit* of eight bytes for each
 /// quarter of it. In a message of `len` bytes there are `(len - 1) / quarter` credits, which its sender takes before anything
 /// else, so that counting bytes is all that either end must do.
 #[derive(Debug)]
-pub(super) struct Datagrams {
-    socket: CallerSocket,
+pub(super) struct Datagrams<C> {
+    carrier: C,
     patience: Patience,
     /// Bytes of each datagram.
     segment: usize,
@@ -98,36 +163,27 @@ pub(super) struct Datagrams {
 
 const CREDIT_LEN: usize = 8;
 
-impl Datagrams {
+impl<C: Carrier> Datagrams<C> {
     /// Sends datagrams of `segment` bytes, at most `window` bytes ahead of credit.
-    pub(super) fn new(
-        socket: CallerSocket,
-        segment: usize,
-        window: usize,
-        patience: Patience,
-    ) -> io::Result<Self> {
+    pub(super) fn new(carrier: C, segment: usize, window: usize, patience: Patience) -> io::Result<Self> {
         assert!(
             window >= 2 * MAX_SEGMENTS_LEN,
             "a sender that has used its credit can send again after all credit has arrived"
         );
-        socket.set_gro(true)?;
-        patience.arm(socket.as_fd())?;
+        carrier.prepare(patience)?;
         let most = segment * MAX_SEGMENTS.min(MAX_SEGMENTS_LEN / segment);
         let (to_send, received) = (vec![0x5a; most], vec![0; 1 << 16]);
-        Ok(Datagrams { socket, patience, segment, most, window, owed: 0, to_send, received })
+        Ok(Datagrams { carrier, patience, segment, most, window, owed: 0, to_send, received })
     }
 
     #[inline(always)]
     fn send(&self, len: usize) -> io::Result<()> {
-        match self.socket.send_segments(&self.to_send[..len], self.segment)? {
-            SegmentsSending::Sent => Ok(()),
-            refused => Err(io::Error::other(format!("datagrams sent together: {refused:?}"))),
-        }
+        self.carrier.send_segments(&self.to_send[..len], self.segment)
     }
 
     #[inline(always)]
     fn receive(&mut self) -> io::Result<usize> {
-        self.patience.receive(self.socket.as_fd(), &mut self.received)
+        self.carrier.receive(&mut self.received, self.patience)
     }
 
     fn quarter(&self) -> usize {
@@ -140,7 +196,7 @@ fn credits(len: usize, quarter: usize) -> usize {
     len.saturating_sub(1) / quarter
 }
 
-impl Pipe for Datagrams {
+impl<C: Carrier> Pipe for Datagrams<C> {
     #[inline(always)]
     fn push(&mut self, len: usize) -> io::Result<()> {
         let mut owed = CREDIT_LEN * credits(len, self.quarter());
@@ -170,7 +226,7 @@ impl Pipe for Datagrams {
             taken += came - credit;
             while credited < credits(len, self.quarter()) && (credited + 1) * self.quarter() <= taken {
                 credited += 1;
-                self.socket.send(&[0; CREDIT_LEN])?;
+                self.carrier.send(&[0; CREDIT_LEN])?;
             }
         }
         if taken == len { Ok(()) } else { Err(disorder()) }
@@ -247,7 +303,7 @@ mod tests {
 
     const FOREVER: Patience = Patience { flags: RecvFlags::empty(), limit: None };
 
-    fn datagrams(segment: usize, window: usize) -> (Datagrams, Datagrams) {
+    fn datagrams(segment: usize, window: usize) -> (Datagrams<CallerSocket>, Datagrams<CallerSocket>) {
         let server = ServerSocket::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a port is free");
         let caller = CallerSocket::connect(server.local_addr().expect("bound")).expect("it is there");
         let own: SocketAddr = caller.local_addr().expect("bound");
@@ -295,7 +351,7 @@ mod tests {
         for flags in [RecvFlags::empty(), RecvFlags::DONTWAIT] {
             let (mut caller, server) = datagrams(1472, 1 << 17);
             caller.patience = Patience { flags, limit: Some(Duration::from_millis(1)) };
-            caller.patience.arm(caller.socket.as_fd()).expect("a limit");
+            caller.patience.arm(caller.carrier.as_fd()).expect("a limit");
             let error = caller.take(32).expect_err("nothing was sent");
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
             drop(server);

@@ -85,11 +85,13 @@ impl Terms {
     }
 }
 
-/// Bytes on the way for `data` bytes: over UDP each packet has a header, as ours; a stream has one for the whole; and slots in
+/// Bytes on the way for `data` bytes: in datagrams and frames each packet has a header, as ours; a stream has one for the whole; and slots in
 /// shared memory have room for a header in the line that says that they are full, so that only a message without data is one.
 fn message_len(transport: Transport, data: usize) -> usize {
     match transport {
-        Transport::Udp => data + data.div_ceil(DATA_LEN).max(1) * HEADER_LEN,
+        Transport::Udp | Transport::Ether | Transport::EtherXdp | Transport::EtherXdpGeneric => {
+            data + data.div_ceil(DATA_LEN).max(1) * HEADER_LEN
+        }
         Transport::Shm => data.max(HEADER_LEN),
         Transport::Tcp | Transport::Unix | Transport::Local => data + HEADER_LEN,
     }

@@ -2,7 +2,6 @@
 
 use super::{Cell, Section, Shape, chosen};
 use crate::args::{BenchArgs, Procedure, Transport};
-use clap::ValueEnum;
 
 /// Table I of the paper for UDP, a line for each transport, many outstanding calls, long messages.
 pub(super) fn sections() -> Vec<Section> {
@@ -45,7 +44,7 @@ fn transports() -> Vec<Vec<Cell>> {
             ..BenchArgs::default()
         })
     };
-    Transport::value_variants().iter().map(line).collect()
+    Transport::OF_OVERVIEW.iter().map(line).collect()
 }
 
 fn in_flight() -> Vec<Vec<Cell>> {
@@ -76,7 +75,7 @@ mod tests {
     fn overview_has_a_line_for_each_caller_count_and_each_transport() {
         let sections = sections();
         let lines: Vec<usize> = sections.iter().map(|section| section.lines.len()).collect();
-        assert_eq!(lines, [8, Transport::value_variants().len(), 4, 3]);
+        assert_eq!(lines, [8, Transport::OF_OVERVIEW.len(), 4, 3]);
         let of_two = |section: &Section| section.lines.iter().all(|line| line.len() == 2);
         assert!([0, 1, 3].iter().all(|&index| of_two(&sections[index])));
     }
