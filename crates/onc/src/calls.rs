@@ -81,15 +81,22 @@ impl<T> Calls<T> {
     /// Registers a call that is to be sent now. `data` makes the driver's data from its xid, which no outstanding call
     /// has.
     pub fn begin(&mut self, now: Instant, deadline: Instant, data: impl FnOnce(Xid) -> T) -> (Xid, &mut T) {
-        let mut xid = self.xids.draw();
-        while self.outstanding.contains_key(&xid) {
-            xid = self.xids.draw();
-        }
+        let xid = self.draw();
         let timeout = self.timeout_after(now, deadline, 1);
         self.timeouts.insert((timeout, xid));
         let call = Outstanding { data: data(xid), deadline, begun: now, transmissions: 1, timeout };
         let call = self.outstanding.entry(xid).or_insert(call);
         (xid, &mut call.data)
+    }
+
+    /// An xid that no outstanding call has: for a call to which no reply is expected.
+    pub fn draw(&mut self) -> Xid {
+        loop {
+            let xid = self.xids.draw();
+            if !self.outstanding.contains_key(&xid) {
+                return xid;
+            }
+        }
     }
 
     /// Ends the call that a reply answers. `None` if there is none: the reply is late, repeated or forged, and is to be

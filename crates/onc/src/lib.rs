@@ -64,5 +64,5 @@ mod structure;
 mod xid;
 
 pub use retransmit::Retransmission;
-pub use stoop_exchange::Instant;
+pub use stoop_exchange::{Instant, RoundTrip};
 pub use xid::{Xid, Xids};

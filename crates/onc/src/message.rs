@@ -55,6 +55,33 @@ pub fn append<H: Encode, B: Encode + ?Sized>(
     stoop_xdr::append(&Message { header, body }, bytes)
 }
 
+/// Writes a message into `room` behind its first `start` bytes, and returns where it ends. `room` grows as it must, and stays
+/// as long as it was at the longest message: a buffer for one message after the other, which are encoded once.
+///
+/// # Errors
+/// As [`append`].
+#[inline]
+pub fn write<H: Encode, B: Encode + ?Sized>(
+    header: &H,
+    body: &B,
+    room: &mut Vec<u8>,
+    start: usize,
+) -> Result<usize, EncodeError> {
+    if room.len() < start {
+        room.resize(start, 0);
+    }
+    loop {
+        let mut writer = Writer::new(&mut room[start..]);
+        writer.value(header);
+        writer.value(body);
+        match writer.finish() {
+            Ok(len) => return Ok(start + len),
+            Err(EncodeError::NoRoom { needed, .. }) => room.resize(start + needed, 0),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 /// As [`append`], as a record of a byte stream: [`record::mark`](crate::record::mark) and message.
 ///
 /// # Errors

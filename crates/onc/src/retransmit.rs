@@ -23,7 +23,7 @@ impl Retransmission {
     pub const LIBTIRPC_RPC_CALL: Self = Self::Every(Duration::from_secs(5));
 
     /// How long to wait after the `transmissions`th sending, the first being 1; `None` for ever.
-    pub(crate) fn wait(self, transmissions: u32, path: &RoundTrip) -> Option<Duration> {
+    pub fn wait(self, transmissions: u32, path: &RoundTrip) -> Option<Duration> {
         match self {
             Self::Never => None,
             // Without any wait, a call would be sent again without an end.
