@@ -34,6 +34,7 @@ pub mod owner_lock;
 pub mod packets;
 pub mod poller;
 mod prefetch;
+mod reserved_port;
 pub mod stream;
 mod time_limit;
 pub mod udp;

@@ -2,6 +2,7 @@
 
 use super::{StreamAddress, stream_socket};
 use crate::clock;
+use crate::reserved_port;
 use crate::time_limit::{shorter, sleep_until};
 use rustix::event::PollFlags;
 use rustix::fd::{AsFd, OwnedFd};
@@ -19,7 +20,26 @@ const RETRY_NS: u64 = 1_000_000;
 /// # Errors
 /// As [`Stream::connect`](super::Stream::connect).
 pub(super) fn connect(address: &StreamAddress, limit: Duration) -> io::Result<OwnedFd> {
-    let socket = stream_socket(address)?;
+    connect_socket(stream_socket(address)?, address, limit)
+}
+
+/// As [`connect`], from a port below 1024 over TCP. Connections that linger may have taken some of them, for this server.
+pub(super) fn connect_reserved(address: &StreamAddress, limit: Duration) -> io::Result<OwnedFd> {
+    let mut attempts_left = 16;
+    loop {
+        let socket = stream_socket(address)?;
+        if let StreamAddress::Tcp(address) = address {
+            reserved_port::bind(&socket, address.is_ipv6())?;
+        }
+        attempts_left -= 1;
+        match connect_socket(socket, address, limit) {
+            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable && attempts_left > 0 => {}
+            connected => return connected,
+        }
+    }
+}
+
+fn connect_socket(socket: OwnedFd, address: &StreamAddress, limit: Duration) -> io::Result<OwnedFd> {
     let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
     let deadline_ns = clock::now_ns().saturating_add(limit_ns);
     let connected = match address {

@@ -69,6 +69,17 @@ impl Stream {
         Self::prepared(socket, address.is_tcp())
     }
 
+    /// As [`connect`](Self::connect), over TCP from a port below 1024: old servers take that for a proof that the caller is
+    /// root.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect); `PermissionDenied` without the right to such ports (CAP_NET_BIND_SERVICE).
+    pub fn connect_reserved(address: &StreamAddress, limit: Duration) -> io::Result<Self> {
+        let socket = connecting::connect_reserved(address, limit)?;
+        Self::prepared(socket, address.is_tcp())
+    }
+
     /// Two Unix streams connected to each other.
     ///
     /// # Errors
@@ -150,6 +161,16 @@ impl Stream {
     /// None in practice.
     pub fn sleep_until_readable(&self, limit_ns: u64) -> io::Result<bool> {
         time_limit::sleep_until(self.socket.as_fd(), PollFlags::IN, limit_ns)
+    }
+
+    /// Sleeps in the kernel until something can be sent or the stream is broken, or `limit_ns` nanoseconds have passed, or a
+    /// signal comes. Returns whether a send would not wait.
+    ///
+    /// # Errors
+    ///
+    /// None in practice.
+    pub fn sleep_until_writable(&self, limit_ns: u64) -> io::Result<bool> {
+        time_limit::sleep_until(self.socket.as_fd(), PollFlags::OUT, limit_ns)
     }
 
     /// Sends all of `header` and then all of `payload`, waiting while the peer is slow.

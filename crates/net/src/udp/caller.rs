@@ -33,6 +33,18 @@ impl CallerSocket {
         Ok(Self::connected(socket))
     }
 
+    /// As [`connect`](Self::connect), from a port below 1024: old servers take that for a proof that the caller is root.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect); `PermissionDenied` without the right to such ports (CAP_NET_BIND_SERVICE).
+    pub fn connect_reserved(server: SocketAddr) -> io::Result<Self> {
+        let socket = datagram_socket(&server)?;
+        crate::reserved_port::bind(&socket, server.is_ipv6())?;
+        rustix::net::connect(&socket, &server)?;
+        Ok(Self::connected(socket))
+    }
+
     pub(super) fn connected(socket: OwnedFd) -> Self {
         Self { socket, limit: TimeLimit::unset() }
     }
