@@ -14,12 +14,16 @@ pub(crate) mod bind;
 pub(crate) mod call;
 pub(crate) mod close;
 pub(crate) mod listen;
+#[cfg(feature = "onc")]
+pub(crate) mod sun;
 
 pub(crate) use crate::error::bind::SHUTTING_DOWN;
 pub use crate::error::bind::{BindError, InPlaceError};
 pub use crate::error::call::{CallError, Error, Failure, Ran, Refusal, SendError, UnknownCause};
 pub use crate::error::close::CloseError;
 pub use crate::error::listen::{ListenError, UriError};
+#[cfg(feature = "onc")]
+pub use crate::error::sun::{SunError, SunFault};
 use std::fmt;
 use std::io;
 pub use stoop_marshal::{DecodeError, EncodeError};

@@ -87,6 +87,20 @@ pub enum BindError {
         /// What is wrong with its answer.
         why: String,
     },
+    /// Over Sun RPC: the program is not registered with the rpcbind of that host, for this transport.
+    #[cfg(feature = "onc")]
+    NotRegistered {
+        /// The address as it was given.
+        server: String,
+    },
+    /// Over Sun RPC: rpcbind could not be asked where the program listens.
+    #[cfg(feature = "onc")]
+    Rpcbind {
+        /// The address as it was given.
+        server: String,
+        /// Why there was no answer.
+        why: Box<crate::CallError>,
+    },
 }
 
 impl fmt::Display for BindError {
@@ -156,6 +170,17 @@ impl fmt::Display for BindError {
                     "the program that answers at {server} is no Stoop server of this version: {why}; check the address"
                 )
             }
+            #[cfg(feature = "onc")]
+            Self::NotRegistered { server } => write!(
+                f,
+                "rpcbind there knows no program for {server}; is its server running, with this version and over this transport? \
+                 (`rpcinfo` lists those that are registered)"
+            ),
+            #[cfg(feature = "onc")]
+            Self::Rpcbind { server, why } => write!(
+                f,
+                "rpcbind could not be asked where {server} listens: {why}; if the port is known, write it in the address"
+            ),
         }
     }
 }
@@ -202,6 +227,10 @@ impl Clone for BindError {
                 Self::OtherVersion { server: server.clone(), ours: *ours, theirs: theirs.clone() }
             }
             Self::Protocol { server, why } => Self::Protocol { server: server.clone(), why: why.clone() },
+            #[cfg(feature = "onc")]
+            Self::NotRegistered { server } => Self::NotRegistered { server: server.clone() },
+            #[cfg(feature = "onc")]
+            Self::Rpcbind { server, why } => Self::Rpcbind { server: server.clone(), why: why.clone() },
         }
     }
 }

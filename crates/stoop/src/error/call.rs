@@ -1,5 +1,7 @@
 //! Why a call gave no result.
 
+#[cfg(feature = "onc")]
+use crate::error::SunError;
 use crate::error::{BindError, cloned, debug_as_display, needs_descriptor, with_detail};
 use std::fmt;
 use std::io;
@@ -53,6 +55,9 @@ pub enum CallError {
     /// The peer broke the protocol: it ran something, but its result is not of the procedure's type. Believe nothing
     /// it said.
     Peer(DecodeError),
+    /// Over Sun RPC: the server refused the call or failed, or its reply makes no sense.
+    #[cfg(feature = "onc")]
+    Sun(SunError),
 }
 
 /// Whether a procedure ran, as far as a caller without a result can know.
@@ -73,6 +78,8 @@ impl CallError {
             Self::NotSent(_) | Self::Refused(_) => Ran::No,
             Self::Failed(_) => Ran::Yes,
             Self::Unknown { .. } | Self::Peer(_) => Ran::Perhaps,
+            #[cfg(feature = "onc")]
+            Self::Sun(why) => why.ran(),
         }
     }
 
@@ -117,6 +124,8 @@ impl fmt::Display for CallError {
                 "the server broke the protocol, and whether the procedure ran is not known: its result is no value of \
                  the procedure's type ({why}); is it built from the same interface?"
             ),
+            #[cfg(feature = "onc")]
+            Self::Sun(why) => write!(f, "{why}"),
         }
     }
 }
@@ -128,6 +137,8 @@ impl std::error::Error for CallError {
             Self::NotSent(SendError::Arguments(why)) => Some(why),
             Self::NotSent(SendError::Bind(why)) => Some(why),
             Self::Peer(why) => Some(why),
+            #[cfg(feature = "onc")]
+            Self::Sun(why) => Some(why),
             _ => None,
         }
     }
@@ -151,6 +162,9 @@ impl fmt::Display for Times {
 pub enum SendError {
     /// The arguments cannot be sent.
     Arguments(EncodeError),
+    /// Over Sun RPC: the arguments have no XDR form, or it is too long for the transport.
+    #[cfg(feature = "onc")]
+    Xdr(stoop_xdr::EncodeError),
     /// Its time was over before it was sent: the timeout is zero, or the deadline that this call inherited from the call
     /// being served had passed.
     DeadlinePassed,
@@ -179,6 +193,8 @@ impl Clone for SendError {
     fn clone(&self) -> Self {
         match self {
             Self::Arguments(why) => Self::Arguments(*why),
+            #[cfg(feature = "onc")]
+            Self::Xdr(why) => Self::Xdr(*why),
             Self::DeadlinePassed => Self::DeadlinePassed,
             Self::Io(why) => Self::Io(cloned(why)),
             Self::Bind(why) => Self::Bind(why.clone()),
@@ -194,6 +210,8 @@ impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Arguments(why) => write!(f, "{why}"),
+            #[cfg(feature = "onc")]
+            Self::Xdr(why) => write!(f, "the arguments: {why}"),
             Self::DeadlinePassed => f.write_str(
                 "its time was over before it was sent: its timeout is zero, or the call that this thread serves has used up its own; \
                  allow more time (`timeout`, `with_timeout`)",

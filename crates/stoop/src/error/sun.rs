@@ -1,0 +1,110 @@
+//! Why a call over Sun RPC gave no result, as its server or its reply says.
+
+use crate::error::Ran;
+use std::fmt;
+use stoop_onc::auth::AuthStatus;
+use stoop_onc::message::VersionRange;
+use stoop_xdr::DecodeError;
+
+/// Why a server of Sun RPC gave no result, or none that makes sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SunError {
+    /// The reason.
+    pub fault: SunFault,
+    /// Times that the call was sent. After more than one, an earlier transmission may have run although the server refused the last:
+    /// Sun RPC does not tell.
+    pub transmissions: u32,
+}
+
+/// What a server of Sun RPC replied, or what is wrong with its reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SunFault {
+    /// The server does not have the program (PROG_UNAVAIL).
+    ProgramUnavailable,
+    /// The server has other versions of the program (PROG_MISMATCH). Versions in the range may be missing.
+    VersionUnavailable(VersionRange),
+    /// The version of the program does not have the procedure (PROC_UNAVAIL).
+    ProcedureUnavailable,
+    /// The server could not decode the arguments (GARBAGE_ARGS).
+    BadArguments,
+    /// The server speaks other versions of the message protocol (RPC_MISMATCH).
+    RpcVersion(VersionRange),
+    /// The server did not accept the credential or the verifier (AUTH_ERROR).
+    Denied(AuthStatus),
+    /// The server failed (SYSTEM_ERR). The procedure may have run.
+    SystemError,
+    /// The reply is broken. The procedure may have run.
+    BadReply(DecodeError),
+    /// The verifier of the reply is not the one that the credential demands. The procedure may have run.
+    BadVerifier,
+    /// The procedure ran, as the server says, and its result is no value of the type expected.
+    BadResult(DecodeError),
+}
+
+impl SunError {
+    /// Whether the procedure ran.
+    ///
+    /// A refusal means that the call did not run, if it was sent once: over TCP and Unix sockets always. Over UDP a call that was
+    /// sent again may have run before the server refused it.
+    pub fn ran(&self) -> Ran {
+        match self.fault {
+            SunFault::SystemError
+            | SunFault::BadReply(_)
+            | SunFault::BadVerifier
+            | SunFault::BadResult(_) => Ran::Perhaps,
+            _ if self.transmissions > 1 => Ran::Perhaps,
+            _ => Ran::No,
+        }
+    }
+}
+
+impl fmt::Display for SunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.ran(), self.fault) {
+            (Ran::No, fault) => write!(f, "refused, so the procedure did not run: {fault}"),
+            (_, SunFault::BadResult(_)) => {
+                write!(f, "the procedure ran, but there is no result: {}", self.fault)
+            }
+            (_, fault) => {
+                write!(f, "it is not known whether the procedure ran: {fault}")?;
+                if self.transmissions > 1 {
+                    write!(f, " (sent {} times)", self.transmissions)?;
+                }
+                f.write_str("; call again only if it may run twice")
+            }
+        }
+    }
+}
+
+impl fmt::Display for SunFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ProgramUnavailable => {
+                f.write_str("the server does not have the program; is it the right address, and is the program registered?")
+            }
+            Self::VersionUnavailable(VersionRange { low, high }) => {
+                write!(f, "the server has versions {low} to {high} of the program; bind to one of these")
+            }
+            Self::ProcedureUnavailable => {
+                f.write_str("the program does not have the procedure; build both ends from the same interface")
+            }
+            Self::BadArguments => {
+                f.write_str("the server could not decode the arguments; build both ends from the same interface")
+            }
+            Self::RpcVersion(VersionRange { low, high }) => {
+                write!(f, "the server speaks versions {low} to {high} of the message protocol, and this client version 2")
+            }
+            Self::Denied(status) => write!(f, "{status}; call with a credential that it accepts"),
+            Self::SystemError => f.write_str("the server reports an error of its own"),
+            Self::BadReply(why) => write!(f, "the server broke the protocol: its reply cannot be decoded ({why})"),
+            Self::BadVerifier => f.write_str("the verifier of the reply is not the one that the credential demands"),
+            Self::BadResult(why) => write!(
+                f,
+                "it is no value of the type expected ({why}); build both ends from the same interface"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for SunError {}
