@@ -1,0 +1,54 @@
+//! What a reply says of its call.
+
+use crate::error::{CallError, SunError, SunFault};
+use crate::onc::authentication::Authentication;
+use stoop_onc::message::{Accepted, Denied, Reply, ReplyBody};
+use stoop_xdr::{DecodeError, Reader};
+
+/// The results in a reply.
+///
+/// # Errors
+/// The server refused the call or failed, or the reply is broken.
+#[inline]
+pub(crate) fn results<'m>(
+    message: &'m [u8],
+    transmissions: u32,
+    authentication: &dyn Authentication,
+) -> Result<Reader<'m>, CallError> {
+    let (reply, results) = match Reply::parse(message) {
+        Ok(parsed) => parsed,
+        Err(bad) => return Err(failed(SunFault::BadReply(bad.error), transmissions)),
+    };
+    match reply.body {
+        ReplyBody::Accepted { verifier, .. } if !authentication.accepts(verifier) => {
+            Err(failed(SunFault::BadVerifier, transmissions))
+        }
+        ReplyBody::Accepted { status: Accepted::Success, .. } => Ok(results),
+        ReplyBody::Accepted { status, .. } => Err(failed(fault(status), transmissions)),
+        ReplyBody::Denied(Denied::RpcMismatch(range)) => {
+            Err(failed(SunFault::RpcVersion(range), transmissions))
+        }
+        ReplyBody::Denied(Denied::Auth(status)) => Err(failed(SunFault::Denied(status), transmissions)),
+    }
+}
+
+/// The results are no value of the type expected.
+#[cold]
+pub(crate) fn bad_result(why: DecodeError, transmissions: u32) -> CallError {
+    failed(SunFault::BadResult(why), transmissions)
+}
+
+#[cold]
+fn failed(fault: SunFault, transmissions: u32) -> CallError {
+    CallError::Sun(SunError { fault, transmissions })
+}
+
+fn fault(status: Accepted) -> SunFault {
+    match status {
+        Accepted::ProgramUnavailable => SunFault::ProgramUnavailable,
+        Accepted::ProgramMismatch(range) => SunFault::VersionUnavailable(range),
+        Accepted::ProcedureUnavailable => SunFault::ProcedureUnavailable,
+        Accepted::GarbageArguments => SunFault::BadArguments,
+        Accepted::Success | Accepted::SystemError => SunFault::SystemError,
+    }
+}
