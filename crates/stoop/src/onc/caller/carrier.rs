@@ -1,0 +1,155 @@
+//! What carries a client's calls to one place: datagrams for blocking calls over UDP, and a shared connection for all others.
+
+use crate::calling::deadline::CallTimes;
+use crate::error::{BindError, CallError, SendError};
+use crate::onc::caller::connection::Connection;
+use crate::onc::caller::datagrams::DatagramCaller;
+use crate::onc::caller::link::Place;
+use crate::onc::caller::outstanding::{Ended, OutstandingCall};
+use crate::onc::caller::reply;
+use crate::onc::options::ClientOptions;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use stoop_net::clock;
+use stoop_onc::message::ProcedureId;
+use stoop_xdr::{DecodeError, Encode, Reader};
+
+/// The way to a server.
+pub(crate) struct Carrier {
+    place: Place,
+    options: ClientOptions,
+    datagrams: Option<DatagramCaller>,
+    /// Made when it is first needed, and anew when it was lost.
+    connection: Mutex<Option<Arc<Connection>>>,
+    /// No server listened at the place: it may have been started again at another.
+    is_stale: AtomicBool,
+}
+
+impl Carrier {
+    pub(crate) fn new(place: Place, options: &ClientOptions) -> Self {
+        let datagrams = match &place {
+            Place::Datagrams(server) => Some(DatagramCaller::new(*server, options)),
+            Place::Stream(_) => None,
+        };
+        let (connection, is_stale) = (Mutex::default(), AtomicBool::new(false));
+        Self { place, options: options.clone(), datagrams, connection, is_stale }
+    }
+
+    /// Where the server listens.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Whether no server listened there when a call was last made.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.is_stale.load(Ordering::Relaxed) || self.datagrams.as_ref().is_some_and(DatagramCaller::is_stale)
+    }
+
+    /// Replies so far that answered no call.
+    pub(crate) fn unmatched(&self) -> u64 {
+        let connection = self.present().as_ref().map_or(0, |connection| connection.unmatched());
+        connection + self.datagrams.as_ref().map_or(0, DatagramCaller::unmatched)
+    }
+
+    fn present(&self) -> MutexGuard<'_, Option<Arc<Connection>>> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection, made now if there is none that can be used.
+    pub(crate) fn connection(&self, deadline_ns: u64) -> io::Result<Arc<Connection>> {
+        let mut present = self.present();
+        if let Some(connection) = present.as_ref().filter(|connection| connection.is_usable()) {
+            return Ok(Arc::clone(connection));
+        }
+        let limit = Duration::from_nanos(deadline_ns.saturating_sub(clock::now_ns()));
+        let connected = Connection::connect(&self.place, &self.options, limit.min(self.options.bind_timeout));
+        let connection = Arc::new(connected.inspect_err(|_| self.is_stale.store(true, Ordering::Relaxed))?);
+        *present = Some(Arc::clone(&connection));
+        Ok(connection)
+    }
+
+    fn connection_for_call(&self, deadline_ns: u64) -> Result<Arc<Connection>, CallError> {
+        self.connection(deadline_ns).map_err(|cause| self.unreachable(cause))
+    }
+
+    #[cold]
+    fn unreachable(&self, cause: io::Error) -> CallError {
+        let server = match &self.place {
+            Place::Datagrams(server) => format!("onc+udp://{server}"),
+            Place::Stream(server) => format!("onc+{server}"),
+        };
+        CallError::NotSent(SendError::Bind(Box::new(BindError::Unreachable { server, cause })))
+    }
+
+    /// Makes a call, and passes its results to `decode`.
+    ///
+    /// # Errors
+    /// As [`Client::call`](crate::onc::Client::call).
+    #[inline]
+    pub(crate) fn call<A: Encode + ?Sized, R>(
+        &self,
+        procedure: ProcedureId,
+        times: CallTimes,
+        arguments: &A,
+        decode: impl FnOnce(&mut Reader<'_>) -> Result<R, DecodeError>,
+    ) -> Result<R, CallError> {
+        if let Some(datagrams) = &self.datagrams {
+            return datagrams.call(procedure, times, arguments, decode);
+        }
+        let connection = self.connection_for_call(times.deadline.latest_ns)?;
+        let call = connection.begin(procedure, times, arguments, false)?;
+        connection.wait(&call, u64::MAX);
+        let ended = call.take().expect("a call ends by its deadline");
+        self.result(ended, decode)
+    }
+
+    /// Begins a call without waiting.
+    ///
+    /// # Errors
+    /// It could not be sent, and will not run.
+    pub(crate) fn begin<A: Encode + ?Sized>(
+        &self,
+        procedure: ProcedureId,
+        times: CallTimes,
+        arguments: &A,
+    ) -> Result<(Arc<Connection>, Arc<OutstandingCall>), CallError> {
+        let connection = self.connection_for_call(times.deadline.latest_ns)?;
+        let call = connection.begin(procedure, times, arguments, true)?;
+        Ok((connection, call))
+    }
+
+    /// Sends a call to which no reply is expected.
+    ///
+    /// # Errors
+    /// It could not be sent, and will not run.
+    pub(crate) fn queue<A: Encode + ?Sized>(
+        &self,
+        procedure: ProcedureId,
+        deadline_ns: u64,
+        arguments: &A,
+    ) -> Result<(), CallError> {
+        self.connection_for_call(deadline_ns)?.queue(procedure, deadline_ns, arguments)
+    }
+
+    /// Sends the calls that wait for the next one.
+    ///
+    /// # Errors
+    /// They could not be sent, and will not run.
+    pub(crate) fn flush(&self, deadline_ns: u64) -> Result<(), CallError> {
+        let connection = self.present().clone();
+        connection.map_or(Ok(()), |connection| connection.flush(deadline_ns))
+    }
+
+    /// The results in the reply of a call.
+    pub(crate) fn result<R>(
+        &self,
+        ended: Ended,
+        decode: impl FnOnce(&mut Reader<'_>) -> Result<R, DecodeError>,
+    ) -> Result<R, CallError> {
+        let (message, transmissions) = ended?;
+        let mut results = reply::results(&message, transmissions, &*self.options.authentication)?;
+        decode(&mut results).map_err(|why| reply::bad_result(why, transmissions))
+    }
+}
