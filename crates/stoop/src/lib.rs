@@ -83,6 +83,8 @@ mod interface;
 mod locked;
 mod message_buffer;
 mod offers;
+#[cfg(feature = "onc")]
+pub mod onc;
 mod options;
 #[cfg(feature = "onc")]
 mod program;

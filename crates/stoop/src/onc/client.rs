@@ -1,0 +1,288 @@
+//! A client of one version of a program.
+
+use crate::calling::deadline::CallTimes;
+use crate::client::pending::Pending;
+use crate::context::nanos;
+use crate::error::{BindError, CallError, SendError};
+use crate::onc::address::{Address, Transport, VersionId};
+use crate::onc::authentication::Authentication;
+use crate::onc::begun::{BegunCall, DecodedCall};
+use crate::onc::caller::carrier::Carrier;
+use crate::onc::caller::link::Place;
+use crate::onc::locate;
+use crate::onc::options::ClientOptions;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use stoop_net::clock;
+use stoop_net::stream::StreamAddress;
+use stoop_onc::message::ProcedureId;
+use stoop_xdr::{DecodeError, DecodeOwned, Encode, Reader};
+
+/// A client of one version of a program, at one server.
+///
+/// Any number of threads may call at once. Over UDP each of them has a socket of its own; over TCP and Unix sockets all share one
+/// connection, with many calls in flight. A connection that was lost is made again by the next call.
+///
+/// Binding sends nothing to the program itself: if it does not exist at the address, the first call says so.
+///
+/// ```no_run
+/// use stoop::onc::Client;
+///
+/// // How many users are logged in there? RUSERSPROC_NUM of rpc.rusersd.
+/// let rusers = Client::bind("onc+udp://host/100002:2")?;
+/// let count: u32 = rusers.call(1, &())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # What is known of a call without a result
+///
+/// Sun RPC promises less than Stoop's own protocol. [`CallError::ran`] is [`No`](crate::Ran::No) only if that is certain: the call
+/// was not sent, the port was closed before the only transmission, or the server refused a call that was sent once. Over UDP a call
+/// that was sent again may have run twice, even if it succeeded, unless its server keeps replies.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+    timeout_ns: u64,
+}
+
+struct Shared {
+    address: Address,
+    options: ClientOptions,
+    carrier: Mutex<Arc<Carrier>>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Client({})", self.shared.address)
+    }
+}
+
+impl Client {
+    /// Binds to `onc+udp://HOST/PROGRAM:VERSION`, `onc+tcp://HOST/PROGRAM:VERSION` (both with `:PORT` behind the host if rpcbind is
+    /// not to be asked) or `onc+unix:PATH/PROGRAM:VERSION`.
+    ///
+    /// # Errors
+    /// The text is no address; or the server cannot be reached; or rpcbind does not answer, or does not know the program.
+    pub fn bind(uri: &str) -> Result<Self, BindError> {
+        Self::bind_with(uri, &ClientOptions::default())
+    }
+
+    /// As [`bind`](Self::bind), with options.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub fn bind_with(uri: &str, options: &ClientOptions) -> Result<Self, BindError> {
+        let address = Address::parse(uri).map_err(BindError::Uri)?;
+        let deadline_ns = clock::now_ns().saturating_add(nanos(options.bind_timeout));
+        let carrier = Mutex::new(Arc::new(find(&address, options, deadline_ns)?));
+        let shared = Arc::new(Shared { address, options: options.clone(), carrier });
+        Ok(Self { shared, timeout_ns: nanos(options.timeout) })
+    }
+
+    /// The same client with another time-out for its calls.
+    pub fn with_timeout(&self, timeout: Duration) -> Self {
+        Self { timeout_ns: nanos(timeout), ..self.clone() }
+    }
+
+    /// A client of the same server with another credential.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub fn with_authentication(
+        &self,
+        authentication: impl Authentication + 'static,
+    ) -> Result<Self, BindError> {
+        let options = self.shared.options.clone().authentication(authentication);
+        let address = self.shared.address.clone();
+        let place = self.shared.carrier().place().clone();
+        let carrier = Mutex::new(Arc::new(Carrier::new(place, &options)));
+        Ok(Self { shared: Arc::new(Shared { address, options, carrier }), timeout_ns: self.timeout_ns })
+    }
+
+    /// The version that it calls.
+    pub fn version(&self) -> VersionId {
+        self.shared.address.version
+    }
+
+    /// Where the server listens; `None` for a Unix socket.
+    pub fn server(&self) -> Option<SocketAddr> {
+        match self.shared.carrier().place() {
+            Place::Datagrams(server) | Place::Stream(StreamAddress::Tcp(server)) => Some(*server),
+            Place::Stream(_) => None,
+        }
+    }
+
+    /// Replies so far that answered no call: late, repeated or forged.
+    pub fn unmatched_replies(&self) -> u64 {
+        self.shared.carrier().unmatched()
+    }
+
+    /// Calls procedure 0, which does nothing: does the program answer?
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn null(&self) -> Result<(), CallError> {
+        self.call(0, &())
+    }
+
+    /// Calls a procedure and waits for its result.
+    ///
+    /// # Errors
+    /// There is no result. [`CallError::ran`] says whether the procedure ran, as far as [that can be known](Client).
+    #[inline]
+    pub fn call<A: Encode + ?Sized, R: DecodeOwned>(
+        &self,
+        procedure: u32,
+        arguments: &A,
+    ) -> Result<R, CallError> {
+        self.call_with(procedure, arguments, |results| results.value())
+    }
+
+    /// Calls a procedure and passes its results to `decode`, which may borrow from them.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    #[inline]
+    pub fn call_with<A: Encode + ?Sized, R>(
+        &self,
+        procedure: u32,
+        arguments: &A,
+        decode: impl FnOnce(&mut Reader<'_>) -> Result<R, DecodeError>,
+    ) -> Result<R, CallError> {
+        let times = self.begin_call()?;
+        let carrier = self.shared.carrier_for_call(times.deadline.latest_ns)?;
+        carrier.call(self.shared.procedure(procedure), times, arguments, decode)
+    }
+
+    fn begin_call(&self) -> Result<CallTimes, CallError> {
+        CallTimes::begin(self.timeout_ns).ok_or(CallError::NotSent(SendError::DeadlinePassed))
+    }
+
+    /// Begins a call without waiting for its result: many can be in flight from one thread. The [handle](Pending) gives what
+    /// [`call`](Self::call) returns.
+    pub fn begin<A, R>(&self, procedure: u32, arguments: &A) -> Pending<Result<R, CallError>>
+    where
+        A: Encode + ?Sized,
+        R: DecodeOwned + Send + Sync + 'static,
+    {
+        self.begin_with(procedure, arguments, |results| results.value())
+    }
+
+    /// As [`begin`](Self::begin); the thread that takes the result from the handle passes it to `decode`, which may borrow from it.
+    pub fn begin_with<A, R>(
+        &self,
+        procedure: u32,
+        arguments: &A,
+        decode: impl FnOnce(&mut Reader<'_>) -> Result<R, DecodeError> + Send + Sync + 'static,
+    ) -> Pending<Result<R, CallError>>
+    where
+        A: Encode + ?Sized,
+        R: Send + Sync + 'static,
+    {
+        match self.try_begin(procedure, arguments) {
+            Ok(call) => Pending::other(Box::new(DecodedCall { call: Some(call), decode: Some(decode) })),
+            Err(why) => Pending::ready(Err(why)),
+        }
+    }
+
+    fn try_begin<A: Encode + ?Sized>(&self, procedure: u32, arguments: &A) -> Result<BegunCall, CallError> {
+        let times = self.begin_call()?;
+        let carrier = self.shared.carrier_for_call(times.deadline.latest_ns)?;
+        let (connection, call) = carrier.begin(self.shared.procedure(procedure), times, arguments)?;
+        Ok(BegunCall { carrier, connection, call })
+    }
+
+    /// Sends a call to which the server sends no reply, or whose reply is not wanted (batching, RFC 5531 §8.4.1 of its
+    /// predecessor RFC 1057). Over TCP and Unix sockets it leaves with the next call, or when 32 KiB wait; over UDP at once, and it may
+    /// be lost.
+    ///
+    /// # Errors
+    /// It could not be sent, and will not run. That it was sent does not mean that it ran: only a later call with a result shows that
+    /// a server which runs calls in their order has run it.
+    pub fn send<A: Encode + ?Sized>(&self, procedure: u32, arguments: &A) -> Result<(), CallError> {
+        let deadline_ns = self.begin_call()?.deadline.latest_ns;
+        let carrier = self.shared.carrier_for_call(deadline_ns)?;
+        carrier.queue(self.shared.procedure(procedure), deadline_ns, arguments)
+    }
+
+    /// Sends the calls that wait for the next one.
+    ///
+    /// # Errors
+    /// They could not be sent, and will not run.
+    pub fn flush(&self) -> Result<(), CallError> {
+        let deadline_ns = self.begin_call()?.deadline.latest_ns;
+        self.shared.carrier().flush(deadline_ns)
+    }
+}
+
+impl Shared {
+    fn procedure(&self, procedure: u32) -> ProcedureId {
+        let VersionId { program, version } = self.address.version;
+        ProcedureId { program, version, procedure }
+    }
+
+    fn present(&self) -> MutexGuard<'_, Arc<Carrier>> {
+        self.carrier.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    fn carrier(&self) -> Arc<Carrier> {
+        Arc::clone(&self.present())
+    }
+
+    /// The way to the server, found again if it was not there any more.
+    #[inline]
+    fn carrier_for_call(&self, deadline_ns: u64) -> Result<Arc<Carrier>, CallError> {
+        let carrier = self.carrier();
+        if carrier.is_stale() { self.find_again(deadline_ns) } else { Ok(carrier) }
+    }
+
+    #[cold]
+    fn find_again(&self, deadline_ns: u64) -> Result<Arc<Carrier>, CallError> {
+        let found = find(&self.address, &self.options, deadline_ns);
+        let carrier = Arc::new(found.map_err(|why| CallError::NotSent(SendError::Bind(Box::new(why))))?);
+        *self.present() = Arc::clone(&carrier);
+        Ok(carrier)
+    }
+}
+
+/// The way to the program: of its addresses the first one to which a connection can be made.
+fn find(address: &Address, options: &ClientOptions, deadline_ns: u64) -> Result<Carrier, BindError> {
+    let mut last = None;
+    for place in locate::places(address, deadline_ns)? {
+        let carrier = Carrier::new(place, options);
+        if address.transport == Transport::Udp {
+            return Ok(carrier);
+        }
+        match carrier.connection(deadline_ns) {
+            Ok(_) => return Ok(carrier),
+            Err(cause) => last = Some(cause),
+        }
+    }
+    let cause = last.unwrap_or_else(|| std::io::ErrorKind::NotFound.into());
+    Err(BindError::Unreachable { server: address.to_string(), cause })
+}
+
+/// The middle layer: calls a procedure of a program on a host once, over UDP, by way of its rpcbind. For more than one call, keep a
+/// [`Client`].
+///
+/// ```no_run
+/// let users: u32 = stoop::onc::call("host", 100_002, 2, 1, &())?;
+/// # Ok::<(), stoop::CallError>(())
+/// ```
+///
+/// # Errors
+/// As [`Client::call`]; an error of binding is [`SendError::Bind`].
+pub fn call<A: Encode + ?Sized, R: DecodeOwned>(
+    host: &str,
+    program: u32,
+    version: u32,
+    procedure: u32,
+    arguments: &A,
+) -> Result<R, CallError> {
+    let options = ClientOptions::new().retransmission(stoop_onc::Retransmission::LIBTIRPC_RPC_CALL);
+    let client = Client::bind_with(&format!("onc+udp://{host}/{program}:{version}"), &options);
+    client.map_err(|why| CallError::NotSent(SendError::Bind(Box::new(why))))?.call(procedure, arguments)
+}

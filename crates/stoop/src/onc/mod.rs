@@ -1,0 +1,26 @@
+//! Sun RPC (ONC RPC, RFC 5531): callers of the programs that exist, and servers for their clients. Cargo feature `onc`.
+//!
+//! | layer | for |
+//! |---|---|
+//! | [`call`] | one call of a procedure on a host |
+//! | [`Client`] | full control: transport, time-outs, credentials, reserved ports |
+//! | [`stub`] | what emitted code is written against |
+//!
+//! Arguments and results are XDR ([`xdr`]): write their types by hand, or have `stoop gen x` make them of a `.x` file.
+
+pub(crate) mod address;
+pub(crate) mod authentication;
+pub(crate) mod begun;
+pub(crate) mod caller;
+pub(crate) mod client;
+pub(crate) mod locate;
+pub(crate) mod options;
+pub mod stub;
+
+pub use crate::onc::address::{Transport, VersionId};
+pub use crate::onc::authentication::{Auth, AuthStatus, AuthSys, Authentication, Credential, Flavor, Groups};
+pub use crate::onc::client::{Client, call};
+pub use crate::onc::options::{ClientOptions, Retransmission};
+pub use stoop_onc::message::VersionRange;
+/// The form of arguments and results.
+pub use stoop_xdr as xdr;
