@@ -1,0 +1,10 @@
+//! Sun RPC against real peers: rpcbind, and programs that Debian's rpcgen and libtirpc make, each test in private namespaces
+//! (`sandbox`). They need root, `unshare`, rpcbind, rpcgen and libtirpc, and say so if they cannot run. `caller` needs no peer.
+
+mod c_server;
+mod caller;
+#[path = "../../../onc/tests/interop/peer.rs"]
+#[allow(dead_code)]
+mod peer;
+#[path = "../../../onc/tests/interop/sandbox.rs"]
+mod sandbox;
