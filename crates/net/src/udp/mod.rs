@@ -42,6 +42,11 @@ pub fn resolve(host_and_port: &str) -> io::Result<Vec<SocketAddr>> {
     Ok(addresses)
 }
 
+/// Whether `host_and_port` has a name for the host, so that [`resolve`] may find other addresses later.
+pub fn is_name(host_and_port: &str) -> bool {
+    host_and_port.parse::<SocketAddr>().is_err()
+}
+
 /// Makes a datagram socket for addresses like `address`, closed on exec.
 fn datagram_socket(address: &SocketAddr) -> io::Result<rustix::fd::OwnedFd> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType};

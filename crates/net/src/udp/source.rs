@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Gives a socket that is connected to a server another address of this machine when its own leads there no more.
@@ -17,8 +17,8 @@ use std::time::Duration;
 /// Several threads may use the socket meanwhile.
 #[derive(Debug)]
 pub struct Source {
-    server: SocketAddr,
-    renewal: Mutex<()>,
+    /// The lock is held while the socket is connected anew.
+    server: Mutex<SocketAddr>,
     /// When the route was last looked at, in nanoseconds.
     looked_ns: AtomicU64,
 }
@@ -29,7 +29,23 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 impl Source {
     /// For sockets that are connected to `server`.
     pub fn of(server: SocketAddr) -> Self {
-        Self { server, renewal: Mutex::new(()), looked_ns: AtomicU64::new(0) }
+        Self { server: Mutex::new(server), looked_ns: AtomicU64::new(0) }
+    }
+
+    fn server(&self) -> MutexGuard<'_, SocketAddr> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Connects the socket to another server.
+    ///
+    /// # Errors
+    ///
+    /// As [`CallerSocket::connect`]. A later [`renew`](Self::renew) tries again.
+    #[cold]
+    pub fn redirect(&self, socket: &CallerSocket, server: SocketAddr) -> io::Result<()> {
+        let mut present = self.server();
+        *present = server;
+        socket.reconnect(server)
     }
 
     /// `send` has failed with `error`. If the reason may be that the socket's address leads to the server no more, connects the socket
@@ -48,11 +64,11 @@ impl Source {
         if !may_be_gone(&error) {
             return Err(error);
         }
-        let _renewal = self.renewal.lock().unwrap_or_else(PoisonError::into_inner);
+        let server = self.server();
         // Another thread may have connected the socket meanwhile, or may just have been doing so.
         match send() {
             Err(again) if may_be_gone(&again) => {
-                socket.reconnect(self.server)?;
+                socket.reconnect(*server)?;
                 send()
             }
             sent => sent,
@@ -74,10 +90,10 @@ impl Source {
             return;
         }
         self.looked_ns.store(now_ns, Ordering::Relaxed);
-        let _renewal = self.renewal.lock().unwrap_or_else(PoisonError::into_inner);
-        if socket.leaves_from_elsewhere(self.server).unwrap_or(false) {
+        let server = self.server();
+        if socket.leaves_from_elsewhere(*server).unwrap_or(false) {
             // If there is no route just now, the next send tries again.
-            let _ = socket.reconnect(self.server);
+            let _ = socket.reconnect(*server);
         }
     }
 }

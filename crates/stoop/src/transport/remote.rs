@@ -4,6 +4,8 @@
 //! lane of the [contract](crate::transport::contract) of them.
 
 pub(crate) mod held_lane;
+pub(crate) mod moving;
+pub(crate) mod place;
 
 use crate::buffers::{NamedRanges, SharedBuffers, WriteArguments};
 use crate::calling::counters::CallCounters;
@@ -17,6 +19,8 @@ use crate::interface::Interface;
 use crate::options::{BindOptions, TransportOptions};
 use crate::transport::contract::{Binding, Target};
 use crate::transport::remote::held_lane::HeldLane;
+use crate::transport::remote::moving::{Doubt, Name};
+use crate::transport::remote::place::{Place, Terms};
 use crate::users::Users;
 use std::fmt::Display;
 use std::io;
@@ -30,7 +34,7 @@ use stoop_shm::{InPlace, Number};
 /// A transport to servers in other processes.
 pub(crate) trait Remote: Sized + 'static {
     /// Where a server listens.
-    type Address: Display + Send + Sync;
+    type Address: Clone + Display + Send + Sync;
     /// The options of this transport.
     type Options: TransportOptions;
     /// What a server has granted at one time.
@@ -43,6 +47,12 @@ pub(crate) trait Remote: Sized + 'static {
     /// # Errors
     /// The name is unknown.
     fn resolve(target: &Target<'_>) -> io::Result<Vec<Self::Address>>;
+
+    /// Whether the target's address is a name, which may stand for other addresses later, and a binding with these options can follow it.
+    fn may_move(target: &Target<'_>, own: &Self::Options) -> bool {
+        let _ = (target, own);
+        false
+    }
 
     /// Binds to the server at an address. `replaced`: the session that was lost, if there was one. Returns also a lane of the session,
     /// if binding has made one.
@@ -123,6 +133,14 @@ pub(crate) struct Replaced<'a, S> {
     pub(crate) refusal: Option<Unbound>,
 }
 
+impl<S> Clone for Replaced<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for Replaced<'_, S> {}
+
 /// The generation of the session that comes next.
 pub(crate) fn next_generation<S: Generation>(replaced: Option<&Replaced<'_, S>>) -> u64 {
     replaced.map_or(0, |replaced| replaced.session.generation() + 1)
@@ -144,8 +162,8 @@ pub(crate) trait RemoteLane<R: Remote>: Counted + Sized {
     /// Prepares the lane for the thread's next call. `false`: it first goes over to the present session, which has that generation.
     fn prepare(&self, generation: u64) -> bool;
 
-    /// Goes over to another session. `false`: that has no lane for it.
-    fn adopt(&mut self, session: Arc<R::Session>) -> bool;
+    /// Goes over to another session, whose server is at the plan's address. `false`: that has no lane for it.
+    fn adopt(&mut self, plan: &Plan<'_, R>, session: Arc<R::Session>) -> bool;
 
     /// The writer of arguments of at most `limit` bytes.
     fn arguments(&mut self, limit: usize) -> Writer<'_>;
@@ -221,10 +239,11 @@ pub(crate) trait RemoteLane<R: Remote>: Counted + Sized {
 pub(crate) struct RemoteBinding<R: Remote> {
     pub(crate) interface: &'static Interface,
     pub(crate) uri: String,
-    pub(crate) server: R::Address,
     pub(crate) options: BindOptions,
     pub(crate) own: R::Options,
-    sessions: Sessions<R::Session>,
+    name: Option<Name<R>>,
+    doubt: Doubt,
+    sessions: Sessions<Place<R>>,
     lanes: Lanes<R::Lane>,
 }
 
@@ -234,32 +253,33 @@ impl<R: Remote> RemoteBinding<R> {
         let Target { interface, uri, options, .. } = *target;
         let own: R::Options = options.own.of();
         let unreachable = |cause| BindError::Unreachable { server: uri.into(), cause };
-        let mut last = None;
-        for server in R::resolve(target).map_err(unreachable)? {
-            let plan = Plan { interface, uri, address: &server, options, own: &own };
-            match R::connect(&plan, deadline, None) {
-                Ok((session, lane)) => {
-                    let (sessions, lanes) = (Sessions::new(session), Lanes::default());
-                    *lanes.hold() = lane;
-                    let (uri, options) = (uri.to_owned(), options.clone());
-                    return Ok(Self { interface, uri, server, options, own, sessions, lanes });
-                }
-                // A name may stand for addresses at which nobody listens: ::1 before 127.0.0.1.
-                Err(not_bound) if matches!(not_bound.error, BindError::Unreachable { .. }) => {
-                    last = Some(not_bound);
-                }
-                Err(not_bound) => return Err(not_bound),
-            }
-        }
-        Err(last.expect("a name that is resolved has an address"))
+        let addresses = R::resolve(target).map_err(unreachable)?;
+        let terms = Terms { interface, uri, options, own: &own };
+        let (place, lane) = place::connect_to_any(&terms, addresses, deadline, None)?;
+        let name = R::may_move(target, &own).then(|| Name::new(target));
+        let (sessions, lanes) = (Sessions::new(Arc::new(place)), Lanes::default());
+        *lanes.hold() = lane;
+        let (uri, options, doubt) = (uri.to_owned(), options.clone(), Doubt::default());
+        Ok(Self { interface, uri, options, own, name, doubt, sessions, lanes })
     }
 
-    fn plan(&self) -> Plan<'_, R> {
-        let Self { interface, uri, server, options, own, .. } = self;
-        Plan { interface, uri, address: server, options, own }
+    fn terms(&self) -> Terms<'_, R> {
+        let Self { interface, uri, options, own, .. } = self;
+        Terms { interface, uri, options, own }
     }
 
+    /// The plan of what is made at the address of a session.
+    fn plan<'a>(&'a self, place: &'a Place<R>) -> Plan<'a, R> {
+        self.terms().at(&place.address)
+    }
+
+    /// The present session.
     pub(crate) fn present(&self) -> Arc<R::Session> {
+        Arc::clone(&self.place().session)
+    }
+
+    /// The present session, and the address of its server.
+    pub(crate) fn place(&self) -> Arc<Place<R>> {
         self.sessions.present()
     }
 
@@ -274,28 +294,47 @@ impl<R: Remote> RemoteBinding<R> {
         self.interface.procedures[usize::from(procedure)].idempotent
     }
 
-    /// Binds again, unless another thread has done so since `lost` was lost. `refusal`: how the server has refused a call on it.
+    /// Binds again, unless another thread has done so since `lost` was lost. `refusal`: how the server has refused a call on it. A name
+    /// is resolved again.
     pub(crate) fn rebind(
         &self,
         lost: &R::Session,
         refusal: Option<Unbound>,
         deadline: Instant,
     ) -> Result<Arc<R::Session>, BindError> {
+        self.rebind_at(lost, refusal, deadline, |before, deadline| self.addresses(before, deadline))
+    }
+
+    /// As [`rebind`](Self::rebind), to the first of these addresses at which a server listens. `addresses` gets the address of the
+    /// session that was lost, and a deadline.
+    fn rebind_at(
+        &self,
+        lost: &R::Session,
+        refusal: Option<Unbound>,
+        deadline: Instant,
+        addresses: impl FnOnce(&R::Address, Instant) -> Vec<R::Address>,
+    ) -> Result<Arc<R::Session>, BindError> {
         let bind = |deadline| {
-            let replaced = Some(Replaced { session: lost, refusal });
-            let connected = R::connect(&self.plan(), deadline, replaced);
-            connected.map(|(session, _)| session).map_err(|not_bound| not_bound.error)
+            let replaced = Replaced { session: lost, refusal };
+            let addresses = addresses(&self.place().address, deadline);
+            let connected = place::connect_to_any(&self.terms(), addresses, deadline, Some(replaced));
+            connected.map(|(place, _)| Arc::new(place)).map_err(|not_bound| not_bound.error)
         };
-        self.sessions.replace(lost, &self.uri, deadline, self.options.bind_timeout, bind)
+        let place =
+            self.sessions.replace(lost.generation(), &self.uri, deadline, self.options.bind_timeout, bind)?;
+        Ok(Arc::clone(&place.session))
     }
 
     /// Makes the thread's lane, or moves it to the present session.
     #[cold]
     fn renew(&self, lane: &mut Option<R::Lane>) -> Result<(), CallError> {
+        self.sessions.expect_present();
+        let place = self.place();
+        let (plan, session) = (self.plan(&place), Arc::clone(&place.session));
         match lane {
-            None => *lane = Some(R::Lane::new(&self.plan(), self.present())?),
+            None => *lane = Some(R::Lane::new(&plan, session)?),
             // Where the session has no lane for it, the call ends on the old one and tries again.
-            Some(lane) => drop(lane.adopt(self.present())),
+            Some(lane) => drop(lane.adopt(&plan, session)),
         }
         Ok(())
     }
@@ -306,15 +345,17 @@ impl<R: Remote> Binding for RemoteBinding<R> {
 
     #[inline]
     fn hold(&self) -> Result<HeldLane<'_, R>, CallError> {
-        let mut guard = self.lanes.hold();
-        if !guard.as_ref().is_some_and(|lane| lane.prepare(self.generation())) {
+        let (mut guard, mut doubts) = (self.lanes.hold(), false);
+        if !guard.as_ref().is_some_and(|lane| lane.prepare(self.sessions.expected())) {
+            doubts = self.doubt.is_any();
             self.renew(&mut guard)?;
         }
-        Ok(HeldLane { binding: self, guard })
+        Ok(HeldLane { binding: self, guard, doubts })
     }
 
     fn describe(&self) -> String {
-        R::describe(&self.plan(), &self.present())
+        let place = self.place();
+        R::describe(&self.plan(&place), &place.session)
     }
 
     fn describe_buffers(&self) -> String {
@@ -347,7 +388,7 @@ impl<R: Remote> Binding for RemoteBinding<R> {
 impl<R: Remote> Drop for RemoteBinding<R> {
     fn drop(&mut self) {
         if let Some(lane) = self.lanes.any() {
-            R::unbind(&self.sessions.present(), lane);
+            R::unbind(&self.sessions.present().session, lane);
         }
     }
 }

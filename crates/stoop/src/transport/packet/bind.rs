@@ -54,7 +54,8 @@ pub(crate) fn bind<L: PacketLink>(
         None => return Err(BindError::NoAnswer { server: uri.into(), waited: now().since(begun) }),
     };
     let silence_limit = own_options.client_silence_limit();
-    let mut session = session(uri, bound, &binder, &own, (max_message, silence_limit), generation);
+    let mut session =
+        session((uri, server.to_string()), bound, &binder, &own, (max_message, silence_limit), generation);
     // No lane is known to which a shared endpoint could give the answers of a server that is being bound to.
     let endpoint = match own_options.shares_endpoints || is_last || L::must_share(server) {
         true => Endpoint::connect(server, Share::OneLane, true).map_err(unreachable)?,
@@ -109,23 +110,24 @@ fn is_sound(packet: &[u8]) -> bool {
 }
 
 fn session(
-    uri: &str,
+    (uri, server): (&str, String),
     bound: Bound,
     binder: &Binder,
     own: &host::HostFacts,
     (max_message, silence_limit): (u32, Duration),
     generation: u64,
 ) -> Session {
-    let server = crate::host_facts::from_wire(&bound.host);
+    let host = crate::host_facts::from_wire(&bound.host);
     let longest_call = bound.max_message.min(max_message) as usize;
     let most_lanes = u16::try_from(bound.lanes).unwrap_or(MOST_LANES).min(MOST_LANES);
     Session {
         generation,
         uri: uri.into(),
+        server,
         bound,
         round_trip: binder.path(),
-        placement: Placement::of(own, &server),
-        is_here: own.shares_kernel_with(&server),
+        placement: Placement::of(own, &host),
+        is_here: own.shares_kernel_with(&host),
         because: None,
         read: Instant::from_nanos(clock::boot_now_ns()),
         asleep_ns: clock::asleep_ns(),

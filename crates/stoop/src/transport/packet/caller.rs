@@ -57,6 +57,11 @@ impl<L: PacketLink> Remote for PacketTransport<L> {
         L::resolve(target.address)
     }
 
+    /// An endpoint that other bindings use, too, does not follow.
+    fn may_move(target: &Target<'_>, own: &PacketOptions) -> bool {
+        L::is_name(target.address) && !own.shares_endpoints
+    }
+
     fn connect(
         plan: &Plan<'_, Self>,
         deadline: Instant,
@@ -126,7 +131,13 @@ impl<L: PacketLink> RemoteLane<PacketTransport<L>> for PacketLane<Endpoint<L>> {
         self.session.generation == generation
     }
 
-    fn adopt(&mut self, session: Arc<Session>) -> bool {
+    fn adopt(&mut self, plan: &Plan<'_, PacketTransport<L>>, session: Arc<Session>) -> bool {
+        if self.session.server != session.server {
+            match Endpoint::connect(plan.address, Share::OneLane, plan.own.shares_endpoints) {
+                Ok(there) => self.endpoint = there,
+                Err(_) => return false,
+            }
+        }
         self.move_to(session);
         true
     }

@@ -28,6 +28,14 @@ impl<L: PacketLink> Endpoint<L> {
         SharedEndpoint::connect::<L>(server, share).map(Self::Shared)
     }
 
+    /// Has the endpoint lead to another server. One that is shared does not: bindings that share them do not follow names.
+    pub(crate) fn redirect(&self, server: &L::Address) {
+        if let Self::Own(own) = self {
+            // If there is no way just now, later sends try again.
+            let _ = L::redirect(own, server);
+        }
+    }
+
     /// The link's endpoint, to send.
     #[inline]
     fn base(&self) -> &L::Caller {

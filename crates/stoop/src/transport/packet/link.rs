@@ -100,6 +100,20 @@ pub(crate) trait PacketLink: Sized + 'static {
     /// reported later, as [`CallerArrival::Refused`] or [`Sending::Refused`].
     fn connect(server: &Self::Address, share: Share) -> io::Result<Self::Caller>;
 
+    /// Whether `text` is a name that may stand for other addresses later. Then endpoints can be [redirected](Self::redirect).
+    fn is_name(_text: &str) -> bool {
+        false
+    }
+
+    /// Has an endpoint lead to `server` from now on.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect). Later sends try again.
+    fn redirect(_endpoint: &Self::Caller, _server: &Self::Address) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Whether callers of this address share endpoints, because the link has too few of them.
     fn must_share(_server: &Self::Address) -> bool {
         false

@@ -73,6 +73,8 @@ impl PacketOptions {
     /// For a client: has all bindings of this process that say so share one endpoint (one socket) for each server address, where each
     /// thread would have its own otherwise. For processes with thousands of threads or bindings: the threads receive for each other,
     /// which costs more than a socket of their own.
+    /// A binding with this option stays at the address at which it has found the server, even if the server's name comes to
+    /// stand for another.
     pub fn share_endpoints(mut self) -> Self {
         self.shares_endpoints = true;
         self

@@ -23,6 +23,8 @@ pub(crate) struct Session {
     /// How many sessions of the binding there were before it.
     pub(crate) generation: u64,
     pub(crate) uri: String,
+    /// The server's address.
+    pub(crate) server: String,
     pub(crate) bound: Bound,
     /// The round trip that binding measured.
     pub(crate) round_trip: RoundTrip,

@@ -7,6 +7,7 @@ use crate::calling::recovery::{Attempts, CallTerms, Ended, Loss, recover};
 use crate::error::{BindError, CallError, SendError};
 use crate::transport::contract::Lane;
 use crate::transport::remote::{Remote, RemoteBinding, RemoteLane};
+use std::sync::Arc;
 use stoop_exchange::Instant;
 use stoop_exchange::outcome::{Unbound, Verdict};
 use stoop_marshal::{GatherList, Reader, Writer};
@@ -16,6 +17,8 @@ use stoop_shm::{InPlace, Number};
 pub(crate) struct HeldLane<'a, R: Remote> {
     pub(super) binding: &'a RemoteBinding<R>,
     pub(super) guard: LaneGuard<'a, R::Lane>,
+    /// Before the call, look whether the server is elsewhere.
+    pub(super) doubts: bool,
 }
 
 /// The arguments of a call.
@@ -100,6 +103,9 @@ impl<R: Remote> HeldLane<'_, R> {
         mut arguments: Arguments<'_, '_, '_>,
     ) -> Result<(), CallError> {
         let times = R::Lane::begin(timeout_ns).ok_or(CallError::NotSent(SendError::DeadlinePassed))?;
+        if self.doubts {
+            self.look_elsewhere(times);
+        }
         match self.attempt(times, procedure, &mut arguments) {
             Ok(()) => Ok(()),
             Err(ended) => self.recover(ended, times, procedure, arguments),
@@ -132,8 +138,31 @@ impl<R: Remote> HeldLane<'_, R> {
         let CallTimes { begun_ns, deadline } = times;
         let idempotent = self.binding.is_idempotent(procedure);
         let terms = CallTerms { begun_ns, deadline_ns: deadline.latest_ns, idempotent };
+        let ended = match ended {
+            // The call has not run. Its server may have moved.
+            Ended::With(error) if self.binding.may_have_moved(&error) => Ended::Lost { may_have_run: false },
+            ended => ended,
+        };
         let mut call = Repeated { held: self, procedure, arguments, sent_ns: begun_ns };
-        recover(&mut call, ended, &terms)
+        let outcome = recover(&mut call, ended, &terms);
+        outcome.inspect_err(|error| {
+            self.binding.note_failure(error);
+        })
+    }
+
+    /// Goes over to the server that the name stands for now.
+    #[cold]
+    fn look_elsewhere(&mut self, times: CallTimes) {
+        self.doubts = false;
+        self.binding.look_elsewhere(Instant::from_nanos(times.deadline.latest_ns));
+        self.adopt_present();
+    }
+
+    /// Goes over to the present session, if there is another. `false`: that has no lane.
+    fn adopt_present(&mut self) -> bool {
+        let place = self.binding.place();
+        let (plan, session) = (self.binding.plan(&place), Arc::clone(&place.session));
+        Arc::ptr_eq(self.made().session(), &session) || self.lane().adopt(&plan, session)
     }
 }
 
@@ -154,8 +183,8 @@ impl<R: Remote> Attempts for Repeated<'_, '_, '_, '_, '_, R> {
     }
 
     fn rebind(&mut self, deadline: Instant) -> Result<bool, BindError> {
-        let session = self.held.binding.rebind(self.held.made().session(), None, deadline)?;
-        Ok(self.held.lane().adopt(session))
+        self.held.binding.rebind(self.held.made().session(), None, deadline)?;
+        Ok(self.held.adopt_present())
     }
 
     fn attempt(&mut self, now_ns: u64, deadline_ns: u64) -> Result<(), Ended> {

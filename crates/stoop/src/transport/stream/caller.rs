@@ -29,6 +29,7 @@ use std::sync::Arc;
 use stoop_exchange::Instant;
 use stoop_marshal::{GatherList, Writer};
 use stoop_net::stream::StreamAddress;
+use stoop_net::udp::is_name;
 use stoop_wire::HEADER_LEN;
 
 /// `tcp:` and `unix:`
@@ -47,6 +48,10 @@ impl Remote for StreamTransport {
 
     fn resolve(target: &Target<'_>) -> io::Result<Vec<StreamAddress>> {
         addresses(target.scheme, target.address)
+    }
+
+    fn may_move(target: &Target<'_>, _: &UnixOptions) -> bool {
+        target.scheme.name == "tcp" && is_name(target.address)
     }
 
     fn connect(
@@ -107,7 +112,7 @@ impl RemoteLane<StreamTransport> for StreamLane {
         true
     }
 
-    fn adopt(&mut self, session: Arc<Session>) -> bool {
+    fn adopt(&mut self, _: &Plan<'_, StreamTransport>, session: Arc<Session>) -> bool {
         self.move_to(session);
         true
     }

@@ -44,6 +44,10 @@ impl UdpCaller {
         Ok(endpoint)
     }
 
+    pub(super) fn redirect(&self, server: SocketAddr) -> io::Result<()> {
+        self.source.redirect(&self.socket, server)
+    }
+
     /// Sends packets together by `send`, or returns why they did not leave.
     fn send_together(
         &self,

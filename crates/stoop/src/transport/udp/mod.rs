@@ -35,6 +35,14 @@ impl PacketLink for UdpLink {
         udp::resolve(text)
     }
 
+    fn is_name(text: &str) -> bool {
+        udp::is_name(text)
+    }
+
+    fn redirect(endpoint: &UdpCaller, server: &SocketAddr) -> io::Result<()> {
+        endpoint.redirect(*server)
+    }
+
     fn connect(server: &SocketAddr, share: Share) -> io::Result<UdpCaller> {
         UdpCaller::connect(*server, share)
     }

@@ -12,6 +12,7 @@ use crate::transport::packet::now;
 use std::mem;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
+use stoop_exchange::Instant;
 
 /// While calls are outstanding, the thread checks at this interval whether another thread receives.
 const WATCH_EVERY: Duration = Duration::from_millis(5);
@@ -53,7 +54,7 @@ impl<L: PacketLink> Driven for PacketCalls<L> {
     }
 
     fn bind_again(self: &Arc<Self>) {
-        let Some((lost, refusal, deadline)) = self.calls().lost() else { return };
+        let Some((lost, refusal, deadline)) = self.calls().lost() else { return self.look_elsewhere() };
         let session = self.link.binding.rebind(&lost, Some(refusal), deadline).ok();
         let mut calls = self.calls();
         calls.rebound(&lost, deadline, session.as_ref());
@@ -62,10 +63,20 @@ impl<L: PacketLink> Driven for PacketCalls<L> {
 }
 
 impl<L: PacketLink> PacketCalls<L> {
-    /// Whether calls wait for another session, and no thread binds yet.
+    /// If calls have failed because the server is perhaps elsewhere: goes there.
+    fn look_elsewhere(&self) {
+        if mem::take(&mut self.calls().doubts) {
+            self.link.binding.look_elsewhere(Instant::NEVER);
+            let mut calls = self.calls();
+            calls.note_session();
+            self.unlock(calls, &mut Wakeups::default());
+        }
+    }
+
+    /// Whether calls wait for another session, or the server is perhaps elsewhere, and no thread binds yet.
     #[inline]
     pub(crate) fn needs_binding(&self, calls: &Calls<L>) -> bool {
-        calls.unbound > 0 && !self.background.is_binding()
+        (calls.unbound > 0 || calls.doubts) && !self.background.is_binding()
     }
 
     /// Whether the background thread has something to do when no thread has the receive role.

@@ -13,6 +13,7 @@ use crate::transport::packet::caller::PacketBinding;
 use crate::transport::packet::checksum;
 use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::link::PacketLink;
+use crate::transport::packet::session::Session;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use stoop_exchange::{Instant, RoundTrip};
@@ -57,6 +58,10 @@ pub(crate) struct Calls<L: PacketLink> {
     pub(crate) longest_call: usize,
     /// The session whose lanes are in `by_lane`.
     pub(crate) generation: u64,
+    /// The address to which the endpoint leads.
+    pub(crate) server: String,
+    /// The server is perhaps elsewhere.
+    pub(crate) doubts: bool,
     /// The round trip, as compact calls have measured it.
     pub(crate) path: RoundTrip,
     pub(crate) past: CallCounters,
@@ -73,8 +78,8 @@ pub(crate) const NO_CALL: u32 = u32::MAX;
 pub(crate) const KEPT_CAPACITY: usize = 4096;
 
 impl<L: PacketLink> Calls<L> {
-    pub(crate) fn new(link: Arc<BoundEndpoint<L>>) -> Self {
-        let (longest_call, generation) = (link.binding.present().longest_call, link.binding.generation());
+    /// `session`: the one to whose server the endpoint leads.
+    pub(crate) fn new(link: Arc<BoundEndpoint<L>>, session: &Session) -> Self {
         Self {
             link,
             slots: Vec::new(),
@@ -92,8 +97,10 @@ impl<L: PacketLink> Calls<L> {
             unbound: 0,
             receptions: 0,
             large: Large::default(),
-            longest_call,
-            generation,
+            longest_call: session.longest_call,
+            generation: session.generation,
+            server: session.server.clone(),
+            doubts: false,
             path: RoundTrip::default(),
             past: CallCounters::default(),
             failures: Failures::default(),

@@ -52,8 +52,14 @@ impl<L: PacketLink> Calls<L> {
         if self.generation == self.link.binding.generation() {
             return;
         }
-        self.generation = self.link.binding.generation();
-        self.longest_call = self.link.binding.present().longest_call;
+        let place = self.link.binding.place();
+        self.generation = place.session.generation;
+        self.longest_call = place.session.longest_call;
+        if self.server != place.session.server {
+            self.server.clone_from(&place.session.server);
+            self.link.endpoint.redirect(&place.address);
+            place.session.prepare(&self.link.endpoint);
+        }
         for call in 0..self.slots.len() as u32 {
             let slot = &self.slots[call as usize];
             if slot.stage == Stage::Sent && slot.session.generation != self.generation {

@@ -131,6 +131,7 @@ impl<L: PacketLink> Calls<L> {
         let slot = &mut self.slots[call as usize];
         let mut steps = slot.steps(&link.endpoint, 0);
         let error = steps.give_up(clock, lost);
+        self.doubts |= link.binding.note_failure(&error);
         if steps.is_large {
             steps.settle();
         }

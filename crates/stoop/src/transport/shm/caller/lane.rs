@@ -80,7 +80,7 @@ impl RemoteLane<ShmTransport> for ShmLane {
         true
     }
 
-    fn adopt(&mut self, session: Arc<Session>) -> bool {
+    fn adopt(&mut self, _: &Plan<'_, ShmTransport>, session: Arc<Session>) -> bool {
         let Some(lane) = session.take_lane() else { return false };
         self.result_wait.set_placement(session.placement);
         (self.published, self.session) = (PublishedCall::none_on(lane), session);

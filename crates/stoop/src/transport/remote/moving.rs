@@ -1,0 +1,144 @@
+//! How a binding follows a name that comes to stand for other addresses.
+//!
+//! A name is resolved again whenever its client binds again. Packets of a server that has moved away say nothing, so a failed call
+//! makes the binding doubt its address; the next call then looks first where the name leads.
+
+use crate::error::{BindError, CallError, SendError, UnknownCause};
+use crate::interface::Interface;
+use crate::options::BindOptions;
+use crate::transport::contract::{IsOurs, Target};
+use crate::transport::remote::{Remote, RemoteBinding};
+use crate::uri::Scheme;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use stoop_exchange::Instant;
+use stoop_net::clock;
+
+/// The name that a client has bound by.
+pub(crate) struct Name<R>(Arc<Owned>, PhantomData<fn() -> R>);
+
+/// A [`Target`] that owns its texts.
+struct Owned {
+    interface: &'static Interface,
+    uri: String,
+    scheme: &'static Scheme,
+    address: String,
+    is_ours: IsOurs,
+    options: BindOptions,
+}
+
+impl Owned {
+    fn target(&self) -> Target<'_> {
+        let &Self { interface, ref uri, scheme, ref address, is_ours, ref options } = self;
+        Target { interface, uri, scheme, address, is_ours, options }
+    }
+}
+
+impl<R: Remote> Name<R> {
+    pub(crate) fn new(target: &Target<'_>) -> Self {
+        let Target { interface, uri, scheme, address, is_ours, options } = *target;
+        let (uri, address, options) = (uri.to_owned(), address.to_owned(), options.clone());
+        Self(Arc::new(Owned { interface, uri, scheme, address, is_ours, options }), PhantomData)
+    }
+
+    /// The addresses for which the name stands now; none if that is not known by `deadline`. The system's resolver knows no deadline,
+    /// so that another thread asks it.
+    fn resolve(&self, deadline: Instant) -> Vec<R::Address> {
+        let (name, (found, addresses)) = (Arc::clone(&self.0), mpsc::sync_channel(1));
+        let ask = move || {
+            if let Ok(resolved) = R::resolve(&name.target()) {
+                // The thread that wanted to know may have given up.
+                let _ = found.send(resolved);
+            }
+        };
+        let asks = thread::Builder::new().name("stoop-resolver".into()).spawn(ask);
+        let answer = asks.ok().and_then(|_| addresses.recv_timeout(deadline.since(now())).ok());
+        answer.unwrap_or_default()
+    }
+}
+
+/// Whether the server is perhaps no longer at the address of the present session.
+#[derive(Default)]
+pub(crate) struct Doubt(AtomicU8);
+
+const NONE: u8 = 0;
+/// A call has had no answer.
+const SILENT: u8 = 1;
+/// No program listens at the server's port.
+const CLOSED: u8 = 2;
+
+impl Doubt {
+    pub(crate) fn is_any(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != NONE
+    }
+}
+
+impl<R: Remote> RemoteBinding<R> {
+    /// Whether a call that has ended like this, and so has not run, is made again where the binding's name leads now.
+    pub(super) fn may_have_moved(&self, error: &CallError) -> bool {
+        self.name.is_some() && matches!(error, CallError::NotSent(why) if is_closed(why))
+    }
+
+    /// Notes how a call has failed. Returns whether the reason may be that the server has moved: then
+    /// the next call looks first.
+    #[cold]
+    pub(crate) fn note_failure(&self, error: &CallError) -> bool {
+        let doubt = match error {
+            CallError::Unknown { cause: UnknownCause::PortClosed, .. } => CLOSED,
+            CallError::NotSent(why) if is_closed(why) => CLOSED,
+            CallError::Unknown {
+                cause: UnknownCause::ServerSilent | UnknownCause::DeadlinePassed, ..
+            } => SILENT,
+            _ => NONE,
+        };
+        let is_so = doubt != NONE && self.name.is_some();
+        if is_so {
+            self.doubt.0.fetch_max(doubt, Ordering::Relaxed);
+            self.sessions.expect_another();
+        }
+        is_so
+    }
+
+    /// If the binding doubts its address: looks where the name leads, and binds there by `deadline` if that is elsewhere.
+    #[cold]
+    pub(crate) fn look_elsewhere(&self, deadline: Instant) {
+        let (doubt, Some(name)) = (self.doubt.0.swap(NONE, Ordering::Relaxed), &self.name) else { return };
+        if doubt == NONE {
+            return;
+        }
+        let place = self.place();
+        let mut addresses = name.resolve(deadline.min(now() + self.options.bind_timeout));
+        let is_here = |address: &R::Address| address.to_string() == place.address.to_string();
+        let is_still_there = addresses.iter().any(is_here);
+        addresses.retain(|address| !is_here(address));
+        // A server that is only silent may be slow: leave it only if the name does.
+        if addresses.is_empty() || is_still_there && doubt == SILENT {
+            return;
+        }
+        // If that fails, the call is made where the server was.
+        let _ = self.rebind_at(&place.session, None, deadline, |_, _| addresses);
+    }
+
+    /// Where to bind again after a session at the address `before` was lost: there first, if the name still stands for it, for the
+    /// server is probably there again. It is the last resort if the name leads elsewhere.
+    pub(super) fn addresses(&self, before: &R::Address, deadline: Instant) -> Vec<R::Address> {
+        let mut addresses = self.name.as_ref().map_or_else(Vec::new, |name| name.resolve(deadline));
+        let is_before = |address: &R::Address| address.to_string() == before.to_string();
+        match addresses.iter().position(is_before) {
+            Some(place) => addresses.swap(0, place),
+            None => addresses.push(before.clone()),
+        }
+        addresses
+    }
+}
+
+/// Whether no program listens at the server's port.
+fn is_closed(why: &SendError) -> bool {
+    matches!(why, SendError::Bind(why) if matches!(**why, BindError::Unreachable { .. }))
+}
+
+fn now() -> Instant {
+    Instant::from_nanos(clock::now_ns())
+}
