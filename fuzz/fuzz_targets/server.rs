@@ -135,6 +135,7 @@ fn transmit(server: &mut Server<From>, now: Instant, known: &mut Known) {
 const LIMITS: Limits = Limits {
     bindings: 4,
     lanes: 8,
+    all_lanes: 1000,
     packets: 1000,
     silence: Duration::from_millis(40),
     max_message: 20_000,

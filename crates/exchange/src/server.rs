@@ -27,6 +27,7 @@ mod peers;
 mod recycled;
 mod replies;
 mod sending;
+mod shares;
 mod sweep;
 mod table;
 
@@ -38,9 +39,10 @@ use alloc::vec::Vec;
 pub use assignment::{Assignment, Work};
 use clock::Clock;
 pub use limits::{Counters, Limits};
-use memory::Memory;
+use memory::Spare;
 use recycled::Recycled;
 pub use sending::Transmission;
+use shares::Shares;
 use stoop_wire::bind::HostFacts;
 use stoop_wire::{BindingId, CallNumber, Header, HeaderError, Kind, LaneId, Versions};
 use table::Table;
@@ -93,8 +95,7 @@ pub struct Server<P> {
     clock: Clock,
     admission: Admission,
     bindings: Table<P>,
-    /// Retained answers and waiting calls.
-    packets: usize,
+    shares: Shares,
     /// Assignments that have not been taken back.
     running: usize,
     shutting_down: bool,
@@ -102,7 +103,7 @@ pub struct Server<P> {
     progress: u64,
     next_sweep: Instant,
     recycled: Recycled<P>,
-    memory: Memory,
+    spare: Spare,
     agenda: Agenda,
     counters: Counters,
 }
@@ -117,6 +118,7 @@ impl<P: Peer> Server<P> {
         host: HostFacts,
         secret: [u64; 2],
     ) -> Self {
+        let shares = Shares::new(&limits);
         Self {
             interfaces,
             limits,
@@ -124,13 +126,13 @@ impl<P: Peer> Server<P> {
             clock: Clock::new(now),
             admission: Admission::new(secret),
             bindings: Table::default(),
-            packets: 0,
+            shares,
             running: 0,
             shutting_down: false,
             progress: 0,
             next_sweep: Instant::NEVER,
             recycled: Recycled::default(),
-            memory: Memory::default(),
+            spare: Spare::default(),
             agenda: Agenda::default(),
             counters: Counters::default(),
         }
@@ -231,28 +233,23 @@ impl<P: Peer> Server<P> {
 
     /// Bytes held for bindings: their lanes, retained results and waiting calls. For tests of the bounds.
     pub fn bytes_held(&self) -> usize {
-        debug_assert_eq!(self.packets, self.bindings.packets(), "packets are counted right");
-        debug_assert_eq!(
-            Some(self.memory.retained),
-            self.bindings.large_retained(),
-            "retained bytes are counted right"
-        );
-        self.bindings.bytes_held() + self.recycled.bytes_held() + self.memory.spare_bytes()
+        debug_assert_eq!(self.shares.miscounted(&self.bindings), None);
+        self.bindings.bytes_held() + self.recycled.bytes_held() + self.spare.bytes_held()
     }
 
-    /// Retained answers and waiting calls; at most [`Limits::packets`].
+    /// Retained answers, calls that run whose answers will be retained, and waiting calls; at most [`Limits::packets`].
     pub fn packets(&self) -> usize {
-        self.packets
+        self.shares.packets.held()
     }
 
     /// Bytes of calls of many packets that are arriving, waiting or running; at most [`Limits::incomplete`].
     pub fn incomplete_bytes(&self) -> usize {
-        self.memory.incomplete
+        self.shares.incomplete.held()
     }
 
     /// Bytes of retained results of many packets; at most [`Limits::retained`].
     pub fn retained_bytes(&self) -> usize {
-        self.memory.retained
+        self.shares.retained.held()
     }
 }
 

@@ -84,6 +84,15 @@ impl Pool {
         allowed
     }
 
+    /// Takes `n` units that were given back for this very owner, whatever it holds.
+    ///
+    /// # Panics
+    /// If so many are not free: a mistake of the pool's user.
+    pub fn take_freed(&mut self, held: &mut usize, n: usize) {
+        assert!(n <= self.free(), "{n} units are taken, and {} are free", self.free());
+        (self.held, *held) = (self.held + n, *held + n);
+    }
+
     /// Whether a part that holds `part` units, of an owner that holds `held`, may take `n` more.
     pub fn allows_part(&self, held: usize, part: usize, n: usize) -> bool {
         let Some(left) = self.room(held).checked_sub(n) else { return false };

@@ -17,6 +17,7 @@ const CALLER: Address = Address { host: 1, port: 9 };
 const LIMITS: Limits = Limits {
     bindings: 16,
     lanes: 16,
+    all_lanes: 1000,
     packets: 40,
     silence: Duration::from_millis(50),
     max_message: 100_000,

@@ -2,7 +2,8 @@
 //! from which it sends.
 
 use crate::Instant;
-use alloc::collections::BTreeMap;
+use crate::shares::OwnerId;
+use alloc::collections::{BTreeMap, VecDeque};
 use core::hash::Hasher;
 use core::time::Duration;
 use siphasher::sip::SipHasher24;
@@ -11,13 +12,6 @@ use stoop_wire::{BindingId, Challenge};
 /// A cookie is valid for at least this long and at most twice as long.
 const COOKIE_PERIOD: Duration = Duration::from_secs(10);
 
-/// Most requests that are remembered while their cookies are valid. Without a bound, a flood of binds could fill our
-/// memory.
-const MAX_REMEMBERED: usize = 65_536;
-
-/// Shortest time between two purges, because one takes milliseconds: too long for each packet of a flood.
-const PURGE_INTERVAL: Duration = Duration::from_secs(1);
-
 /// Draws numbers and verifies cookies, all derived from the secret of this start of the server.
 #[derive(Debug)]
 pub(super) struct Admission {
@@ -25,14 +19,17 @@ pub(super) struct Admission {
     drawn: u64,
     /// Recent bindings, by the nonce and the sender of their request, so that a repeated request makes no second
     /// binding.
-    made: BTreeMap<(u64, [u8; 16]), (Instant, BindingId)>,
-    /// While the map is full, no purge happens before this time.
-    next_purge: Instant,
+    made: BTreeMap<RequestKey, BindingId>,
+    /// The requests in the order of their times, with the owner that each counts for.
+    order: VecDeque<(Instant, RequestKey, OwnerId)>,
 }
+
+/// Nonce and host of a bind request.
+type RequestKey = (u64, [u8; 16]);
 
 impl Admission {
     pub(super) fn new(secret: [u64; 2]) -> Self {
-        Self { secret, drawn: 0, made: BTreeMap::new(), next_purge: Instant::default() }
+        Self { secret, drawn: 0, made: BTreeMap::new(), order: VecDeque::new() }
     }
 
     fn keyed(&self, purpose: u8) -> SipHasher24 {
@@ -83,25 +80,27 @@ impl Admission {
     }
 
     /// The binding made for a request with this nonce, if this may be a copy of that request.
-    pub(super) fn made_for(&mut self, now: Instant, host: [u8; 16], nonce: u64) -> Option<BindingId> {
-        if self.is_full() && now >= self.next_purge {
-            self.next_purge = now + PURGE_INTERVAL;
-            self.made.retain(|_, (made, _)| now.since(*made) <= COOKIE_PERIOD * 2);
-        }
-        self.made.get(&(nonce, host)).map(|(_, id)| *id)
+    pub(super) fn made_for(&self, host: [u8; 16], nonce: u64) -> Option<BindingId> {
+        self.made.get(&(nonce, host)).copied()
     }
 
-    pub(super) fn remember(&mut self, now: Instant, host: [u8; 16], nonce: u64, id: BindingId) {
-        // A small map is purged at every insertion; a larger one only when it is full, so that a bind costs no long
-        // walk.
-        if self.made.len() < 64 {
-            self.made.retain(|_, (made, _)| now.since(*made) <= COOKIE_PERIOD * 2);
-        }
-        self.made.insert((nonce, host), (now, id));
+    /// Remembers a request while its cookie is valid. It counts for `owner` until [`forget_oldest`](Self::forget_oldest)
+    /// returns that.
+    pub(super) fn remember(&mut self, now: Instant, host: [u8; 16], nonce: u64, made: (BindingId, OwnerId)) {
+        self.made.insert((nonce, host), made.0);
+        self.order.push_back((now, (nonce, host), made.1));
     }
 
-    pub(super) fn is_full(&self) -> bool {
-        self.made.len() >= MAX_REMEMBERED
+    /// Forgets the oldest request, if its cookie has expired, and returns the owner that it counted for.
+    pub(super) fn forget_oldest(&mut self, now: Instant) -> Option<OwnerId> {
+        let &(_, key, owner) =
+            self.order.front().filter(|(made, ..)| now.since(*made) > COOKIE_PERIOD * 2)?;
+        self.order.pop_front();
+        self.made.remove(&key);
+        if self.order.is_empty() {
+            self.order = VecDeque::new();
+        }
+        Some(owner)
     }
 }
 
@@ -135,23 +134,13 @@ mod tests {
     #[test]
     fn a_repeated_request_is_recognised_while_its_cookie_is_valid() {
         let mut server = Admission::new([1, 2]);
-        server.remember(at(0), HOST, 1, BindingId(9));
-        server.remember(at(20), HOST, 2, BindingId(10));
-        assert_eq!(server.made_for(at(20), HOST, 1), Some(BindingId(9)));
-        server.remember(at(21), HOST, 3, BindingId(11));
-        assert_eq!(server.made_for(at(21), HOST, 1), None);
-    }
-
-    #[test]
-    fn requests_are_remembered_up_to_a_bound_until_their_cookies_expire() {
-        let mut server = Admission::new([1, 2]);
-        let flood = MAX_REMEMBERED as u64;
-        (0..flood).for_each(|nonce| server.remember(at(0), HOST, nonce, BindingId(nonce + 1)));
-        assert!(server.is_full());
-        assert_eq!(server.made_for(at(19), HOST, flood), None);
-        assert!(server.is_full(), "they may still be repeated");
-        assert_eq!(server.made_for(at(21), HOST, flood), None);
-        assert!(!server.is_full());
+        let owner = OwnerId::default();
+        server.remember(at(0), HOST, 1, (BindingId(9), owner));
+        server.remember(at(20), HOST, 2, (BindingId(10), owner));
+        assert_eq!(server.forget_oldest(at(20)), None);
+        assert_eq!(server.made_for(HOST, 1), Some(BindingId(9)));
+        assert_eq!((server.forget_oldest(at(21)), server.forget_oldest(at(21))), (Some(owner), None));
+        assert_eq!((server.made_for(HOST, 1), server.made_for(HOST, 2)), (None, Some(BindingId(10))));
     }
 
     #[test]

@@ -38,6 +38,13 @@ impl Agenda {
         }
     }
 
+    /// Removes the timer of a lane whose state is dropped.
+    pub(super) fn clear_timer(&mut self, present: Instant, (binding, lane): LaneKey) {
+        if present != Instant::NEVER {
+            self.timers.remove(&(present, binding, lane));
+        }
+    }
+
     pub(super) fn enqueue<P>(&mut self, large: &mut Large<P>, lane: LaneKey) {
         if !core::mem::replace(&mut large.queued, true) {
             self.ready.push_back(lane);

@@ -2,6 +2,7 @@
 
 use crate::Instant;
 use crate::interfaces::LEADING_MAX;
+use crate::shares::OwnerId;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -62,6 +63,8 @@ pub struct Work<P> {
     parked_packet: Option<Box<[u8]>>,
     /// Bytes of memory that the message counts for.
     counted: usize,
+    /// Holds these bytes.
+    owner: OwnerId,
     /// Bytes of arguments before the one that comes back in place, if there is such an argument.
     in_place: Option<u8>,
 }
@@ -110,6 +113,7 @@ impl<P> Assignment<P> {
             message: None,
             parked_packet: None,
             counted: 0,
+            owner: OwnerId::default(),
             in_place: None,
         }))
     }
@@ -130,18 +134,20 @@ impl<P> Assignment<P> {
         work.len = HEADER_LEN as u32;
     }
 
-    /// Sets the assembled message of a call of many packets, whose arguments begin as `in_place` says.
-    pub(super) fn set_message(&mut self, message: Vec<u8>, in_place: Option<u8>) {
+    /// Sets the assembled message of a call of many packets, whose arguments begin as `in_place` says. `owner` holds its
+    /// bytes.
+    pub(super) fn set_message(&mut self, message: Vec<u8>, in_place: Option<u8>, owner: OwnerId) {
         let work = &mut *self.0;
-        (work.counted, work.in_place, work.is_long) = (message.len(), in_place, true);
+        (work.counted, work.owner) = (message.len(), owner);
+        (work.in_place, work.is_long) = (in_place, true);
         work.message = Some(message);
     }
 
     /// Takes the memory of the [message](Self::set_message), or that which has replaced it, and the bytes that it
-    /// counts for.
-    pub(super) fn take_message(&mut self) -> (Option<Vec<u8>>, usize) {
+    /// counts for, with the owner that holds them.
+    pub(super) fn take_message(&mut self) -> Option<(Vec<u8>, OwnerId, usize)> {
         self.0.is_long = false;
-        (self.0.message.take(), self.0.counted)
+        self.0.message.take().map(|message| (message, self.0.owner, self.0.counted))
     }
 
     /// The answer, after it has been made.

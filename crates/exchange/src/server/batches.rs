@@ -51,7 +51,6 @@ impl<P: Peer> Server<P> {
         if taken > 0 {
             binding.heard = now;
         }
-        self.packets -= taken;
         self.running += taken;
         self.counters.calls += taken as u64;
         end
@@ -90,21 +89,19 @@ impl<P: Peer> Server<P> {
     ) -> (Option<Assignment<P>>, Option<Assignment<P>>) {
         let id = first.binding;
         let Some(binding) = self.bindings.get_mut(id) else { return (Some(first), others.next()) };
-        let room = self.limits.packets.saturating_sub(self.packets);
         let (mut finished, mut next) = (0, Some(first));
         let mut rare = None;
         while let Some(assignment) = next.take_if(|next| next.binding == id) {
             let lane = binding.lanes.get_mut(assignment.lane).expect("a lane that runs is there");
             debug_assert_eq!(lane.number, assignment.number);
             next = others.next();
-            if finished == room || assignment.is_or_was_large() || lane.parked.is_some() {
+            if !lane.is_retainable || assignment.is_or_was_large() || lane.parked.is_some() {
                 rare = Some(assignment);
                 break;
             }
             lane.end(assignment);
             finished += 1;
         }
-        self.packets += finished;
         self.running -= finished;
         (rare, next)
     }

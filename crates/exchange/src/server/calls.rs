@@ -28,17 +28,16 @@ impl<P: Peer> Server<P> {
         }
         binding.heard = now;
         let terms = binding.terms();
-        let Some(lane) = binding.lanes.get_or_make(header.lane, self.limits.lanes) else {
+        let Some(lane) = binding.lanes.get_or_make(header.lane, self.limits.lanes, |lanes| {
+            self.shares.take_lanes(&mut binding.share, lanes)
+        }) else {
             return self.no_such_lane(header, reply);
         };
         match lane.on_call(Age::of(header.number, lane.number)) {
             Answer::Start if lane.large.is_none() => {
                 let assignment = match lane.begin(header.number) {
-                    Some(retained) => {
-                        self.packets -= 1;
-                        retained
-                    }
-                    None => self.recycled.take(peer),
+                    Some(retained) => retained,
+                    None => self.recycled.take(peer, lane, &mut self.shares, &mut binding.share),
                 };
                 self.give_out(now, now, assignment, peer, header, terms, reply)
             }
@@ -94,11 +93,13 @@ impl<P: Peer> Server<P> {
         match self.start(now, arrived, peer, header, reply) {
             Arrival::Run(mut assignment) => {
                 let in_place = self.interfaces.in_place(assignment.interface, assignment.procedure);
-                assignment.set_message(message, in_place);
+                let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
+                let owner = self.shares.begin_running(&mut binding.share, message.len());
+                assignment.set_message(message, in_place, owner);
                 Arrival::Run(assignment)
             }
             refused => {
-                self.memory.give_back(Some(message));
+                self.give_message_back(header, Some(message));
                 refused
             }
         }
@@ -110,10 +111,12 @@ impl<P: Peer> Server<P> {
     pub(super) fn leave_large(&mut self, header: &Header) {
         let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
         let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
-        self.memory.release(&mut binding.retained, lane.large_retained());
+        self.shares.give_retained_back(&mut binding.share, lane.large_retained());
         let Some(large) = &mut lane.large else { return };
         large.end_sending(&mut binding.path);
-        self.memory.give_back(large.drop_incomplete(header.number));
+        let older = large.drop_incomplete(header.number);
+        lane.drop_idle_large(&mut self.agenda, (header.binding, header.lane));
+        self.give_message_back(header, older);
     }
 
     /// Begins a call that is newer than all calls of its lane, after [`leave_large`](Self::leave_large).
@@ -129,9 +132,10 @@ impl<P: Peer> Server<P> {
         let terms = binding.terms();
         let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
         debug_assert!(lane.large_retained() == 0 || lane.large.is_some());
-        let retained = lane.begin(header.number);
-        self.packets -= usize::from(retained.is_some());
-        let assignment = retained.unwrap_or_else(|| self.recycled.take(&peer));
+        let assignment = match lane.begin(header.number) {
+            Some(retained) => retained,
+            None => self.recycled.take(&peer, lane, &mut self.shares, &mut binding.share),
+        };
         self.give_out(now, arrived, assignment, &peer, header, terms, reply)
     }
 
@@ -181,20 +185,17 @@ impl<P: Peer> Server<P> {
         self.running -= 1;
         // The binding may have been released meanwhile, and the answer with it.
         let Some(binding) = self.bindings.get_mut(assignment.binding) else {
-            let (message, counted) = assignment.take_message();
-            self.memory.give_back_other(message, counted);
+            self.end_message(&mut assignment);
             return Next::Nothing;
         };
         let state = binding.lanes.get_mut(assignment.lane).expect("a lane that runs is there");
         debug_assert_eq!(state.number, assignment.number);
         if assignment.is_or_was_large() {
             state.large.get_or_insert_default();
-            let (message, counted) = assignment.take_message();
-            self.memory.give_back_other(message, counted);
+            self.end_message(&mut assignment);
             return self.finish_large(now, assignment);
         }
-        if self.packets < self.limits.packets {
-            self.packets += 1;
+        if state.is_retainable {
             state.end(assignment);
         } else {
             self.counters.dropped += 1;
@@ -208,33 +209,51 @@ impl<P: Peer> Server<P> {
 
     /// Parks a call until the running one has returned, unless a newer one is parked already.
     pub(super) fn park(&mut self, header: &Header, parked: Parked<P>, reply: &mut Vec<u8>) -> Arrival<P> {
-        let lane = self.bindings.lane_mut(header);
+        let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
+        let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
         let (newer, refused) = match &lane.parked {
             Some(waits) => (parked.number.is_after(waits.number), waits.refused),
             None => (true, None),
         };
-        if lane.parked.is_none() && self.packets >= self.limits.packets {
+        if lane.parked.is_none() && !self.shares.take_packet(&mut binding.share) {
             self.counters.dropped += 1;
-            self.memory.give_back(parked.message);
+            self.give_message_back(header, parked.message);
             return Arrival::Nothing;
         }
         if !newer {
-            self.memory.give_back(parked.message);
+            self.give_message_back(header, parked.message);
             return waiting(refused, header, reply);
         }
         let refused = parked.refused;
-        match lane.parked.replace(Box::new(parked)) {
-            Some(superseded) => self.memory.give_back(superseded.message),
-            None => self.packets += 1,
+        if let Some(superseded) = lane.parked.replace(Box::new(parked)) {
+            self.give_message_back(header, superseded.message);
         }
         waiting(refused, header, reply)
     }
 
+    /// Takes back the memory of a call of many packets that has not begun to run and will not.
+    pub(super) fn give_message_back(&mut self, header: &Header, message: Option<Vec<u8>>) {
+        let Some(message) = message else { return };
+        let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
+        self.shares.give_incomplete_back(&mut binding.share, message.len());
+        self.spare.keep(Some(message));
+    }
+
+    /// Takes back the memory of a call of many packets that has ended. It may be other memory than that of its message,
+    /// if that has become the result.
+    fn end_message(&mut self, assignment: &mut Assignment<P>) {
+        if let Some((message, owner, bytes)) = assignment.take_message() {
+            self.spare.keep(Some(message));
+            self.shares.end_running(owner, bytes);
+        }
+    }
+
     #[cold]
     pub(super) fn start_parked(&mut self, now: Instant, parked: Parked<P>) -> Next<P> {
-        self.packets -= 1;
         let (header, _) = Header::parse(&parked.packet).expect("parsed when it was parked");
         let header = Header { message_len: parked.message_len, ..header };
+        let binding = self.bindings.get_mut(header.binding).expect("its lane has had the call until now");
+        self.shares.give_packet_back(&mut binding.share);
         if let Some(code) = parked.refused {
             self.forbid(&header, code);
             return Next::Nothing;

@@ -24,7 +24,9 @@ impl<P: Peer> Server<P> {
         }
         let binding =
             self.bindings.get_mut(header.binding).expect("packets without a binding are answered before");
-        let Some(lane) = binding.lanes.get_or_make(header.lane, self.limits.lanes) else {
+        let Some(lane) = binding.lanes.get_or_make(header.lane, self.limits.lanes, |lanes| {
+            self.shares.take_lanes(&mut binding.share, lanes)
+        }) else {
             return self.no_such_lane(header, reply);
         };
         let answer = lane.on_cancel(Age::of(header.number, lane.number));
@@ -46,8 +48,8 @@ impl<P: Peer> Server<P> {
                     large.end_sending(&mut binding.path);
                 }
                 if let Some(refused) = lane.deliver() {
-                    self.packets -= 1;
-                    self.memory.release(&mut binding.retained, refused.large_bytes());
+                    self.shares.give_packet_back(&mut binding.share);
+                    self.shares.give_retained_back(&mut binding.share, refused.large_bytes());
                     self.recycled.keep(refused);
                 }
                 let answer = lane.on_probe(Age::Same);
@@ -70,16 +72,19 @@ impl<P: Peer> Server<P> {
     pub(super) fn forbid(&mut self, header: &Header, code: RefusalCode) {
         let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
         let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
+        let mut older = None;
         if let Some(large) = &mut lane.large {
             large.end_sending(&mut binding.path);
             // A call that is newer goes on arriving.
-            self.memory.give_back(large.drop_incomplete(header.number));
+            older = large.drop_incomplete(header.number);
         }
         if let Some(retained) = lane.forbid(header.number, code) {
-            self.packets -= 1;
-            self.memory.release(&mut binding.retained, retained.large_bytes());
+            self.shares.give_packet_back(&mut binding.share);
+            self.shares.give_retained_back(&mut binding.share, retained.large_bytes());
             self.recycled.keep(retained);
         }
+        lane.drop_idle_large(&mut self.agenda, (header.binding, header.lane));
+        self.give_message_back(header, older);
     }
 
     /// As [`forbid`](Self::forbid), while an earlier call runs: the record of the waiting call says that it must not
@@ -93,12 +98,15 @@ impl<P: Peer> Server<P> {
         reply: &mut Vec<u8>,
     ) -> Arrival<P> {
         let lane = self.bindings.lane_mut(header);
-        if let Some(large) = &mut lane.large {
-            self.memory.give_back(large.drop_incomplete(header.number));
-        }
-        if let Some(waits) = lane.parked.as_mut().filter(|parked| parked.number == header.number) {
+        let older = lane.large.as_mut().and_then(|large| large.drop_incomplete(header.number));
+        let waits = lane.parked.as_mut().filter(|parked| parked.number == header.number);
+        let waited = waits.map(|waits| {
             waits.refused = Some(code);
-            self.memory.give_back(waits.message.take());
+            waits.message.take()
+        });
+        self.give_message_back(header, older);
+        if let Some(message) = waited {
+            self.give_message_back(header, message);
             return refusal(header, code, reply);
         }
         let packet: Box<[u8]> = Header { message_len: 0, offset: 0, ..*header }.to_bytes().into();

@@ -1,5 +1,6 @@
 //! The server's state of one lane, and the server's half of the protocol as a table.
 
+use super::agenda::{Agenda, LaneKey};
 use super::assignment::Assignment;
 use super::large::Large;
 use super::parked::Parked;
@@ -13,6 +14,9 @@ use stoop_wire::{CallNumber, Header, Kind, RefusalCode};
 pub(super) struct LaneState<P> {
     /// The newest call that was begun.
     pub(super) number: CallNumber,
+    /// Whether the answer of the call that runs will be retained, or that of the last call is, or its packet is kept: a
+    /// unit of the pool of packets is held for it.
+    pub(super) is_retainable: bool,
     phase: Phase<P>,
     /// A newer call, which starts after the running one has returned.
     pub(super) parked: Option<Box<Parked<P>>>,
@@ -139,7 +143,13 @@ impl<P> Phase<P> {
 
 impl<P> Default for LaneState<P> {
     fn default() -> Self {
-        Self { number: CallNumber::ZERO, phase: Phase::Fresh, parked: None, large: None }
+        Self {
+            number: CallNumber::ZERO,
+            is_retainable: false,
+            phase: Phase::Fresh,
+            parked: None,
+            large: None,
+        }
     }
 }
 
@@ -174,6 +184,7 @@ impl<P> LaneState<P> {
     /// Records that call `number`, now the lane's newest, will never run.
     pub(super) fn forbid(&mut self, number: CallNumber, code: RefusalCode) -> Option<Assignment<P>> {
         self.number = number;
+        self.is_retainable = false;
         self.leave(Phase::Refused(code))
     }
 
@@ -201,7 +212,7 @@ impl<P> LaneState<P> {
         match core::mem::replace(&mut self.phase, Phase::Gone) {
             Phase::Ended(retained) => match Phase::without(&retained) {
                 refused @ Phase::Refused(_) => {
-                    self.phase = refused;
+                    (self.phase, self.is_retainable) = (refused, false);
                     return Some(retained);
                 }
                 _ => self.phase = Phase::Delivered(retained),
@@ -269,13 +280,30 @@ impl<P> LaneState<P> {
             return None;
         }
         let without = Phase::without(answered);
+        self.is_retainable = false;
         self.leave(without)
     }
 
-    /// Retained answers, packets kept for the next answer, and waiting calls.
+    /// Frees the state of messages of many packets if there is no such message now. A timer of it is cleared.
+    pub(super) fn drop_idle_large(&mut self, agenda: &mut Agenda, lane: LaneKey) {
+        if self.large_retained() == 0
+            && let Some(idle) = self.large.take_if(|large| large.is_idle())
+        {
+            agenda.clear_timer(idle.timer, lane);
+        }
+    }
+
+    /// The same, if it has no timer.
+    pub(super) fn drop_unused_large(&mut self) {
+        if self.large_retained() == 0 {
+            self.large.take_if(|large| large.is_idle() && large.timer == Instant::NEVER);
+        }
+    }
+
+    /// Retained answers, packets kept for the next answer, calls that run whose answers will be retained, and waiting
+    /// calls.
     pub(super) fn packets(&self) -> usize {
-        usize::from(matches!(self.phase, Phase::Ended(_) | Phase::Delivered(_)))
-            + usize::from(self.parked.is_some())
+        usize::from(self.is_retainable) + usize::from(self.parked.is_some())
     }
 
     /// Bytes of the retained or kept packet beyond an ordinary one.
@@ -299,7 +327,8 @@ impl<P> LaneState<P> {
             _ => 0,
         };
         let parked = self.parked.as_ref().map_or(0, |parked| parked.packet.len());
-        size_of::<Self>() + retained + parked + self.incomplete()
+        let large = self.large.as_ref().map_or(0, |_| size_of::<Large<P>>());
+        size_of::<Self>() + retained + parked + large + self.incomplete()
     }
 }
 

@@ -44,9 +44,15 @@ impl<P> Lanes<P> {
         Some(&mut group.as_mut()?[place])
     }
 
-    /// The lane of that number, allocated when it is first used; `None` if the number is not below `limit`.
+    /// The lane of that number, allocated when it is first used; `None` if the number is not below `limit`, or if `take`
+    /// does not grant the lanes that are allocated together. The first few lanes need no grant.
     #[inline]
-    pub(super) fn get_or_make(&mut self, lane: LaneId, limit: u16) -> Option<&mut LaneState<P>> {
+    pub(super) fn get_or_make(
+        &mut self,
+        lane: LaneId,
+        limit: u16,
+        take: impl FnOnce(usize) -> bool,
+    ) -> Option<&mut LaneState<P>> {
         if lane.0 >= limit {
             return None;
         }
@@ -56,6 +62,9 @@ impl<P> Lanes<P> {
         let number = usize::from(lane.0) / GROUP;
         let has_group = matches!(self.rows.get(number / ROW), Some(Some(row)) if row[number % ROW].is_some());
         if !has_group {
+            if !take(GROUP) {
+                return None;
+            }
             self.make(number);
         }
         let row = self.rows[number / ROW].as_mut()?;
@@ -97,7 +106,7 @@ mod tests {
     #[test]
     fn one_lane_with_a_high_number_takes_little_memory() {
         let mut lanes = Lanes::<()>::default();
-        assert!(lanes.get_or_make(LaneId(16_383), 16_384).is_some());
+        assert!(lanes.get_or_make(LaneId(16_383), 16_384, |_| true).is_some());
         assert!(lanes.bytes_held() < 2560, "{}", lanes.bytes_held());
         assert!(lanes.get_mut(LaneId(0)).is_none() && lanes.get_mut(LaneId(16_383)).is_some());
         assert_eq!(lanes.iter().count(), GROUP);
@@ -107,7 +116,8 @@ mod tests {
     fn every_lane_is_found_where_it_was_made() {
         let mut lanes = Lanes::<()>::default();
         for lane in 0..1000 {
-            lanes.get_or_make(LaneId(lane), 1000).unwrap().number = stoop_wire::CallNumber(u32::from(lane));
+            lanes.get_or_make(LaneId(lane), 1000, |_| true).unwrap().number =
+                stoop_wire::CallNumber(u32::from(lane));
         }
         assert!((0..1000).all(|lane| lanes.get_mut(LaneId(lane)).unwrap().number.0 == u32::from(lane)));
         assert!(lanes.iter().map(|lane| lane.number.0).eq(0..1000));
@@ -116,7 +126,16 @@ mod tests {
     #[test]
     fn a_lane_at_the_limit_is_refused_even_within_an_allocated_group() {
         let mut lanes = Lanes::<()>::default();
-        assert!(lanes.get_or_make(LaneId(0), 1).is_some());
-        assert!(lanes.get_or_make(LaneId(1), 1).is_none());
+        assert!(lanes.get_or_make(LaneId(0), 1, |_| true).is_some());
+        assert!(lanes.get_or_make(LaneId(1), 1, |_| true).is_none());
+    }
+
+    #[test]
+    fn lanes_beyond_the_first_group_are_made_only_if_they_are_granted() {
+        let mut lanes = Lanes::<()>::default();
+        assert!(lanes.get_or_make(LaneId(3), 1000, |_| false).is_some());
+        assert!(lanes.get_or_make(LaneId(4), 1000, |_| false).is_none());
+        assert!(lanes.get_or_make(LaneId(4), 1000, |lanes| lanes == GROUP).is_some());
+        assert!(lanes.get_or_make(LaneId(7), 1000, |_| false).is_some(), "it is there already");
     }
 }

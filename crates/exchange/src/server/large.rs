@@ -33,7 +33,8 @@ pub(super) struct IncompleteCall<P> {
     /// Known from the part at offset 0.
     pub(super) procedure: Option<u16>,
     pub(super) incoming: Incoming,
-    /// Memory for the arguments, which begin at `start`. It may be longer than they are.
+    /// Memory for the arguments, which begin at `start`. It may be longer than they are, or too short as yet: it grows
+    /// with the bytes that arrive.
     pub(super) message: Vec<u8>,
     pub(super) start: usize,
     /// When the first part arrived.
@@ -84,6 +85,12 @@ impl<P> Large<P> {
         outdated.map(|call| call.message)
     }
 
+    /// Whether there is no message of many packets, and no queue in which the lane stands for one.
+    pub(super) fn is_idle(&self) -> bool {
+        let queued = self.queued || self.waits || self.owes || self.asks;
+        self.incomplete.is_none() && self.sending.is_none() && !queued
+    }
+
     /// Whether an answer is being sent and not paused.
     pub(super) fn is_sending(&self) -> bool {
         self.sending.as_ref().is_some_and(|sending| !sending.paused)
@@ -105,6 +112,17 @@ impl<P> IncompleteCall<P> {
             heard: now,
             receipts: 0,
         }
+    }
+
+    /// Bytes of memory for the whole call.
+    pub(super) fn needed(&self) -> usize {
+        self.start + self.incoming.message_len() as usize
+    }
+
+    /// Bytes of the arguments for which there is memory.
+    #[inline]
+    pub(super) fn room(&self) -> usize {
+        self.message.len() - self.start
     }
 
     /// Whether the packet with this header is a part of this call.

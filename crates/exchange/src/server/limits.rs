@@ -3,12 +3,18 @@
 use core::time::Duration;
 
 /// The bounds of a server.
+///
+/// Bindings, lanes, packets and bytes are [shared](crate::shares) among the hosts of the callers, and what a host may
+/// have among its bindings: a host has at most three quarters of each, and one binding at most nine sixteenths.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Most bindings.
+    /// Most bindings. Above the bound, and for a host above its share, binds are refused.
     pub bindings: usize,
     /// Most lanes of one binding.
     pub lanes: u16,
+    /// Most lanes of all bindings together, without the first four of each binding; each takes about 60 bytes. Above the
+    /// bound, calls on further lanes are dropped.
+    pub all_lanes: usize,
     /// Most retained answers and waiting calls, of all bindings together; each takes about 1.6 KB. Above the bound,
     /// answers are not retained (a caller that asks again learns that the result is gone), and calls that would have to
     /// wait are dropped.
@@ -22,11 +28,11 @@ pub struct Limits {
     /// Bytes of a call that a caller may send before the first receipt, and beyond what has arrived: the size of the
     /// socket's buffer.
     pub window: u32,
-    /// Most bytes of calls of many packets that are arriving, waiting or running, of all bindings together. One binding
-    /// may have a quarter of that arriving or waiting, or one call. Above the bound, callers are told to wait.
+    /// Most bytes of calls of many packets that are arriving, waiting or running, of all bindings together. Above the
+    /// bound, callers are told to wait.
     pub incomplete: usize,
-    /// Most bytes of retained results of many packets, of all bindings together. One binding may have a quarter of
-    /// that, or one result. Above the bound, the call has run and its result is gone.
+    /// Most bytes of retained results of many packets, of all bindings together. Above the bound, the call has run and
+    /// its result is gone.
     pub retained: usize,
     /// Time without a new part after which a call of many packets is refused.
     pub patience: Duration,
@@ -39,6 +45,7 @@ impl Default for Limits {
         Self {
             bindings: 65_536,
             lanes: 16_384,
+            all_lanes: 524_288,
             packets: 131_072,
             silence: Duration::from_secs(600),
             max_message: 64 << 20,
@@ -75,7 +82,8 @@ pub struct Counters {
     pub malformed: u64,
     /// Packets of calls that later calls have superseded.
     pub stale: u64,
-    /// Answers not retained and calls dropped because of [`Limits::packets`].
+    /// Answers not retained and calls dropped because of [`Limits::packets`] or [`Limits::all_lanes`], or because the
+    /// caller's host or binding had its share of them.
     pub dropped: u64,
     /// Calls cancelled by their callers.
     pub cancelled: u64,
@@ -83,4 +91,8 @@ pub struct Counters {
     pub incomplete: u64,
     /// How often a caller with a call of many packets was told to wait for memory.
     pub waited: u64,
+    /// Binds refused because the server had all bindings that it takes, or the caller's host its share.
+    pub full: u64,
+    /// Bindings released before any call arrived on them, to make room for a host that had less than its fair share.
+    pub reclaimed: u64,
 }

@@ -12,7 +12,15 @@ use crate::caller::put_receipt;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
-use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, LaneId, Receipt, RefusalCode, nanos_of_left};
+use stoop_wire::{BindingId, CallNumber, Header, Kind, LaneId, Receipt, RefusalCode, nanos_of_left};
+
+/// A host gets memory for a whole call at once while it holds at most one part in so many of all.
+const LITTLE: usize = 16;
+/// Else the memory of a call is at first one part in so many of all, but at least the minimum.
+const FIRST_STEP: usize = 1024;
+const FIRST_STEP_MIN: usize = 16 * 1024;
+/// After that it is at most so many times as long as what has arrived of the call. A step copies what has arrived.
+const GROWTH: usize = 32;
 
 impl<P: Peer> Server<P> {
     /// Handles a datagram with parts of a call, nearly always one.
@@ -57,7 +65,9 @@ impl<P: Peer> Server<P> {
             self.counters.refused += 1;
             return refusal(header, RefusalCode::MessageTooLarge, reply);
         }
-        let Some(lane) = binding.lanes.get_or_make(header.lane, self.limits.lanes) else {
+        let Some(lane) = binding.lanes.get_or_make(header.lane, self.limits.lanes, |lanes| {
+            self.shares.take_lanes(&mut binding.share, lanes)
+        }) else {
             return self.no_such_lane(header, reply);
         };
         binding.longest = binding.longest.max(payload.len() as u32);
@@ -75,8 +85,7 @@ impl<P: Peer> Server<P> {
                 false => Arrival::Nothing,
             };
         }
-        let large = lane.large.get_or_insert_default();
-        match &large.incomplete {
+        match lane.large.as_ref().and_then(|large| large.incomplete.as_ref()) {
             Some(call) if call.number == header.number => {}
             Some(call) if call.number.is_after(header.number) => {
                 self.counters.stale += 1;
@@ -98,22 +107,71 @@ impl<P: Peer> Server<P> {
         let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
         let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
         let older = lane.large.as_mut().and_then(|large| large.incomplete.take());
-        self.memory.give_back(older.map(|call| call.message));
         // Only the part at offset 0 tells the procedure. If it comes later, `complete` moves the arguments.
         let procedure = (header.offset == 0).then_some(header.procedure);
         let in_place = procedure.and_then(|procedure| self.interfaces.in_place(binding.interface, procedure));
         let start = arguments_at(in_place);
-        let (len, limit) = (header.message_len as usize - (HEADER_LEN - start), self.limits.incomplete);
-        if self.memory.is_unfair(len, limit, || binding.incomplete()) {
-            return false;
-        }
-        let Some(message) = self.memory.take(len, limit) else { return false };
-        let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
+        self.give_message_back(header, older.map(|call| call.message));
+        let needed = start + header.message_len as usize;
+        let Some(message) = self.memory_for(header.binding, needed, 0) else { return false };
+        let lane = self.bindings.lane_mut(header);
         let large = lane.large.get_or_insert_default();
         large.incomplete = Some(IncompleteCall::new(now, peer, header, (message, start)));
         let until = now + self.limits.patience;
         self.agenda.set_timer(&mut large.timer, until, (header.binding, header.lane));
         true
+    }
+
+    /// Memory for a call of `needed` bytes on that binding, of which `arrived` have arrived: for all of it while the
+    /// binding's host holds little, else for some times as much as has arrived. A host that announces much and sends
+    /// little so holds little.
+    fn memory_for(&mut self, binding: BindingId, needed: usize, arrived: usize) -> Option<Vec<u8>> {
+        let share = &mut self.bindings.get_mut(binding)?.share;
+        let pool = &self.shares.incomplete;
+        let held = self.shares.owners.counts(share.owner).incomplete;
+        let is_little = held + needed <= pool.total() / LITTLE;
+        let step = arrived.saturating_mul(GROWTH).max(pool.total() / FIRST_STEP).max(FIRST_STEP_MIN);
+        let len = if is_little { needed } else { needed.min(step) };
+        if len == needed
+            && let Some(spare) = self.spare.len_for(needed)
+            && self.shares.take_incomplete(share, spare)
+        {
+            return self.spare.take(needed);
+        }
+        if !self.shares.take_incomplete(share, len) {
+            return None;
+        }
+        let message = crate::zeroed(len);
+        if message.is_none() {
+            self.shares.give_incomplete_back(share, len);
+        }
+        message
+    }
+
+    /// Replaces the memory of the call that is arriving on that lane by more, if it is too short and at least half of it
+    /// has arrived. Returns whether it did.
+    #[cold]
+    fn grow(&mut self, place: (BindingId, LaneId)) -> bool {
+        let Some(call) = self.arriving(place) else { return false };
+        let (room, needed, arrived) = (call.room(), call.needed(), call.incoming.received() as usize);
+        if call.message.len() >= needed || arrived < room / 2 {
+            return false;
+        }
+        let Some(mut longer) = self.memory_for(place.0, needed, arrived) else { return false };
+        let Some(call) = self.arriving(place) else { return false };
+        let len = call.message.len();
+        if longer.len() > len {
+            longer[..len].copy_from_slice(&call.message);
+            core::mem::swap(&mut call.message, &mut longer);
+        }
+        // The shorter of the two.
+        let header = Header::bare(Kind::Call, place.0, place.1, CallNumber::ZERO);
+        self.give_message_back(&header, Some(longer));
+        true
+    }
+
+    fn arriving(&mut self, (binding, lane): (BindingId, LaneId)) -> Option<&mut IncompleteCall<P>> {
+        self.bindings.get_mut(binding)?.lanes.get_mut(lane)?.large.as_mut()?.incomplete.as_mut()
     }
 
     /// Takes parts of a long call from the beginning of `datagrams`, each datagram `segment` bytes long, as long as
@@ -138,7 +196,7 @@ impl<P: Peer> Server<P> {
         };
         let large = binding.lanes.get_mut(first.lane).and_then(|lane| lane.large.as_deref_mut());
         let Some(Large { incomplete: Some(call), owes, .. }) = large else { return 0 };
-        if !call.has_part(&first) {
+        if !call.has_part(&first) || call.message.len() < call.needed() {
             return 0;
         }
         let Some(span) = call.incoming.take_span(now, datagrams, segment) else { return 0 };
@@ -167,6 +225,11 @@ impl<P: Peer> Server<P> {
         payload: &[u8],
         reply: &mut Vec<u8>,
     ) -> Arrival<P> {
+        let end = header.offset as usize + payload.len();
+        let place = (header.binding, header.lane);
+        if self.arriving(place).is_some_and(|call| end > call.room() && call.has_part(header)) {
+            self.grow(place);
+        }
         let lane = self.bindings.lane_mut(header);
         let Some(Large { incomplete: Some(call), owes, .. }) = lane.large.as_deref_mut() else {
             return Arrival::Nothing;
@@ -174,6 +237,11 @@ impl<P: Peer> Server<P> {
         let is_other = |procedure| header.offset == 0 && procedure != header.procedure;
         if !call.has_part(header) || call.procedure.is_some_and(is_other) {
             self.counters.malformed += 1;
+            return Arrival::Nothing;
+        }
+        if end > call.room() {
+            // It was sent before the receipt that says how far the memory reaches.
+            self.counters.waited += 1;
             return Arrival::Nothing;
         }
         let transmission = (header.offset != 0).then_some(header.time);
@@ -248,10 +316,15 @@ impl<P: Peer> Server<P> {
         lane: LaneId,
         reply: &mut Vec<u8>,
     ) -> Option<P> {
-        let state = self.bindings.get_mut(binding)?.lanes.get_mut(lane)?;
-        let call = state.large.as_mut()?.incomplete.as_mut()?;
+        let call = self.arriving((binding, lane))?;
+        if call.message.len() < call.needed() {
+            self.grow((binding, lane));
+        }
+        let window = self.limits.window;
+        let call = self.arriving((binding, lane))?;
         call.receipts = call.receipts.wrapping_add(1);
-        let receipt = call.incoming.receipt(now, self.limits.window);
+        let room = (call.room() as u64).saturating_sub(call.incoming.received().into());
+        let receipt = call.incoming.receipt(now, window.min(u32::try_from(room).unwrap_or(u32::MAX)));
         let header = Header::bare(Kind::Receipt, binding, lane, call.number);
         put(&receipt, header, call.receipts, reply);
         Some(call.peer)

@@ -3,13 +3,21 @@
 use super::hosts::EarlierHosts;
 use super::lanes::Lanes;
 use super::replies::put;
+use super::shares::Share;
 use super::table::Binding;
 use super::{Arrival, Peer, Server};
 use crate::Instant;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::time::Duration;
 use stoop_wire::bind::{BindRequest, BindStatus, CHECKSUM, Describe, Description, NO_CREDIT_LIMIT};
 use stoop_wire::{BindingId, CallNumber, Header, Kind, LaneId};
+
+/// Time that the caller of a new binding has for its first call, before the binding may be released for another host.
+const TIME_TO_CALL: Duration = Duration::from_secs(1);
+
+/// Entries of the table at which the server looks for such a binding, for one bind.
+const ENTRIES_SEARCHED: usize = 256;
 
 impl<P: Peer> Server<P> {
     /// Asks the peer to prove that it receives at its address. The server stores nothing: the cookie contains what it
@@ -50,10 +58,7 @@ impl<P: Peer> Server<P> {
     pub(super) fn on_unbind(&mut self, peer: P, header: &Header) -> Arrival<P> {
         match self.bindings.get_mut(header.binding) {
             Some(binding) if binding.is_from(&peer) => {
-                if let Some(binding) = self.bindings.remove(header.binding) {
-                    self.packets -= binding.packets();
-                    self.memory.release_all(binding.incomplete(), binding.retained);
-                }
+                self.release(header.binding);
                 self.counters.unbound += 1;
             }
             _ => self.counters.unknown_bindings += 1,
@@ -138,16 +143,22 @@ impl<P: Peer> Server<P> {
         if status == BindStatus::Bound && request.first > 0 {
             id = page_of;
         } else if status == BindStatus::Bound {
-            match self.admission.made_for(now, peer.host(), request.nonce) {
+            self.forget_requests(now);
+            match self.admission.made_for(peer.host(), request.nonce) {
                 // The binding of this request has been released already: its calls must not run again under a new one.
                 Some(made) if self.bindings.get_mut(made).is_none() => return None,
                 // The binding of another request, whose checksum flag was corrupted.
                 Some(made) if made.has_checksum() != checksum => return None,
                 Some(made) => id = made,
-                None if self.bindings.len() >= self.limits.bindings || self.admission.is_full() => {
-                    status = BindStatus::Full;
-                }
-                None => id = self.make_binding(now, peer, interface as u16, checksum, request),
+                None => match self.room_for_request(now, peer.host()) {
+                    Some(share) => {
+                        id = self.make_binding(now, peer, share, interface as u16, checksum, request)
+                    }
+                    None => {
+                        self.counters.full += 1;
+                        status = BindStatus::Full;
+                    }
+                },
             }
         }
         let reply = stoop_wire::bind::BindReply {
@@ -170,15 +181,65 @@ impl<P: Peer> Server<P> {
         Some((id, reply.encode()))
     }
 
+    /// Takes a binding for a new request of the host at this address, and a place to remember the request.
+    fn room_for_request(&mut self, now: Instant, host: [u8; 16]) -> Option<Share> {
+        let share = self.room_for_binding(now, host)?;
+        if self.shares.take_request(share.owner) {
+            return Some(share);
+        }
+        self.shares.unbind(&share);
+        None
+    }
+
+    /// Forgets requests whose cookies have expired.
+    fn forget_requests(&mut self, now: Instant) {
+        while let Some(owner) = self.admission.forget_oldest(now) {
+            self.shares.give_request_back(owner);
+        }
+    }
+
+    /// Takes a binding for the host at this address. If the server has no more, or the host its share, but less than its
+    /// fair share, a binding of a host that has more makes room: one on which no call has ever arrived, so that nothing
+    /// is forgotten with it.
+    fn room_for_binding(&mut self, now: Instant, host: [u8; 16]) -> Option<Share> {
+        if let Some(share) = self.shares.bind(host) {
+            return Some(share);
+        }
+        let fair = self.shares.fair_bindings(host);
+        let shares = &self.shares;
+        if shares.bindings_of(host) >= fair {
+            return None;
+        }
+        let is_spare = |binding: &Binding<P>| {
+            !binding.was_used()
+                && now.since(binding.heard) >= TIME_TO_CALL
+                && shares.owners.counts(binding.share.owner).bindings > fair
+        };
+        let spare = self.bindings.search(ENTRIES_SEARCHED, is_spare)?;
+        self.release(spare);
+        self.counters.reclaimed += 1;
+        Some(self.shares.bind_in_place(host))
+    }
+
+    /// Releases a binding with everything that it holds.
+    fn release(&mut self, id: BindingId) {
+        if let Some(binding) = self.bindings.remove(id) {
+            self.shares.unbind(&binding.share);
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
     fn make_binding(
         &mut self,
         now: Instant,
         peer: P,
+        share: Share,
         interface: u16,
         checksum: bool,
         request: &BindRequest,
     ) -> BindingId {
         let together = self.host.can_run_together(&request.host);
+        let owner = share.owner;
         let binding = Binding {
             host: peer.host(),
             earlier: EarlierHosts::default(),
@@ -190,12 +251,12 @@ impl<P: Peer> Server<P> {
             longest: 0,
             path: None,
             waiting: VecDeque::new(),
-            retained: 0,
+            share,
             lanes: Lanes::default(),
         };
         let admission = &mut self.admission;
         let id = self.bindings.insert(binding, || BindingId(admission.draw()).with_checksum(checksum));
-        self.admission.remember(now, peer.host(), request.nonce, id);
+        self.admission.remember(now, peer.host(), request.nonce, (id, owner));
         self.counters.bound += 1;
         if self.next_sweep == Instant::NEVER {
             self.next_sweep = now + self.sweep_interval();

@@ -1,6 +1,8 @@
 //! Assignments that no lane holds, kept for reuse.
 
 use super::assignment::Assignment;
+use super::lane::LaneState;
+use super::shares::{Share, Shares};
 use alloc::vec::Vec;
 
 /// Most assignments that are kept for reuse.
@@ -17,10 +19,17 @@ impl<P> Default for Recycled<P> {
 }
 
 impl<P: Copy> Recycled<P> {
-    /// An assignment for a call of a lane that has none.
+    /// An assignment for a call of a lane that has none. Its answer will be retained if the binding may have one more.
     #[cold]
     #[inline(never)]
-    pub(super) fn take(&mut self, peer: &P) -> Assignment<P> {
+    pub(super) fn take(
+        &mut self,
+        peer: &P,
+        lane: &mut LaneState<P>,
+        shares: &mut Shares,
+        share: &mut Share,
+    ) -> Assignment<P> {
+        lane.is_retainable = shares.take_packet(share);
         self.0.pop().unwrap_or_else(|| Assignment::blank(*peer))
     }
 }

@@ -66,8 +66,14 @@ impl<P: Peer> Server<P> {
         Arrival::Reply
     }
 
+    /// Answers a packet for a lane that does not exist: the number is too high, for ever; or there is no memory for the
+    /// lane now. The latter is not said to the caller: another copy of the packet could find memory later, and run.
     #[cold]
     pub(super) fn no_such_lane(&mut self, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+        if header.lane.0 < self.limits.lanes {
+            self.counters.dropped += 1;
+            return Arrival::Nothing;
+        }
         self.counters.refused += 1;
         refusal(header, RefusalCode::TooManyLanes, reply)
     }

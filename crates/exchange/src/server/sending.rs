@@ -31,13 +31,10 @@ impl<P: Peer> Server<P> {
     #[inline(never)]
     pub(super) fn finish_large(&mut self, now: Instant, mut assignment: Assignment<P>) -> Next<P> {
         let binding = self.bindings.get_mut(assignment.binding).expect("the caller has looked it up");
-        let held = binding.retained;
         let place = (assignment.binding, assignment.lane);
         let lane = binding.lanes.get_mut(assignment.lane).expect("the caller has looked it up");
-        let bytes = assignment.large_bytes();
-        let room = self.memory.retained.saturating_add(bytes) <= self.limits.retained
-            && (held == 0 || held + bytes <= self.limits.retained / 4)
-            && self.packets < self.limits.packets;
+        let room =
+            lane.is_retainable && self.shares.take_retained(&mut binding.share, assignment.large_bytes());
         if assignment.is_large() && (!room || lane.is_cancelled()) {
             assignment.fail(FailureCode::ResultGone, "");
             self.counters.dropped += u64::from(!room);
@@ -47,9 +44,7 @@ impl<P: Peer> Server<P> {
             assignment.shorten();
         }
         let is_large = assignment.is_large();
-        if self.packets < self.limits.packets {
-            self.packets += 1;
-            self.memory.retain(&mut binding.retained, assignment.large_bytes());
+        if lane.is_retainable {
             lane.end(assignment);
         } else {
             self.counters.dropped += 1;
@@ -139,6 +134,9 @@ impl<P: Peer> Server<P> {
             let state = self.bindings.get_mut(binding).and_then(|binding| binding.lanes.get_mut(lane));
             let Some(large) = state.and_then(|lane| lane.large.as_mut()) else { continue };
             large.owes = false;
+            if large.incomplete.is_none() {
+                continue;
+            }
             self.agenda.receipts.push((binding, lane));
         }
     }
@@ -352,11 +350,13 @@ impl<P: Peer> Server<P> {
                 next = next.min(until);
             }
             let lane = self.bindings.get_mut(id).and_then(|binding| binding.lanes.get_mut(lane_id));
-            if let Some(large) = lane.and_then(|lane| lane.large.as_mut())
-                && next != Instant::NEVER
-            {
+            let Some(lane) = lane else { continue };
+            match &mut lane.large {
                 // Not at `now`: what was due then has been done.
-                self.agenda.set_timer(&mut large.timer, next.max(now.after_nanos(1)), place);
+                Some(large) if next != Instant::NEVER => {
+                    self.agenda.set_timer(&mut large.timer, next.max(now.after_nanos(1)), place);
+                }
+                _ => lane.drop_unused_large(),
             }
         }
     }

@@ -27,27 +27,26 @@ impl<P: Peer> Server<P> {
         if now < self.next_sweep {
             return;
         }
-        let (silence, recycled, packets) = (self.limits.silence, &mut self.recycled, &mut self.packets);
-        let memory = &mut self.memory;
+        let (silence, recycled, shares) = (self.limits.silence, &mut self.recycled, &mut self.shares);
         let released = self.bindings.retain(|binding| {
             let path = &mut binding.path;
             for lane in binding.lanes.iter_mut() {
+                lane.drop_unused_large();
                 let Some(answered) = lane.release(now) else { continue };
                 if let Some(large) = &mut lane.large {
                     large.end_sending(path);
                 }
-                *packets -= 1;
-                memory.release(&mut binding.retained, answered.large_bytes());
+                shares.give_packet_back(&mut binding.share);
+                shares.give_retained_back(&mut binding.share, answered.large_bytes());
                 recycled.keep(answered);
             }
             let stays = binding.is_running() || now.since(binding.heard) < silence;
             if !stays {
-                *packets -= binding.packets();
-                memory.release_all(binding.incomplete(), binding.retained);
+                shares.unbind(&binding.share);
             }
             stays
         });
-        self.memory.age();
+        self.spare.age();
         self.counters.silent += released as u64;
         self.next_sweep = if self.bindings.len() == 0 { Instant::NEVER } else { now + self.sweep_interval() };
     }

@@ -9,6 +9,7 @@ use super::assignment::Terms;
 use super::hosts::EarlierHosts;
 use super::lane::LaneState;
 use super::lanes::Lanes;
+use super::shares::Share;
 use crate::Instant;
 use crate::bulk::Path;
 use alloc::boxed::Box;
@@ -37,8 +38,7 @@ pub(super) struct Binding<P> {
     pub(super) path: Option<Box<Path>>,
     /// Lanes with results of many packets that wait for space on the path, longest wait first.
     pub(super) waiting: VecDeque<LaneId>,
-    /// Bytes of retained results of many packets.
-    pub(super) retained: usize,
+    pub(super) share: Share,
     pub(super) lanes: Lanes<P>,
 }
 
@@ -68,14 +68,18 @@ impl<P> Binding<P> {
         self.lanes.iter().any(LaneState::is_running)
     }
 
-    /// Retained answers and waiting calls.
-    pub(super) fn packets(&self) -> usize {
-        self.lanes.iter().map(LaneState::packets).sum()
+    /// Whether a call, a cancel or a question has ever arrived on it.
+    pub(super) fn was_used(&self) -> bool {
+        self.lanes.iter().next().is_some()
     }
 
-    /// Bytes of calls of many packets that are arriving or waiting.
-    pub(super) fn incomplete(&self) -> usize {
-        self.lanes.iter().map(LaneState::incomplete).sum()
+    /// Whether its lanes hold what its share says.
+    pub(super) fn is_counted_right(&self) -> bool {
+        let sum = |of_lane: fn(&LaneState<P>) -> usize| self.lanes.iter().map(of_lane).sum::<usize>();
+        let share = &self.share;
+        share.packets == sum(LaneState::packets)
+            && share.incomplete == sum(LaneState::incomplete)
+            && share.retained == sum(LaneState::large_retained)
     }
 }
 
@@ -84,13 +88,15 @@ impl<P> Binding<P> {
 pub(super) struct Table<P> {
     places: Vec<Option<Place<P>>>,
     len: usize,
+    /// Where the next [`search`](Self::search) begins.
+    hand: usize,
 }
 
 type Place<P> = (BindingId, Box<Binding<P>>);
 
 impl<P> Default for Table<P> {
     fn default() -> Self {
-        Self { places: Vec::new(), len: 0 }
+        Self { places: Vec::new(), len: 0, hand: 0 }
     }
 }
 
@@ -170,18 +176,22 @@ impl<P> Table<P> {
         before - self.len
     }
 
-    /// Retained answers and waiting calls of all bindings.
-    pub(super) fn packets(&self) -> usize {
-        self.places.iter().flatten().map(|(_, binding)| binding.packets()).sum()
+    /// All bindings, with their numbers.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (BindingId, &Binding<P>)> {
+        self.places.iter().flatten().map(|(id, binding)| (*id, &**binding))
     }
 
-    /// Bytes of retained results of many packets, of all bindings; `None` if a binding has counted its own wrong.
-    pub(super) fn large_retained(&self) -> Option<usize> {
-        let of_binding = |binding: &Binding<P>| -> Option<usize> {
-            let retained = binding.lanes.iter().map(LaneState::large_retained).sum();
-            (retained == binding.retained).then_some(retained)
-        };
-        self.places.iter().flatten().map(|(_, binding)| of_binding(binding)).sum()
+    /// Looks at the next `most` entries, beginning behind the last one that it has looked at, for a binding.
+    pub(super) fn search(&mut self, most: usize, is_it: impl Fn(&Binding<P>) -> bool) -> Option<BindingId> {
+        for _ in 0..most.min(self.places.len()) {
+            self.hand = (self.hand + 1) & (self.places.len() - 1);
+            if let Some((id, binding)) = &self.places[self.hand]
+                && is_it(binding)
+            {
+                return Some(*id);
+            }
+        }
+        None
     }
 
     /// Whether an answer of many packets is being sent on any binding.
@@ -205,8 +215,10 @@ impl<P> Table<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shares::{Owner, Owners};
 
     fn binding() -> Binding<()> {
+        let owner = Owners::<()>::default().enter(Owner::user(1));
         Binding {
             host: [0; 16],
             earlier: EarlierHosts::default(),
@@ -218,7 +230,7 @@ mod tests {
             longest: 0,
             path: None,
             waiting: VecDeque::new(),
-            retained: 0,
+            share: Share::of(owner),
             lanes: Lanes::default(),
         }
     }

@@ -9,6 +9,8 @@ use stoop_wire::{Challenge, FailureCode, HEADER_LEN, MAX_DATAGRAM, RefusalCode, 
 mod batches;
 mod cancels;
 mod large;
+mod memory;
+mod shares;
 mod unknown_peers;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,10 +33,17 @@ fn at(millis: u64) -> Instant {
 
 /// A server of one interface with two procedures, and a binding to it.
 fn bound() -> (Server<Host>, BindingId) {
+    bound_with(|_| {})
+}
+
+/// The same, with limits other than the defaults.
+fn bound_with(change: impl FnOnce(&mut Limits)) -> (Server<Host>, BindingId) {
+    let mut limits = Limits::default();
+    change(&mut limits);
     let procedure = |name: &str| Procedure { name: name.into(), signature: name.into() };
     let interface = Interface { name: "I".into(), procedures: vec![procedure("a"), procedure("b")] };
     let interfaces = Interfaces::new([interface]);
-    let mut server = Server::new(at(0), interfaces, Limits::default(), HostFacts::default(), [1, 2]);
+    let mut server = Server::new(at(0), interfaces, limits, HostFacts::default(), [1, 2]);
     let binding = bind(&mut server, 5).expect("there is room");
     (server, binding)
 }
@@ -44,11 +53,15 @@ fn bind_request() -> BindRequest {
 }
 
 fn bind(server: &mut Server<Host>, nonce: u64) -> Option<BindingId> {
+    bind_from(server, CALLER, at(0), nonce)
+}
+
+fn bind_from(server: &mut Server<Host>, from: Host, now: Instant, nonce: u64) -> Option<BindingId> {
     let mut request = BindRequest { nonce, ..bind_request() };
     let mut reply = Vec::new();
-    server.handle_packet(at(0), &CALLER, &bind_packet(&request), &mut reply);
+    server.handle_packet(now, &from, &bind_packet(&request), &mut reply);
     request.cookie = Header::parse(&reply).unwrap().0.challenge().expect("a challenge first");
-    server.handle_packet(at(0), &CALLER, &bind_packet(&request), &mut reply);
+    server.handle_packet(now, &from, &bind_packet(&request), &mut reply);
     let (header, payload) = Header::parse(&reply).unwrap();
     let reply = BindReply::decode(payload).unwrap();
     (reply.status == BindStatus::Bound).then_some(header.binding)
@@ -372,10 +385,13 @@ fn during_shutdown_running_calls_are_answered_and_new_ones_refused() {
 
 #[test]
 fn a_server_holds_no_more_bindings_than_its_limit() {
-    let (mut server, _) = bound();
-    server.limits.bindings = 3;
-    let made = (100..110).filter(|nonce| bind(&mut server, *nonce).is_some()).count();
-    assert_eq!((made, server.bindings()), (2, 3));
+    let (mut server, _) = bound_with(|limits| limits.bindings = 12);
+    let from = |host: u8, server: &mut Server<Host>| {
+        (0..20).filter(|nonce| bind_from(server, Host(host), at(0), 100 + nonce).is_some()).count()
+    };
+    assert_eq!((from(1, &mut server), server.bindings()), (8, 9), "three quarters for one host");
+    assert_eq!((from(2, &mut server), from(3, &mut server), server.bindings()), (2, 1, 12));
+    assert_eq!((from(4, &mut server), server.counters().full), (0, 12 + 18 + 19 + 20));
 }
 
 #[test]
@@ -410,8 +426,7 @@ fn a_part_of_a_message_that_is_one_packet_is_dropped() {
 
 #[test]
 fn beyond_the_limit_of_packets_no_answer_is_retained_and_no_call_runs_twice() {
-    let (mut server, binding) = bound();
-    server.limits.packets = 1;
+    let (mut server, binding) = bound_with(|limits| limits.packets = 1);
     let call = |lane| {
         let mut header = Header::bare(Kind::Call, binding, LaneId(lane), CallNumber(1));
         header.time = 1_000_000;
@@ -436,85 +451,10 @@ fn beyond_the_limit_of_packets_no_answer_is_retained_and_no_call_runs_twice() {
 
 #[test]
 fn beyond_the_limit_of_packets_a_waiting_call_is_dropped_and_may_be_sent_again() {
-    let (mut server, binding) = bound();
-    server.limits.packets = 0;
+    let (mut server, binding) = bound_with(|limits| limits.packets = 0);
     let running = run(&mut server, &packet(Kind::Call, binding, 1));
     let next = packet(Kind::Call, binding, 2);
     assert!(matches!(give(&mut server, &next), Made::Nothing));
     assert!(matches!(finish(&mut server, running), Next::Nothing));
     assert!(matches!(give(&mut server, &next), Made::Run(_)));
-}
-
-#[test]
-fn memory_of_one_binding_is_bounded() {
-    let (mut server, binding) = bound();
-    for lane in 0..2000 {
-        let mut header = Header::bare(Kind::Call, binding, LaneId(lane), CallNumber(1));
-        header.message_len = 1440;
-        let mut packet = [&header.to_bytes()[..], &[0; 1440]].concat();
-        let running = give(&mut server, &packet);
-        for number in 2..4 {
-            packet[16] = number;
-            give(&mut server, &packet);
-        }
-        if let Made::Run(assignment) = running {
-            finish(&mut server, assignment);
-        }
-    }
-    let lanes = usize::from(Limits::default().lanes);
-    assert!(server.bytes_held() < 2 * lanes * (2 * MAX_DATAGRAM + 128), "{}", server.bytes_held());
-}
-
-#[test]
-fn ten_thousand_bindings_take_two_kibibytes_each() {
-    // As large as a socket address and the address that was called.
-    #[derive(Clone, Copy, Debug)]
-    struct Socket([u64; 8]);
-    impl Peer for Socket {
-        fn host(&self) -> [u8; 16] {
-            [1; 16]
-        }
-        fn port(&self) -> u16 {
-            self.0[0] as u16
-        }
-    }
-    const BINDINGS: usize = 10_000;
-    let interface = Interface {
-        name: "I".into(),
-        procedures: vec![Procedure { name: "a".into(), signature: "a".into() }],
-    };
-    let (interfaces, limits) = (Interfaces::new([interface]), Limits::default());
-    let mut server = Server::<Socket>::new(at(0), interfaces, limits, HostFacts::default(), [1, 2]);
-    let empty = server.bytes_held();
-    let peer = Socket([7; 8]);
-    let mut reply = Vec::new();
-    let bindings: Vec<BindingId> = (0..BINDINGS as u64)
-        .map(|nonce| {
-            let mut request = BindRequest { nonce, ..bind_request() };
-            server.handle_packet(at(0), &peer, &bind_packet(&request), &mut reply);
-            request.cookie = Header::parse(&reply).unwrap().0.challenge().expect("a challenge first");
-            server.handle_packet(at(0), &peer, &bind_packet(&request), &mut reply);
-            Header::parse(&reply).unwrap().0.binding
-        })
-        .collect();
-    let calls: Vec<_> = bindings
-        .iter()
-        .map(|binding| {
-            match server.handle_packet(at(1), &peer, &packet(Kind::Call, *binding, 1), &mut reply) {
-                Arrival::Run(assignment) => assignment,
-                other => panic!("{other:?}"),
-            }
-        })
-        .collect();
-    for mut call in calls {
-        call.complete(at(2), 4);
-        assert!(matches!(server.finish(at(2), call), Next::Nothing));
-    }
-    let retaining = (server.bytes_held() - empty) / BINDINGS;
-    assert!(retaining <= 2048, "{retaining} bytes with the answer retained");
-    // After the deadlines, no caller asks for the answers any more.
-    server.handle_timeout(at(20_000));
-    let idle = (server.bytes_held() - empty) / BINDINGS;
-    assert!(idle <= 1024, "{idle} bytes without");
-    assert_eq!(server.bindings(), BINDINGS);
 }

@@ -38,7 +38,7 @@ impl Owner {
 
 /// Place of an owner in [`Owners`]. It is valid while at least one binding of the owner is
 /// [entered](Owners::enter) and not [left](Owners::leave).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnerId(u32);
 
 /// The owners that have at least one binding, each with `T`, the counts of what it holds.
@@ -89,6 +89,12 @@ impl<T: Default> Owners<T> {
         };
         self.entry_mut(place).entered += 1;
         place
+    }
+
+    /// Adds another part of an owner that is entered already.
+    #[inline]
+    pub fn enter_again(&mut self, place: OwnerId) {
+        self.entry_mut(place).entered += 1;
     }
 
     fn add(&mut self, owner: Owner) -> OwnerId {

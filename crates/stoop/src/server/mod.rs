@@ -173,8 +173,8 @@ impl Server {
     ///
     /// It bounds memory, too: over TCP and Unix sockets one connection can make the server hold four times as much of
     /// incomplete arguments, and as much of OUT arguments and results that its caller has not read. A UDP address holds
-    /// at most 256 MiB of arguments and 512 MiB of results of many packets, or one of each if that is longer, however
-    /// many its callers are.
+    /// at most 256 MiB of arguments and 512 MiB of results of many packets, or twice the longest message if that is more,
+    /// however many its callers are. One host holds at most three quarters of that.
     pub fn max_message(mut self, bytes: usize) -> Self {
         // A message has 32 bits for its length.
         self.max_message = bytes.min(u32::MAX as usize);

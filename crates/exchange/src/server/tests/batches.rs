@@ -105,16 +105,18 @@ fn a_parked_call_starts_when_its_batch_is_finished() {
 
 #[test]
 fn answers_of_a_batch_beyond_the_limit_are_not_retained() {
-    let (mut server, binding) = with_lanes();
-    server.limits.packets = 1;
+    let (mut server, binding) = bound_with(|limits| limits.packets = 1);
     let packets = [on(0, binding, 2), on(1, binding, 2), on(2, binding, 2)];
-    let (calls, _) = take(&mut server, CALLER, &packets);
-    let calls = calls.into_iter().map(|(mut call, _)| {
-        call.complete(at(4), 0);
-        call
-    });
+    let calls: Vec<_> = packets
+        .iter()
+        .map(|packet| {
+            let mut call = run(&mut server, packet);
+            call.complete(at(4), 0);
+            call
+        })
+        .collect();
     server.finish_all(at(4), calls, |_| panic!("nothing has waited"));
-    assert_eq!((server.running(), server.packets, server.counters().dropped), (0, 1, 2));
+    assert_eq!((server.running(), server.packets(), server.counters().dropped), (0, 1, 2));
     assert!(matches!(give(&mut server, &packets[0]), Made::Reply(Kind::Result, _)));
     assert!(matches!(give(&mut server, &packets[1]), Made::Reply(Kind::Failure, _)));
 }

@@ -30,8 +30,8 @@ impl<S: ServerEndpoint> Listener for PacketListener<S> {
     fn start(self: Box<Self>, setup: &Setup) -> io::Result<Box<dyn RunningEndpoint>> {
         // Packets have 32 bits for the length of a message; `Server::max_message` promises one packet at least.
         let max_message = (setup.max_message as u32).max(PACKET_DATA as u32);
-        // There is room for one message of that length at least.
-        let most = max_message as usize + 2 * HEADER_LEN;
+        // One binding may hold nine sixteenths: a message of that length at least.
+        let most = (max_message as usize + 2 * HEADER_LEN).saturating_mul(2);
         let limits = Limits { silence: self.own.server_silence_limit(), ..Limits::default() };
         let (incomplete, retained) = (limits.incomplete.max(most), limits.retained.max(most));
         let limits = Limits { max_message, incomplete, retained, ..limits };

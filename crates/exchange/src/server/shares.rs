@@ -1,0 +1,210 @@
+//! The pools of a server: what the hosts of its callers, and their bindings, hold of each resource.
+
+use super::limits::Limits;
+use super::table::Table;
+use crate::shares::{Owner, OwnerId, Owners, Pool};
+
+/// What an owner holds of each pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Holding {
+    pub(super) bindings: usize,
+    /// Recent bind requests that are remembered.
+    pub(super) requests: usize,
+    /// Retained answers and waiting calls, and calls that run whose answers will be retained.
+    pub(super) packets: usize,
+    /// Lanes beyond the first few of each binding.
+    pub(super) lanes: usize,
+    /// Bytes of calls of many packets that are arriving, waiting or running.
+    pub(super) incomplete: usize,
+    /// Bytes of retained results of many packets.
+    pub(super) retained: usize,
+}
+
+/// The owner of a binding, and what the binding holds of the pools; see [`Holding`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    pub(super) owner: OwnerId,
+    pub(super) packets: usize,
+    pub(super) lanes: usize,
+    /// Bytes of calls that are arriving or waiting. Those of calls that run belong to the owner alone.
+    pub(super) incomplete: usize,
+    pub(super) retained: usize,
+}
+
+impl Share {
+    pub(super) fn of(owner: OwnerId) -> Self {
+        Self { owner, packets: 0, lanes: 0, incomplete: 0, retained: 0 }
+    }
+}
+
+/// Most bind requests that are remembered while their cookies are valid. Without a bound, a flood of binds could fill our
+/// memory.
+const MOST_REQUESTS: usize = 65_536;
+
+/// The pools of a server and their owners.
+#[derive(Debug)]
+pub(super) struct Shares {
+    pub(super) owners: Owners<Holding>,
+    pub(super) bindings: Pool,
+    pub(super) requests: Pool,
+    pub(super) packets: Pool,
+    pub(super) lanes: Pool,
+    pub(super) incomplete: Pool,
+    pub(super) retained: Pool,
+}
+
+impl Shares {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            owners: Owners::default(),
+            bindings: Pool::new(limits.bindings),
+            requests: Pool::new(MOST_REQUESTS),
+            packets: Pool::new(limits.packets),
+            lanes: Pool::new(limits.all_lanes),
+            incomplete: Pool::new(limits.incomplete),
+            retained: Pool::new(limits.retained),
+        }
+    }
+
+    /// Counts a binding of the host at this address; `None` if the host may not have one more.
+    pub(super) fn bind(&mut self, host: [u8; 16]) -> Option<Share> {
+        let owner = self.owners.enter(Owner::host(host));
+        if self.bindings.take(&mut self.owners.counts_mut(owner).bindings, 1) {
+            return Some(Share::of(owner));
+        }
+        self.owners.leave(owner);
+        None
+    }
+
+    /// Counts a binding of the host at this address in place of one that was just released for it.
+    pub(super) fn bind_in_place(&mut self, host: [u8; 16]) -> Share {
+        let owner = self.owners.enter(Owner::host(host));
+        self.bindings.take_freed(&mut self.owners.counts_mut(owner).bindings, 1);
+        Share::of(owner)
+    }
+
+    /// Bindings for each host, if all hosts and the one at this address have the same.
+    pub(super) fn fair_bindings(&self, host: [u8; 16]) -> usize {
+        let others = usize::from(self.owners.find(Owner::host(host)).is_none());
+        self.bindings.fair_share(self.owners.len() + others)
+    }
+
+    /// Takes a place in the memory of recent bind requests; `None` if the owner may not have one more.
+    pub(super) fn take_request(&mut self, owner: OwnerId) -> bool {
+        let taken = self.requests.take(&mut self.owners.counts_mut(owner).requests, 1);
+        if taken {
+            self.owners.enter_again(owner);
+        }
+        taken
+    }
+
+    /// Gives such a place back.
+    pub(super) fn give_request_back(&mut self, owner: OwnerId) {
+        self.requests.give_back(&mut self.owners.counts_mut(owner).requests, 1);
+        self.owners.leave(owner);
+    }
+
+    /// Bindings of the host at this address.
+    pub(super) fn bindings_of(&self, host: [u8; 16]) -> usize {
+        self.owners.find(Owner::host(host)).map_or(0, |owner| self.owners.counts(owner).bindings)
+    }
+
+    /// Takes back everything that a binding holds.
+    pub(super) fn unbind(&mut self, share: &Share) {
+        let owner = self.owners.counts_mut(share.owner);
+        self.bindings.give_back(&mut owner.bindings, 1);
+        self.packets.give_back(&mut owner.packets, share.packets);
+        self.lanes.give_back(&mut owner.lanes, share.lanes);
+        self.incomplete.give_back(&mut owner.incomplete, share.incomplete);
+        self.retained.give_back(&mut owner.retained, share.retained);
+        self.owners.leave(share.owner);
+    }
+
+    /// Takes a unit for an answer that will be retained, or for a call that waits.
+    #[cold]
+    pub(super) fn take_packet(&mut self, share: &mut Share) -> bool {
+        let owner = self.owners.counts_mut(share.owner);
+        self.packets.take_for(&mut owner.packets, &mut share.packets, 1)
+    }
+
+    /// Gives such a unit back.
+    #[cold]
+    pub(super) fn give_packet_back(&mut self, share: &mut Share) {
+        let owner = self.owners.counts_mut(share.owner);
+        self.packets.give_back_for(&mut owner.packets, &mut share.packets, 1);
+    }
+
+    /// Takes so many lanes.
+    #[cold]
+    pub(super) fn take_lanes(&mut self, share: &mut Share, lanes: usize) -> bool {
+        let owner = self.owners.counts_mut(share.owner);
+        self.lanes.take_for(&mut owner.lanes, &mut share.lanes, lanes)
+    }
+
+    /// Takes bytes for a call of many packets that is arriving.
+    pub(super) fn take_incomplete(&mut self, share: &mut Share, bytes: usize) -> bool {
+        let owner = self.owners.counts_mut(share.owner);
+        self.incomplete.take_for(&mut owner.incomplete, &mut share.incomplete, bytes)
+    }
+
+    /// Gives back bytes of a call of many packets that will not run.
+    pub(super) fn give_incomplete_back(&mut self, share: &mut Share, bytes: usize) {
+        let owner = self.owners.counts_mut(share.owner);
+        self.incomplete.give_back_for(&mut owner.incomplete, &mut share.incomplete, bytes);
+    }
+
+    /// A call of many packets begins to run: its owner holds its bytes until [`end_running`](Self::end_running), even if
+    /// its binding is released meanwhile.
+    pub(super) fn begin_running(&mut self, share: &mut Share, bytes: usize) -> OwnerId {
+        share.incomplete -= bytes;
+        self.owners.enter_again(share.owner);
+        share.owner
+    }
+
+    /// A call of many packets has been answered.
+    pub(super) fn end_running(&mut self, owner: OwnerId, bytes: usize) {
+        self.incomplete.give_back(&mut self.owners.counts_mut(owner).incomplete, bytes);
+        self.owners.leave(owner);
+    }
+
+    /// Takes bytes for a result of many packets that is retained.
+    pub(super) fn take_retained(&mut self, share: &mut Share, bytes: usize) -> bool {
+        let owner = self.owners.counts_mut(share.owner);
+        bytes == 0 || self.retained.take_for(&mut owner.retained, &mut share.retained, bytes)
+    }
+
+    /// Gives such bytes back.
+    pub(super) fn give_retained_back(&mut self, share: &mut Share, bytes: usize) {
+        if bytes > 0 {
+            let owner = self.owners.counts_mut(share.owner);
+            self.retained.give_back_for(&mut owner.retained, &mut share.retained, bytes);
+        }
+    }
+
+    /// A pool whose books disagree with what the bindings hold, for assertions.
+    pub(super) fn miscounted<P>(&self, bindings: &Table<P>) -> Option<&'static str> {
+        if bindings.iter().any(|(_, binding)| !binding.is_counted_right()) {
+            return Some("a binding");
+        }
+        let owners =
+            |of: fn(&Holding) -> usize| self.owners.iter().map(|(_, owner)| of(owner)).sum::<usize>();
+        let parts = |of: fn(&Share) -> usize| bindings.iter().map(|(_, it)| of(&it.share)).sum::<usize>();
+        let [(bindings, _), (requests, _), packets, lanes, (incomplete, _), retained] = [
+            (owners(|it| it.bindings), 0),
+            (owners(|it| it.requests), 0),
+            (owners(|it| it.packets), parts(|it| it.packets)),
+            (owners(|it| it.lanes), parts(|it| it.lanes)),
+            (owners(|it| it.incomplete), 0),
+            (owners(|it| it.retained), parts(|it| it.retained)),
+        ];
+        let right = [
+            ("bindings", self.bindings.held() == bindings),
+            ("requests", self.requests.held() == requests),
+            ("packets", packets == (self.packets.held(), self.packets.held())),
+            ("lanes", lanes == (self.lanes.held(), self.lanes.held())),
+            ("incomplete", self.incomplete.held() == incomplete),
+            ("retained", retained == (self.retained.held(), self.retained.held())),
+        ];
+        right.iter().find(|(_, right)| !right).map(|(pool, _)| *pool)
+    }
+}
