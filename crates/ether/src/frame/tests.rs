@@ -15,7 +15,7 @@ fn frame_of(packet: &[u8], checksum: Checksum) -> Vec<u8> {
 
 fn read(frame: &[u8]) -> Result<(Vec<u8>, Checksum), FrameError> {
     let frame = Frame::parse(frame, EtherType::default())?;
-    let mut buffer = vec![0; frame.packet().len()];
+    let mut buffer = vec![0; frame.packets().len()];
     let checksum = frame.copy_to(&mut buffer)?;
     Ok((buffer, checksum))
 }
@@ -63,6 +63,32 @@ fn frames_without_a_packet_are_rejected() {
     assert_eq!(changed(|frame| frame[18] += 1), Err(FrameError::Truncated), "too long");
     assert_eq!(changed(|frame| frame[18] -= 1), Err(FrameError::Corrupt), "too short");
     assert_eq!(changed(|frame| frame[12..14].copy_from_slice(&[0x81, 0])), Err(FrameError::OtherProtocol));
+}
+
+#[test]
+fn several_packets_are_told_apart_by_the_length_behind_them() {
+    let packets = Segments { len: 50, segment: 20 };
+    let mut frame = vec![0xee; frame_len(content_len(packets))];
+    frame[OVERHEAD..OVERHEAD + 50].copy_from_slice(&[7; 50]);
+    Template::new(FROM, TO, EtherType::default(), Checksum::Computed).complete_several(&mut frame, packets);
+    assert_eq!(frame[18..20], [52, 0x80]);
+    assert_eq!(read(&frame), Ok((vec![7; 50], Checksum::Computed)));
+    assert_eq!(Frame::parse(&frame, EtherType::default()).unwrap().segment(), 20);
+    // One that fits into a packet of another frame, none, and no packet at all.
+    for (place, wrong) in [(OVERHEAD + 50, 50), (OVERHEAD + 50, 0), (18, 2), (18, 1)] {
+        let mut frame = frame.clone();
+        frame[place] = wrong;
+        assert_eq!(read(&frame), Err(FrameError::Truncated), "{place} {wrong}");
+    }
+}
+
+#[test]
+fn as_many_packets_go_together_as_fit_with_their_length() {
+    assert_eq!(
+        [together(32, 1490), together(744, 1490), together(745, 1490), together(1490, 1490)],
+        [46, 2, 1, 1]
+    );
+    assert_eq!(together(2000, 1490), 1);
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Room for packets that leave together, each with space for its frame's header before it.
 
-use crate::frame::{OVERHEAD, Template, frame_len};
+use crate::frame::{OVERHEAD, Template, content_len, frame_len, together};
 use crate::memory::{Chunk, Umem};
 use std::iter;
+use std::ops::Range;
 use std::sync::Arc;
-use stoop_net::packets::{MAX_SEGMENTS, MAX_SEGMENTS_LEN};
+use stoop_net::packets::{MAX_SEGMENTS, MAX_SEGMENTS_LEN, Segments};
 
 /// Room for packets that leave together: frames that an AF_XDP socket lends, or memory of its own.
 #[derive(Debug, Default)]
@@ -14,7 +15,25 @@ pub struct Room {
     umem: Option<Arc<Umem>>,
     chunks: Vec<Chunk>,
     len: usize,
+    /// Bytes of packets in each frame.
+    in_frame: usize,
+    /// Bytes of each packet.
     segment: usize,
+}
+
+/// The positions of packets, by their frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Positions {
+    packets: usize,
+    in_frame: usize,
+}
+
+impl Positions {
+    /// The positions of the packets in the frame of this number.
+    pub(crate) fn of_frame(self, number: usize) -> Range<usize> {
+        let first = number * self.in_frame;
+        first..(first + self.in_frame).min(self.packets)
+    }
 }
 
 impl Room {
@@ -36,21 +55,35 @@ impl Room {
             len <= MAX_SEGMENTS_LEN.min(MAX_SEGMENTS.saturating_mul(segment)),
             "packets that can be sent together"
         );
-        (self.len, self.segment) = (len, segment);
+        (self.len, self.in_frame, self.segment) = (len, segment, segment);
         self.make_frames();
-        let lens = lens(len, segment);
+        self.contents()
+    }
+
+    /// The packets of each frame.
+    fn contents(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        let lens = lens(self.len, self.in_frame);
         self.frames().zip(lens).map(|(frame, len)| &mut frame[OVERHEAD..OVERHEAD + len])
     }
 
     /// Bytes between the beginnings of two frames of our own memory.
     fn stride(&self) -> usize {
-        frame_len(self.segment).next_multiple_of(8)
+        self.frame_len_max().next_multiple_of(8)
+    }
+
+    fn frame_len_max(&self) -> usize {
+        frame_len(content_len(self.packets_of_frame(self.in_frame)))
+    }
+
+    /// `len` bytes of packets.
+    fn packets_of_frame(&self, len: usize) -> Segments {
+        Segments { len, segment: self.segment }
     }
 
     fn make_frames(&mut self) {
-        let count = self.len.div_ceil(self.segment.max(1));
+        let count = self.len.div_ceil(self.in_frame.max(1));
         if let Some(umem) = &self.umem {
-            if frame_len(self.segment) <= umem.chunk_len() {
+            if self.frame_len_max() <= umem.chunk_len() {
                 umem.sending().take(&mut self.chunks, count);
                 if self.chunks.len() >= count {
                     return;
@@ -74,20 +107,28 @@ impl Room {
 
     /// Completes the frames by `template`: one slice for each.
     pub(crate) fn complete(&mut self, template: &Template) -> impl Iterator<Item = &mut [u8]> {
-        let lens = lens(self.len, self.segment);
-        self.frames().zip(lens).map(|(frame, len)| {
-            let frame_len = template.complete(frame, len);
+        let (lens, segment) = (lens(self.len, self.in_frame), self.segment);
+        self.frames().zip(lens).map(move |(frame, len)| {
+            let frame_len = template.complete_several(frame, Segments { len, segment });
             &mut frame[..frame_len]
         })
     }
 
-    /// The chunks in which the packets lie, and the length of each packet. Empty if they lie in memory of our
+    /// The chunks in which the packets lie, and the length of each frame. Empty if they lie in memory of our
     /// own. The packets then belong to the caller, and the room is empty.
     pub(crate) fn take_chunks(&mut self) -> impl Iterator<Item = (Chunk, usize)> {
-        let lens = lens(self.len, self.segment);
+        let segment = self.segment;
+        let lens = lens(self.len, self.in_frame);
+        let lens = lens.map(move |len| frame_len(content_len(Segments { len, segment })));
         // Chunks beyond the packets are kept for next time.
-        let count = self.len.div_ceil(self.segment.max(1)).min(self.chunks.len());
+        let count = self.len.div_ceil(self.in_frame.max(1)).min(self.chunks.len());
         self.chunks.drain(..count).zip(lens)
+    }
+
+    /// The positions of the packets.
+    pub(crate) fn positions(&self) -> Positions {
+        let segment = self.segment.max(1);
+        Positions { packets: self.len.div_ceil(segment), in_frame: self.in_frame / segment }
     }
 
     /// Bytes of the longest packet.
@@ -100,13 +141,29 @@ impl Room {
         !self.chunks.is_empty()
     }
 
-    /// Copies packets into the room: `pieces` one behind the other, cut every `segment` bytes.
-    pub(crate) fn gather<'a>(&mut self, pieces: impl Iterator<Item = &'a [u8]> + Clone, segment: usize) {
+    /// Copies packets into the room: `pieces` one behind the other, cut every `segment` bytes. Several go into a
+    /// frame if it has room for them, which has `largest` bytes.
+    ///
+    /// # Panics
+    ///
+    /// As [`packets`](Self::packets).
+    pub(crate) fn gather<'a>(
+        &mut self,
+        pieces: impl Iterator<Item = &'a [u8]> + Clone,
+        segment: usize,
+        largest: usize,
+    ) {
         let len = pieces.clone().map(<[u8]>::len).sum();
+        assert!(
+            len <= MAX_SEGMENTS_LEN.min(MAX_SEGMENTS.saturating_mul(segment)),
+            "packets that can be sent together"
+        );
+        (self.len, self.in_frame, self.segment) = (len, segment * together(segment, largest), segment);
+        self.make_frames();
         let mut pieces = pieces.filter(|piece| !piece.is_empty());
         let mut piece: &[u8] = &[];
-        for packet in self.packets(len, segment) {
-            let mut rest = packet;
+        for content in self.contents() {
+            let mut rest = content;
             while !rest.is_empty() {
                 if piece.is_empty() {
                     piece = pieces.next().expect("the pieces have as many bytes as the packets");
@@ -151,7 +208,7 @@ mod tests {
             Checksum::Computed,
         );
         let frames = room.complete(&template);
-        frames.map(|frame| Frame::parse(frame, EtherType::default()).unwrap().packet().to_vec()).collect()
+        frames.map(|frame| Frame::parse(frame, EtherType::default()).unwrap().packets().to_vec()).collect()
     }
 
     fn rooms() -> [(&'static str, Room); 3] {
@@ -176,12 +233,23 @@ mod tests {
     fn pieces_are_gathered_and_cut() {
         for (kind, mut room) in rooms() {
             let pieces = [&[1; 5][..], &[], &[2; 10], &[3; 1]];
-            room.gather(pieces.into_iter(), 6);
+            room.gather(pieces.into_iter(), 6, 11);
             assert_eq!(
                 packets_of(&mut room),
                 [[1, 1, 1, 1, 1, 2].to_vec(), vec![2; 6], vec![2, 2, 2, 3]],
                 "{kind}"
             );
+        }
+    }
+
+    #[test]
+    fn small_packets_share_frames() {
+        for (kind, mut room) in rooms() {
+            let bytes: Vec<u8> = (0..75).collect();
+            room.gather([&bytes[..40], &bytes[40..]].into_iter(), 10, 32);
+            let positions = room.positions();
+            assert_eq!(packets_of(&mut room), [&bytes[..30], &bytes[30..60], &bytes[60..]], "{kind}");
+            assert_eq!([0, 1, 2].map(|frame| positions.of_frame(frame)), [0..3, 3..6, 6..8], "{kind}");
         }
     }
 

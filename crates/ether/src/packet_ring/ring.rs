@@ -80,17 +80,6 @@ impl Ring {
         self.layout.frames()
     }
 
-    /// Drops all frames that have arrived.
-    pub(super) fn clear(&mut self) {
-        // The kernel may be as fast as this loop.
-        for _ in 0..self.frames() {
-            if self.front().is_none() {
-                break;
-            }
-            self.pop();
-        }
-    }
-
     fn advance(&mut self) {
         self.frame += 1;
         self.at += self.layout.frame_len;

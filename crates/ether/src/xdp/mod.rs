@@ -17,7 +17,7 @@ mod socket;
 mod system;
 
 use crate::address::Address;
-use crate::arrival::{Arrival, take_many, take_one};
+use crate::arrival::{Arrival, Arrivals};
 use crate::counters::Counters;
 use crate::error::{OpenError, failed};
 use crate::exclusive::Exclusive;
@@ -83,7 +83,7 @@ pub struct Xdp {
     _attachment: Attachment,
     socket: OwnedFd,
     umem: Arc<Umem>,
-    receiving: Exclusive<Receiving>,
+    arrivals: Exclusive<Arrivals<Receiving>>,
     _reservation: Reservation,
     address: Address,
     ether_type: EtherType,
@@ -174,7 +174,7 @@ impl Xdp {
             _attachment: attachment,
             socket,
             umem: Arc::clone(receiving.umem()),
-            receiving: Exclusive::new(receiving),
+            arrivals: Exclusive::new(Arrivals::new(receiving)),
             _reservation: reservation,
             address,
             ether_type: options.ether_type,
@@ -194,18 +194,18 @@ impl Xdp {
     #[inline]
     pub(crate) fn send(&self, to: &Template, packet: &[u8]) -> io::Result<()> {
         if packet.len() > self.largest_packet {
-            return self.not_sent(1, Errno::MSGSIZE);
+            return Ok(self.not_sent(1, Errno::MSGSIZE)?);
         }
         let mut sending = self.umem.sending();
         self.unstick(&sending)?;
         let Some(mut chunk) = sending.take_one() else {
-            return self.not_sent(1, Errno::NOBUFS);
+            return Ok(self.not_sent(1, Errno::NOBUFS)?);
         };
         let frame = self.umem.bytes_mut(&mut chunk);
         frame[OVERHEAD..OVERHEAD + packet.len()].copy_from_slice(packet);
         let len = to.complete(frame, packet.len());
         sending.write(chunk, len);
-        self.hand_over(&sending)
+        Ok(self.hand_over(&sending)?)
     }
 
     /// Sends the packets in the room. Calls `failed` with the position of each one that the kernel refuses.
@@ -220,11 +220,11 @@ impl Xdp {
             drop(sending);
             return self.send_copies(to, room, failed);
         }
-        for (chunk, packet_len) in room.take_chunks() {
-            sending.write(chunk, frame_len(packet_len));
+        for (chunk, frame_len) in room.take_chunks() {
+            sending.write(chunk, frame_len);
         }
         if let Err(error) = self.hand_over(&sending) {
-            failed(0, error);
+            failed(0, error.into());
         }
     }
 
@@ -237,19 +237,33 @@ impl Xdp {
         failed: impl FnMut(usize, io::Error),
     ) {
         let mut room = self.room();
-        room.gather(pieces, segment);
+        room.gather(pieces, segment, self.largest_packet);
         self.send_room(to, &mut room, failed);
     }
 
     /// Sends packets one by one: no chunks were free, or some are too long.
     #[cold]
     fn send_copies(&self, to: &Template, room: &mut Room, mut failed: impl FnMut(usize, io::Error)) {
-        for (position, frame) in room.complete(to).enumerate() {
-            let packet_len = usize::from(u16::from_le_bytes([frame[18], frame[19]]));
-            if let Err(error) = self.send(to, &frame[OVERHEAD..OVERHEAD + packet_len]) {
-                failed(position, error);
+        let packets = room.positions();
+        for (number, frame) in room.complete(to).enumerate() {
+            if let Err(error) = self.send_frame(frame) {
+                packets.of_frame(number).for_each(|position| failed(position, error.into()));
             }
         }
+    }
+
+    fn send_frame(&self, frame: &[u8]) -> Result<(), Errno> {
+        if frame.len() > frame_len(self.largest_packet) {
+            return self.not_sent(1, Errno::MSGSIZE);
+        }
+        let mut sending = self.umem.sending();
+        self.unstick(&sending)?;
+        let Some(mut chunk) = sending.take_one() else {
+            return self.not_sent(1, Errno::NOBUFS);
+        };
+        self.umem.bytes_mut(&mut chunk)[..frame.len()].copy_from_slice(frame);
+        sending.write(chunk, frame.len());
+        self.hand_over(&sending)
     }
 
     /// Publishes the frames in the ring and has the kernel send them.
@@ -258,7 +272,7 @@ impl Xdp {
     /// interface is up again, or its queue has room. So that is no error of the packet, but of the next one,
     /// which [`unstick`](Self::unstick) stops before it is published.
     #[inline]
-    fn hand_over(&self, sending: &Sending) -> io::Result<()> {
+    fn hand_over(&self, sending: &Sending) -> Result<(), Errno> {
         let transmit = sending.transmit();
         transmit.publish();
         if !transmit.needs_wakeup() {
@@ -271,7 +285,7 @@ impl Xdp {
     }
 
     #[cold]
-    fn stick(&self, transmit: &Producer<XdpDesc>, error: Errno) -> io::Result<()> {
+    fn stick(&self, transmit: &Producer<XdpDesc>, error: Errno) -> Result<(), Errno> {
         // The socket has lost its interface for good.
         const UNBOUND: Errno = Errno::NXIO;
         if error == UNBOUND {
@@ -283,7 +297,7 @@ impl Xdp {
 
     /// Has the kernel take what it would not take before.
     #[inline]
-    fn unstick(&self, sending: &Sending) -> io::Result<()> {
+    fn unstick(&self, sending: &Sending) -> Result<(), Errno> {
         if !self.is_stuck.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -320,9 +334,9 @@ impl Xdp {
     }
 
     #[cold]
-    fn not_sent(&self, frames: usize, error: Errno) -> io::Result<()> {
+    fn not_sent(&self, frames: usize, error: Errno) -> Result<(), Errno> {
         self.counters.note_not_sent(frames);
-        Err(error.into())
+        Err(error)
     }
 
     /// Room for packets in frames of this socket.
@@ -336,7 +350,7 @@ impl Xdp {
     #[inline]
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> Arrival {
         self.take(|receiving| {
-            let arrival = take_one(receiving, self.ether_type, &self.counters, buffer);
+            let arrival = receiving.take_one(self.ether_type, &self.counters, buffer);
             (arrival, arrival == Arrival::Nothing)
         })
         .unwrap_or(Arrival::Nothing)
@@ -345,17 +359,17 @@ impl Xdp {
     #[inline]
     pub(crate) fn receive_many(&self, buffer: &mut [u8]) -> Arrival<Segments> {
         self.take(|receiving| {
-            let arrival = take_many(receiving, self.ether_type, &self.counters, buffer);
+            let arrival = receiving.take_many(self.ether_type, &self.counters, buffer);
             (arrival, arrival == Arrival::Nothing)
         })
         .unwrap_or(Arrival::Nothing)
     }
 
     #[inline]
-    fn take<R>(&self, take: impl FnOnce(&mut Receiving) -> (R, bool)) -> Option<R> {
-        let (taken, run_driver) = self.receiving.try_use(|receiving| {
+    fn take<R>(&self, take: impl FnOnce(&mut Arrivals<Receiving>) -> (R, bool)) -> Option<R> {
+        let (taken, run_driver) = self.arrivals.try_use(|receiving| {
             let (taken, is_nothing) = take(receiving);
-            (taken, is_nothing && (self.options.busy_poll || receiving.needs_wakeup()))
+            (taken, is_nothing && (self.options.busy_poll || receiving.queue.needs_wakeup()))
         })?;
         if run_driver {
             // Nothing is read: the frames come by the ring. An error is reported when this endpoint sleeps or

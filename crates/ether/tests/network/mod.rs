@@ -145,7 +145,7 @@ impl Side {
 /// Opens an endpoint, again if the port or the interface is taken: when a test of the same process starts a
 /// program, the child has for a moment all descriptors of this process.
 pub(crate) fn patiently(open: impl Fn() -> Result<Endpoint, OpenError>) -> Result<Endpoint, OpenError> {
-    for _ in 0..100 {
+    for _ in 0..2_000 {
         match open() {
             Err(OpenError::XdpTaken(_) | OpenError::PortTaken(_)) => {
                 std::thread::sleep(Duration::from_millis(2))
