@@ -24,6 +24,8 @@ pub(crate) enum Command {
     /// Without options it prints, in under a minute, Table I of the Firefly paper for UDP, one line for each transport, many
     /// outstanding calls, and long arguments and results. With options that choose, it measures every combination of the choice.
     Bench(BenchArgs),
+    /// Measures what the network alone costs, by bare frames of the sizes in the Peregrine paper, and calls beside it.
+    Penalty(PenaltyArgs),
     /// Prints Rust code for an interface that is declared in another language.
     Gen {
         #[command(subcommand)]
@@ -38,6 +40,9 @@ pub(crate) enum Command {
     /// The process at the other end of the bare exchange of `bench`.
     #[command(hide = true)]
     BenchEcho(EchoArgs),
+    /// The process at the other end of the bare frames of `penalty`.
+    #[command(hide = true)]
+    PenaltyEcho(PenaltyEchoArgs),
     /// The process that keeps a processor busy beside callers.
     #[command(hide = true)]
     BenchBusy(BusyArgs),
@@ -159,6 +164,30 @@ pub(crate) struct EchoArgs {
     pub(crate) in_flight: u16,
     #[arg(long)]
     pub(crate) window: u32,
+}
+
+/// What `penalty` is to measure.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct PenaltyArgs {
+    /// The kernel's mechanism: ether (a packet ring), ether-xdp or ether-xdp-generic
+    #[arg(long, value_enum, default_value = "ether", value_name = "TRANSPORT")]
+    pub(crate) transport: Transport,
+    /// Round trips to measure of a frame; of several in a row as many fewer
+    #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) calls: u64,
+}
+
+/// What the other end of bare frames is told.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct PenaltyEchoArgs {
+    #[arg(long, value_enum)]
+    pub(crate) transport: Transport,
+    #[arg(long)]
+    pub(crate) cpu: usize,
+    #[arg(long)]
+    pub(crate) data: usize,
+    #[arg(long)]
+    pub(crate) frames: usize,
 }
 
 /// What the busy process is told.

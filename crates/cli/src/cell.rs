@@ -31,6 +31,9 @@ pub(crate) fn measure(
     if cell.silence.is_some() && cell.in_flight > 1 {
         return Err("callers with many outstanding calls are never silent: measure one call at a time".into());
     }
+    if cell.transport.backend().is_some() && cell.link_rate.is_some() {
+        return Err("frames do not pass the queue that limits the rate of a link".into());
+    }
     // The floor opens while our server is stopped: each must find the processor as if alone.
     session.stop_server().map_err(|error| error.to_string())?;
     let result = Measuring::begin(cell, effort, session, network)
@@ -154,6 +157,8 @@ impl<'a> BesideOurs<'a> {
             match measured {
                 Err(why) if why == LOST && self.lost < LOST_MAX => {
                     self.lost += 1;
+                    // An interface has one program of XDP.
+                    self.floor.close();
                     self.floor = open_stopped(&self.cell, self.sides, self.network)?;
                 }
                 measured => {

@@ -83,7 +83,7 @@ impl Effort {
     }
 
     /// At least fifty calls in a slice, so that its median means something.
-    fn for_calls(calls: u64) -> Self {
+    pub(crate) fn for_calls(calls: u64) -> Self {
         let pairs = (calls / 50).clamp(1, 21);
         Effort {
             pairs: pairs as u32,

@@ -13,6 +13,7 @@ pub(crate) mod figures;
 mod frames;
 mod line;
 mod local;
+pub(crate) mod penalty;
 mod pipe;
 mod ring;
 mod segment;
@@ -182,6 +183,12 @@ impl Floor {
     /// Its process, if it has one.
     pub(crate) fn process_id(&self) -> Option<u32> {
         self.echo.as_ref().map(Child::id)
+    }
+
+    /// Closes both ends.
+    pub(crate) fn close(&mut self) {
+        self.callers.clear();
+        self.echo = None;
     }
 
     pub(crate) fn stop(&mut self) -> io::Result<()> {

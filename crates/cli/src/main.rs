@@ -17,6 +17,7 @@ mod network;
 mod others;
 mod ours;
 mod overload;
+mod penalty;
 mod placement;
 mod plan;
 mod row;
@@ -25,7 +26,7 @@ mod serve;
 mod session;
 mod table;
 
-use args::{Args, Command, EchoArgs};
+use args::{Args, Command, EchoArgs, PenaltyEchoArgs};
 use clap::Parser;
 use std::io;
 use std::process::ExitCode;
@@ -33,6 +34,8 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Bench(args) => bench::run(&args),
+        Command::Penalty(args) => penalty::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::PenaltyEcho(args) => child::unless_orphaned(penalty_echo(&args)).map(|()| ExitCode::SUCCESS),
         Command::Gen { source } => generate::run(&source).map(|()| ExitCode::SUCCESS),
         Command::BenchServe(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
         Command::BenchOverloaded(args) => overload::serve::run(&args).map(|()| ExitCode::SUCCESS),
@@ -44,6 +47,12 @@ fn main() -> ExitCode {
         eprintln!("{why}");
         ExitCode::FAILURE
     })
+}
+
+fn penalty_echo(args: &PenaltyEchoArgs) -> io::Result<()> {
+    child::end_with_parent()?;
+    placement::pin(args.cpu)?;
+    floor::penalty::echo(args)
 }
 
 fn echo(args: &EchoArgs) -> io::Result<()> {

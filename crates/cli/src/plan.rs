@@ -33,7 +33,6 @@ pub(crate) struct Cell {
 
 impl Cell {
     /// Null() over UDP by one caller, as everything else is unless it is asked for.
-    #[cfg(test)]
     pub(crate) const NULL: Cell = Cell {
         transport: Transport::Udp,
         procedure: Procedure::Null,
