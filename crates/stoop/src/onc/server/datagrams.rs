@@ -1,0 +1,268 @@
+//! Calls that arrive over UDP.
+//!
+//! A caller sends a call again when its reply is lost. The replies of procedures that are not idempotent are kept, and sent again
+//! in place of running the procedure once more.
+
+use crate::context::Caller;
+use crate::onc::address::VersionId;
+use crate::onc::server::activity::Activity;
+use crate::onc::server::answer::{Answer, answer, put};
+use crate::onc::server::programs::Programs;
+use crate::serving::counters::ServerCounters;
+use crate::serving::workers::{Background, Endpoint};
+use std::io;
+use std::mem;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use stoop_net::host::HostFacts;
+use stoop_net::udp::{Peer, ServerArrival, ServerSocket};
+use stoop_net::waiting::{Placement, Waiter, Waiting};
+use stoop_net::{Patience, clock};
+use stoop_onc::Instant;
+use stoop_onc::message::{Accepted, Call, Reply};
+use stoop_onc::reply_cache::{Admission, CallKey, ReplyCache, ReplyCacheLimits};
+use stoop_wire::Refused;
+
+/// A UDP port.
+pub(crate) struct DatagramEndpoint {
+    socket: ServerSocket,
+    programs: Arc<Programs>,
+    waiting: Waiting,
+    placement: Placement,
+    replies: Mutex<ReplyCache<SocketAddr>>,
+    activity: Activity,
+    background: Background,
+}
+
+/// A datagram with a call that is to run.
+pub(crate) struct DatagramCall {
+    datagram: Vec<u8>,
+    len: usize,
+    peer: Peer,
+    /// The key of its reply, if that is kept.
+    key: Option<CallKey<SocketAddr>>,
+}
+
+/// What a worker keeps from one call to the next.
+pub(crate) struct WorkerState {
+    /// Where the next datagram goes.
+    datagram: Vec<u8>,
+    reply: Vec<u8>,
+    waiter: Waiter,
+    clock_ns: u64,
+}
+
+/// Bytes of the longest datagram over IPv4.
+const DATAGRAM_MAX: usize = 65_507;
+
+/// Receive buffer, so that a burst of calls is not lost. The system may grant less.
+const RECEIVE_BUFFER: usize = 4 << 20;
+
+impl DatagramEndpoint {
+    pub(crate) fn new(
+        socket: ServerSocket,
+        programs: Arc<Programs>,
+        waiting: Waiting,
+        limits: ReplyCacheLimits,
+    ) -> io::Result<Self> {
+        socket.set_receive_buffer(RECEIVE_BUFFER)?;
+        let own = HostFacts::gather();
+        let placement = Placement { together: true, ..Placement::of(&own, &own) };
+        Ok(Self {
+            socket,
+            programs,
+            waiting,
+            placement,
+            replies: Mutex::new(ReplyCache::new(limits)),
+            activity: Activity::default(),
+            background: Background::default(),
+        })
+    }
+
+    fn replies(&self) -> MutexGuard<'_, ReplyCache<SocketAddr>> {
+        self.replies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a datagram that has come. `None`: there is nothing to run.
+    #[inline]
+    fn take(&self, worker: &mut WorkerState, len: usize, peer: Peer) -> Option<DatagramCall> {
+        let message = &worker.datagram[..len];
+        let mut key = None;
+        if let Ok((call, _)) = Call::parse(message)
+            && self.keeps_reply(&call)
+        {
+            let id = CallKey { peer: peer.addr(), xid: call.xid, procedure: call.procedure };
+            if !self.admit(&id, message, &peer, worker.clock_ns) {
+                return None;
+            }
+            key = Some(id);
+        }
+        if !self.activity.begin() {
+            if let Some(key) = &key {
+                self.replies().abandon(key);
+            }
+            return None;
+        }
+        Some(DatagramCall { datagram: mem::take(&mut worker.datagram), len, peer, key })
+    }
+
+    #[inline]
+    fn keeps_reply(&self, call: &Call<'_>) -> bool {
+        let id = VersionId { program: call.procedure.program, version: call.procedure.version };
+        self.programs.find(id).is_ok_and(|program| !program.is_idempotent(call.procedure.procedure))
+    }
+
+    /// Whether a call is to run. A repeated one is answered here.
+    fn admit(&self, key: &CallKey<SocketAddr>, message: &[u8], peer: &Peer, now_ns: u64) -> bool {
+        let mut room = Vec::new();
+        {
+            let mut replies = self.replies();
+            match replies.admit(Instant::from_nanos(now_ns), key, message) {
+                Admission::Run => return true,
+                Admission::Replay(reply) => room.extend_from_slice(reply),
+                Admission::ReplyLost => {
+                    put(&Reply::accepted(key.xid, Accepted::SystemError), &mut room, 0);
+                }
+                Admission::Ignore => {}
+                Admission::NoRoom => {
+                    self.activity.refused.fetch_add(1, Ordering::Relaxed);
+                    return false;
+                }
+            }
+        }
+        self.activity.duplicates.fetch_add(1, Ordering::Relaxed);
+        if !room.is_empty() {
+            let _ = self.socket.send(&room, peer);
+        }
+        false
+    }
+}
+
+impl Endpoint for DatagramEndpoint {
+    type Call = DatagramCall;
+    type WorkerState = WorkerState;
+
+    fn worker(&self) -> WorkerState {
+        WorkerState {
+            datagram: Vec::new(),
+            reply: Vec::new(),
+            waiter: Waiter::new(self.waiting, self.placement),
+            clock_ns: clock::now_ns(),
+        }
+    }
+
+    #[inline]
+    fn receive(
+        &self,
+        worker: &mut WorkerState,
+        patient: bool,
+        stopping: &AtomicBool,
+    ) -> Option<DatagramCall> {
+        if worker.datagram.is_empty() {
+            worker.datagram = vec![0; DATAGRAM_MAX];
+        }
+        let mut wait = patient.then(|| worker.waiter.begin(worker.clock_ns));
+        loop {
+            let sleeps = wait.as_mut().is_some_and(|wait| {
+                let sleeps = wait.sleeps();
+                if sleeps {
+                    wait.uncount();
+                }
+                sleeps
+            });
+            let patience = if sleeps { Patience::Block } else { Patience::DontWait };
+            if let Ok(ServerArrival::Datagram { len, peer }) =
+                self.socket.recv(&mut worker.datagram, patience)
+            {
+                worker.clock_ns = clock::now_ns();
+                if let Some(call) = self.take(worker, len, peer) {
+                    if let Some(wait) = &wait {
+                        worker.waiter.arrived(wait, worker.clock_ns);
+                    }
+                    return Some(call);
+                }
+                continue;
+            }
+            if stopping.load(Ordering::Relaxed) {
+                return None;
+            }
+            let wait = wait.as_mut()?;
+            if wait.spins() {
+                self.background.yield_to_running_procedures();
+            }
+            worker.clock_ns = clock::now_ns();
+            worker.waiter.go_on(wait, worker.clock_ns);
+        }
+    }
+
+    fn takes_long(&self, _: &DatagramCall) -> bool {
+        false
+    }
+
+    fn run(&self, worker: &mut WorkerState, call: DatagramCall) -> Option<DatagramCall> {
+        let DatagramCall { datagram, len, peer, key } = call;
+        let caller = Caller::Network(peer.addr());
+        self.activity.calls.fetch_add(1, Ordering::Relaxed);
+        let answer = answer(&self.programs, &datagram[..len], caller, &mut worker.reply, 0, DATAGRAM_MAX);
+        let reply = match answer {
+            Answer::Reply(end) => Some(&worker.reply[..end]),
+            Answer::None => None,
+            Answer::Broken => {
+                self.activity.malformed.fetch_add(1, Ordering::Relaxed);
+                None
+            }
+        };
+        if let Some(key) = &key {
+            self.replies().complete(Instant::from_nanos(clock::now_ns()), key, reply);
+        }
+        if let Some(reply) = reply {
+            // A reply that is not sent is like one that is lost.
+            let _ = self.socket.send(reply, &peer);
+        }
+        if worker.datagram.is_empty() {
+            worker.datagram = datagram;
+        }
+        self.activity.end();
+        None
+    }
+
+    fn refuse(&self, _: &mut WorkerState, call: DatagramCall, _: Refused) -> Option<DatagramCall> {
+        // Sun RPC has no word for it: the caller sends the call again.
+        if let Some(key) = &call.key {
+            self.replies().abandon(key);
+        }
+        self.activity.refused.fetch_add(1, Ordering::Relaxed);
+        self.activity.end();
+        None
+    }
+
+    fn defer(&self, _: &mut DatagramCall) {}
+
+    fn next_timeout_ns(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn handle_timeout(&self, _: &mut WorkerState, _: u64) {}
+
+    fn background(&self) -> &Background {
+        &self.background
+    }
+
+    fn wake(&self) {
+        // Cannot fail on a bound socket.
+        let _ = self.socket.wake_receivers();
+    }
+
+    fn shut_down(&self) {
+        self.activity.shut_down();
+    }
+
+    fn drain(&self) {
+        self.activity.drain(|| None);
+    }
+
+    fn counters(&self) -> ServerCounters {
+        self.activity.counters(0)
+    }
+}
