@@ -1,0 +1,379 @@
+//! Calls that arrive over TCP and Unix sockets.
+//!
+//! One endpoint for a listener and all its connections. Calls of a connection begin in the order in which they arrive; a procedure
+//! that takes longer than about a millisecond does not keep the calls behind it waiting.
+
+use crate::onc::server::activity::Activity;
+use crate::onc::server::answer::{Answer, answer};
+use crate::onc::server::connection::{Connection, Read};
+use crate::onc::server::connections::Connections;
+use crate::onc::server::programs::Programs;
+use crate::serving::acceptor::{LISTENER, NOTIFIED};
+use crate::serving::counters::ServerCounters;
+use crate::serving::workers::{Background, Endpoint};
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use stoop_net::clock;
+use stoop_net::host::HostFacts;
+use stoop_net::poller::Events;
+use stoop_net::waiting::{Placement, Waiter, Waiting};
+use stoop_onc::record;
+use stoop_wire::Refused;
+
+/// A listener, its connections, and the calls that have arrived on them.
+pub(crate) struct StreamEndpoint {
+    pub(super) connections: Connections,
+    programs: Arc<Programs>,
+    waiting: Waiting,
+    placement: Placement,
+    /// Calls that have arrived together with one that runs.
+    pending: Mutex<VecDeque<StreamCall>>,
+    pending_count: AtomicUsize,
+    activity: Activity,
+    background: Background,
+}
+
+/// A call that is to run.
+pub(crate) struct StreamCall {
+    connection: Arc<Connection>,
+    message: Vec<u8>,
+}
+
+/// What a worker keeps from one call to the next.
+pub(crate) struct WorkerState {
+    buffer: Vec<u8>,
+    /// For the next call's message.
+    message: Vec<u8>,
+    reply: Vec<u8>,
+    events: Events,
+    /// Calls that have just arrived.
+    found: VecDeque<StreamCall>,
+    /// The connection that was last active. Not held, so that one that is closed goes.
+    last_active: Weak<Connection>,
+    /// Looks at that connection alone since the poller was asked, and when that was.
+    looks: u32,
+    asked_ns: u64,
+    waiter: Waiter,
+    clock_ns: u64,
+}
+
+/// Bytes received at once.
+const BUFFER: usize = 64 << 10;
+/// Connections told at once.
+const EVENTS: usize = 32;
+/// Looks of a spinning worker at the last active connection before it looks at all.
+const LOOKS: u32 = 16;
+/// Time for which a connection alone may keep the listener waiting.
+const ALONE_NS: u64 = 2_000_000;
+/// Bytes of a buffer that a worker keeps.
+const KEPT_MAX: usize = 1 << 20;
+
+impl StreamEndpoint {
+    pub(crate) fn new(connections: Connections, programs: Arc<Programs>, waiting: Waiting) -> Self {
+        let own = HostFacts::gather();
+        Self {
+            connections,
+            programs,
+            waiting,
+            placement: Placement { together: true, ..Placement::of(&own, &own) },
+            pending: Mutex::default(),
+            pending_count: AtomicUsize::new(0),
+            activity: Activity::default(),
+            background: Background::default(),
+        }
+    }
+
+    fn pending(&self) -> MutexGuard<'_, VecDeque<StreamCall>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads a connection, for that long at most. Returns whether it is still open.
+    #[inline]
+    fn read(&self, worker: &mut WorkerState, connection: &Arc<Connection>, limit_ns: u64) -> bool {
+        let WorkerState { buffer, message, found, clock_ns, .. } = worker;
+        let now_ns = || {
+            *clock_ns = clock::now_ns();
+            *clock_ns
+        };
+        let now_ns = std::cell::RefCell::new(now_ns);
+        let read = connection.read(
+            buffer,
+            limit_ns,
+            || (now_ns.borrow_mut())(),
+            |record| {
+                if self.activity.begin() {
+                    let mut room = mem::take(message);
+                    room.clear();
+                    room.extend_from_slice(record);
+                    connection.active.fetch_add(1, Ordering::Relaxed);
+                    found.push_back(StreamCall { connection: Arc::clone(connection), message: room });
+                }
+            },
+        );
+        match read {
+            Read::Some | Read::Nothing => true,
+            Read::Ended { is_broken } => {
+                if is_broken {
+                    self.activity.malformed.fetch_add(1, Ordering::Relaxed);
+                }
+                self.connections.close(connection);
+                false
+            }
+        }
+    }
+
+    /// The first call that was found; the others wait where all workers can take them.
+    #[inline]
+    fn take_found(&self, worker: &mut WorkerState) -> Option<StreamCall> {
+        if worker.found.len() <= 1 {
+            return worker.found.pop_front().or_else(|| self.next_pending());
+        }
+        self.share(worker)
+    }
+
+    #[cold]
+    fn share(&self, worker: &mut WorkerState) -> Option<StreamCall> {
+        let mut pending = self.pending();
+        pending.append(&mut worker.found);
+        let first = pending.pop_front();
+        self.pending_count.store(pending.len(), Ordering::SeqCst);
+        drop(pending);
+        // If the background thread has found them, a worker may sleep at the poller already.
+        self.connections.acceptor.notifier.wake();
+        first
+    }
+
+    #[inline]
+    fn next_pending(&self) -> Option<StreamCall> {
+        if self.pending_count.load(Ordering::SeqCst) == 0 {
+            return None;
+        }
+        let mut pending = self.pending();
+        let first = pending.pop_front();
+        self.pending_count.store(pending.len(), Ordering::SeqCst);
+        first
+    }
+
+    /// Asks the poller, and does what it tells.
+    fn ask(&self, worker: &mut WorkerState, limit: Option<Duration>) {
+        let mut events = mem::replace(&mut worker.events, Events::with_capacity(0));
+        // Fails for no reason that waiting again would not show.
+        let _ = self.connections.acceptor.poller.wait(&mut events, limit);
+        worker.clock_ns = clock::now_ns();
+        (worker.looks, worker.asked_ns) = (0, worker.clock_ns);
+        for ready in events.iter() {
+            match ready.token {
+                LISTENER => {
+                    if self.connections.accept(worker.clock_ns) {
+                        // Somebody has to look after connections that send nothing.
+                        self.background.wake();
+                    }
+                }
+                NOTIFIED => drop(self.connections.acceptor.notifier.drain()),
+                token => {
+                    // The end of all sleeps, or closed by another since the poller told it.
+                    let Some(connection) = self.connections.find(token) else { continue };
+                    if ready.writable {
+                        let flushed = connection.flush(&self.connections.acceptor.poller, worker.clock_ns);
+                        if flushed.is_err() {
+                            self.connections.close(&connection);
+                        }
+                    }
+                    if ready.readable && !connection.holds_back() && self.read(worker, &connection, 0) {
+                        worker.last_active = Arc::downgrade(&connection);
+                    } else if ready.closed && !ready.readable {
+                        self.connections.close(&connection);
+                    }
+                }
+            }
+        }
+        worker.events = events;
+    }
+
+    /// Looks at the connection that was last active.
+    #[inline]
+    fn look_at_last_active(&self, worker: &mut WorkerState, limit_ns: u64) {
+        worker.looks = worker.looks.saturating_add(1);
+        let is_open = worker.last_active.upgrade().is_some_and(|last_active| {
+            !last_active.is_closed() && !last_active.holds_back() && self.read(worker, &last_active, limit_ns)
+        });
+        if !is_open {
+            worker.looks = u32::MAX;
+        }
+    }
+
+    /// Sleeps until something happens.
+    fn sleep(&self, worker: &mut WorkerState) {
+        let limit = self.connections.acceptor.sleep_limit();
+        let is_alone = limit.is_none()
+            && self.connections.count() == 1
+            && self.activity.is_quiet()
+            && worker.clock_ns.saturating_sub(worker.asked_ns) < ALONE_NS
+            && !self.activity.is_shutting_down()
+            && worker.last_active.upgrade().is_some_and(|active| !active.is_closed() && active.unread() == 0);
+        match is_alone {
+            true => self.look_at_last_active(worker, ALONE_NS),
+            false => self.ask(worker, limit),
+        }
+    }
+
+    /// Bytes of replies that no caller has taken; `None`: there are no more.
+    fn unread(&self) -> Option<u64> {
+        let mut sum = None;
+        for connection in self.connections.all() {
+            let is_open = connection.flush(&self.connections.acceptor.poller, clock::now_ns()).is_ok();
+            if is_open && connection.unread() > 0 {
+                sum = Some(sum.unwrap_or(0) + connection.unread() as u64);
+            }
+        }
+        sum
+    }
+
+    fn end(&self, call: &StreamCall) {
+        call.connection.active.fetch_sub(1, Ordering::Relaxed);
+        self.activity.end();
+    }
+}
+
+impl Endpoint for StreamEndpoint {
+    type Call = StreamCall;
+    type WorkerState = WorkerState;
+
+    fn worker(&self) -> WorkerState {
+        WorkerState {
+            buffer: vec![0; BUFFER],
+            message: Vec::new(),
+            reply: Vec::new(),
+            events: Events::with_capacity(EVENTS),
+            found: VecDeque::new(),
+            last_active: Weak::new(),
+            looks: u32::MAX,
+            asked_ns: 0,
+            waiter: Waiter::new(self.waiting, self.placement),
+            clock_ns: clock::now_ns(),
+        }
+    }
+
+    #[inline]
+    fn receive(&self, worker: &mut WorkerState, patient: bool, stopping: &AtomicBool) -> Option<StreamCall> {
+        let pending = self.next_pending();
+        if pending.is_some() {
+            return pending;
+        }
+        if !patient {
+            self.ask(worker, Some(Duration::ZERO));
+            return self.take_found(worker);
+        }
+        let mut wait = worker.waiter.begin(worker.clock_ns);
+        loop {
+            if wait.sleeps() {
+                wait.uncount();
+                self.sleep(worker);
+            } else if worker.looks < LOOKS {
+                self.look_at_last_active(worker, 0);
+            } else {
+                self.ask(worker, Some(Duration::ZERO));
+            }
+            if let Some(call) = self.take_found(worker) {
+                worker.waiter.arrived(&wait, worker.clock_ns);
+                return Some(call);
+            }
+            if stopping.load(Ordering::Relaxed) {
+                return None;
+            }
+            if wait.spins() {
+                self.background.yield_to_running_procedures();
+            }
+            worker.clock_ns = clock::now_ns();
+            worker.waiter.go_on(&mut wait, worker.clock_ns);
+        }
+    }
+
+    fn takes_long(&self, _: &StreamCall) -> bool {
+        false
+    }
+
+    fn run(&self, worker: &mut WorkerState, mut call: StreamCall) -> Option<StreamCall> {
+        self.activity.calls.fetch_add(1, Ordering::Relaxed);
+        let (message, caller) = (&call.message, call.connection.caller);
+        // 4 bytes for the mark.
+        match answer(&self.programs, message, caller, &mut worker.reply, 4, record::FRAGMENT_MAX) {
+            Answer::Reply(end) => {
+                let mark = record::mark(end - 4).expect("a reply is no longer than a record");
+                worker.reply[..4].copy_from_slice(&mark);
+                let sent = call.connection.send(&worker.reply[..end], &self.connections.acceptor.poller);
+                if sent.is_err() {
+                    self.connections.close(&call.connection);
+                }
+            }
+            Answer::None => {}
+            Answer::Broken => {
+                self.activity.malformed.fetch_add(1, Ordering::Relaxed);
+                self.connections.close(&call.connection);
+            }
+        }
+        if worker.reply.len() > KEPT_MAX {
+            worker.reply = Vec::new();
+        }
+        self.end(&call);
+        let message = mem::take(&mut call.message);
+        if message.capacity() <= KEPT_MAX {
+            worker.message = message;
+        } else {
+            call.connection.shrink();
+        }
+        None
+    }
+
+    fn refuse(&self, _: &mut WorkerState, call: StreamCall, _: Refused) -> Option<StreamCall> {
+        // Sun RPC has no word for it, and over a stream no call is sent again: the caller learns that there is no reply.
+        self.activity.refused.fetch_add(1, Ordering::Relaxed);
+        self.connections.close(&call.connection);
+        self.end(&call);
+        None
+    }
+
+    fn give_back(&self, worker: &mut WorkerState) {
+        if !worker.found.is_empty()
+            && let Some(call) = self.share(worker)
+        {
+            self.pending().push_front(call);
+            self.pending_count.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn defer(&self, _: &mut StreamCall) {}
+
+    fn next_timeout_ns(&self) -> u64 {
+        self.connections.next_sweep_ns()
+    }
+
+    fn handle_timeout(&self, _: &mut WorkerState, now_ns: u64) {
+        self.connections.sweep(now_ns);
+    }
+
+    fn background(&self) -> &Background {
+        &self.background
+    }
+
+    fn wake(&self) {
+        self.connections.acceptor.end.wake();
+    }
+
+    fn shut_down(&self) {
+        self.activity.shut_down();
+        self.connections.acceptor.shut_down();
+    }
+
+    fn drain(&self) {
+        // A caller that does not go on taking its replies finds the connection closed.
+        self.activity.drain(|| self.unread());
+    }
+
+    fn counters(&self) -> ServerCounters {
+        self.activity.counters(self.connections.count() as u64)
+    }
+}
