@@ -3,7 +3,10 @@
 //! | layer | for |
 //! |---|---|
 //! | [`call`] | one call of a procedure on a host |
+//! | [`register`] | a server of one program, registered with rpcbind |
 //! | [`Client`] | full control: transport, time-outs, credentials, reserved ports |
+//! | [`Server`] | any number of programs, over UDP, TCP and Unix sockets |
+//! | [`rpcbind`] | which programs a host has |
 //! | [`stub`] | what emitted code is written against |
 //!
 //! Arguments and results are XDR ([`xdr`]): write their types by hand, or have `stoop gen x` make them of a `.x` file.
@@ -15,12 +18,16 @@ pub(crate) mod caller;
 pub(crate) mod client;
 pub(crate) mod locate;
 pub(crate) mod options;
+pub mod rpcbind;
+pub(crate) mod server;
 pub mod stub;
 
 pub use crate::onc::address::{Transport, VersionId};
 pub use crate::onc::authentication::{Auth, AuthStatus, AuthSys, Authentication, Credential, Flavor, Groups};
 pub use crate::onc::client::{Client, call};
 pub use crate::onc::options::{ClientOptions, Retransmission};
+pub use crate::onc::server::options::{ConnectionLimits, ReplyCacheLimits};
+pub use crate::onc::server::{Server, register};
 pub use stoop_onc::message::VersionRange;
 /// The form of arguments and results.
 pub use stoop_xdr as xdr;

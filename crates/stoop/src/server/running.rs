@@ -51,6 +51,19 @@ impl Running {
         Ok(())
     }
 
+    /// Adds an address that is served already.
+    #[cfg(feature = "onc")]
+    pub(crate) fn add(&mut self, uri: String, endpoint: Box<dyn RunningEndpoint>) {
+        self.endpoints.push(endpoint);
+        self.uris.push(uri);
+    }
+
+    /// Adds something that begins and ends with the server, and is no address. It ends first.
+    #[cfg(feature = "onc")]
+    pub(crate) fn add_quietly(&mut self, endpoint: Box<dyn RunningEndpoint>) {
+        self.endpoints.insert(0, endpoint);
+    }
+
     /// Whether the calling thread serves a call, for which `stop` would wait.
     fn is_own_thread(&self) -> bool {
         self.endpoints.iter().any(|endpoint| endpoint.is_own_thread())

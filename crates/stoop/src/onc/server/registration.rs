@@ -1,0 +1,79 @@
+//! A server's entries at the rpcbind of its host, from its start to its end.
+
+use crate::onc::address::VersionId;
+use crate::onc::rpcbind::Rpcbind;
+use crate::onc::server::listener::Registered;
+use crate::serving::counters::ServerCounters;
+use crate::serving::running::RunningEndpoint;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The entries of a server. They go when the server shuts down. Those of a server that was killed stay, until it is started again.
+pub(crate) struct Registration {
+    entries: Vec<(VersionId, &'static str)>,
+    has_ended: AtomicBool,
+}
+
+impl Registration {
+    /// Registers all versions at all places. What is registered for them by others, or by an earlier server that was killed, goes.
+    ///
+    /// # Errors
+    /// No rpcbind answers, or it does not allow this user to do so.
+    pub(crate) fn begin(versions: &[VersionId], places: &[Registered]) -> io::Result<Self> {
+        let rpcbind = Rpcbind::local().map_err(io::Error::other)?;
+        let mut registration = Self { entries: Vec::new(), has_ended: AtomicBool::new(false) };
+        for version in versions {
+            for Registered { netid, address } in places {
+                // SET of a program with another address is refused: UNSET comes first.
+                let is_set =
+                    rpcbind.unset(*version, netid).and_then(|_| rpcbind.set(*version, netid, address));
+                registration.entries.push((*version, netid));
+                if !is_set.map_err(io::Error::other)? {
+                    registration.end();
+                    return Err(refused(*version, netid));
+                }
+            }
+        }
+        Ok(registration)
+    }
+
+    /// Ends them, once.
+    fn end(&self) {
+        if self.has_ended.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let Ok(rpcbind) = Rpcbind::local() else { return };
+        for (version, netid) in &self.entries {
+            let _ = rpcbind.unset(*version, netid);
+        }
+    }
+}
+
+fn refused(version: VersionId, netid: &str) -> io::Error {
+    let why = format!(
+        "rpcbind refuses to register {version} for {netid}: it is registered by another user; have that user or root remove it \
+         (`rpcinfo -d`)"
+    );
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
+}
+
+/// Ends with the server.
+impl RunningEndpoint for Registration {
+    fn shut_down(&self) {
+        self.end();
+    }
+
+    fn drain(&self) {}
+
+    fn stop(&self) {
+        self.end();
+    }
+
+    fn counters(&self) -> ServerCounters {
+        ServerCounters::default()
+    }
+
+    fn is_own_thread(&self) -> bool {
+        false
+    }
+}
