@@ -26,8 +26,9 @@ pub(crate) fn not_bound(step: BindStep, declared: &'static Interface, uri: &str)
         }
         BindStep::Refused(BindStatus::Full, why) if why == NO_SHARE => BindError::Refused {
             server,
-            why: "it lets your user in as a guest (`ShmOptions::allow_user`, `allow_everybody`), who may have bindings for a quarter of \
-                  its descriptors, and has them; drop clients that are not needed, or raise the server's limit (ulimit -n)",
+            why: "your host or user has as many bindings as it may have there, so that others can bind: three quarters of all, and over \
+                  shared memory, as a guest (`ShmOptions::allow_user`, `allow_everybody`), bindings for a quarter of its \
+                  descriptors; drop clients that are not needed, share one among threads, or raise the server's limit (ulimit -n)",
         },
         BindStep::Refused(BindStatus::Full, why) if why == NO_DESCRIPTORS => BindError::Refused {
             server,

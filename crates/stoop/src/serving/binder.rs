@@ -24,7 +24,7 @@ pub(crate) enum MissingResource {
     Descriptors,
     /// The server's process may make no file as long as the memory of a binding.
     FileLength,
-    /// The caller's user is allowed as a guest, and has as many bindings as a guest may have.
+    /// The caller's host or user has as many bindings as it may have.
     Share,
 }
 

@@ -7,4 +7,5 @@ pub(crate) mod dispatch;
 pub(crate) mod drain;
 pub(crate) mod running;
 pub(crate) mod service;
+pub(crate) mod shares;
 pub(crate) mod workers;

@@ -47,6 +47,9 @@ pub(crate) struct StreamEndpoint {
     calls: AtomicU64,
 }
 
+/// Bindings at the same time, if the process has descriptors for them.
+const BINDINGS_MAX: usize = 4096;
+
 /// Buffers kept for calls and results, and bytes of the largest.
 const BUFFERS: usize = 16;
 const BUFFER_MAX: usize = 4 << 20;
@@ -55,7 +58,7 @@ impl StreamEndpoint {
     pub(crate) fn new(listener: StreamListener, setup: &Setup, allowed: Users) -> io::Result<Self> {
         let incarnation = u64::from_le_bytes(host::random_bytes());
         Ok(Self {
-            connections: Connections::new(listener, setup.max_message, allowed)?,
+            connections: Connections::new(listener, setup.max_message, allowed, BINDINGS_MAX)?,
             service: Service::new(setup, incarnation, LANES.into()),
             pending: PendingCalls::default(),
             unused_buffers: Mutex::default(),

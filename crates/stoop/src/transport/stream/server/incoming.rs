@@ -1,6 +1,6 @@
 //! What arrives on a connection: calls, and the questions by which a caller binds.
 
-use crate::serving::binder::{Bound, Malformed};
+use crate::serving::binder::{Bound, Malformed, MissingResource};
 use crate::transport::stream::server::StreamEndpoint;
 use crate::transport::stream::server::call::StreamCall;
 use crate::transport::stream::server::connection::{Connection, Incoming};
@@ -207,8 +207,12 @@ impl StreamEndpoint {
         }
         let was_bound = bound.is_some();
         let question = (&message.header, message.payload());
+        let prepare = |_| match self.connections.bind(connection) {
+            true => Ok(()),
+            false => Err(MissingResource::Share),
+        };
         let (header, mut packet) =
-            self.service.answer_question(bound, connection.is_allowed, question, |_| Ok(()))?;
+            self.service.answer_question(bound, connection.is_allowed, question, prepare)?;
         if bound.is_some() && !was_bound {
             connection.set_bound();
             self.service.bindings.fetch_add(1, Ordering::Relaxed);
