@@ -4,7 +4,8 @@
 //! The protocol follows Birrell & Nelson, as Firefly §3.1 and Peregrine §4 use it: a result acknowledges its call, the
 //! next call of a lane acknowledges the last result, and nothing else is sent while no packet is lost.
 //! `docs/protocol.md` describes it in prose. [`caller`] and [`server`] are its two halves; [`binder`] makes the binding
-//! that both use; [`outcome`] decides whether a call may be sent again; [`bulk`] carries messages of many packets,
+//! that both use; [`outcome`] decides whether a call may be sent again, and [`retry`] when one that
+//! was refused for overload; [`bulk`] carries messages of many packets,
 //! [`stream`] messages on a byte stream. [`shares`] divides what a server has among its callers.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -18,6 +19,7 @@ mod interfaces;
 mod memory;
 pub mod outcome;
 mod retransmit;
+pub mod retry;
 pub mod server;
 pub mod shares;
 pub mod stream;

@@ -113,6 +113,8 @@ pub use crate::transport::shm::options::ShmOptions;
 pub use crate::transport::stream::options::UnixOptions;
 #[doc(hidden)]
 pub use crate::transports::{free_address, scheme_names};
+#[doc(inline)]
+pub use stoop_exchange::retry::Retry;
 #[cfg(feature = "onc")]
 pub use stoop_macros::Xdr;
 pub use stoop_macros::{Data, interface};

@@ -4,6 +4,8 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use stoop_exchange::retry::{Retry, RetryBudget};
+use stoop_net::host;
 pub use stoop_net::waiting::Waiting;
 
 /// Bytes of the longest message, unless the user says otherwise.
@@ -88,6 +90,7 @@ pub struct BindOptions {
     pub(crate) lazy: bool,
     pub(crate) max_message: usize,
     pub(crate) upgrade: bool,
+    pub(crate) retry: Retry,
     pub(crate) own: OwnOptions,
     /// Why this transport was chosen.
     pub(crate) reason: String,
@@ -103,6 +106,7 @@ impl Default for BindOptions {
             lazy: false,
             max_message: crate::options::MAX_MESSAGE,
             upgrade: false,
+            retry: Retry::default(),
             own: OwnOptions::default(),
             reason: "because the address says so".into(),
         }
@@ -143,6 +147,19 @@ impl BindOptions {
     pub fn upgrade(mut self) -> Self {
         self.upgrade = true;
         self
+    }
+
+    /// How blocking calls of procedures that are `#[idempotent]` are sent again when the server has refused them because it is
+    /// overloaded. They are sent again up to twice, after waits, if that makes no more than ten percent of the
+    /// binding's calls, and never beyond their deadlines; unless this is set. The error of a refused call says when to call again.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// The budget of a binding with these options.
+    pub(crate) fn new_retry_budget(&self) -> RetryBudget {
+        RetryBudget::new(self.retry, u64::from_le_bytes(host::random_bytes()))
     }
 
     pub(crate) fn because(&self, reason: impl Into<String>) -> Self {

@@ -1,11 +1,14 @@
-//! Decides whether a call whose session was lost is made again: the one place for the blocking calls of all transports.
+//! Decides whether a call whose session was lost, or that was refused, is made again: the one place for the blocking calls of all
+//! transports.
 
 use crate::error::{BindError, CallError, SendError, UnknownCause};
 use std::io;
+use std::thread;
 use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_exchange::outcome::{ATTEMPTS_MAX, LostAttempts, Unbound, Verdict};
 use stoop_net::clock;
+use stoop_wire::Refused;
 
 /// How an attempt to make a call ended without a result.
 pub(crate) enum Ended {
@@ -52,6 +55,9 @@ pub(crate) trait Attempts {
 
     /// Whether some of its arguments may be gone: parts of a result are where they were.
     fn is_overwritten(&self) -> bool;
+
+    /// As [`RetryBudget::wait`](stoop_exchange::retry::RetryBudget::wait), of the binding's budget.
+    fn wait_after(&self, refused: Refused, attempts: u32, left: Duration) -> Option<Duration>;
 }
 
 /// What is known of a call from its beginning.
@@ -129,9 +135,21 @@ pub(crate) fn recover(
     let waited = || Duration::from_nanos(clock::now_ns().saturating_sub(begun_ns));
     let not_run = |earlier: EarlierAttempts, error| Err(earlier.or_not_run(error, waited()));
     let deadline = Instant::from_nanos(deadline_ns);
-    for attempt in 1.. {
+    let (mut sessions, mut refusals) = (1, 0);
+    loop {
         match ended {
-            Ended::With(error) => return not_run(earlier, error),
+            Ended::With(error) => {
+                refusals += 1;
+                let terms = CallTerms { begun_ns, deadline_ns, idempotent };
+                if !waits_to_come_again(call, &error, refusals, &terms) {
+                    return not_run(earlier, error);
+                }
+                match call.attempt(clock::now_ns(), deadline_ns) {
+                    Ok(()) => return Ok(()),
+                    Err(again) => ended = again,
+                }
+                continue;
+            }
             Ended::Late => return Err(earlier.late(waited())),
             Ended::Lost { may_have_run: false } => {}
             Ended::Lost { may_have_run: true } => earlier.lose(call.loss()),
@@ -147,10 +165,11 @@ pub(crate) fn recover(
         if !earlier.allows_another(idempotent) || earlier.may_have_run() && call.is_overwritten() {
             return Err(earlier.lost(waited()));
         }
-        if attempt == ATTEMPTS_MAX {
+        if sessions == ATTEMPTS_MAX {
             let reset = io::ErrorKind::ConnectionReset.into();
             return not_run(earlier, CallError::NotSent(SendError::Io(reset)));
         }
+        sessions += 1;
         match call.rebind(deadline) {
             Ok(true) => {}
             Ok(false) => return not_run(earlier, no_lane()),
@@ -165,7 +184,15 @@ pub(crate) fn recover(
             Err(again) => ended = again,
         }
     }
-    unreachable!("attempts are bounded")
+}
+
+/// A call has ended with this error, after so many attempts on its session. If it was refused because the server is overloaded and may
+/// come again, waits until it does.
+fn waits_to_come_again(call: &dyn Attempts, error: &CallError, attempts: u32, terms: &CallTerms) -> bool {
+    let CallError::Refused(refusal) = error else { return false };
+    let left = Duration::from_nanos(terms.deadline_ns.saturating_sub(clock::now_ns()));
+    let wait = if terms.idempotent { call.wait_after(refusal.refused(), attempts, left) } else { None };
+    wait.map(thread::sleep).is_some()
 }
 
 /// The deadline of a call has passed before its client was bound again.
@@ -191,12 +218,15 @@ mod tests {
         is_overwritten: bool,
         finds_nobody: bool,
         verdict: Verdict,
+        /// Whether the budget lets it come again after a refusal.
+        may_come_again: bool,
     }
 
     impl Default for Scripted {
         fn default() -> Self {
             let (attempts, verdict) = (0, Verdict::NotRun);
-            Self { endings: Vec::new(), attempts, is_overwritten: false, finds_nobody: false, verdict }
+            let (is_overwritten, finds_nobody, may_come_again) = (false, false, false);
+            Self { endings: Vec::new(), attempts, is_overwritten, finds_nobody, verdict, may_come_again }
         }
     }
 
@@ -222,6 +252,10 @@ mod tests {
 
         fn is_overwritten(&self) -> bool {
             self.is_overwritten
+        }
+
+        fn wait_after(&self, _: Refused, attempts: u32, _: Duration) -> Option<Duration> {
+            (self.may_come_again && attempts < 3).then_some(Duration::ZERO)
         }
     }
 
@@ -307,6 +341,23 @@ mod tests {
         let passed = CallTerms { deadline_ns: 1, ..terms(true) };
         let error = recover(&mut Scripted::default(), LEFT, &passed).unwrap_err();
         assert!(matches!(error, CallError::NotSent(SendError::DeadlinePassed)), "{error}");
+    }
+
+    #[test]
+    fn an_idempotent_call_that_was_refused_for_overload_comes_again_within_the_budget() {
+        let endings = || vec![Ok(()), Err(refused())];
+        let mut call = Scripted { endings: endings(), may_come_again: true, ..Scripted::default() };
+        recover(&mut call, refused(), &terms(true)).unwrap();
+        assert_eq!(call.attempts, 2);
+        for (idempotent, may_come_again) in [(true, false), (false, true)] {
+            let mut call = Scripted { endings: endings(), may_come_again, ..Scripted::default() };
+            let error = recover(&mut call, refused(), &terms(idempotent)).unwrap_err();
+            assert_eq!((error.ran(), call.attempts), (Ran::No, 0));
+        }
+        let endings = vec![Err(refused()), Err(refused())];
+        let mut call = Scripted { endings, may_come_again: true, ..Scripted::default() };
+        let error = recover(&mut call, LOST, &terms(true)).unwrap_err();
+        assert_eq!((error.ran(), call.attempts), (Ran::Perhaps, 2), "it may have run before");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 use stoop_marshal::{DecodeError, EncodeError};
-use stoop_wire::{FailureCode, RefusalCode, Refused, UnbindReason};
+use stoop_wire::{FailureCode, RefusalCode, Refused, RetryAfter, UnbindReason};
 
 /// Why a call gave no result.
 ///
@@ -258,6 +258,14 @@ impl Refusal {
     pub(crate) fn new(refused: impl Into<Refused>, detail: impl Into<String>) -> Self {
         let Refused { code, retry_after } = refused.into();
         Self { code, detail: detail.into(), retry_after: retry_after.duration() }
+    }
+
+    /// What the server has refused.
+    pub(crate) fn refused(&self) -> Refused {
+        let nanos = |after: Duration| u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
+        let retry_after =
+            self.retry_after.map_or(RetryAfter::NOT_SAID, |after| RetryAfter::from_nanos(nanos(after)));
+        Refused { code: self.code, retry_after }
     }
 }
 

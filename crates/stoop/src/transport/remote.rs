@@ -16,6 +16,7 @@ use crate::calling::recovery::{Ended, Loss};
 use crate::calling::sessions::{Generation, Sessions};
 use crate::error::{BindError, CallError, InPlaceError, SendError};
 use crate::interface::Interface;
+use crate::locked::locked;
 use crate::options::{BindOptions, TransportOptions};
 use crate::transport::contract::{Binding, Target};
 use crate::transport::remote::held_lane::HeldLane;
@@ -24,12 +25,15 @@ use crate::transport::remote::place::{Place, Terms};
 use crate::users::Users;
 use std::fmt::Display;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_exchange::outcome::{Unbound, Verdict};
+use stoop_exchange::retry::RetryBudget;
 use stoop_marshal::{GatherList, Reader, Writer};
 use stoop_net::stream::StreamAddress;
 use stoop_shm::{InPlace, Number};
+use stoop_wire::Refused;
 
 /// A transport to servers in other processes.
 pub(crate) trait Remote: Sized + 'static {
@@ -245,6 +249,8 @@ pub(crate) struct RemoteBinding<R: Remote> {
     doubt: Doubt,
     sessions: Sessions<Place<R>>,
     lanes: Lanes<R::Lane>,
+    /// For blocking calls; begun calls have another.
+    retries: Mutex<RetryBudget>,
 }
 
 impl<R: Remote> RemoteBinding<R> {
@@ -260,7 +266,8 @@ impl<R: Remote> RemoteBinding<R> {
         let (sessions, lanes) = (Sessions::new(Arc::new(place)), Lanes::default());
         *lanes.hold() = lane;
         let (uri, options, doubt) = (uri.to_owned(), options.clone(), Doubt::default());
-        Ok(Self { interface, uri, options, own, name, doubt, sessions, lanes })
+        let retries = Mutex::new(options.new_retry_budget());
+        Ok(Self { interface, uri, options, own, name, doubt, sessions, lanes, retries })
     }
 
     fn terms(&self) -> Terms<'_, R> {
@@ -292,6 +299,11 @@ impl<R: Remote> RemoteBinding<R> {
     /// Whether the procedure of that number may run more than once for one call.
     pub(crate) fn is_idempotent(&self, procedure: u16) -> bool {
         self.interface.procedures[usize::from(procedure)].idempotent
+    }
+
+    /// As [`RetryBudget::wait`], for a blocking call.
+    pub(crate) fn wait_after(&self, refused: Refused, attempts: u32, left: Duration) -> Option<Duration> {
+        locked(&self.retries).wait(self.lanes.counters().calls, refused, attempts, left)
     }
 
     /// Binds again, unless another thread has done so since `lost` was lost. `refusal`: how the server has refused a call on it. A name

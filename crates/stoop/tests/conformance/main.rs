@@ -26,6 +26,7 @@ mod later;
 mod lengths;
 mod one_way;
 mod outcomes;
+mod overload;
 mod processes;
 
 use gate::Gate;

@@ -73,6 +73,7 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
         refused: Refused,
     ) -> Option<PacketCall<S::Peer>> {
         let peer = call.assignment.peer;
+        self.refused.fetch_add(1, Ordering::Relaxed);
         self.send(call.assignment.refuse(refused, ""), &peer);
         worker.clock_ns = clock::now_ns();
         self.finish(worker, call.assignment)
@@ -119,10 +120,10 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
     fn counters(&self) -> ServerCounters {
         let link = self.link.counters();
         let exchange = self.exchange();
-        let counters = exchange.counters();
+        let (counters, refused) = (exchange.counters(), self.refused.load(Ordering::Relaxed));
         ServerCounters {
-            calls: counters.calls,
-            refused: counters.refused,
+            calls: counters.calls.saturating_sub(refused),
+            refused: counters.refused + refused,
             malformed: counters.malformed + link.too_large,
             bindings: exchange.bindings() as u64,
             packet: PacketServerCounters {

@@ -8,10 +8,12 @@ use crate::error::{BindError, CallError, SendError};
 use crate::transport::contract::Lane;
 use crate::transport::remote::{Remote, RemoteBinding, RemoteLane};
 use std::sync::Arc;
+use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_exchange::outcome::{Unbound, Verdict};
 use stoop_marshal::{GatherList, Reader, Writer};
 use stoop_shm::{InPlace, Number};
+use stoop_wire::Refused;
 
 /// A lane held by a call.
 pub(crate) struct HeldLane<'a, R: Remote> {
@@ -201,5 +203,9 @@ impl<R: Remote> Attempts for Repeated<'_, '_, '_, '_, '_, R> {
             Arguments::Written(_, gather) => gather.are_overwritten(),
             Arguments::ToWrite(_) => self.held.made().are_buffers_changed(),
         }
+    }
+
+    fn wait_after(&self, refused: Refused, attempts: u32, left: Duration) -> Option<Duration> {
+        self.held.binding.wait_after(refused, attempts, left)
     }
 }

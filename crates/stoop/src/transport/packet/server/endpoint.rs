@@ -35,6 +35,8 @@ pub(crate) struct PacketEndpoint<S: ServerEndpoint> {
     pub(super) background: Background,
     /// Packets dropped because their checksum was wrong or missing.
     pub(super) corrupt: AtomicU64,
+    /// Calls that the exchange gave out and the worker pool refused.
+    pub(super) refused: AtomicU64,
 }
 
 /// Adds the time that the machine has slept.
@@ -71,6 +73,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             out_budget,
             background: Background::default(),
             corrupt: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
         }
     }
 
