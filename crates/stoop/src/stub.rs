@@ -9,4 +9,5 @@ pub use crate::interface::{Exported, Interface, Procedure, Unserved};
 pub use crate::program::{NotServed, Program, ProgramDescription, ProgramProcedure, ProgramResult};
 pub use crate::stub::returned::{AnyReturned, Hides, HidesNothing, Returned, check_returned};
 pub use stoop_marshal::*;
+pub use stoop_probe::{Point, stamp};
 pub use stoop_shm::Number;

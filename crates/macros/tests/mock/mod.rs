@@ -84,6 +84,7 @@ pub mod stub {
     use std::any::Any;
     use std::cell::RefCell;
     pub use stoop_marshal::*;
+    pub use stoop_probe::{Point, stamp};
 
     pub struct Interface {
         pub name: &'static str,

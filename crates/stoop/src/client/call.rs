@@ -6,6 +6,7 @@ use crate::transport::local::caller::Local;
 use crate::transports::{AnyBinding, AnyLane};
 use std::time::Duration;
 use stoop_marshal::{DecodeError, EncodeError, GatherList, Reader, Scalar, Writer};
+use stoop_probe::{Point, stamp};
 use stoop_shm::{InPlace, Number};
 
 /// The way that a call takes.
@@ -55,7 +56,9 @@ impl<'a> Remote<'a> {
     /// [`CallError::NotSent`] when a new lane is needed and cannot be made.
     #[inline]
     pub fn start(self, procedure: u16) -> Result<Call<'a>, CallError> {
-        Ok(Call { lane: self.binding.hold()?, procedure, timeout_ns: self.timeout_ns })
+        let lane = self.binding.hold()?;
+        stamp(Point::CallStarted);
+        Ok(Call { lane, procedure, timeout_ns: self.timeout_ns })
     }
 
     /// All of a call that has buffers: `write` writes its arguments, and once more if it goes to another server.
@@ -95,6 +98,7 @@ impl<'a> Call<'a> {
     #[inline(always)]
     pub fn transport(mut self, arguments: Result<usize, EncodeError>) -> Result<CallResult<'a>, CallError> {
         self.lane.transport(self.procedure, written(arguments)?, self.timeout_ns)?;
+        stamp(Point::TransportEnded);
         Ok(CallResult { lane: self.lane })
     }
 

@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use stoop_marshal::{EncodeError, Reader, Writer};
+use stoop_probe::{Point, stamp};
 use stoop_wire::{FailureCode, HEADER_LEN, RefusalCode};
 
 /// The interfaces of a server and how long their procedures take.
@@ -112,8 +113,13 @@ impl Exports {
         packet: &mut Vec<u8>,
         limits: CallLimits,
     ) -> Outcome {
+        stamp(Point::ServerStubBegun);
         let export = &*self.all[usize::from(interface)];
-        Self::run_with(packet, limits, |result| export.dispatch(procedure, Reader::new(arguments), result))
+        let outcome = Self::run_with(packet, limits, |result| {
+            export.dispatch(procedure, Reader::new(arguments), result)
+        });
+        stamp(Point::ServerStubEnded);
+        outcome
     }
 
     /// [`run`](Self::run), of a call of which buffers lie in `memory`.

@@ -121,6 +121,7 @@ fn method(index: usize, procedure: &Procedure, in_order: bool, names: &Names) ->
     quote! {
         #documentation
         pub fn #name(&self, #(#parameters),*) -> #returned {
+            #stub::stamp(#stub::Point::StubBegun);
             match #routed {
                 #stub::Route::Local(#route) => {
                     #(#blank)*
@@ -156,6 +157,7 @@ fn remote_call(index: usize, procedure: &Procedure, names: &Names, into_error: &
     let stub = &names.stub;
     let number = u16::try_from(index).expect("the number of procedures has been checked");
     let (route, call, writer, result) = (local("route"), local("call"), local("arguments"), local("result"));
+    let ended = local("ended");
     let sent = procedure.arguments.iter().map(|each| send(each, names));
     let ty = procedure.returns.ty();
     let leading = leading_of_call(procedure, names);
@@ -172,8 +174,12 @@ fn remote_call(index: usize, procedure: &Procedure, names: &Names, into_error: &
             }
             #writer.finish()
         };
+        #stub::stamp(#stub::Point::ArgumentsWritten);
         let #result = #call.transport(#writer)#into_error?;
         let decoded = (|| -> ::core::result::Result<#ty, #stub::DecodeError> { #received })();
-        #result.end(decoded) #into_result
+        #stub::stamp(#stub::Point::ResultRead);
+        let #ended = #result.end(decoded);
+        #stub::stamp(#stub::Point::StubEnded);
+        #ended #into_result
     }
 }

@@ -104,7 +104,9 @@ fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
             #(#taken)*
             #call.finish().map_err(#stub::Unserved::BadArguments)?;
             #reserved
+            #stub::stamp(#stub::Point::ProcedureBegun);
             let #returned = <#implementation as #interface>::#name(&self.implementation, #(#lent),*);
+            #stub::stamp(#stub::Point::ProcedureEnded);
             #put
             ::core::result::Result::Ok(())
         }

@@ -49,10 +49,6 @@
 //!
 //! - *Sealing* takes place where [`checksum`](super::checksum) writes its trailer, after the last byte of a packet has been written
 //!   and before the link gets it; *opening* where the checksum is verified, before the exchange sees the packet.
-//! - *The latency account* has these points. At the caller: stub begun, arguments written (stub), packet handed to the
-//!   system (before `send`), handed over (after `send`). At both ends: packet seen (`receive` returns), lane found (the
-//!   exchange has accepted it), thread awake (its thread runs). At the server: procedure begun, procedure ended. At the
-//!   caller again: result handed over (by the thread that received it), seen (by the thread that called), read (stub).
 
 pub(crate) use stoop_net::packets::{
     CallerArrival, MAX_SEGMENTS, MAX_SEGMENTS_LEN, Segments, SegmentsSending, Sending,

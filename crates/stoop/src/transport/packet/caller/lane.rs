@@ -15,6 +15,7 @@ use stoop_exchange::Instant;
 use stoop_exchange::caller::{self, Heard};
 use stoop_marshal::GatherList;
 use stoop_net::waiting::Waiter;
+use stoop_probe::{Point, stamp};
 use stoop_wire::{HEADER_LEN, MAX_DATAGRAM, PACKET_DATA};
 
 /// A lane, its endpoint and its buffers.
@@ -113,10 +114,12 @@ impl<E: CallerEndpoint> PacketLane<E> {
         let procedure = self.session.bound.procedures[usize::from(procedure)];
         let packet = &mut self.call[..HEADER_LEN + len];
         self.exchange.start(begun, deadline, procedure, packet);
+        stamp(Point::CallLeaves);
         match self.endpoint.send(packet) {
             Ok(Sending::Sent) => {}
             outcome => self.not_sent(outcome, len)?,
         }
+        stamp(Point::CallLeft);
         self.await_result(begun, len)
     }
 
@@ -148,10 +151,12 @@ impl<E: CallerEndpoint> PacketLane<E> {
             clock = now();
             match arrival {
                 Ok(CallerArrival::Datagram(received)) => {
+                    stamp(Point::ResultSeen);
                     match self.exchange.handle_packet(clock, &self.result[..received]) {
                         Heard::Result { len, .. } => {
                             self.waiter.arrived(&wait, clock.as_nanos());
                             self.result_len = len;
+                            stamp(Point::ResultFound);
                             return Ok(());
                         }
                         other => {

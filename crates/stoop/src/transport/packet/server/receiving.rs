@@ -7,6 +7,7 @@ use crate::transport::packet::server::worker::WorkerState;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stoop_net::waiting::OngoingWait;
 use stoop_net::{Patience, clock};
+use stoop_probe::{Point, stamp};
 
 impl<S: ServerEndpoint> PacketEndpoint<S> {
     /// Receives until a call has come. `None`: nothing is there and the worker may not wait, or the server stops.
@@ -27,6 +28,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             let received = self.link.receive(&mut worker.link, &mut worker.buffers, patience);
             let call = match received {
                 Received::Packet(len) => {
+                    stamp(Point::CallSeen);
                     worker.clock_ns = clock::now_ns();
                     self.take_one(worker, len, patient)
                 }
@@ -47,6 +49,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                 }
             };
             if let Some(call) = call {
+                stamp(Point::CallFound);
                 if let Some(wait) = &wait {
                     worker.waiter.arrived(wait, worker.clock_ns);
                 }

@@ -10,6 +10,7 @@ use crate::transport::packet::server::worker::{BatchState, WorkerState};
 use stoop_exchange::Instant;
 use stoop_exchange::server::{Assignment, Next};
 use stoop_net::clock;
+use stoop_probe::{Point, stamp};
 use stoop_wire::{HEADER_LEN, PACKET_DATA_CHECKED, RefusalCode};
 
 /// Bytes of a result that OUT arguments may take without being counted.
@@ -139,12 +140,14 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         }
         let (binding, ..) = assignment.identity();
         let answer = assignment.answer();
+        stamp(Point::ResultLeaves);
         match packet.location() {
             PacketLocation::AtWorker if !binding.has_checksum() => {
                 self.link.answer(&worker.link, answer, &assignment.peer);
             }
             _ => self.send(answer, &assignment.peer),
         }
+        stamp(Point::ResultLeft);
     }
 
     /// Gives an answered call back to the exchange, which sends a large answer from now on. Returns the call of the same lane that has

@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use stoop_marshal::{GatherList, Reader, Writer};
 use stoop_net::{clock, host};
+use stoop_probe::{Point, stamp};
 use stoop_shm::layout::SLOT;
 use stoop_shm::{AnswerKind, Answers, InPlace, Number, Request, RequestKind};
 use stoop_wire::MAX_DATAGRAM;
@@ -176,7 +177,9 @@ impl ShmLane {
             self.copy_borrowed(len, gathered);
         }
         let request = self.next_request(kind, procedure, len, deadline);
+        stamp(Point::CallLeaves);
         self.published.publish_short(&self.session, &request, &self.arguments[..len]);
+        stamp(Point::CallLeft);
         let lane = self.published.lane;
         let answered = self.result_wait.wait_until(
             &self.session,
@@ -185,6 +188,7 @@ impl ShmLane {
             |session, limit_ns| Answers::sleep(&session.segment, lane.number, lane.last, limit_ns),
         );
         answered.map_err(|failure| self.end_wait(failure))?;
+        stamp(Point::ResultSeen);
         self.take_answer(deadline, gathered)
     }
 
@@ -215,6 +219,7 @@ impl ShmLane {
                 self.result.clear();
                 Answers::message(&self.session.segment, lane, &answer, &mut self.result);
                 self.fast += 1;
+                stamp(Point::ResultFound);
                 Ok(())
             }
             _ => self.finish(deadline, 0, gathered),

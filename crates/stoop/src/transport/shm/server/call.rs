@@ -10,6 +10,7 @@ use crate::transport::shm::server::worker::WorkerState;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoop_net::clock;
+use stoop_probe::{Point, stamp};
 use stoop_shm::layout::SLOT;
 use stoop_shm::{Answer, AnswerKind, Request, RequestKind};
 use stoop_wire::HEADER_LEN;
@@ -105,7 +106,9 @@ impl ShmEndpoint {
                     base: 0,
                 };
                 let message = &worker.result[HEADER_LEN..HEADER_LEN + len];
+                stamp(Point::ResultLeaves);
                 binding.answer(request.lane, request.number, &answer, message);
+                stamp(Point::ResultLeft);
             }
             Outcome::Result(len) => {
                 // Before the result is copied.

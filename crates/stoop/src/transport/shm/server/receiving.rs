@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use stoop_net::host;
 use stoop_net::poller::Events;
+use stoop_probe::{Point, stamp};
 use stoop_shm::layout::SLOT;
 use stoop_shm::{Answers, Emptying, Request, RequestKind, Requests, Took, Way, attention};
 use stoop_wire::UnbindReason;
@@ -197,6 +198,7 @@ impl ShmEndpoint {
 
     #[inline(always)]
     fn take_call(&self, binding: &Binding, worker: &mut WorkerState, request: &Request, ticket: u64) -> Look {
+        stamp(Point::CallSeen);
         Answers::prepare(&binding.segment, request.lane);
         // A caller that makes one call after the other would lose the line while it writes there.
         if worker.has_more
@@ -226,6 +228,7 @@ impl ShmEndpoint {
         let mut arguments = std::mem::take(&mut worker.arguments);
         arguments.clear();
         Requests::message(&binding.segment, ticket, request, &mut arguments);
+        stamp(Point::CallFound);
         Look::Call(*request, arguments)
     }
 

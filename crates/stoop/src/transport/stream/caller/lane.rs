@@ -15,6 +15,7 @@ use std::time::Duration;
 use stoop_exchange::stream::{OutgoingMessage, Reassembler};
 use stoop_net::clock;
 use stoop_net::waiting::{ActiveWaiters, OngoingWait, Waiter, Waiting};
+use stoop_probe::{Point, stamp};
 use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, MAX_DATAGRAM, left_of_nanos};
 
 /// A lane with all that a call needs.
@@ -106,7 +107,9 @@ impl StreamLane {
         header.message_len = len as u32;
         header.time = left_of_nanos(deadline_ns - begun_ns);
         let message = OutgoingMessage::new(header, &mut self.call);
+        stamp(Point::CallLeaves);
         let sent = self.session.outgoing.send(&self.session.stream, &self.call, message, deadline_ns);
+        stamp(Point::CallLeft);
         let at_once = match sent {
             Ok(at_once) => at_once,
             Err(unsent) => return Err(self.not_sent(unsent)),
@@ -210,6 +213,9 @@ impl StreamLane {
             let sleeps = wait.sleeps() && late_looks == 0;
             let limit_ns = if sleeps { deadline_ns.saturating_sub(clock_ns).max(1) } else { 0 };
             let came = session.receive(&mut role, limit_ns);
+            if matches!(came, Ok(true)) {
+                stamp(Point::ResultSeen);
+            }
             clock_ns = clock::now_ns();
             waited = match came {
                 Ok(true) => {
@@ -260,6 +266,7 @@ impl StreamLane {
                 message.take(&mut self.result);
             }
             own = Some(Waited::Answered(arrived.answer));
+            stamp(Point::ResultFound);
             None
         });
         own.or_else(|| delivered.is_err().then_some(Waited::Lost))

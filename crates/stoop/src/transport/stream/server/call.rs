@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoop_exchange::stream::Reassembler;
 use stoop_net::clock;
+use stoop_probe::{Point, stamp};
 use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, MAX_DATAGRAM, RefusalCode, Refused};
 
 /// A call with the packet that brought it.
@@ -171,8 +172,10 @@ impl StreamEndpoint {
         }
         self.take_next(worker, call);
         let (poller, hold) = (&self.connections.acceptor.poller, self.holds_answer(worker));
+        stamp(Point::ResultLeaves);
         let sent =
             call.connection.send_answer(poller, header, &mut worker.result, self.service.message_max, hold);
+        stamp(Point::ResultLeft);
         if sent.is_err() {
             self.close(&call.connection);
         }

@@ -14,6 +14,7 @@ use stoop_exchange::stream::{Arrival, Message, Reassembler, Violation};
 use stoop_net::Patience;
 use stoop_net::clock;
 use stoop_net::stream::StreamArrival;
+use stoop_probe::{Point, stamp};
 use stoop_wire::{HEADER_LEN, Header, Kind, RefusalCode, nanos_of_left};
 
 /// What a message was.
@@ -43,6 +44,7 @@ impl StreamEndpoint {
             };
             match arrival {
                 Ok(StreamArrival::Bytes(len)) => {
+                    stamp(Point::CallSeen);
                     worker.clock_ns = clock::now_ns();
                     incoming.reassembler.received(len);
                 }

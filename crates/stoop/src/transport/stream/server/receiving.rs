@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use stoop_net::clock;
 use stoop_net::poller::Events;
+use stoop_probe::{Point, stamp};
 
 /// Looks of a spinning receiver at the last active connection before it looks at all, a fifth of a microsecond each:
 /// while there are others, and while only the listener could have something.
@@ -40,6 +41,7 @@ impl StreamEndpoint {
             }
             if let Some(call) = worker.found.take().or_else(|| self.next_pending(worker)) {
                 worker.waiter.arrived(&wait, worker.clock_ns);
+                stamp(Point::CallFound);
                 return Some(call);
             }
             if stopping.load(Ordering::Relaxed) {
