@@ -1,0 +1,278 @@
+//! From slices to the account: how long each step took, and what the steps add up to.
+
+use super::kernel::{Side, Tracepoint};
+use super::measure::Slice;
+use super::path::CallPath;
+use crate::samples::Quartiles;
+use serde::Serialize;
+use stoop_probe::Point;
+
+/// A step of a call.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Step {
+    pub(super) name: String,
+    pub(super) place: Place,
+    /// From the begin of the call to the begin of the step, by medians.
+    pub(super) begins_ns: f64,
+    /// Median and quartiles over the calls. Of a step in the kernel, the quartiles are those of the time since its process entered, or
+    /// until its process leaves, the kernel.
+    pub(super) ns: f64,
+    pub(super) low_ns: f64,
+    pub(super) high_ns: f64,
+}
+
+/// Where a step takes place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Place {
+    Caller,
+    /// Between the processes: the kernel, or the memory that they share.
+    Between,
+    Server,
+}
+
+/// All slices of an account, and what a stamp takes.
+pub(super) struct Measured {
+    pub(super) path: CallPath,
+    pub(super) plain: Vec<Slice>,
+    pub(super) stamped: Vec<Slice>,
+    pub(super) traced: Vec<(&'static Tracepoint, Vec<Slice>)>,
+    pub(super) stamp_cycles: f64,
+    /// What carries packets between the processes, for the name of the step.
+    pub(super) way: &'static str,
+}
+
+/// A step of every call: its begin and its end among the times of a call.
+struct Gap {
+    from: usize,
+    place: Place,
+    name: &'static str,
+}
+
+/// What one call, or many, took.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Figure {
+    pub(super) median_ns: f64,
+    pub(super) low_ns: f64,
+    pub(super) high_ns: f64,
+    pub(super) calls: usize,
+}
+
+impl Figure {
+    fn of(values: Vec<f64>) -> Self {
+        let calls = values.len();
+        let Quartiles { low, median, high } = Quartiles::of(values);
+        Self { median_ns: median, low_ns: low, high_ns: high, calls }
+    }
+}
+
+/// A finished account.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Account {
+    /// The call without instruments.
+    pub(super) plain: Figure,
+    /// The call with stamps, their cost not taken out.
+    pub(super) stamped: Figure,
+    /// The sum of the steps of each call, the cost of stamps taken out.
+    pub(super) accounted: Figure,
+    /// That sum and the call without instruments, round by round: their ratio.
+    pub(super) ratio: f64,
+    pub(super) ratio_low: f64,
+    pub(super) ratio_high: f64,
+    /// Nanoseconds that a stamp takes.
+    pub(super) stamp_ns: f64,
+    /// Stamped calls that did not pass each point once and in order.
+    pub(super) left_out: usize,
+    pub(super) steps: Vec<Step>,
+}
+
+impl Measured {
+    fn cycles_per_ns(&self) -> f64 {
+        let rates = self.plain.iter().map(|slice| slice.axis.cycles_per_ns()).collect();
+        Quartiles::of(rates).median
+    }
+
+    /// Stamps that the path of a call contains.
+    fn stamps(&self) -> f64 {
+        self.path.0.len() as f64
+    }
+
+    /// The account.
+    ///
+    /// # Errors
+    /// No call has passed all points.
+    pub(super) fn account(&self) -> Result<Account, String> {
+        let rate = self.cycles_per_ns();
+        let per_round: Vec<(Vec<f64>, Vec<Vec<u64>>)> = self
+            .plain
+            .iter()
+            .zip(&self.stamped)
+            .map(|(plain, stamped)| (plain.durations_ns(), self.path.calls(stamped)))
+            .collect();
+        let calls: Vec<Vec<u64>> = per_round.iter().flat_map(|(_, calls)| calls).cloned().collect();
+        if calls.is_empty() {
+            return Err("no call has passed all points once and in order".into());
+        }
+        let sum = |call: &Vec<u64>| (whole(call) as f64 - self.stamps() * self.stamp_cycles) / rate;
+        let ratio_of = |(plain, calls): &(Vec<f64>, Vec<Vec<u64>>)| {
+            Quartiles::of(calls.iter().map(sum).collect()).median / Quartiles::of(plain.clone()).median
+        };
+        let ratios = per_round.iter().filter(|(_, calls)| !calls.is_empty()).map(ratio_of).collect();
+        let ratios = Quartiles::of(ratios);
+        let made: usize = self.stamped.iter().map(|slice| slice.times.len() - 1).sum();
+        Ok(Account {
+            plain: Figure::of(per_round.iter().flat_map(|(plain, _)| plain.iter().copied()).collect()),
+            stamped: Figure::of(calls.iter().map(|call| whole(call) as f64 / rate).collect()),
+            accounted: Figure::of(calls.iter().map(sum).collect()),
+            ratio: ratios.median,
+            ratio_low: ratios.low,
+            ratio_high: ratios.high,
+            stamp_ns: self.stamp_cycles / rate,
+            left_out: made - calls.len(),
+            steps: self.steps(&calls, rate),
+        })
+    }
+
+    fn steps(&self, calls: &[Vec<u64>], rate: f64) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let mut begins_ns = 0.0;
+        let mut add = |name: String, place, figure: Figure| {
+            let Figure { median_ns: ns, low_ns, high_ns, .. } = figure;
+            steps.push(Step { name, place, begins_ns, ns, low_ns, high_ns });
+            begins_ns += ns;
+        };
+        for gap in self.gaps() {
+            let figure = self.gap(calls, gap.from, rate);
+            let parts = match gap.place {
+                Place::Between => self.parts(&gap, figure, rate),
+                _ => Vec::new(),
+            };
+            if parts.is_empty() {
+                add(gap.name.into(), gap.place, figure);
+            }
+            parts.into_iter().for_each(|(name, figure)| add(name, gap.place, figure));
+        }
+        steps
+    }
+
+    /// How long the calls took from one of their times to the next. The stamp at its end has taken some of it; the reading of the clock
+    /// at the end of a call is part of the call without instruments, too.
+    fn gap(&self, calls: &[Vec<u64>], from: usize, rate: f64) -> Figure {
+        let is_last = from == self.path.0.len();
+        let cost = if is_last { 0.0 } else { self.stamp_cycles };
+        let ns = |call: &Vec<u64>| ((call[from + 1] - call[from]) as f64 - cost) / rate;
+        Figure::of(calls.iter().map(ns).collect())
+    }
+
+    fn gaps(&self) -> Vec<Gap> {
+        let way = self.way;
+        let ends = self.path.0.iter().map(|&point| of_gap_before(point, way));
+        let last = (Place::Caller, "calling program: end of the loop");
+        let gaps = ends.chain([last]).enumerate();
+        gaps.map(|(from, (place, name))| Gap { from, place, name }).collect()
+    }
+
+    /// The parts of a gap between the processes that the kernel's tracepoints tell apart.
+    fn parts(&self, gap: &Gap, whole: Figure, rate: f64) -> Vec<(String, Figure)> {
+        let mut ends: Vec<(&Tracepoint, Figure)> = Vec::new();
+        for (tracepoint, slices) in &self.traced {
+            let end = self.end_of(tracepoint, slices, gap, whole, rate);
+            ends.extend(end.map(|figure| (*tracepoint, figure)));
+        }
+        // A packet may pass them in another order than this program knows.
+        ends.sort_by(|one, other| one.1.median_ns.total_cmp(&other.1.median_ns));
+        let mut parts = Vec::new();
+        let mut begin_ns = 0.0;
+        for (tracepoint, end) in &ends {
+            let figure = Figure {
+                median_ns: end.median_ns - begin_ns,
+                low_ns: end.low_ns - begin_ns,
+                high_ns: end.high_ns - begin_ns,
+                ..*end
+            };
+            begin_ns = end.median_ns;
+            parts.push((format!("{} ({})", tracepoint.step, tracepoint.name), figure));
+        }
+        if !parts.is_empty() {
+            let median_ns = whole.median_ns - begin_ns;
+            let rest = Figure {
+                median_ns,
+                low_ns: whole.low_ns - begin_ns,
+                high_ns: whole.high_ns - begin_ns,
+                calls: whole.calls,
+            };
+            parts.push(("return of the system call to the receiving thread".into(), rest));
+        }
+        parts
+    }
+
+    /// When, since the begin of the gap, calls passed a tracepoint; `None` if most did not.
+    ///
+    /// The stamp at the gap's begin or end and the tracepoint itself lie half before and half behind the moments that they note.
+    fn end_of(
+        &self,
+        tracepoint: &Tracepoint,
+        slices: &[Slice],
+        gap: &Gap,
+        whole: Figure,
+        rate: f64,
+    ) -> Option<Figure> {
+        let (mut since, mut lens, mut calls) = (Vec::new(), Vec::new(), 0);
+        for slice in slices {
+            for call in self.path.calls(slice) {
+                calls += 1;
+                let (from, to) = (call[gap.from], call[gap.from + 1]);
+                lens.push(((to - from) as f64 - self.stamp_cycles) / rate);
+                let first = slice.passings.partition_point(|&at| at < from);
+                let behind = slice.passings.partition_point(|&at| at < to);
+                let passed = &slice.passings[first..behind];
+                since.extend(match tracepoint.side {
+                    Side::Sender => passed.first().map(|at| (at - from) as f64 / rate),
+                    Side::Receiver => passed.last().map(|at| (to - at) as f64 / rate),
+                });
+            }
+        }
+        if since.len() * 10 < calls * 8 || calls == 0 {
+            return None;
+        }
+        let trace_ns = (Figure::of(lens).median_ns - whole.median_ns).clamp(0.0, TRACE_NS_MAX);
+        let half_ns = (trace_ns + self.stamp_cycles / rate) / 2.0;
+        let of = |since: f64| match tracepoint.side {
+            Side::Sender => since - half_ns,
+            Side::Receiver => whole.median_ns - (since - half_ns),
+        };
+        let mut figure = Figure::of(since.into_iter().map(of).collect());
+        figure.median_ns = figure.median_ns.clamp(0.0, whole.median_ns);
+        Some(figure)
+    }
+}
+
+/// A tracepoint takes no longer; more of a difference is noise of waits.
+const TRACE_NS_MAX: f64 = 600.0;
+
+fn whole(call: &[u64]) -> u64 {
+    call[call.len() - 1] - call[0]
+}
+
+/// The step that ends at a point.
+fn of_gap_before(point: Point, way: &'static str) -> (Place, &'static str) {
+    match point {
+        Point::StubBegun => (Place::Caller, "calling program: loop to repeat the call"),
+        Point::CallStarted => (Place::Caller, "Starter: find lane and call packet"),
+        Point::ArgumentsWritten => (Place::Caller, "calling stub: store the arguments"),
+        Point::CallLeaves => (Place::Caller, "Transporter: register the call, finish the header"),
+        Point::CallLeft => (Place::Caller, "system call: send the call packet"),
+        Point::CallSeen | Point::ResultSeen => (Place::Between, way),
+        Point::CallFound => (Place::Server, "Receiver: find binding and lane, accept the call"),
+        Point::ServerStubBegun => (Place::Server, "Receiver: prepare the call"),
+        Point::ProcedureBegun => (Place::Server, "server stub: read the arguments"),
+        Point::ProcedureEnded => (Place::Server, "the procedure"),
+        Point::ServerStubEnded => (Place::Server, "server stub: write the result"),
+        Point::ResultLeaves => (Place::Server, "Receiver: finish the result packet"),
+        Point::ResultLeft => (Place::Server, "system call: send the result packet"),
+        Point::ResultFound => (Place::Caller, "Transporter: match the result with the call"),
+        Point::TransportEnded => (Place::Caller, "Transporter: return to the stub"),
+        Point::ResultRead => (Place::Caller, "calling stub: read the result"),
+        Point::StubEnded => (Place::Caller, "Ender: give the lane back"),
+    }
+}
