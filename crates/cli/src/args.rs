@@ -26,6 +26,11 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Measures what the network alone costs, by bare frames of the sizes in the Peregrine paper, and calls beside it.
     Penalty(PenaltyArgs),
+    /// Says where the time of a call goes: each step of caller, server and kernel, as Tables VI to VIII of the Firefly paper do.
+    ///
+    /// It needs a program that was built with the cargo feature `account`. The steps within the kernel are told apart where the
+    /// kernel's tracepoints may be read (root, or CAP_PERFMON).
+    Account(AccountArgs),
     /// Prints Rust code for an interface that is declared in another language.
     Gen {
         #[command(subcommand)]
@@ -126,6 +131,38 @@ impl BenchArgs {
             && self.waiting.is_empty()
             && self.processors.is_empty())
     }
+}
+
+/// The call that `account` takes apart.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct AccountArgs {
+    /// Transport
+    #[arg(long, value_enum, default_value = "udp")]
+    pub(crate) transport: Transport,
+    /// Procedure: null, max-arg or max-result
+    #[arg(long, value_enum, default_value = "null")]
+    pub(crate) procedure: Procedure,
+    /// How caller and server wait for a packet
+    #[arg(long, value_enum, default_value = "spin")]
+    pub(crate) waiting: Waiting,
+    /// Caller and server on a processor each (2), or sharing one (1)
+    #[arg(long, value_enum, default_value = "2")]
+    pub(crate) processors: Processors,
+    /// Rounds: each measures the call without instruments, with stamps, and with one tracepoint after the other
+    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) rounds: u32,
+    /// Take the kernel as one step, though its tracepoints may be read
+    #[arg(long)]
+    pub(crate) no_kernel: bool,
+    /// Fit t_L = t_B + x·T_N, too: the latency over the bytes of an argument or a result
+    #[arg(long)]
+    pub(crate) model: bool,
+    /// Write the picture of one call to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// What the server process is told.

@@ -2,6 +2,7 @@
 
 #![deny(unsafe_code)]
 
+mod account;
 mod args;
 mod bench;
 mod busy;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Penalty(args) => penalty::run(&args).map(|()| ExitCode::SUCCESS),
         Command::PenaltyEcho(args) => child::unless_orphaned(penalty_echo(&args)).map(|()| ExitCode::SUCCESS),
+        Command::Account(args) => account::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Gen { source } => generate::run(&source).map(|()| ExitCode::SUCCESS),
         Command::BenchServe(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
         Command::BenchOverloaded(args) => overload::serve::run(&args).map(|()| ExitCode::SUCCESS),

@@ -1,6 +1,7 @@
 //! Our side: the Test interface of the paper, through the same public API that everyone uses.
 
 mod begun;
+mod timed;
 
 use crate::args::{DATA_LEN, Procedure, Transport, Waiting};
 use crate::callers::{Calls, LOCAL_BATCH, Measured, Window, call_repeatedly};

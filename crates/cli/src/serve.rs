@@ -2,7 +2,7 @@
 
 use crate::args::{ServeArgs, Transport};
 use crate::network::INTERFACE;
-use crate::{cell, child, ours, placement};
+use crate::{account, cell, child, ours, placement};
 use std::io;
 
 /// Serves until the parent ends it.
@@ -21,10 +21,25 @@ pub(crate) fn prepare(args: &ServeArgs) -> io::Result<()> {
 
 fn answer_orders(uri: &str) -> io::Result<()> {
     child::answer(&format!("listening {uri}"))?;
-    while child::next_order()?.is_some() {
-        child::answer(&format!("cpu {}", cell::own_cpu().as_nanos()))?;
+    while let Some(order) = child::next_order()? {
+        child::answer(&answer_to(&order))?;
     }
     Ok(())
+}
+
+fn answer_to(order: &str) -> String {
+    match order {
+        "stamps on" => {
+            stoop_probe::switch_on(&stoop_probe::Point::ALL);
+            order.into()
+        }
+        "stamps off" => {
+            stoop_probe::switch_on(&[]);
+            order.into()
+        }
+        "stamps" => format!("stamps {}", account::stamps::to_text(&stoop_probe::take())),
+        _ => format!("cpu {}", cell::own_cpu().as_nanos()),
+    }
 }
 
 /// Where to listen: at any free port.

@@ -66,6 +66,11 @@ impl Session {
         server.into_iter().chain(self.busy.as_ref().map(Child::id))
     }
 
+    /// The server's process, if it has one of its own.
+    pub(crate) fn server_process(&mut self) -> Option<&mut Child> {
+        self.server.process()
+    }
+
     pub(crate) fn stop_server(&mut self) -> io::Result<()> {
         self.server.process().map_or(Ok(()), Child::stop)
     }

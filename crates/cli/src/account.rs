@@ -1,0 +1,149 @@
+//! The command `account`: where the time of a call goes.
+//!
+//! Rounds alternate, because the machine is not equally fast at all times: calls without instruments, calls with stamps, and
+//! for each tracepoint calls with stamps and this tracepoint alone. A tracepoint takes about as long as a short step, so one at a
+//! time disturbs what it measures least.
+
+mod clock;
+mod kernel;
+mod measure;
+mod model;
+mod path;
+mod perf;
+mod report;
+pub(crate) mod stamps;
+mod steps;
+mod waterfall;
+
+use crate::args::{AccountArgs, Transport, Waiting};
+use crate::network::Network;
+use crate::placement::Placement;
+use crate::plan::Cell;
+use crate::session::Session;
+use indicatif::{ProgressBar, ProgressStyle};
+use kernel::Tracing;
+use measure::{Measuring, tracepoints};
+use model::Model;
+use path::CallPath;
+use report::About;
+use std::fs;
+use steps::{Account, Measured};
+
+/// Measures the call that `args` describe, and prints its account.
+pub(crate) fn run(args: &AccountArgs) -> Result<(), String> {
+    refuse_impossible(args)?;
+    let placement = Placement::of_this_process().map_err(|error| format!("processors: {error}"))?;
+    let sides = placement.sides(args.processors).ok_or("only one processor may be used: --processors 1")?;
+    // While this process has one thread: only a process with one thread can make a user namespace.
+    let network = Network::prepare();
+    let cell = cell(args);
+    let tracing = open_tracing(args);
+    let mut session = Session::open(&cell, sides, &network)?;
+    let mut measuring = Measuring {
+        session: &mut session,
+        cell: &cell,
+        tracing: tracing.as_ref().ok(),
+        calls: calls_of_slice(args),
+    };
+    let account = measure(args, &mut measuring)?.account()?;
+    let models = match args.model {
+        true => model::measure(&mut measuring, &cell, args.rounds)?,
+        false => Vec::new(),
+    };
+    let about = About::new(args, network.name(), tracing.err());
+    print(args, &about, &account, &models);
+    if let Some(file) = &args.svg {
+        fs::write(file, waterfall::svg(&about, &account))
+            .map_err(|error| format!("the picture, {}: {error}", file.display()))?;
+    }
+    Ok(())
+}
+
+fn print(args: &AccountArgs, about: &About, account: &Account, models: &[Model]) {
+    if args.json {
+        return println!("{}", report::json(about, account, models));
+    }
+    println!("{}\n{}", report::table(about, account), waterfall::text(account));
+    models.iter().for_each(|model| println!("{}", model::text(model)));
+}
+
+fn refuse_impossible(args: &AccountArgs) -> Result<(), String> {
+    if !stoop_probe::COMPILED {
+        return Err("this program was built without stamps: build it with --features account".into());
+    }
+    if args.transport == Transport::Local {
+        return Err("a call within a process is a call through the trait: it has no steps".into());
+    }
+    if args.procedure.is_bulk() {
+        return Err("account takes calls of one packet each way: null, max-arg or max-result".into());
+    }
+    Ok(())
+}
+
+/// The kernel's tracepoints, or why they are not used.
+fn open_tracing(args: &AccountArgs) -> Result<Tracing, String> {
+    match args.no_kernel {
+        true => Err("the kernel is one step, as --no-kernel asks".into()),
+        false => Tracing::open(),
+    }
+}
+
+/// Calls of a slice. A thread's buffer has room for the stamps of three thousand.
+fn calls_of_slice(args: &AccountArgs) -> usize {
+    // Where a thread sleeps on one processor and is woken by another, a call takes tens of microseconds.
+    if args.waiting == Waiting::Block && args.processors.number() == 2 { 500 } else { 2000 }
+}
+
+fn measure(args: &AccountArgs, measuring: &mut Measuring<'_>) -> Result<Measured, String> {
+    let mut measured = Measured {
+        path: CallPath::new(args.processors.number() == 1),
+        plain: Vec::new(),
+        stamped: Vec::new(),
+        traced: tracepoints().map(|tracepoint| (tracepoint, Vec::new())).collect(),
+        stamp_cycles: measure::stamp_cost(),
+        way: way(args.transport),
+    };
+    let progress = progress(args.rounds);
+    for _ in 0..args.rounds {
+        measured.plain.push(measuring.plain()?);
+        measured.stamped.push(measuring.stamped()?);
+        for (tracepoint, slices) in &mut measured.traced {
+            slices.extend(measuring.traced(tracepoint)?);
+        }
+        progress.inc(1);
+    }
+    progress.finish_and_clear();
+    Ok(measured)
+}
+
+/// Drawn only between rounds: a thread that redraws would take the processor from the caller.
+fn progress(rounds: u32) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:24} round {pos} of {len}, about {eta} left");
+    ProgressBar::new(rounds.into()).with_style(style.expect("the template is well formed"))
+}
+
+fn way(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Shm => "shared memory: publish the message, until the other end sees it",
+        _ => "kernel: from the sender's system call to the return of the receiver's",
+    }
+}
+
+/// One caller that makes one call at a time.
+fn cell(args: &AccountArgs) -> Cell {
+    Cell {
+        transport: args.transport,
+        procedure: args.procedure,
+        bytes: 0,
+        in_flight: 1,
+        link_rate: None,
+        callers: 1,
+        clients: 1,
+        silence: None,
+        waiting: args.waiting,
+        processors: args.processors,
+        busy: false,
+        no_checksum: false,
+        share_endpoints: false,
+    }
+}
