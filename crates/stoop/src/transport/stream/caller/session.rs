@@ -32,6 +32,8 @@ pub(crate) struct Session {
     heard_ns: AtomicU64,
     /// When a thread last looked whether the connection's address is still this machine's.
     looked_ns: AtomicU64,
+    /// The longest sleep until such a look; `u64::MAX` for a connection within this machine, whose address does not go.
+    longest_sleep_ns: u64,
     /// Answers that belonged to no call, on this connection and those before it.
     ignored: AtomicU64,
 }
@@ -64,7 +66,7 @@ const QUIET_NS: u64 = 1_000_000;
 /// After a silence of this length, and again and again while it lasts, a thread looks whether the connection's address is still this
 /// machine's. That takes four system calls.
 const QUIET_ADDRESS_NS: u64 = 50_000_000;
-/// Longest sleep until such a look.
+/// The longest sleep until such a look, on a connection to another machine.
 const LONGEST_SLEEP_NS: u64 = 250_000_000;
 
 impl Generation for Session {
@@ -81,6 +83,8 @@ impl Session {
         (stream, reassembler): (Stream, Reassembler),
         ignored: u64,
     ) -> Self {
+        let is_within_machine =
+            stream.local_addr().is_ok_and(|own| own.is_none_or(|own| own.ip().is_loopback()));
         let most = u16::try_from(bound.lanes).unwrap_or(MOST_LANES).min(MOST_LANES);
         Self {
             generation,
@@ -94,6 +98,7 @@ impl Session {
             lost: AtomicBool::new(false),
             heard_ns: AtomicU64::new(clock::now_ns()),
             looked_ns: AtomicU64::new(0),
+            longest_sleep_ns: if is_within_machine { u64::MAX } else { LONGEST_SLEEP_NS },
             ignored: AtomicU64::new(ignored),
         }
     }
@@ -147,8 +152,8 @@ impl Session {
         let arrival = match about_ns {
             0 => self.stream.recv(space, Patience::DontWait),
             about_ns => {
-                let (about_ns, latest_ns) = (about_ns.min(LONGEST_SLEEP_NS), latest_ns.min(LONGEST_SLEEP_NS));
-                self.stream.recv_about(space, about_ns, latest_ns)
+                let most = self.longest_sleep_ns;
+                self.stream.recv_about(space, about_ns.min(most), latest_ns.min(most))
             }
         };
         match arrival {
@@ -235,6 +240,9 @@ impl Session {
     /// After a silence: whether the connection's address is not this machine's any more.
     #[cold]
     fn is_stranded(&self) -> bool {
+        if self.longest_sleep_ns == u64::MAX {
+            return false;
+        }
         let now_ns = clock::now_ns();
         let last_ns = self.heard_ns.load(Ordering::Relaxed).max(self.looked_ns.load(Ordering::Relaxed));
         if now_ns.saturating_sub(last_ns) < QUIET_ADDRESS_NS {
