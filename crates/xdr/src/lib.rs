@@ -112,6 +112,8 @@ mod codec;
 mod error;
 mod layout;
 pub mod limits;
+#[cfg(feature = "native")]
+mod native;
 mod optional;
 mod reader;
 mod scalar;
