@@ -38,6 +38,9 @@ pub(crate) struct XArgs {
     /// Leave strings and opaque data where they were received, in place of copying them
     #[arg(long)]
     borrowed: bool,
+    /// Make each version of a program a `#[stoop::interface]`, with client and server; needs the crate stoop with its feature onc
+    #[arg(long, conflicts_with = "borrowed")]
+    interfaces: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -61,7 +64,7 @@ impl XArgs {
             StringsArg::Text => Strings::Text,
             StringsArg::Bytes => Strings::Bytes,
         };
-        let mut options = Options::new().strings(strings).borrowed(self.borrowed);
+        let mut options = Options::new().strings(strings).borrowed(self.borrowed).interfaces(self.interfaces);
         for define in &self.define {
             let (name, value) = define.split_once('=').unwrap_or((define, "1"));
             options = options.define(name, value);

@@ -211,12 +211,18 @@ impl Form {
                 let max = bound(max);
                 quote!(#reader.opaque(#max))
             }
-            Form::FixedOpaque(len) => quote!(#reader.opaque_fixed::<{ #len }>()),
+            Form::FixedOpaque(len) => {
+                let len = parameter(len);
+                quote!(#reader.opaque_fixed::<#len>())
+            }
             Form::Sequence(ty, max) => {
                 let max = bound(max);
                 quote_spanned!(ty.span()=> #reader.sequence::<#ty>(#max))
             }
-            Form::Array(ty, len) => quote_spanned!(ty.span()=> #reader.array_of::<#ty, { #len }>()),
+            Form::Array(ty, len) => {
+                let len = parameter(len);
+                quote_spanned!(ty.span()=> #reader.array_of::<#ty, #len>())
+            }
             Form::Value(ty) => quote_spanned!(ty.span()=> #reader.value::<#ty>()),
         }
     }
@@ -248,6 +254,11 @@ fn bound(max: &Bound) -> TokenStream {
             }
         }),
     }
+}
+
+/// A length as a constant parameter.
+fn parameter(len: &Expr) -> TokenStream {
+    if matches!(len, Expr::Lit(_)) { quote!(#len) } else { quote!({ #len }) }
 }
 
 fn is_byte(ty: &Type) -> bool {

@@ -3,6 +3,7 @@
 mod constants;
 mod docs;
 mod enumerations;
+mod interfaces;
 mod names;
 mod procedures;
 mod programs;
@@ -29,19 +30,22 @@ pub(crate) fn emit(
     let definitions =
         model.definitions.iter().map(|definition| (definition.name.as_str(), definition)).collect();
     let names = Names::new(model);
-    let borrowing = borrowing(model, options.borrowed);
+    let borrows = options.borrowed && !options.interfaces;
+    let borrowing = borrowing(model, borrows);
     let mut emitter = Emitter {
         definitions,
         names,
         inexact: inexact(model),
         strings: options.strings,
-        borrows: options.borrowed,
+        borrows,
         borrowing,
+        interfaces: options.interfaces,
         numbers: Numbers::default(),
     };
     let items: Vec<TokenStream> =
         model.definitions.iter().map(|definition| emitter.definition(definition)).collect();
-    (text::text(name, heading, &items), emitter.names.types())
+    let runtime = if options.interfaces { "stoop::xdr" } else { "stoop_xdr" };
+    (text::text(name, heading, &items, runtime), emitter.names.types())
 }
 
 /// What is known while a model is emitted.
@@ -54,6 +58,8 @@ struct Emitter<'m> {
     /// Whether opaque data and strings stay where they were received, and the types that have such parts.
     borrows: bool,
     borrowing: HashSet<String>,
+    /// Whether versions are interfaces with stubs.
+    interfaces: bool,
     numbers: Numbers,
 }
 
@@ -72,7 +78,14 @@ impl Emitter<'_> {
 
     /// The traits that a type with such parts has besides `Clone`, `Debug` and `PartialEq`.
     fn more_derives<'t>(&self, mut parts: impl Iterator<Item = &'t Type>) -> TokenStream {
-        if parts.all(|part| is_eq(part, &self.inexact)) { quote!(, Eq, Hash) } else { quote!() }
+        let is_eq = parts.all(|part| is_eq(part, &self.inexact));
+        let (equal, native) = (is_eq.then(|| quote!(, Eq, Hash)), self.native());
+        quote!(#equal #native)
+    }
+
+    /// The trait by which values travel by Stoop's own protocol, too, as a further trait to derive.
+    fn native(&self) -> Option<TokenStream> {
+        self.interfaces.then(|| quote!(, stoop::Data))
     }
 }
 

@@ -17,6 +17,7 @@ pub struct Options {
     pub(crate) externals: Externals,
     pub(crate) strings: Strings,
     pub(crate) borrowed: bool,
+    pub(crate) interfaces: bool,
 }
 
 /// The Rust type of `string`.
@@ -34,7 +35,8 @@ impl Default for Options {
         // As `rpcgen -h`, whose output has all declarations.
         let defines = vec![("RPC_HDR".to_owned(), "1".to_owned())];
         let externals = Externals::default();
-        Options { defines, declarations: Vec::new(), externals, strings: Strings::Text, borrowed: false }
+        let (declarations, strings) = (Vec::new(), Strings::Text);
+        Options { defines, declarations, externals, strings, borrowed: false, interfaces: false }
     }
 }
 
@@ -86,6 +88,16 @@ impl Options {
     /// `Vec<u8>` and `String`. Types with such parts have the lifetime `'a`.
     pub fn borrowed(mut self, borrowed: bool) -> Self {
         self.borrowed = borrowed;
+        self
+    }
+
+    /// Makes each version of a program a `#[stoop::interface]`, so that it has a client, and a server half for any
+    /// implementation of its trait; the code then needs the crate `stoop` with its feature `onc` in place of `stoop-xdr`. Types
+    /// can travel by Stoop's own protocol, too.
+    ///
+    /// Takes precedence over [`borrowed`](Self::borrowed), since the stubs own what they return.
+    pub fn interfaces(mut self, interfaces: bool) -> Self {
+        self.interfaces = interfaces;
         self
     }
 }

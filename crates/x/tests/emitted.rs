@@ -35,3 +35,8 @@ fn strings_are_bytes_if_asked_for() {
 fn data_stays_where_it_was_received_if_asked_for() {
     check("borrowed", &Options::new().borrowed(true));
 }
+
+#[test]
+fn versions_are_interfaces_if_asked_for() {
+    check("interfaces", &Options::new().interfaces(true));
+}

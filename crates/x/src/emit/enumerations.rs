@@ -21,10 +21,10 @@ impl Emitter<'_> {
             quote!(#value => Ok(Self::#name))
         });
         let others = second_names(name, &all);
-        let original = &definition.name;
+        let (original, native) = (&definition.name, self.native());
         quote! {
             #docs
-            #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash #native)]
             #[repr(i32)]
             pub enum #name {
                 #(#declarations,)*

@@ -107,6 +107,23 @@ impl Names {
         self.taken_types.unique(&format!("{}{suffix}", camel(name)), "Type")
     }
 
+    /// A name for an interface, whose client, server half and begun calls have names that begin with it.
+    pub(super) fn new_interface(&mut self, name: &str) -> Ident {
+        const OTHERS: [&str; 3] = ["Client", "Server", "Begin"];
+        let camel = camel(name);
+        let is_free = |name: &str| {
+            let others = OTHERS.iter().map(|other| format!("{name}{other}"));
+            others.chain([name.to_owned()]).all(|name| !self.taken_types.names.contains(&name))
+        };
+        let candidates = [camel.clone(), format!("{camel}Interface")].into_iter();
+        let candidates = candidates.chain((2..).map(|number| format!("{camel}Interface{number}")));
+        let free = candidates.into_iter().find(|name| is_free(name)).expect("some number is free");
+        for other in OTHERS {
+            self.taken_types.names.insert(format!("{free}{other}"));
+        }
+        self.taken_types.unique(&free, "")
+    }
+
     /// A name for another constant.
     pub(super) fn new_constant(&mut self, name: &str) -> Ident {
         self.taken_constants.constant(name)
@@ -119,7 +136,16 @@ pub(super) struct Taken {
     names: HashSet<String>,
 }
 
+/// The methods of a client that are not procedures.
+const CLIENT_METHODS: [&str; 9] =
+    ["bind", "bind_with", "with_timeout", "begin", "binding", "interface", "in_place", "close", "over"];
+
 impl Taken {
+    /// The names that every client of an interface uses.
+    pub(super) fn by_clients() -> Self {
+        Taken { names: CLIENT_METHODS.map(str::to_owned).into() }
+    }
+
     /// The name itself, or with something after it.
     fn unique(&mut self, name: &str, suffix: &str) -> Ident {
         let mut unique = name.to_owned();

@@ -230,7 +230,7 @@ impl Emitter<'_> {
     }
 
     /// How an argument is passed: numbers as they are, other values by reference.
-    fn parameter(&self, ty: &Type) -> TokenStream {
+    pub(super) fn parameter(&self, ty: &Type) -> TokenStream {
         match ty {
             Type::String(_) if self.is_text(ty) => quote!(&str),
             Type::String(_) | Type::Opaque(_) => quote!(&[u8]),

@@ -30,7 +30,8 @@ impl Emitter<'_> {
                 numbers.push(name);
             }
             if !version.procedures.is_empty() {
-                items.push(self.version(version, &program_name, &version_name, &numbers));
+                let stubs = if self.interfaces { Self::interface } else { Self::version };
+                items.push(stubs(self, version, &program_name, &version_name, &numbers));
             }
         }
         quote!(#(#items)*)

@@ -7,8 +7,8 @@ use std::collections::HashSet;
 const IMPORTS: [&str; 9] =
     ["Chain", "Decode", "DecodeError", "Encode", "Layout", "Reader", "UNBOUNDED", "Writer", "Xdr"];
 
-/// The file: where it comes from, what it imports, and its items.
-pub(super) fn text(name: &str, heading: &[String], items: &[TokenStream]) -> String {
+/// The file: where it comes from, what it imports from the runtime, and its items.
+pub(super) fn text(name: &str, heading: &[String], items: &[TokenStream], runtime: &str) -> String {
     let mut text = format!("// @generated from {name} by stoop-x: change that file instead.\n");
     if !heading.is_empty() {
         text.push_str("//\n");
@@ -21,7 +21,7 @@ pub(super) fn text(name: &str, heading: &[String], items: &[TokenStream]) -> Str
     items.iter().for_each(|item| collect(item.clone(), &mut used));
     let imports: Vec<&str> = IMPORTS.into_iter().filter(|import| used.contains(*import)).collect();
     if !imports.is_empty() {
-        text.push_str(&format!("\nuse stoop_xdr::{{{}}};\n", imports.join(", ")));
+        text.push_str(&format!("\nuse {runtime}::{};\n", braced(&imports)));
     }
     let mut was_constant = false;
     for item in items.iter().flat_map(parsed) {
@@ -33,6 +33,14 @@ pub(super) fn text(name: &str, heading: &[String], items: &[TokenStream]) -> Str
         was_constant = is_constant;
     }
     text
+}
+
+/// A list of imports.
+fn braced(imports: &[&str]) -> String {
+    match imports {
+        [one] => (*one).to_owned(),
+        several => format!("{{{}}}", several.join(", ")),
+    }
 }
 
 fn collect(tokens: TokenStream, used: &mut HashSet<String>) {

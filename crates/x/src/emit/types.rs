@@ -29,7 +29,7 @@ impl Emitter<'_> {
     /// The Rust type with a lifetime for what it borrows.
     pub(super) fn rust_with(&self, ty: &Type, lifetime: &TokenStream) -> TokenStream {
         match ty {
-            Type::Scalar(scalar) => self::scalar(*scalar),
+            Type::Scalar(scalar) => self.scalar(*scalar),
             Type::Named(name) => self.named(name, lifetime),
             Type::External(rust) => rust.parse().expect("a Rust type was checked when the options were read"),
             Type::FixedOpaque(length) => self.array(&quote!(u8), length),
@@ -59,6 +59,24 @@ impl Emitter<'_> {
         }
     }
 
+    fn scalar(&self, scalar: Scalar) -> TokenStream {
+        match scalar {
+            Scalar::Bool => quote!(bool),
+            Scalar::I8 => quote!(i8),
+            Scalar::U8 => quote!(u8),
+            Scalar::I16 => quote!(i16),
+            Scalar::U16 => quote!(u16),
+            Scalar::I32 => quote!(i32),
+            Scalar::U32 => quote!(u32),
+            Scalar::I64 => quote!(i64),
+            Scalar::U64 => quote!(u64),
+            Scalar::F32 => quote!(f32),
+            Scalar::F64 => quote!(f64),
+            Scalar::Quadruple if self.interfaces => quote!(stoop::xdr::Quadruple),
+            Scalar::Quadruple => quote!(stoop_xdr::Quadruple),
+        }
+    }
+
     /// A defined type, with the lifetime if it borrows.
     fn named(&self, name: &str, lifetime: &TokenStream) -> TokenStream {
         let ident = self.names.ty(name);
@@ -75,11 +93,24 @@ impl Emitter<'_> {
     }
 
     fn array(&self, element: &TokenStream, length: &Length) -> TokenStream {
-        if is_long(length) {
-            return quote!(Vec<#element>);
-        }
+        if is_long(length) { quote!(Vec<#element>) } else { self.fixed_array(element, length) }
+    }
+
+    /// An array however long.
+    pub(super) fn fixed_array(&self, element: &TokenStream, length: &Length) -> TokenStream {
         let length = self.length(length);
         quote!([#element; #length])
+    }
+
+    /// A length as it is declared: a constant of any type of integers.
+    pub(super) fn bare_length(&self, length: &Length) -> TokenStream {
+        match &length.name {
+            Some(name) => {
+                let name = self.names.constant(name);
+                quote!(#name)
+            }
+            None => self.length(length),
+        }
     }
 
     /// A length as a `usize`.
@@ -216,7 +247,7 @@ impl Emitter<'_> {
                 quote!(#name::LAYOUT)
             }
             Type::Scalar(scalar) => {
-                let rust = self::scalar(*scalar);
+                let rust = self.scalar(*scalar);
                 quote!(#rust::LAYOUT)
             }
             Type::External(_) => {
@@ -242,23 +273,6 @@ pub(super) fn borrows(ty: &Type, bytes_do: bool, borrowing: &HashSet<String>) ->
 
 fn is_long(length: &Length) -> bool {
     length.value > ARRAY_MAX
-}
-
-fn scalar(scalar: Scalar) -> TokenStream {
-    match scalar {
-        Scalar::Bool => quote!(bool),
-        Scalar::I8 => quote!(i8),
-        Scalar::U8 => quote!(u8),
-        Scalar::I16 => quote!(i16),
-        Scalar::U16 => quote!(u16),
-        Scalar::I32 => quote!(i32),
-        Scalar::U32 => quote!(u32),
-        Scalar::I64 => quote!(i64),
-        Scalar::U64 => quote!(u64),
-        Scalar::F32 => quote!(f32),
-        Scalar::F64 => quote!(f64),
-        Scalar::Quadruple => quote!(stoop_xdr::Quadruple),
-    }
 }
 
 /// Whether values are equal to themselves.

@@ -16,3 +16,7 @@ mod bytes {
 mod borrowed {
     include!("borrowed.rs");
 }
+
+mod interfaces {
+    include!("interfaces.rs");
+}
