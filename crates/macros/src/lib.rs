@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 mod data;
+#[cfg(feature = "onc")]
+mod x;
 
 use proc_macro::TokenStream;
 use stoop_stubgen::{emit, mistakes::Mistakes, traits, types};
@@ -187,4 +189,36 @@ pub fn derive_xdr(item: TokenStream) -> TokenStream {
     let root = data::root(&item.attrs, &mut mistakes);
     let code = mistakes.into_result().and_then(|()| types::user_type(&item));
     code.map(|of| emit::user_type(&of, &root)).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Compiles an interface file of Sun RPC (`.x`) in place: constants, types, and for each version of a program an interface with
+/// client and server, as `#[stoop::interface]` makes them. `stoop gen x --interfaces FILE` prints the same.
+///
+/// The argument is the path of a file, from the folder with `Cargo.toml`; or the text itself, with or without quotes. A change of the
+/// file, or of one that it includes, is seen by cargo. The module around it should have nothing else.
+///
+/// ```
+/// mod adder {
+///     stoop::x! {
+///         struct pair { int left; int right; };
+///         program ADDER { version ADDER_1 { int ADD(pair) = 1; } = 1; } = 0x20000001;
+///     }
+/// }
+/// use adder::{Adder1, Adder1Server, Pair};
+///
+/// struct Plain;
+/// impl Adder1 for Plain {
+///     fn add(&self, arg1: &Pair) -> i32 { arg1.left + arg1.right }
+/// }
+/// let server = Adder1Server::new(Plain);
+/// ```
+///
+/// Options follow the path or the text in quotes: `strings = bytes` for strings that need not be UTF-8; `define(NAME = "1")` for the
+/// preprocessor; `extern_const(NAME = 16)` and `extern_type(name = path::Type)` for what C code declares; `include("other.x")` for a
+/// file whose definitions this one uses.
+#[cfg(feature = "onc")]
+#[proc_macro]
+pub fn x(input: TokenStream) -> TokenStream {
+    let tokens = proc_macro2::TokenStream::from(input);
+    x::expand(tokens).unwrap_or_else(syn::Error::into_compile_error).into()
 }

@@ -115,9 +115,9 @@ pub use crate::transport::stream::options::UnixOptions;
 pub use crate::transports::{free_address, scheme_names};
 #[doc(inline)]
 pub use stoop_exchange::retry::Retry;
-#[cfg(feature = "onc")]
-pub use stoop_macros::Xdr;
 pub use stoop_macros::{Data, interface};
+#[cfg(feature = "onc")]
+pub use stoop_macros::{Xdr, x};
 /// What can travel as an argument or a result; derive it for your own types.
 #[doc(inline)]
 pub use stoop_marshal::Data;
