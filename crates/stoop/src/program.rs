@@ -1,118 +1,162 @@
-//! Programs of Sun RPC as the emitter describes them, and the server half of a program.
+//! Programs of Sun RPC at a server: one version of a program, and the calls that it runs.
 
-use stoop_xdr::{DecodeError, EncodeError, Reader, Writer};
+use crate::context::Caller;
+use std::fmt;
+use stoop_onc::auth::{Auth, AuthStatus, Identity};
+use stoop_onc::message::{self, Call, Reply};
+use stoop_xdr::{DecodeError, Encode, EncodeError, Layout, Reader, Writer, Xdr};
 
-/// Description of a version of a program, emitted with the stubs of an interface that has one.
-#[derive(Debug)]
-pub struct ProgramDescription {
+/// A version of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VersionId {
     /// The number of the program.
     pub program: u32,
     /// The number of the version.
     pub version: u32,
-    /// Its procedures, in the order of their declaration. The null procedure is among them only if it is declared.
-    pub procedures: &'static [ProgramProcedure],
 }
 
-/// Description of a procedure of a program.
-#[derive(Debug)]
-pub struct ProgramProcedure {
-    /// Its number.
-    pub number: u32,
-    /// Its name.
-    pub name: &'static str,
-    /// Whether it may run more than once for a call (`#[idempotent]`): then its replies need not be kept.
-    pub idempotent: bool,
+impl fmt::Display for VersionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.program, self.version)
+    }
 }
 
-/// The server half of a version of a program, which the emitted `…Server` implements.
+/// Arguments or results that a function writes, one value after the other.
+pub struct Arguments<F>(pub F);
+
+impl<F> Xdr for Arguments<F> {
+    const LAYOUT: Layout = Layout::variable(0);
+}
+
+impl<F: Fn(&mut Writer<'_>)> Encode for Arguments<F> {
+    #[inline]
+    fn encode(&self, writer: &mut Writer<'_>) {
+        (self.0)(writer);
+    }
+}
+
+/// One version of a program, as a server runs it. Several threads call [`dispatch`](Self::dispatch) at once.
 pub trait Program: Send + Sync + 'static {
-    /// Describes the program.
-    fn description(&self) -> &'static ProgramDescription;
+    /// The numbers of the program and of the version.
+    fn version(&self) -> VersionId;
 
-    /// Runs a procedure with the arguments in `call`, and writes what it returns into `result`. Bytes after the arguments are
-    /// ignored, as the servers of Sun RPC do.
-    ///
-    /// Procedure 0 is the null procedure, which a server answers itself if this says that it is unknown.
+    /// Runs a procedure: reads its arguments, and [replies](IncomingCall::reply). The server itself answers procedure 0 if this says
+    /// that it is not there.
     ///
     /// # Errors
-    /// Only when the procedure has *not* run.
-    fn dispatch(
-        &self,
-        procedure: u32,
-        call: &mut Reader<'_>,
-        result: &mut ProgramResult<'_>,
-    ) -> Result<(), NotServed>;
+    /// Why the caller gets no result.
+    fn dispatch(&self, call: &mut IncomingCall<'_>) -> Result<(), NoResult>;
+
+    /// Whether running a procedure twice does the same as running it once. Over UDP the replies of such procedures are not kept:
+    /// a call that is sent again runs again.
+    fn is_idempotent(&self, procedure: u32) -> bool {
+        procedure == 0
+    }
 }
 
-/// Why a server half did not run a procedure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotServed {
-    /// The version has no procedure of that number (PROC_UNAVAIL).
-    UnknownProcedure,
-    /// The arguments do not decode as values of their types (GARBAGE_ARGS).
+/// Why a caller gets no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoResult {
+    /// The version has no such procedure (PROC_UNAVAIL).
+    ProcedureUnavailable,
+    /// The arguments cannot be decoded (GARBAGE_ARGS).
     BadArguments(DecodeError),
+    /// The caller's credential does not allow the call (AUTH_ERROR).
+    Denied(AuthStatus),
+    /// The procedure sends no reply: its calls are batched.
+    NoReply,
+    /// The server failed, or the result has no XDR form (SYSTEM_ERR).
+    Failed,
 }
 
-/// Where a procedure leaves its result: behind what a packet holds already.
-#[derive(Debug)]
-pub struct ProgramResult<'a> {
-    packet: &'a mut Vec<u8>,
-    start: usize,
-    max: usize,
-    end: Result<usize, EncodeError>,
+impl From<DecodeError> for NoResult {
+    fn from(why: DecodeError) -> Self {
+        Self::BadArguments(why)
+    }
 }
 
-impl<'a> ProgramResult<'a> {
-    /// Room for a result behind the first `start` bytes of `packet`, which grows as it must, up to `max` bytes of result.
-    ///
-    /// # Panics
-    /// If the packet is shorter than `start`.
-    pub fn new(packet: &'a mut Vec<u8>, start: usize, max: usize) -> Self {
-        assert!(packet.len() >= start, "the result comes behind what the packet holds");
-        Self { packet, start, max, end: Ok(start) }
+/// A call that a server runs.
+pub struct IncomingCall<'a> {
+    pub(crate) call: Call<'a>,
+    pub(crate) identity: &'a Identity<'a>,
+    pub(crate) caller: Caller,
+    pub(crate) arguments: Reader<'a>,
+    /// The reply is written here behind the first `start` bytes,
+    pub(crate) reply: &'a mut Vec<u8>,
+    pub(crate) start: usize,
+    /// and ends there.
+    pub(crate) end: Option<usize>,
+}
+
+impl<'a> IncomingCall<'a> {
+    /// The number of the procedure.
+    #[inline]
+    pub fn procedure(&self) -> u32 {
+        self.call.procedure.procedure
     }
 
-    /// Writes the result: once, or twice if there was not enough room.
-    pub fn put(&mut self, write: impl Fn(&mut Writer<'_>)) {
-        loop {
-            let mut writer = Writer::new(&mut self.packet[self.start..]);
-            write(&mut writer);
-            match writer.finish() {
-                Err(EncodeError::NoRoom { needed, .. }) if needed <= self.max => {
-                    self.packet.resize(self.start + needed, 0);
-                }
-                written => {
-                    let too_long = |len: usize| EncodeError::NoRoom { needed: len, room: self.max };
-                    let fits = |len: usize| if len <= self.max { Ok(len) } else { Err(too_long(len)) };
-                    self.end = written.and_then(fits).map(|len| self.start + len);
-                    return;
-                }
+    /// The program and its version.
+    pub fn version(&self) -> VersionId {
+        VersionId { program: self.call.procedure.program, version: self.call.procedure.version }
+    }
+
+    /// Who calls, as the caller says. Nothing proves it.
+    pub fn identity(&self) -> &Identity<'a> {
+        self.identity
+    }
+
+    /// The credential as it came.
+    pub fn credential(&self) -> Auth<'a> {
+        self.call.credential
+    }
+
+    /// Where the call comes from. Over UDP nothing proves it.
+    pub fn caller(&self) -> Caller {
+        self.caller
+    }
+
+    /// The arguments: read one after the other. Bytes behind the last are ignored, as by all known servers.
+    #[inline]
+    pub fn arguments(&mut self) -> &mut Reader<'a> {
+        &mut self.arguments
+    }
+
+    /// Replies with a result: the last reply counts.
+    ///
+    /// # Errors
+    /// The result has no XDR form; to be passed on.
+    #[inline]
+    pub fn reply<T: Encode + ?Sized>(&mut self, result: &T) -> Result<(), NoResult> {
+        let header = Reply::success(self.call.xid);
+        match message::write(&header, result, self.reply, self.start) {
+            Ok(end) => {
+                self.end = Some(end);
+                Ok(())
             }
+            Err(why) => Err(no_form(why)),
         }
     }
-
-    /// Where the result ends in the packet.
-    ///
-    /// # Errors
-    /// The result has no XDR form, or a longer one than is allowed. The procedure ran.
-    pub fn finish(self) -> Result<usize, EncodeError> {
-        self.end
-    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+#[cold]
+fn no_form(_: EncodeError) -> NoResult {
+    NoResult::Failed
+}
 
-    #[test]
-    fn a_packet_grows_to_its_result_and_no_further_than_allowed() {
-        let mut packet = vec![7; 4];
-        let mut result = ProgramResult::new(&mut packet, 4, 12);
-        result.put(|writer| writer.value(&[1_u32, 2, 3]));
-        assert_eq!(result.finish(), Ok(16));
-        assert_eq!(packet, [[7, 7, 7, 7], [0, 0, 0, 1], [0, 0, 0, 2], [0, 0, 0, 3]].concat());
-        let mut result = ProgramResult::new(&mut packet, 4, 8);
-        result.put(|writer| writer.value(&[1_u32, 2, 3]));
-        assert_eq!(result.finish(), Err(EncodeError::NoRoom { needed: 12, room: 8 }));
-    }
+/// Runs a procedure on the form of its arguments. Returns the form of its result. For tests of emitted code.
+#[doc(hidden)]
+pub fn run(program: &dyn Program, procedure: u32, arguments: &[u8]) -> Result<Vec<u8>, NoResult> {
+    let VersionId { program: number, version } = program.version();
+    let procedure = message::ProcedureId { program: number, version, procedure };
+    let (credential, verifier) = (Auth::NONE, Auth::NONE);
+    let call = Call { xid: stoop_onc::Xid(0), procedure, credential, verifier };
+    let (identity, mut reply) = (Identity::None, Vec::new());
+    let (arguments, caller) = (Reader::new(arguments), Caller::Local);
+    let reply = &mut reply;
+    let mut call = IncomingCall { call, identity: &identity, caller, arguments, reply, start: 0, end: None };
+    program.dispatch(&mut call)?;
+    let end = call.end.ok_or(NoResult::NoReply)?;
+    let header = stoop_xdr::encoded_len(&Reply::success(call.call.xid)).expect("a header has a form");
+    Ok(reply[header..end].to_vec())
 }

@@ -1,12 +1,14 @@
 //! The items that emitted stubs name. Hidden from users: it changes with the emitter.
 
+#[cfg(feature = "onc")]
+mod program;
 pub(crate) mod returned;
 
 pub use crate::buffers::{Buffer, Memory, SharedBuffers, put_contents};
 pub use crate::client::{Begin, Beginning, Call, CallResult, Client, Local, Remote, Route};
 pub use crate::interface::{Exported, Interface, Procedure, Unserved};
 #[cfg(feature = "onc")]
-pub use crate::program::{NotServed, Program, ProgramDescription, ProgramProcedure, ProgramResult};
+pub use crate::stub::program::{ProgramBegin, ProgramClient, ended};
 pub use crate::stub::returned::{AnyReturned, Hides, HidesNothing, Returned, check_returned};
 pub use stoop_marshal::*;
 pub use stoop_probe::{Point, stamp};

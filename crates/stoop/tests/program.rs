@@ -2,8 +2,10 @@
 
 #![cfg(feature = "onc")]
 
-use stoop::stub::{Exported, NotServed, ProgramResult};
-use stoop::xdr::{Encode, Reader, Writer, to_vec};
+use stoop::onc::VersionId;
+use stoop::onc::stub::{NoResult, run};
+use stoop::stub::Exported;
+use stoop::xdr::{Encode, Writer, to_vec};
 
 #[derive(Clone, Debug, Default, PartialEq, stoop::Data, stoop::Xdr)]
 struct Point {
@@ -49,6 +51,8 @@ trait Drawing {
     );
     #[idempotent]
     fn check(&self, #[xdr(max = 4)] data: Vec<u8>, #[xdr(chars)] letters: &[u8]) -> Result<Vec<u8>, Refused>;
+    #[one_way(unordered)]
+    fn log(&self, number: u32);
     #[procedure(LAST)]
     #[xdr(max = 2)]
     fn last(&self) -> Vec<u8>;
@@ -80,6 +84,10 @@ impl Drawing for Plain {
         if letters.is_empty() { Err(Refused { why: "empty".into() }) } else { Ok([&data, letters].concat()) }
     }
 
+    fn log(&self, number: u32) {
+        assert_eq!(number, 7);
+    }
+
     fn last(&self) -> Vec<u8> {
         vec![0; 3]
     }
@@ -100,15 +108,9 @@ impl<T: Encode> Form for T {
     }
 }
 
-fn serve(procedure: u32, arguments: &[u8]) -> Result<Vec<u8>, NotServed> {
+fn serve(procedure: u32, arguments: &[u8]) -> Result<Vec<u8>, NoResult> {
     let server = DrawingServer::new(Plain);
-    let program = server.program().expect("it is a program");
-    let mut packet = Vec::new();
-    let mut result = ProgramResult::new(&mut packet, 0, 10_000);
-    program.dispatch(procedure, &mut Reader::new(arguments), &mut result)?;
-    let end = result.finish().expect("the result has a form");
-    packet.truncate(end);
-    Ok(packet)
+    run(server.program().expect("it is a program"), procedure, arguments)
 }
 
 fn bytes(value: &[u8]) -> Vec<u8> {
@@ -122,11 +124,11 @@ fn bytes(value: &[u8]) -> Vec<u8> {
 #[test]
 fn procedures_have_declared_numbers_or_one_more_than_the_one_before() {
     let server = DrawingServer::new(Plain);
-    let description = server.program().expect("it is a program").description();
-    assert_eq!((description.program, description.version), (0x2000_0001, 2));
-    let numbers: Vec<_> = description.procedures.iter().map(|each| (each.number, each.name)).collect();
-    assert_eq!(numbers, [(1, "add"), (2, "name"), (7, "shapes"), (8, "change"), (9, "check"), (20, "last")]);
-    assert!(description.procedures[4].idempotent && !description.procedures[0].idempotent);
+    let program = server.program().expect("it is a program");
+    assert_eq!(program.version(), VersionId { program: 0x2000_0001, version: 2 });
+    let runs = |number: &u32| serve(*number, &[]) != Err(NoResult::ProcedureUnavailable);
+    assert_eq!((0..30).filter(runs).collect::<Vec<_>>(), [1, 2, 7, 8, 9, 10, 20]);
+    assert_eq!((0..30).filter(|number| program.is_idempotent(*number)).collect::<Vec<_>>(), [0, 9]);
 }
 
 #[test]
@@ -162,20 +164,20 @@ fn a_result_is_a_union_of_value_and_error() {
 
 #[test]
 fn unknown_procedures_and_bad_arguments_do_not_run() {
-    assert_eq!(serve(3, &[]), Err(NotServed::UnknownProcedure));
-    assert!(matches!(serve(1, &[0; 8]), Err(NotServed::BadArguments(_))));
+    assert_eq!(serve(3, &[]), Err(NoResult::ProcedureUnavailable));
+    assert!(matches!(serve(1, &[0; 8]), Err(NoResult::BadArguments(_))));
     // Longer than declared.
-    assert!(matches!(serve(9, &bytes(&[0; 5])), Err(NotServed::BadArguments(_))));
+    assert!(matches!(serve(9, &bytes(&[0; 5])), Err(NoResult::BadArguments(_))));
     // No colour.
-    assert!(matches!(serve(7, &form(&[&0_u32, &0_u32, &9_i32])), Err(NotServed::BadArguments(_))));
+    assert!(matches!(serve(7, &form(&[&0_u32, &0_u32, &9_i32])), Err(NoResult::BadArguments(_))));
 }
 
 #[test]
 fn a_result_longer_than_declared_is_an_error_of_the_server() {
-    let server = DrawingServer::new(Plain);
-    let program = server.program().expect("it is a program");
-    let mut packet = Vec::new();
-    let mut result = ProgramResult::new(&mut packet, 0, 100);
-    program.dispatch(20, &mut Reader::new(&[]), &mut result).expect("it ran");
-    assert!(result.finish().is_err());
+    assert_eq!(serve(20, &[]), Err(NoResult::Failed));
+}
+
+#[test]
+fn a_one_way_call_has_no_reply() {
+    assert_eq!(serve(10, &form(&[&7_u32])), Err(NoResult::NoReply));
 }

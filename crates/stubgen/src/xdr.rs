@@ -180,7 +180,7 @@ impl Form {
     }
 
     /// The expression that reads a value, a `Result`.
-    pub fn read(&self, reader: &Ident) -> TokenStream {
+    pub fn read(&self, reader: &TokenStream) -> TokenStream {
         match self {
             Form::Void => quote!(::core::result::Result::Ok(())),
             Form::String(_) => {
@@ -200,7 +200,7 @@ impl Form {
     }
 
     /// The expression that reads a value, which borrows strings and opaque data from the message.
-    pub fn borrow(&self, reader: &Ident) -> TokenStream {
+    pub fn borrow(&self, reader: &TokenStream) -> TokenStream {
         match self {
             Form::Void => quote!(::core::result::Result::Ok(&())),
             Form::String(max) => {

@@ -35,6 +35,8 @@ pub struct Binding {
     /// The bindings of processes that were forked from this one.
     of_children: PerProcess<Bound>,
     binding: TimedLock,
+    /// Calls do not go by this binding: it is never made.
+    is_elsewhere: bool,
     /// The threads that have ordered one-way calls to wait for.
     pub(crate) order: Order,
 }
@@ -85,8 +87,15 @@ impl Binding {
             in_process: OnceLock::new(),
             of_children: PerProcess::new(),
             binding: TimedLock::default(),
+            is_elsewhere: false,
             order: Order::default(),
         }
+    }
+
+    /// A binding that is never made: the calls take another way, and the source's address describes it.
+    #[cfg(feature = "onc")]
+    pub(crate) fn elsewhere(source: Source, options: &BindOptions) -> Self {
+        Self { is_elsewhere: true, ..Self::new(source, options) }
     }
 
     /// The address that was bound to.
@@ -100,6 +109,7 @@ impl Binding {
         let uri = self.uri();
         let bound = match self.known() {
             Some(bound) => Ok(bound),
+            None if self.is_elsewhere => return self.uri().into(),
             None if self.options.lazy => return format!("{uri}: not bound yet; the first call binds"),
             None => self.bound_by(Instant::NEVER),
         };

@@ -93,6 +93,19 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         Ok(client)
     }
 
+    /// A client whose calls take another way than a binding, which is described so.
+    #[cfg(feature = "onc")]
+    pub(crate) fn elsewhere(interface: &'static Interface, description: String) -> Self {
+        let source = Source { interface, uri: description, is_ours: |object| object.is::<Arc<L>>() };
+        let options = BindOptions::default();
+        let timeout_ns = nanos(options.timeout);
+        let binding = Binding::elsewhere(source, &options);
+        Self {
+            shared: Arc::new(Shared { first: OnceLock::new(), next: Lanes::default(), binding }),
+            timeout_ns,
+        }
+    }
+
     /// The transport of this process; of a server of its own, `first` is known then.
     fn bind_by(&self, deadline: Instant) -> Result<&AnyBinding, BindError> {
         let transport = &self.shared.binding.bound_by(deadline)?.transport;

@@ -1,22 +1,8 @@
 //! Addresses of programs: `onc+udp://HOST[:PORT]/PROGRAM:VERSION`, `onc+tcp://…`, `onc+unix:PATH/PROGRAM:VERSION`.
 
 use crate::error::UriError;
+use crate::program::VersionId;
 use std::fmt;
-
-/// A version of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct VersionId {
-    /// The number of the program.
-    pub program: u32,
-    /// The number of the version.
-    pub version: u32,
-}
-
-impl fmt::Display for VersionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.program, self.version)
-    }
-}
 
 /// What carries the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

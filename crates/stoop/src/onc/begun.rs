@@ -5,6 +5,7 @@ use crate::error::{CallError, UnknownCause};
 use crate::onc::caller::carrier::Carrier;
 use crate::onc::caller::connection::Connection;
 use crate::onc::caller::outstanding::OutstandingCall;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -19,22 +20,29 @@ pub(crate) struct BegunCall {
 }
 
 /// A call in flight, and the function that makes its value of the results.
-pub(crate) struct DecodedCall<D> {
+pub(crate) struct DecodedCall<D, F, R> {
     /// There until the value has been taken.
-    pub(crate) call: Option<BegunCall>,
-    pub(crate) decode: Option<D>,
+    call: Option<BegunCall>,
+    decode: Option<(D, F)>,
+    results: PhantomData<fn() -> R>,
 }
 
-impl<D> DecodedCall<D> {
+impl<D, F, R> DecodedCall<D, F, R> {
+    /// `decode` reads the results, `finish` makes the handle's value of the outcome.
+    pub(crate) fn new(call: BegunCall, decode: D, finish: F) -> Self {
+        Self { call: Some(call), decode: Some((decode, finish)), results: PhantomData }
+    }
+
     /// The call, as long as this process is the one that has begun it: in a forked child it has ended.
     fn here(&self) -> Option<&BegunCall> {
         self.call.as_ref().filter(|begun| begun.connection.is_of_this_process())
     }
 }
 
-impl<R, D> OtherCall<Result<R, CallError>> for DecodedCall<D>
+impl<D, F, R, V> OtherCall<V> for DecodedCall<D, F, R>
 where
     D: FnOnce(&mut Reader<'_>) -> Result<R, DecodeError> + Send + Sync,
+    F: FnOnce(Result<R, CallError>) -> V + Send + Sync,
 {
     fn is_ready(&self) -> bool {
         self.here().is_none_or(|begun| begun.call.has_ended())
@@ -48,15 +56,15 @@ where
         self.here().is_none_or(|begun| begun.connection.wait(&begun.call, until.as_nanos()))
     }
 
-    fn take(&mut self) -> Option<Result<R, CallError>> {
+    fn take(&mut self) -> Option<V> {
         let begun = self.call.as_ref().expect("the result of this call has been taken already");
         let ended = match begun.connection.is_of_this_process() {
             true => begun.call.take()?,
             false => Err(forked()),
         };
         let begun = self.call.take().expect("it is there");
-        let decode = self.decode.take().expect("it is there as long as the call");
-        Some(begun.carrier.result(ended, decode))
+        let (decode, finish) = self.decode.take().expect("it is there as long as the call");
+        Some(finish(begun.carrier.result(ended, decode)))
     }
 
     fn detach(mut self: Box<Self>) {
@@ -67,7 +75,7 @@ where
     }
 }
 
-impl<D> Drop for DecodedCall<D> {
+impl<D, F, R> Drop for DecodedCall<D, F, R> {
     fn drop(&mut self) {
         if let Some(begun) = self.here() {
             begun.connection.cancel(&begun.call);

@@ -4,13 +4,14 @@ use crate::calling::deadline::CallTimes;
 use crate::client::pending::Pending;
 use crate::context::nanos;
 use crate::error::{BindError, CallError, SendError};
-use crate::onc::address::{Address, Transport, VersionId};
+use crate::onc::address::{Address, Transport};
 use crate::onc::authentication::Authentication;
 use crate::onc::begun::{BegunCall, DecodedCall};
 use crate::onc::caller::carrier::Carrier;
 use crate::onc::caller::link::Place;
 use crate::onc::locate;
 use crate::onc::options::ClientOptions;
+use crate::program::VersionId;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -101,6 +102,11 @@ impl Client {
         Ok(Self { shared: Arc::new(Shared { address, options, carrier }), timeout_ns: self.timeout_ns })
     }
 
+    /// The address.
+    pub(crate) fn describe(&self) -> String {
+        self.shared.address.to_string()
+    }
+
     /// The version that it calls.
     pub fn version(&self) -> VersionId {
         self.shared.address.version
@@ -181,9 +187,25 @@ impl Client {
         A: Encode + ?Sized,
         R: Send + Sync + 'static,
     {
+        self.begin_mapped(procedure, arguments, decode, |outcome| outcome)
+    }
+
+    /// As [`begin_with`](Self::begin_with); the handle gives what `finish` makes of the outcome.
+    pub fn begin_mapped<A, R, V>(
+        &self,
+        procedure: u32,
+        arguments: &A,
+        decode: impl FnOnce(&mut Reader<'_>) -> Result<R, DecodeError> + Send + Sync + 'static,
+        finish: impl FnOnce(Result<R, CallError>) -> V + Send + Sync + 'static,
+    ) -> Pending<V>
+    where
+        A: Encode + ?Sized,
+        R: 'static,
+        V: Send + Sync + 'static,
+    {
         match self.try_begin(procedure, arguments) {
-            Ok(call) => Pending::other(Box::new(DecodedCall { call: Some(call), decode: Some(decode) })),
-            Err(why) => Pending::ready(Err(why)),
+            Ok(call) => Pending::other(Box::new(DecodedCall::new(call, decode, finish))),
+            Err(why) => Pending::ready(finish(Err(why))),
         }
     }
 

@@ -22,12 +22,13 @@ pub mod rpcbind;
 pub(crate) mod server;
 pub mod stub;
 
-pub use crate::onc::address::{Transport, VersionId};
+pub use crate::onc::address::Transport;
 pub use crate::onc::authentication::{Auth, AuthStatus, AuthSys, Authentication, Credential, Flavor, Groups};
 pub use crate::onc::client::{Client, call};
 pub use crate::onc::options::{ClientOptions, Retransmission};
 pub use crate::onc::server::options::{ConnectionLimits, ReplyCacheLimits};
 pub use crate::onc::server::{Server, register};
+pub use crate::program::VersionId;
 pub use stoop_onc::message::VersionRange;
 /// The form of arguments and results.
 pub use stoop_xdr as xdr;

@@ -1,13 +1,16 @@
 //! Options of a client.
 
 use crate::onc::authentication::{Authentication, Credential};
-use crate::options::Waiting;
+use crate::options::{Sealed, TransportOptions, Waiting};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 pub use stoop_onc::Retransmission;
 
 /// Options of a [`Client`](crate::onc::Client). Each has a default that suits most programs.
+///
+/// A typed client, which `#[stoop::interface(program = N, version = N)]` makes, takes them by
+/// [`BindOptions::with`](crate::BindOptions::with), but for the time-outs and the waiting, which `BindOptions` has itself.
 #[derive(Clone)]
 #[must_use]
 pub struct ClientOptions {
@@ -33,6 +36,9 @@ impl Default for ClientOptions {
         }
     }
 }
+
+impl Sealed for ClientOptions {}
+impl TransportOptions for ClientOptions {}
 
 impl fmt::Debug for ClientOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

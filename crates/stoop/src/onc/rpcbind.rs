@@ -1,9 +1,10 @@
 //! rpcbind, the register of the programs of a host (RFC 1833).
 
 use crate::error::{BindError, CallError, SendError};
-use crate::onc::address::{Transport, VersionId};
+use crate::onc::address::Transport;
 use crate::onc::client::Client;
 use crate::onc::options::{ClientOptions, Retransmission};
+use crate::program::VersionId;
 use std::time::Duration;
 use stoop_onc::rpcbind::{Rpcb, SOCKET, Version, procedure};
 use stoop_xdr::Chain;

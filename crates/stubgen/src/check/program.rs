@@ -35,8 +35,8 @@ fn numbers(interface: &Interface, mistakes: &mut Mistakes) {
 }
 
 fn procedure(procedure: &Procedure, mistakes: &mut Mistakes) {
-    if procedure.one_way {
-        let advice = "a call of Sun RPC is always answered; remove `#[one_way]`";
+    if procedure.one_way && !procedure.unordered {
+        let advice = "Sun RPC does not tell when a one-way call has returned, so no call can wait for it; write `#[one_way(unordered)]`";
         mistakes.add(&procedure.name, advice);
     }
     for argument in &procedure.arguments {

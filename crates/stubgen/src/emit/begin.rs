@@ -6,10 +6,12 @@ use syn::ext::IdentExt;
 use syn::{Ident, Type};
 
 use super::arguments::send;
-use super::docs;
 use super::layouts::{leading_of_call, leading_of_result};
 use super::names::{Names, coming_back, data, default, local, whole};
-use crate::model::{Argument, Element, Interface, Mode, Procedure, Returns, Shape, some_value, target};
+use super::{docs, program};
+use crate::model::{
+    Argument, Element, Interface, Mode, Number, Procedure, Returns, Shape, some_value, target,
+};
 
 /// The client's method `begin`.
 pub(super) fn method(names: &Names) -> TokenStream {
@@ -35,14 +37,18 @@ pub(super) fn begin(interface: &Interface, names: &Names) -> TokenStream {
     let Names { stub, interface: name, begin, .. } = names;
     let visibility = &interface.visibility;
     let doc = format!("Begins calls of the procedures of a [`{name}`]; they leave when this is dropped.");
-    let methods = interface.procedures.iter().enumerate().map(|(index, each)| submit(index, each, names));
+    let numbers = program::numbers(interface);
+    let number = |index: usize| numbers.as_ref().map(|numbers| &numbers[index]);
+    let numbered = interface.procedures.iter().enumerate();
+    let methods = numbered.map(|(index, each)| submit(index, number(index), each, names));
+    let (kind, _) = program::kind(interface, "Begin", names);
     quote! {
         #[doc = #doc]
         #[allow(dead_code)]
         #[derive(::core::fmt::Debug)]
         #[must_use = "it begins calls by its methods"]
         #visibility struct #begin<'a> {
-            begin: #stub::Begin<'a>,
+            begin: #stub::#kind<'a>,
         }
 
         #[allow(dead_code, deprecated, unreachable_pub)]
@@ -60,11 +66,12 @@ pub(super) fn begin(interface: &Interface, names: &Names) -> TokenStream {
     }
 }
 
-fn submit(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
+fn submit(index: usize, number: Option<&Number>, procedure: &Procedure, names: &Names) -> TokenStream {
     let (root, Procedure { name, .. }) = (&names.root, procedure);
     let documentation = docs::of_begun(procedure, names);
     let parameters = procedure.arguments.iter().filter_map(parameter);
     let pending = outcome(procedure, names);
+    let by_program = program::begun_call(number, procedure, names);
     let arguments = arguments(index, &quote!(self.begin), procedure, names);
     let (call, written) = (local("call"), local("written"));
     let lens: Vec<TokenStream> = coming_back(procedure).filter_map(len).collect();
@@ -78,6 +85,7 @@ fn submit(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
     quote! {
         #documentation
         pub fn #name(&self, #(#parameters),*) -> #root::Pending<#pending> {
+            #by_program
             #arguments
             #(#lens)*
             #submit
@@ -86,7 +94,13 @@ fn submit(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
 }
 
 /// The client's method for a one-way procedure: it sends the call and keeps no handle.
-pub(super) fn tell(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
+pub(super) fn tell(
+    index: usize,
+    number: Option<&Number>,
+    procedure: &Procedure,
+    names: &Names,
+) -> TokenStream {
+    let by_program = program::one_way_call(number, procedure, names);
     let (root, Procedure { name, .. }) = (&names.root, procedure);
     let documentation = docs::of_one_way(procedure, names);
     let parameters = procedure.arguments.iter().filter_map(parameter);
@@ -96,6 +110,7 @@ pub(super) fn tell(index: usize, procedure: &Procedure, names: &Names) -> TokenS
     quote! {
         #documentation
         pub fn #name(&self, #(#parameters),*) -> ::core::result::Result<(), #root::CallError> {
+            #by_program
             let #begin = self.client.begin();
             #arguments
             self.client.#tell(#call, #written)

@@ -7,8 +7,8 @@ use super::arguments::{outcome, receive_all, send};
 use super::gather::call_if_large;
 use super::layouts::leading_of_call;
 use super::names::{Names, default, local};
-use super::{begin, buffers, docs, signature};
-use crate::model::{Argument, Interface, Mode, Procedure, Shape};
+use super::{begin, buffers, docs, program, signature};
+use crate::model::{Argument, Interface, Mode, Number, Procedure, Shape};
 
 pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
     let Names { root, stub, interface: name, client, .. } = names;
@@ -18,22 +18,28 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
     );
     let description = signature::interface(interface, names);
     let in_order = interface.has_order();
-    let methods =
-        interface.procedures.iter().enumerate().map(|(index, each)| method(index, each, in_order, names));
+    let numbers = program::numbers(interface);
+    let number = |index: usize| numbers.as_ref().map(|numbers| &numbers[index]);
+    let numbered = interface.procedures.iter().enumerate();
+    let methods = numbered.map(|(index, each)| method(index, number(index), each, in_order, names));
     let close = close(interface, names);
     let begin = begin::method(names);
     let in_place = buffers::client_method(interface, names);
+    let over = program::over(interface, names);
+    let by_sun_rpc = program::documented(interface);
+    let (kind, version) = program::kind(interface, "Client", names);
     quote! {
         #[doc = #doc]
         #[derive(::core::clone::Clone, ::core::fmt::Debug)]
         #visibility struct #client {
-            client: #stub::Client<dyn #name>,
+            client: #stub::#kind<dyn #name>,
         }
 
         #[allow(deprecated, unreachable_pub, clippy::too_many_arguments)]
         impl #client {
             /// Binds to the server at `uri` with the usual options: `udp://HOST:PORT`, `tcp://HOST:PORT`, `unix:PATH`, `shm:NAME`,
             /// `local:NAME`, or a NAME alone, of a server on this machine.
+            #by_sun_rpc
             ///
             /// # Errors
             /// The text is not an address, no server answers there, or it does not export this interface.
@@ -49,7 +55,7 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
                 uri: &str,
                 options: &#root::BindOptions,
             ) -> ::core::result::Result<Self, #root::BindError> {
-                let client = #stub::Client::bind(Self::interface(), uri, options)?;
+                let client = #stub::#kind::bind(Self::interface(), #version uri, options)?;
                 ::core::result::Result::Ok(Self { client })
             }
 
@@ -69,6 +75,8 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
             #close
 
             #in_place
+
+            #over
 
             #description
 
@@ -98,9 +106,15 @@ fn close(interface: &Interface, names: &Names) -> TokenStream {
 }
 
 /// `in_order`: the call starts after the thread's earlier one-way calls have returned.
-fn method(index: usize, procedure: &Procedure, in_order: bool, names: &Names) -> TokenStream {
+fn method(
+    index: usize,
+    number: Option<&Number>,
+    procedure: &Procedure,
+    in_order: bool,
+    names: &Names,
+) -> TokenStream {
     if procedure.one_way {
-        return begin::tell(index, procedure, names);
+        return begin::tell(index, number, procedure, names);
     }
     let Names { stub, interface, .. } = names;
     let Procedure { name, arguments, .. } = procedure;
@@ -109,6 +123,7 @@ fn method(index: usize, procedure: &Procedure, in_order: bool, names: &Names) ->
     let passed = arguments.iter().map(|argument| &argument.name);
     let blank = arguments.iter().filter(|each| each.mode == Mode::Out).map(blank);
     let (returned, into_error, into_result) = outcome(&procedure.returns, names);
+    let by_program = program::client_call(number, procedure, &into_error, names);
     let (server, route) = (local("server"), local("route"));
     let routed = match in_order {
         true => quote!(self.client.route_in_order()#into_error?),
@@ -122,6 +137,7 @@ fn method(index: usize, procedure: &Procedure, in_order: bool, names: &Names) ->
         #documentation
         pub fn #name(&self, #(#parameters),*) -> #returned {
             #stub::stamp(#stub::Point::StubBegun);
+            #by_program
             match #routed {
                 #stub::Route::Local(#route) => {
                     #(#blank)*

@@ -14,6 +14,8 @@ pub(super) struct Names {
     pub(super) stub: TokenStream,
     /// The module with the form of values in Sun RPC.
     pub(super) xdr: TokenStream,
+    /// The module of Sun RPC.
+    pub(super) onc: TokenStream,
     pub(super) interface: Ident,
     pub(super) client: Ident,
     pub(super) begin: Ident,
@@ -27,6 +29,7 @@ impl Names {
             root: root.clone(),
             stub: quote!(#root::stub),
             xdr: quote!(#root::xdr),
+            onc: quote!(#root::onc),
             interface: interface.name.clone(),
             client: format_ident!("{plain}Client", span = interface.name.span()),
             begin: format_ident!("{plain}Begin", span = interface.name.span()),

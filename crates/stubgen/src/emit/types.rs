@@ -93,6 +93,7 @@ fn code(of: &UserType, xdr: &TokenStream) -> Code {
 }
 
 fn read_all(parts: &[Part], reader: &Ident) -> TokenStream {
+    let reader = &reader.to_token_stream();
     let parts = parts.iter().map(|Part { member, form, .. }| {
         let read = form.read(reader);
         quote!(#member: #read?)

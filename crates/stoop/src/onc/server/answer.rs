@@ -2,9 +2,9 @@
 
 use crate::context::cancelled::CallId;
 use crate::context::{self, Caller};
-use crate::onc::address::VersionId;
 use crate::onc::server::programs::{Programs, dispatch};
-use crate::onc::stub::{IncomingCall, NoResult};
+use crate::program::VersionId;
+use crate::program::{IncomingCall, NoResult};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use stoop_onc::auth::Identity;
 use stoop_onc::message::{self, Accepted, BadCall, Call, Denied, Reply};

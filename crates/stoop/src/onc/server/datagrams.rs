@@ -4,10 +4,10 @@
 //! in place of running the procedure once more.
 
 use crate::context::Caller;
-use crate::onc::address::VersionId;
 use crate::onc::server::activity::Activity;
 use crate::onc::server::answer::{Answer, answer, put};
 use crate::onc::server::programs::Programs;
+use crate::program::VersionId;
 use crate::serving::counters::ServerCounters;
 use crate::serving::workers::{Background, Endpoint};
 use std::io;

@@ -1,7 +1,7 @@
 //! The programs of a server, found by their numbers.
 
-use crate::onc::address::VersionId;
-use crate::onc::stub::{IncomingCall, NoResult, Program};
+use crate::program::VersionId;
+use crate::program::{IncomingCall, NoResult, Program};
 use std::collections::HashMap;
 use std::sync::Arc;
 use stoop_onc::message::{Accepted, VersionRange};

@@ -1,8 +1,8 @@
 //! A server's entries at the rpcbind of its host, from its start to its end.
 
-use crate::onc::address::VersionId;
 use crate::onc::rpcbind::Rpcbind;
 use crate::onc::server::listener::Registered;
+use crate::program::VersionId;
 use crate::serving::counters::ServerCounters;
 use crate::serving::running::RunningEndpoint;
 use std::io;

@@ -14,17 +14,14 @@ pub(in crate::emit) fn server(interface: &Interface, names: &Names) -> TokenStre
     let (Some(program), Some(numbers)) = (&interface.program, numbers(interface)) else {
         return TokenStream::new();
     };
-    let Names { stub, xdr, interface: name, server, .. } = names;
+    let Names { onc, interface: name, server, .. } = names;
     let (implementation, number, version) = (implementation(), &program.number, &program.version);
-    let described = interface.procedures.iter().zip(&numbers).map(|(procedure, number)| {
-        let (name, number) = (procedure.name.unraw().to_string(), &number.expression);
-        let idempotent = procedure.idempotent;
-        quote!(#stub::ProgramProcedure { number: #number, name: #name, idempotent: #idempotent })
-    });
     let arms = interface.procedures.iter().zip(&numbers).map(|(procedure, number)| {
         let (stub_name, number) = (stub_name(procedure), &number.expression);
-        quote!(#number => self.#stub_name(call, result),)
+        quote!(#number => self.#stub_name(call),)
     });
+    let idempotent = interface.procedures.iter().zip(&numbers).filter(|(procedure, _)| procedure.idempotent);
+    let idempotent = idempotent.map(|(_, number)| &number.expression);
     let stubs = interface.procedures.iter().map(|procedure| server_stub(procedure, names));
     quote! {
         #[allow(deprecated)]
@@ -32,26 +29,23 @@ pub(in crate::emit) fn server(interface: &Interface, names: &Names) -> TokenStre
             #(#stubs)*
         }
 
-        impl<#implementation: #name> #stub::Program for #server<#implementation> {
-            fn description(&self) -> &'static #stub::ProgramDescription {
-                static DESCRIPTION: #stub::ProgramDescription = #stub::ProgramDescription {
-                    program: #number,
-                    version: #version,
-                    procedures: &[#(#described),*],
-                };
-                &DESCRIPTION
+        impl<#implementation: #name> #onc::stub::Program for #server<#implementation> {
+            fn version(&self) -> #onc::VersionId {
+                #onc::VersionId { program: #number, version: #version }
             }
 
             fn dispatch(
                 &self,
-                procedure: u32,
-                #[allow(unused_variables)] call: &mut #xdr::Reader<'_>,
-                #[allow(unused_variables)] result: &mut #stub::ProgramResult<'_>,
-            ) -> ::core::result::Result<(), #stub::NotServed> {
-                match procedure {
+                call: &mut #onc::stub::IncomingCall<'_>,
+            ) -> ::core::result::Result<(), #onc::stub::NoResult> {
+                match call.procedure() {
                     #(#arms)*
-                    _ => ::core::result::Result::Err(#stub::NotServed::UnknownProcedure),
+                    _ => ::core::result::Result::Err(#onc::stub::NoResult::ProcedureUnavailable),
                 }
+            }
+
+            fn is_idempotent(&self, procedure: u32) -> bool {
+                ::core::matches!(procedure, 0 #(| #idempotent)*)
             }
         }
     }
@@ -59,12 +53,12 @@ pub(in crate::emit) fn server(interface: &Interface, names: &Names) -> TokenStre
 
 /// The method by which the server half says that it is a program.
 pub(in crate::emit) fn exported(interface: &Interface, names: &Names) -> TokenStream {
-    let stub = &names.stub;
+    let onc = &names.onc;
     if interface.program.is_none() {
         return TokenStream::new();
     }
     quote! {
-        fn program(&self) -> ::core::option::Option<&dyn #stub::Program> {
+        fn program(&self) -> ::core::option::Option<&dyn #onc::stub::Program> {
             ::core::option::Option::Some(self)
         }
     }
@@ -76,50 +70,62 @@ fn stub_name(procedure: &Procedure) -> Ident {
 }
 
 fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
-    let Names { stub, xdr, interface, .. } = names;
+    let Names { onc, interface, .. } = names;
     let (name, stub_name, implementation) = (&procedure.name, stub_name(procedure), implementation());
-    let (call, result, returned, writer) =
-        (local("call"), local("result"), local("returned"), local("writer"));
-    let taken = procedure.arguments.iter().map(|argument| take(argument, &call, names));
+    let (call, returned) = (local("call"), local("returned"));
+    let arguments = quote!(#call.arguments());
+    let taken = procedure.arguments.iter().map(|argument| take(argument, &arguments));
     let lent = procedure.arguments.iter().map(lend);
-    let write = write_results(procedure, &returned, &writer);
+    let reply = reply(procedure, &call, &returned, names);
     quote! {
         #[inline(never)]
         fn #stub_name(
             &self,
-            #[allow(unused_variables)] #call: &mut #xdr::Reader<'_>,
-            #result: &mut #stub::ProgramResult<'_>,
-        ) -> ::core::result::Result<(), #stub::NotServed> {
+            #call: &mut #onc::stub::IncomingCall<'_>,
+        ) -> ::core::result::Result<(), #onc::stub::NoResult> {
             #(#taken)*
             let #returned = <#implementation as #interface>::#name(&self.implementation, #(#lent),*);
-            #result.put(|#[allow(unused_variables)] #writer: &mut #xdr::Writer<'_>| { #write });
-            ::core::result::Result::Ok(())
+            #reply
         }
     }
 }
 
+/// The expression that replies to a call; nobody waits for a reply to a one-way call.
+fn reply(procedure: &Procedure, call: &Ident, returned: &Ident, names: &Names) -> TokenStream {
+    let (xdr, onc, writer) = (&names.xdr, &names.onc, local("writer"));
+    if procedure.one_way {
+        return quote! {
+            let () = #returned;
+            ::core::result::Result::Err(#onc::stub::NoResult::NoReply)
+        };
+    }
+    let write = write_results(procedure, returned, &writer);
+    quote! {
+        #call.reply(&#onc::stub::Arguments(|#[allow(unused_variables)] #writer: &mut #xdr::Writer<'_>| { #write }))
+    }
+}
+
 /// The statement that reads an argument, or makes the one that the procedure fills.
-fn take(argument: &Argument, call: &Ident, names: &Names) -> TokenStream {
-    let (name, stub) = (&argument.name, &names.stub);
-    let or_refuse = quote!(.map_err(#stub::NotServed::BadArguments)?);
+fn take(argument: &Argument, call: &TokenStream) -> TokenStream {
+    let name = &argument.name;
     match (argument.mode, &argument.shape) {
         (Mode::Value, _) => {
             let read = form(argument).read(call);
-            quote!(let #name = #read #or_refuse;)
+            quote!(let #name = #read ?;)
         }
         (Mode::InOut, _) => {
             let read = form(argument).read(call);
-            quote!(let mut #name = #read #or_refuse;)
+            quote!(let mut #name = #read ?;)
         }
         (Mode::In, shape) => {
             let read = read_lent(shape, argument, call);
-            quote!(let #name = #read #or_refuse;)
+            quote!(let #name = #read ?;)
         }
         (Mode::OptionalIn, shape) => {
             let read = read_lent(shape, argument, call);
             quote! {
-                let #name = if #call.bool()#or_refuse {
-                    ::core::option::Option::Some(#read #or_refuse)
+                let #name = if #call.bool()? {
+                    ::core::option::Option::Some(#read ?)
                 } else {
                     ::core::option::Option::None
                 };
@@ -139,7 +145,7 @@ fn take(argument: &Argument, call: &Ident, names: &Names) -> TokenStream {
 
 /// The expression that reads an argument of which the procedure gets a reference: strings, slices and arrays of bytes are borrowed
 /// from the message.
-fn read_lent(shape: &Shape, argument: &Argument, call: &Ident) -> TokenStream {
+fn read_lent(shape: &Shape, argument: &Argument, call: &TokenStream) -> TokenStream {
     match shape {
         Shape::Whole(_) => form(argument).read(call),
         _ => form(argument).borrow(call),

@@ -1,0 +1,188 @@
+//! The client of an interface that is a program of Sun RPC, too: which of the two protocols it speaks, its address decides.
+
+use crate::client::pending::Pending;
+use crate::client::{Begin, Beginning, Binding, Client, Route};
+use crate::error::{BindError, CallError};
+use crate::interface::Interface;
+use crate::onc::{self, ClientOptions};
+use crate::options::BindOptions;
+use crate::program::VersionId;
+use std::fmt;
+use std::thread;
+use std::time::{Duration, Instant};
+use stoop_marshal::EncodeError;
+
+/// A bound client of an interface whose trait object is `L`.
+pub struct ProgramClient<L: ?Sized> {
+    /// Not bound if `sun` is there.
+    native: Client<L>,
+    sun: Option<onc::Client>,
+}
+
+/// Begins calls, see [`Begin`].
+#[derive(Debug)]
+pub struct ProgramBegin<'a> {
+    native: Begin<'a>,
+    sun: Option<onc::Client>,
+}
+
+/// Between attempts to bind to a server that is not there yet.
+const PAUSE: Duration = Duration::from_millis(100);
+
+impl<L: ?Sized> Clone for ProgramClient<L> {
+    fn clone(&self) -> Self {
+        Self { native: self.native.clone(), sun: self.sun.clone() }
+    }
+}
+
+impl<L: ?Sized> fmt::Debug for ProgramClient<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.sun {
+            Some(sun) => sun.fmt(f),
+            None => self.native.fmt(f),
+        }
+    }
+}
+
+impl<L: ?Sized + Send + Sync + 'static> ProgramClient<L> {
+    /// Binds to the server at `uri`: an address of Sun RPC, which need not have the numbers of `version`, or one of Stoop.
+    ///
+    /// # Errors
+    /// Why there is no binding; see [`BindError`].
+    pub fn bind(
+        interface: &'static Interface,
+        version: VersionId,
+        uri: &str,
+        options: &BindOptions,
+    ) -> Result<Self, BindError> {
+        if !uri.starts_with("onc+") {
+            return Ok(Self { native: Client::bind(interface, uri, options)?, sun: None });
+        }
+        let client = bind_program(&with_version(uri, version), options)?;
+        Ok(Self::over(interface, client).with_timeout(options.timeout))
+    }
+
+    /// A client that calls by this client of Sun RPC.
+    pub fn over(interface: &'static Interface, client: onc::Client) -> Self {
+        Self { native: Client::elsewhere(interface, client.describe()), sun: Some(client) }
+    }
+}
+
+/// The address with a program and a version.
+fn with_version(uri: &str, version: VersionId) -> String {
+    let is_version = |text: &str| {
+        text.contains(':')
+            && text.bytes().all(|byte| byte == b':' || byte.is_ascii_hexdigit() || byte == b'x')
+    };
+    match uri.rsplit_once('/') {
+        Some((before, last)) if !before.ends_with('/') && is_version(last) => uri.to_owned(),
+        _ => format!("{}/{version}", uri.trim_end_matches('/')),
+    }
+}
+
+/// Binds to a program; if the options say so, again and again until its server is there.
+fn bind_program(uri: &str, options: &BindOptions) -> Result<onc::Client, BindError> {
+    let until = Instant::now() + options.time_to_bind();
+    let own: ClientOptions = options.own.of();
+    let own = own.bind_timeout(options.bind_timeout).waiting(options.waiting);
+    loop {
+        match onc::Client::bind_with(uri, &own) {
+            Err(why) if options.waits_for_server() && why.may_pass() && Instant::now() < until => {
+                thread::sleep(PAUSE.min(until.saturating_duration_since(Instant::now())));
+            }
+            bound => return bound,
+        }
+    }
+}
+
+impl<L: ?Sized> ProgramClient<L> {
+    /// The same binding with another time for each call.
+    #[must_use]
+    pub fn with_timeout(&self, timeout: Duration) -> Self {
+        let sun = self.sun.as_ref().map(|sun| sun.with_timeout(timeout));
+        Self { native: self.native.with_timeout(timeout), sun }
+    }
+
+    /// The binding.
+    pub fn binding(&self) -> &Binding {
+        self.native.binding()
+    }
+
+    /// Begins calls that no thread waits for yet.
+    pub fn begin(&self) -> ProgramBegin<'_> {
+        ProgramBegin { native: self.native.begin(), sun: self.sun.clone() }
+    }
+
+    /// The client of Sun RPC, if calls take that way.
+    #[inline]
+    pub fn program(&self) -> Option<&onc::Client> {
+        self.sun.as_ref()
+    }
+
+    /// See [`Client::tell`].
+    ///
+    /// # Errors
+    /// It never left, and will not run.
+    pub fn tell(&self, call: Beginning<'_>, arguments: Result<usize, EncodeError>) -> Result<(), CallError> {
+        self.native.tell(call, arguments)
+    }
+}
+
+impl<L: ?Sized + Send + Sync + 'static> ProgramClient<L> {
+    /// The way that a call by Stoop's own protocol takes.
+    ///
+    /// # Errors
+    /// See [`Client::route`].
+    #[inline]
+    pub fn route(&self) -> Result<Route<'_, L>, CallError> {
+        self.native.route()
+    }
+}
+
+impl ProgramBegin<'_> {
+    /// See [`Begin::with_timeout`].
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        let sun = self.sun.as_ref().map(|sun| sun.with_timeout(timeout));
+        Self { native: self.native.with_timeout(timeout), sun }
+    }
+
+    /// The client of Sun RPC, if calls take that way.
+    #[inline]
+    pub fn program(&self) -> Option<&onc::Client> {
+        self.sun.as_ref()
+    }
+
+    /// See [`Begin::start`].
+    #[inline]
+    pub fn start(&self, procedure: u16) -> Beginning<'_> {
+        self.native.start(procedure)
+    }
+}
+
+/// The handle of a call that has ended.
+pub fn ended<R>(outcome: R) -> Pending<R> {
+    Pending::ready(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_without_numbers_gets_those_of_the_interface() {
+        let version = VersionId { program: 7, version: 2 };
+        for (uri, expected) in [
+            ("onc+udp://host", "onc+udp://host/7:2"),
+            ("onc+udp://host/", "onc+udp://host/7:2"),
+            ("onc+tcp://host:2049", "onc+tcp://host:2049/7:2"),
+            ("onc+tcp://[::1]:2049", "onc+tcp://[::1]:2049/7:2"),
+            ("onc+tcp://host:2049/0x20000001:3", "onc+tcp://host:2049/0x20000001:3"),
+            ("onc+unix:/run/a.sock", "onc+unix:/run/a.sock/7:2"),
+            ("onc+unix:/run/a.sock/9:1", "onc+unix:/run/a.sock/9:1"),
+            ("onc+unix:@name", "onc+unix:@name/7:2"),
+        ] {
+            assert_eq!(with_version(uri, version), expected);
+        }
+    }
+}
