@@ -149,6 +149,15 @@ impl Endpoint {
         }
     }
 
+    /// Has a room of any endpoint provide frames that this one lends, if it has any.
+    pub fn lend(&self, room: &mut Room) {
+        match self {
+            Self::PacketRing(_) if room.lender().is_none() => {}
+            Self::Xdp(xdp) if room.lender().is_some_and(|lender| xdp.is_lender(lender)) => {}
+            _ => *room = self.room(),
+        }
+    }
+
     /// Sends the packets that have been written to the room. Calls `failed` with the position of the first
     /// one of those that the kernel refuses, or of each.
     pub fn send_room(&self, to: &Template, room: &mut Room, failed: impl FnMut(usize, io::Error)) {

@@ -44,6 +44,11 @@ impl Room {
         room
     }
 
+    /// The memory whose frames it uses.
+    pub(crate) fn lender(&self) -> Option<&Arc<Umem>> {
+        self.umem.as_ref()
+    }
+
     /// One slice for each packet: `len` bytes in all, `segment` bytes in each packet except the last, which
     /// has the rest. Their content is arbitrary.
     ///

@@ -339,6 +339,11 @@ impl Xdp {
         Err(error)
     }
 
+    /// Whether frames of that memory are this socket's.
+    pub(crate) fn is_lender(&self, memory: &Arc<Umem>) -> bool {
+        Arc::ptr_eq(&self.umem, memory)
+    }
+
     /// Room for packets in frames of this socket.
     pub(crate) fn room(&self) -> Room {
         Room::lent_by(&self.umem)

@@ -115,6 +115,17 @@ impl EtherCaller {
     }
 }
 
+/// Packets that the kernel refuses are lost, unless it refuses the first of them.
+fn handed_over(send: impl FnOnce(&mut dyn FnMut(usize, io::Error))) -> io::Result<HandedOver> {
+    let mut first = Ok(HandedOver::Sent);
+    send(&mut |position, error| {
+        if position == 0 {
+            first = Err(error);
+        }
+    });
+    first
+}
+
 /// The time that a thread may sleep.
 fn limit(about_ns: u64, latest_ns: u64) -> Option<u64> {
     Some(about_ns.min(latest_ns))
@@ -132,21 +143,22 @@ impl CallerEndpoint for EtherCaller {
         self.endpoint.send_many(&self.template, packets, segment, failed);
     }
 
+    fn lend(&self, room: &mut EtherRoom) {
+        self.endpoint.lend(&mut room.frames);
+    }
+
     fn send_room(&self, room: &mut EtherRoom, _: bool) -> io::Result<HandedOver> {
         if self.is_too_long(room.longest) {
             return Ok(HandedOver::TooLong);
         }
-        // A packet that the kernel refuses is a lost one.
-        self.endpoint.send_room(&self.template, &mut room.frames, |_, _| {});
-        Ok(HandedOver::Sent)
+        handed_over(|failed| self.endpoint.send_room(&self.template, &mut room.frames, failed))
     }
 
     fn send_gathered(&self, pieces: &[IoSlice<'_>], segment: usize, _: bool) -> io::Result<HandedOver> {
         if self.is_too_long(segment.min(pieces.iter().map(|piece| piece.len()).sum())) {
             return Ok(HandedOver::TooLong);
         }
-        self.endpoint.send_gathered(&self.template, pieces, segment, |_, _| {});
-        Ok(HandedOver::Sent)
+        handed_over(|failed| self.endpoint.send_gathered(&self.template, pieces, segment, failed))
     }
 
     #[inline]

@@ -62,6 +62,10 @@ impl<L: PacketLink> CallerEndpoint for Endpoint<L> {
         self.base().send_many(packets, segment, failed);
     }
 
+    fn lend(&self, room: &mut Self::Room) {
+        self.base().lend(room);
+    }
+
     fn send_room(&self, room: &mut Self::Room, is_probe: bool) -> io::Result<HandedOver> {
         self.base().send_room(room, is_probe)
     }

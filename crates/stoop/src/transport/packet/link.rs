@@ -213,6 +213,9 @@ pub(crate) trait CallerEndpoint: Send + Sync + 'static {
     /// When they are more than [`MAX_SEGMENTS`] packets or [`MAX_SEGMENTS_LEN`] bytes, or `segment` is 0.
     fn send_many(&self, packets: &[u8], segment: usize, failed: impl FnMut(usize, io::Error));
 
+    /// Has the room provide frames of this endpoint, if it has any: the packets are then written where they leave from.
+    fn lend(&self, _room: &mut Self::Room) {}
+
     /// Sends the packets that have been written to the room. A *probe* must not be fragmented: it shows whether the path
     /// carries packets of its length.
     ///

@@ -88,6 +88,7 @@ impl Outgoing {
     ) -> io::Result<()> {
         // A checksum is computed over bytes in a cache.
         if self.run.fragment < GATHERED_MIN || session.bound.binding.has_checksum() {
+            endpoint.lend(room);
             self.frame(arguments, room);
             return self.send_framed(session, endpoint, room);
         }

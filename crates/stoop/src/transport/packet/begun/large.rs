@@ -164,6 +164,7 @@ impl<L: PacketLink> Calls<L> {
                 let packets = Outgoing::next(&mut slot.lane, &session, &self.link.endpoint, clock);
                 if let Some(packets) = packets {
                     let inline = &slot.call[HEADER_LEN..];
+                    self.link.endpoint.lend(room);
                     packets.frame(&Arguments { inline, gather: &GatherList::none() }, room);
                     self.arm(call);
                     return Some((packets, session));
