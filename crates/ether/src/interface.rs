@@ -1,6 +1,7 @@
 //! Network interfaces: their address, size of frames and state.
 
 mod attributes;
+mod route;
 
 use crate::address::Mac;
 use crate::error::OpenError;
@@ -80,24 +81,33 @@ impl Interface {
         if name.is_empty() || name.len() >= IFNAMSIZ || name.contains('\0') {
             return Err(OpenError::NoInterface(name.to_owned()));
         }
-        match ask(name) {
+        Self::of(name, &request(name))
+    }
+
+    fn of(name: &str, request: &[u8]) -> Result<Self, OpenError> {
+        match ask(request, RTM_NEWLINK) {
             Err(Errno::NODEV) => Err(OpenError::NoInterface(name.to_owned())),
             Err(error) => Err(OpenError::System { operation: "rtnetlink", error: error.into() }),
-            Ok(answer) => Self::parse(name, &answer),
+            Ok(answer) => Self::parse(&answer),
         }
     }
 
-    fn parse(name: &str, answer: &[u8]) -> Result<Self, OpenError> {
+    fn parse(answer: &[u8]) -> Result<Self, OpenError> {
         let no_answer = || OpenError::System {
             operation: "rtnetlink",
             error: io::Error::new(io::ErrorKind::InvalidData, "the answer is none"),
         };
         let (header, rest) = answer.split_at_checked(2 * HEADER_LEN).ok_or_else(no_answer)?;
         let attributes = Attributes::of(rest);
+        let name = attributes
+            .find(IFLA_IFNAME)
+            .and_then(|name| std::str::from_utf8(name).ok())
+            .ok_or_else(no_answer)?;
+        let name = name.trim_end_matches('\0').to_owned();
         let six = |bytes: &[u8]| <[u8; 6]>::try_from(bytes).ok();
         let mac = attributes.find(IFLA_ADDRESS).and_then(six).map(Mac);
         let (Some(mac), ARPHRD_ETHER) = (mac, u16_at(header, HEADER_LEN + 2)) else {
-            return Err(OpenError::NotEthernet(name.to_owned()));
+            return Err(OpenError::NotEthernet(name));
         };
         let flags = u32_at(header, HEADER_LEN + 8);
         let state = match (flags & IFF_UP != 0, flags & IFF_LOWER_UP != 0) {
@@ -106,7 +116,7 @@ impl Interface {
             (false, _) => State::Down,
         };
         Ok(Self {
-            name: name.to_owned(),
+            name,
             index: u32_at(header, HEADER_LEN + 4),
             mac,
             mtu: attributes.find_u32(IFLA_MTU).ok_or_else(no_answer)? as usize,
@@ -133,15 +143,24 @@ impl XdpProgram {
     }
 }
 
-/// The answer to RTM_GETLINK for `name`, with its header.
-fn ask(name: &str) -> Result<Vec<u8>, Errno> {
+/// The interface of this number.
+fn by_index(index: u32) -> Result<Interface, OpenError> {
+    let mut request = request("");
+    request[HEADER_LEN + 4..HEADER_LEN + 8].copy_from_slice(&index.to_ne_bytes());
+    request.truncate(2 * HEADER_LEN);
+    request[0..4].copy_from_slice(&(2 * HEADER_LEN as u32).to_ne_bytes());
+    Interface::of(&format!("number {index}"), &request)
+}
+
+/// The answer to a request of rtnetlink, with its header.
+fn ask(request: &[u8], wanted: u16) -> Result<Vec<u8>, Errno> {
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
-    rustix::net::sendto(&socket, &request(name), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+    rustix::net::sendto(&socket, request, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
     let answer = receive(&socket)?;
     match (answer.len(), u16_at(&answer, 4)) {
         (HEADER_LEN.., NLMSG_ERROR) => Err(Errno::from_raw_os_error(-i32_at(&answer, HEADER_LEN))),
-        (HEADER_LEN.., RTM_NEWLINK) => Ok(answer),
+        (HEADER_LEN.., kind) if kind == wanted => Ok(answer),
         _ => Err(Errno::BADMSG),
     }
 }
