@@ -151,6 +151,25 @@ fn frames_on_each_mechanism_stand_beside_bare_frames_or_are_left_out_on_loopback
 }
 
 #[test]
+fn network_penalty_stands_beside_the_figures_of_the_paper() {
+    let output = stoop("penalty --calls 200").output().expect("the command was built");
+    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+    if why.contains("private Ethernet") || why.contains("two processors") {
+        println!("SKIPPED: penalty: {why}");
+        return;
+    }
+    assert!(output.status.success(), "{why}");
+    let tables = String::from_utf8_lossy(&output.stdout).into_owned();
+    for word in ["Table 1", "Table 2", "Table 3", "Table 5", "48000 bytes IN-OUT"] {
+        assert!(tables.contains(word), "{word} is missing:\n{tables}");
+    }
+    let smallest = tables.lines().find(|line| line.trim_start().starts_with("46 ")).expect("the first frame");
+    let figures: Vec<f64> = smallest.split_whitespace().map(|word| word.parse().expect("a number")).collect();
+    assert_eq!(figures[..2], [46.0, 132.0]);
+    assert!(figures[2] > 0.0 && figures[3] >= figures[2], "{smallest}");
+}
+
+#[test]
 fn with_a_size_the_procedures_of_the_paper_are_bulk_procedures() {
     let output = succeed(stoop(&format!(
         "bench --calls 10 --transport tcp --procedure max-arg,max-result --bytes 5000 --processors {} --json",
