@@ -108,6 +108,11 @@ pub struct Server<P> {
     counters: Counters,
 }
 
+/// The number of the server's start that is made with `secret`, as callers learn it when they bind.
+pub fn incarnation_of(secret: [u64; 2]) -> u64 {
+    Admission::new(secret).incarnation()
+}
+
 impl<P: Peer> Server<P> {
     /// Makes a server without bindings, which begins to receive at its address at `now` or later. `secret` is drawn
     /// anew for every start of a server: the numbers of bindings, the cookies and the incarnation are derived from it.

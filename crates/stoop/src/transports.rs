@@ -70,6 +70,14 @@ macro_rules! entry_points {
             unreachable!("every scheme is in the list")
         }
 
+        /// As [`Transport::nearer`], of the transport whose address `offer` is.
+        pub(crate) fn nearer(offer: &str, reached: &str) -> Option<String> {
+            $($(#[$meta])* if <$Type>::SCHEMES.iter().any(|scheme| scheme.begins(offer)) {
+                return <$Type>::nearer(offer, reached);
+            })*
+            None
+        }
+
         /// Listens by the transport that the scheme names.
         pub(crate) fn listen(place: &Place<'_>) -> io::Result<Box<dyn Listener>> {
             $($(#[$meta])* if place.scheme.is_one_of(<$Type>::SCHEMES) {

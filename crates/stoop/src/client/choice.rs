@@ -10,7 +10,9 @@ use crate::transport::local;
 use crate::transports::{self, AnyBinding};
 use crate::uri::Uri;
 use std::io;
+use std::time::Duration;
 use stoop_exchange::Instant;
+use stoop_net::clock;
 
 /// What a client looks for, and where.
 pub(crate) struct Source {
@@ -34,8 +36,7 @@ pub(crate) fn bind(
         Uri::Name(name) => by_name(source, name, options, deadline),
         Uri::Address(..) => {
             let bound = at(source, &source.uri, options, deadline).map_err(|not_bound| not_bound.error)?;
-            let upgraded = options.upgrade.then(|| upgraded(source, &bound, options, deadline)).flatten();
-            Ok(upgraded.unwrap_or(bound))
+            Ok(if options.upgrade { upgraded(source, bound, options, deadline) } else { bound })
         }
     }
 }
@@ -87,19 +88,33 @@ fn by_name(
     })
 }
 
-/// Binds over shared memory, if that server is on this machine and offers it: its offer has the number of its start.
-fn upgraded(
-    source: &Source,
-    bound: &AnyBinding,
-    options: &BindOptions,
-    deadline: Instant,
-) -> Option<AnyBinding> {
-    let because =
-        options.because(format!("because the server at {} is on this machine and offers it", source.uri));
+/// Binds by what is nearer than the address and offered by that server: shared memory on this machine, or the Ethernet that both are on.
+/// Each such offer has the number of the server's start there. If the Ethernet cannot be used, the binding says why.
+fn upgraded(source: &Source, bound: AnyBinding, options: &BindOptions, deadline: Instant) -> AnyBinding {
     let offers = bound.offers();
-    offers::parse(&offers).filter(|offer| offer.incarnation != 0).find_map(|offer| {
-        let upgraded = at(source, &offer.uri, &because, deadline).ok()?;
-        // Another server may have the name here, in another network namespace than the server's.
-        (upgraded.incarnation() == offer.incarnation).then_some(upgraded)
-    })
+    let offers: Vec<Offer> = offers::parse(&offers).filter(|offer| offer.incarnation != 0).collect();
+    let soon = Instant::from_nanos(clock::now_ns()) + UPGRADE_TIME;
+    let mut why = None;
+    for scheme in transports::schemes() {
+        for offer in offers.iter().filter(|offer| scheme.begins(&offer.uri)) {
+            let Some(nearer) = transports::nearer(&offer.uri, &source.uri) else { continue };
+            let place = if scheme.has_names { "on this machine" } else { "on this Ethernet" };
+            let because =
+                options.because(format!("because the server at {} is {place} and offers it", source.uri));
+            match at(source, &nearer, &because, deadline.min(soon)) {
+                // Another server may have the name here, in another network namespace than the server's.
+                Ok(upgraded) if upgraded.incarnation() == offer.incarnation => return upgraded,
+                Ok(_) => {}
+                Err(not_bound) if !scheme.has_names => why = Some(not_bound.error),
+                Err(_) => {}
+            }
+        }
+    }
+    let Some(why) = why else { return bound };
+    let because =
+        options.because(format!("because the Ethernet that the server offers could not be used: {why}"));
+    at(source, &source.uri, &because, deadline).unwrap_or(bound)
 }
+
+/// A server that has answered at one address answers at another one sooner than this.
+const UPGRADE_TIME: Duration = Duration::from_millis(500);

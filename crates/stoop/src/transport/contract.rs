@@ -77,6 +77,12 @@ pub(crate) trait Transport {
     /// There is no binding by `deadline`, or there can be none.
     fn bind(target: &Target<'_>, deadline: Instant) -> Result<Self::Binding, NotBound>;
 
+    /// The address by which this process may reach the server that offers `offer`, an address of this transport, and that it has
+    /// reached at `reached`; `None` if that would be no better. The offer itself for a transport within a machine.
+    fn nearer(offer: &str, _reached: &str) -> Option<String> {
+        Some(offer.into())
+    }
+
     /// Makes the tables of a binding's begun calls, when the first call is begun.
     ///
     /// # Errors

@@ -2,6 +2,8 @@
 //!
 //! The namespaces have no names, so that nothing is left behind however the test ends.
 
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 use std::cell::OnceCell;
 use std::fs::File;
@@ -10,7 +12,10 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 
 /// The interface at each end.
-const INTERFACE: &str = "stoop0";
+pub(crate) const INTERFACE: &str = "stoop0";
+/// The addresses of IPv4 (RFC 5737 §3: for documentation).
+pub(crate) const SERVER_ADDRESS: &str = "192.0.2.2";
+const CALLER_ADDRESS: &str = "192.0.2.1";
 const SERVER_MAC: &str = "02:00:00:00:00:0b";
 
 /// The two ends. A thread that uses them is in the callers' namespace.
@@ -68,8 +73,9 @@ impl Ethernet {
         run(&format!(
             "link add {INTERFACE} type veth peer name {INTERFACE} address {SERVER_MAC} netns {there}"
         ))?;
-        for end in [&servers, &callers] {
+        for (end, address) in [(&servers, SERVER_ADDRESS), (&callers, CALLER_ADDRESS)] {
             enter_namespace(end)?;
+            run(&format!("address add {address}/24 dev {INTERFACE}"))?;
             // Other transports are used beside it.
             run("link set lo up")?;
             run(&format!("link set {INTERFACE} up"))?;

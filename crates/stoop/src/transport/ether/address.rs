@@ -37,6 +37,11 @@ impl EtherAddress {
         Self { mac: Some(mac), port: Some(port), ..self.clone() }
     }
 
+    /// The same server as a process reaches it by its own interface of this name.
+    pub(super) fn from(&self, interface: &str) -> Self {
+        Self { interface: interface.into(), ..self.clone() }
+    }
+
     /// The address of the server that it names, if it names one.
     pub(super) fn server(&self) -> Option<Address> {
         Some(Address { mac: self.mac?, port: self.port? })

@@ -14,6 +14,8 @@ use crate::transport::packet::link::{PacketLink, Share};
 use crate::transport::packet::shared_endpoint::SharedEndpoints;
 use crate::uri::Scheme;
 use std::io;
+use std::net::ToSocketAddrs;
+use stoop_ether::Interface;
 
 /// Packets in Ethernet frames.
 pub(crate) struct EtherLink;
@@ -37,6 +39,15 @@ impl PacketLink for EtherLink {
 
     fn resolve(text: &str) -> io::Result<Vec<EtherAddress>> {
         Ok(vec![text.parse()?])
+    }
+
+    /// For a server that was reached by UDP and without a gateway, from another machine.
+    fn nearer(offer: &str, reached: &str) -> Option<String> {
+        let host = reached.strip_prefix("udp://")?.to_socket_addrs().ok()?.next()?.ip();
+        let server: EtherAddress = offer.strip_prefix("ether://")?.parse().ok()?;
+        let interface = Interface::on_link_with(host).ok()??;
+        let is_other = server.mac != Some(interface.mac);
+        is_other.then(|| format!("ether://{}", server.from(&interface.name)))
     }
 
     fn connect(server: &EtherAddress, share: Share) -> io::Result<EtherCaller> {

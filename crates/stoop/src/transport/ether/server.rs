@@ -16,6 +16,8 @@ pub(crate) struct EtherServer {
     endpoint: Endpoint,
     /// As callers write it who have an interface of this name.
     address: EtherAddress,
+    /// The port was chosen by the user, so that a server that is started again has it, too.
+    has_fixed_port: bool,
     /// Packets dropped because they were longer than any buffer.
     too_large: AtomicU64,
 }
@@ -66,8 +68,9 @@ impl EtherServer {
             endpoint => (endpoint, address.backend),
         };
         let endpoint = endpoint?;
+        let has_fixed_port = address.port.is_some();
         let address = EtherAddress { backend, ..address.at(endpoint.address()) };
-        Ok(Self { endpoint, address, too_large: AtomicU64::new(0) })
+        Ok(Self { endpoint, address, has_fixed_port, too_large: AtomicU64::new(0) })
     }
 
     pub(super) fn address(&self) -> &EtherAddress {
@@ -128,6 +131,11 @@ impl ServerEndpoint for EtherServer {
     fn send_many(&self, _: &EtherPeer, packets: &[u8], segment: usize, peer: &EtherPeer) {
         let template = self.endpoint.template(peer.address, peer.checksum);
         self.endpoint.send_many(&template, packets, segment, |_, _| {});
+    }
+
+    /// A binding goes on at the address, which must not change when the server is started again.
+    fn is_preferred(&self) -> bool {
+        self.has_fixed_port
     }
 
     fn wake(&self) {

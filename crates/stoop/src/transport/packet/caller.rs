@@ -100,6 +100,10 @@ impl<L: PacketLink> Remote for PacketTransport<L> {
         session.bound.offers.clone()
     }
 
+    fn incarnation(session: &Session) -> u64 {
+        session.bound.incarnation
+    }
+
     fn count(session: &Session, counters: &mut CallCounters) {
         counters.packet.corrupt = session.corrupt.load(Ordering::Relaxed);
     }

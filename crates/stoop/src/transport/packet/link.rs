@@ -88,6 +88,12 @@ pub(crate) trait PacketLink: Sized + 'static {
     /// The text is no address of this link, or the name is unknown.
     fn resolve(text: &str) -> io::Result<Vec<Self::Address>>;
 
+    /// The address by which this process reaches the server that offers `offer`, an address of this link, and that it has reached at
+    /// `reached`, if this link is preferred to that one and both ends are on it.
+    fn nearer(_offer: &str, _reached: &str) -> Option<String> {
+        None
+    }
+
     /// Opens an endpoint that leads to `server`.
     ///
     /// # Errors
@@ -439,6 +445,11 @@ pub(crate) trait ServerEndpoint: Send + Sync + 'static {
     /// The background thread calls this once a millisecond while calls run, and with `is_quiet` before it goes to sleep. Returns whether
     /// the thread has to go on looking.
     fn look_after(&self, _is_quiet: bool) -> bool {
+        false
+    }
+
+    /// Whether callers on the same link that ask for an upgrade prefer this address to one of UDP.
+    fn is_preferred(&self) -> bool {
         false
     }
 

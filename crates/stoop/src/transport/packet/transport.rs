@@ -23,6 +23,10 @@ impl<L: PacketLink> Transport for PacketTransport<L> {
         PacketBinding::bind(target, deadline)
     }
 
+    fn nearer(offer: &str, reached: &str) -> Option<String> {
+        L::nearer(offer, reached)
+    }
+
     fn begun_calls(binding: &Arc<PacketBinding<L>>) -> io::Result<PacketBegun<L>> {
         PacketBegun::new(binding)
     }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use stoop_exchange::Instant;
 use stoop_exchange::server::{Limits, Server};
 use stoop_net::clock;
-use stoop_net::host::{self, HostFacts};
+use stoop_net::host::HostFacts;
 use stoop_net::waiting::{Placement, Waiting};
 use stoop_wire::bind::CHECKSUM;
 
@@ -45,19 +45,23 @@ fn with_sleep(now: Instant) -> Instant {
 }
 
 impl<S: ServerEndpoint> PacketEndpoint<S> {
-    pub(crate) fn new(link: S, exports: Arc<Exports>, limits: Limits, waiting: Waiting) -> Self {
+    pub(crate) fn new(
+        link: S,
+        exports: Arc<Exports>,
+        limits: Limits,
+        waiting: Waiting,
+        secret: [u64; 2],
+    ) -> Self {
         let limits = Limits { window: link.window(), flags: limits.flags | CHECKSUM, ..limits };
         let out_budget = OutBudget::new(limits.retained);
         let own = HostFacts::gather();
-        let random = host::random_bytes::<16>();
-        let half = |at: usize| u64::from_le_bytes(random[at..at + 8].try_into().expect("eight bytes"));
         let exchange = Server::new(
             // The link listens: from now on no earlier server receives at this address.
             Instant::from_nanos(clock::now_ns()),
             exports.interfaces(),
             limits,
             crate::host_facts::to_wire(&own),
-            [half(0), half(8)],
+            secret,
         );
         Self {
             exchange: Mutex::new(exchange.with_clock(with_sleep)),

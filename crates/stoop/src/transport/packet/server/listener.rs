@@ -1,12 +1,14 @@
 //! An address of a server at which a packet link listens.
 
+use crate::offers::Offer;
 use crate::serving::running::{Listener, RunningEndpoint, Setup, start};
 use crate::transport::packet::link::ServerEndpoint;
 use crate::transport::packet::options::PacketOptions;
 use crate::transport::packet::server::endpoint::PacketEndpoint;
 use std::io;
 use std::sync::Arc;
-use stoop_exchange::server::Limits;
+use stoop_exchange::server::{Limits, incarnation_of};
+use stoop_net::host;
 use stoop_wire::{HEADER_LEN, PACKET_DATA};
 
 /// A link that listens at an address and is not served yet.
@@ -14,17 +16,25 @@ pub(crate) struct PacketListener<S> {
     uri: String,
     link: S,
     own: PacketOptions,
+    /// Drawn for each start of a server.
+    secret: [u64; 2],
 }
 
 impl<S: ServerEndpoint> PacketListener<S> {
     pub(crate) fn new(uri: String, link: S, own: PacketOptions) -> Self {
-        Self { uri, link, own }
+        let secret = [(); 2].map(|()| u64::from_le_bytes(host::random_bytes()));
+        Self { uri, link, own, secret }
     }
 }
 
 impl<S: ServerEndpoint> Listener for PacketListener<S> {
     fn uri(&self) -> &str {
         &self.uri
+    }
+
+    fn offer(&self) -> Option<Offer> {
+        let incarnation = if self.link.is_preferred() { incarnation_of(self.secret) } else { 0 };
+        Some(Offer { incarnation, ..Offer::to(&self.uri) })
     }
 
     fn start(self: Box<Self>, setup: &Setup) -> io::Result<Box<dyn RunningEndpoint>> {
@@ -35,6 +45,9 @@ impl<S: ServerEndpoint> Listener for PacketListener<S> {
         let limits = Limits { silence: self.own.server_silence_limit(), ..Limits::default() };
         let (incomplete, retained) = (limits.incomplete.max(most), limits.retained.max(most));
         let limits = Limits { max_message, incomplete, retained, ..limits };
-        start(PacketEndpoint::new(self.link, Arc::clone(&setup.exports), limits, setup.waiting), setup)
+        start(
+            PacketEndpoint::new(self.link, Arc::clone(&setup.exports), limits, setup.waiting, self.secret),
+            setup,
+        )
     }
 }
