@@ -7,7 +7,7 @@ mod data;
 mod x;
 
 use proc_macro::TokenStream;
-use stoop_stubgen::{emit, mistakes::Mistakes, traits, types};
+use stoop_stubgen::{emit, traits};
 use syn::parse_macro_input;
 
 /// Makes a trait an interface: its methods become procedures that can be called from other processes.
@@ -184,6 +184,8 @@ pub fn derive_data(item: TokenStream) -> TokenStream {
 #[cfg(feature = "onc")]
 #[proc_macro_derive(Xdr, attributes(stoop, xdr))]
 pub fn derive_xdr(item: TokenStream) -> TokenStream {
+    use stoop_stubgen::{mistakes::Mistakes, types};
+
     let item = parse_macro_input!(item as syn::DeriveInput);
     let mut mistakes = Mistakes::default();
     let root = data::root(&item.attrs, &mut mistakes);
