@@ -276,3 +276,6 @@ fn of_gap_before(point: Point, way: &'static str) -> (Place, &'static str) {
         Point::StubEnded => (Place::Caller, "Ender: give the lane back"),
     }
 }
+
+#[cfg(test)]
+mod tests;

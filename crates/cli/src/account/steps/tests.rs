@@ -1,0 +1,85 @@
+//! Calls whose every time is known.
+
+use super::*;
+use crate::account::clock::{Axis, Moment};
+use crate::account::kernel::TRACEPOINTS;
+use stoop_probe::Stamp;
+
+const CALLS: u64 = 10;
+/// Cycles, of which a nanosecond has two.
+const STAMP: u64 = 20;
+const STEP: u64 = 100;
+
+fn axis() -> Axis {
+    Axis { from: Moment { cycles: 0, raw_ns: 0 }, to: Moment { cycles: 2_000_000, raw_ns: 1_000_000 } }
+}
+
+/// Calls of which each of the steps takes so many cycles, with a tracepoint in the middle of the way of the call packet.
+fn slice(path: &CallPath, step: u64, is_stamped: bool) -> Slice {
+    let call = step * (path.0.len() as u64 + 1);
+    let times = (0..=CALLS).map(|number| number * call).collect();
+    let stamps = (0..if is_stamped { CALLS } else { 0 }).flat_map(|number| {
+        let points = path.0.iter().zip(1..);
+        points.map(move |(&point, at)| Stamp { thread: 0, point, cycles: number * call + at * step })
+    });
+    let stamps: Vec<Stamp> = stamps.collect();
+    let leaves = stamps.iter().filter(|stamp| stamp.point == Point::CallLeaves);
+    let passings = leaves.map(|stamp| stamp.cycles + step / 2).collect();
+    Slice { times, passings, stamps, axis: axis() }
+}
+
+fn measured() -> Measured {
+    let path = CallPath::new(false);
+    // A stamp makes each step longer but the last.
+    let mut plain = slice(&path, STEP, false);
+    let whole = STEP * (path.0.len() as u64 + 1);
+    plain.times = (0..=CALLS).map(|number| number * whole).collect();
+    let stamped = slice(&path, STEP + STAMP, true);
+    let traced = vec![(&TRACEPOINTS[0], vec![slice(&path, STEP + STAMP, true)])];
+    Measured {
+        path,
+        plain: vec![plain],
+        stamped: vec![stamped],
+        traced,
+        stamp_cycles: STAMP as f64,
+        way: "the way",
+    }
+}
+
+#[test]
+fn what_stamps_take_is_taken_out() {
+    let account = measured().account().expect("all calls are complete");
+    // The last step is as long as it was measured: STAMP cycles more than it was made.
+    let excess_ns = STAMP as f64 / 2.0;
+    assert_eq!(account.plain.median_ns, 850.0);
+    assert!((account.accounted.median_ns - 850.0 - excess_ns).abs() < 1e-9, "{:?}", account.accounted);
+    let steps = account.steps.iter().filter(|step| step.place != Place::Between);
+    let (last, others) = {
+        let steps: Vec<&Step> = steps.collect();
+        (steps[steps.len() - 1].ns, steps)
+    };
+    assert!(others[..others.len() - 1].iter().all(|step| step.ns == 50.0), "{others:?}");
+    assert_eq!(last, 50.0 + excess_ns);
+}
+
+#[test]
+fn a_tracepoint_divides_the_way_on_which_it_was_passed() {
+    let account = measured().account().expect("all calls are complete");
+    let between: Vec<(&str, f64)> = account
+        .steps
+        .iter()
+        .filter(|step| step.place == Place::Between)
+        .map(|step| (step.name.as_str(), step.ns))
+        .collect();
+    // At 30 of 60 ns with half a stamp before: 25 of 50 without. No call passed it on the way back.
+    assert_eq!(between.len(), 3, "{between:?}");
+    assert_eq!((between[0].1, between[1].1, between[2].1), (25.0, 25.0, 50.0));
+    assert_eq!(between[2].0, "the way");
+}
+
+#[test]
+fn calls_without_stamps_are_no_account() {
+    let mut measured = measured();
+    measured.stamped[0].stamps.clear();
+    assert!(measured.account().is_err());
+}
