@@ -4,7 +4,7 @@ use crate::buffers::WriteArguments;
 use crate::calling::deadline::CallTimes;
 use crate::calling::lanes::LaneGuard;
 use crate::calling::recovery::{Attempts, CallTerms, Ended, Loss, recover};
-use crate::error::{BindError, CallError, SendError};
+use crate::error::{BindError, CallError, RefusalCode, SendError};
 use crate::transport::contract::Lane;
 use crate::transport::remote::{Remote, RemoteBinding, RemoteLane};
 use std::sync::Arc;
@@ -143,6 +143,12 @@ impl<R: Remote> HeldLane<'_, R> {
         let ended = match ended {
             // The call has not run. Its server may have moved.
             Ended::With(error) if self.binding.may_have_moved(&error) => Ended::Lost { may_have_run: false },
+            Ended::With(CallError::Refused(why))
+                if why.code == RefusalCode::ShuttingDown
+                    && self.binding.leave(self.made().session(), Instant::from_nanos(deadline.latest_ns)) =>
+            {
+                Ended::Lost { may_have_run: false }
+            }
             ended => ended,
         };
         let mut call = Repeated { held: self, procedure, arguments, sent_ns: begun_ns };

@@ -3,7 +3,7 @@
 //! A name is resolved again whenever its client binds again. Packets of a server that has moved away say nothing, so a failed call
 //! makes the binding doubt its address; the next call then looks first where the name leads.
 
-use crate::error::{BindError, CallError, SendError, UnknownCause};
+use crate::error::{BindError, CallError, RefusalCode, SendError, UnknownCause};
 use crate::interface::Interface;
 use crate::options::BindOptions;
 use crate::transport::contract::{IsOurs, Target};
@@ -81,6 +81,18 @@ impl<R: Remote> RemoteBinding<R> {
         self.name.is_some() && matches!(error, CallError::NotSent(why) if is_closed(why))
     }
 
+    /// A call on the session `lost` was refused because its server shuts down, and so has not run: binds by `deadline` to another server,
+    /// at another address of the name or, when its sockets have been taken over, at the same. Returns whether there is one.
+    #[cold]
+    pub(super) fn leave(&self, lost: &R::Session, deadline: Instant) -> bool {
+        let others_first = |before: &R::Address, deadline| {
+            let mut addresses = self.addresses(before, deadline);
+            addresses.sort_by_key(|address| address.to_string() == before.to_string());
+            addresses
+        };
+        self.rebind_at(lost, None, deadline, others_first).is_ok()
+    }
+
     /// Notes how a call has failed. Returns whether the reason may be that the server has moved: then
     /// the next call looks first.
     #[cold]
@@ -88,6 +100,7 @@ impl<R: Remote> RemoteBinding<R> {
         let doubt = match error {
             CallError::Unknown { cause: UnknownCause::PortClosed, .. } => CLOSED,
             CallError::NotSent(why) if is_closed(why) => CLOSED,
+            CallError::Refused(why) if why.code == RefusalCode::ShuttingDown => CLOSED,
             CallError::Unknown {
                 cause: UnknownCause::ServerSilent | UnknownCause::DeadlinePassed, ..
             } => SILENT,
