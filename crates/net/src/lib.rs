@@ -30,6 +30,7 @@ pub mod crc;
 pub mod fence;
 pub mod fork;
 pub mod host;
+pub mod inherited;
 pub mod owner_lock;
 pub mod packets;
 pub mod poller;

@@ -1,5 +1,6 @@
 //! Addresses of byte streams: a TCP address or the name of a Unix socket.
 
+use crate::inherited::Bound;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix};
 use std::fmt;
@@ -25,6 +26,14 @@ impl StreamAddress {
         match name.strip_prefix('@') {
             Some(name) => Self::UnixAbstract(name.into()),
             None => Self::UnixPath(name.into()),
+        }
+    }
+
+    /// As the kernel tells it of a socket.
+    pub(super) fn as_bound(&self) -> Result<Bound, Errno> {
+        match self {
+            Self::Tcp(address) => Ok(Bound::Internet(*address)),
+            Self::UnixPath(_) | Self::UnixAbstract(_) => self.unix_addr().map(Bound::Unix),
         }
     }
 

@@ -2,9 +2,10 @@
 
 use super::socket_file::{self, SocketFile};
 use super::{Stream, StreamAddress, stream_socket};
+use crate::inherited;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::{Shutdown, SocketFlags, sockopt};
+use rustix::net::{Shutdown, SocketFlags, SocketType, sockopt};
 use std::io;
 use std::net::SocketAddr;
 
@@ -13,6 +14,8 @@ use std::net::SocketAddr;
 pub struct StreamListener {
     socket: OwnedFd,
     address: StreamAddress,
+    /// The socket belongs to the process that started this one, too.
+    is_inherited: bool,
     /// Removes the file when the listener is dropped.
     _file: Option<SocketFile>,
 }
@@ -37,12 +40,17 @@ impl StreamListener {
     /// A Unix socket's file left behind by a dead server is replaced. The file is removed when the listener
     /// is dropped, if it is still its own.
     ///
+    /// A socket that listens there already and was [inherited](crate::inherited) is used as it is.
+    ///
     /// # Errors
     ///
     /// `AddrInUse` when another server listens there or a file that is no socket has the name,
     /// `AddrNotAvailable`, `PermissionDenied`, `NotFound` (a directory that is not there), `InvalidInput`
     /// (a name that is empty), `InvalidFilename` (a name beyond 107 bytes).
     pub fn bind(address: &StreamAddress) -> io::Result<Self> {
+        if let Some(socket) = inherited::take(SocketType::STREAM, &address.as_bound()?) {
+            return Ok(Self { socket, address: address.clone(), is_inherited: true, _file: None });
+        }
         let socket = stream_socket(address)?;
         let mut bound = address.clone();
         let mut file = None;
@@ -62,7 +70,7 @@ impl StreamListener {
                 rustix::net::listen(&socket, BACKLOG)?;
             }
         }
-        Ok(Self { socket, address: bound, _file: file })
+        Ok(Self { socket, address: bound, is_inherited: false, _file: file })
     }
 
     /// The address listened at, with the port that was chosen.
@@ -97,12 +105,16 @@ impl StreamListener {
     }
 
     /// Wakes every thread blocked in [`accept`](Self::accept), now and for good: from now on it returns
-    /// [`Accepted::WokenUp`], and connections are refused.
+    /// [`Accepted::WokenUp`], and connections are refused. Does nothing to a socket that was [inherited](crate::inherited): its
+    /// connections wait for the next process, and threads must not block at it.
     ///
     /// # Errors
     ///
     /// None in practice.
     pub fn wake_acceptors(&self) -> io::Result<()> {
+        if self.is_inherited {
+            return Ok(());
+        }
         match rustix::net::shutdown(&self.socket, Shutdown::Both) {
             Ok(()) | Err(Errno::NOTCONN) => Ok(()),
             Err(error) => Err(error.into()),

@@ -4,11 +4,15 @@ use super::control::{Called, Control};
 use super::{
     CallerSocket, Patience, Segments, SegmentsSending, datagram_socket, local_addr, message, segments, sizes,
 };
+use crate::inherited::{self, Bound};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, retry_on_intr};
-use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketAddrAny, sockopt};
+use rustix::net::sockopt::Timeout;
+use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketType, sockopt};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// A bound, unconnected datagram socket.
 ///
@@ -18,6 +22,8 @@ pub struct ServerSocket {
     socket: OwnedFd,
     /// Bound to a wildcard address: the called address must be asked for, and given when answering.
     wildcard: bool,
+    /// Of a socket that was inherited, and so is another process's, too: whether blocking receives are to end.
+    woken: Option<AtomicBool>,
 }
 
 /// The sender of a datagram, and the address from which to answer it.
@@ -79,6 +85,9 @@ pub enum ServerArrival<L = usize> {
     WokenUp,
 }
 
+/// A blocking receive at an inherited socket looks so often whether it is to end.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
 /// The least that the kernel counts for a datagram in a socket's buffer.
 const SMALLEST_CHARGE: usize = 512;
 
@@ -90,18 +99,31 @@ impl ServerSocket {
     /// address where that is enough. Whether `[::]` also receives what IPv4 sends is the system's
     /// setting (`net.ipv6.bindv6only`; usually it does).
     ///
+    /// A socket that is bound there already and was [inherited](crate::inherited) is used as it is.
+    ///
     /// # Errors
     ///
     /// `AddrInUse` when another socket has the port, `AddrNotAvailable` when the address is not this
     /// machine's, `PermissionDenied` for a port below 1024 without the right to it.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
-        let socket = datagram_socket(&address)?;
         let wildcard = address.ip().is_unspecified();
+        let inherited = inherited::take(SocketType::DGRAM, &Bound::Internet(address));
+        let woken = inherited.is_some().then(AtomicBool::default);
+        let socket = match inherited {
+            Some(socket) => {
+                rustix::io::ioctl_fionbio(&socket, false)?;
+                sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(LOOK_EVERY))?;
+                socket
+            }
+            None => datagram_socket(&address)?,
+        };
         if wildcard {
             message::tell_called(socket.as_fd(), address.is_ipv6())?;
         }
-        rustix::net::bind(&socket, &address)?;
-        Ok(Self { socket, wildcard })
+        if woken.is_none() {
+            rustix::net::bind(&socket, &address)?;
+        }
+        Ok(Self { socket, wildcard, woken })
     }
 
     /// The address bound to, with the port that was chosen.
@@ -150,8 +172,17 @@ impl ServerSocket {
             Ok((len, Some(peer))) => Ok(ServerArrival::TooLarge { len, peer }),
             // Every datagram has a sender, an empty one too: this is the end that `wake_receivers` made.
             Ok((_, None)) => Ok(ServerArrival::WokenUp),
-            Err(Errno::AGAIN) => Ok(ServerArrival::Nothing),
+            Err(Errno::AGAIN) => Ok(self.nothing()),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Nothing has come: a receive that does not block, or a look at a socket that was inherited.
+    #[cold]
+    fn nothing<L>(&self) -> ServerArrival<L> {
+        match &self.woken {
+            Some(woken) if woken.load(Ordering::SeqCst) => ServerArrival::WokenUp,
+            _ => ServerArrival::Nothing,
         }
     }
 
@@ -269,10 +300,17 @@ impl ServerSocket {
     /// `sk_state_change`, and `__skb_wait_for_more_packets` then returns without a packet and without
     /// an error.
     ///
+    /// A socket that was [inherited](crate::inherited) stays as it is for the next process: there a blocking receive looks every
+    /// 100 ms whether it is to end.
+    ///
     /// # Errors
     ///
     /// None in practice.
     pub fn wake_receivers(&self) -> io::Result<()> {
+        if let Some(woken) = &self.woken {
+            woken.store(true, Ordering::SeqCst);
+            return Ok(());
+        }
         match rustix::net::shutdown(&self.socket, Shutdown::Read) {
             Ok(()) | Err(Errno::NOTCONN) => Ok(()),
             Err(error) => Err(error.into()),
@@ -339,7 +377,7 @@ impl ServerSocket {
             retry_on_intr(|| message::recv(socket, &mut *buffer, flags, |told| told.called_and_segment()));
         let received = match received {
             Ok(received) => received,
-            Err(Errno::AGAIN) => return Ok(ServerArrival::Nothing),
+            Err(Errno::AGAIN) => return Ok(self.nothing()),
             Err(error) => return Err(error.into()),
         };
         let (called, segment) = received.told;

@@ -17,8 +17,9 @@ use crate::serving::workers::Bounds;
 use crate::transport::contract::Place;
 use crate::transports;
 use crate::uri::Uri;
+use std::io;
 use std::sync::Arc;
-use stoop_net::fork;
+use stoop_net::{fork, inherited};
 
 /// A server in the making: what it exports and where it listens.
 ///
@@ -118,9 +119,17 @@ impl Server {
     /// On a wildcard address (`0.0.0.0`) a server answers from the address that was called, which costs each call about
     /// 0.3 µs; listening at one address is faster.
     ///
+    /// **Sockets that outlive the process.** If the process that started this one has made a socket for the address and passed it by
+    /// `LISTEN_FDS` (socket activation, as systemd does it for a `.socket` unit: `sd_listen_fds(3)`), that is used. Callers that bind while
+    /// no server runs then wait for the next one. `fd:NAME` stands for the `tcp:`, `udp:` and `unix:` addresses of all sockets passed under that name
+    /// (`FileDescriptorName=`).
+    ///
     /// # Errors
     /// The text is no address, or it cannot be listened at.
     pub fn listen(mut self, uri: &str) -> Result<Self, ListenError> {
+        if let Some(name) = uri.strip_prefix("fd:") {
+            return self.listen_inherited(uri, name);
+        }
         match transports::parse(uri).map_err(ListenError::Uri)? {
             Uri::Address(scheme, address) => {
                 let listener = transports::listen(&Place { scheme, uri, address, own: &self.own });
@@ -133,6 +142,18 @@ impl Server {
                 uris.chain([format!("local:{name}")]).try_fold(self, |server, uri| server.listen(&uri))
             }
         }
+    }
+
+    /// Listens at the sockets that were passed under that name.
+    fn listen_inherited(self, uri: &str, name: &str) -> Result<Self, ListenError> {
+        let addresses = inherited::named(name);
+        if addresses.is_empty() {
+            let why = "no socket of that name was passed to this process (LISTEN_FDS and LISTEN_FDNAMES; \
+                       FileDescriptorName= in a .socket unit of systemd)";
+            let cause = io::Error::new(io::ErrorKind::NotFound, why);
+            return Err(ListenError::Io { uri: uri.into(), cause });
+        }
+        addresses.iter().try_fold(self, |server, uri| server.listen(uri))
     }
 
     /// Sets options of one transport, [`PacketOptions`](crate::PacketOptions), [`UnixOptions`](crate::UnixOptions) or
