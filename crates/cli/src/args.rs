@@ -31,6 +31,8 @@ pub(crate) enum Command {
     /// It needs a program that was built with the cargo feature `account`. The steps within the kernel are told apart where the
     /// kernel's tracepoints may be read (root, or CAP_PERFMON).
     Account(AccountArgs),
+    /// Calls a server again and again: whether it answers, by which transport, how fast, and whether it serves.
+    Ping(crate::ping::PingArgs),
     /// Prints Rust code for an interface that is declared in another language.
     Gen {
         #[command(subcommand)]

@@ -19,6 +19,7 @@ mod others;
 mod ours;
 mod overload;
 mod penalty;
+mod ping;
 mod placement;
 mod plan;
 mod row;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Command::Penalty(args) => penalty::run(&args).map(|()| ExitCode::SUCCESS),
         Command::PenaltyEcho(args) => child::unless_orphaned(penalty_echo(&args)).map(|()| ExitCode::SUCCESS),
         Command::Account(args) => account::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Ping(args) => ping::run(&args),
         Command::Gen { source } => generate::run(&source).map(|()| ExitCode::SUCCESS),
         Command::BenchServe(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
         Command::BenchOverloaded(args) => overload::serve::run(&args).map(|()| ExitCode::SUCCESS),

@@ -73,11 +73,15 @@
 
 #![forbid(unsafe_code)]
 
+// The interface of `health` is made by the same macros as those of users, which name this crate.
+extern crate self as stoop;
+
 mod buffers;
 mod calling;
 mod client;
 mod context;
 pub mod error;
+pub mod health;
 mod host_facts;
 mod interface;
 mod locked;

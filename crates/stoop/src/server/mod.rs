@@ -4,6 +4,7 @@ pub(crate) mod running;
 pub(crate) mod stay_awake;
 
 use crate::error::ListenError;
+use crate::health::{self, HealthBoard, StoopHealthServer};
 use crate::interface::Exported;
 use crate::offers;
 use crate::options::{MAX_MESSAGE, OwnOptions, TransportOptions, Waiting};
@@ -64,6 +65,7 @@ pub struct Server {
     max_message: usize,
     own: OwnOptions,
     low_latency: bool,
+    health: HealthBoard,
 }
 
 impl Default for Server {
@@ -93,19 +95,28 @@ impl Server {
             max_message: MAX_MESSAGE,
             own: OwnOptions::default(),
             low_latency: false,
+            health: HealthBoard::new(),
         }
     }
 
     /// Exports an implementation: `GreeterServer::new(…)` for a trait `Greeter`.
     ///
     /// # Panics
-    /// When an interface of the same name is exported already: callers could not tell the two apart.
+    /// When an interface of the same name is exported already: callers could not tell the two apart. `StoopHealth` is the name of one
+    /// that [every server exports](crate::health).
     pub fn export(mut self, export: impl Exported) -> Self {
         let name = export.interface().name;
         let twice = self.exports.iter().any(|other| other.interface().name == name);
+        assert!(name != health::NAME, "{name} is exported by every server already");
         assert!(!twice, "two interfaces of the name {name} are exported; a caller could not tell them apart");
+        self.health.add(name);
         self.exports.push(Arc::new(export));
         self
+    }
+
+    /// Its health, for the program to set: before the start, a server may be told not to serve yet.
+    pub fn health(&self) -> HealthBoard {
+        self.health.clone()
     }
 
     /// Listens at an address: `udp://HOST:PORT`, `tcp://HOST:PORT`, `unix:PATH`, `unix:@NAME` (abstract), `shm:NAME` or
@@ -214,7 +225,7 @@ impl Server {
     ///
     /// # Errors
     /// Nothing is exported, nowhere is listened, or the system gives no thread.
-    pub fn start(self) -> Result<RunningServer, ListenError> {
+    pub fn start(mut self) -> Result<RunningServer, ListenError> {
         if self.exports.is_empty() {
             return Err(ListenError::Incomplete("the server exports nothing; call Server::export first"));
         }
@@ -224,6 +235,8 @@ impl Server {
         if let Some(name) = self.own.unused() {
             return Err(ListenError::UnusedOptions(name));
         }
+        // The last: the numbers of the program's own interfaces stay as they are.
+        self.exports.push(Arc::new(StoopHealthServer::new(self.health.clone())));
         fork::notice();
         let offers = offers::text(self.listeners.iter().filter_map(|listener| listener.offer()));
         let setup = Setup {
@@ -232,7 +245,7 @@ impl Server {
             bounds: self.bounds,
             max_message: self.max_message,
         };
-        let mut running = Running::new(self.low_latency.then(StayAwake::begin).transpose()?);
+        let mut running = Running::new(self.health, self.low_latency.then(StayAwake::begin).transpose()?);
         for listener in self.listeners {
             let uri = listener.uri().to_owned();
             if let Err(cause) = running.start(listener, &setup) {

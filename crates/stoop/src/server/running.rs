@@ -1,5 +1,6 @@
 //! A running server, from its start to its end.
 
+use crate::health::{Health, HealthBoard};
 use crate::server::stay_awake::StayAwake;
 use crate::serving::counters::ServerCounters;
 use crate::serving::running::{Listener, RunningEndpoint, Setup};
@@ -19,6 +20,7 @@ struct Shared {
     /// The process that serves, see [`fork::generation`].
     generation: u32,
     uris: Vec<String>,
+    health: HealthBoard,
     state: Mutex<State>,
     stopped: Condvar,
 }
@@ -34,13 +36,14 @@ enum State {
 pub(crate) struct Running {
     uris: Vec<String>,
     endpoints: Vec<Box<dyn RunningEndpoint>>,
+    health: HealthBoard,
     /// Keeps the processors awake as long as it is there.
     _awake: Option<StayAwake>,
 }
 
 impl Running {
-    pub(crate) fn new(awake: Option<StayAwake>) -> Self {
-        Self { uris: Vec::new(), endpoints: Vec::new(), _awake: awake }
+    pub(crate) fn new(health: HealthBoard, awake: Option<StayAwake>) -> Self {
+        Self { uris: Vec::new(), endpoints: Vec::new(), health, _awake: awake }
     }
 
     /// Starts to serve at an address.
@@ -71,6 +74,7 @@ impl Running {
 
     /// Refuses new calls, finishes those that run, and ends all threads.
     pub(crate) fn stop(&self) {
+        self.health.set_all(Health::ShuttingDown);
         self.endpoints.iter().for_each(|endpoint| endpoint.shut_down());
         self.endpoints.iter().for_each(|endpoint| endpoint.drain());
         self.endpoints.iter().for_each(|endpoint| endpoint.stop());
@@ -85,16 +89,27 @@ impl std::fmt::Debug for RunningServer {
 
 impl RunningServer {
     pub(crate) fn new(mut running: Running) -> Self {
-        let uris = mem::take(&mut running.uris);
+        let (uris, health) = (mem::take(&mut running.uris), running.health.clone());
         let state = Mutex::new(State::Running(Arc::new(running)));
         Self {
-            shared: Arc::new(Shared { generation: fork::generation(), uris, state, stopped: Condvar::new() }),
+            shared: Arc::new(Shared {
+                generation: fork::generation(),
+                uris,
+                health,
+                state,
+                stopped: Condvar::new(),
+            }),
         }
     }
 
     /// Where it listens, in the order of the calls of `listen`, with the ports that were chosen.
     pub fn uris(&self) -> &[String] {
         &self.shared.uris
+    }
+
+    /// Its health, for the program to set, and for any caller to ask ([`health`](crate::health)).
+    pub fn health(&self) -> &HealthBoard {
+        &self.shared.health
     }
 
     /// Shuts down: new calls are refused, and calls that run are finished and answered. Then it waits for callers that are still reading

@@ -21,6 +21,7 @@ mod clients;
 mod connections;
 mod delays;
 mod endings;
+mod health;
 mod late;
 mod later;
 mod lengths;

@@ -13,6 +13,7 @@ pub(crate) mod registration;
 pub(crate) mod streams;
 
 use crate::error::{ListenError, UriError};
+use crate::health::HealthBoard;
 use crate::interface::Exported;
 use crate::onc::server::exported::ExportedProgram;
 use crate::onc::server::listener::{Listener, Setup};
@@ -203,7 +204,7 @@ impl Server {
             replies: self.replies,
             connections: self.connections,
         };
-        let mut running = Running::new(None);
+        let mut running = Running::new(HealthBoard::new(), None);
         for listener in self.listeners {
             let uri = listener.uri();
             match listener.start(&setup) {
