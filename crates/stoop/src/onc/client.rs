@@ -224,9 +224,9 @@ impl Client {
     /// It could not be sent, and will not run. That it was sent does not mean that it ran: only a later call with a result shows that
     /// a server which runs calls in their order has run it.
     pub fn send<A: Encode + ?Sized>(&self, procedure: u32, arguments: &A) -> Result<(), CallError> {
-        let deadline_ns = self.begin_call()?.deadline.latest_ns;
-        let carrier = self.shared.carrier_for_call(deadline_ns)?;
-        carrier.queue(self.shared.procedure(procedure), deadline_ns, arguments)
+        let times = self.begin_call()?;
+        let carrier = self.shared.carrier_for_call(times.deadline.latest_ns)?;
+        carrier.queue(self.shared.procedure(procedure), times, arguments)
     }
 
     /// Sends the calls that wait for the next one.
@@ -278,7 +278,7 @@ fn find(address: &Address, options: &ClientOptions, deadline_ns: u64) -> Result<
         if address.transport == Transport::Udp {
             return Ok(carrier);
         }
-        match carrier.connection(deadline_ns) {
+        match carrier.connection(clock::now_ns(), deadline_ns) {
             Ok(_) => return Ok(carrier),
             Err(cause) => last = Some(cause),
         }

@@ -2,6 +2,8 @@
 //!
 //! | layer | for |
 //! |---|---|
+//! | [`rusers`], [`rstat`], [`rpcinfo`] | services that many hosts have |
+//! | [`broadcast`] | a call of a procedure on all hosts of a network |
 //! | [`call`] | one call of a procedure on a host |
 //! | [`register`] | a server of one program, registered with rpcbind |
 //! | [`Client`] | full control: transport, time-outs, credentials, reserved ports |
@@ -14,20 +16,25 @@
 pub(crate) mod address;
 pub(crate) mod authentication;
 pub(crate) mod begun;
+pub(crate) mod broadcast;
 pub(crate) mod caller;
 pub(crate) mod client;
 pub(crate) mod locate;
 pub(crate) mod options;
+pub(crate) mod placement;
 pub mod rpcbind;
 pub(crate) mod server;
+pub(crate) mod services;
 pub mod stub;
 
 pub use crate::onc::address::Transport;
 pub use crate::onc::authentication::{Auth, AuthStatus, AuthSys, Authentication, Credential, Flavor, Groups};
+pub use crate::onc::broadcast::{BroadcastReply, broadcast};
 pub use crate::onc::client::{Client, call};
 pub use crate::onc::options::{ClientOptions, Retransmission};
 pub use crate::onc::server::options::{ConnectionLimits, ReplyCacheLimits};
 pub use crate::onc::server::{Server, register};
+pub use crate::onc::services::{HostStatistics, rpcinfo, rstat, rusers};
 pub use crate::program::VersionId;
 pub use stoop_onc::message::VersionRange;
 /// The form of arguments and results.

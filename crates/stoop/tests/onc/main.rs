@@ -11,3 +11,4 @@ mod programs;
 #[path = "../../../onc/tests/interop/sandbox.rs"]
 mod sandbox;
 mod server;
+mod services;

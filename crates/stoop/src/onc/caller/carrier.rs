@@ -12,7 +12,6 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use stoop_net::clock;
 use stoop_onc::message::ProcedureId;
 use stoop_xdr::{DecodeError, Encode, Reader};
 
@@ -58,20 +57,21 @@ impl Carrier {
     }
 
     /// The connection, made now if there is none that can be used.
-    pub(crate) fn connection(&self, deadline_ns: u64) -> io::Result<Arc<Connection>> {
+    pub(crate) fn connection(&self, now_ns: u64, deadline_ns: u64) -> io::Result<Arc<Connection>> {
         let mut present = self.present();
-        if let Some(connection) = present.as_ref().filter(|connection| connection.is_usable()) {
+        if let Some(connection) = present.as_ref().filter(|connection| connection.is_usable(now_ns)) {
             return Ok(Arc::clone(connection));
         }
-        let limit = Duration::from_nanos(deadline_ns.saturating_sub(clock::now_ns()));
+        let limit = Duration::from_nanos(deadline_ns.saturating_sub(now_ns));
         let connected = Connection::connect(&self.place, &self.options, limit.min(self.options.bind_timeout));
         let connection = Arc::new(connected.inspect_err(|_| self.is_stale.store(true, Ordering::Relaxed))?);
         *present = Some(Arc::clone(&connection));
         Ok(connection)
     }
 
-    fn connection_for_call(&self, deadline_ns: u64) -> Result<Arc<Connection>, CallError> {
-        self.connection(deadline_ns).map_err(|cause| self.unreachable(cause))
+    #[inline]
+    fn connection_for_call(&self, times: CallTimes) -> Result<Arc<Connection>, CallError> {
+        self.connection(times.begun_ns, times.deadline.latest_ns).map_err(|cause| self.unreachable(cause))
     }
 
     #[cold]
@@ -98,7 +98,7 @@ impl Carrier {
         if let Some(datagrams) = &self.datagrams {
             return datagrams.call(procedure, times, arguments, decode);
         }
-        let connection = self.connection_for_call(times.deadline.latest_ns)?;
+        let connection = self.connection_for_call(times)?;
         let call = connection.begin(procedure, times, arguments, false)?;
         connection.wait(&call, u64::MAX);
         let ended = call.take().expect("a call ends by its deadline");
@@ -115,7 +115,7 @@ impl Carrier {
         times: CallTimes,
         arguments: &A,
     ) -> Result<(Arc<Connection>, Arc<OutstandingCall>), CallError> {
-        let connection = self.connection_for_call(times.deadline.latest_ns)?;
+        let connection = self.connection_for_call(times)?;
         let call = connection.begin(procedure, times, arguments, true)?;
         Ok((connection, call))
     }
@@ -127,10 +127,10 @@ impl Carrier {
     pub(crate) fn queue<A: Encode + ?Sized>(
         &self,
         procedure: ProcedureId,
-        deadline_ns: u64,
+        times: CallTimes,
         arguments: &A,
     ) -> Result<(), CallError> {
-        self.connection_for_call(deadline_ns)?.queue(procedure, deadline_ns, arguments)
+        self.connection_for_call(times)?.queue(procedure, times.deadline.latest_ns, arguments)
     }
 
     /// Sends the calls that wait for the next one.

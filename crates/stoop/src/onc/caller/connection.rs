@@ -12,13 +12,14 @@ use crate::onc::caller::link::{Arrival, Incoming, Link, Place};
 use crate::onc::caller::outstanding::OutstandingCall;
 use crate::onc::caller::request;
 use crate::onc::options::ClientOptions;
+use crate::onc::placement;
 use std::io;
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use stoop_net::host::{self, HostFacts};
-use stoop_net::waiting::{Placement, Waiter};
+use stoop_net::host;
+use stoop_net::waiting::Waiter;
 use stoop_net::{clock, fork};
 use stoop_onc::calls::{Calls, Timeout};
 use stoop_onc::message::ProcedureId;
@@ -67,8 +68,7 @@ impl Connection {
     pub(crate) fn connect(place: &Place, options: &ClientOptions, limit: Duration) -> io::Result<Self> {
         let link = Link::connect(place, options, limit)?;
         let retransmission = if link.is_stream() { Retransmission::Never } else { options.retransmission };
-        let own = HostFacts::gather();
-        let waiter = Waiter::new(options.waiting, Placement::of(&own, &own));
+        let waiter = Waiter::new(options.waiting, placement::of_this_end());
         Ok(Self {
             link,
             options: options.clone(),
@@ -93,13 +93,14 @@ impl Connection {
     }
 
     /// Whether a call can be made on it.
-    pub(crate) fn is_usable(&self) -> bool {
-        !self.is_lost.load(Ordering::Relaxed) && self.is_of_this_process() && !self.was_closed()
+    #[inline]
+    pub(crate) fn is_usable(&self, now_ns: u64) -> bool {
+        !self.is_lost.load(Ordering::Relaxed) && self.is_of_this_process() && !self.was_closed(now_ns)
     }
 
     /// Whether the server has closed it while no call was in flight.
-    fn was_closed(&self) -> bool {
-        let idle_ns = clock::now_ns().saturating_sub(self.used_ns.load(Ordering::Relaxed));
+    fn was_closed(&self, now_ns: u64) -> bool {
+        let idle_ns = now_ns.saturating_sub(self.used_ns.load(Ordering::Relaxed));
         idle_ns >= IDLE_NS && self.calls().is_empty() && self.link.is_closed()
     }
 

@@ -8,12 +8,13 @@ use crate::error::{BindError, CallError, SendError, UnknownCause};
 use crate::onc::caller::reply;
 use crate::onc::caller::request;
 use crate::onc::options::ClientOptions;
+use crate::onc::placement;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use stoop_net::host::{self, HostFacts};
+use stoop_net::host;
 use stoop_net::packets::{CallerArrival, Sending};
 use stoop_net::udp::CallerSocket;
 use stoop_net::waiting::{Placement, Waiter};
@@ -62,11 +63,10 @@ struct SentCall {
 
 impl DatagramCaller {
     pub(crate) fn new(server: SocketAddr, options: &ClientOptions) -> Self {
-        let own = HostFacts::gather();
         Self {
             server,
             options: options.clone(),
-            placement: Placement::of(&own, &own),
+            placement: placement::of_this_end(),
             idle: Mutex::default(),
             is_stale: AtomicBool::new(false),
             unmatched: AtomicU64::new(0),

@@ -4,6 +4,7 @@
 //! in place of running the procedure once more.
 
 use crate::context::Caller;
+use crate::onc::placement;
 use crate::onc::server::activity::Activity;
 use crate::onc::server::answer::{Answer, answer, put};
 use crate::onc::server::programs::Programs;
@@ -15,7 +16,6 @@ use std::mem;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use stoop_net::host::HostFacts;
 use stoop_net::udp::{Peer, ServerArrival, ServerSocket};
 use stoop_net::waiting::{Placement, Waiter, Waiting};
 use stoop_net::{Patience, clock};
@@ -67,13 +67,11 @@ impl DatagramEndpoint {
         limits: ReplyCacheLimits,
     ) -> io::Result<Self> {
         socket.set_receive_buffer(RECEIVE_BUFFER)?;
-        let own = HostFacts::gather();
-        let placement = Placement { together: true, ..Placement::of(&own, &own) };
         Ok(Self {
             socket,
             programs,
             waiting,
-            placement,
+            placement: placement::of_this_end(),
             replies: Mutex::new(ReplyCache::new(limits)),
             activity: Activity::default(),
             background: Background::default(),

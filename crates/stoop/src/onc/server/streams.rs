@@ -3,6 +3,7 @@
 //! One endpoint for a listener and all its connections. Calls of a connection begin in the order in which they arrive; a procedure
 //! that takes longer than about a millisecond does not keep the calls behind it waiting.
 
+use crate::onc::placement;
 use crate::onc::server::activity::Activity;
 use crate::onc::server::answer::{Answer, answer};
 use crate::onc::server::connection::{Connection, Read};
@@ -17,7 +18,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use stoop_net::clock;
-use stoop_net::host::HostFacts;
 use stoop_net::poller::Events;
 use stoop_net::waiting::{Placement, Waiter, Waiting};
 use stoop_onc::record;
@@ -73,12 +73,11 @@ const KEPT_MAX: usize = 1 << 20;
 
 impl StreamEndpoint {
     pub(crate) fn new(connections: Connections, programs: Arc<Programs>, waiting: Waiting) -> Self {
-        let own = HostFacts::gather();
         Self {
             connections,
             programs,
             waiting,
-            placement: Placement { together: true, ..Placement::of(&own, &own) },
+            placement: placement::of_this_end(),
             pending: Mutex::default(),
             pending_count: AtomicUsize::new(0),
             activity: Activity::default(),
