@@ -58,7 +58,7 @@ fn serve(how: &str) {
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     idle += 1;
-                    if idle > 20_000 {
+                    if idle > 300 {
                         is_spinning = false;
                         udp.set_nonblocking(false).unwrap();
                     }
@@ -86,7 +86,7 @@ fn serve(how: &str) {
                     }
                     Err(_) => {
                         idle += 1;
-                        if idle > 20_000 {
+                        if idle > 300 {
                             is_spinning = false;
                             stream.set_nonblocking(false).unwrap();
                         }
