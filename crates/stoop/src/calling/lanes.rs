@@ -1,16 +1,21 @@
 //! The lanes of a binding: each calling thread finds its own without waiting for another.
 //!
 //! Each thread has the smallest number that was free, and looks first at the slot of that number. If the slot is
-//! held (by a call inside a call, or by thread 1024 + n), it takes another.
+//! held (by a call inside a call, or by thread 1024 + n), it takes another. If all are held, it waits, at most as long as
+//! its call may take.
 //!
 //! At the end of each call the lane's counters are stored beside the lane, so that reading them waits for no call.
 
 use crate::calling::counters::CallCounters;
 use crate::calling::lane_counters::LaneCounters;
+use crate::context::bounded_deadline;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::time::Duration;
+use stoop_net::clock;
 
 /// Slots in a row, made together when the first of them is needed.
 const ROW: usize = 64;
@@ -61,6 +66,9 @@ impl<T: Counted> DerefMut for LaneGuard<'_, T> {
 impl<T: Counted> Drop for LaneGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        if CROWD.waiting.load(Ordering::Relaxed) > 0 {
+            CROWD.wake_one();
+        }
         if let Some(lane) = &*self.lane {
             self.counters.set(lane.counters());
         }
@@ -82,12 +90,6 @@ impl<T: Counted> ThreadSlot<T> {
             Err(TryLockError::WouldBlock) => None,
         }
     }
-
-    #[cold]
-    fn wait(&self) -> LaneGuard<'_, T> {
-        let lane = self.lane.lock().unwrap_or_else(PoisonError::into_inner);
-        LaneGuard { lane, counters: &self.counters }
-    }
 }
 
 impl<T> Default for Lanes<T> {
@@ -98,23 +100,30 @@ impl<T> Default for Lanes<T> {
 
 impl<T: Counted> Lanes<T> {
     /// Holds the calling thread's slot, or another if a call of this thread holds that already. Waits only when all 1024
-    /// are held.
+    /// are held, at most for `timeout_ns`, from which it subtracts the time that it has waited. `None`: that was not enough.
     #[inline]
-    pub(crate) fn hold(&self) -> LaneGuard<'_, T> {
+    pub(crate) fn hold(&self, timeout_ns: &mut u64) -> Option<LaneGuard<'_, T>> {
         let number = thread_number();
         let own = &self.row(number / ROW % ROWS)[number % ROW];
         match own.try_hold() {
-            Some(held) => held,
-            None => self.hold_another(own),
+            Some(held) => Some(held),
+            None => self.hold_another(timeout_ns),
         }
     }
 
     #[cold]
-    fn hold_another<'a>(&'a self, own: &'a ThreadSlot<T>) -> LaneGuard<'a, T> {
-        self.try_hold_any().unwrap_or_else(|| own.wait())
+    fn hold_another(&self, timeout_ns: &mut u64) -> Option<LaneGuard<'_, T>> {
+        if let Some(held) = self.try_hold_any() {
+            return Some(held);
+        }
+        let begun_ns = clock::now_ns();
+        let deadline_ns = bounded_deadline(begun_ns, *timeout_ns);
+        let held = CROWD.wait_for(deadline_ns, || self.try_hold_any());
+        *timeout_ns = timeout_ns.saturating_sub(clock::now_ns().saturating_sub(begun_ns));
+        held
     }
 
-    /// As [`hold`](Self::hold), but `None` when all 1024 are held.
+    /// As [`hold`](Self::hold), but `None` at once when all 1024 are held.
     pub(crate) fn try_hold(&self) -> Option<LaneGuard<'_, T>> {
         let number = thread_number();
         self.row(number / ROW % ROWS)[number % ROW].try_hold().or_else(|| self.try_hold_any())
@@ -143,6 +152,42 @@ impl<T: Counted> Lanes<T> {
         let places = self.rows.iter_mut().filter_map(OnceLock::get_mut).flat_map(|row| row.iter_mut());
         let mut lanes = places.map(|place| place.lane.get_mut().unwrap_or_else(PoisonError::into_inner));
         lanes.find_map(Option::as_mut)
+    }
+}
+
+/// The threads of this process that wait for a slot, of any binding: few programs have any.
+struct Crowd {
+    waiting: AtomicUsize,
+    lock: Mutex<()>,
+    freed: Condvar,
+}
+
+static CROWD: Crowd = Crowd { waiting: AtomicUsize::new(0), lock: Mutex::new(()), freed: Condvar::new() };
+
+/// Longest wait before another try. A slot is freed just after its thread wakes one that waits, and that one may be of
+/// another binding.
+const RETRY: Duration = Duration::from_millis(2);
+
+impl Crowd {
+    #[cold]
+    fn wake_one(&self) {
+        self.freed.notify_one();
+    }
+
+    /// Tries until there is something, or until the deadline.
+    fn wait_for<T>(&self, deadline_ns: u64, mut try_it: impl FnMut() -> Option<T>) -> Option<T> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let found = loop {
+            let left_ns = deadline_ns.saturating_sub(clock::now_ns());
+            let found = try_it();
+            if found.is_some() || left_ns == 0 {
+                break found;
+            }
+            let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+            drop(self.freed.wait_timeout(lock, RETRY.min(Duration::from_nanos(left_ns))));
+        };
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        found
     }
 }
 
@@ -200,11 +245,15 @@ mod tests {
         }
     }
 
+    fn hold<T: Counted>(lanes: &Lanes<T>) -> LaneGuard<'_, T> {
+        lanes.hold(&mut 0).expect("one is free")
+    }
+
     #[test]
     fn counters_wait_for_no_call() {
         let mut lanes = Lanes::default();
-        *lanes.hold() = Some(7);
-        let mut held = lanes.hold();
+        *hold(&lanes) = Some(7);
+        let mut held = hold(&lanes);
         *held = Some(8);
         assert_eq!(lanes.counters().calls, 7);
         drop(held);
@@ -215,23 +264,44 @@ mod tests {
     #[test]
     fn a_thread_finds_the_lane_that_it_left() {
         let lanes = Lanes::default();
-        *lanes.hold() = Some(7_usize);
-        assert_eq!(*lanes.hold(), Some(7));
+        *hold(&lanes) = Some(7_usize);
+        assert_eq!(*hold(&lanes), Some(7));
     }
 
     #[test]
     fn a_call_inside_a_call_gets_another_lane() {
         let lanes = Lanes::default();
-        let mut outer = lanes.hold();
+        let mut outer = hold(&lanes);
         *outer = Some(1_usize);
-        assert_eq!(*lanes.hold(), None);
+        assert_eq!(*hold(&lanes), None);
     }
 
     #[test]
     fn a_thousand_calls_at_once_each_have_their_own() {
         let lanes = Lanes::<usize>::default();
-        let held: Vec<_> = (0..ROW * ROWS).map(|_| lanes.hold()).collect();
+        let held: Vec<_> = (0..ROW * ROWS).map(|_| hold(&lanes)).collect();
         assert!(held.iter().all(|lane| lane.is_none()));
+    }
+
+    #[test]
+    fn a_call_beyond_a_thousand_waits_until_its_deadline_at_the_latest() {
+        let lanes = Lanes::<usize>::default();
+        let mut held: Vec<_> = (0..ROW * ROWS).map(|_| hold(&lanes)).collect();
+        let mut timeout_ns = 20_000_000;
+        assert!(lanes.hold(&mut timeout_ns).is_none());
+        assert_eq!(timeout_ns, 0);
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| {
+                let mut timeout_ns = u64::MAX / 2;
+                (lanes.hold(&mut timeout_ns).is_some(), timeout_ns)
+            });
+            while CROWD.waiting.load(Ordering::Relaxed) == 0 {
+                thread::yield_now();
+            }
+            held.pop();
+            let (is_held, left_ns) = waits.join().unwrap();
+            assert!(is_held && left_ns < u64::MAX / 2);
+        });
     }
 
     #[test]

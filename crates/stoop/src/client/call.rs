@@ -56,9 +56,10 @@ impl<'a> Remote<'a> {
     /// [`CallError::NotSent`] when a new lane is needed and cannot be made.
     #[inline]
     pub fn start(self, procedure: u16) -> Result<Call<'a>, CallError> {
-        let lane = self.binding.hold()?;
+        let mut timeout_ns = self.timeout_ns;
+        let lane = self.binding.hold(&mut timeout_ns)?;
         stamp(Point::CallStarted);
-        Ok(Call { lane, procedure, timeout_ns: self.timeout_ns })
+        Ok(Call { lane, procedure, timeout_ns })
     }
 
     /// All of a call that has buffers: `write` writes its arguments, and once more if it goes to another server.

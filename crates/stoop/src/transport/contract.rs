@@ -128,11 +128,12 @@ pub(crate) trait Binding: Send + Sync + Sized + 'static {
     /// A lane held by a call.
     type Lane<'a>: Lane;
 
-    /// Holds the calling thread's lane.
+    /// Holds the calling thread's lane. If it has to wait for one, it waits at most for `timeout_ns`, the time that the call
+    /// may take, and subtracts from that the time that it has waited.
     ///
     /// # Errors
-    /// A new lane is needed and cannot be made. The call has not run.
-    fn hold(&self) -> Result<Self::Lane<'_>, CallError>;
+    /// A new lane is needed and cannot be made, or none became free in time. The call has not run.
+    fn hold(&self, timeout_ns: &mut u64) -> Result<Self::Lane<'_>, CallError>;
 
     /// In words: what carries the calls, why it was chosen, and with which options.
     fn describe(&self) -> String;

@@ -264,7 +264,10 @@ impl<R: Remote> RemoteBinding<R> {
         let (place, lane) = place::connect_to_any(&terms, addresses, deadline, None)?;
         let name = R::may_move(target, &own).then(|| Name::new(target));
         let (sessions, lanes) = (Sessions::new(Arc::new(place)), Lanes::default());
-        *lanes.hold() = lane;
+        // No other thread has the lanes yet.
+        if let Some(mut slot) = lanes.try_hold() {
+            *slot = lane;
+        }
         let (uri, options, doubt) = (uri.to_owned(), options.clone(), Doubt::default());
         let retries = Mutex::new(options.new_retry_budget());
         Ok(Self { interface, uri, options, own, name, doubt, sessions, lanes, retries })
@@ -352,12 +355,19 @@ impl<R: Remote> RemoteBinding<R> {
     }
 }
 
+/// All lanes were held until the deadline of the call.
+#[cold]
+fn no_lane() -> CallError {
+    CallError::NotSent(SendError::Io(io::ErrorKind::TimedOut.into()))
+}
+
 impl<R: Remote> Binding for RemoteBinding<R> {
     type Lane<'a> = HeldLane<'a, R>;
 
     #[inline]
-    fn hold(&self) -> Result<HeldLane<'_, R>, CallError> {
-        let (mut guard, mut doubts) = (self.lanes.hold(), false);
+    fn hold(&self, timeout_ns: &mut u64) -> Result<HeldLane<'_, R>, CallError> {
+        let Some(mut guard) = self.lanes.hold(timeout_ns) else { return Err(no_lane()) };
+        let mut doubts = false;
         if !guard.as_ref().is_some_and(|lane| lane.prepare(self.sessions.expected())) {
             doubts = self.doubt.is_any();
             self.renew(&mut guard)?;
