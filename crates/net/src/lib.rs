@@ -31,6 +31,7 @@ pub mod fence;
 pub mod fork;
 pub mod host;
 pub mod inherited;
+pub mod memory;
 pub mod owner_lock;
 pub mod packets;
 pub mod poller;

@@ -1,5 +1,6 @@
 //! Releases, as time passes, the state of silent peers and results whose callers have stopped waiting.
 
+use super::memory::Spare;
 use super::{Peer, Server};
 use crate::Instant;
 use core::time::Duration;
@@ -18,6 +19,11 @@ impl<P: Peer> Server<P> {
 
     pub(super) fn sweep_interval(&self) -> Duration {
         (self.limits.silence / 4).clamp(SHORTEST_SWEEP_INTERVAL, SWEEP_INTERVAL)
+    }
+
+    /// Frees the memory that is kept for the next messages of many packets. For times without work.
+    pub fn release_spare_memory(&mut self) {
+        self.spare = Spare::default();
     }
 
     /// Releases the state of silent peers, and handles timers of messages of many packets. Afterwards

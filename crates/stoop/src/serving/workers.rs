@@ -80,6 +80,10 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
         false
     }
 
+    /// Frees the memory that it keeps for the next messages. The background thread calls this when nothing has happened for
+    /// a while.
+    fn release_memory(&self) {}
+
     /// Wakes the thread that is blocked in [`receive`](Self::receive), and lets no thread block there again.
     fn wake(&self);
 

@@ -8,13 +8,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
 use std::time::Duration;
-use stoop_net::{clock, fence};
+use stoop_net::{clock, fence, memory};
 use stoop_wire::RefusalCode;
 
 /// Time between two looks of the background thread. A worker that is away for longer loses the role.
 const TICK: Duration = Duration::from_millis(1);
 /// Looks without a call before the background thread goes to sleep.
 const QUIET_TICKS: u32 = 20;
+
+/// Time without work after which the endpoint gives back memory that it keeps for the next messages.
+const QUIET_BEFORE_RELEASE: Duration = Duration::from_secs(2);
 
 /// The background thread, as workers and the endpoint see it.
 #[derive(Debug, Default)]
@@ -151,12 +154,24 @@ impl<E: Endpoint> WorkerPool<E> {
         let has_to_look = self.endpoint.look_after(true);
         let nothing_to_do =
             sees_all && self.role.word() & STATE == HELD && !self.is_stopping() && !has_to_look;
-        if nothing_to_do {
-            let due = self.endpoint.next_timeout_ns().saturating_sub(clock::now_ns());
-            if due > 0 {
-                thread::park_timeout(Duration::from_nanos(due));
+        if nothing_to_do && self.sleep_at_most(QUIET_BEFORE_RELEASE) {
+            // Nothing has happened for a while.
+            self.endpoint.release_memory();
+            memory::give_back_freed();
+            if asleep.load(Ordering::SeqCst) {
+                self.sleep_at_most(Duration::MAX);
             }
         }
         asleep.store(false, Ordering::SeqCst);
+    }
+
+    /// Sleeps until it is woken, a timeout is due or `limit` has passed. Returns whether it was the limit.
+    fn sleep_at_most(&self, limit: Duration) -> bool {
+        let begun = clock::now_ns();
+        let due = Duration::from_nanos(self.endpoint.next_timeout_ns().saturating_sub(begun));
+        if !due.is_zero() {
+            thread::park_timeout(due.min(limit));
+        }
+        due >= limit && clock::now_ns().saturating_sub(begun) >= limit.as_nanos() as u64
     }
 }

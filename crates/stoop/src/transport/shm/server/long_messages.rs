@@ -58,6 +58,10 @@ const ROUNDS: usize = 8;
 /// Messages of the greatest length that may be under way to a caller, or wait until it takes them.
 pub(super) const LONG_MESSAGES: usize = 4;
 
+/// Bytes of the longest buffer that a binding keeps for the next message each way. Mapping and clearing a longer one takes
+/// little beside copying the message.
+const BUFFER_KEPT: usize = 4 << 20;
+
 /// How the arrival of a call ended.
 pub(super) enum Ended {
     /// All of it is there.
@@ -132,7 +136,7 @@ impl Incoming {
 
     /// Keeps the buffer of a call that has been served, for the next.
     pub(super) fn recycle(&mut self, buffer: Vec<u8>) {
-        if buffer.capacity() > self.unused.capacity() {
+        if (self.unused.capacity()..=BUFFER_KEPT).contains(&buffer.capacity()) {
             self.unused = buffer;
         }
     }
@@ -212,7 +216,7 @@ impl Outgoing {
             self.left[channel] = Some((result.lane, result.number, filling));
         }
         self.bytes -= result.packet.len();
-        if result.packet.capacity() > self.unused.capacity() {
+        if (self.unused.capacity()..=BUFFER_KEPT).contains(&result.packet.capacity()) {
             self.unused = result.packet;
         }
     }
