@@ -84,6 +84,7 @@ pub mod error;
 pub mod health;
 mod host_facts;
 mod interface;
+mod limits;
 mod locked;
 mod message_buffer;
 mod offers;
@@ -109,6 +110,7 @@ pub use crate::context::{Caller, Credentials, CurrentCall, Station, current_call
 pub use crate::error::{
     BindError, CallError, CloseError, Error, FailureCode, ListenError, Ran, RefusalCode, UnbindReason,
 };
+pub use crate::limits::Limits;
 pub use crate::options::{BindOptions, TransportOptions, Waiting};
 pub use crate::server::{RunningServer, Server, ServerCounters};
 pub use crate::serving::counters::{PacketServerCounters, ShmServerCounters};

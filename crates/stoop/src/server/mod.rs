@@ -6,6 +6,7 @@ pub(crate) mod stay_awake;
 use crate::error::ListenError;
 use crate::health::{self, HealthBoard, StoopHealthServer};
 use crate::interface::Exported;
+use crate::limits::Limits;
 use crate::offers;
 use crate::options::{MAX_MESSAGE, OwnOptions, TransportOptions, Waiting};
 use crate::server::running::Running;
@@ -63,6 +64,7 @@ pub struct Server {
     waiting: Waiting,
     bounds: Bounds,
     max_message: usize,
+    limits: Limits,
     own: OwnOptions,
     low_latency: bool,
     health: HealthBoard,
@@ -93,6 +95,7 @@ impl Server {
             waiting: Waiting::Adaptive,
             bounds: Bounds { workers: 64, queue: 1024 },
             max_message: MAX_MESSAGE,
+            limits: Limits::default(),
             own: OwnOptions::default(),
             low_latency: false,
             health: HealthBoard::new(),
@@ -213,6 +216,12 @@ impl Server {
         self
     }
 
+    /// Sets limits of what all callers together, and each host or user, can take of the server.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
     /// Keeps the machine's processors out of deep sleep while the server runs (`/dev/cpu_dma_latency`, held at 0), so that a call
     /// that comes after a silence is served at once: on a virtual machine in microseconds where it takes tens of them. Costs power,
     /// on the whole machine. Not unless this is said; then [`start`](Self::start) fails where it is not permitted.
@@ -244,6 +253,7 @@ impl Server {
             waiting: self.waiting,
             bounds: self.bounds,
             max_message: self.max_message,
+            limits: self.limits,
         };
         let mut running = Running::new(self.health, self.low_latency.then(StayAwake::begin).transpose()?);
         for listener in self.listeners {

@@ -1,6 +1,7 @@
 //! The answers to bind requests on a connection, by which it becomes a binding.
 
 use crate::serving::service::Service;
+use std::sync::atomic::Ordering;
 use stoop_net::clock;
 use stoop_net::host;
 use stoop_wire::bind::{
@@ -111,6 +112,7 @@ impl Service {
         }
         if missing.is_some() {
             (status, procedures) = (BindStatus::Full, Vec::new());
+            self.binds_refused.fetch_add(1, Ordering::Relaxed);
         }
         if status == BindStatus::Bound && bound.is_none() {
             *bound = Some(Bound {

@@ -12,6 +12,9 @@ pub struct ServerCounters {
     pub malformed: u64,
     /// Bindings at this moment.
     pub bindings: u64,
+    /// Binds refused because there were as many bindings as the server takes, or its host or user had its share of them
+    /// ([`Limits`](crate::Limits)).
+    pub binds_refused: u64,
     /// Counters of the packet exchange.
     pub packet: PacketServerCounters,
     /// Counters of shared memory.
@@ -27,6 +30,13 @@ pub struct PacketServerCounters {
     /// Packets dropped because their checksum was wrong or missing
     /// ([`PacketOptions::checksum`](crate::PacketOptions::checksum)).
     pub corrupt: u64,
+    /// Results that were not retained, and calls that were dropped, because all callers or one host had as many as the server takes
+    /// ([`Limits`](crate::Limits)).
+    pub dropped: u64,
+    /// Times that a caller was told to wait for memory for its arguments.
+    pub waited: u64,
+    /// Bindings that were released before their first call, to make room for a host that had less than its fair share.
+    pub reclaimed: u64,
     /// Times that a caller which had a UDP address to itself was given a socket of its own there.
     pub dedicated: u64,
 }
@@ -48,6 +58,10 @@ impl ServerCounters {
         self.packet.corrupt += other.packet.corrupt;
         self.shm.given_up += other.shm.given_up;
         self.bindings += other.bindings;
+        self.binds_refused += other.binds_refused;
+        self.packet.dropped += other.packet.dropped;
+        self.packet.waited += other.packet.waited;
+        self.packet.reclaimed += other.packet.reclaimed;
         self.packet.dedicated += other.packet.dedicated;
     }
 }

@@ -1,5 +1,6 @@
 //! One address of a server, from the moment when it is taken to the end of the server.
 
+use crate::limits::Limits;
 use crate::offers::Offer;
 use crate::serving::counters::ServerCounters;
 use crate::serving::dispatch::Exports;
@@ -15,6 +16,7 @@ pub(crate) struct Setup {
     pub(crate) bounds: Bounds,
     /// Bytes of the longest arguments and of the longest result.
     pub(crate) max_message: usize,
+    pub(crate) limits: Limits,
 }
 
 /// An address that is taken, and not served yet.

@@ -43,6 +43,7 @@ pub(crate) struct Service {
     pub(crate) refused: AtomicU64,
     pub(crate) malformed: AtomicU64,
     pub(crate) bindings: AtomicU64,
+    pub(crate) binds_refused: AtomicU64,
 }
 
 /// A server that shuts down does not wait for readers that have taken nothing for so long.
@@ -69,6 +70,7 @@ impl Service {
             refused: AtomicU64::new(0),
             malformed: AtomicU64::new(0),
             bindings: AtomicU64::new(0),
+            binds_refused: AtomicU64::new(0),
         }
     }
 
@@ -138,6 +140,7 @@ impl Service {
             refused: self.refused.load(Ordering::Relaxed),
             malformed: self.malformed.load(Ordering::Relaxed),
             bindings: self.bindings.load(Ordering::Relaxed),
+            binds_refused: self.binds_refused.load(Ordering::Relaxed),
             ..ServerCounters::default()
         }
     }

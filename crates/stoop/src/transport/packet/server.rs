@@ -99,6 +99,10 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
         self.link.look_after(is_quiet)
     }
 
+    fn release_memory(&self) {
+        self.exchange().release_spare_memory();
+    }
+
     fn wake(&self) {
         self.link.wake();
     }
@@ -126,8 +130,12 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
             refused: counters.refused + refused,
             malformed: counters.malformed + link.too_large,
             bindings: exchange.bindings() as u64,
+            binds_refused: counters.full,
             packet: PacketServerCounters {
                 duplicates: counters.duplicates,
+                dropped: counters.dropped,
+                waited: counters.waited,
+                reclaimed: counters.reclaimed,
                 corrupt: self.corrupt.load(Ordering::Relaxed),
                 dedicated: link.dedicated,
             },

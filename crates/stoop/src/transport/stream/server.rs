@@ -47,7 +47,7 @@ pub(crate) struct StreamEndpoint {
     calls: AtomicU64,
 }
 
-/// Bindings at the same time, if the process has descriptors for them.
+/// Bindings at the same time, unless set, if the process has descriptors for them.
 const BINDINGS_MAX: usize = 4096;
 
 /// Buffers kept for calls and results, and bytes of the largest.
@@ -57,8 +57,9 @@ const BUFFER_MAX: usize = 4 << 20;
 impl StreamEndpoint {
     pub(crate) fn new(listener: StreamListener, setup: &Setup, allowed: Users) -> io::Result<Self> {
         let incarnation = u64::from_le_bytes(host::random_bytes());
+        let bindings_max = setup.limits.bindings.unwrap_or(BINDINGS_MAX);
         Ok(Self {
-            connections: Connections::new(listener, setup.max_message, allowed, BINDINGS_MAX)?,
+            connections: Connections::new(listener, setup.max_message, allowed, bindings_max)?,
             service: Service::new(setup, incarnation, LANES.into()),
             pending: PendingCalls::default(),
             unused_buffers: Mutex::default(),
@@ -216,6 +217,10 @@ impl Endpoint for StreamEndpoint {
             self.send_held();
         }
         is_holding
+    }
+
+    fn release_memory(&self) {
+        *self.unused_buffers() = Vec::new();
     }
 
     fn wake(&self) {

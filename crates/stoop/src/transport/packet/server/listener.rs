@@ -42,9 +42,17 @@ impl<S: ServerEndpoint> Listener for PacketListener<S> {
         let max_message = (setup.max_message as u32).max(PACKET_DATA as u32);
         // One binding may hold nine sixteenths: a message of that length at least.
         let most = (max_message as usize + 2 * HEADER_LEN).saturating_mul(2);
-        let limits = Limits { silence: self.own.server_silence_limit(), ..Limits::default() };
-        let (incomplete, retained) = (limits.incomplete.max(most), limits.retained.max(most));
-        let limits = Limits { max_message, incomplete, retained, ..limits };
+        let (set, default) = (&setup.limits, Limits::default());
+        let limits = Limits {
+            silence: self.own.server_silence_limit(),
+            bindings: set.bindings.unwrap_or(default.bindings),
+            all_lanes: set.lanes.unwrap_or(default.all_lanes),
+            packets: set.retained_results.unwrap_or(default.packets),
+            incomplete: set.argument_bytes.unwrap_or(default.incomplete).max(most),
+            retained: set.result_bytes.unwrap_or(default.retained).max(most),
+            max_message,
+            ..default
+        };
         start(
             PacketEndpoint::new(self.link, Arc::clone(&setup.exports), limits, setup.waiting, self.secret),
             setup,

@@ -76,6 +76,7 @@ impl Scene {
             waiting: Waiting::Block,
             bounds: Bounds { workers: 1, queue: 1 },
             max_message: 1 << 20,
+            limits: crate::limits::Limits::new(),
         };
         let endpoint = ShmEndpoint::new(listener, &setup, ShmOptions::new().in_place(0), 1).unwrap();
         let (segment, file) = Segment::create().unwrap();

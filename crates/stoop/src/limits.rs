@@ -1,0 +1,79 @@
+//! The limits of a server.
+
+/// Limits of a server, for [`Server::limits`](crate::Server::limits). They hold at each of its addresses. Those that are not set have
+/// defaults, which differ by transport.
+///
+/// What they limit is shared among the hosts of the callers (at `udp:`, `tcp:` and `ether:` addresses) or their users (at `unix:`
+/// addresses): none has more than three quarters of it, even if it is alone, so that another always finds room. `docs/limits.md` has
+/// the rule and all limits.
+///
+/// ```
+/// use stoop::{Limits, Server};
+///
+/// # #[stoop::interface] trait Greeter { fn greet(&self, name: &str) -> String; }
+/// # struct English;
+/// # impl Greeter for English { fn greet(&self, name: &str) -> String { format!("Hello, {name}!") } }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // A small machine.
+/// let limits = Limits::new().bindings(1000).argument_bytes(16 << 20).result_bytes(16 << 20);
+/// let server = Server::new().export(GreeterServer::new(English)).max_message(4 << 20).limits(limits);
+/// let server = server.listen("udp://127.0.0.1:0")?.start()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct Limits {
+    pub(crate) bindings: Option<usize>,
+    pub(crate) lanes: Option<usize>,
+    pub(crate) retained_results: Option<usize>,
+    pub(crate) argument_bytes: Option<usize>,
+    pub(crate) result_bytes: Option<usize>,
+}
+
+impl Limits {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Most bindings. Binds beyond it, or beyond the share of a host or user, are refused.
+    ///
+    /// 65,536 at `udp:` and `ether:` addresses; 4096 at `tcp:` and `unix:` addresses, but never more than three quarters of the
+    /// descriptors of the process (`ulimit -n`). At `shm:` addresses the descriptors alone limit the bindings.
+    pub fn bindings(mut self, most: usize) -> Self {
+        self.bindings = Some(most);
+        self
+    }
+
+    /// At `udp:` and `ether:` addresses: most lanes of all bindings together, without the first four of each. Each calling thread of a
+    /// client has a lane, and each begun call that is under way. A call on a lane beyond it is dropped, and ends at its deadline.
+    /// 524,288 unless set; a lane takes about 60 bytes.
+    pub fn lanes(mut self, most: usize) -> Self {
+        self.lanes = Some(most);
+        self
+    }
+
+    /// At `udp:` and `ether:` addresses: most results that are retained until the next call of their lane, or the deadline of their
+    /// call; and calls that wait for their lane. A result beyond it is not sent again if it is lost: its call has run, and fails.
+    /// 131,072 unless set; each takes about 1.6 KB.
+    pub fn retained_results(mut self, most: usize) -> Self {
+        self.retained_results = Some(most);
+        self
+    }
+
+    /// At `udp:` and `ether:` addresses: most bytes of the arguments of calls of many packets that are arriving, waiting or running.
+    /// Callers wait beyond it. 256 MiB unless set, but at least twice [`Server::max_message`](crate::Server::max_message).
+    pub fn argument_bytes(mut self, most: usize) -> Self {
+        self.argument_bytes = Some(most);
+        self
+    }
+
+    /// At `udp:` and `ether:` addresses: most bytes of results of many packets that are retained until their callers have them. A call
+    /// whose result finds no room has run, and fails. 512 MiB unless set, but at least twice
+    /// [`Server::max_message`](crate::Server::max_message).
+    pub fn result_bytes(mut self, most: usize) -> Self {
+        self.result_bytes = Some(most);
+        self
+    }
+}

@@ -1,0 +1,177 @@
+//! A host that takes all that it can of a server, and what another host still gets.
+//!
+//! The greedy callers write their packets by hand, from another address of the loopback network than the clients.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+use stoop::{BindOptions, Limits, RunningServer, Server};
+use stoop_wire::bind::{BindReply, BindRequest, BindStatus};
+use stoop_wire::{BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId, Template};
+
+#[stoop::interface]
+trait Lab {
+    fn null(&self);
+    fn sum(&self, bytes: &[u8]) -> u64;
+    fn echo(&self, bytes: &[u8]) -> Vec<u8>;
+}
+
+#[derive(Clone)]
+struct Bench;
+
+impl Lab for Bench {
+    fn null(&self) {}
+    fn sum(&self, bytes: &[u8]) -> u64 {
+        bytes.iter().map(|byte| u64::from(*byte)).sum()
+    }
+    fn echo(&self, bytes: &[u8]) -> Vec<u8> {
+        bytes.to_vec()
+    }
+}
+
+const MIB: usize = 1 << 20;
+/// Another host than the clients'.
+const GREEDY: [u8; 4] = [127, 0, 0, 66];
+
+fn server(uri: &str, limits: Limits) -> (RunningServer, String, SocketAddr) {
+    let server = Server::new().export(LabServer::new(Bench)).max_message(4 * MIB).limits(limits);
+    let server = server.listen(uri).unwrap().start().unwrap();
+    let uri = server.uris()[0].clone();
+    let address = uri.split_once("://").unwrap().1.parse().unwrap();
+    (server, uri, address)
+}
+
+/// Options of a client that waits as long as a busy machine takes.
+fn patient() -> BindOptions {
+    BindOptions::new().bind_timeout(Duration::from_secs(60)).timeout(Duration::from_secs(60))
+}
+
+/// A client of this host binds, and makes calls of all lengths.
+fn is_served(uri: &str) {
+    let client = LabClient::bind_with(uri, &patient()).unwrap();
+    assert!((0..100).all(|_| client.null().is_ok()));
+    let bytes = vec![3; MIB];
+    assert_eq!(client.sum(&bytes).unwrap(), 3 * MIB as u64);
+    assert_eq!(client.echo(&bytes).unwrap(), bytes);
+}
+
+fn bind_packet(nonce: u64, cookie: stoop_wire::Challenge) -> Vec<u8> {
+    let request = BindRequest { cookie, ..BindRequest::new(nonce, "Lab", vec![]) };
+    let payload = request.encode();
+    let mut header = Header::bare(Kind::Bind, BindingId::NONE, LaneId(0), CallNumber(nonce as u32));
+    header.message_len = payload.len() as u32;
+    [&header.to_bytes()[..], &payload].concat()
+}
+
+/// A caller over UDP.
+struct Greedy(UdpSocket);
+
+impl Greedy {
+    fn of(server: SocketAddr) -> Self {
+        let socket = UdpSocket::bind(SocketAddr::from((GREEDY, 0))).unwrap();
+        socket.connect(server).unwrap();
+        Self(socket)
+    }
+
+    /// Sends a packet and returns the answer.
+    fn ask(&self, packet: &[u8]) -> (Header, Vec<u8>) {
+        let mut answer = [0; 2048];
+        self.0.send(packet).unwrap();
+        let len = self.0.recv(&mut answer).unwrap();
+        let (header, payload) = Header::parse(&answer[..len]).unwrap();
+        (header, payload.to_vec())
+    }
+
+    /// A binding; `None` if the server has no more for this host.
+    fn bind(&self, nonce: u64) -> Option<BindingId> {
+        let (challenge, _) = self.ask(&bind_packet(nonce, stoop_wire::Challenge(0)));
+        let (header, payload) = self.ask(&bind_packet(nonce, challenge.challenge().unwrap()));
+        let reply = BindReply::decode(&payload).unwrap();
+        (reply.status == BindStatus::Bound).then_some(header.binding)
+    }
+
+    /// Asks something of the server and waits for the answer: it has seen all packets before.
+    fn settle(&self, binding: BindingId) {
+        let probe =
+            Header { procedure: u16::MAX, ..Header::bare(Kind::Call, binding, LaneId(0), CallNumber(1)) };
+        while self.ask(&probe.to_bytes()).0.lane != LaneId(0) {}
+    }
+}
+
+#[test]
+fn a_host_with_all_udp_bindings_that_it_gets_keeps_no_client_out() {
+    let (server, uri, address) = server("udp://127.0.0.1:0", Limits::new().bindings(400));
+    let greedy = Greedy::of(address);
+    let bound = (0..400).filter(|nonce| greedy.bind(*nonce).is_some()).count();
+    assert_eq!((bound, server.counters().binds_refused), (300, 100));
+    (0..20).for_each(|_| is_served(&uri));
+}
+
+#[test]
+fn announced_calls_of_one_host_leave_memory_for_the_calls_of_another() {
+    let limits = Limits::new().argument_bytes(16 * MIB);
+    let (server, uri, address) = server("udp://127.0.0.1:0", limits);
+    for nonce in 0..4 {
+        // The answers to the parts of one binding do not come to the socket of the next.
+        let greedy = Greedy::of(address);
+        let binding = greedy.bind(nonce).unwrap();
+        for lane in 1..300 {
+            let mut part = vec![0; HEADER_LEN + 1];
+            let template = Template::new(Kind::Call, binding, LaneId(lane));
+            let long = 4 * MIB as u32;
+            template.stamp_part(part.first_chunk_mut().unwrap(), 0, CallNumber(1), long, (0, 1), u32::MAX);
+            greedy.0.send(&part).unwrap();
+        }
+        greedy.settle(binding);
+    }
+    assert!(server.counters().packet.waited > 0, "{:?}", server.counters());
+    is_served(&uri);
+}
+
+#[test]
+fn cancels_of_one_host_on_many_lanes_leave_lanes_for_another() {
+    let (server, uri, address) = server("udp://127.0.0.1:0", Limits::new().lanes(2000));
+    let greedy = Greedy::of(address);
+    let binding = greedy.bind(1).unwrap();
+    for lane in (4..16_000).step_by(4) {
+        let cancel = Header::bare(Kind::Cancel, binding, LaneId(lane), CallNumber(1));
+        greedy.0.send(&cancel.to_bytes()).unwrap();
+        if lane % 256 == 0 {
+            greedy.settle(binding);
+        }
+    }
+    assert!(server.counters().packet.dropped > 0, "{:?}", server.counters());
+    let client = LabClient::bind_with(&uri, &patient()).unwrap();
+    // More threads than the lanes that each binding has anyway.
+    std::thread::scope(|scope| {
+        (0..16).for_each(|_| _ = scope.spawn(|| (0..20).for_each(|_| client.null().unwrap())));
+    });
+}
+
+/// Connects from the other host, and asks for a binding. Returns whether it was granted, and the connection.
+fn bind_over_tcp(address: SocketAddr) -> (bool, OwnedFd) {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&socket, &SocketAddr::from((GREEDY, 0))).unwrap();
+    connect(&socket, &address).unwrap();
+    let mut stream = std::net::TcpStream::from(socket);
+    stream.write_all(&bind_packet(1, stoop_wire::Challenge(0))).unwrap();
+    let mut header = [0; HEADER_LEN];
+    stream.read_exact(&mut header).unwrap();
+    let len = Header::from_bytes(&header).unwrap().message_len as usize;
+    let mut payload = vec![0; len];
+    stream.read_exact(&mut payload).unwrap();
+    (BindReply::decode(&payload).unwrap().status == BindStatus::Bound, stream.into())
+}
+
+#[test]
+fn a_host_with_all_tcp_connections_that_it_gets_keeps_no_client_out() {
+    let (server, uri, address) = server("tcp://127.0.0.1:0", Limits::new().bindings(64));
+    // Some never bind; the server closes those that are too many.
+    let _silent: Vec<_> = (0..100).map(|_| std::net::TcpStream::connect(address)).collect();
+    let all: Vec<_> = (0..60).map(|_| bind_over_tcp(address)).collect();
+    assert_eq!(all.iter().filter(|(bound, _)| *bound).count(), 48);
+    assert_eq!((server.counters().bindings, server.counters().binds_refused), (48, 12));
+    (0..20).for_each(|_| is_served(&uri));
+}
