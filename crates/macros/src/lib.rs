@@ -187,9 +187,9 @@ pub fn derive_xdr(item: TokenStream) -> TokenStream {
     use stoop_stubgen::{mistakes::Mistakes, types};
 
     let item = parse_macro_input!(item as syn::DeriveInput);
-    let mut mistakes = Mistakes::default();
+    let mut mistakes = stoop_stubgen::mistakes::Mistakes::default();
     let root = data::root(&item.attrs, &mut mistakes);
-    let code = mistakes.into_result().and_then(|()| types::user_type(&item));
+    let code = mistakes.into_result().and_then(|()| stoop_stubgen::types::user_type(&item));
     code.map(|of| emit::user_type(&of, &root)).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
