@@ -1,9 +1,9 @@
-//! `stoop gen`: Rust from interfaces that are declared in other languages.
+//! `stoop gen`: Rust from interfaces that are declared in other languages, and the reverse.
 
 use clap::{Args, Subcommand, ValueEnum};
 use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use stoop_x::{Options, Strings};
 
 /// What `gen` is to read.
@@ -41,6 +41,10 @@ pub(crate) struct XArgs {
     /// Make each version of a program a `#[stoop::interface]`, with client and server; needs the crate stoop with its feature onc
     #[arg(long, conflicts_with = "borrowed")]
     interfaces: bool,
+    /// The other way: FILE is a Rust file; print its traits under `#[stoop::interface(program = N, version = N)]`, and their types,
+    /// as an interface file
+    #[arg(long, conflicts_with_all = ["borrowed", "interfaces"])]
+    from_trait: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -51,11 +55,26 @@ enum StringsArg {
 
 pub(crate) fn run(source: &Source) -> Result<(), String> {
     let Source::X(args) = source;
-    let compiled = stoop_x::build::file(&args.file, &args.options())?;
+    let text = if args.from_trait {
+        interface_file(&args.file)?
+    } else {
+        stoop_x::build::file(&args.file, &args.options())?.rust
+    };
     match &args.output {
-        Some(path) => fs::write(path, compiled.rust).map_err(|why| format!("{}: {why}", path.display())),
-        None => io::stdout().write_all(compiled.rust.as_bytes()).map_err(|why| why.to_string()),
+        Some(path) => fs::write(path, text).map_err(|why| format!("{}: {why}", path.display())),
+        None => io::stdout().write_all(text.as_bytes()).map_err(|why| why.to_string()),
     }
+}
+
+/// The interface file for the traits of a Rust file.
+fn interface_file(path: &Path) -> Result<String, String> {
+    let text = fs::read_to_string(path).map_err(|why| format!("{}: {why}", path.display()))?;
+    let file = stoop_stubgen::interface_file::of_text(&text);
+    let head = format!(
+        "/* Generated from {} by `stoop gen x --from-trait`: change that file instead. */\n\n",
+        path.display()
+    );
+    file.map(|file| head + &file).map_err(|why| format!("{}:{why}", path.display()))
 }
 
 impl XArgs {

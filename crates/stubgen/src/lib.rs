@@ -7,6 +7,8 @@
 
 pub mod check;
 pub mod emit;
+#[cfg(feature = "interface-file")]
+pub mod interface_file;
 pub mod mistakes;
 pub mod model;
 pub mod traits;
