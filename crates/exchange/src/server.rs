@@ -231,6 +231,11 @@ impl<P: Peer> Server<P> {
         self.bindings.len()
     }
 
+    /// The host from which a binding is used; `None` if there is no such binding.
+    pub fn host_of(&mut self, binding: BindingId) -> Option<[u8; 16]> {
+        self.bindings.get_mut(binding).map(|binding| binding.host)
+    }
+
     /// What this server has counted so far.
     pub fn counters(&self) -> Counters {
         self.counters

@@ -26,6 +26,11 @@ pub fn boot_now_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::Boottime))
 }
 
+/// Nanoseconds that have passed since the clock of the day (CLOCK_REALTIME) showed `stamp_ns`.
+pub fn age_ns(stamp_ns: u64) -> u64 {
+    nanoseconds(clock_gettime(ClockId::Realtime)).saturating_sub(stamp_ns)
+}
+
 /// How far [`coarse_now_ns`] may lag behind [`now_ns`] in nanoseconds: four ticks. The kernel keeps the coarse clock
 /// within two, but a host that stops a virtual machine for a moment delays its ticks (9 ms were seen, with ticks of 4
 /// ms). Before this process has asked for the [tick](tick_ns), the slowest possible tick is assumed.

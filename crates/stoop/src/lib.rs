@@ -113,7 +113,9 @@ pub use crate::error::{
 pub use crate::limits::Limits;
 pub use crate::options::{BindOptions, TransportOptions, Waiting};
 pub use crate::server::{RunningServer, Server, ServerCounters};
-pub use crate::serving::counters::{PacketServerCounters, ShmServerCounters};
+pub use crate::serving::counters::{PacketServerCounters, QueueCounters, ShmServerCounters};
+pub use crate::serving::procedures::ProcedureOptions;
+pub use crate::serving::terms::Priority;
 pub use crate::transport::packet::options::PacketOptions;
 pub use crate::transport::shm::options::ShmOptions;
 pub use crate::transport::stream::options::UnixOptions;

@@ -1,6 +1,7 @@
 //! The connected datagram socket: the kernel finds the way once, and gives it what comes from its peer alone.
 
 use super::control::Control;
+use super::server::SMALL_CHARGE;
 use super::{datagram_socket, local_addr, message, segments, sizes};
 use crate::packets::{CallerArrival, Segments, SegmentsSending, Sending};
 use crate::time_limit::TimeLimit;
@@ -237,6 +238,15 @@ impl CallerSocket {
     /// As [`send_segments`](Self::send_segments).
     pub fn send_gathered(&self, pieces: &[IoSlice<'_>], segment: usize) -> io::Result<SegmentsSending> {
         segments::send_gathered(self.socket.as_fd(), pieces, segment, None, Control::default())
+    }
+
+    /// As [`ServerSocket::waiting`](super::ServerSocket::waiting).
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn waiting(&self) -> io::Result<usize> {
+        Ok(message::waiting_bytes(self.socket.as_fd())? / SMALL_CHARGE)
     }
 
     /// Asks the kernel to hand over datagrams that came together as one (UDP_GRO), or to stop doing so; at any time. While

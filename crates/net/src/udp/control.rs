@@ -24,12 +24,19 @@ pub(super) struct Control {
     len: usize,
 }
 
-/// Enough for a called address and a length, or for an error.
-const CONTROL_LEN: usize = 64;
+/// Enough for a called address, a length and a time stamp, or for an error.
+const CONTROL_LEN: usize = 96;
 const _: () = assert!(
     CONTROL_LEN >= HEADER_LEN + size_of::<libc::sock_extended_err>() + size_of::<libc::sockaddr_in6>()
 );
-const _: () = assert!(CONTROL_LEN >= (HEADER_LEN + IPV6_LEN).next_multiple_of(8) + HEADER_LEN + 8);
+const _: () = assert!(
+    CONTROL_LEN
+        >= (HEADER_LEN + IPV6_LEN).next_multiple_of(8)
+            + HEADER_LEN
+            + 8
+            + HEADER_LEN
+            + size_of::<libc::timespec>()
+);
 /// `struct cmsghdr`: a length (which counts the header), a level, a type.
 const HEADER_LEN: usize = size_of::<usize>() + 2 * size_of::<c_int>();
 /// `struct in_pktinfo`: interface, local address, destination of the header.
@@ -147,6 +154,13 @@ impl Messages<'_> {
 }
 
 impl Messages<'_> {
+    /// Finds when the kernel received the datagram, in nanoseconds since 1970 (SCM_TIMESTAMPNS), and what
+    /// [`called_and_segment`](Self::called_and_segment) finds.
+    pub(super) fn stamp_called_and_segment(mut self) -> (Option<u64>, (Option<Called>, Option<usize>)) {
+        let others = Messages(self.0).called_and_segment();
+        (self.find_map(stamp), others)
+    }
+
     /// Whether they report that the port of the receiver is closed: an ICMP error of the peer's machine (RFC 792, RFC 4443
     /// §3.1).
     pub(super) fn port_is_closed(mut self) -> bool {
@@ -171,6 +185,18 @@ fn called((level, kind, data): (c_int, c_int, &[u8])) -> Option<Option<Called>> 
         (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => Some(called_ipv6(data)),
         _ => None,
     }
+}
+
+fn stamp((level, kind, data): (c_int, c_int, &[u8])) -> Option<u64> {
+    if (level, kind) != (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
+        return None;
+    }
+    // `struct timespec`: two numbers of a word each.
+    const WORD: usize = size_of::<libc::c_long>();
+    let (seconds, nanos) = (data.get(..WORD)?, data.get(WORD..2 * WORD)?);
+    let number = |bytes: &[u8]| bytes.try_into().map(libc::c_long::from_ne_bytes).ok();
+    let (seconds, nanos) = (u64::try_from(number(seconds)?).ok()?, u64::try_from(number(nanos)?).ok()?);
+    Some(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
 #[inline]

@@ -30,6 +30,11 @@ pub(super) fn set_gro(socket: BorrowedFd<'_>, on: bool) -> Result<(), Errno> {
     set_option(socket, libc::SOL_UDP, libc::UDP_GRO, c_int::from(on))
 }
 
+/// Has `socket` tell with every datagram when the kernel received it (SO_TIMESTAMPNS, `socket(7)`), or stop doing so.
+pub(super) fn set_time_stamps(socket: BorrowedFd<'_>, on: bool) -> Result<(), Errno> {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, c_int::from(on))
+}
+
 /// Has `socket` keep, with each error that the network reports, the beginning of the datagram that it is about (IP_RECVERR).
 pub(super) fn keep_sent_back(socket: BorrowedFd<'_>, ipv6: bool) -> Result<(), Errno> {
     match ipv6 {
@@ -37,6 +42,23 @@ pub(super) fn keep_sent_back(socket: BorrowedFd<'_>, ipv6: bool) -> Result<(), E
         true => set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1),
     }
 }
+
+/// Bytes that the kernel counts for what waits in the receive buffer of `socket` (SO_MEMINFO; `sock_diag(7)` has the fields).
+pub(super) fn waiting_bytes(socket: BorrowedFd<'_>) -> Result<usize, Errno> {
+    let mut counts = [0_u32; MEMINFO_LEN];
+    let mut len = size_of_val(&counts) as libc::socklen_t;
+    // SAFETY: the pointers are to live memory; the kernel writes at most `len` bytes to `counts`, which is so long, and each pattern of
+    // bits is a number.
+    let result = unsafe {
+        let counts = (&raw mut counts).cast::<c_void>();
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, counts, &raw mut len)
+    };
+    if result == 0 { Ok(counts[MEMINFO_RMEM_ALLOC] as usize) } else { Err(last_error()) }
+}
+
+/// Fields of SO_MEMINFO, and the place of the received bytes among them (SK_MEMINFO_VARS and SK_MEMINFO_RMEM_ALLOC).
+const MEMINFO_LEN: usize = 9;
+const MEMINFO_RMEM_ALLOC: usize = 0;
 
 fn set_option(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: c_int) -> Result<(), Errno> {
     // SAFETY: the pointer is to a live `c_int` and the length is its size; the kernel copies it before it returns.

@@ -1,9 +1,10 @@
 //! The server's datagram socket: receives from every sender, answers from the address that was called.
 
-use super::control::{Called, Control};
+use super::control::{Called, Control, Messages};
 use super::{
     CallerSocket, Patience, Segments, SegmentsSending, datagram_socket, local_addr, message, segments, sizes,
 };
+use crate::clock;
 use crate::inherited::{self, Bound};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, retry_on_intr};
@@ -90,6 +91,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The least that the kernel counts for a datagram in a socket's buffer.
 const SMALLEST_CHARGE: usize = 512;
+
+/// Usually counted for a small one.
+pub(super) const SMALL_CHARGE: usize = 768;
 
 impl ServerSocket {
     /// Binds to `address`. Port 0 takes any free port, see [`local_addr`](Self::local_addr).
@@ -216,6 +220,15 @@ impl ServerSocket {
             None => rustix::net::sendto(&self.socket, datagram, SendFlags::empty(), &peer.addr),
         })?;
         Ok(())
+    }
+
+    /// Datagrams that wait to be received, about: the kernel tells the bytes that it counts for them, and this is right if they are small.
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not know SO_MEMINFO (before Linux 4.12).
+    pub fn waiting(&self) -> io::Result<usize> {
+        Ok(message::waiting_bytes(self.socket.as_fd())? / SMALL_CHARGE)
     }
 
     /// Whether a datagram waits to be received.
@@ -368,13 +381,22 @@ impl ServerSocket {
         buffer: &mut [u8],
         patience: Patience,
     ) -> io::Result<ServerArrival<Segments>> {
+        self.recv_segments_by(buffer, patience, |told| told.called_and_segment())
+    }
+
+    #[inline]
+    fn recv_segments_by(
+        &self,
+        buffer: &mut [u8],
+        patience: Patience,
+        mut parse: impl FnMut(Messages<'_>) -> (Option<Called>, Option<usize>),
+    ) -> io::Result<ServerArrival<Segments>> {
         let flags = match patience {
             Patience::DontWait => RecvFlags::TRUNC | RecvFlags::DONTWAIT,
             Patience::Block => RecvFlags::TRUNC,
         };
         let (socket, size) = (self.socket.as_fd(), buffer.len());
-        let received =
-            retry_on_intr(|| message::recv(socket, &mut *buffer, flags, |told| told.called_and_segment()));
+        let received = retry_on_intr(|| message::recv(socket, &mut *buffer, flags, &mut parse));
         let received = match received {
             Ok(received) => received,
             Err(Errno::AGAIN) => return Ok(self.nothing()),
@@ -389,6 +411,37 @@ impl ServerSocket {
             Ok(len) => ServerArrival::Datagram { len, peer },
             Err(len) => ServerArrival::TooLarge { len, peer },
         })
+    }
+
+    /// Has the kernel note when each datagram comes, for [`recv_segments_stamped`](Self::recv_segments_stamped), or stop doing so. The
+    /// kernel then reads a clock for each packet of the machine (tens of nanoseconds), so this is for times in which datagrams wait.
+    ///
+    /// # Errors
+    ///
+    /// None in practice.
+    pub fn set_time_stamps(&self, on: bool) -> io::Result<()> {
+        Ok(message::set_time_stamps(self.socket.as_fd(), on)?)
+    }
+
+    /// As [`recv_segments`](Self::recv_segments). Tells also for how many nanoseconds the datagram has waited, or 0 if the kernel has not
+    /// [noted](Self::set_time_stamps) when it came. A step of the system's clock meanwhile falsifies the number.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    #[cold]
+    pub fn recv_segments_stamped(
+        &self,
+        buffer: &mut [u8],
+        patience: Patience,
+    ) -> io::Result<(ServerArrival<Segments>, u64)> {
+        let mut age_ns = 0;
+        let arrival = self.recv_segments_by(buffer, patience, |told| {
+            let (stamp, others) = told.stamp_called_and_segment();
+            age_ns = stamp.map_or(0, clock::age_ns);
+            others
+        })?;
+        Ok((arrival, age_ns))
     }
 
     /// Bytes of the longest datagram that the way to `peer` carries in one piece, as far as the kernel knows: its

@@ -22,6 +22,9 @@ pub enum ListenError {
     Incomplete(&'static str),
     /// These options of a transport apply to no address at which the server listens; see [`Server::with`](crate::Server::with).
     UnusedOptions(&'static str),
+    /// [`Server::procedure`](crate::Server::procedure) names this procedure, `Interface.procedure`, and the server exports none of that
+    /// name.
+    UnknownProcedure(String),
     /// The machine cannot be kept awake, as [`Server::low_latency`](crate::Server::low_latency) asks for.
     LowLatency(io::Error),
 }
@@ -54,6 +57,10 @@ impl fmt::Display for ListenError {
                     _ => Ok(()),
                 }
             }
+            Self::UnknownProcedure(name) => write!(
+                f,
+                "options are set for the procedure {name}, which the server does not export; write the names as in the trait"
+            ),
             Self::LowLatency(cause) => write!(
                 f,
                 "the machine cannot be kept awake (/dev/cpu_dma_latency: {cause}); let this user write there, or leave \
@@ -85,6 +92,7 @@ impl Clone for ListenError {
             Self::Io { uri, cause } => Self::Io { uri: uri.clone(), cause: cloned(cause) },
             Self::Incomplete(what) => Self::Incomplete(what),
             Self::UnusedOptions(name) => Self::UnusedOptions(name),
+            Self::UnknownProcedure(name) => Self::UnknownProcedure(name.clone()),
             Self::LowLatency(cause) => Self::LowLatency(cloned(cause)),
         }
     }
@@ -95,7 +103,7 @@ impl std::error::Error for ListenError {
         match self {
             Self::Uri(why) => Some(why),
             Self::Io { cause, .. } | Self::LowLatency(cause) => Some(cause),
-            Self::Incomplete(_) | Self::UnusedOptions(_) => None,
+            Self::Incomplete(_) | Self::UnusedOptions(_) | Self::UnknownProcedure(_) => None,
         }
     }
 }

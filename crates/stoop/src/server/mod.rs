@@ -14,6 +14,7 @@ pub use crate::server::running::RunningServer;
 use crate::server::stay_awake::StayAwake;
 pub use crate::serving::counters::ServerCounters;
 use crate::serving::dispatch::Exports;
+use crate::serving::procedures::{ProcedureOptions, options_of};
 use crate::serving::running::{Listener, Setup};
 use crate::serving::workers::Bounds;
 use crate::transport::contract::Place;
@@ -68,6 +69,7 @@ pub struct Server {
     own: OwnOptions,
     low_latency: bool,
     health: HealthBoard,
+    procedures: Vec<(String, String, ProcedureOptions)>,
 }
 
 impl Default for Server {
@@ -99,6 +101,7 @@ impl Server {
             own: OwnOptions::default(),
             low_latency: false,
             health: HealthBoard::new(),
+            procedures: Vec::new(),
         }
     }
 
@@ -120,6 +123,13 @@ impl Server {
     /// Its health, for the program to set: before the start, a server may be told not to serve yet.
     pub fn health(&self) -> HealthBoard {
         self.health.clone()
+    }
+
+    /// Sets options of one procedure, by the names of its interface and of the trait's method. They replace those that were set before.
+    /// If there is no such procedure, [`start`](Self::start) fails.
+    pub fn procedure(mut self, interface: &str, procedure: &str, options: ProcedureOptions) -> Self {
+        self.procedures.push((interface.into(), procedure.into(), options));
+        self
     }
 
     /// Listens at an address: `udp://HOST:PORT`, `tcp://HOST:PORT`, `unix:PATH`, `unix:@NAME` (abstract), `shm:NAME` or
@@ -188,6 +198,9 @@ impl Server {
     /// Most calls that run at once at each address. 64 unless set. Threads are started as they are needed and leave
     /// when they have been idle for ten seconds.
     ///
+    /// If there are four or more, one host (network) or user (this machine) has at most three quarters of them, so that the calls of
+    /// others need not wait for its calls to return. Calls of procedures that are known to take less than 0.2 ms are not counted.
+    ///
     /// # Panics
     /// When it is zero.
     pub fn workers(mut self, workers: usize) -> Self {
@@ -198,6 +211,9 @@ impl Server {
 
     /// Most calls that wait for a worker at each address; beyond it they are refused as
     /// [`Overloaded`](crate::RefusalCode::Overloaded). 1024 unless set.
+    ///
+    /// This bounds memory. The time that calls wait is bounded by their deadlines: a call is refused when it comes if, as far as the
+    /// server can estimate, it would not be answered in time. Hosts or users take turns, and so do the bindings of each.
     pub fn queue(mut self, calls: usize) -> Self {
         self.bounds.queue = calls;
         self
@@ -248,8 +264,9 @@ impl Server {
         self.exports.push(Arc::new(StoopHealthServer::new(self.health.clone())));
         fork::notice();
         let offers = offers::text(self.listeners.iter().filter_map(|listener| listener.offer()));
+        let options = options_of(&self.exports, &self.procedures).map_err(ListenError::UnknownProcedure)?;
         let setup = Setup {
-            exports: Arc::new(Exports::new(self.exports, offers)),
+            exports: Arc::new(Exports::new(self.exports, options, offers)),
             waiting: self.waiting,
             bounds: self.bounds,
             max_message: self.max_message,

@@ -15,10 +15,35 @@ pub struct ServerCounters {
     /// Binds refused because there were as many bindings as the server takes, or its host or user had its share of them
     /// ([`Limits`](crate::Limits)).
     pub binds_refused: u64,
+    /// Counters of the calls that waited for a worker.
+    pub queue: QueueCounters,
     /// Counters of the packet exchange.
     pub packet: PacketServerCounters,
     /// Counters of shared memory.
     pub shm: ShmServerCounters,
+}
+
+/// Counters of the calls that found no worker free, or whose caller has its share of the workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QueueCounters {
+    /// Calls that waited for a worker.
+    pub waited: u64,
+    /// Calls refused when they came: as far as the server could estimate, they would not have been answered by their deadlines.
+    pub hopeless: u64,
+    /// Calls refused because too many waited.
+    pub full: u64,
+    /// Calls that waited and were refused when a worker was free: too little time was left for their procedures.
+    pub overdue: u64,
+}
+
+impl QueueCounters {
+    fn add(&mut self, other: Self) {
+        self.waited += other.waited;
+        self.hopeless += other.hopeless;
+        self.full += other.full;
+        self.overdue += other.overdue;
+    }
 }
 
 /// Counters of the packet exchange at a server.
@@ -54,6 +79,7 @@ impl ServerCounters {
         self.calls += other.calls;
         self.packet.duplicates += other.packet.duplicates;
         self.refused += other.refused;
+        self.queue.add(other.queue);
         self.malformed += other.malformed;
         self.packet.corrupt += other.packet.corrupt;
         self.shm.given_up += other.shm.given_up;

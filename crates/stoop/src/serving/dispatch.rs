@@ -4,10 +4,13 @@ use crate::buffers::Memory;
 use crate::context::cancelled::CallId;
 use crate::context::{Caller, serving_call};
 use crate::interface::{Exported, Interface, Unserved};
+use crate::serving::procedures::ProcedureOptions;
+use crate::serving::terms::{CallTerms, LONG_NANOS};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use stoop_exchange::shares::Owner;
 use stoop_marshal::{EncodeError, Reader, Writer};
 use stoop_probe::{Point, stamp};
 use stoop_wire::{FailureCode, HEADER_LEN, RefusalCode};
@@ -19,14 +22,53 @@ pub(crate) struct Exports {
     offers: String,
     /// For each procedure how long it took of late, in nanoseconds; see [`took`](Self::took).
     times: Vec<Vec<AtomicU32>>,
+    options: Vec<Vec<ProcedureOptions>>,
+    /// The same as `times`, of procedures that take long.
+    long: Vec<Vec<LongTimes>>,
 }
 
-/// A worker passes the receive role on before it runs a procedure that takes longer. That wakes another thread, which
-/// costs tens of microseconds.
-const LONG_NANOS: u64 = 200_000;
+/// How long a procedure takes that takes long, in nanoseconds.
+#[derive(Debug, Default)]
+struct LongTimes {
+    mean: AtomicU64,
+    /// As the mean, but a shorter time counts at once: how long it takes when it is quick.
+    least: AtomicU64,
+    /// How often it was read since the last sample.
+    unproved: AtomicU32,
+}
+
+/// After so many calls that were judged by the times of earlier ones, and did not run, half of these times counts: or a procedure that
+/// was slow once would be refused for ever.
+const UNPROVED: u32 = 64;
+
+impl LongTimes {
+    /// Remembers how long a call took.
+    #[cold]
+    fn note(&self, nanos: u64) {
+        let (mean, least) = (self.mean.load(Ordering::Relaxed), self.least.load(Ordering::Relaxed));
+        let mean = if mean == 0 { nanos } else { mean - mean / 8 + nanos / 8 };
+        let least = if nanos < least || least == 0 { nanos } else { least + (nanos - least) / 4 };
+        self.mean.store(mean, Ordering::Relaxed);
+        self.least.store(least, Ordering::Relaxed);
+        self.unproved.store(0, Ordering::Relaxed);
+    }
+
+    /// How long it takes on average, and at least.
+    fn get(&self) -> (u64, u64) {
+        let halvings = (self.unproved.fetch_add(1, Ordering::Relaxed) / UNPROVED).min(63);
+        let (mean, least) = (self.mean.load(Ordering::Relaxed), self.least.load(Ordering::Relaxed));
+        ((mean >> halvings).max(SHORTEST_NS), least >> halvings)
+    }
+}
 
 /// About the cost of a write to a socket: an answer may wait for another one that is ready after so short a time.
 const SHORT_NANOS: u32 = 10_000;
+
+/// In place of the time of a procedure: each of its calls is counted.
+const COUNTED: u32 = u32::MAX;
+
+/// What each call takes at least: to receive it, and to answer it.
+const SHORTEST_NS: u64 = 1_000;
 
 /// The end of a call.
 pub(crate) enum Outcome {
@@ -57,11 +99,21 @@ pub(crate) struct CallLimits {
 }
 
 impl Exports {
-    pub(crate) fn new(all: Vec<Arc<dyn Exported>>, offers: String) -> Self {
-        let times = |export: &Arc<dyn Exported>| {
-            export.interface().procedures.iter().map(|_| AtomicU32::new(0)).collect()
+    pub(crate) fn new(
+        all: Vec<Arc<dyn Exported>>,
+        options: Vec<Vec<ProcedureOptions>>,
+        offers: String,
+    ) -> Self {
+        // Where the number of calls is limited, each call has to be counted, like one that takes long.
+        let first = |options: &ProcedureOptions| options.limit().map_or(0, |_| COUNTED);
+        let times = |options: &Vec<ProcedureOptions>| {
+            options.iter().map(|options| AtomicU32::new(first(options))).collect()
         };
-        Self { times: all.iter().map(times).collect(), all, offers }
+        let long = |export: &Arc<dyn Exported>| {
+            export.interface().procedures.iter().map(|_| LongTimes::default()).collect()
+        };
+        let long = all.iter().map(long).collect();
+        Self { times: options.iter().map(times).collect(), options, long, all, offers }
     }
 
     /// As the exchange compares them.
@@ -99,8 +151,34 @@ impl Exports {
     #[inline]
     pub(crate) fn took(&self, interface: u16, procedure: u16, nanos: u64) {
         let time = self.time(interface, procedure);
+        let mean = time.load(Ordering::Relaxed);
+        if nanos > LONG_NANOS || mean == COUNTED {
+            self.long[usize::from(interface)][usize::from(procedure)].note(nanos);
+            if mean == COUNTED {
+                return;
+            }
+        }
         // A lost update loses one of many samples.
-        time.store(mean_with(time.load(Ordering::Relaxed), nanos), Ordering::Relaxed);
+        time.store(mean_with(mean, nanos), Ordering::Relaxed);
+    }
+
+    /// What the queue has to know of a call.
+    #[cold]
+    pub(crate) fn terms(
+        &self,
+        (interface, procedure): (u16, u16),
+        (owner, part): (Owner, u64),
+        deadline_ns: u64,
+    ) -> CallTerms {
+        let short = u64::from(self.time(interface, procedure).load(Ordering::Relaxed));
+        let (work_ns, least_ns) = match short > LONG_NANOS {
+            true => self.long[usize::from(interface)][usize::from(procedure)].get(),
+            false => (short.max(SHORTEST_NS), short),
+        };
+        let options = &self.options[usize::from(interface)][usize::from(procedure)];
+        let number = u32::from(interface) << 16 | u32::from(procedure);
+        let limit = options.limit().map(|most| (number, most));
+        CallTerms { owner, part, deadline_ns, work_ns, least_ns, priority: options.its_priority(), limit }
     }
 
     /// Runs a procedure on `arguments`; its result is left in `packet`, behind the header.

@@ -68,7 +68,7 @@ impl<E: Endpoint> RunningEndpoint for Arc<WorkerPool<E>> {
     }
 
     fn counters(&self) -> ServerCounters {
-        self.endpoint.counters()
+        ServerCounters { queue: self.queue_counters(), ..self.endpoint.counters() }
     }
 
     fn is_own_thread(&self) -> bool {

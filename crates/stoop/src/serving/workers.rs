@@ -4,22 +4,35 @@
 //! wakes the thread that does the work, with no thread in between (F10). While that worker runs a procedure, it is
 //! *away*. A procedure that is known to take long is not begun before the role has been passed on. For the others
 //! there is the *background thread*: asleep while the endpoint is idle, it looks once a millisecond while there are calls.
-//! When the worker has been away too long, it takes the role and gives it to another worker, up to a bound. Beyond
-//! that bound it holds the role itself: it answers probes, queues calls, and refuses them when the queue is full.
+//! When the worker has been away too long, it takes the role and gives it to another worker, up to a bound.
+//!
+//! **Overload.** A call waits in the [queue] if its owner has its share of the workers, or if more calls have come than the workers can
+//! begin. As long as a waiting call could run, the background thread holds the role: once a millisecond it takes all calls that have
+//! come out of the kernel's buffers, where no thread could see how old they are, and lets them wait or refuses them, while the workers
+//! run calls of the queue.
 
 pub(crate) mod background;
 pub(crate) mod idle;
+mod power;
+mod queue;
 pub(crate) mod role;
+mod rotation;
+mod shared_queue;
+mod shares;
+mod worker;
 
-use crate::serving::counters::ServerCounters;
+use crate::serving::counters::{QueueCounters, ServerCounters};
+use crate::serving::terms::CallTerms;
 pub(crate) use crate::serving::workers::background::Background;
-use crate::serving::workers::idle::{HELP, IdleWorker, LEAVE, RECEIVE};
-use crate::serving::workers::role::{BACKGROUND, HELD, Role, STATE};
+use crate::serving::workers::idle::{IdleWorker, LEAVE};
+use crate::serving::workers::queue::Charge;
+use crate::serving::workers::role::Role;
+use crate::serving::workers::shared_queue::SharedQueue;
 use std::cell::Cell;
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use stoop_exchange::shares::Owner;
 use stoop_net::fence;
 use stoop_wire::Refused;
 
@@ -45,6 +58,28 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
     /// Whether the call's procedure is known to take so long that another worker should receive meanwhile.
     fn takes_long(&self, call: &Self::Call) -> bool;
 
+    /// What the queue has to know of the call.
+    fn terms(&self, call: &Self::Call) -> CallTerms;
+
+    /// A word by which [`owner_of`](Self::owner_of) finds the call's owner while it runs.
+    fn tag(&self, call: &Self::Call) -> u64 {
+        let _ = call;
+        NO_TAG
+    }
+
+    /// The owner of the call with this tag; `None` if its binding has gone.
+    fn owner_of(&self, tag: u64) -> Option<Owner> {
+        let _ = tag;
+        None
+    }
+
+    /// Whether more calls have come than the worker that receives could begin in a few milliseconds. Asked after each call, so that it
+    /// takes no time when not even that much time has passed since nothing was there to receive.
+    fn is_behind(&self, worker: &mut Self::WorkerState, call: &Self::Call) -> bool {
+        let _ = (worker, call);
+        false
+    }
+
     /// Runs a call and answers it. Returns the call that had to wait for this one to return, if there is one.
     fn run(&self, worker: &mut Self::WorkerState, call: Self::Call) -> Option<Self::Call>;
 
@@ -61,8 +96,8 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
         let _ = worker;
     }
 
-    /// Marks a call that will not run at once.
-    fn defer(&self, call: &mut Self::Call);
+    /// Prepares a call that this worker has received to wait, and to run on another worker.
+    fn defer(&self, worker: &mut Self::WorkerState, call: &mut Self::Call);
 
     /// When [`handle_timeout`](Self::handle_timeout) has something to do, in nanoseconds of the clock.
     fn next_timeout_ns(&self) -> u64;
@@ -72,6 +107,12 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
 
     /// Its background thread.
     fn background(&self) -> &Background;
+
+    /// Calls wait in the queue that could run, so that others may wait in the kernel for longer than usual; or that has been over for a
+    /// while. The background thread calls this at each of its looks.
+    fn note_backlog(&self, is_there: bool) {
+        let _ = is_there;
+    }
 
     /// The background thread calls this at each of its looks; with `is_quiet` when it is about to go to sleep. Returns whether it has to
     /// go on looking. The endpoint wakes it after this has become true.
@@ -111,14 +152,22 @@ pub(crate) struct WorkerPool<E: Endpoint> {
     role: Role,
     /// Idle workers, the latest last: its caches are warm.
     idle: Mutex<Vec<Arc<IdleWorker>>>,
-    queue: Mutex<VecDeque<E::Call>>,
-    queued: AtomicUsize,
+    queue: SharedQueue<E::Call>,
+    /// The tag of the call that the worker with the role runs.
+    away: AtomicU64,
+    /// Calls for which a worker has lost the role: the number of its absence, and how the call was counted.
+    absences: Mutex<Vec<(u64, Charge)>>,
     workers: AtomicUsize,
     threads: Mutex<Vec<JoinHandle<()>>>,
     stopping: AtomicBool,
-    /// Held by the background thread while it receives a call and queues it.
+    /// Held by the background thread, or a worker in its place, while it receives a call and queues it.
     queueing: Mutex<()>,
+    /// When calls were last received in place of the workers.
+    received_ns: AtomicU64,
 }
+
+/// Of a call that is counted already.
+const NO_TAG: u64 = 0;
 
 thread_local! {
     /// The address of the pool to which this worker belongs.
@@ -140,12 +189,14 @@ impl<E: Endpoint> WorkerPool<E> {
             bounds,
             role: Role::held(),
             idle: Mutex::default(),
-            queue: Mutex::default(),
-            queued: AtomicUsize::new(0),
+            queue: SharedQueue::new(bounds.workers, bounds.queue),
+            away: AtomicU64::new(NO_TAG),
+            absences: Mutex::default(),
             workers: AtomicUsize::new(0),
             threads: Mutex::default(),
             stopping: AtomicBool::new(false),
             queueing: Mutex::new(()),
+            received_ns: AtomicU64::new(0),
         });
         fence::prepare();
         let background = Arc::clone(&pool);
@@ -154,7 +205,7 @@ impl<E: Endpoint> WorkerPool<E> {
             .spawn(move || background.run_background())?;
         let _ = pool.endpoint.background().thread.set(thread.thread().clone());
         locked(&pool.threads).push(thread);
-        match pool.start_worker() {
+        match pool.start_worker(true) {
             Ok(()) => Ok(pool),
             Err(error) => {
                 pool.stop();
@@ -163,15 +214,15 @@ impl<E: Endpoint> WorkerPool<E> {
         }
     }
 
-    /// Starts a worker, which holds the role from its beginning.
-    fn start_worker(self: &Arc<Self>) -> std::io::Result<()> {
+    /// Starts a worker, which holds the role from its beginning or else helps out.
+    fn start_worker(self: &Arc<Self>, holds_role: bool) -> std::io::Result<()> {
         let one_more = |workers: usize| (workers < self.bounds.workers).then_some(workers + 1);
         if self.workers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
             // A worker and the background thread have found room for one at the same time.
             return Err(std::io::ErrorKind::QuotaExceeded.into());
         }
         let pool = Arc::clone(self);
-        let started = thread::Builder::new().name("stoop-worker".into()).spawn(move || pool.work());
+        let started = thread::Builder::new().name("stoop-worker".into()).spawn(move || pool.work(holds_role));
         match started {
             Ok(thread) => {
                 let mut threads = locked(&self.threads);
@@ -218,142 +269,13 @@ impl<E: Endpoint> WorkerPool<E> {
         }
     }
 
-    /// The main function of a worker. It begins with the role.
-    fn work(self: &Arc<Self>) {
-        let mut active = ActiveWorker { pool: self, holds_role: true };
-        POOL.set(self.address());
-        let mut worker = self.endpoint.worker();
-        while !self.is_stopping() {
-            if !active.holds_role {
-                match self.await_command() {
-                    RECEIVE => active.holds_role = true,
-                    HELP => active.holds_role = self.help_out(&mut worker),
-                    _ => break,
-                }
-                continue;
-            }
-            let call = match self.next_queued() {
-                None => self.endpoint.receive(&mut worker, true, &self.stopping),
-                queued => queued,
-            };
-            if let Some(call) = call {
-                // If this worker panics in a procedure, the background thread takes the role: it is away.
-                active.holds_role = false;
-                active.holds_role = self.serve(&mut worker, call);
-            }
-        }
-        self.endpoint.give_back(&mut worker);
-    }
-
-    /// Runs a call, and calls that wait for its end. Returns whether the worker still holds the role, or holds it again.
-    #[inline]
-    fn serve(self: &Arc<Self>, worker: &mut E::WorkerState, call: E::Call) -> bool {
-        if self.endpoint.takes_long(&call) {
-            // Before another worker receives.
-            self.endpoint.background().count_runner(true);
-            if self.pass_on() {
-                return self.serve_without_role(worker, call);
-            }
-            self.endpoint.background().count_runner(false);
-        }
-        let claim = self.role.leave();
-        self.endpoint.background().wake_if_asleep();
-        self.run_with_next(worker, call);
-        self.role.change(claim, HELD) || self.help_out(worker)
-    }
-
-    /// Runs a call that is known to take long, and calls that wait for its end, after the role has been passed on.
-    #[cold]
-    fn serve_without_role(&self, worker: &mut E::WorkerState, call: E::Call) -> bool {
-        self.endpoint.background().wake_if_asleep();
-        self.run_with_next(worker, call);
-        self.endpoint.background().count_runner(false);
-        self.help_out(worker)
-    }
-
-    #[inline(always)]
-    fn run_with_next(&self, worker: &mut E::WorkerState, call: E::Call) {
-        if let Some(next) = self.endpoint.run(worker, call) {
-            self.run_waiting(worker, next);
-        }
-    }
-
-    /// Runs a call that has waited for the end of another, and calls that wait for its own.
-    fn run_waiting(&self, worker: &mut E::WorkerState, call: E::Call) {
-        let mut next = Some(call);
-        while let Some(call) = next {
-            next = self.endpoint.run(worker, call);
-        }
-    }
-
-    /// Lets a worker without the role run queued calls, and take the role if only the background thread has it.
-    #[cold]
-    fn help_out(&self, worker: &mut E::WorkerState) -> bool {
-        self.endpoint.give_back(worker);
-        while let Some(call) = self.next_queued() {
-            self.run_with_next(worker, call);
-        }
-        let word = self.role.word();
-        let takes_role = word & STATE == BACKGROUND && self.role.change(word, HELD);
-        if takes_role {
-            // Waits until the background thread has queued what it has received: no other thread would run it
-            // while this worker waits for the next call.
-            drop(locked(&self.queueing));
-        } else {
-            // It may be idle for long: it holds nothing of the calls that it has run meanwhile.
-            self.endpoint.give_back(worker);
-        }
-        takes_role
-    }
-
-    #[inline]
-    fn next_queued(&self) -> Option<E::Call> {
-        match self.queued.load(Ordering::Acquire) {
-            0 => None,
-            _ => self.take_queued(),
-        }
-    }
-
-    #[cold]
-    fn take_queued(&self) -> Option<E::Call> {
-        let call = locked(&self.queue).pop_front()?;
-        self.queued.fetch_sub(1, Ordering::AcqRel);
-        Some(call)
-    }
-
-    /// Gives the role to another worker: an idle one, or a new one if there may be more.
-    fn pass_on(self: &Arc<Self>) -> bool {
-        match self.choose() {
-            Some(idle_worker) => {
-                idle_worker.command(RECEIVE);
-                true
-            }
-            None => self.may_start_worker() && self.start_worker().is_ok(),
-        }
+    /// Counters of the calls that waited for a worker.
+    pub(crate) fn queue_counters(&self) -> QueueCounters {
+        self.queue.with(|queue| queue.counters)
     }
 
     fn may_start_worker(&self) -> bool {
         self.workers.load(Ordering::Relaxed) < self.bounds.workers && !self.is_stopping()
-    }
-}
-
-/// The place of a worker in the pool. When it is dropped, the pool may start another worker. If it is dropped by a panic, which is
-/// our own mistake and never a procedure's, the role goes to the background thread, and so to another worker.
-struct ActiveWorker<'a, E: Endpoint> {
-    pool: &'a WorkerPool<E>,
-    holds_role: bool,
-}
-
-impl<E: Endpoint> Drop for ActiveWorker<'_, E> {
-    fn drop(&mut self) {
-        self.pool.workers.fetch_sub(1, Ordering::Relaxed);
-        if thread::panicking() && self.holds_role {
-            let word = self.pool.role.word();
-            if word & STATE == HELD {
-                self.pool.role.change(word, BACKGROUND);
-            }
-            self.pool.endpoint.background().wake();
-        }
     }
 }
 

@@ -10,6 +10,8 @@ use crate::onc::server::answer::{Answer, answer, put};
 use crate::onc::server::programs::Programs;
 use crate::program::VersionId;
 use crate::serving::counters::ServerCounters;
+use crate::serving::shares::owner_of;
+use crate::serving::terms::CallTerms;
 use crate::serving::workers::{Background, Endpoint};
 use std::io;
 use std::mem;
@@ -235,7 +237,12 @@ impl Endpoint for DatagramEndpoint {
         None
     }
 
-    fn defer(&self, _: &mut DatagramCall) {}
+    fn terms(&self, call: &DatagramCall) -> CallTerms {
+        let peer = call.peer.addr();
+        CallTerms::unlimited(owner_of(&Caller::Network(peer)), u64::from(peer.port()))
+    }
+
+    fn defer(&self, _: &mut WorkerState, _: &mut DatagramCall) {}
 
     fn next_timeout_ns(&self) -> u64 {
         u64::MAX

@@ -11,6 +11,8 @@ use crate::onc::server::connections::Connections;
 use crate::onc::server::programs::Programs;
 use crate::serving::acceptor::{LISTENER, NOTIFIED};
 use crate::serving::counters::ServerCounters;
+use crate::serving::shares::owner_of;
+use crate::serving::terms::CallTerms;
 use crate::serving::workers::{Background, Endpoint};
 use std::collections::VecDeque;
 use std::mem;
@@ -344,7 +346,11 @@ impl Endpoint for StreamEndpoint {
         }
     }
 
-    fn defer(&self, _: &mut StreamCall) {}
+    fn terms(&self, call: &StreamCall) -> CallTerms {
+        CallTerms::unlimited(owner_of(&call.connection.caller), call.connection.token)
+    }
+
+    fn defer(&self, _: &mut WorkerState, _: &mut StreamCall) {}
 
     fn next_timeout_ns(&self) -> u64 {
         self.connections.next_sweep_ns()

@@ -3,18 +3,21 @@
 
 use crate::serving::workers::idle::{HELP, RECEIVE};
 use crate::serving::workers::role::{AWAY, BACKGROUND, HELD, STATE};
-use crate::serving::workers::{Endpoint, WorkerPool, locked};
+use crate::serving::workers::{Endpoint, NO_TAG, WorkerPool, locked};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, TryLockError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 use stoop_net::{clock, fence, memory};
-use stoop_wire::RefusalCode;
 
 /// Time between two looks of the background thread. A worker that is away for longer loses the role.
 const TICK: Duration = Duration::from_millis(1);
 /// Looks without a call before the background thread goes to sleep.
 const QUIET_TICKS: u32 = 20;
+/// Looks without a call in the queue after which a backlog is over.
+const BACKLOG_TICKS: u32 = 10;
+/// Calls that it receives in one look: then it sees to the timers before it receives more.
+const RECEIVED_AT_ONCE: u32 = 1024;
 
 /// Time without work after which the endpoint gives back memory that it keeps for the next messages.
 const QUIET_BEFORE_RELEASE: Duration = Duration::from_secs(2);
@@ -66,17 +69,44 @@ impl Background {
 }
 
 impl<E: Endpoint> WorkerPool<E> {
-    /// Gives the role, if the background thread has it and a worker is there, to a worker.
+    /// Takes the role from a worker that is away since the last look, and counts its call among those of its owner.
+    fn take_role(&self, word: u64) {
+        let tag = self.away.load(Ordering::Relaxed);
+        // If the worker comes back at this moment, one of the two has the lock first: it sees the other's change.
+        let mut absences = locked(&self.absences);
+        if !self.role.change(word, BACKGROUND) || tag == NO_TAG {
+            return;
+        }
+        if let Some(owner) = self.endpoint.owner_of(tag) {
+            absences.push((word, self.queue.with(|queue| queue.charge_owner(owner))));
+        }
+    }
+
+    /// Gives the role, if the background thread has it, to a worker. While calls wait that could run, workers run those.
     fn give_away(self: &Arc<Self>) {
         let word = self.role.word();
-        if word & STATE != BACKGROUND {
+        if self.queue.has_runnable() {
+            return self.start_helper();
+        }
+        if word & STATE != BACKGROUND || self.queue.is_saturated() {
             return;
         }
         if let Some(idle_worker) = self.choose() {
             // If a worker has taken the role meanwhile, the chosen one runs queued calls and is idle again.
             idle_worker.command(if self.role.change(word, HELD) { RECEIVE } else { HELP });
-        } else if self.may_start_worker() && self.role.change(word, HELD) && self.start_worker().is_err() {
+        } else if self.may_start_worker() && self.role.change(word, HELD) && self.start_worker(true).is_err()
+        {
             self.role.change(word & !STATE | HELD, BACKGROUND);
+        }
+    }
+
+    /// Has one more worker run queued calls.
+    fn start_helper(self: &Arc<Self>) {
+        if let Some(idle_worker) = self.choose() {
+            idle_worker.command(HELP);
+        } else if self.may_start_worker() {
+            // If the system gives no thread, the workers that are there run the calls.
+            let _ = self.start_worker(false);
         }
     }
 
@@ -85,64 +115,59 @@ impl<E: Endpoint> WorkerPool<E> {
         let mut worker = self.endpoint.worker();
         let mut seen = HELD;
         let mut quiet = 0;
+        let mut backlog = 0_u32;
         while !self.is_stopping() {
             let now = clock::now_ns();
             if now >= self.endpoint.next_timeout_ns() {
                 self.endpoint.handle_timeout(&mut worker, now);
             }
             let word = self.role.word();
-            quiet = if word == seen && word & STATE == HELD { quiet + 1 } else { 0 };
+            let is_quiet = backlog == 0 && word == seen && word & STATE == HELD && !self.queue.is_saturated();
+            quiet = if is_quiet { quiet + 1 } else { 0 };
             if word == seen && word & STATE == AWAY {
-                // Away since the last look. If the worker comes back at this moment, the change fails.
-                self.role.change(word, BACKGROUND);
+                self.take_role(word);
             }
             self.give_away();
-            self.queue_calls(&mut worker);
+            let is_all = self.queue_calls(&mut worker);
+            backlog = if self.queue.is_saturated() { BACKLOG_TICKS } else { backlog.saturating_sub(1) };
+            self.endpoint.note_backlog(backlog > 0);
             seen = word;
             if quiet >= QUIET_TICKS {
                 self.fall_asleep();
                 quiet = 0;
-            } else {
+            } else if is_all {
                 self.endpoint.look_after(false);
                 thread::park_timeout(TICK);
+            } else {
+                self.endpoint.look_after(false);
+                thread::yield_now();
             }
         }
     }
 
-    /// Receives in place of the workers, which are all busy: each call waits for one of them or is refused.
-    fn queue_calls(&self, worker: &mut E::WorkerState) {
-        loop {
+    /// Receives in place of the workers, which are all busy: each call waits for one of them or is refused. Returns whether nothing is
+    /// left to receive, or another thread receives.
+    pub(super) fn queue_calls(self: &Arc<Self>, worker: &mut E::WorkerState) -> bool {
+        self.received_ns.store(clock::now_ns(), Ordering::Relaxed);
+        for _ in 0..RECEIVED_AT_ONCE {
             // Pairs with `help_out`: a worker that takes the role waits until what was received is queued.
-            let queueing = locked(&self.queueing);
+            let queueing = match self.queueing.try_lock() {
+                Ok(queueing) => queueing,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                // Another thread receives.
+                Err(TryLockError::WouldBlock) => return true,
+            };
             if !self.role.is_with_background() {
-                return;
+                return true;
             }
-            let Some(mut call) = self.endpoint.receive(worker, false, &self.stopping) else { return };
-            self.endpoint.defer(&mut call);
-            let refused = self.enqueue(call);
+            let Some(call) = self.endpoint.receive(worker, false, &self.stopping) else { return true };
+            let terms = self.endpoint.terms(&call);
+            self.admit(worker, call, terms);
             drop(queueing);
-            if refused.is_none()
-                && let Some(idle_worker) = self.choose()
-            {
-                // It has become idle just now.
-                idle_worker.command(HELP);
-            }
-            let mut refused = refused;
-            while let Some(call) = refused {
-                refused = self.endpoint.refuse(worker, call, RefusalCode::Overloaded.into());
-            }
+            // A worker may have become idle just now.
+            self.wake_for_queue();
         }
-    }
-
-    /// Lets a call wait for a worker. Returns it if too many wait already.
-    fn enqueue(&self, call: E::Call) -> Option<E::Call> {
-        let mut queue = locked(&self.queue);
-        if queue.len() >= self.bounds.queue {
-            return Some(call);
-        }
-        queue.push_back(call);
-        self.queued.fetch_add(1, Ordering::SeqCst);
-        None
+        false
     }
 
     /// Sleeps until it is woken or a timeout is due.
@@ -152,8 +177,11 @@ impl<E: Endpoint> WorkerPool<E> {
         // Pairs with that in `Role::leave`, and with what endpoints store before they wake it.
         let sees_all = fence::heavy();
         let has_to_look = self.endpoint.look_after(true);
-        let nothing_to_do =
-            sees_all && self.role.word() & STATE == HELD && !self.is_stopping() && !has_to_look;
+        let nothing_to_do = sees_all
+            && self.role.word() & STATE == HELD
+            && !self.is_stopping()
+            && !has_to_look
+            && !self.queue.is_saturated();
         if nothing_to_do && self.sleep_at_most(QUIET_BEFORE_RELEASE) {
             // Nothing has happened for a while.
             self.endpoint.release_memory();

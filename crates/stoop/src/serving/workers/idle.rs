@@ -38,8 +38,8 @@ impl<E: Endpoint> WorkerPool<E> {
             }
             idle.push(Arc::clone(&idle_worker));
         }
-        // Pairs with `queue_calls`, which first queues and then looks for idle workers.
-        if self.queued.load(Ordering::SeqCst) > 0 && self.withdraw(&idle_worker) {
+        // Pairs with `SharedQueue::with`: a thread first queues a call and then looks for idle workers.
+        if self.queue.has_runnable() && self.withdraw(&idle_worker) {
             return HELP;
         }
         loop {

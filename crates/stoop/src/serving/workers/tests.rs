@@ -1,7 +1,8 @@
 //! The pool with an endpoint whose calls are numbers and whose procedure is chosen by the test.
 
+use crate::serving::terms::{LONG_NANOS, Priority};
 use crate::serving::workers::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Condvar;
 use std::time::Duration;
 
@@ -129,7 +130,32 @@ impl Endpoint for Scripted {
         None
     }
 
-    fn defer(&self, _: &mut u32) {}
+    fn terms(&self, call: &u32) -> CallTerms {
+        // Each call is of an owner of its own.
+        CallTerms {
+            owner: Owner::user(*call),
+            part: 0,
+            deadline_ns: u64::MAX,
+            work_ns: if (self.long)(*call) { LONG_NANOS + 1 } else { 1 },
+            least_ns: 1,
+            priority: Priority::Normal,
+            limit: None,
+        }
+    }
+
+    fn tag(&self, call: &u32) -> u64 {
+        u64::from(*call) + 1
+    }
+
+    fn owner_of(&self, tag: u64) -> Option<Owner> {
+        Some(Owner::user(tag as u32 - 1))
+    }
+
+    fn is_behind(&self, _: &mut (), _: &u32) -> bool {
+        false
+    }
+
+    fn defer(&self, _: &mut (), _: &mut u32) {}
 
     fn next_timeout_ns(&self) -> u64 {
         u64::MAX

@@ -427,6 +427,20 @@ pub(crate) trait ServerEndpoint: Send + Sync + 'static {
         false
     }
 
+    /// Packets that wait to be received, about. 0 if the link does not know.
+    fn waiting(&self, _worker: &Self::Worker) -> usize {
+        0
+    }
+
+    /// Nanoseconds for which the packets that this worker received last had waited; 0 if the link does not know.
+    #[inline]
+    fn age_ns(&self, _worker: &Self::Worker) -> u64 {
+        0
+    }
+
+    /// Hint: packets wait longer than usual, so that their [ages](Self::age_ns) matter, or no longer do.
+    fn note_backlog(&self, _is_there: bool) {}
+
     /// Hint: the packet of `len` bytes that the worker has received last is part of a message, so that more packets may come together.
     fn expect_more(&self, _worker: &mut Self::Worker, _len: usize) {}
 

@@ -13,8 +13,9 @@ mod run;
 mod run_batch;
 mod worker;
 
-use crate::serving::counters::{PacketServerCounters, ServerCounters, ShmServerCounters};
+use crate::serving::counters::{PacketServerCounters, ServerCounters};
 use crate::serving::drain::wait_for_readers;
+use crate::serving::terms::{CallTerms, may_be_behind};
 use crate::serving::workers::{Background, Endpoint};
 use crate::transport::packet::link::ServerEndpoint;
 use crate::transport::packet::server::call::{PacketCall, PacketLocation};
@@ -23,8 +24,10 @@ use crate::transport::packet::server::worker::WorkerState;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use stoop_exchange::server::Peer as _;
+use stoop_exchange::shares::Owner;
 use stoop_net::clock;
-use stoop_wire::Refused;
+use stoop_wire::{BindingId, Refused};
 
 impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
     type Call = PacketCall<S::Peer>;
@@ -42,20 +45,38 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
         stopping: &AtomicBool,
     ) -> Option<PacketCall<S::Peer>> {
         let waiting = if self.batch.is_pending() { self.take_over(worker) } else { None };
-        let mut call = match waiting {
-            Some(call) => call,
-            None => self.receive_next(worker, patient, stopping)?,
-        };
-        if !patient {
-            // The background thread hands the call to a worker, which has other buffers.
-            call.keep_packet(&worker.buffers);
+        match waiting {
+            None => self.receive_next(worker, patient, stopping),
+            waiting => waiting,
         }
-        Some(call)
     }
 
     #[inline]
     fn takes_long(&self, call: &PacketCall<S::Peer>) -> bool {
         self.exports.takes_long(call.assignment.interface, call.assignment.procedure)
+    }
+
+    fn terms(&self, call: &PacketCall<S::Peer>) -> CallTerms {
+        let (binding, ..) = call.assignment.identity();
+        let caller = (Owner::host(call.assignment.peer.host()), binding.0);
+        let procedure = (call.assignment.interface, call.assignment.procedure);
+        self.exports.terms(procedure, caller, call.assignment.deadline.as_nanos())
+    }
+
+    #[inline]
+    fn tag(&self, call: &PacketCall<S::Peer>) -> u64 {
+        let (binding, ..) = call.assignment.identity();
+        binding.0
+    }
+
+    fn owner_of(&self, tag: u64) -> Option<Owner> {
+        self.exchange().host_of(BindingId(tag)).map(Owner::host)
+    }
+
+    #[inline]
+    fn is_behind(&self, worker: &mut WorkerState<S>, call: &PacketCall<S::Peer>) -> bool {
+        may_be_behind(worker.clock_ns, self.drained_ns.load(Ordering::Relaxed))
+            && self.has_many_waiting(worker, &self.terms(call))
     }
 
     #[inline(never)]
@@ -79,7 +100,9 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
         self.finish(worker, call.assignment)
     }
 
-    fn defer(&self, call: &mut PacketCall<S::Peer>) {
+    fn defer(&self, worker: &mut WorkerState<S>, call: &mut PacketCall<S::Peer>) {
+        // The worker that will run it has other buffers.
+        call.keep_packet(&worker.buffers);
         call.packet = call.packet.deferred();
     }
 
@@ -93,6 +116,10 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
 
     fn background(&self) -> &Background {
         &self.background
+    }
+
+    fn note_backlog(&self, is_there: bool) {
+        self.link.note_backlog(is_there);
     }
 
     fn look_after(&self, is_quiet: bool) -> bool {
@@ -139,7 +166,7 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
                 corrupt: self.corrupt.load(Ordering::Relaxed),
                 dedicated: link.dedicated,
             },
-            shm: ShmServerCounters::default(),
+            ..ServerCounters::default()
         }
     }
 }

@@ -18,6 +18,8 @@ use crate::serving::acceptor::Acceptor;
 use crate::serving::counters::{ServerCounters, ShmServerCounters};
 use crate::serving::running::Setup;
 use crate::serving::service::Service;
+use crate::serving::shares::owner_of;
+use crate::serving::terms::{CallTerms, may_be_behind};
 use crate::serving::workers::{Background, Endpoint};
 use crate::transport::shm::options::ShmOptions;
 use crate::transport::shm::server::binding::Binding;
@@ -28,7 +30,7 @@ use std::io;
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use stoop_exchange::shares::Owner;
 use stoop_net::stream::StreamListener;
 use stoop_shm::layout::LANES;
 use stoop_wire::Refused;
@@ -54,6 +56,8 @@ pub(crate) struct ShmEndpoint {
     calls: Mutex<Vec<Arc<AtomicU64>>>,
     /// Bindings that their callers gave up.
     given_up: AtomicU64,
+    /// When a worker last looked for calls and found none.
+    drained_ns: AtomicU64,
 }
 
 /// Bytes of the longest arguments for which a worker keeps the buffer.
@@ -78,6 +82,7 @@ impl ShmEndpoint {
             notified_count: AtomicUsize::new(0),
             calls: Mutex::new(vec![Arc::default()]),
             given_up: AtomicU64::new(0),
+            drained_ns: AtomicU64::new(0),
         })
     }
 
@@ -143,8 +148,7 @@ impl Endpoint for ShmEndpoint {
         if !patient {
             // The last receiver may still be about to leave.
             let mut bindings = self.bindings.try_lock().ok()?;
-            self.ask(&mut bindings, worker, Some(Duration::ZERO));
-            return self.look(&mut bindings, worker);
+            return self.look_without_waiting(&mut bindings, worker);
         }
         if let Some(call) = self.take_another(worker) {
             return Some(call);
@@ -155,6 +159,29 @@ impl Endpoint for ShmEndpoint {
     #[inline]
     fn takes_long(&self, call: &ShmCall) -> bool {
         self.service.exports.takes_long(call.binding.interface, call.request.procedure)
+    }
+
+    fn terms(&self, call: &ShmCall) -> CallTerms {
+        let ShmCall { binding, request, .. } = call;
+        let procedure = (binding.interface, request.procedure);
+        self.service.exports.terms(procedure, (owner_of(&binding.caller), binding.token), request.deadline_ns)
+    }
+
+    #[inline]
+    fn tag(&self, call: &ShmCall) -> u64 {
+        call.binding.token
+    }
+
+    fn owner_of(&self, tag: u64) -> Option<Owner> {
+        // A thread that has just got the role may hold the lock. Then the call is not counted.
+        let bindings = self.bindings.try_lock().ok()?;
+        bindings.all.get(&tag).map(|binding| owner_of(&binding.caller))
+    }
+
+    #[inline]
+    fn is_behind(&self, worker: &mut WorkerState, call: &ShmCall) -> bool {
+        may_be_behind(worker.clock_ns, self.drained_ns.load(Ordering::Relaxed))
+            && self.has_many_waiting(worker, call)
     }
 
     #[inline(always)]
@@ -188,7 +215,7 @@ impl Endpoint for ShmEndpoint {
         self.uncount(worker);
     }
 
-    fn defer(&self, call: &mut ShmCall) {
+    fn defer(&self, _: &mut WorkerState, call: &mut ShmCall) {
         call.deferred = true;
     }
 

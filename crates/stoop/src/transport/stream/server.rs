@@ -18,6 +18,8 @@ use crate::context::cancelled;
 use crate::serving::counters::ServerCounters;
 use crate::serving::running::Setup;
 use crate::serving::service::Service;
+use crate::serving::shares::owner_of;
+use crate::serving::terms::{CallTerms, may_be_behind};
 use crate::serving::workers::{Background, Endpoint};
 use crate::transport::stream::server::call::StreamCall;
 use crate::transport::stream::server::connection::{Connection, LANES};
@@ -30,6 +32,7 @@ use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use stoop_exchange::shares::Owner;
 use stoop_exchange::stream::Reassembler;
 use stoop_net::host;
 use stoop_net::stream::StreamListener;
@@ -172,6 +175,26 @@ impl Endpoint for StreamEndpoint {
         self.service.exports.takes_long(call.interface, call.procedure)
     }
 
+    fn terms(&self, call: &StreamCall) -> CallTerms {
+        let caller = (owner_of(&call.connection.caller), call.connection.token);
+        self.service.exports.terms((call.interface, call.procedure), caller, call.deadline_ns)
+    }
+
+    #[inline]
+    fn tag(&self, call: &StreamCall) -> u64 {
+        call.connection.token
+    }
+
+    fn owner_of(&self, tag: u64) -> Option<Owner> {
+        self.connections.find(tag).map(|connection| owner_of(&connection.caller))
+    }
+
+    #[inline]
+    fn is_behind(&self, worker: &mut WorkerState, call: &StreamCall) -> bool {
+        // Calls that have come are read, as many as a buffer holds, and wait among those that are pending.
+        may_be_behind(worker.clock_ns, call.arrived_ns)
+    }
+
     #[inline]
     fn run(&self, worker: &mut WorkerState, mut call: StreamCall) -> Option<StreamCall> {
         self.answer(worker, &mut call);
@@ -197,7 +220,7 @@ impl Endpoint for StreamEndpoint {
         None
     }
 
-    fn defer(&self, call: &mut StreamCall) {
+    fn defer(&self, _: &mut WorkerState, call: &mut StreamCall) {
         call.deferred = true;
     }
 

@@ -21,6 +21,8 @@ pub(crate) struct UdpServer {
     socket: ServerSocket,
     /// The address's own socket receives packets together.
     together: AtomicBool,
+    /// The kernel notes when packets come.
+    stamping: AtomicBool,
     dedicated: DedicatedSocket,
     /// Packets dropped because they were longer than any buffer.
     too_large: AtomicU64,
@@ -42,6 +44,7 @@ impl UdpServer {
         Ok(Self {
             socket,
             together: AtomicBool::new(false),
+            stamping: AtomicBool::new(false),
             dedicated: DedicatedSocket::default(),
             too_large: AtomicU64::new(0),
         })
@@ -58,9 +61,10 @@ impl UdpServer {
         buffers: &mut ReceiveBuffers,
         patience: Patience,
     ) -> Received {
-        if self.together.load(Ordering::Relaxed) {
+        if self.together.load(Ordering::Relaxed) | self.stamping.load(Ordering::Relaxed) {
             return self.receive_together(worker, buffers, patience, false);
         }
+        worker.age_ns = 0;
         let arrival = self.socket.recv(&mut buffers.one[..], patience);
         self.take_by_own(worker, arrival).map_or(Received::Nothing, Received::Packet)
     }
@@ -76,6 +80,7 @@ impl UdpServer {
         if dedicated.together.load(Ordering::Relaxed) {
             return self.receive_together(worker, buffers, patience, true);
         }
+        worker.age_ns = 0;
         let arrival = match patience {
             Patience::DontWait => dedicated.socket.recv(&mut buffers.one[..]),
             Patience::Block => dedicated.socket.recv_blocking(&mut buffers.one[..]),
@@ -127,8 +132,9 @@ impl UdpServer {
         patience: Patience,
         by_dedicated: bool,
     ) -> Received {
-        let ends = worker.pattern.is_over();
+        let ends = worker.pattern.is_over() && self.is_together_at(worker, by_dedicated);
         let patience = if ends { Patience::DontWait } else { patience };
+        worker.age_ns = 0;
         let segments = match &worker.dedicated {
             Some(dedicated) if by_dedicated => {
                 let arrival = match patience {
@@ -136,6 +142,14 @@ impl UdpServer {
                     Patience::Block => dedicated.socket.recv_segments_blocking(buffers.many()),
                 };
                 self.take_by_dedicated(worker, arrival).filter(|segments| segments.len > 0)
+            }
+            _ if self.stamping.load(Ordering::Relaxed) => {
+                let stamped = self.socket.recv_segments_stamped(buffers.many(), patience);
+                let arrival = stamped.map(|(arrival, age_ns)| {
+                    worker.age_ns = age_ns;
+                    arrival
+                });
+                self.take_by_own(worker, arrival)
             }
             _ => self.take_by_own(worker, self.socket.recv_segments(buffers.many(), patience)),
         };
@@ -159,8 +173,12 @@ impl UdpServer {
     }
 
     fn is_together(&self, worker: &UdpWorker) -> bool {
+        self.is_together_at(worker, worker.by_dedicated)
+    }
+
+    fn is_together_at(&self, worker: &UdpWorker, by_dedicated: bool) -> bool {
         match &worker.dedicated {
-            Some(dedicated) if worker.by_dedicated => dedicated.together.load(Ordering::Relaxed),
+            Some(dedicated) if by_dedicated => dedicated.together.load(Ordering::Relaxed),
             _ => self.together.load(Ordering::Relaxed),
         }
     }
@@ -202,7 +220,8 @@ impl UdpServer {
             (worker.latest, worker.calls_in_a_row) = (Some(peer.0.addr()), 0);
         }
         worker.calls_in_a_row += calls;
-        let is_earned = self.dedicated.is_earned(worker.calls_in_a_row);
+        let is_earned =
+            self.dedicated.is_earned(worker.calls_in_a_row) && !self.stamping.load(Ordering::Relaxed);
         if is_earned {
             worker.calls_in_a_row = 0;
             self.dedicated.dedicate(&self.socket, peer, self.together.load(Ordering::Relaxed));
@@ -290,6 +309,29 @@ impl ServerEndpoint for UdpServer {
             }
         }
         is_earned
+    }
+
+    #[inline]
+    fn age_ns(&self, worker: &UdpWorker) -> u64 {
+        worker.age_ns
+    }
+
+    fn note_backlog(&self, is_there: bool) {
+        if self.stamping.load(Ordering::Relaxed) == is_there {
+            return;
+        }
+        self.stamping.store(is_there, Ordering::Relaxed);
+        // If the kernel does not note them, ages are unknown.
+        let _ = self.socket.set_time_stamps(is_there);
+        if is_there {
+            // The background thread receives now, and looks at one socket.
+            self.dedicated.give_up(Reason::Others);
+        }
+    }
+
+    fn waiting(&self, worker: &UdpWorker) -> usize {
+        let dedicated = worker.dedicated.as_ref().map_or(Ok(0), |dedicated| dedicated.socket.waiting());
+        self.socket.waiting().unwrap_or(0) + dedicated.unwrap_or(0)
     }
 
     #[cold]

@@ -21,6 +21,8 @@ pub(crate) struct UdpWorker {
     pub(super) latest: Option<SocketAddr>,
     pub(super) calls_in_a_row: u32,
     pub(super) pattern: ArrivalPattern,
+    /// For how long the packets received last had waited, if the kernel was asked to note that.
+    pub(super) age_ns: u64,
 }
 
 impl Default for UdpWorker {
@@ -34,6 +36,7 @@ impl Default for UdpWorker {
             latest: None,
             calls_in_a_row: 0,
             pattern: ArrivalPattern::default(),
+            age_ns: 0,
         }
     }
 }

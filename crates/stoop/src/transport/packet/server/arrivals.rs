@@ -49,7 +49,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             return None;
         }
         let mut exchange = self.exchange();
-        let (now, peer) = (Instant::from_nanos(worker.clock_ns), self.link.peer(&worker.link));
+        let (now, peer) = (self.arrived(worker), self.link.peer(&worker.link));
         match exchange.handle_packet(now, peer, &packet[..len], &mut worker.reply) {
             Arrival::Run(assignment) => {
                 drop(exchange);
@@ -60,6 +60,12 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                 None
             }
         }
+    }
+
+    /// When the packets came that this worker has received last: the time that a call has left counts from then.
+    #[inline(always)]
+    fn arrived(&self, worker: &WorkerState<S>) -> Instant {
+        Instant::from_nanos(worker.clock_ns.saturating_sub(self.link.age_ns(&worker.link)))
     }
 
     /// Whether the packet is as it was sent. If not, it is counted, and must be dropped.
@@ -147,7 +153,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         replies: &mut Answers<S::Peer>,
     ) -> bool {
         let peer = self.link.peer(&worker.link);
-        let (now, start, segment) = (Instant::from_nanos(worker.clock_ns), arrived.start, arrived.segment);
+        let (now, start, segment) = (self.arrived(worker), arrived.start, arrived.segment);
         let mut ready = arrived.rest();
         if checksum::is_expected(ready) {
             if start >= arrived.intact {

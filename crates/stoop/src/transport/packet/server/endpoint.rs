@@ -31,6 +31,8 @@ pub(crate) struct PacketEndpoint<S: ServerEndpoint> {
     /// The exchange owes receipts or may have packets to send: the worker that receives sees to it before it waits. A worker that spins
     /// first receives until this time. `u64::MAX`: nothing is owed.
     pub(super) attention_ns: AtomicU64,
+    /// When a worker last looked for packets and found none.
+    pub(super) drained_ns: AtomicU64,
     pub(super) out_budget: OutBudget,
     pub(super) background: Background,
     /// Packets dropped because their checksum was wrong or missing.
@@ -74,6 +76,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             spinners_max: Placement::of(&own, &own).waiting_max,
             batch: Batch::default(),
             attention_ns: AtomicU64::new(u64::MAX),
+            drained_ns: AtomicU64::new(0),
             out_budget,
             background: Background::default(),
             corrupt: AtomicU64::new(0),

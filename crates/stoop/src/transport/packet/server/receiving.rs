@@ -1,5 +1,6 @@
 //! A worker's wait for packets, and their receipt.
 
+use crate::serving::terms::CallTerms;
 use crate::transport::packet::link::{Received, ServerEndpoint};
 use crate::transport::packet::server::call::PacketCall;
 use crate::transport::packet::server::endpoint::PacketEndpoint;
@@ -66,7 +67,21 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         if wait.spins() {
             self.background.yield_to_running_procedures();
         }
-        worker.waiter.go_on(wait, clock::now_ns());
+        let now_ns = clock::now_ns();
+        self.drained_ns.store(now_ns, Ordering::Relaxed);
+        worker.waiter.go_on(wait, now_ns);
+    }
+
+    /// Whether packets wait that this worker could not begin soon; asked when for a while there has always been another packet.
+    #[cold]
+    pub(super) fn has_many_waiting(&self, worker: &mut WorkerState<S>, terms: &CallTerms) -> bool {
+        let in_batch =
+            if self.batch.is_pending() { self.batch.shared(&mut worker.key).calls.len() } else { 0 };
+        let is_behind = terms.is_behind(in_batch + self.link.waiting(&worker.link));
+        if !is_behind {
+            self.drained_ns.store(worker.clock_ns, Ordering::Relaxed);
+        }
+        is_behind
     }
 
     /// Takes one packet, and tells the link of the call that it brought.

@@ -208,6 +208,14 @@ impl Binding {
         Requests::is_there(&self.segment, self.ticket.load(Ordering::Relaxed))
     }
 
+    /// Requests that have not been taken, about: the next power of two.
+    pub(super) fn waiting(&self) -> usize {
+        let ticket = self.ticket.load(Ordering::Relaxed);
+        let powers = (0..LANES.ilog2()).map(|power| 1_u64 << power);
+        let there = powers.take_while(|waiting| Requests::is_there(&self.segment, ticket + waiting - 1));
+        there.last().map_or(0, |waiting| 2 * waiting as usize - 1)
+    }
+
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
     }

@@ -3,6 +3,7 @@
 use crate::calling::unbind_notice;
 use crate::error::RefusalCode;
 use crate::serving::acceptor::{END, LISTENER, NOTIFIED};
+use crate::serving::workers::Endpoint;
 use crate::transport::shm::server::ShmEndpoint;
 use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::bindings::Bindings;
@@ -118,11 +119,36 @@ impl ShmEndpoint {
             }
             self.service.background.yield_to_running_procedures();
             worker.pause(&mut wait);
+            self.drained_ns.store(worker.clock_ns, Ordering::Relaxed);
             if worker.clock_ns.saturating_sub(worker.asked_ns) > ASKS_EVERY_NS {
                 self.ask(bindings, worker, Some(Duration::ZERO));
                 bindings.stop_polling_silent(worker.clock_ns);
             }
         }
+    }
+
+    /// Looks for a call that is there, at all bindings if there is none at those that are polled.
+    pub(super) fn look_without_waiting(
+        &self,
+        bindings: &mut Bindings,
+        worker: &mut WorkerState,
+    ) -> Option<ShmCall> {
+        let is_due = worker.clock_ns.saturating_sub(worker.asked_ns) > ASKS_EVERY_NS;
+        if !is_due && let Some(call) = self.look(bindings, worker) {
+            return Some(call);
+        }
+        self.ask(bindings, worker, Some(Duration::ZERO));
+        self.look(bindings, worker)
+    }
+
+    /// Whether calls wait that this worker could not begin soon; asked when for a while there has always been another call.
+    #[cold]
+    pub(super) fn has_many_waiting(&self, worker: &WorkerState, call: &ShmCall) -> bool {
+        let is_behind = self.terms(call).is_behind(call.binding.waiting());
+        if !is_behind {
+            self.drained_ns.store(worker.clock_ns, Ordering::Relaxed);
+        }
+        is_behind
     }
 
     /// Some callers always have calls: looks at the others all the same.

@@ -70,7 +70,7 @@ impl Scene {
         let listener = StreamListener::bind(&address).unwrap();
         let socket = Stream::connect(&address, Duration::from_secs(60)).unwrap();
         let Ok(Accepted::Stream(stream)) = listener.accept() else { panic!("the peer has connected") };
-        let exports = Arc::new(Exports::new(vec![Arc::new(Idle)], String::new()));
+        let exports = Arc::new(Exports::new(vec![Arc::new(Idle)], vec![Vec::new()], String::new()));
         let setup = Setup {
             exports,
             waiting: Waiting::Block,

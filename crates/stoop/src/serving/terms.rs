@@ -1,0 +1,64 @@
+//! What the worker pool has to know of a call to give it a worker, to let it wait, or to refuse it.
+
+use stoop_exchange::shares::Owner;
+
+/// What matters of a call while it waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallTerms {
+    /// The host or user that calls.
+    pub(crate) owner: Owner,
+    /// Its binding.
+    pub(crate) part: u64,
+    /// When its caller stops waiting, in nanoseconds of the clock.
+    pub(crate) deadline_ns: u64,
+    /// How long its procedure takes on average.
+    pub(crate) work_ns: u64,
+    /// How long it takes when it is quick.
+    pub(crate) least_ns: u64,
+    pub(crate) priority: Priority,
+    /// A number of the procedure, and how many of its calls may run at once, if that is limited.
+    pub(crate) limit: Option<(u32, u32)>,
+}
+
+/// A worker passes the receive role on before it runs a procedure that takes longer. That wakes another thread, which
+/// costs tens of microseconds.
+pub(crate) const LONG_NANOS: u64 = 200_000;
+
+/// A worker that receives is behind if calls wait that it could not begin within this time.
+const BEHIND_NANOS: u64 = 10_000_000;
+
+/// Whether so much time has passed since nothing was there to receive that a worker looks how many calls wait.
+#[inline]
+pub(crate) fn may_be_behind(now_ns: u64, drained_ns: u64) -> bool {
+    now_ns.saturating_sub(drained_ns) > BEHIND_NANOS
+}
+
+impl CallTerms {
+    /// Of a call without a deadline, of a procedure of which nothing is known.
+    pub(crate) fn unlimited(owner: Owner, part: u64) -> Self {
+        let priority = Priority::Normal;
+        Self { owner, part, deadline_ns: u64::MAX, work_ns: LONG_NANOS, least_ns: 0, priority, limit: None }
+    }
+
+    /// Whether its procedure takes so long that another worker should receive meanwhile.
+    pub(crate) fn is_long(&self) -> bool {
+        self.work_ns > LONG_NANOS
+    }
+
+    /// Whether a worker could not begin so many calls like this one soon enough.
+    pub(crate) fn is_behind(&self, waiting: usize) -> bool {
+        self.work_ns.saturating_mul(waiting as u64) > BEHIND_NANOS
+    }
+}
+
+/// Which calls run first while calls wait for a worker; see [`ProcedureOptions::priority`](crate::ProcedureOptions::priority).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Priority {
+    /// Before the others.
+    High,
+    /// That of a procedure of which nothing is said.
+    #[default]
+    Normal,
+    /// When no other call waits.
+    Low,
+}

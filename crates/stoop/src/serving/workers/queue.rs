@@ -1,0 +1,365 @@
+//! The calls that wait for a worker: which of them runs next, and which are refused because they could not be done in time.
+//!
+//! **Order.** Calls of a higher [priority](Priority) first. Among equals owners take turns (hosts of a network, users of this machine), and
+//! among the calls of an owner its bindings. Calls of one binding run in the order in which they came. A call is passed over while its
+//! owner has its share of the workers, or while as many calls of its procedure run as may.
+//!
+//! **Admission.** A call is refused when it comes, if twice the time that it would wait, and the least that its procedure takes, are more
+//! than what is left until its deadline: so the queue is bounded by the time that it stands for, as CoDel bounds a router's (RFC 8289 §3), and
+//! not by its length alone. Twice, because both times are estimates; a call that runs in vain costs more than one that is refused.
+//! What was estimated too low is found when the call leaves the queue: then it is refused if what is left is less than its procedure takes.
+//!
+//! **Length.** The queue has a greatest length, too. When it is full, a call of an owner with less than its fair share takes the place of the
+//! newest call of the owner with the most (longest queue drop: Suter et al., *Design Considerations for Supporting TCP with Per-flow
+//! Queueing*, INFOCOM 1998), and so among the bindings of an owner. A call of a higher priority takes the place of one of the lowest.
+
+use crate::serving::counters::QueueCounters;
+use crate::serving::terms::{CallTerms, Priority};
+use crate::serving::workers::power::Power;
+use crate::serving::workers::rotation::Rotation;
+use crate::serving::workers::shares::WorkerShares;
+use std::collections::{BTreeMap, VecDeque};
+use stoop_exchange::shares::Owner;
+
+/// The calls that wait, and the shares of the calls that run.
+pub(super) struct CallQueue<C> {
+    classes: BTreeMap<ClassKey, Class<C>>,
+    shares: WorkerShares,
+    /// Running calls of each procedure that has a limit.
+    limited: BTreeMap<u32, u32>,
+    power: Power,
+    len: usize,
+    len_max: usize,
+    /// Calls of each owner that wait, in all classes.
+    waiting: BTreeMap<Owner, usize>,
+    turn: u64,
+    pub(super) counters: QueueCounters,
+}
+
+/// Calls that are passed over together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct ClassKey {
+    priority: Priority,
+    /// The procedure, if it has a limit.
+    limited: Option<u32>,
+}
+
+struct Class<C> {
+    owners: Rotation<Owner, OfOwner<C>>,
+    /// Run time of the calls that wait.
+    work_ns: u64,
+    /// Most calls that run at once.
+    at_once: u32,
+    /// When it had its last turn.
+    turn: u64,
+}
+
+/// The calls of one owner, by binding.
+struct OfOwner<C> {
+    parts: Rotation<u64, VecDeque<Waiting<C>>>,
+    work_ns: u64,
+}
+
+impl<C> Default for OfOwner<C> {
+    fn default() -> Self {
+        Self { parts: Rotation::default(), work_ns: 0 }
+    }
+}
+
+struct Waiting<C> {
+    call: C,
+    terms: CallTerms,
+}
+
+/// A call that has a worker, to be [ended](CallQueue::end).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Charge {
+    owner: Option<Owner>,
+    limited: Option<u32>,
+}
+
+/// A call that leaves the queue.
+pub(super) enum Next<C> {
+    Run(C, Charge),
+    /// It cannot be done in time. Its caller may come again after so many nanoseconds.
+    Refuse(C, u64),
+}
+
+/// What became of a call that came while it could not run.
+pub(super) enum Admitted<C> {
+    Waits,
+    /// It waits, and this one is refused for it. Its caller may come again after so many nanoseconds.
+    InPlaceOf(C, u64),
+    /// It is refused, because the queue is full. Its caller may come again after so many nanoseconds.
+    Full(C, u64),
+    /// It is refused, because it would be late. Its caller may come again after so many nanoseconds.
+    Late(C, u64),
+}
+
+impl<C> CallQueue<C> {
+    pub(super) fn new(workers: usize, len_max: usize) -> Self {
+        Self {
+            classes: BTreeMap::new(),
+            shares: WorkerShares::new(workers),
+            limited: BTreeMap::new(),
+            power: Power::default(),
+            len: 0,
+            len_max,
+            waiting: BTreeMap::new(),
+            turn: 0,
+            counters: QueueCounters::default(),
+        }
+    }
+
+    /// Calls that are counted as keeping a worker busy.
+    pub(super) fn running(&self) -> usize {
+        self.shares.running()
+    }
+
+    /// Calls that wait.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether some owner has its share of the workers, so that each call is to be looked at before it begins.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.shares.is_crowded()
+    }
+
+    /// Gives a worker to a call that has not waited. `None`: its owner or procedure has as many as it may, and it has to wait.
+    pub(super) fn begin(&mut self, terms: &CallTerms) -> Option<Charge> {
+        let may_run = self.shares.allows(terms.owner) && self.is_below_limit(terms.limit);
+        may_run.then(|| self.charge(terms))
+    }
+
+    /// Counts a call of this owner that has a worker already.
+    pub(super) fn charge_owner(&mut self, owner: Owner) -> Charge {
+        Charge { owner: self.shares.begin(owner).then_some(owner), limited: None }
+    }
+
+    fn charge(&mut self, terms: &CallTerms) -> Charge {
+        let limited = terms.limit.map(|(procedure, _)| procedure);
+        if let Some(procedure) = limited {
+            *self.limited.entry(procedure).or_default() += 1;
+        }
+        Charge { limited, ..self.charge_owner(terms.owner) }
+    }
+
+    fn is_below_limit(&self, limit: Option<(u32, u32)>) -> bool {
+        limit.is_none_or(|(procedure, most)| self.limited.get(&procedure).copied().unwrap_or(0) < most)
+    }
+
+    /// A call has ended, and its worker is free.
+    pub(super) fn end(&mut self, charge: Charge) {
+        if let Some(owner) = charge.owner {
+            self.shares.end(owner);
+        }
+        if let Some(running) = charge.limited.and_then(|procedure| self.limited.get_mut(&procedure)) {
+            *running -= 1;
+        }
+    }
+
+    /// Lets a call wait, or refuses it, or another in its place. `keep` prepares a call that waits.
+    pub(super) fn admit(
+        &mut self,
+        now_ns: u64,
+        mut call: C,
+        terms: CallTerms,
+        keep: impl FnOnce(&mut C),
+    ) -> Admitted<C> {
+        let wait_ns = self.wait_ns(&terms);
+        let left_ns = terms.deadline_ns.saturating_sub(now_ns);
+        let waits_at_all = self.len > 0 || self.shares.running() > 0;
+        if waits_at_all && wait_ns.saturating_mul(2).saturating_add(terms.least_ns) > left_ns {
+            self.counters.hopeless += 1;
+            return Admitted::Late(call, again_after_ns(wait_ns));
+        }
+        let displaced = match self.len < self.len_max {
+            true => None,
+            false => match self.displace(&terms) {
+                Some(displaced) => Some(displaced),
+                None => {
+                    self.counters.full += 1;
+                    return Admitted::Full(call, again_after_ns(wait_ns));
+                }
+            },
+        };
+        keep(&mut call);
+        self.push(now_ns, call, terms);
+        match displaced {
+            None => Admitted::Waits,
+            Some(other) => {
+                self.counters.full += 1;
+                Admitted::InPlaceOf(other, again_after_ns(wait_ns))
+            }
+        }
+    }
+
+    /// How long a call with these terms would wait.
+    fn wait_ns(&self, terms: &CallTerms) -> u64 {
+        let (mut all_ns, mut own_ns) = (0_u64, 0_u64);
+        for (key, class) in self.classes.iter().filter(|(key, _)| key.priority <= terms.priority) {
+            all_ns += class.work_ns;
+            if key.priority < terms.priority {
+                // They go first, whoever made them.
+                own_ns += class.work_ns;
+            } else {
+                let of_owner = class.owners.get(&terms.owner).map_or(0, |of_owner| of_owner.work_ns);
+                own_ns += of_owner.saturating_mul(class.owners.len() as u64);
+            }
+        }
+        self.power.time_for_ns(all_ns.min(own_ns), self.shares.running())
+    }
+
+    fn push(&mut self, now_ns: u64, call: C, terms: CallTerms) {
+        if self.len == 0 {
+            self.power.start(now_ns);
+        }
+        let limited = terms.limit.map(|(procedure, _)| procedure);
+        let key = ClassKey { priority: terms.priority, limited };
+        let class = self.classes.entry(key).or_insert_with(|| Class {
+            owners: Rotation::default(),
+            work_ns: 0,
+            at_once: terms.limit.map_or(u32::MAX, |(_, most)| most),
+            turn: 0,
+        });
+        class.work_ns += terms.work_ns;
+        let of_owner = class.owners.entry(terms.owner);
+        of_owner.work_ns += terms.work_ns;
+        of_owner.parts.entry(terms.part).push_back(Waiting { call, terms });
+        self.len += 1;
+        *self.waiting.entry(terms.owner).or_default() += 1;
+        self.counters.waited += 1;
+    }
+
+    /// Whether a call could have a worker now.
+    pub(super) fn has_runnable(&self) -> bool {
+        self.next_class().is_some()
+    }
+
+    fn next_class(&self) -> Option<(ClassKey, Owner)> {
+        if self.len == 0 {
+            return None;
+        }
+        let mut best: Option<(Priority, u64, ClassKey, Owner)> = None;
+        for (key, class) in &self.classes {
+            let limit = key.limited.map(|procedure| (procedure, class.at_once));
+            let is_better =
+                best.is_none_or(|(priority, turn, ..)| (key.priority, class.turn) < (priority, turn));
+            if is_better
+                && self.is_below_limit(limit)
+                && let Some(owner) = class.owners.next(|owner| self.shares.allows(*owner))
+            {
+                best = Some((key.priority, class.turn, *key, owner));
+            }
+        }
+        best.map(|(_, _, key, owner)| (key, owner))
+    }
+
+    /// Takes the next call that may run.
+    pub(super) fn next(&mut self, now_ns: u64) -> Option<Next<C>> {
+        let (key, owner) = self.next_class()?;
+        self.turn += 1;
+        let class = self.classes.get_mut(&key).expect("it was found");
+        class.turn = self.turn;
+        let Waiting { call, terms } = class.take_first(owner);
+        self.removed(key, &terms);
+        if now_ns.saturating_add(terms.least_ns) >= terms.deadline_ns {
+            self.counters.overdue += 1;
+            return Some(Next::Refuse(call, again_after_ns(self.wait_ns(&terms))));
+        }
+        self.power.note(now_ns, terms.work_ns);
+        Some(Next::Run(call, self.charge(&terms)))
+    }
+
+    fn removed(&mut self, key: ClassKey, terms: &CallTerms) {
+        if self.classes.get(&key).is_some_and(|class| class.owners.is_empty()) {
+            self.classes.remove(&key);
+        }
+        self.len -= 1;
+        let waiting = self.waiting.get_mut(&terms.owner).expect("its call was counted");
+        *waiting -= 1;
+        if *waiting == 0 {
+            self.waiting.remove(&terms.owner);
+        }
+    }
+
+    /// Takes out a call that has less right to its place than one with these terms.
+    fn displace(&mut self, terms: &CallTerms) -> Option<C> {
+        let own = self.waiting.get(&terms.owner).copied().unwrap_or(0);
+        let lowest = *self.classes.last_key_value()?.0;
+        let is_lower = lowest.priority > terms.priority;
+        let longest = match is_lower {
+            true => self.classes[&lowest].owners.longest(OfOwner::len)?,
+            false => {
+                let (longest, most) = self.waiting.iter().max_by_key(|(_, waiting)| **waiting)?;
+                // A place less for one and more for the other, or nothing is gained.
+                let is_other = *most > own + 1;
+                if is_other { *longest } else { terms.owner }
+            }
+        };
+        let is_own = longest == terms.owner && !is_lower;
+        let with_owner = self.classes.iter().rev().find(|(_, class)| class.owners.get(&longest).is_some());
+        let (key, class) = with_owner?;
+        let key = *key;
+        let parts = &class.owners.get(&longest)?.parts;
+        let part = parts.longest(VecDeque::len)?;
+        if is_own {
+            let of_own_part = parts.get(&terms.part).map_or(0, VecDeque::len);
+            if key.priority < terms.priority || parts.get(&part).map_or(0, VecDeque::len) <= of_own_part + 1 {
+                return None;
+            }
+        }
+        let class = self.classes.get_mut(&key)?;
+        let Waiting { call, terms } = class.take_last(longest, part);
+        self.removed(key, &terms);
+        Some(call)
+    }
+}
+
+impl<C> OfOwner<C> {
+    fn len(&self) -> usize {
+        self.parts.values().map(VecDeque::len).sum()
+    }
+}
+
+impl<C> Class<C> {
+    /// The owner's first call, of the binding whose turn it is.
+    fn take_first(&mut self, owner: Owner) -> Waiting<C> {
+        let parts = &mut self.owners.take_turn(&owner).expect(HAS_CALLS).parts;
+        let part = parts.next(|_| true).expect(HAS_CALLS);
+        let first = parts.take_turn(&part).expect(HAS_CALLS).pop_front().expect(HAS_CALLS);
+        self.removed(part, &first.terms);
+        first
+    }
+
+    /// The newest call of a binding.
+    fn take_last(&mut self, owner: Owner, part: u64) -> Waiting<C> {
+        let last = self.owners.entry(owner).parts.entry(part).pop_back().expect(HAS_CALLS);
+        self.removed(part, &last.terms);
+        last
+    }
+
+    fn removed(&mut self, part: u64, terms: &CallTerms) {
+        self.work_ns -= terms.work_ns;
+        let of_owner = self.owners.entry(terms.owner);
+        of_owner.work_ns -= terms.work_ns;
+        if of_owner.parts.get(&part).is_some_and(VecDeque::is_empty) {
+            of_owner.parts.remove(&part);
+        }
+        if of_owner.parts.is_empty() {
+            self.owners.remove(&terms.owner);
+        }
+    }
+}
+
+/// When a refused call has a chance: half of what waits has gone by then.
+fn again_after_ns(wait_ns: u64) -> u64 {
+    wait_ns / 2
+}
+
+/// Owners and bindings without calls are removed.
+const HAS_CALLS: &str = "what is in a rotation has calls";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! The queue with calls that are numbers, at times that the tests choose.
+
+use crate::serving::terms::Priority;
+use crate::serving::workers::queue::*;
+
+const MS: u64 = 1_000_000;
+const NEVER: u64 = u64::MAX;
+
+/// Terms of a short call without a deadline.
+fn terms(owner: u32, part: u64) -> CallTerms {
+    CallTerms {
+        owner: Owner::user(owner),
+        part,
+        deadline_ns: NEVER,
+        work_ns: MS,
+        least_ns: MS,
+        priority: Priority::Normal,
+        limit: None,
+    }
+}
+
+fn admit(queue: &mut CallQueue<u32>, call: u32, terms: CallTerms) -> Admitted<u32> {
+    queue.admit(0, call, terms, |_| ())
+}
+
+#[track_caller]
+fn assert_waits(admitted: Admitted<u32>) {
+    assert!(matches!(admitted, Admitted::Waits));
+}
+
+/// Runs the calls that may run, one at a time, and returns them in order.
+fn run_all(queue: &mut CallQueue<u32>) -> Vec<u32> {
+    let next = |queue: &mut CallQueue<u32>| match queue.next(0)? {
+        Next::Run(call, charge) => {
+            queue.end(charge);
+            Some(call)
+        }
+        Next::Refuse(..) => panic!("none is late"),
+    };
+    std::iter::from_fn(|| next(queue)).collect()
+}
+
+#[test]
+fn owners_take_turns_and_then_their_bindings() {
+    let mut queue = CallQueue::new(64, 100);
+    for call in 0..4 {
+        assert_waits(admit(&mut queue, call, terms(1, 10)));
+    }
+    for call in 10..12 {
+        assert_waits(admit(&mut queue, call, terms(1, 11)));
+    }
+    for call in 20..22 {
+        assert_waits(admit(&mut queue, call, terms(2, 20)));
+    }
+    assert_eq!(run_all(&mut queue), [0, 20, 10, 21, 1, 11, 2, 3]);
+    assert!(!queue.has_runnable());
+}
+
+#[test]
+fn one_owner_leaves_a_quarter_of_the_workers_to_others() {
+    let mut queue = CallQueue::<u32>::new(64, 100);
+    let charges: Vec<_> = std::iter::from_fn(|| queue.begin(&terms(1, 10))).collect();
+    assert_eq!(charges.len(), 48);
+    assert!(queue.is_crowded());
+    assert_waits(admit(&mut queue, 1, terms(1, 11)));
+    assert!(!queue.has_runnable(), "the other binding has the same owner");
+    let of_other = queue.begin(&terms(2, 20)).expect("workers are in reserve");
+    queue.end(of_other);
+    charges.into_iter().for_each(|charge| queue.end(charge));
+    assert_eq!(run_all(&mut queue), [1]);
+    assert!(!queue.is_crowded());
+}
+
+#[test]
+fn a_server_of_few_workers_gives_them_all_to_one_owner() {
+    for workers in 1..4 {
+        let mut queue = CallQueue::<u32>::new(workers, 100);
+        assert_eq!(std::iter::from_fn(|| queue.begin(&terms(1, 10))).count(), workers);
+    }
+}
+
+#[test]
+fn a_call_that_would_wait_for_too_long_is_refused_when_it_comes() {
+    let mut queue = CallQueue::new(1, 1000);
+    let running = queue.begin(&terms(1, 10)).unwrap();
+    let until = |deadline_ns| CallTerms { deadline_ns, ..terms(1, 10) };
+    // Each takes 1 ms, one after the other: 10 ms are enough for those that wait up to four.
+    let waiting =
+        (0..100).take_while(|call| matches!(admit(&mut queue, *call, until(10 * MS)), Admitted::Waits));
+    assert_eq!(waiting.count(), 5);
+    assert_waits(admit(&mut queue, 200, until(100 * MS)));
+    let Admitted::Late(300, again_after_ns) = admit(&mut queue, 300, until(10 * MS)) else { panic!() };
+    assert_eq!(again_after_ns, 3 * MS);
+    queue.end(running);
+    assert_eq!(run_all(&mut queue), [0, 1, 2, 3, 4, 200]);
+    assert_eq!(queue.counters.hopeless, 2);
+}
+
+#[test]
+fn another_owner_is_not_refused_for_the_calls_of_the_first() {
+    let mut queue = CallQueue::new(1, 1000);
+    queue.begin(&terms(1, 10)).unwrap();
+    for call in 0..100 {
+        assert_waits(admit(&mut queue, call, terms(1, 10)));
+    }
+    let until = |owner| CallTerms { deadline_ns: 10 * MS, ..terms(owner, u64::from(owner)) };
+    assert!(matches!(admit(&mut queue, 200, until(1)), Admitted::Late(..)));
+    assert_waits(admit(&mut queue, 201, until(2)));
+}
+
+#[test]
+fn a_call_whose_time_has_passed_in_the_queue_is_not_run() {
+    let mut queue = CallQueue::new(1, 1000);
+    let soon = CallTerms { deadline_ns: 5 * MS, ..terms(1, 10) };
+    for (now_ns, runs) in [(3 * MS, true), (4 * MS, false), (5 * MS, false), (9 * MS, false)] {
+        assert_waits(admit(&mut queue, 1, soon));
+        let next = queue.next(now_ns).unwrap();
+        assert_eq!(matches!(&next, Next::Run(1, _)), runs, "after {now_ns} ns");
+        if let Next::Run(_, charge) = next {
+            queue.end(charge);
+        }
+    }
+    assert_eq!(queue.counters.overdue, 3);
+}
+
+#[test]
+fn a_procedure_with_a_limit_lets_others_pass() {
+    let mut queue = CallQueue::new(64, 100);
+    let limited = CallTerms { limit: Some((7, 2)), ..terms(1, 10) };
+    let first = queue.begin(&limited).unwrap();
+    let _second = queue.begin(&limited).unwrap();
+    assert!(queue.begin(&limited).is_none());
+    assert_waits(admit(&mut queue, 1, limited));
+    assert!(!queue.has_runnable());
+    assert_waits(admit(&mut queue, 2, terms(1, 10)));
+    assert_eq!(run_all(&mut queue), [2]);
+    queue.end(first);
+    assert_eq!(run_all(&mut queue), [1]);
+}
+
+#[test]
+fn higher_priorities_go_first_and_displace_the_lowest() {
+    let mut queue = CallQueue::new(64, 3);
+    let of = |priority| CallTerms { priority, ..terms(1, 10) };
+    assert_waits(admit(&mut queue, 1, of(Priority::Low)));
+    assert_waits(admit(&mut queue, 2, of(Priority::Normal)));
+    assert_waits(admit(&mut queue, 3, of(Priority::High)));
+    assert!(matches!(admit(&mut queue, 4, of(Priority::Low)), Admitted::Full(4, _)));
+    assert!(matches!(admit(&mut queue, 5, of(Priority::High)), Admitted::InPlaceOf(1, _)));
+    assert!(matches!(admit(&mut queue, 6, of(Priority::Normal)), Admitted::Full(6, _)));
+    assert_eq!(run_all(&mut queue), [3, 5, 2]);
+}
+
+#[test]
+fn a_full_queue_is_divided_among_owners_and_then_bindings() {
+    let mut queue = CallQueue::new(64, 4);
+    for call in 0..4 {
+        assert_waits(admit(&mut queue, call, terms(1, 10)));
+    }
+    assert!(matches!(admit(&mut queue, 4, terms(1, 10)), Admitted::Full(4, _)));
+    // Another binding of the owner, then another owner: each displaces the newest of the longest.
+    assert!(matches!(admit(&mut queue, 5, terms(1, 11)), Admitted::InPlaceOf(3, _)));
+    assert!(matches!(admit(&mut queue, 6, terms(2, 20)), Admitted::InPlaceOf(2, _)));
+    assert!(matches!(admit(&mut queue, 7, terms(2, 20)), Admitted::InPlaceOf(..)));
+    assert!(matches!(admit(&mut queue, 8, terms(2, 20)), Admitted::Full(8, _)));
+    let run = run_all(&mut queue);
+    assert_eq!(run.len(), 4);
+    assert!(run.contains(&6) && run.contains(&7), "{run:?}");
+}
+
+#[test]
+fn what_leaves_the_queue_is_no_longer_counted() {
+    let mut queue = CallQueue::new(64, 100);
+    for round in 0..3 {
+        for call in 0..50 {
+            assert_waits(admit(&mut queue, call, terms(call % 5, u64::from(call % 7))));
+        }
+        assert_eq!(queue.len(), 50, "round {round}");
+        assert_eq!(run_all(&mut queue).len(), 50);
+        assert_eq!((queue.len(), queue.classes.len(), queue.waiting.len()), (0, 0, 0));
+    }
+}

@@ -1,0 +1,59 @@
+//! The queue as the threads of a pool use it: under a lock, with what they ask for at each call beside it.
+
+use crate::locked::locked;
+use crate::serving::workers::queue::CallQueue;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A [`CallQueue`] of several threads.
+pub(super) struct SharedQueue<C> {
+    queue: Mutex<CallQueue<C>>,
+    runnable: AtomicBool,
+    saturated: AtomicBool,
+    crowded: AtomicBool,
+    processors: usize,
+}
+
+impl<C> SharedQueue<C> {
+    pub(super) fn new(workers: usize, len_max: usize) -> Self {
+        Self {
+            queue: Mutex::new(CallQueue::new(workers, len_max)),
+            runnable: AtomicBool::new(false),
+            saturated: AtomicBool::new(false),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            crowded: AtomicBool::new(false),
+        }
+    }
+
+    /// Changes the queue.
+    pub(super) fn with<R>(&self, change: impl FnOnce(&mut CallQueue<C>) -> R) -> R {
+        let mut queue = locked(&self.queue);
+        let result = change(&mut queue);
+        self.crowded.store(queue.is_crowded(), Ordering::Relaxed);
+        // Before the thread that has queued a call looks for idle workers; pairs with `WorkerPool::await_command`.
+        let is_runnable = queue.has_runnable();
+        self.runnable.store(is_runnable, Ordering::SeqCst);
+        let is_saturated = is_runnable || queue.len() > 0 && queue.running() >= self.processors;
+        self.saturated.store(is_saturated, Ordering::SeqCst);
+        result
+    }
+
+    /// Whether a call waits that a worker could run now.
+    #[inline]
+    pub(super) fn has_runnable(&self) -> bool {
+        self.runnable.load(Ordering::SeqCst)
+    }
+
+    /// Whether calls wait, and the workers keep all processors busy, or could: then the background thread receives, and workers between
+    /// two calls.
+    #[inline]
+    pub(super) fn is_saturated(&self) -> bool {
+        self.saturated.load(Ordering::SeqCst)
+    }
+
+    /// Whether each call is to be looked at before it begins.
+    #[inline]
+    pub(super) fn is_crowded(&self) -> bool {
+        self.crowded.load(Ordering::Relaxed)
+    }
+}
