@@ -67,6 +67,11 @@ impl Holder {
     }
 }
 
+/// Endpoints of each backend that come and go. `STOOP_RESTARTS` has another number, such as 1000.
+fn restarts() -> u32 {
+    std::env::var("STOOP_RESTARTS").map_or(12, |number| number.parse().expect("a number of restarts"))
+}
+
 #[test]
 fn pings_and_tcp_go_on_while_endpoints_come_and_go_and_their_processes_are_killed() {
     let test = "pings_and_tcp_go_on_while_endpoints_come_and_go_and_their_processes_are_killed";
@@ -79,7 +84,7 @@ fn pings_and_tcp_go_on_while_endpoints_come_and_go_and_their_processes_are_kille
         let traffic = Traffic::start(&ethernet);
         let caller = ethernet.a.connect(Backend::PacketRing, &Options::of_one_lane()).unwrap();
         let mut attachments = 0;
-        for round in 0..12 {
+        for round in 0..restarts() {
             let bytes = traffic.bytes();
             let holder = Holder::start(&ethernet, backend, &[]);
             assert!(holder.said.starts_with("holding "), "{}", holder.said);
@@ -94,7 +99,7 @@ fn pings_and_tcp_go_on_while_endpoints_come_and_go_and_their_processes_are_kille
             holder.end(round % 2 == 0);
         }
         let (pings, lost) = traffic.end();
-        println!("{backend:?}: {lost} of {pings} pings lost");
+        println!("{backend:?}: {attachments} endpoints; {lost} of {pings} pings lost");
         let permitted = if backend == NATIVE { attachments } else { 0 };
         assert!(lost <= permitted, "{lost} of {pings} pings lost over {backend:?}");
         assert_eq!((ethernet.b.interface(), ethernet.b.state()), before, "after {backend:?}");
