@@ -53,7 +53,7 @@ pub struct PacketServerCounters {
     /// Calls that arrived again and were not run again.
     pub duplicates: u64,
     /// Packets dropped because their checksum was wrong or missing
-    /// ([`PacketOptions::checksum`](crate::PacketOptions::checksum)).
+    /// ([`PacketOptions::checksum`](crate::PacketOptions::checksum)), and frames of an Ethernet with a wrong one.
     pub corrupt: u64,
     /// Results that were not retained, and calls that were dropped, because all callers or one host had as many as the server takes
     /// ([`Limits`](crate::Limits)).
@@ -62,6 +62,9 @@ pub struct PacketServerCounters {
     pub waited: u64,
     /// Bindings that were released before their first call, to make room for a host that had less than its fair share.
     pub reclaimed: u64,
+    /// Frames of an Ethernet that the kernel dropped, because the server did not take earlier ones in time and the ring was full.
+    /// Callers send what was in them again.
+    pub overflowed: u64,
     /// Times that a caller which had a UDP address to itself was given a socket of its own there.
     pub dedicated: u64,
 }
@@ -88,6 +91,7 @@ impl ServerCounters {
         self.packet.dropped += other.packet.dropped;
         self.packet.waited += other.packet.waited;
         self.packet.reclaimed += other.packet.reclaimed;
+        self.packet.overflowed += other.packet.overflowed;
         self.packet.dedicated += other.packet.dedicated;
     }
 }

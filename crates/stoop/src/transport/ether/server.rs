@@ -143,6 +143,12 @@ impl ServerEndpoint for EtherServer {
     }
 
     fn counters(&self) -> LinkCounters {
-        LinkCounters { too_large: self.too_large.load(Ordering::Relaxed), ..LinkCounters::default() }
+        let counted = self.endpoint.counters();
+        LinkCounters {
+            malformed: self.too_large.load(Ordering::Relaxed) + counted.malformed,
+            corrupt: counted.corrupt,
+            overflowed: counted.overflowed,
+            ..LinkCounters::default()
+        }
     }
 }

@@ -388,8 +388,12 @@ impl ReceiveBuffers {
 /// Counters of a server's endpoint.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LinkCounters {
-    /// Packets dropped because they were longer than any buffer.
-    pub(crate) too_large: u64,
+    /// Packets dropped because they were longer than any buffer, or made no sense to the link.
+    pub(crate) malformed: u64,
+    /// Packets dropped because the link's own checksum was wrong.
+    pub(crate) corrupt: u64,
+    /// Packets that the kernel dropped because they were not received in time, where it tells.
+    pub(crate) overflowed: u64,
     /// Times that a peer which was alone was given a way of its own.
     pub(crate) dedicated: u64,
 }

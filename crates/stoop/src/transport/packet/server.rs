@@ -155,7 +155,7 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
         ServerCounters {
             calls: counters.calls.saturating_sub(refused),
             refused: counters.refused + refused,
-            malformed: counters.malformed + link.too_large,
+            malformed: counters.malformed + link.malformed,
             bindings: exchange.bindings() as u64,
             binds_refused: counters.full,
             packet: PacketServerCounters {
@@ -163,7 +163,8 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
                 dropped: counters.dropped,
                 waited: counters.waited,
                 reclaimed: counters.reclaimed,
-                corrupt: self.corrupt.load(Ordering::Relaxed),
+                corrupt: self.corrupt.load(Ordering::Relaxed) + link.corrupt,
+                overflowed: link.overflowed,
                 dedicated: link.dedicated,
             },
             ..ServerCounters::default()

@@ -385,7 +385,11 @@ impl ServerEndpoint for UdpServer {
     }
 
     fn counters(&self) -> LinkCounters {
-        LinkCounters { too_large: self.too_large.load(Ordering::Relaxed), dedicated: self.dedicated.count() }
+        LinkCounters {
+            malformed: self.too_large.load(Ordering::Relaxed),
+            dedicated: self.dedicated.count(),
+            ..LinkCounters::default()
+        }
     }
 }
 
