@@ -102,16 +102,12 @@ fn collect<R: DecodeOwned>(
         // A timeout of zero would be none.
         let limit = left.min(send_at.saturating_sub(elapsed)).max(Duration::from_millis(1));
         socket.set_read_timeout(Some(limit))?;
-        match socket.recv_from(&mut buffer) {
-            Ok((len, from)) => {
-                if let Some(reply) = reply(&buffer[..len], xid, from)
-                    && each(reply)
-                {
-                    return Ok(true);
-                }
-            }
-            // No reply in time, or an ICMP error of one host.
-            Err(_) => {}
+        // Otherwise no reply in time, or an ICMP error of one host.
+        if let Ok((len, from)) = socket.recv_from(&mut buffer)
+            && let Some(reply) = reply(&buffer[..len], xid, from)
+            && each(reply)
+        {
+            return Ok(true);
         }
     }
 }
