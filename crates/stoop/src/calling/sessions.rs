@@ -19,15 +19,13 @@ pub(crate) struct Sessions<S> {
     present: Mutex<Arc<S>>,
     /// The generation of the present session, for a look before each call.
     generation: AtomicU64,
-    /// The same, unless a thread is to look after the session before its next call.
-    expected: AtomicU64,
     rebinding: TimedLock,
 }
 
 impl<S: Generation> Sessions<S> {
     pub(crate) fn new(first: Arc<S>) -> Self {
-        let [generation, expected] = [first.generation(), first.generation()].map(AtomicU64::new);
-        Self { present: Mutex::new(first), generation, expected, rebinding: TimedLock::default() }
+        let generation = AtomicU64::new(first.generation());
+        Self { present: Mutex::new(first), generation, rebinding: TimedLock::default() }
     }
 
     pub(crate) fn present(&self) -> Arc<S> {
@@ -38,24 +36,6 @@ impl<S: Generation> Sessions<S> {
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Relaxed)
-    }
-
-    /// The generation of the session on which a thread can make its next call without a look at anything else.
-    #[inline]
-    pub(crate) fn expected(&self) -> u64 {
-        self.expected.load(Ordering::Relaxed)
-    }
-
-    /// Has the thread that makes the next call find no lane of the session that is [expected](Self::expected).
-    #[cold]
-    pub(crate) fn expect_another(&self) {
-        self.expected.store(u64::MAX, Ordering::Relaxed);
-    }
-
-    /// Expects the present session again.
-    #[cold]
-    pub(crate) fn expect_present(&self) {
-        self.expected.store(self.generation(), Ordering::Relaxed);
     }
 
     /// Replaces the session of generation `lost` by the session that `bind` makes, unless another thread has done so already. `bind` gets a deadline. Waits until
@@ -80,7 +60,6 @@ impl<S: Generation> Sessions<S> {
         let session = bind(deadline.min(now() + bind_timeout))?;
         *self.present.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&session);
         self.generation.store(session.generation(), Ordering::Relaxed);
-        self.expect_present();
         Ok(session)
     }
 }

@@ -343,7 +343,6 @@ impl<R: Remote> RemoteBinding<R> {
     /// Makes the thread's lane, or moves it to the present session.
     #[cold]
     fn renew(&self, lane: &mut Option<R::Lane>) -> Result<(), CallError> {
-        self.sessions.expect_present();
         let place = self.place();
         let (plan, session) = (self.plan(&place), Arc::clone(&place.session));
         match lane {
@@ -367,12 +366,10 @@ impl<R: Remote> Binding for RemoteBinding<R> {
     #[inline]
     fn hold(&self, timeout_ns: &mut u64) -> Result<HeldLane<'_, R>, CallError> {
         let Some(mut guard) = self.lanes.hold(timeout_ns) else { return Err(no_lane()) };
-        let mut doubts = false;
-        if !guard.as_ref().is_some_and(|lane| lane.prepare(self.sessions.expected())) {
-            doubts = self.doubt.is_any();
+        if !guard.as_ref().is_some_and(|lane| lane.prepare(self.generation())) {
             self.renew(&mut guard)?;
         }
-        Ok(HeldLane { binding: self, guard, doubts })
+        Ok(HeldLane { binding: self, guard })
     }
 
     fn describe(&self) -> String {

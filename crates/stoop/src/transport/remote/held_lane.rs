@@ -19,8 +19,6 @@ use stoop_wire::Refused;
 pub(crate) struct HeldLane<'a, R: Remote> {
     pub(super) binding: &'a RemoteBinding<R>,
     pub(super) guard: LaneGuard<'a, R::Lane>,
-    /// Before the call, look whether the server is elsewhere.
-    pub(super) doubts: bool,
 }
 
 /// The arguments of a call.
@@ -105,7 +103,7 @@ impl<R: Remote> HeldLane<'_, R> {
         mut arguments: Arguments<'_, '_, '_>,
     ) -> Result<(), CallError> {
         let times = R::Lane::begin(timeout_ns).ok_or(CallError::NotSent(SendError::DeadlinePassed))?;
-        if self.doubts {
+        if self.binding.doubt.is_any() {
             self.look_elsewhere(times);
         }
         match self.attempt(times, procedure, &mut arguments) {
@@ -161,7 +159,6 @@ impl<R: Remote> HeldLane<'_, R> {
     /// Goes over to the server that the name stands for now.
     #[cold]
     fn look_elsewhere(&mut self, times: CallTimes) {
-        self.doubts = false;
         self.binding.look_elsewhere(Instant::from_nanos(times.deadline.latest_ns));
         self.adopt_present();
     }

@@ -70,6 +70,7 @@ const SILENT: u8 = 1;
 const CLOSED: u8 = 2;
 
 impl Doubt {
+    #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.0.load(Ordering::Relaxed) != NONE
     }
@@ -109,7 +110,6 @@ impl<R: Remote> RemoteBinding<R> {
         let is_so = doubt != NONE && self.name.is_some();
         if is_so {
             self.doubt.0.fetch_max(doubt, Ordering::Relaxed);
-            self.sessions.expect_another();
         }
         is_so
     }
