@@ -15,6 +15,7 @@ extern crate alloc;
 pub mod binder;
 pub mod bulk;
 pub mod caller;
+mod flow;
 mod interfaces;
 mod memory;
 pub mod outcome;
@@ -25,6 +26,7 @@ pub mod shares;
 pub mod stream;
 mod time;
 
+pub use flow::Flow;
 pub use interfaces::{Interface, Interfaces, Procedure, fingerprint};
 pub use memory::zeroed;
 pub use retransmit::RoundTrip;

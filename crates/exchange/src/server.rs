@@ -15,6 +15,7 @@ mod batches;
 mod calls;
 mod cancel;
 mod clock;
+pub(crate) mod credits;
 mod hosts;
 mod lane;
 mod lanes;
@@ -38,6 +39,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 pub use assignment::{Assignment, Work};
 use clock::Clock;
+use credits::Credits;
 pub use limits::{Counters, Limits};
 use memory::Spare;
 use recycled::Recycled;
@@ -91,6 +93,7 @@ pub enum Next<P> {
 pub struct Server<P> {
     interfaces: Interfaces,
     limits: Limits,
+    credits: Credits,
     host: HostFacts,
     clock: Clock,
     admission: Admission,
@@ -126,6 +129,7 @@ impl<P: Peer> Server<P> {
         let shares = Shares::new(&limits);
         Self {
             interfaces,
+            credits: Credits::new(limits.calls),
             limits,
             host,
             clock: Clock::new(now),
@@ -189,7 +193,7 @@ impl<P: Peer> Server<P> {
             Kind::Receipt => self.on_receipt(now, peer, &header, payload, reply),
             Kind::Cancel => self.on_cancel(now, peer, &header, reply),
             // A call with a flag that may be ignored.
-            Kind::Call => self.on_call(now, &peer, &header, packet, reply),
+            Kind::Call => self.on_flagged_call(now, peer, &header, packet, reply),
             Kind::BindReply
             | Kind::Result
             | Kind::Acknowledgement

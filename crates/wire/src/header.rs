@@ -62,7 +62,8 @@ pub mod flags {
     pub const METADATA: u8 = 0x02;
     /// Reserved: which of two keys seals a packet.
     pub const KEY_PHASE: u8 = 0x04;
-    /// Reserved: the procedure of a result at offset 0 is a grant of credit.
+    /// In a result of one packet: the field for the procedure is the number of calls of one packet that the caller may have under way.
+    /// In a call: its caller has more calls to send than it may.
     pub const CREDIT: u8 = 0x10;
 
     /// Flags that make a receiver that does not know them drop the packet.
@@ -249,6 +250,30 @@ impl Header {
         match behind.get(..len as usize) {
             Some(payload) => Ok((Self { offset, ..self }, payload)),
             None => Err(HeaderError::PayloadShort { announced: len as usize, got: behind.len() }),
+        }
+    }
+
+    /// Whether a packet has the flag [`CREDIT`](flags::CREDIT).
+    #[inline]
+    pub fn has_credit(packet: &[u8]) -> bool {
+        packet.get(3).is_some_and(|byte| byte & flags::CREDIT != 0)
+    }
+
+    /// The credit that a result of one packet grants, if it does.
+    #[inline]
+    pub fn credit(packet: &[u8]) -> Option<u16> {
+        let field = packet.get(6..8).filter(|_| Self::has_credit(packet))?;
+        Some(u16::from_le_bytes(field.try_into().expect("two bytes")))
+    }
+
+    /// Sets the flag [`CREDIT`](flags::CREDIT) in a packet, and the field for the procedure to the credit if there is one.
+    ///
+    /// # Panics
+    /// If the packet is shorter than a header.
+    pub fn set_credit(packet: &mut [u8], credit: Option<u16>) {
+        packet[3] |= flags::CREDIT;
+        if let Some(credit) = credit {
+            packet[6..8].copy_from_slice(&credit.to_le_bytes());
         }
     }
 

@@ -48,8 +48,8 @@ pub struct Work<P> {
     pub interface: u16,
     /// Whether caller and server can run at the same time.
     pub together: bool,
-    /// Whether there is a `message`.
-    is_long: bool,
+    /// [`LONG`] and [`GRANTS`].
+    rare: u8,
     /// The peer to which the answer goes.
     pub peer: P,
     /// Bytes of arguments.
@@ -67,7 +67,14 @@ pub struct Work<P> {
     owner: OwnerId,
     /// Bytes of arguments before the one that comes back in place, if there is such an argument.
     in_place: Option<u8>,
+    /// The credit that the result grants.
+    credit: u16,
 }
+
+/// There is a `message`.
+const LONG: u8 = 1;
+/// The result grants a credit, if it is one packet.
+const GRANTS: u8 = 2;
 
 /// The facts about a binding that each of its calls needs.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +113,7 @@ impl<P> Assignment<P> {
             len: HEADER_LEN as u32,
             interface: 0,
             together: true,
-            is_long: false,
+            rare: 0,
             peer,
             arguments_len: 0,
             result_max: stoop_wire::PACKET_DATA as u32,
@@ -115,6 +122,7 @@ impl<P> Assignment<P> {
             counted: 0,
             owner: OwnerId::default(),
             in_place: None,
+            credit: 0,
         }))
     }
 
@@ -134,19 +142,27 @@ impl<P> Assignment<P> {
         work.len = HEADER_LEN as u32;
     }
 
+    /// Has the result grant a credit, if it is one packet.
+    pub(super) fn grant(&mut self, credit: u16) {
+        if credit > 0 {
+            self.0.credit = credit;
+            self.0.rare |= GRANTS;
+        }
+    }
+
     /// Sets the assembled message of a call of many packets, whose arguments begin as `in_place` says. `owner` holds its
     /// bytes.
     pub(super) fn set_message(&mut self, message: Vec<u8>, in_place: Option<u8>, owner: OwnerId) {
         let work = &mut *self.0;
-        (work.counted, work.owner) = (message.len(), owner);
-        (work.in_place, work.is_long) = (in_place, true);
+        (work.counted, work.owner, work.in_place) = (message.len(), owner, in_place);
+        work.rare |= LONG;
         work.message = Some(message);
     }
 
     /// Takes the memory of the [message](Self::set_message), or that which has replaced it, and the bytes that it
     /// counts for, with the owner that holds them.
     pub(super) fn take_message(&mut self) -> Option<(Vec<u8>, OwnerId, usize)> {
-        self.0.is_long = false;
+        self.0.rare &= !LONG;
         self.0.message.take().map(|message| (message, self.0.owner, self.0.counted))
     }
 
@@ -170,7 +186,7 @@ impl<P> Assignment<P> {
     /// Whether the call or the packet for its answer is longer than one packet.
     #[inline]
     pub(super) fn is_or_was_large(&self) -> bool {
-        self.0.is_long | (self.0.packet.len() > MAX_DATAGRAM)
+        self.is_long() | (self.0.packet.len() > MAX_DATAGRAM)
     }
 
     /// Bytes of the packet beyond an ordinary one.
@@ -205,9 +221,10 @@ impl<P> Assignment<P> {
     /// The arguments and the result packet. `packet` is the call packet, if the call was one packet.
     #[inline]
     pub fn arguments_and_result<'a>(&'a mut self, packet: &'a [u8]) -> (&'a [u8], &'a mut Vec<u8>) {
-        let Work { is_long, message, arguments_len, in_place, packet: result, .. } = &mut *self.0;
+        let is_long = self.is_long();
+        let Work { message, arguments_len, in_place, packet: result, .. } = &mut *self.0;
         let (call, start) = match message {
-            Some(message) if *is_long => (&message[..], arguments_at(*in_place)),
+            Some(message) if is_long => (&message[..], arguments_at(*in_place)),
             _ => (packet, HEADER_LEN),
         };
         (&call[start..start + *arguments_len as usize], result)
@@ -226,7 +243,7 @@ impl<P> Assignment<P> {
     /// Whether its arguments came in many packets.
     #[inline]
     pub fn is_long(&self) -> bool {
-        self.0.is_long
+        self.0.rare & LONG != 0
     }
 
     /// For a long call whose only argument [comes back in place](crate::Interfaces::returning_in_place): the bytes
@@ -365,7 +382,19 @@ impl<P> Assignment<P> {
         };
         let packet = &mut work.packet[..work.len as usize];
         packet[..HEADER_LEN].copy_from_slice(&header.to_bytes());
+        if work.rare & GRANTS != 0 {
+            work.rare &= !GRANTS;
+            put_grant(kind, packet, work.credit, work.binding.packet_data());
+        }
         packet
+    }
+}
+
+/// Puts a grant of credit into the header of an answer, if that is a result of one packet.
+#[cold]
+fn put_grant(kind: Kind, packet: &mut [u8], credit: u16, packet_data: usize) {
+    if kind == Kind::Result && packet.len() <= HEADER_LEN + packet_data {
+        Header::set_credit(packet, Some(credit));
     }
 }
 

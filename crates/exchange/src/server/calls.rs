@@ -45,6 +45,25 @@ impl<P: Peer> Server<P> {
         }
     }
 
+    /// Handles a call with a flag that may be ignored: its caller may ask for credit.
+    #[cold]
+    pub(super) fn on_flagged_call(
+        &mut self,
+        now: Instant,
+        peer: P,
+        header: &Header,
+        packet: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        let mut arrival = self.on_call(now, &peer, header, packet, reply);
+        if let Arrival::Run(assignment) = &mut arrival
+            && Header::has_credit(packet)
+        {
+            assignment.grant(self.credits.grant(now, header.binding, peer.host()));
+        }
+        arrival
+    }
+
     /// Handles a one-packet call that cannot begin at once.
     #[inline(never)]
     fn on_rare_call(

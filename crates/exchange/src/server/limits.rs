@@ -1,6 +1,7 @@
 //! The bounds of a server, and its counters.
 
 use core::time::Duration;
+use stoop_wire::bind::NO_CREDIT_LIMIT;
 
 /// The bounds of a server.
 ///
@@ -28,6 +29,9 @@ pub struct Limits {
     /// Bytes of a call that a caller may send before the first receipt, and beyond what has arrived: the size of the
     /// socket's buffer.
     pub window: u32,
+    /// Calls of one packet that the socket's buffer holds: all callers together send no more without being answered.
+    /// [`NO_CREDIT_LIMIT`]: it has no bound.
+    pub calls: u32,
     /// Most bytes of calls of many packets that are arriving, waiting or running, of all bindings together. Above the
     /// bound, callers are told to wait.
     pub incomplete: usize,
@@ -50,6 +54,7 @@ impl Default for Limits {
             silence: Duration::from_secs(600),
             max_message: 64 << 20,
             window: 128 << 10,
+            calls: NO_CREDIT_LIMIT,
             incomplete: 256 << 20,
             retained: 512 << 20,
             patience: Duration::from_secs(10),

@@ -10,7 +10,7 @@ use crate::Instant;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
-use stoop_wire::bind::{BindRequest, BindStatus, CHECKSUM, Describe, Description, NO_CREDIT_LIMIT};
+use stoop_wire::bind::{BindRequest, BindStatus, CHECKSUM, Describe, Description};
 use stoop_wire::{BindingId, CallNumber, Header, Kind, LaneId};
 
 /// Time that the caller of a new binding has for its first call, before the binding may be released for another host.
@@ -176,7 +176,7 @@ impl<P: Peer> Server<P> {
             clock: Some(self.clock.read(now)),
             packet_data: id.packet_data() as u32,
             lanes: self.limits.lanes.into(),
-            credit: NO_CREDIT_LIMIT,
+            credit: self.credits.initial(),
         };
         Some((id, reply.encode()))
     }

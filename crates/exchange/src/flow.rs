@@ -1,0 +1,276 @@
+//! Flow and congestion control of a binding's calls of one packet that no thread waits for one by one: how many may be under way.
+//!
+//! Three things bound them: the *credit* that the server grants, so that its socket's buffer holds the calls of all its callers (eRPC,
+//! NSDI 2019, §4.3); the caller's own buffer, into which the results come; and on paths that are no LAN, or have lost packets, a
+//! *congestion window* in packets (RFC 9002 §7).
+//!
+//! A call is *under way* from when it leaves until something is heard about it. The driver keeps the calls that may not leave yet.
+
+use crate::server::credits::GOOD_FOR;
+use crate::{Instant, RoundTrip};
+use core::time::Duration;
+
+/// A path with a shorter round trip is a LAN: only the credit bounds what is under way, until a packet is lost.
+const LAN: Duration = Duration::from_millis(1);
+
+/// RFC 9002 §7.2: the initial window, in packets.
+const FIRST_WINDOW: u32 = 10;
+
+/// RFC 9002 §7.2 kMinimumWindow, in packets.
+const LEAST_WINDOW: u32 = 2;
+
+/// A caller that needs its credit asks for it again when this time has passed since the last grant.
+const ASK_EVERY: Duration = Duration::from_millis(200);
+
+/// Retransmissions in one look at the timeouts, at most: after a burst was lost, it must not come again as a burst.
+const REPEATED_MOST: u32 = 32;
+
+/// How many calls may be under way. Counts packets.
+#[derive(Debug)]
+pub struct Flow {
+    /// The credit that every binding has, and the one that was granted last.
+    initial: u32,
+    granted: u32,
+    granted_at: Instant,
+    /// Results that the caller's own buffer holds.
+    own: u32,
+    under_way: u32,
+    window: u32,
+    /// Below it the window grows by a packet for each that is answered (slow start, §7.3.1).
+    threshold: u32,
+    /// Answered since the window grew last (§7.3.3).
+    answered: u32,
+    /// When the window was last reduced (§7.3.2).
+    recovery: Option<Instant>,
+}
+
+impl Flow {
+    /// For a binding to whose calls the server has granted `credit` at bind time. `own`: results that the caller's buffer holds.
+    /// `path`: the round trip known so far.
+    pub fn new(credit: u32, own: u32, path: RoundTrip) -> Self {
+        let is_lan = path.measured_nanos().is_none_or(|(smoothed, _)| smoothed < LAN.as_nanos() as u64);
+        Self {
+            initial: credit.max(1),
+            granted: 0,
+            granted_at: Instant::default(),
+            own: own.max(1),
+            under_way: 0,
+            window: if is_lan { u32::MAX } else { FIRST_WINDOW },
+            threshold: u32::MAX,
+            answered: 0,
+            recovery: None,
+        }
+    }
+
+    /// As for a binding that has been made again: calls of the earlier one that are still counted go on counting until they end.
+    pub fn begin_again(&mut self, credit: u32, path: RoundTrip) {
+        *self = Self { under_way: self.under_way, ..Self::new(credit, self.own, path) };
+    }
+
+    fn credit(&self, now: Instant) -> u32 {
+        let is_good = self.granted > self.initial && now.since(self.granted_at) < GOOD_FOR;
+        if is_good { self.granted } else { self.initial }
+    }
+
+    /// Calls that may leave now.
+    #[inline]
+    pub fn room(&self, now: Instant) -> u32 {
+        self.credit(now).min(self.own).min(self.window).saturating_sub(self.under_way)
+    }
+
+    /// Whether one of the calls that leave now, of which `waiting` more cannot leave, is to ask for credit.
+    pub fn asks(&self, now: Instant, waiting: bool) -> bool {
+        let needs = waiting || self.under_way > self.initial && now.since(self.granted_at) >= ASK_EVERY;
+        needs && self.initial != u32::MAX
+    }
+
+    /// The server has granted this credit.
+    pub fn on_grant(&mut self, now: Instant, credit: u16) {
+        (self.granted, self.granted_at) = (u32::from(credit), now);
+    }
+
+    /// So many calls leave.
+    #[inline]
+    pub fn on_sent(&mut self, calls: u32) {
+        self.under_way += calls;
+    }
+
+    /// So many calls are no longer under way, and nothing was heard about them.
+    pub fn on_forgotten(&mut self, calls: u32) {
+        self.under_way = self.under_way.saturating_sub(calls);
+    }
+
+    /// Something was heard about so many calls, of which one was sent at `sent`.
+    #[inline]
+    pub fn on_heard(&mut self, calls: u32, sent: Instant) {
+        if self.window != u32::MAX {
+            self.grow(calls, sent);
+        }
+        self.on_forgotten(calls);
+    }
+
+    /// §7.3: a window that was used grows.
+    #[cold]
+    fn grow(&mut self, calls: u32, sent: Instant) {
+        // §7.8: an unused window does not grow. §7.3.2: nor does it in recovery.
+        if self.under_way < self.window / 2 || self.recovery.is_some_and(|since| sent <= since) {
+            return;
+        }
+        if self.window < self.threshold {
+            self.window = self.window.saturating_add(calls).min(u32::MAX - 1);
+            return;
+        }
+        self.answered += calls;
+        while self.answered >= self.window {
+            self.answered -= self.window;
+            self.window += 1;
+        }
+    }
+
+    /// A call that was sent at `sent` had to be sent again, and again nothing was heard: a packet was lost. One timeout alone shows no
+    /// loss (§6.2): the procedure may take long.
+    #[cold]
+    pub fn on_lost(&mut self, now: Instant, sent: Instant) {
+        // §7.3.2: one reduction for all that was sent before it.
+        if self.recovery.is_some_and(|since| sent <= since) {
+            return;
+        }
+        self.recovery = Some(now);
+        self.threshold = (self.under_way.min(self.window) / 2).max(LEAST_WINDOW);
+        (self.window, self.answered) = (self.threshold, 0);
+    }
+
+    /// Retransmissions that may leave in one look at the timeouts.
+    pub fn repeated_most(&self) -> u32 {
+        (self.window / 2).clamp(LEAST_WINDOW, REPEATED_MOST)
+    }
+
+    /// Calls under way.
+    pub fn under_way(&self) -> u32 {
+        self.under_way
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stoop_wire::bind::NO_CREDIT_LIMIT;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    fn path(millis: u64) -> RoundTrip {
+        let mut path = RoundTrip::default();
+        path.sample(Duration::from_millis(millis));
+        path
+    }
+
+    #[test]
+    fn no_more_calls_leave_than_the_credit_allows() {
+        let mut flow = Flow::new(64, 1000, RoundTrip::default());
+        assert_eq!(flow.room(at(1)), 64);
+        flow.on_sent(64);
+        assert_eq!(flow.room(at(1)), 0);
+        assert!(flow.asks(at(1), true));
+        flow.on_grant(at(1), 128);
+        assert_eq!(flow.room(at(1)), 64);
+        flow.on_heard(10, at(1));
+        assert_eq!(flow.room(at(1)), 74);
+    }
+
+    #[test]
+    fn a_credit_is_void_after_a_time_and_is_asked_for_again_before() {
+        let mut flow = Flow::new(64, 1000, RoundTrip::default());
+        flow.on_grant(at(1), 500);
+        flow.on_sent(400);
+        assert!(!flow.asks(at(100), false) && flow.asks(at(300), false));
+        assert_eq!((flow.room(at(400)), flow.room(at(501))), (100, 0));
+    }
+
+    #[test]
+    fn results_fit_into_the_callers_own_buffer() {
+        let flow = Flow::new(NO_CREDIT_LIMIT, 90, RoundTrip::default());
+        assert_eq!(flow.room(at(1)), 90);
+        assert!(!flow.asks(at(1), true), "the server has no limit");
+    }
+
+    #[test]
+    fn a_long_path_begins_with_ten_packets_and_doubles() {
+        let mut flow = Flow::new(10_000, 10_000, path(50));
+        for expected in [10, 20, 40, 80] {
+            let room = flow.room(at(1));
+            assert_eq!(room, expected);
+            flow.on_sent(room);
+            flow.on_heard(room, at(1));
+        }
+    }
+
+    #[test]
+    fn a_loss_halves_the_window_once_for_all_that_was_under_way() {
+        let mut flow = Flow::new(10_000, 10_000, RoundTrip::default());
+        flow.on_sent(1000);
+        (0..1000).for_each(|_| flow.on_lost(at(10), at(1)));
+        assert_eq!((flow.room(at(10)), flow.window), (0, 500));
+        flow.on_heard(700, at(1));
+        assert_eq!((flow.room(at(11)), flow.window), (200, 500), "it does not grow in recovery");
+        flow.on_sent(200);
+        flow.on_heard(500, at(11));
+        assert_eq!(flow.window, 501);
+    }
+
+    #[test]
+    fn the_window_is_never_below_two_packets() {
+        let mut flow = Flow::new(10_000, 10_000, path(50));
+        for now in 1..20 {
+            flow.on_sent(1);
+            flow.on_lost(at(2 * now + 1), at(2 * now));
+        }
+        assert_eq!((flow.window, flow.repeated_most()), (2, 2));
+    }
+
+    /// A server whose socket holds so many packets, and which answers some of them in each step.
+    struct Network {
+        holds: u32,
+        waiting: u32,
+        dropped: u32,
+    }
+
+    impl Network {
+        fn send(&mut self, calls: u32) {
+            let taken = calls.min(self.holds - self.waiting);
+            self.waiting += taken;
+            self.dropped += calls - taken;
+        }
+
+        fn answer(&mut self, most: u32) -> u32 {
+            let answered = self.waiting.min(most);
+            self.waiting -= answered;
+            answered
+        }
+    }
+
+    #[test]
+    fn of_15_360_calls_to_a_small_buffer_none_is_dropped() {
+        let mut credits = crate::server::credits::Credits::new(92);
+        let mut network = Network { holds: 92, waiting: 0, dropped: 0 };
+        let mut flow = Flow::new(credits.initial(), 3_000, RoundTrip::default());
+        let (mut left, mut steps) = (15_360, 0);
+        while left > 0 || flow.under_way() > 0 {
+            let leave = flow.room(at(steps)).min(left);
+            let asks = leave > 0 && flow.asks(at(steps), left > leave);
+            flow.on_sent(leave);
+            network.send(leave);
+            left -= leave;
+            let answered = network.answer(40);
+            if asks {
+                let id = stoop_wire::BindingId(1);
+                flow.on_grant(at(steps), credits.grant(at(steps), id, [1; 16]));
+            }
+            flow.on_heard(answered, at(steps));
+            steps += 1;
+        }
+        assert_eq!(network.dropped, 0);
+        assert!(steps < 15_360 / 30, "{steps} steps: the buffer is used");
+    }
+}
