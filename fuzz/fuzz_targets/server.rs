@@ -140,6 +140,7 @@ const LIMITS: Limits = Limits {
     silence: Duration::from_millis(40),
     max_message: 20_000,
     window: 4_000,
+    calls: 40,
     incomplete: 50_000,
     retained: 40_000,
     patience: Duration::from_millis(15),

@@ -22,6 +22,7 @@ const LIMITS: Limits = Limits {
     silence: Duration::from_millis(50),
     max_message: 100_000,
     window: 20_000,
+    calls: 40,
     incomplete: 300_000,
     retained: 200_000,
     patience: Duration::from_millis(20),

@@ -79,6 +79,26 @@ impl SubmissionQueue {
         Some(call)
     }
 
+    /// Puts a call into the queue that has its slot already. `false`: its packet cannot leave with the others.
+    pub(crate) fn put_held(&mut self, call: u32, procedure: u16, arguments: &[u8]) -> bool {
+        self.reserved.push(call);
+        let is_put = self.put(procedure, arguments).is_some();
+        if !is_put {
+            self.reserved.pop();
+        }
+        is_put
+    }
+
+    /// Keeps the first `count` calls, and removes the others.
+    pub(crate) fn keep_first(&mut self, count: usize) {
+        if let Some(last) = count.checked_sub(1).and_then(|last| self.calls.get(last)) {
+            self.len = self.len.min((count - 1) * self.segment + usize::from(last.len));
+            self.calls.truncate(count);
+        } else if count == 0 {
+            self.clear();
+        }
+    }
+
     /// When the calls that are in the queue, or come next, were begun, and their deadline.
     pub(crate) fn times(&self) -> (Instant, Instant) {
         (self.begun, self.deadline)
@@ -163,6 +183,20 @@ mod tests {
         let calls: Vec<_> =
             queue.packets_mut().map(|(call, packet)| (call.procedure, packet.len())).collect();
         assert_eq!(calls, [(7, 37), (8, 33)]);
+    }
+
+    #[test]
+    fn the_first_calls_can_be_kept() {
+        let fill = || {
+            let mut queue = queue(3);
+            (0..3).for_each(|len| assert!(queue.put(0, &vec![1; 8 - len]).is_some()));
+            queue
+        };
+        for (count, calls, bytes) in [(0, 0, 0), (1, 1, 40), (2, 2, 79), (3, 3, 118), (9, 3, 118)] {
+            let mut queue = fill();
+            queue.keep_first(count);
+            assert_eq!((queue.calls().len(), queue.packets().len()), (calls, bytes), "{count}");
+        }
     }
 
     #[test]

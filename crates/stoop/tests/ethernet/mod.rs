@@ -18,6 +18,7 @@ pub(crate) const SERVER_ADDRESS: &str = "192.0.2.2";
 const CALLER_ADDRESS: &str = "192.0.2.1";
 const SERVER_MAC: &str = "02:00:00:00:00:0b";
 
+#[allow(dead_code, reason = "not every test uses both")]
 /// The two ends. A thread that uses them is in the callers' namespace.
 struct Ethernet {
     callers: File,
@@ -40,6 +41,7 @@ pub(crate) fn enter() -> bool {
     })
 }
 
+#[allow(dead_code, reason = "not every test has servers there")]
 /// Runs `there` at the servers' end. Sockets that it makes stay there; threads that it starts would, too.
 pub(crate) fn at_servers<R>(there: impl FnOnce() -> R) -> R {
     ETHERNET.with(|ethernet| {

@@ -14,6 +14,7 @@
 pub(crate) mod arrivals;
 pub(crate) mod background;
 pub(crate) mod calls;
+pub(crate) mod flow;
 pub(crate) mod large;
 pub(crate) mod receiver;
 pub(crate) mod sessions;
@@ -89,13 +90,16 @@ impl<L: PacketLink> PacketCalls<L> {
         if !calls.wakeups.is_empty() {
             std::mem::swap(&mut calls.wakeups, wakeups);
         }
-        let sends = calls.large.is_sending();
+        let (sends, goes_on) = (calls.large.is_sending(), calls.may_go_on());
         drop(calls);
         if !wakeups.is_empty() {
             wakeups.give();
         }
         if sends {
             self.send_large();
+        }
+        if goes_on {
+            self.send_waiting();
         }
     }
 
@@ -112,10 +116,31 @@ impl<L: PacketLink> PacketCalls<L> {
         self.calls().large.room = Some(room);
     }
 
+    /// Sends calls that had to wait, as long as more may leave.
+    #[cold]
+    pub(crate) fn send_waiting(&self) {
+        let mut queue = SubmissionQueue::default();
+        loop {
+            let mut calls = self.calls();
+            calls.start_waiting(&mut queue, now());
+            let mut wakeups = std::mem::take(&mut calls.wakeups);
+            drop(calls);
+            wakeups.give();
+            if queue.is_empty() {
+                return;
+            }
+            let failed = self.send(&queue);
+            queue.clear();
+            if !failed.is_empty() {
+                self.not_sent(failed);
+            }
+        }
+    }
+
     /// Starts and sends the calls of a submission queue.
     fn submit_queue(&self, mut queue: MutexGuard<'_, SubmissionQueue>) {
         let (mut calls, clock) = (self.calls(), now());
-        calls.start_all(&mut queue);
+        calls.start_all(&mut queue, clock);
         if clock >= queue.times().1 {
             calls.expire_all(&mut queue, clock);
         }

@@ -62,6 +62,7 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 use stoop_exchange::server;
 use stoop_net::Patience;
+use stoop_wire::bind::NO_CREDIT_LIMIT;
 use stoop_wire::{BindingId, LaneId};
 
 /// A network that carries packets of the exchange.
@@ -412,6 +413,11 @@ pub(crate) trait ServerEndpoint: Send + Sync + 'static {
 
     /// Bytes of long calls that may be on their way to this endpoint.
     fn window(&self) -> u32;
+
+    /// Packets of the usual length that may be on their way to this endpoint: its buffer holds them whatever else comes.
+    fn packets(&self) -> u32 {
+        NO_CREDIT_LIMIT
+    }
 
     /// Receives what has come; sleeps until something comes if `patience` allows it.
     fn receive(

@@ -34,6 +34,9 @@ const RECEIVE_BUFFER: usize = 4 << 20;
 /// Bytes that the kernel may count for each byte of a long call.
 const BUFFER_PER_BYTE: usize = 4;
 
+/// Bytes that the kernel counts for a packet of up to 1472 bytes: 2048 and a header (`SKB_TRUESIZE`).
+const PACKET_IN_BUFFER: usize = 2304;
+
 /// Least window, however little the system grants.
 const WINDOW_MIN: u32 = 32 << 10;
 
@@ -267,6 +270,11 @@ impl ServerEndpoint for UdpServer {
     fn window(&self) -> u32 {
         let granted = self.socket.receive_buffer().unwrap_or(0);
         u32::try_from(granted / BUFFER_PER_BYTE).unwrap_or(u32::MAX).max(WINDOW_MIN)
+    }
+
+    fn packets(&self) -> u32 {
+        let granted = self.socket.receive_buffer().unwrap_or(0);
+        u32::try_from(granted / PACKET_IN_BUFFER).unwrap_or(u32::MAX - 1)
     }
 
     #[inline(always)]

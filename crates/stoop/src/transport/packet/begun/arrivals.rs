@@ -88,7 +88,9 @@ impl<L: PacketLink> Calls<L> {
             }
         }
         if let Some((call, at_server_ns)) = last {
-            self.slots[call as usize].compact.sample(clock, at_server_ns, &mut self.path);
+            let compact = &self.slots[call as usize].compact;
+            compact.sample(clock, at_server_ns, &mut self.path);
+            self.flow.on_heard(ended as u32, compact.times().0);
             self.outstanding -= ended;
             self.past.calls += ended as u64;
             self.past.fast += ended as u64;
@@ -99,7 +101,7 @@ impl<L: PacketLink> Calls<L> {
     #[cold]
     #[inline(never)]
     fn deliver(&mut self, call: u32, clock: Instant, datagram: &[u8]) {
-        if let Stage::HeldBack(_) = self.slots[call as usize].stage {
+        if let Stage::HeldBack(_) | Stage::Waiting = self.slots[call as usize].stage {
             // The call has not left.
             return self.past.ignored += 1;
         }
@@ -125,9 +127,20 @@ impl<L: PacketLink> Calls<L> {
         let (link, window) = (Arc::clone(&self.link), self.large.window(&self.link.endpoint));
         let slot = &mut self.slots[call as usize];
         let heard = slot.lane.handle_packet(clock, packet);
+        if heard != Heard::Ignored {
+            self.land(call, true);
+        }
+        let slot = &mut self.slots[call as usize];
         if let Heard::Result { len, .. } = heard {
             self.path = slot.lane.path();
+            if let Some(credit) = Header::credit(packet) {
+                self.flow.on_grant(clock, credit);
+            }
             return self.end_with(call, &packet[HEADER_LEN..HEADER_LEN + len]);
+        }
+        if slot.lane.path().timeout() > self.path.timeout() {
+            // A repeated result has shown that the path is slower than the wait.
+            self.path = slot.lane.path();
         }
         match slot.steps(&link.endpoint, window).hear(clock, heard, packet) {
             Ok(Some(part)) => {

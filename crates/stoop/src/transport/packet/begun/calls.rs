@@ -12,11 +12,12 @@ use crate::transport::packet::begun::wakeups::Wakeups;
 use crate::transport::packet::caller::PacketBinding;
 use crate::transport::packet::checksum;
 use crate::transport::packet::endpoint::Endpoint;
-use crate::transport::packet::link::PacketLink;
+use crate::transport::packet::link::{CallerEndpoint, PacketLink};
 use crate::transport::packet::session::Session;
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
-use stoop_exchange::{Instant, RoundTrip};
+use stoop_exchange::{Flow, Instant, RoundTrip};
 use stoop_wire::Header;
 
 /// A binding, and the endpoint of its begun calls.
@@ -54,6 +55,9 @@ pub(crate) struct Calls<L: PacketLink> {
     /// How often a thread has taken the receive role.
     pub(crate) receptions: u64,
     pub(crate) large: Large<Endpoint<L>>,
+    pub(crate) flow: Flow,
+    /// Calls that wait until the flow control lets them leave, and perhaps others; the oldest first.
+    pub(crate) waiting: VecDeque<u32>,
     /// Bytes of the longest arguments that the server takes.
     pub(crate) longest_call: usize,
     /// The session whose lanes are in `by_lane`.
@@ -77,9 +81,18 @@ pub(crate) const NO_CALL: u32 = u32::MAX;
 /// Buffers with a larger capacity are freed and not used again.
 pub(crate) const KEPT_CAPACITY: usize = 4096;
 
+/// Bytes that the kernel counts for a packet of the usual length in a socket's buffer.
+const PACKET_IN_BUFFER: u32 = 2304;
+
+/// Results of one packet for which an endpoint with that window has room in any case: the kernel's buffer is twice the window.
+fn own_credit(window: u32) -> u32 {
+    window.saturating_mul(2) / PACKET_IN_BUFFER
+}
+
 impl<L: PacketLink> Calls<L> {
     /// `session`: the one to whose server the endpoint leads.
     pub(crate) fn new(link: Arc<BoundEndpoint<L>>, session: &Session) -> Self {
+        let endpoint_window = link.endpoint.window();
         Self {
             link,
             slots: Vec::new(),
@@ -97,6 +110,8 @@ impl<L: PacketLink> Calls<L> {
             unbound: 0,
             receptions: 0,
             large: Large::default(),
+            flow: Flow::new(session.bound.credit, own_credit(endpoint_window), session.round_trip),
+            waiting: VecDeque::new(),
             longest_call: session.longest_call,
             generation: session.generation,
             server: session.server.clone(),
@@ -161,6 +176,7 @@ impl<L: PacketLink> Calls<L> {
         if slot.is_large || slot.is_receiving {
             self.end_large(call);
         }
+        self.land(call, false);
         let slot = &mut self.slots[call as usize];
         slot.stage = Stage::Ended;
         match (slot.owner, error) {
@@ -225,7 +241,7 @@ impl<L: PacketLink> Calls<L> {
         match slot.stage {
             // A call that is held back leaves as a cancelled one.
             Stage::Free | Stage::HeldBack(_) | Stage::Ended => return waker,
-            Stage::Unbound => {
+            Stage::Unbound | Stage::Waiting => {
                 self.end(call, None);
                 return waker;
             }

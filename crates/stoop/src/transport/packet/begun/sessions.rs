@@ -55,6 +55,7 @@ impl<L: PacketLink> Calls<L> {
         let place = self.link.binding.place();
         self.generation = place.session.generation;
         self.longest_call = place.session.longest_call;
+        self.flow.begin_again(place.session.bound.credit, place.session.round_trip);
         if self.server != place.session.server {
             self.server.clone_from(&place.session.server);
             self.link.endpoint.redirect(&place.address);
@@ -72,6 +73,7 @@ impl<L: PacketLink> Calls<L> {
     #[cold]
     pub(crate) fn await_rebind(&mut self, call: u32) {
         self.expand(call).lane.abandon(Instant::default());
+        self.land(call, false);
         self.stop_transfers(call);
         let slot = &mut self.slots[call as usize];
         slot.stage = Stage::Unbound;

@@ -29,6 +29,8 @@ pub(crate) struct Slot {
     // A compact call does not use the fields from here on.
     pub(crate) lane: caller::Lane,
     pub(crate) session: Arc<Session>,
+    /// It counts among the calls that are under way. A compact call that is outstanding always does.
+    pub(crate) is_under_way: bool,
     /// The call has many packets.
     pub(crate) is_large: bool,
     /// Parts of its result have arrived.
@@ -65,6 +67,8 @@ pub(crate) enum Stage {
     Free,
     /// The call is in the submission queue of that number, or the slot is reserved for one that may come.
     HeldBack(u32),
+    /// The call has begun and waits until the flow control lets it leave.
+    Waiting,
     /// The call was sent.
     Sent,
     /// The server does not know the session; the background thread binds again.
@@ -92,6 +96,7 @@ impl Slot {
             procedure: 0,
             lane,
             session,
+            is_under_way: false,
             is_large: false,
             is_receiving: false,
             earlier: EarlierAttempts::default(),
@@ -153,6 +158,14 @@ impl Slot {
         self.lane.update_compact(&mut self.compact);
     }
 
+    /// Begins a call that cannot leave yet.
+    pub(crate) fn hold(&mut self, procedure: u16, (begun, deadline): (Instant, Instant), arguments: &[u8]) {
+        self.keep_arguments(arguments);
+        (self.procedure, self.stage) = (procedure, Stage::Waiting);
+        (self.begun, self.sent, self.deadline) = (begun, begun, deadline);
+        (self.earlier, self.sessions_lost) = (EarlierAttempts::default(), 0);
+    }
+
     /// Stores the arguments of a compact call, for a retransmission.
     #[inline]
     pub(crate) fn keep_arguments(&mut self, arguments: &[u8]) {
@@ -163,6 +176,7 @@ impl Slot {
     /// Expands a compact call, if there is one: registers it with its lane. `path`: the round trip known so far.
     pub(crate) fn expand(&mut self, path: RoundTrip) -> &mut Self {
         if self.lane.expand(&mut self.compact, path) {
+            self.is_under_way = true;
             let (begun, deadline) = self.compact.times();
             (self.begun, self.sent, self.deadline) = (begun, begun, deadline);
             (self.earlier, self.sessions_lost) = (EarlierAttempts::default(), 0);

@@ -54,7 +54,8 @@ impl<L: PacketLink> Calls<L> {
     }
 
     /// Starts the calls of a queue, which leave now: writes the headers of their packets. The other slots of the queue are free again.
-    pub(crate) fn start_all(&mut self, queue: &mut SubmissionQueue) {
+    /// Calls that may not leave yet are taken out of the queue, and wait.
+    pub(crate) fn start_all(&mut self, queue: &mut SubmissionQueue, clock: Instant) {
         for call in queue.take_reserved() {
             self.slots[call as usize].stage = Stage::Free;
             self.free.push(call);
@@ -67,6 +68,12 @@ impl<L: PacketLink> Calls<L> {
         let (begun, deadline) = queue.times();
         self.outstanding += queue.calls().len();
         let mut next = Instant::NEVER;
+        let room = self.room(clock);
+        for (submitted, packet) in queue.packets_mut().skip(room) {
+            self.hold(submitted.call, submitted.procedure, (begun, deadline), &packet[HEADER_LEN..]);
+            next = deadline;
+        }
+        queue.keep_first(room);
         for (submitted, packet) in queue.packets_mut() {
             let slot = &mut self.slots[submitted.call as usize];
             if packet.len() > HEADER_LEN {
@@ -87,6 +94,7 @@ impl<L: PacketLink> Calls<L> {
                 }
             }
         }
+        self.take_off(queue, clock);
         self.next_deadline = self.next_deadline.min(deadline);
         self.look_by(next);
     }

@@ -1,5 +1,6 @@
 //! Timeouts of begun calls, and reports that the server's port is closed.
 
+use crate::error::{CallError, SendError};
 use crate::transport::packet::begun::calls::Calls;
 use crate::transport::packet::begun::slot::{Slot, Stage};
 use crate::transport::packet::link::PacketLink;
@@ -71,7 +72,7 @@ impl<L: PacketLink> Calls<L> {
     /// Finds the earliest deadline after `clock`.
     #[cold]
     fn note_deadlines(&mut self, clock: Instant) {
-        let is_open = |slot: &&Slot| matches!(slot.stage, Stage::Sent | Stage::Unbound);
+        let is_open = |slot: &&Slot| matches!(slot.stage, Stage::Sent | Stage::Unbound | Stage::Waiting);
         let open = self.slots.iter().filter(is_open).map(Slot::last_deadline);
         let later = open.filter(|deadline| *deadline > clock);
         self.next_deadline = later.min().unwrap_or(Instant::NEVER);
@@ -86,10 +87,13 @@ impl<L: PacketLink> Calls<L> {
     /// Handles the timeouts that are due.
     pub(crate) fn look(&mut self, clock: Instant) {
         self.large.retry();
-        let mut next = u64::MAX;
+        let (mut next, mut repeats) = (u64::MAX, self.flow.repeated_most());
         for call in 0..self.timeouts.len() {
-            if self.timeouts[call] <= clock.as_nanos() {
+            // A burst that was lost must not come again as a burst: the others are due again at the next look.
+            let may_be_handled = || repeats > 0 || clock >= self.slots[call].last_deadline();
+            if self.timeouts[call] <= clock.as_nanos() && may_be_handled() {
                 self.on_timeout(call as u32, clock);
+                repeats = repeats.saturating_sub(1);
             }
             next = next.min(self.timeouts[call]);
         }
@@ -110,15 +114,23 @@ impl<L: PacketLink> Calls<L> {
                 let error = slot.earlier.lost(clock.since(slot.begun));
                 self.end(call, Some(error));
             }
+            Stage::Waiting => {
+                self.fail(call, CallError::NotSent(SendError::DeadlinePassed), clock);
+            }
             Stage::Sent => match slot.steps(&link.endpoint, window).on_timeout(clock) {
                 Some(lost) => self.give_up(call, lost, clock),
-                None => self.wait_on(call),
+                None => self.wait_on(call, clock),
             },
         }
     }
 
     /// Goes on with a call. Parts of it that were lost are sent next.
-    fn wait_on(&mut self, call: u32) {
+    fn wait_on(&mut self, call: u32, clock: Instant) {
+        let slot = &self.slots[call as usize];
+        // Twice in vain: once alone may be a long procedure.
+        if slot.is_under_way && slot.lane.last_transmissions() > 2 {
+            self.flow.on_lost(clock, slot.sent);
+        }
         if self.slots[call as usize].is_large {
             self.large.sends(call);
         }

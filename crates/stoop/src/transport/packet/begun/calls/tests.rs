@@ -24,7 +24,7 @@ fn calls() -> (RunningServer, Arc<PacketCalls<UdpLink>>) {
 /// Starts the call in the queue of `begin`, as if the system refused to send it.
 fn start_without_sending(calls: &PacketCalls<UdpLink>, begin: &CallBatch) -> NotSent {
     let mut queue = locked(begin.queue.as_ref().unwrap());
-    calls.calls().start_all(&mut queue);
+    calls.calls().start_all(&mut queue, now());
     let (call, packet) = queue.packet(0);
     NotSent { call, packet: packet.to_vec(), why: io::ErrorKind::NetworkUnreachable.into() }
 }
