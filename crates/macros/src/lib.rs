@@ -184,8 +184,6 @@ pub fn derive_data(item: TokenStream) -> TokenStream {
 #[cfg(feature = "onc")]
 #[proc_macro_derive(Xdr, attributes(stoop, xdr))]
 pub fn derive_xdr(item: TokenStream) -> TokenStream {
-    use stoop_stubgen::{mistakes::Mistakes, types};
-
     let item = parse_macro_input!(item as syn::DeriveInput);
     let mut mistakes = stoop_stubgen::mistakes::Mistakes::default();
     let root = data::root(&item.attrs, &mut mistakes);
