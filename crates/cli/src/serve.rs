@@ -29,16 +29,14 @@ fn answer_orders(uri: &str) -> io::Result<()> {
 
 fn answer_to(order: &str) -> String {
     match order {
-        "stamps on" => {
-            stoop_probe::switch_on(&stoop_probe::Point::ALL);
-            order.into()
-        }
-        "stamps off" => {
-            stoop_probe::switch_on(&[]);
-            order.into()
-        }
         "stamps" => format!("stamps {}", account::stamps::to_text(&stoop_probe::take())),
-        _ => format!("cpu {}", cell::own_cpu().as_nanos()),
+        order => match account::stamps::points_in(order) {
+            Some(points) => {
+                stoop_probe::switch_on(&points);
+                order.into()
+            }
+            None => format!("cpu {}", cell::own_cpu().as_nanos()),
+        },
     }
 }
 

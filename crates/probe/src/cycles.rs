@@ -9,6 +9,20 @@ pub fn cycles() -> u64 {
     read()
 }
 
+/// The cycle counter when all instructions before have ended: a load that waits for another processor's cache line belongs to the step
+/// that makes it.
+#[cfg(feature = "stamps")]
+#[inline(always)]
+pub(crate) fn ordered() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has the instruction, and it changes nothing.
+    #[allow(unused_unsafe, reason = "newer compilers know that it is safe")]
+    unsafe {
+        core::arch::x86_64::_mm_lfence();
+    }
+    read()
+}
+
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn read() -> u64 {

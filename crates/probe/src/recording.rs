@@ -56,7 +56,7 @@ fn record(point: Point) {
     let len = buffer.len.load(Relaxed);
     match buffer.words.get(len as usize) {
         Some(word) => {
-            word.store(cycles() << POINT_BITS | u64::from(point.number()), Relaxed);
+            word.store(crate::cycles::ordered() << POINT_BITS | u64::from(point.number()), Relaxed);
             buffer.len.store(len + 1, Relaxed);
         }
         None => buffer.lost.store(buffer.lost.load(Relaxed) + 1, Relaxed),

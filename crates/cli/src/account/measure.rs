@@ -2,7 +2,7 @@
 
 use super::clock::{Axis, Moment};
 use super::kernel::{TRACEPOINTS, Tracepoint, Tracing};
-use super::stamps::from_text;
+use super::stamps::{from_text, order_for};
 use crate::child::Child;
 use crate::plan::Cell;
 use crate::session::Session;
@@ -55,11 +55,16 @@ impl Measuring<'_> {
 
     /// Calls with stamps at all points of both processes.
     pub(super) fn stamped(&mut self) -> Result<Slice, String> {
-        self.tell_server("stamps on")?;
-        stoop_probe::switch_on(&Point::ALL);
+        self.stamped_at(&Point::ALL)
+    }
+
+    /// Calls with stamps at these points.
+    pub(super) fn stamped_at(&mut self, points: &[Point]) -> Result<Slice, String> {
+        self.tell_server(&order_for(points))?;
+        stoop_probe::switch_on(points);
         let timed = self.time(self.cell);
         stoop_probe::switch_on(&[]);
-        self.tell_server("stamps off")?;
+        self.tell_server(&order_for(&[]))?;
         let (times, axis) = timed?;
         Ok(Slice { times, stamps: self.take_stamps()?, passings: Vec::new(), axis })
     }

@@ -14,6 +14,13 @@ impl CallPath {
         Self(Point::ALL.into_iter().filter(|point| !beside(point)).collect())
     }
 
+    /// For each step of a call in turn, the points at its two ends; the first and the last step have only one.
+    pub(super) fn ends(&self) -> Vec<CallPath> {
+        let points = &self.0;
+        let around = |at: usize| points[at.saturating_sub(1)..(at + 1).min(points.len())].to_vec();
+        (0..=points.len()).map(|at| CallPath(around(at))).collect()
+    }
+
     /// The complete calls of a slice: for each the cycle counter at its begin, at each point, and at its end.
     pub(super) fn calls(&self, slice: &Slice) -> Vec<Vec<u64>> {
         let mut rest = &slice.stamps[..];
@@ -88,6 +95,15 @@ mod tests {
         let calls = path.calls(&slice(&[100, 200], &stamps));
         let seen = path.0.iter().position(|&point| point == Point::CallSeen).expect("it is on every path");
         assert_eq!(calls[0][1 + seen], 150 + seen as u64);
+    }
+
+    #[test]
+    fn each_step_has_the_points_at_its_ends() {
+        let ends = CallPath::new(false).ends();
+        assert_eq!(ends.len(), CallPath::new(false).0.len() + 1);
+        assert_eq!(ends[0].0, [Point::StubBegun]);
+        assert_eq!(ends[1].0, [Point::StubBegun, Point::CallStarted]);
+        assert_eq!(ends[ends.len() - 1].0, [Point::StubEnded]);
     }
 
     #[test]

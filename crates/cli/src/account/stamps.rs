@@ -2,6 +2,20 @@
 
 use stoop_probe::{Point, Stamp, Stamps};
 
+/// The order to switch on exactly these points.
+pub(crate) fn order_for(points: &[Point]) -> String {
+    let numbers = points.iter().map(|point| format!(" {:x}", point.number()));
+    format!("{ORDER}{}", numbers.collect::<String>())
+}
+
+/// The points that [`order_for`] names; `None` if it is another order.
+pub(crate) fn points_in(order: &str) -> Option<Vec<Point>> {
+    let numbers = order.strip_prefix(ORDER)?.split_whitespace();
+    numbers.map(|number| Point::from_number(u8::from_str_radix(number, 16).ok()?)).collect()
+}
+
+const ORDER: &str = "points";
+
 /// The lost stamps, then a word for each stamp: thread, point, and cycle counter in hexadecimal.
 pub(crate) fn to_text(stamps: &Stamps) -> String {
     let words = stamps
@@ -42,5 +56,13 @@ mod tests {
         assert_eq!(from_text(&to_text(&stamps)), Some(stamps));
         assert_eq!(from_text("0"), Some(Stamps::default()));
         assert_eq!(from_text("0 1:99:1"), None);
+    }
+
+    #[test]
+    fn points_come_back_from_an_order() {
+        for points in [&Point::ALL[..], &[Point::ResultSeen], &[]] {
+            assert_eq!(points_in(&order_for(points)).as_deref(), Some(points));
+        }
+        assert_eq!(points_in("cpu"), None);
     }
 }

@@ -37,6 +37,8 @@ pub(super) struct Measured {
     pub(super) plain: Vec<Slice>,
     pub(super) stamped: Vec<Slice>,
     pub(super) traced: Vec<(&'static Tracepoint, Vec<Slice>)>,
+    /// Of each step, slices with stamps at its two ends only, round by round; empty where all points are stamped together.
+    pub(super) apart: Vec<Vec<Slice>>,
     pub(super) stamp_cycles: f64,
     /// What carries packets between the processes, for the name of the step.
     pub(super) way: &'static str,
@@ -117,13 +119,24 @@ impl Measured {
         let ratio_of = |(plain, calls): &(Vec<f64>, Vec<Vec<u64>>)| {
             Quartiles::of(calls.iter().map(sum).collect()).median / Quartiles::of(plain.clone()).median
         };
-        let ratios = per_round.iter().filter(|(_, calls)| !calls.is_empty()).map(ratio_of).collect();
+        let sums_apart = self.sums_apart(rate);
+        let ratios = match sums_apart.is_empty() {
+            true => per_round.iter().filter(|(_, calls)| !calls.is_empty()).map(ratio_of).collect(),
+            false => {
+                let plain = per_round.iter().map(|(plain, _)| Quartiles::of(plain.clone()).median);
+                sums_apart.iter().zip(plain).map(|(sum, plain)| sum / plain).collect()
+            }
+        };
         let ratios = Quartiles::of(ratios);
+        let sums = match sums_apart.is_empty() {
+            true => calls.iter().map(sum).collect(),
+            false => sums_apart,
+        };
         let made: usize = self.stamped.iter().map(|slice| slice.times.len() - 1).sum();
         Ok(Account {
             plain: Figure::of(per_round.iter().flat_map(|(plain, _)| plain.iter().copied()).collect()),
             stamped: Figure::of(calls.iter().map(|call| whole(call) as f64 / rate).collect()),
-            accounted: Figure::of(calls.iter().map(sum).collect()),
+            accounted: Figure::of(sums),
             ratio: ratios.median,
             ratio_low: ratios.low,
             ratio_high: ratios.high,
@@ -158,10 +171,32 @@ impl Measured {
     /// How long the calls took from one of their times to the next. The stamp at its end has taken some of it; the reading of the clock
     /// at the end of a call is part of the call without instruments, too.
     fn gap(&self, calls: &[Vec<u64>], from: usize, rate: f64) -> Figure {
+        if let Some(slices) = self.apart.get(from) {
+            return Figure::of(slices.iter().flat_map(|slice| self.step_apart(from, slice, rate)).collect());
+        }
         let is_last = from == self.path.0.len();
         let cost = if is_last { 0.0 } else { self.stamp_cycles };
         let ns = |call: &Vec<u64>| ((call[from + 1] - call[from]) as f64 - cost) / rate;
         Figure::of(calls.iter().map(ns).collect())
+    }
+
+    /// How long a step took in the calls of a slice with stamps at its ends only.
+    fn step_apart(&self, from: usize, slice: &Slice, rate: f64) -> Vec<f64> {
+        let path = &self.path.ends()[from];
+        let (is_first, is_last) = (from == 0, from == self.path.0.len());
+        let begin = usize::from(!is_first);
+        let cost = if is_last { 0.0 } else { self.stamp_cycles };
+        let calls = path.calls(slice);
+        calls.iter().map(|call| ((call[begin + 1] - call[begin]) as f64 - cost) / rate).collect()
+    }
+
+    /// The sums of the medians of the steps that were measured apart, round by round.
+    fn sums_apart(&self, rate: f64) -> Vec<f64> {
+        let rounds = self.apart.first().map_or(0, Vec::len);
+        let step = |from: usize, round: usize| {
+            Quartiles::of(self.step_apart(from, &self.apart[from][round], rate)).median
+        };
+        (0..rounds).map(|round| (0..self.apart.len()).map(|from| step(from, round)).sum()).collect()
     }
 
     fn gaps(&self) -> Vec<Gap> {

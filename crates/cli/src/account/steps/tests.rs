@@ -41,6 +41,7 @@ fn measured() -> Measured {
         plain: vec![plain],
         stamped: vec![stamped],
         traced,
+        apart: Vec::new(),
         stamp_cycles: STAMP as f64,
         way: "the way",
     }
