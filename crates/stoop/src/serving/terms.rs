@@ -35,6 +35,7 @@ pub(crate) fn may_be_behind(now_ns: u64, drained_ns: u64) -> bool {
 
 impl CallTerms {
     /// Of a call without a deadline, of a procedure of which nothing is known.
+    #[cfg(feature = "onc")]
     pub(crate) fn unlimited(owner: Owner, part: u64) -> Self {
         let priority = Priority::Normal;
         Self { owner, part, deadline_ns: u64::MAX, work_ns: LONG_NANOS, least_ns: 0, priority, limit: None }
