@@ -24,6 +24,7 @@ mod limits;
 mod memory;
 mod parked;
 mod parts;
+mod peer;
 mod peers;
 mod recycled;
 mod replies;
@@ -42,25 +43,13 @@ use clock::Clock;
 use credits::Credits;
 pub use limits::{Counters, Limits};
 use memory::Spare;
+pub use peer::Peer;
 use recycled::Recycled;
 pub use sending::Transmission;
 use shares::Shares;
 use stoop_wire::bind::HostFacts;
 use stoop_wire::{BindingId, CallNumber, Header, HeaderError, Kind, LaneId, Versions};
 use table::Table;
-
-/// The sender of a packet, to which the answer goes.
-pub trait Peer: Copy {
-    /// The network address without the port; IPv4 as mapped IPv6.
-    fn host(&self) -> [u8; 16];
-    /// The port.
-    fn port(&self) -> u16;
-    /// Whether the peer is at that address. The server asks this for each call.
-    #[inline]
-    fn is_at(&self, host: &[u8; 16]) -> bool {
-        self.host() == *host
-    }
-}
 
 /// What an arriving packet leads to.
 #[derive(Debug)]
