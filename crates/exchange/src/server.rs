@@ -236,7 +236,7 @@ impl<P: Peer> Server<P> {
 
     /// Bytes held for bindings: their lanes, retained results and waiting calls. For tests of the bounds.
     pub fn bytes_held(&self) -> usize {
-        debug_assert_eq!(self.shares.miscounted(&self.bindings), None);
+        debug_assert_eq!(self.bindings.miscounted(&self.shares), None);
         self.bindings.bytes_held() + self.recycled.bytes_held() + self.spare.bytes_held()
     }
 

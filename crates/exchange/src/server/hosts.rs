@@ -3,7 +3,7 @@
 //! A caller with two ways to the server may send from two addresses in turn. Without these, each change would cost a challenge and
 //! one more transmission.
 
-use super::Peer;
+use super::peer::Peer;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 

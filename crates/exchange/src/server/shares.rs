@@ -1,7 +1,6 @@
 //! The pools of a server: what the hosts of its callers, and their bindings, hold of each resource.
 
 use super::limits::Limits;
-use super::table::Table;
 use crate::shares::{Owner, OwnerId, Owners, Pool};
 
 /// What an owner holds of each pool.
@@ -179,32 +178,5 @@ impl Shares {
             let owner = self.owners.counts_mut(share.owner);
             self.retained.give_back_for(&mut owner.retained, &mut share.retained, bytes);
         }
-    }
-
-    /// A pool whose books disagree with what the bindings hold, for assertions.
-    pub(super) fn miscounted<P>(&self, bindings: &Table<P>) -> Option<&'static str> {
-        if bindings.iter().any(|(_, binding)| !binding.is_counted_right()) {
-            return Some("a binding");
-        }
-        let owners =
-            |of: fn(&Holding) -> usize| self.owners.iter().map(|(_, owner)| of(owner)).sum::<usize>();
-        let parts = |of: fn(&Share) -> usize| bindings.iter().map(|(_, it)| of(&it.share)).sum::<usize>();
-        let [(bindings, _), (requests, _), packets, lanes, (incomplete, _), retained] = [
-            (owners(|it| it.bindings), 0),
-            (owners(|it| it.requests), 0),
-            (owners(|it| it.packets), parts(|it| it.packets)),
-            (owners(|it| it.lanes), parts(|it| it.lanes)),
-            (owners(|it| it.incomplete), 0),
-            (owners(|it| it.retained), parts(|it| it.retained)),
-        ];
-        let right = [
-            ("bindings", self.bindings.held() == bindings),
-            ("requests", self.requests.held() == requests),
-            ("packets", packets == (self.packets.held(), self.packets.held())),
-            ("lanes", lanes == (self.lanes.held(), self.lanes.held())),
-            ("incomplete", self.incomplete.held() == incomplete),
-            ("retained", retained == (self.retained.held(), self.retained.held())),
-        ];
-        right.iter().find(|(_, right)| !right).map(|(pool, _)| *pool)
     }
 }

@@ -4,12 +4,12 @@
 //! look-up therefore needs no hash and no search. Doubling the table keeps that true: numbers that differ in their low
 //! k bits differ in their low k + 1.
 
-use super::Peer;
 use super::assignment::Terms;
 use super::hosts::EarlierHosts;
 use super::lane::LaneState;
 use super::lanes::Lanes;
-use super::shares::Share;
+use super::peer::Peer;
+use super::shares::{Holding, Share, Shares};
 use crate::Instant;
 use crate::bulk::Path;
 use alloc::boxed::Box;
@@ -179,6 +179,33 @@ impl<P> Table<P> {
     /// All bindings, with their numbers.
     pub(super) fn iter(&self) -> impl Iterator<Item = (BindingId, &Binding<P>)> {
         self.places.iter().flatten().map(|(id, binding)| (*id, &**binding))
+    }
+
+    /// A pool whose books disagree with what the bindings hold, for assertions.
+    pub(super) fn miscounted(&self, shares: &Shares) -> Option<&'static str> {
+        if self.iter().any(|(_, binding)| !binding.is_counted_right()) {
+            return Some("a binding");
+        }
+        let owners =
+            |of: fn(&Holding) -> usize| shares.owners.iter().map(|(_, owner)| of(owner)).sum::<usize>();
+        let parts = |of: fn(&Share) -> usize| self.iter().map(|(_, it)| of(&it.share)).sum::<usize>();
+        let [(bindings, _), (requests, _), packets, lanes, (incomplete, _), retained] = [
+            (owners(|it| it.bindings), 0),
+            (owners(|it| it.requests), 0),
+            (owners(|it| it.packets), parts(|it| it.packets)),
+            (owners(|it| it.lanes), parts(|it| it.lanes)),
+            (owners(|it| it.incomplete), 0),
+            (owners(|it| it.retained), parts(|it| it.retained)),
+        ];
+        let right = [
+            ("bindings", shares.bindings.held() == bindings),
+            ("requests", shares.requests.held() == requests),
+            ("packets", packets == (shares.packets.held(), shares.packets.held())),
+            ("lanes", lanes == (shares.lanes.held(), shares.lanes.held())),
+            ("incomplete", shares.incomplete.held() == incomplete),
+            ("retained", retained == (shares.retained.held(), shares.retained.held())),
+        ];
+        right.iter().find(|(_, right)| !right).map(|(pool, _)| *pool)
     }
 
     /// Looks at the next `most` entries, beginning behind the last one that it has looked at, for a binding.
