@@ -86,9 +86,9 @@ fn legend(y: f64) -> String {
     let mut x = LEFT;
     let mut legend = String::new();
     for (place, name) in places {
-        let _ = write!(
+        let _ = writeln!(
             legend,
-            "<rect x=\"{x}\" y=\"{y}\" width=\"14\" height=\"14\" fill=\"{}\"/><text x=\"{}\" y=\"{}\">{name}</text>\n",
+            "<rect x=\"{x}\" y=\"{y}\" width=\"14\" height=\"14\" fill=\"{}\"/><text x=\"{}\" y=\"{}\">{name}</text>",
             color(place),
             x + 19.0,
             y + 11.0,
