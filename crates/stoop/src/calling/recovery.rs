@@ -218,7 +218,7 @@ mod tests {
         is_overwritten: bool,
         finds_nobody: bool,
         verdict: Verdict,
-        /// Whether the budget lets it come again after a refusal.
+        /// Whether the budget lets it come again after its first two refusals.
         may_come_again: bool,
     }
 
@@ -354,10 +354,10 @@ mod tests {
             let error = recover(&mut call, refused(), &terms(idempotent)).unwrap_err();
             assert_eq!((error.ran(), call.attempts), (Ran::No, 0));
         }
-        let endings = vec![Err(refused()), Err(refused())];
+        let endings = vec![Err(refused()), Err(refused()), Err(refused())];
         let mut call = Scripted { endings, may_come_again: true, ..Scripted::default() };
         let error = recover(&mut call, LOST, &terms(true)).unwrap_err();
-        assert_eq!((error.ran(), call.attempts), (Ran::Perhaps, 2), "it may have run before");
+        assert_eq!((error.ran(), call.attempts), (Ran::Perhaps, 3), "it may have run before");
     }
 
     #[test]
