@@ -64,13 +64,14 @@ fn threads_find_the_next_server_while_another_still_runs_in_the_last(transport: 
     let (second, gate) = serve_at(&uri, Server::new());
     thread::scope(|scope| {
         let held = scope.spawn(|| client.wait());
+        let opens = gate.open_on_drop();
         eventually(|| gate.inside() == 1 || held.is_finished());
         drop(second);
         let (_third, _) = serve_at(&uri, Server::new());
         let client = &client;
         let others = [1, 2, 3, 4, 5].map(|number| scope.spawn(move || client.next(number).unwrap()));
         assert_eq!(others.map(|other| other.join().unwrap()), [2, 3, 4, 5, 6]);
-        gate.open();
+        drop(opens);
         assert_eq!(held.join().unwrap().unwrap(), 7);
     });
 }

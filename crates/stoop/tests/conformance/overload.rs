@@ -46,20 +46,11 @@ fn busy(transport: &str, retry: Retry, while_busy: impl FnOnce(&RunningServer, &
     thread::scope(|scope| {
         let held = scope.spawn(|| client.wait().unwrap());
         gate.await_inside(1);
-        let opens = OpensOnDrop(&gate);
+        let opens = gate.open_on_drop();
         while_busy(&server, &gate, &client);
         drop(opens);
         held.join().unwrap();
     });
-}
-
-/// Opens the gate also when a claim has failed: the thread that waits there is joined.
-struct OpensOnDrop<'a>(&'a Gate);
-
-impl Drop for OpensOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.open();
-    }
 }
 
 /// As often as it takes.

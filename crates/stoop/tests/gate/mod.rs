@@ -30,6 +30,12 @@ impl Gate {
         self.0.1.notify_all();
     }
 
+    /// Opens the gate when the guard is dropped, also by an assertion that fails: a scope of threads waits for procedures
+    /// at the gate before it reports the failure.
+    pub(crate) fn open_on_drop(&self) -> OpensOnDrop<'_> {
+        OpensOnDrop(self)
+    }
+
     /// Lets no thread through from now on.
     pub(crate) fn shut(&self) {
         self.0.0.lock().unwrap().open = false;
@@ -44,5 +50,14 @@ impl Gate {
     pub(crate) fn await_inside(&self, count: usize) {
         let (counts, changed) = &*self.0;
         drop(changed.wait_while(counts.lock().unwrap(), |counts| counts.inside < count).unwrap());
+    }
+}
+
+/// Opens a gate when it is dropped.
+pub(crate) struct OpensOnDrop<'a>(&'a Gate);
+
+impl Drop for OpensOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.open();
     }
 }
