@@ -20,8 +20,9 @@ pub(super) struct Admission {
     /// Recent bindings, by the nonce and the sender of their request, so that a repeated request makes no second
     /// binding.
     made: BTreeMap<RequestKey, BindingId>,
-    /// The requests in the order of their times, with the owner that each counts for.
-    order: VecDeque<(Instant, RequestKey, OwnerId)>,
+    /// The requests in the order of their times, in seconds, with the owner that each counts for. Seconds take half the memory
+    /// of an `Instant`, and a request may be remembered for a second longer.
+    order: VecDeque<(u32, OwnerId, RequestKey)>,
 }
 
 /// Nonce and host of a bind request.
@@ -88,13 +89,13 @@ impl Admission {
     /// returns that.
     pub(super) fn remember(&mut self, now: Instant, host: [u8; 16], nonce: u64, made: (BindingId, OwnerId)) {
         self.made.insert((nonce, host), made.0);
-        self.order.push_back((now, (nonce, host), made.1));
+        self.order.push_back((seconds(now), made.1, (nonce, host)));
     }
 
     /// Forgets the oldest request, if its cookie has expired, and returns the owner that it counted for.
     pub(super) fn forget_oldest(&mut self, now: Instant) -> Option<OwnerId> {
-        let &(_, key, owner) =
-            self.order.front().filter(|(made, ..)| now.since(*made) > COOKIE_PERIOD * 2)?;
+        let is_old = |made: u32| seconds(now).wrapping_sub(made) > 2 * COOKIE_PERIOD.as_secs() as u32;
+        let &(_, owner, key) = self.order.front().filter(|(made, ..)| is_old(*made))?;
         self.order.pop_front();
         self.made.remove(&key);
         if self.order.is_empty() {
@@ -102,6 +103,10 @@ impl Admission {
         }
         Some(owner)
     }
+}
+
+fn seconds(now: Instant) -> u32 {
+    (now.as_nanos() / 1_000_000_000) as u32
 }
 
 fn period(now: Instant) -> u64 {

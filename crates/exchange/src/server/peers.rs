@@ -7,7 +7,6 @@ use super::shares::Share;
 use super::table::Binding;
 use super::{Arrival, Peer, Server};
 use crate::Instant;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
 use stoop_wire::bind::{BindRequest, BindStatus, CHECKSUM, Describe, Description};
@@ -250,7 +249,7 @@ impl<P: Peer> Server<P> {
             window: request.window.max(stoop_wire::PACKET_DATA as u32),
             longest: 0,
             path: None,
-            waiting: VecDeque::new(),
+            waiting: None,
             share,
             lanes: Lanes::default(),
         };

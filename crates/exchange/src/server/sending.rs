@@ -168,7 +168,7 @@ impl<P: Peer> Server<P> {
             if outgoing.has_more() {
                 // The window has no space, for any lane of the binding: the others are tried before this one.
                 if !core::mem::replace(&mut large.waits, true) {
-                    binding.waiting.push_back(place.1);
+                    binding.waiting.get_or_insert_default().push_back(place.1);
                 }
             } else {
                 // This lane needs no more space in the window: another lane is tried.
@@ -290,7 +290,7 @@ impl<P: Peer> Server<P> {
         let Some(binding) = self.bindings.get_mut(id) else { return };
         let mut tried = 0;
         while tried < most
-            && let Some(lane) = binding.waiting.pop_front()
+            && let Some(lane) = binding.waiting.as_mut().and_then(|waiting| waiting.pop_front())
         {
             let Some(large) = binding.lanes.get_mut(lane).and_then(|state| state.large.as_mut()) else {
                 continue;

@@ -37,7 +37,9 @@ pub(super) struct Binding<P> {
     /// The path to the caller, from the first result of many packets on.
     pub(super) path: Option<Box<Path>>,
     /// Lanes with results of many packets that wait for space on the path, longest wait first.
-    pub(super) waiting: VecDeque<LaneId>,
+    // The box makes all other bindings smaller.
+    #[expect(clippy::box_collection, reason = "one word while there are none")]
+    pub(super) waiting: Option<Box<VecDeque<LaneId>>>,
     pub(super) share: Share,
     pub(super) lanes: Lanes<P>,
 }
@@ -256,7 +258,7 @@ mod tests {
             window: 0,
             longest: 0,
             path: None,
-            waiting: VecDeque::new(),
+            waiting: None,
             share: Share::of(owner),
             lanes: Lanes::default(),
         }
