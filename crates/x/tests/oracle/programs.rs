@@ -96,6 +96,9 @@ pub(crate) fn with_ours(folder: &Path, files: &[(String, String)], types: &[Stri
         let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or("rustc".into()));
         command.args(["--edition=2024", "--crate-type", kind, name]).current_dir(folder);
         command.arg("--extern").arg(format!("stoop_xdr={}", runtime.display()));
+        // The crates on which the runtime depends are beside it.
+        let beside = runtime.parent().expect("it is in a folder");
+        command.arg("-L").arg(format!("dependency={}", beside.display()));
         command
     };
     run(rustc("emitted.rs", "rlib").args(["-D", "warnings", "-D", "missing-docs"]));
