@@ -195,6 +195,15 @@ impl BindError {
             }
             Self::NoAnswer { .. } => true,
             Self::Refused { why, .. } => *why == SHUTTING_DOWN,
+            #[cfg(feature = "onc")]
+            Self::NotRegistered { .. } => true,
+            // A rpcbind that is started together with the server.
+            #[cfg(feature = "onc")]
+            Self::Rpcbind { why, .. } => matches!(
+                &**why,
+                crate::CallError::NotSent(crate::error::SendError::Bind(_))
+                    | crate::CallError::Unknown { .. }
+            ),
             _ => false,
         }
     }
@@ -245,7 +254,9 @@ fn is_refusal(cause: &io::Error) -> bool {
 
 /// Whether an address is a name that the kernel keeps for each network namespace.
 fn is_abstract(server: &str) -> bool {
-    server.starts_with("unix:@") || server.strip_prefix("shm:").is_some_and(|name| !name.contains('/'))
+    server.starts_with("unix:@")
+        || server.starts_with("onc+unix:@")
+        || server.strip_prefix("shm:").is_some_and(|name| !name.contains('/'))
 }
 
 /// What to look for when no server answers there.

@@ -15,6 +15,7 @@ use crate::program::VersionId;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 use stoop_net::clock;
 use stoop_net::stream::StreamAddress;
@@ -51,8 +52,12 @@ pub struct Client {
 struct Shared {
     address: Address,
     options: ClientOptions,
-    carrier: Mutex<Arc<Carrier>>,
+    /// The way to the server; none before the first call of a lazy client.
+    carrier: Mutex<Option<Arc<Carrier>>>,
 }
+
+/// Between attempts to bind to a server that is not there yet.
+const PAUSE: Duration = Duration::from_millis(100);
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,10 +81,11 @@ impl Client {
     /// As [`bind`](Self::bind).
     pub fn bind_with(uri: &str, options: &ClientOptions) -> Result<Self, BindError> {
         let address = Address::parse(uri).map_err(BindError::Uri)?;
-        let deadline_ns = clock::now_ns().saturating_add(nanos(options.bind_timeout));
-        let carrier = Mutex::new(Arc::new(find(&address, options, deadline_ns)?));
-        let shared = Arc::new(Shared { address, options: options.clone(), carrier });
-        Ok(Self { shared, timeout_ns: nanos(options.timeout) })
+        let shared = Shared { address, options: options.clone(), carrier: Mutex::default() };
+        if !options.lazy {
+            shared.find_again(u64::MAX)?;
+        }
+        Ok(Self { shared: Arc::new(shared), timeout_ns: nanos(options.timeout) })
     }
 
     /// The same client with another time-out for its calls.
@@ -87,19 +93,14 @@ impl Client {
         Self { timeout_ns: nanos(timeout), ..self.clone() }
     }
 
-    /// A client of the same server with another credential.
-    ///
-    /// # Errors
-    /// As [`bind`](Self::bind).
-    pub fn with_authentication(
-        &self,
-        authentication: impl Authentication + 'static,
-    ) -> Result<Self, BindError> {
+    /// A client of the same server with another credential. It has sockets of its own.
+    #[must_use]
+    pub fn with_authentication(&self, authentication: impl Authentication + 'static) -> Self {
         let options = self.shared.options.clone().authentication(authentication);
         let address = self.shared.address.clone();
-        let place = self.shared.carrier().place().clone();
-        let carrier = Mutex::new(Arc::new(Carrier::new(place, &options)));
-        Ok(Self { shared: Arc::new(Shared { address, options, carrier }), timeout_ns: self.timeout_ns })
+        let place = self.shared.carrier().map(|carrier| carrier.place().clone());
+        let carrier = Mutex::new(place.map(|place| Arc::new(Carrier::new(place, &options))));
+        Self { shared: Arc::new(Shared { address, options, carrier }), timeout_ns: self.timeout_ns }
     }
 
     /// The address.
@@ -112,9 +113,9 @@ impl Client {
         self.shared.address.version
     }
 
-    /// Where the server listens; `None` for a Unix socket.
+    /// Where the server listens; `None` for a Unix socket, and before the first call of a [lazy](ClientOptions::lazy) client.
     pub fn server(&self) -> Option<SocketAddr> {
-        match self.shared.carrier().place() {
+        match self.shared.carrier()?.place() {
             Place::Datagrams(server) | Place::Stream(StreamAddress::Tcp(server)) => Some(*server),
             Place::Stream(_) => None,
         }
@@ -122,7 +123,7 @@ impl Client {
 
     /// Replies so far that answered no call: late, repeated or forged.
     pub fn unmatched_replies(&self) -> u64 {
-        self.shared.carrier().unmatched()
+        self.shared.carrier().map_or(0, |carrier| carrier.unmatched())
     }
 
     /// Calls procedure 0, which does nothing: does the program answer?
@@ -235,7 +236,7 @@ impl Client {
     /// They could not be sent, and will not run.
     pub fn flush(&self) -> Result<(), CallError> {
         let deadline_ns = self.begin_call()?.deadline.latest_ns;
-        self.shared.carrier().flush(deadline_ns)
+        self.shared.carrier().map_or(Ok(()), |carrier| carrier.flush(deadline_ns))
     }
 }
 
@@ -245,28 +246,52 @@ impl Shared {
         ProcedureId { program, version, procedure }
     }
 
-    fn present(&self) -> MutexGuard<'_, Arc<Carrier>> {
+    fn present(&self) -> MutexGuard<'_, Option<Arc<Carrier>>> {
         self.carrier.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[inline]
-    fn carrier(&self) -> Arc<Carrier> {
-        Arc::clone(&self.present())
+    fn carrier(&self) -> Option<Arc<Carrier>> {
+        self.present().clone()
     }
 
     /// The way to the server, found again if it was not there any more.
     #[inline]
     fn carrier_for_call(&self, deadline_ns: u64) -> Result<Arc<Carrier>, CallError> {
-        let carrier = self.carrier();
-        if carrier.is_stale() { self.find_again(deadline_ns) } else { Ok(carrier) }
+        match self.carrier() {
+            Some(carrier) if !carrier.is_stale() => Ok(carrier),
+            _ => {
+                self.find_again(deadline_ns).map_err(|why| CallError::NotSent(SendError::Bind(Box::new(why))))
+            }
+        }
     }
 
+    /// Finds the server, at most until that time.
     #[cold]
-    fn find_again(&self, deadline_ns: u64) -> Result<Arc<Carrier>, CallError> {
-        let found = find(&self.address, &self.options, deadline_ns);
-        let carrier = Arc::new(found.map_err(|why| CallError::NotSent(SendError::Bind(Box::new(why))))?);
-        *self.present() = Arc::clone(&carrier);
+    fn find_again(&self, deadline_ns: u64) -> Result<Arc<Carrier>, BindError> {
+        let time_to_bind = self.options.wait_for_server.unwrap_or(self.options.bind_timeout);
+        let deadline_ns = clock::now_ns().saturating_add(nanos(time_to_bind)).min(deadline_ns);
+        let carrier = Arc::new(self.attempt_until(deadline_ns)?);
+        *self.present() = Some(Arc::clone(&carrier));
         Ok(carrier)
+    }
+
+    /// Binds; if the options say so, again and again until the server is there.
+    fn attempt_until(&self, deadline_ns: u64) -> Result<Carrier, BindError> {
+        loop {
+            let now_ns = clock::now_ns();
+            let attempt_ns = now_ns.saturating_add(nanos(self.options.bind_timeout)).min(deadline_ns);
+            match find(&self.address, &self.options, attempt_ns) {
+                Err(why) if self.options.wait_for_server.is_some() && why.may_pass() => {
+                    let left = Duration::from_nanos(deadline_ns.saturating_sub(clock::now_ns()));
+                    if left.is_zero() {
+                        return Err(why);
+                    }
+                    thread::sleep(PAUSE.min(left));
+                }
+                bound => return bound,
+            }
+        }
     }
 }
 

@@ -10,12 +10,15 @@ pub use stoop_onc::Retransmission;
 /// Options of a [`Client`](crate::onc::Client). Each has a default that suits most programs.
 ///
 /// A typed client, which `#[stoop::interface(program = N, version = N)]` makes, takes them by
-/// [`BindOptions::with`](crate::BindOptions::with), but for the time-outs and the waiting, which `BindOptions` has itself.
+/// [`BindOptions::with`](crate::BindOptions::with). What `BindOptions` has itself counts there: time-outs, waiting, `lazy` and
+/// `wait_for_server`; and the smaller `max_message`.
 #[derive(Clone)]
 #[must_use]
 pub struct ClientOptions {
     pub(crate) timeout: Duration,
     pub(crate) bind_timeout: Duration,
+    pub(crate) wait_for_server: Option<Duration>,
+    pub(crate) lazy: bool,
     pub(crate) retransmission: Retransmission,
     pub(crate) authentication: Arc<dyn Authentication>,
     pub(crate) reserved_port: bool,
@@ -28,6 +31,8 @@ impl Default for ClientOptions {
         Self {
             timeout: Duration::from_secs(25),
             bind_timeout: Duration::from_secs(5),
+            wait_for_server: None,
+            lazy: false,
             retransmission: Retransmission::LIBTIRPC,
             authentication: Arc::new(Credential::none()),
             reserved_port: false,
@@ -64,9 +69,24 @@ impl ClientOptions {
         self
     }
 
-    /// How long binding may take: asking rpcbind, and connecting. 5 s unless set.
+    /// How long binding may take: asking rpcbind, and connecting. 5 s unless set. With [`wait_for_server`](Self::wait_for_server), how long
+    /// each attempt may take.
     pub fn bind_timeout(mut self, timeout: Duration) -> Self {
         self.bind_timeout = timeout;
+        self
+    }
+
+    /// Binding waits for a server that is not there yet, at most that long: rpcbind does not answer or does not know the program, or no
+    /// server accepts the connection. Off unless set. When a server is lost later, the next call waits so for another, within its deadline.
+    pub fn wait_for_server(mut self, timeout: Duration) -> Self {
+        self.wait_for_server = Some(timeout);
+        self
+    }
+
+    /// Binding returns at once, and the first call binds, within its deadline. If that fails, the call has not run
+    /// ([`SendError::Bind`](crate::error::SendError::Bind)), and the next one tries again.
+    pub fn lazy(mut self) -> Self {
+        self.lazy = true;
         self
     }
 
@@ -96,8 +116,8 @@ impl ClientOptions {
         self
     }
 
-    /// Bytes of the longest reply over TCP and Unix sockets, 64 MiB unless set: a longer one ends the connection. Memory is taken
-    /// for bytes that have arrived only. Over UDP a datagram bounds both messages.
+    /// Bytes of the longest call and of the longest reply over TCP and Unix sockets, 64 MiB unless set: a longer call is not sent, and a
+    /// longer reply ends the connection. Memory is taken for bytes that have arrived only. Over UDP a datagram bounds both messages.
     pub fn max_message(mut self, bytes: usize) -> Self {
         self.message_max = bytes;
         self

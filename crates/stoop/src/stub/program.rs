@@ -8,8 +8,7 @@ use crate::onc::{self, ClientOptions};
 use crate::options::BindOptions;
 use crate::program::VersionId;
 use std::fmt;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use stoop_marshal::EncodeError;
 
 /// A bound client of an interface whose trait object is `L`.
@@ -25,9 +24,6 @@ pub struct ProgramBegin<'a> {
     native: Begin<'a>,
     sun: Option<onc::Client>,
 }
-
-/// Between attempts to bind to a server that is not there yet.
-const PAUSE: Duration = Duration::from_millis(100);
 
 impl<L: ?Sized> Clone for ProgramClient<L> {
     fn clone(&self) -> Self {
@@ -58,7 +54,7 @@ impl<L: ?Sized + Send + Sync + 'static> ProgramClient<L> {
         if !uri.starts_with("onc+") {
             return Ok(Self { native: Client::bind(interface, uri, options)?, sun: None });
         }
-        let client = bind_program(&with_version(uri, version), options)?;
+        let client = onc::Client::bind_with(&with_version(uri, version), &sun_options(options))?;
         Ok(Self::over(interface, client).with_timeout(options.timeout))
     }
 
@@ -80,19 +76,15 @@ fn with_version(uri: &str, version: VersionId) -> String {
     }
 }
 
-/// Binds to a program; if the options say so, again and again until its server is there.
-fn bind_program(uri: &str, options: &BindOptions) -> Result<onc::Client, BindError> {
-    let until = Instant::now() + options.time_to_bind();
+/// The options of the client of Sun RPC: its own, and those of all bindings. Not [`upgrade`](BindOptions::upgrade), since a server of Sun
+/// RPC offers no other transport, and not [`retry`](BindOptions::retry), since its protocol has no refusal for overload.
+fn sun_options(options: &BindOptions) -> ClientOptions {
     let own: ClientOptions = options.own.of();
-    let own = own.bind_timeout(options.bind_timeout).waiting(options.waiting);
-    loop {
-        match onc::Client::bind_with(uri, &own) {
-            Err(why) if options.waits_for_server() && why.may_pass() && Instant::now() < until => {
-                thread::sleep(PAUSE.min(until.saturating_duration_since(Instant::now())));
-            }
-            bound => return bound,
-        }
-    }
+    let message_max = own.message_max.min(options.max_message);
+    let own = own.timeout(options.timeout).bind_timeout(options.bind_timeout).waiting(options.waiting);
+    let own = own.max_message(message_max);
+    let own = if options.lazy { own.lazy() } else { own };
+    if options.waits_for_server() { own.wait_for_server(options.time_to_bind()) } else { own }
 }
 
 impl<L: ?Sized> ProgramClient<L> {

@@ -61,7 +61,7 @@ fn check(scheme: &str, waiting: Waiting, blob_max: usize) {
     assert_eq!(one.call::<_, String>(5, &()).unwrap(), "nobody");
     let gids = Groups::first_of(&[7, 8, 9]);
     let alice = AuthSys { stamp: 1, machine_name: b"host.lab", uid: 1001, gid: 100, gids };
-    let alice = one.with_authentication(Credential::sys(&alice)).unwrap();
+    let alice = one.with_authentication(Credential::sys(&alice));
     assert_eq!(alice.call::<_, String>(5, &()).unwrap(), "host.lab 1001 100 3");
     assert_eq!(refusal(one.call(77, &())), SunFault::ProcedureUnavailable);
     let outcome = one.call::<_, i32>(2, &1);

@@ -170,7 +170,9 @@ impl Connection {
         if start == 0 {
             return if len > DATAGRAM_MAX { Err(too_long(DATAGRAM_MAX)) } else { Ok(message) };
         }
-        let mark = record::mark(len - start).ok_or_else(|| too_long(record::FRAGMENT_MAX))?;
+        let most = self.options.message_max.min(record::FRAGMENT_MAX);
+        let mark = record::mark(len - start).filter(|_| len - start <= most);
+        let mark = mark.ok_or_else(|| too_long(most))?;
         message[..start].copy_from_slice(&mark);
         Ok(message)
     }
