@@ -1,5 +1,7 @@
 //! Programs of Sun RPC at a server: one version of a program, and the calls that it runs.
 
+pub(crate) mod programs;
+
 use crate::context::Caller;
 use std::fmt;
 use stoop_onc::auth::{Auth, AuthStatus, Identity};

@@ -2,10 +2,10 @@
 
 #![cfg(feature = "onc")]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use stoop::onc::{Client, ClientOptions, Credential, Server as SunServer};
+use stoop::error::SendError;
+use stoop::onc::{Client, ClientOptions, ConnectionLimits, Credential, ReplyCacheLimits};
 use stoop::{BindError, BindOptions, CallError, Error, Ran, RunningServer, Server, wait_all};
 
 #[derive(Clone, Debug, Default, PartialEq, stoop::Data, stoop::Xdr)]
@@ -75,23 +75,20 @@ impl Store for Shelf {
     }
 }
 
-/// One implementation, served by both protocols, and its addresses.
-fn serve() -> (Vec<RunningServer>, Vec<String>) {
-    let shelf = Arc::new(Shelf::default());
+/// One server of one implementation, for callers of both protocols, and its addresses.
+fn serve() -> (RunningServer, Vec<String>) {
     let path = format!("@stoop-two-protocols-{}-{:?}", std::process::id(), std::thread::current().id());
-    let native = Server::new().export(StoreServer::new(Arc::clone(&shelf)));
-    let native = native.listen("udp://127.0.0.1:0").unwrap().listen("tcp://127.0.0.1:0").unwrap();
-    let sun = SunServer::new().export(StoreServer::new(shelf));
-    let sun = sun.listen("onc+udp://127.0.0.1").unwrap().listen("onc+tcp://127.0.0.1").unwrap();
-    let sun = sun.listen(&format!("onc+unix:{path}")).unwrap();
-    let servers = vec![native.start().unwrap(), sun.start().unwrap()];
-    let uris = servers.iter().flat_map(|server| server.uris().to_vec()).collect();
-    (servers, uris)
+    let server = Server::new().export(StoreServer::new(Shelf::default()));
+    let server = server.listen("udp://127.0.0.1:0").unwrap().listen("tcp://127.0.0.1:0").unwrap();
+    let server = server.listen("onc+udp://127.0.0.1").unwrap().listen("onc+tcp://127.0.0.1").unwrap();
+    let server = server.listen(&format!("onc+unix:{path}")).unwrap().start().unwrap();
+    let uris = server.uris().to_vec();
+    (server, uris)
 }
 
 #[test]
 fn the_same_client_calls_the_same_implementation_by_either_protocol() {
-    let (_servers, uris) = serve();
+    let (_server, uris) = serve();
     assert_eq!(uris.len(), 5, "{uris:?}");
     let entry = Entry { name: "a".into(), content: vec![1, 2, 3] };
     let first = StoreClient::bind(&uris[0]).unwrap();
@@ -115,7 +112,7 @@ fn the_same_client_calls_the_same_implementation_by_either_protocol() {
 
 #[test]
 fn begun_calls_give_the_same_handles_by_either_protocol() {
-    let (_servers, uris) = serve();
+    let (_server, uris) = serve();
     for uri in &uris {
         let client = StoreClient::bind(uri).unwrap();
         let begin = client.begin();
@@ -131,7 +128,7 @@ fn begun_calls_give_the_same_handles_by_either_protocol() {
 
 #[test]
 fn one_way_calls_run_by_either_protocol() {
-    let (_servers, uris) = serve();
+    let (_server, uris) = serve();
     let client = StoreClient::bind(&uris[0]).unwrap();
     for (position, uri) in uris.iter().enumerate() {
         let teller = StoreClient::bind(uri).unwrap();
@@ -146,7 +143,7 @@ fn one_way_calls_run_by_either_protocol() {
 
 #[test]
 fn a_call_by_sun_rpc_ends_by_its_deadline_and_says_that_it_may_have_run() {
-    let (_servers, uris) = serve();
+    let (_server, uris) = serve();
     for uri in &uris[2..] {
         let client = StoreClient::bind(uri).unwrap().with_timeout(Duration::from_millis(50));
         let error = client.sleep(400).unwrap_err();
@@ -157,7 +154,7 @@ fn a_call_by_sun_rpc_ends_by_its_deadline_and_says_that_it_may_have_run() {
 
 #[test]
 fn a_typed_client_takes_the_options_of_sun_rpc() {
-    let (_servers, uris) = serve();
+    let (_server, uris) = serve();
     let own = ClientOptions::new().authentication(Credential::own());
     let client = StoreClient::bind_with(&uris[3], &BindOptions::new().with(own.clone())).unwrap();
     assert_eq!(client.noted().unwrap(), 0);
@@ -167,7 +164,7 @@ fn a_typed_client_takes_the_options_of_sun_rpc() {
 
 #[test]
 fn another_version_is_refused_and_its_call_did_not_run() {
-    let (_servers, uris) = serve();
+    let (_server, uris) = serve();
     let client = StoreClient::bind(&format!("{}/0x20000077:4", uris[3])).unwrap();
     let error = client.noted().unwrap_err();
     assert_eq!(error.ran(), Ran::No, "{error}");
@@ -184,7 +181,67 @@ fn binding_waits_for_a_server_of_sun_rpc_that_is_not_there_yet() {
         let path = path.clone();
         move || StoreClient::bind_with(&path, &options).unwrap().noted().unwrap()
     });
-    let server = SunServer::new().export(StoreServer::new(Shelf::default()));
+    let server = Server::new().export(StoreServer::new(Shelf::default()));
     let _server = server.listen(&path).unwrap().start().unwrap();
     assert_eq!(waiting.join().unwrap(), 0);
+}
+
+#[test]
+fn one_server_counts_and_shuts_down_the_calls_of_both_protocols() {
+    let (server, uris) = serve();
+    let clients: Vec<_> = uris.iter().map(|uri| StoreClient::bind(uri).unwrap()).collect();
+    clients.iter().for_each(|client| assert_eq!(client.noted().unwrap(), 0));
+    assert_eq!(server.counters().calls, 5);
+    server.shut_down();
+    for client in clients {
+        let client = client.with_timeout(Duration::from_millis(100));
+        assert!(client.noted().is_err(), "{client:?}");
+    }
+}
+
+#[test]
+fn a_lazy_client_of_sun_rpc_binds_with_its_first_call() {
+    let path = format!("onc+unix:@stoop-two-protocols-lazy-{}", std::process::id());
+    let lazy = StoreClient::bind_with(&path, &BindOptions::new().lazy()).unwrap();
+    let error = lazy.noted().unwrap_err();
+    assert!(matches!(error, CallError::NotSent(SendError::Bind(_))), "{error:?}");
+    assert_eq!(lazy.begin().noted().wait().unwrap_err().ran(), Ran::No);
+    let wrong = StoreClient::bind_with("onc+udp:nowhere", &BindOptions::new().lazy());
+    assert!(matches!(wrong, Err(BindError::Uri(_))));
+    let server = Server::new().export(StoreServer::new(Shelf::default()));
+    let _server = server.listen(&path).unwrap().start().unwrap();
+    assert_eq!(lazy.noted().unwrap(), 0);
+}
+
+#[test]
+fn a_binding_by_sun_rpc_keeps_to_its_longest_message() {
+    let (_server, uris) = serve();
+    let client = StoreClient::bind_with(&uris[3], &BindOptions::new().max_message(1000)).unwrap();
+    let long = Entry { name: "long".into(), content: vec![0; 2000] };
+    let error = client.put(&long).unwrap_err();
+    assert!(matches!(error, Error::Call(CallError::NotSent(_))), "{error:?}");
+    StoreClient::bind(&uris[3]).unwrap().put(&long).unwrap();
+    let error = client.get("long").unwrap_err();
+    assert_eq!(error.ran(), Ran::Perhaps, "{error:?}");
+}
+
+#[test]
+fn a_server_that_could_not_serve_one_of_its_addresses_does_not_start() {
+    #[stoop::interface]
+    trait Plain {
+        fn null(&self);
+    }
+    struct Nothing;
+    impl Plain for Nothing {
+        fn null(&self) {}
+    }
+    let why = |server: Server| server.start().map(drop).unwrap_err().to_string();
+    let plain = || Server::new().export(PlainServer::new(Nothing));
+    assert!(why(plain().listen("onc+udp://127.0.0.1").unwrap()).contains("has no program"));
+    assert!(why(plain().listen("udp://127.0.0.1:0").unwrap().register()).contains("no address of Sun RPC"));
+    let store = || Server::new().export(StoreServer::new(Shelf::default()));
+    let unused = store().with(ReplyCacheLimits::default()).listen("onc+tcp://127.0.0.1").unwrap();
+    assert!(why(unused).contains("ReplyCacheLimits"));
+    let unused = store().listen("onc+tcp://127.0.0.1").unwrap().with(ConnectionLimits::default());
+    assert!(why(unused).contains("ConnectionLimits"));
 }

@@ -27,6 +27,9 @@ pub enum ListenError {
     UnknownProcedure(String),
     /// The machine cannot be kept awake, as [`Server::low_latency`](crate::Server::low_latency) asks for.
     LowLatency(io::Error),
+    /// The server's programs could not be registered, as [`Server::register`](crate::Server::register) asks for.
+    #[cfg(feature = "onc")]
+    Rpcbind(io::Error),
 }
 
 impl fmt::Display for ListenError {
@@ -66,6 +69,12 @@ impl fmt::Display for ListenError {
                 "the machine cannot be kept awake (/dev/cpu_dma_latency: {cause}); let this user write there, or leave \
                  Server::low_latency out"
             ),
+            #[cfg(feature = "onc")]
+            Self::Rpcbind(cause) => write!(
+                f,
+                "the programs could not be registered: {cause}; start rpcbind, or leave Server::register out and write the port in the \
+                 addresses of clients"
+            ),
             Self::Incomplete(what) => f.write_str(what),
             Self::UnusedOptions(name) => write!(
                 f,
@@ -79,7 +88,7 @@ impl fmt::Display for ListenError {
 /// Whether an address is that of a socket with a file.
 fn has_path(uri: &str) -> bool {
     match uri.split_once(':') {
-        Some(("unix", path)) => !path.starts_with('@'),
+        Some(("unix" | "onc+unix", path)) => !path.starts_with('@'),
         Some(("shm", name)) => name.contains('/'),
         _ => false,
     }
@@ -94,6 +103,8 @@ impl Clone for ListenError {
             Self::UnusedOptions(name) => Self::UnusedOptions(name),
             Self::UnknownProcedure(name) => Self::UnknownProcedure(name.clone()),
             Self::LowLatency(cause) => Self::LowLatency(cloned(cause)),
+            #[cfg(feature = "onc")]
+            Self::Rpcbind(cause) => Self::Rpcbind(cloned(cause)),
         }
     }
 }
@@ -103,6 +114,8 @@ impl std::error::Error for ListenError {
         match self {
             Self::Uri(why) => Some(why),
             Self::Io { cause, .. } | Self::LowLatency(cause) => Some(cause),
+            #[cfg(feature = "onc")]
+            Self::Rpcbind(cause) => Some(cause),
             Self::Incomplete(_) | Self::UnusedOptions(_) | Self::UnknownProcedure(_) => None,
         }
     }

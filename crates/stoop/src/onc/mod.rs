@@ -7,7 +7,7 @@
 //! | [`call`] | one call of a procedure on a host |
 //! | [`register`] | a server of one program, registered with rpcbind |
 //! | [`Client`] | full control: transport, time-outs, credentials, reserved ports |
-//! | [`Server`] | any number of programs, over UDP, TCP and Unix sockets |
+//! | [`Server`](crate::Server) | any number of programs, over UDP, TCP and Unix sockets, beside Stoop's own protocol |
 //! | [`rpcbind`] | which programs a host has |
 //! | [`stub`] | what emitted code is written against |
 //!
@@ -33,9 +33,12 @@ pub use crate::onc::broadcast::{BroadcastReply, broadcast};
 pub use crate::onc::client::{Client, call};
 pub use crate::onc::options::{ClientOptions, Retransmission};
 pub use crate::onc::server::options::{ConnectionLimits, ReplyCacheLimits};
-pub use crate::onc::server::{Server, register};
 pub use crate::onc::services::{HostStatistics, rpcinfo, rstat, rusers};
 pub use crate::program::VersionId;
+/// The same as [`stoop::Server`](crate::Server).
+#[doc(no_inline)]
+pub use crate::server::Server;
+pub use crate::server::sun::register;
 pub use stoop_onc::message::VersionRange;
 /// The form of arguments and results.
 pub use stoop_xdr as xdr;

@@ -2,6 +2,8 @@
 
 pub(crate) mod running;
 pub(crate) mod stay_awake;
+#[cfg(feature = "onc")]
+pub(crate) mod sun;
 
 use crate::error::ListenError;
 use crate::health::{self, HealthBoard, StoopHealthServer};
@@ -21,6 +23,7 @@ use crate::transport::contract::Place;
 use crate::transports;
 use crate::uri::Uri;
 use std::io;
+use std::mem;
 use std::sync::Arc;
 use stoop_net::{fork, inherited};
 
@@ -70,6 +73,8 @@ pub struct Server {
     low_latency: bool,
     health: HealthBoard,
     procedures: Vec<(String, String, ProcedureOptions)>,
+    #[cfg(feature = "onc")]
+    sun: sun::SunRpc,
 }
 
 impl Default for Server {
@@ -102,6 +107,8 @@ impl Server {
             low_latency: false,
             health: HealthBoard::new(),
             procedures: Vec::new(),
+            #[cfg(feature = "onc")]
+            sun: sun::SunRpc::default(),
         }
     }
 
@@ -148,11 +155,18 @@ impl Server {
     /// no server runs then wait for the next one. `fd:NAME` stands for the `tcp:`, `udp:` and `unix:` addresses of all sockets passed under that name
     /// (`FileDescriptorName=`).
     ///
+    /// **Sun RPC** (cargo feature `onc`): `onc+udp://HOST[:PORT]`, `onc+tcp://HOST[:PORT]` and `onc+unix:PATH`. There the server is called
+    /// as the programs that its interfaces are (`#[interface(program = …, version = …)]`), and those that `Server::program` adds.
+    ///
     /// # Errors
     /// The text is no address, or it cannot be listened at.
     pub fn listen(mut self, uri: &str) -> Result<Self, ListenError> {
         if let Some(name) = uri.strip_prefix("fd:") {
             return self.listen_inherited(uri, name);
+        }
+        #[cfg(feature = "onc")]
+        if uri.starts_with("onc+") {
+            return self.listen_by_sun_rpc(uri);
         }
         match transports::parse(uri).map_err(ListenError::Uri)? {
             Uri::Address(scheme, address) => {
@@ -249,29 +263,13 @@ impl Server {
     /// Starts serving, on threads of its own.
     ///
     /// # Errors
-    /// Nothing is exported, nowhere is listened, or the system gives no thread.
+    /// Nothing is exported, nowhere is listened, or the system gives no thread; or no rpcbind registers the programs.
     pub fn start(mut self) -> Result<RunningServer, ListenError> {
-        if self.exports.is_empty() {
-            return Err(ListenError::Incomplete("the server exports nothing; call Server::export first"));
-        }
-        if self.listeners.is_empty() {
-            return Err(ListenError::Incomplete("the server listens nowhere; call Server::listen first"));
-        }
-        if let Some(name) = self.own.unused() {
-            return Err(ListenError::UnusedOptions(name));
-        }
+        self.check()?;
         // The last: the numbers of the program's own interfaces stay as they are.
         self.exports.push(Arc::new(StoopHealthServer::new(self.health.clone())));
         fork::notice();
-        let offers = offers::text(self.listeners.iter().filter_map(|listener| listener.offer()));
-        let options = options_of(&self.exports, &self.procedures).map_err(ListenError::UnknownProcedure)?;
-        let setup = Setup {
-            exports: Arc::new(Exports::new(self.exports, options, offers)),
-            waiting: self.waiting,
-            bounds: self.bounds,
-            max_message: self.max_message,
-            limits: self.limits,
-        };
+        let setup = self.setup()?;
         let mut running = Running::new(self.health, self.low_latency.then(StayAwake::begin).transpose()?);
         for listener in self.listeners {
             let uri = listener.uri().to_owned();
@@ -280,7 +278,45 @@ impl Server {
                 return Err(ListenError::Io { uri, cause });
             }
         }
+        #[cfg(feature = "onc")]
+        if let Err(why) = self.sun.register(&setup.programs, &mut running) {
+            running.stop();
+            return Err(why);
+        }
         Ok(RunningServer::new(running))
+    }
+
+    /// Whether there is something to serve at each address, and an address for each option.
+    fn check(&self) -> Result<(), ListenError> {
+        #[cfg(feature = "onc")]
+        self.check_sun_rpc()?;
+        if self.exports.is_empty() && !self.has_programs() {
+            return Err(ListenError::Incomplete("the server exports nothing; call Server::export first"));
+        }
+        if self.listeners.is_empty() {
+            return Err(ListenError::Incomplete("the server listens nowhere; call Server::listen first"));
+        }
+        self.own.unused().map_or(Ok(()), |name| Err(ListenError::UnusedOptions(name)))
+    }
+
+    #[cfg(not(feature = "onc"))]
+    fn has_programs(&self) -> bool {
+        false
+    }
+
+    /// What all addresses have in common.
+    fn setup(&mut self) -> Result<Setup, ListenError> {
+        let offers = offers::text(self.listeners.iter().filter_map(|listener| listener.offer()));
+        let options = options_of(&self.exports, &self.procedures).map_err(ListenError::UnknownProcedure)?;
+        Ok(Setup {
+            #[cfg(feature = "onc")]
+            programs: Arc::new(self.programs()?),
+            exports: Arc::new(Exports::new(mem::take(&mut self.exports), options, offers)),
+            waiting: self.waiting,
+            bounds: self.bounds,
+            max_message: self.max_message,
+            limits: mem::take(&mut self.limits),
+        })
     }
 
     /// Serves until the process ends, or until another thread shuts the server down ([`start`](Self::start) gives

@@ -54,13 +54,6 @@ impl Running {
         Ok(())
     }
 
-    /// Adds an address that is served already.
-    #[cfg(feature = "onc")]
-    pub(crate) fn add(&mut self, uri: String, endpoint: Box<dyn RunningEndpoint>) {
-        self.endpoints.push(endpoint);
-        self.uris.push(uri);
-    }
-
     /// Adds something that begins and ends with the server, and is no address. It ends first.
     #[cfg(feature = "onc")]
     pub(crate) fn add_quietly(&mut self, endpoint: Box<dyn RunningEndpoint>) {

@@ -2,6 +2,8 @@
 
 use crate::limits::Limits;
 use crate::offers::Offer;
+#[cfg(feature = "onc")]
+use crate::program::programs::Programs;
 use crate::serving::counters::ServerCounters;
 use crate::serving::dispatch::Exports;
 use crate::serving::workers::{Bounds, Endpoint, WorkerPool};
@@ -12,6 +14,9 @@ use stoop_net::waiting::Waiting;
 /// Settings that the addresses of a server have in common.
 pub(crate) struct Setup {
     pub(crate) exports: Arc<Exports>,
+    /// What the addresses of Sun RPC serve: those of the exports that are programs, too, and programs that are no exports.
+    #[cfg(feature = "onc")]
+    pub(crate) programs: Arc<Programs>,
     pub(crate) waiting: Waiting,
     pub(crate) bounds: Bounds,
     /// Bytes of the longest arguments and of the longest result.
@@ -27,6 +32,12 @@ pub(crate) trait Listener: Send + Sync {
     /// The address as callers on this machine are told of it; `None` if it is of no use to them.
     fn offer(&self) -> Option<Offer> {
         Some(Offer::to(self.uri()))
+    }
+
+    /// Whether its callers speak Sun RPC, and no protocol of Stoop.
+    #[cfg(feature = "onc")]
+    fn is_of_sun_rpc(&self) -> bool {
+        false
     }
 
     /// Starts to serve.

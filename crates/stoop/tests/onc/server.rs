@@ -254,7 +254,7 @@ fn slow_and_idle_connections_are_closed_and_others_stay() {
         idle_time: 3 * SECOND,
         ..ConnectionLimits::default()
     };
-    let (_server, _, tcp) = start(Server::new().connections(limits));
+    let (_server, _, tcp) = start(Server::new().with(limits));
     let mut slow = Stream::connect(tcp);
     slow.send(&[0x80, 0, 0]);
     let mut idle = Stream::connect(tcp);
@@ -267,7 +267,7 @@ fn slow_and_idle_connections_are_closed_and_others_stay() {
 #[test]
 fn more_connections_than_allowed_close_the_most_idle_one() {
     let limits = ConnectionLimits { connections_max: 3, ..ConnectionLimits::default() };
-    let (_server, _, tcp) = start(Server::new().connections(limits));
+    let (_server, _, tcp) = start(Server::new().with(limits));
     let mut streams: Vec<_> = (0..3)
         .map(|xid| {
             let mut stream = Stream::connect(tcp);

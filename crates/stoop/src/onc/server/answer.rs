@@ -2,8 +2,8 @@
 
 use crate::context::cancelled::CallId;
 use crate::context::{self, Caller};
-use crate::onc::server::programs::{Programs, dispatch};
 use crate::program::VersionId;
+use crate::program::programs::{Programs, dispatch};
 use crate::program::{IncomingCall, NoResult};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use stoop_onc::auth::Identity;

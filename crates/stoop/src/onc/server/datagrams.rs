@@ -7,9 +7,10 @@ use crate::context::Caller;
 use crate::onc::placement;
 use crate::onc::server::activity::Activity;
 use crate::onc::server::answer::{Answer, answer, put};
-use crate::onc::server::programs::Programs;
 use crate::program::VersionId;
+use crate::program::programs::Programs;
 use crate::serving::counters::ServerCounters;
+use crate::serving::running::Setup;
 use crate::serving::shares::owner_of;
 use crate::serving::terms::CallTerms;
 use crate::serving::workers::{Background, Endpoint};
@@ -62,17 +63,12 @@ const DATAGRAM_MAX: usize = 65_507;
 const RECEIVE_BUFFER: usize = 4 << 20;
 
 impl DatagramEndpoint {
-    pub(crate) fn new(
-        socket: ServerSocket,
-        programs: Arc<Programs>,
-        waiting: Waiting,
-        limits: ReplyCacheLimits,
-    ) -> io::Result<Self> {
+    pub(crate) fn new(socket: ServerSocket, setup: &Setup, limits: ReplyCacheLimits) -> io::Result<Self> {
         socket.set_receive_buffer(RECEIVE_BUFFER)?;
         Ok(Self {
             socket,
-            programs,
-            waiting,
+            programs: Arc::clone(&setup.programs),
+            waiting: setup.waiting,
             placement: placement::of_this_end(),
             replies: Mutex::new(ReplyCache::new(limits)),
             activity: Activity::default(),

@@ -2,14 +2,15 @@
 
 use crate::interface::Exported;
 use crate::program::{IncomingCall, NoResult, Program, VersionId};
+use std::sync::Arc;
 
 /// The server half of an interface with `#[interface(program = …, version = …)]`.
-pub(crate) struct ExportedProgram<E>(E);
+pub(crate) struct ExportedProgram(Arc<dyn Exported>);
 
-impl<E: Exported> ExportedProgram<E> {
+impl ExportedProgram {
     /// `None`: it is no program.
-    pub(crate) fn new(exported: E) -> Option<Self> {
-        exported.program().is_some().then_some(Self(exported))
+    pub(crate) fn new(exported: &Arc<dyn Exported>) -> Option<Self> {
+        exported.program().is_some().then(|| Self(Arc::clone(exported)))
     }
 
     fn program(&self) -> &dyn Program {
@@ -17,7 +18,7 @@ impl<E: Exported> ExportedProgram<E> {
     }
 }
 
-impl<E: Exported> Program for ExportedProgram<E> {
+impl Program for ExportedProgram {
     fn version(&self) -> VersionId {
         self.program().version()
     }

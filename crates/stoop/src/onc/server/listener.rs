@@ -1,38 +1,33 @@
-//! A place at which a server listens, from the moment when it is taken.
+//! An address at which a server is called by Sun RPC, from the moment when it is taken.
 
+use crate::error::{ListenError, UriError};
+use crate::offers::Offer;
 use crate::onc::address::Transport;
 use crate::onc::locate::netid;
 use crate::onc::server::connections::Connections;
 use crate::onc::server::datagrams::DatagramEndpoint;
 use crate::onc::server::options::{ConnectionLimits, ReplyCacheLimits};
-use crate::onc::server::programs::Programs;
 use crate::onc::server::streams::StreamEndpoint;
-use crate::serving::running::RunningEndpoint;
-use crate::serving::workers::{Bounds, WorkerPool};
+use crate::options::OwnOptions;
+use crate::serving::running::{Listener, RunningEndpoint, Setup, start};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use stoop_net::stream::{StreamAddress, StreamListener};
 use stoop_net::udp::{ServerSocket, resolve};
-use stoop_net::waiting::Waiting;
 use stoop_onc::rpcbind;
 
-/// A socket that is bound.
-pub(crate) enum Listener {
-    Datagrams(ServerSocket),
-    Stream(StreamListener),
+/// An address that is taken.
+pub(crate) struct SunListener {
+    uri: String,
+    socket: Socket,
 }
 
-/// What all places of a server have in common.
-pub(crate) struct Setup {
-    pub(crate) programs: Arc<Programs>,
-    pub(crate) waiting: Waiting,
-    pub(crate) bounds: Bounds,
-    pub(crate) replies: ReplyCacheLimits,
-    pub(crate) connections: ConnectionLimits,
+enum Socket {
+    Datagrams(ServerSocket, ReplyCacheLimits),
+    Stream(StreamListener, ConnectionLimits),
 }
 
-/// How rpcbind is told of a place.
+/// How rpcbind is told of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Registered {
     pub(crate) netid: &'static str,
@@ -44,38 +39,47 @@ fn parse(uri: &str) -> Option<(Transport, &str)> {
     let (scheme, rest) = uri.split_once(':')?;
     let transports = [Transport::Udp, Transport::Tcp, Transport::Unix];
     let transport = transports.into_iter().find(|known| known.scheme() == scheme)?;
-    let place = if transport == Transport::Unix { rest } else { rest.strip_prefix("//")? };
+    let place = match transport {
+        Transport::Unix => rest,
+        _ => rest.strip_prefix("//").map(|place| place.strip_suffix('/').unwrap_or(place))?,
+    };
     (!place.is_empty()).then_some((transport, place))
 }
 
-impl Listener {
-    /// Takes the place. `None`: the text is no address.
+/// The first address of a host, with any free port unless one is given.
+fn internet(place: &str) -> io::Result<SocketAddr> {
+    let has_port = place.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
+    let found = if has_port { resolve(place) } else { resolve(&format!("{place}:0")) };
+    found?.into_iter().next().ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+impl SunListener {
+    /// Takes the address.
     ///
     /// # Errors
-    /// It cannot be taken.
-    pub(crate) fn bind(uri: &str) -> Option<io::Result<Self>> {
-        let (transport, place) = parse(uri)?;
-        let with_port = |place: &str| match place.rsplit_once(':') {
-            Some((_, port)) if !port.ends_with(']') => place.to_owned(),
-            _ => format!("{place}:0"),
+    /// The text is no address, or it cannot be listened at.
+    pub(crate) fn bind(uri: &str, own: &OwnOptions) -> Result<Self, ListenError> {
+        let Some((transport, place)) = parse(uri) else {
+            let why = "write onc+udp://HOST:PORT, onc+tcp://HOST:PORT or onc+unix:PATH; the port may be left out, \
+                       and the program is not named here";
+            return Err(ListenError::Uri(UriError { uri: uri.into(), why: why.into() }));
         };
-        Some(match transport {
-            Transport::Udp => {
-                resolve(&with_port(place)).and_then(|found| ServerSocket::bind(found[0])).map(Self::Datagrams)
-            }
-            Transport::Tcp => resolve(&with_port(place))
-                .and_then(|found| StreamListener::bind(&StreamAddress::Tcp(found[0])))
-                .map(Self::Stream),
-            Transport::Unix => StreamListener::bind(&StreamAddress::unix(place)).map(Self::Stream),
-        })
+        let bound = match transport {
+            Transport::Udp => Self::datagrams(place, own),
+            Transport::Tcp => internet(place).and_then(|at| Self::stream(&StreamAddress::Tcp(at), own)),
+            Transport::Unix => Self::stream(&StreamAddress::unix(place), own),
+        };
+        bound.map_err(|cause| ListenError::Io { uri: uri.into(), cause })
     }
 
-    /// The address, with the port that was chosen.
-    pub(crate) fn uri(&self) -> String {
-        match self {
-            Self::Datagrams(socket) => format!("onc+udp://{}", local(socket)),
-            Self::Stream(listener) => format!("onc+{}", listener.local_addr()),
-        }
+    fn datagrams(place: &str, own: &OwnOptions) -> io::Result<Self> {
+        let socket = ServerSocket::bind(internet(place)?)?;
+        Ok(Self { uri: format!("onc+udp://{}", local(&socket)), socket: Socket::Datagrams(socket, own.of()) })
+    }
+
+    fn stream(address: &StreamAddress, own: &OwnOptions) -> io::Result<Self> {
+        let listener = StreamListener::bind(address)?;
+        Ok(Self { uri: format!("onc+{}", listener.local_addr()), socket: Socket::Stream(listener, own.of()) })
     }
 
     /// How rpcbind is told of it; `None` for an abstract name, which has no form there.
@@ -84,9 +88,9 @@ impl Listener {
             netid: netid(transport, address),
             address: rpcbind::universal(address),
         };
-        match self {
-            Self::Datagrams(socket) => Some(of_ip(Transport::Udp, local(socket))),
-            Self::Stream(listener) => match listener.local_addr() {
+        match &self.socket {
+            Socket::Datagrams(socket, _) => Some(of_ip(Transport::Udp, local(socket))),
+            Socket::Stream(listener, _) => match listener.local_addr() {
                 StreamAddress::Tcp(address) => Some(of_ip(Transport::Tcp, *address)),
                 StreamAddress::UnixPath(path) => {
                     Some(Registered { netid: "local", address: path.to_str()?.to_owned() })
@@ -95,28 +99,63 @@ impl Listener {
             },
         }
     }
+}
 
-    /// Starts to serve.
-    ///
-    /// # Errors
-    /// The system gives no thread or no descriptor.
-    pub(crate) fn start(self, setup: &Setup) -> io::Result<Box<dyn RunningEndpoint>> {
-        let programs = Arc::clone(&setup.programs);
-        Ok(match self {
-            Self::Datagrams(socket) => {
-                let endpoint = DatagramEndpoint::new(socket, programs, setup.waiting, setup.replies)?;
-                Box::new(WorkerPool::start(endpoint, setup.bounds)?)
+impl Listener for SunListener {
+    fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// Clients of Stoop's own protocol have no use for it.
+    fn offer(&self) -> Option<Offer> {
+        None
+    }
+
+    fn is_of_sun_rpc(&self) -> bool {
+        true
+    }
+
+    fn start(self: Box<Self>, setup: &Setup) -> io::Result<Box<dyn RunningEndpoint>> {
+        match self.socket {
+            Socket::Datagrams(socket, limits) => start(DatagramEndpoint::new(socket, setup, limits)?, setup),
+            Socket::Stream(listener, limits) => {
+                let limits = limits.within(setup);
+                start(StreamEndpoint::new(Connections::new(listener, limits)?, setup), setup)
             }
-            Self::Stream(listener) => {
-                let connections = Connections::new(listener, setup.connections)?;
-                let endpoint = StreamEndpoint::new(connections, programs, setup.waiting);
-                Box::new(WorkerPool::start(endpoint, setup.bounds)?)
-            }
-        })
+        }
+    }
+}
+
+impl ConnectionLimits {
+    /// With those of the server that are narrower.
+    fn within(self, setup: &Setup) -> Self {
+        let connections_max = setup.limits.bindings.unwrap_or(usize::MAX).min(self.connections_max);
+        Self { connections_max, record_max: self.record_max.min(setup.max_message), ..self }
     }
 }
 
 /// The address of a bound socket.
 fn local(socket: &ServerSocket) -> SocketAddr {
     socket.local_addr().unwrap_or_else(|_| (Ipv4Addr::UNSPECIFIED, 0).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_to_listen_at_are_taken_apart() {
+        assert_eq!(parse("onc+udp://127.0.0.1"), Some((Transport::Udp, "127.0.0.1")));
+        assert_eq!(parse("onc+tcp://[::1]:2049/"), Some((Transport::Tcp, "[::1]:2049")));
+        assert_eq!(parse("onc+unix:/run/a"), Some((Transport::Unix, "/run/a")));
+        for wrong in ["udp://127.0.0.1", "onc+udp:127.0.0.1", "onc+udp://", "onc+unix:", "onc+sctp://h"] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_program_in_the_address_is_refused_with_what_to_write() {
+        let why = SunListener::bind("onc+udp:7", &OwnOptions::default()).err().expect("no address");
+        assert!(why.to_string().contains("onc+udp://HOST:PORT"), "{why}");
+    }
 }

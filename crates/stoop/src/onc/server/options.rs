@@ -1,9 +1,12 @@
 //! Bounds on what the callers of a server can take.
 
+use crate::options::{Sealed, TransportOptions};
 use std::time::Duration;
 pub use stoop_onc::reply_cache::ReplyCacheLimits;
 
-/// Bounds on the connections of each address of a server.
+/// Bounds on the connections of each `onc+tcp:` and `onc+unix:` address of a server, for [`Server::with`](crate::Server::with).
+///
+/// Smaller values of [`Server::max_message`](crate::Server::max_message) and [`Limits::bindings`](crate::Limits::bindings) hold, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
     /// Connections at the same time. For one more, the one that has been unused for longest is closed.
@@ -30,3 +33,8 @@ impl Default for ConnectionLimits {
         }
     }
 }
+
+impl Sealed for ReplyCacheLimits {}
+impl TransportOptions for ReplyCacheLimits {}
+impl Sealed for ConnectionLimits {}
+impl TransportOptions for ConnectionLimits {}

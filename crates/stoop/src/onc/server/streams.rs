@@ -8,9 +8,10 @@ use crate::onc::server::activity::Activity;
 use crate::onc::server::answer::{Answer, answer};
 use crate::onc::server::connection::{Connection, Read};
 use crate::onc::server::connections::Connections;
-use crate::onc::server::programs::Programs;
+use crate::program::programs::Programs;
 use crate::serving::acceptor::{LISTENER, NOTIFIED};
 use crate::serving::counters::ServerCounters;
+use crate::serving::running::Setup;
 use crate::serving::shares::owner_of;
 use crate::serving::terms::CallTerms;
 use crate::serving::workers::{Background, Endpoint};
@@ -30,6 +31,8 @@ pub(crate) struct StreamEndpoint {
     pub(super) connections: Connections,
     programs: Arc<Programs>,
     waiting: Waiting,
+    /// Bytes of the longest reply.
+    reply_max: usize,
     placement: Placement,
     /// Calls that have arrived together with one that runs.
     pending: Mutex<VecDeque<StreamCall>>,
@@ -74,11 +77,12 @@ const ALONE_NS: u64 = 2_000_000;
 const KEPT_MAX: usize = 1 << 20;
 
 impl StreamEndpoint {
-    pub(crate) fn new(connections: Connections, programs: Arc<Programs>, waiting: Waiting) -> Self {
+    pub(crate) fn new(connections: Connections, setup: &Setup) -> Self {
         Self {
             connections,
-            programs,
-            waiting,
+            programs: Arc::clone(&setup.programs),
+            waiting: setup.waiting,
+            reply_max: setup.max_message.min(record::FRAGMENT_MAX),
             placement: placement::of_this_end(),
             pending: Mutex::default(),
             pending_count: AtomicUsize::new(0),
@@ -301,7 +305,7 @@ impl Endpoint for StreamEndpoint {
         self.activity.calls.fetch_add(1, Ordering::Relaxed);
         let (message, caller) = (&call.message, call.connection.caller);
         // 4 bytes for the mark.
-        match answer(&self.programs, message, caller, &mut worker.reply, 4, record::FRAGMENT_MAX) {
+        match answer(&self.programs, message, caller, &mut worker.reply, 4, self.reply_max) {
             Answer::Reply(end) => {
                 let mark = record::mark(end - 4).expect("a reply is no longer than a record");
                 worker.reply[..4].copy_from_slice(&mark);

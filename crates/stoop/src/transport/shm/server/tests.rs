@@ -73,6 +73,7 @@ impl Scene {
         let exports = Arc::new(Exports::new(vec![Arc::new(Idle)], vec![Vec::new()], String::new()));
         let setup = Setup {
             exports,
+            programs: Arc::default(),
             waiting: Waiting::Block,
             bounds: Bounds { workers: 1, queue: 1 },
             max_message: 1 << 20,

@@ -1,7 +1,6 @@
 //! The programs of a server, found by their numbers.
 
-use crate::program::VersionId;
-use crate::program::{IncomingCall, NoResult, Program};
+use crate::program::{IncomingCall, NoResult, Program, VersionId};
 use std::collections::HashMap;
 use std::sync::Arc;
 use stoop_onc::message::{Accepted, VersionRange};
@@ -26,10 +25,6 @@ impl Programs {
     /// The versions, in no particular order.
     pub(crate) fn ids(&self) -> impl Iterator<Item = VersionId> + '_ {
         self.versions.keys().copied()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.versions.is_empty()
     }
 
     /// A version, or the protocol's word that it is not there.
