@@ -1,9 +1,9 @@
 //! Arrays, sequences, linked lists.
 
 use crate::{Decode, DecodeError, Encode, Layout, Reader, UNBOUNDED, Writer, Xdr};
-use alloc::vec::Vec;
-use core::array;
+use alloc::vec::{self, Vec};
 use core::ops::{Deref, DerefMut};
+use core::{array, slice};
 
 /// Refuses to compile a sequence of bytes that does not say whether it means opaque data.
 const fn check_element<T: Xdr>() {
@@ -111,6 +111,24 @@ impl<T> From<Vec<T>> for Chain<T> {
 impl<T> FromIterator<T> for Chain<T> {
     fn from_iter<I: IntoIterator<Item = T>>(nodes: I) -> Self {
         Chain(nodes.into_iter().collect())
+    }
+}
+
+impl<T> IntoIterator for Chain<T> {
+    type Item = T;
+    type IntoIter = vec::IntoIter<T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Chain<T> {
+    type Item = &'a T;
+    type IntoIter = slice::Iter<'a, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
     }
 }
 
