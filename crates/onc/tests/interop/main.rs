@@ -11,3 +11,4 @@ mod peer;
 mod rpcbind;
 mod sandbox;
 mod server;
+mod tshark;

@@ -1,6 +1,7 @@
 //! Private namespaces with an rpcbind: only `lo`, an empty `/run`, and all processes end with the test.
 
 use std::env;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -68,7 +69,7 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < Duration::from_secs(30), "{what}, but not within 30 seconds");
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::yield_now();
     }
 }
 
@@ -92,6 +93,16 @@ impl Process {
 
     pub(crate) fn spawn(command: &mut Command) -> Self {
         Self(command.stdin(Stdio::null()).spawn().expect("the program starts"))
+    }
+
+    /// Starts a program that prints a line when it is ready.
+    #[allow(dead_code, reason = "not all tests that include this file start such programs")]
+    pub(crate) fn and_first_line(command: &mut Command) -> (Self, String) {
+        let mut process = Self::spawn(command.stdout(Stdio::piped()));
+        let mut line = String::new();
+        let output = process.0.stdout.take().expect("it is piped");
+        BufReader::new(output).read_line(&mut line).expect("the program prints text");
+        (process, line.trim_end().to_owned())
     }
 }
 
