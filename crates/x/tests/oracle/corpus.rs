@@ -1,4 +1,4 @@
-//! The interface files that are compared.
+//! The interface files that tests compile and compare.
 
 use std::path::{Path, PathBuf};
 use stoop_x::{Compiled, Options, build};
@@ -34,28 +34,18 @@ const RPCSVC: [&str; 18] = [
     "../tirpc/rpc/rpcb_prot",
 ];
 
-/// Our own file, and those of packages that are installed. With a folder in the environment variable `STOOP_X_FILES`, the
-/// files in it, too.
+/// Our own file, those of packages that are installed, and those in the folder that the environment variable `STOOP_X_FILES` names.
 pub(crate) fn entries() -> Vec<Entry> {
-    let mut entries = vec![Entry::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle/own.x"))];
-    for name in RPCSVC {
-        let path = PathBuf::from(format!("/usr/include/rpcsvc/{name}.x"));
-        if !path.exists() {
-            println!("SKIPPED: oracle: {} is not installed", path.display());
-            continue;
-        }
-        let needs = (name == "nis_callback").then(|| path.with_file_name("nis.x"));
-        entries.push(Entry { needs, is_in_libtirpc: name.ends_with("rpcb_prot"), ..Entry::new(path) });
-    }
-    if let Some(folder) = std::env::var_os("STOOP_X_FILES") {
-        let files = std::fs::read_dir(folder).expect("the folder can be read");
-        let mut paths: Vec<_> = files.map(|file| file.expect("the folder can be read").path()).collect();
-        paths.sort();
-        entries.extend(
-            paths.into_iter().filter(|path| path.extension().is_some_and(|x| x == "x")).map(Entry::new),
-        );
-    }
-    entries
+    let own = Entry::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../x/tests/oracle/own.x"));
+    std::iter::once(own).chain(RPCSVC.into_iter().filter_map(Entry::of_package)).chain(others()).collect()
+}
+
+fn others() -> Vec<Entry> {
+    let Some(folder) = std::env::var_os("STOOP_X_FILES") else { return Vec::new() };
+    let files = std::fs::read_dir(folder).expect("the folder can be read");
+    let mut paths: Vec<_> = files.map(|file| file.expect("the folder can be read").path()).collect();
+    paths.sort();
+    paths.into_iter().filter(|path| path.extension().is_some_and(|x| x == "x")).map(Entry::new).collect()
 }
 
 impl Entry {
@@ -63,12 +53,21 @@ impl Entry {
         Entry { path, needs: None, is_in_libtirpc: false }
     }
 
+    fn of_package(name: &str) -> Option<Self> {
+        let path = PathBuf::from(format!("/usr/include/rpcsvc/{name}.x"));
+        if !path.exists() {
+            println!("SKIPPED: {} is not installed", path.display());
+            return None;
+        }
+        let needs = (name == "nis_callback").then(|| path.with_file_name("nis.x"));
+        Some(Entry { needs, is_in_libtirpc: name.ends_with("rpcb_prot"), path })
+    }
+
     pub(crate) fn name(&self) -> String {
         self.path.file_stem().expect("a file has a name").to_string_lossy().replace('-', "_")
     }
 
-    pub(crate) fn compiled(&self) -> Compiled {
-        let mut options = Options::new();
+    pub(crate) fn compiled(&self, mut options: Options) -> Compiled {
         if let Some(needed) = &self.needs {
             options = options.declare(format!("#include \"{}\"", needed.display()));
         }

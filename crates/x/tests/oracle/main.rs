@@ -8,8 +8,8 @@ mod values;
 
 use corpus::Entry;
 use programs::{Answer, Folder};
-use stoop_x::Compiled;
 use stoop_x::model::Kind;
+use stoop_x::{Compiled, Options};
 use values::Values;
 
 /// How many values of each type, and how often each of them is changed.
@@ -64,7 +64,7 @@ fn emitted_code_and_rpcgen_agree_on_all_types() {
     let compiled: Vec<(Entry, Compiled)> = entries
         .into_iter()
         .map(|entry| {
-            let compiled = entry.compiled();
+            let compiled = entry.compiled(Options::new());
             (entry, compiled)
         })
         .collect();
