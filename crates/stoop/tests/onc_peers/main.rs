@@ -1,0 +1,7 @@
+//! Typed stubs made of interface files against the programs of others: C programs that rpcgen and libtirpc make, an NFS server, a
+//! Python client of instruments. Each test starts its peer, and says so if it cannot run.
+
+mod kinds;
+#[path = "../../../onc/tests/interop/sandbox.rs"]
+#[allow(dead_code)]
+mod sandbox;
