@@ -2,6 +2,7 @@
 //! Python client of instruments. Each test starts its peer, and says so if it cannot run.
 
 mod kinds;
+mod nfs;
 #[path = "../../../onc/tests/interop/sandbox.rs"]
 #[allow(dead_code)]
 mod sandbox;
