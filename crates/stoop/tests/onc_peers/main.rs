@@ -3,6 +3,7 @@
 
 mod kinds;
 mod nfs;
+mod python;
 #[path = "../../../onc/tests/interop/sandbox.rs"]
 #[allow(dead_code)]
 mod sandbox;
