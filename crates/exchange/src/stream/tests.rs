@@ -134,6 +134,21 @@ fn a_message_that_arrives_alone_is_taken_without_a_copy() {
 }
 
 #[test]
+fn a_flag_of_a_later_version_that_may_be_ignored_stays_in_the_packet() {
+    let mut stream = whole(1, 1, 100);
+    stream[3] |= 0x20;
+    let mut reassembler = Reassembler::new(BOUNDS);
+    reassembler.space()[..stream.len()].copy_from_slice(&stream);
+    reassembler.received(stream.len());
+    let Some(Arrival::Message(message)) = reassembler.poll().unwrap() else { panic!("a message") };
+    let header = message.header;
+    let mut packet = vec![0; Reassembler::BUFFER_LEN];
+    message.take(&mut packet);
+    assert_eq!(packet[..stream.len()], stream);
+    assert_eq!(header.to_bytes(), whole(1, 1, 100)[..HEADER_LEN]);
+}
+
+#[test]
 fn a_message_that_is_too_long_is_skipped_and_the_next_one_arrives() {
     let len = BOUNDS.message_max + 1;
     let stream = [whole(1, 1, len), whole(1, 2, 5)].concat();
