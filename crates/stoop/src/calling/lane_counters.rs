@@ -4,6 +4,7 @@ use crate::calling::counters::{CallCounters, PacketCallCounters};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The counters of a lane as of the end of a call. A reader at that moment may see some of them as of the call before.
+#[repr(align(64))]
 pub(crate) struct LaneCounters {
     calls: AtomicU64,
     fast: AtomicU64,

@@ -9,11 +9,12 @@
 use crate::calling::counters::CallCounters;
 use crate::calling::lane_counters::LaneCounters;
 use crate::context::bounded_deadline;
+use std::array;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 use stoop_net::clock;
 
@@ -36,15 +37,27 @@ pub(crate) struct Lanes<T> {
 /// Apart from its neighbours by two cache lines, which processors fetch together.
 #[repr(align(128))]
 struct ThreadSlot<T> {
-    lane: Mutex<Option<T>>,
-    /// The lane's counters as of the end of its last call.
-    counters: LaneCounters,
+    held: Mutex<Held<T>>,
+    counters: Arc<LaneCounters>,
 }
 
-/// A slot held by the calling thread; `None` until a lane is put there.
-pub(crate) struct LaneGuard<'a, T: Counted> {
-    lane: MutexGuard<'a, Option<T>>,
-    counters: &'a LaneCounters,
+/// What a thread holds during its call.
+struct Held<T> {
+    lane: Option<T>,
+    timeout_ns: u64,
+    counters: Arc<LaneCounters>,
+}
+
+/// A slot held by the calling thread; `None` until a lane is put there. It moves from step to step of a call, so that it is small:
+/// all else is in the slot.
+pub(crate) struct LaneGuard<'a, T: Counted>(MutexGuard<'a, Held<T>>);
+
+impl<T: Counted> LaneGuard<'_, T> {
+    /// How long the call may take from now on, in nanoseconds.
+    #[inline]
+    pub(crate) fn timeout_ns(&self) -> u64 {
+        self.0.timeout_ns
+    }
 }
 
 impl<T: Counted> Deref for LaneGuard<'_, T> {
@@ -52,14 +65,14 @@ impl<T: Counted> Deref for LaneGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &Option<T> {
-        &self.lane
+        &self.0.lane
     }
 }
 
 impl<T: Counted> DerefMut for LaneGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut Option<T> {
-        &mut self.lane
+        &mut self.0.lane
     }
 }
 
@@ -69,26 +82,28 @@ impl<T: Counted> Drop for LaneGuard<'_, T> {
         if CROWD.waiting.load(Ordering::Relaxed) > 0 {
             CROWD.wake_one();
         }
-        if let Some(lane) = &*self.lane {
-            self.counters.set(lane.counters());
+        if let Some(lane) = &self.0.lane {
+            self.0.counters.set(lane.counters());
         }
     }
 }
 
 impl<T: Counted> ThreadSlot<T> {
-    const fn empty() -> Self {
-        Self { lane: Mutex::new(None), counters: LaneCounters::zero() }
+    fn empty() -> Self {
+        let counters = Arc::new(LaneCounters::zero());
+        let held = Held { lane: None, timeout_ns: 0, counters: Arc::clone(&counters) };
+        Self { held: Mutex::new(held), counters }
     }
 
     #[inline]
-    fn try_hold(&self) -> Option<LaneGuard<'_, T>> {
-        match self.lane.try_lock() {
-            Ok(lane) => Some(LaneGuard { lane, counters: &self.counters }),
-            Err(TryLockError::Poisoned(poisoned)) => {
-                Some(LaneGuard { lane: poisoned.into_inner(), counters: &self.counters })
-            }
-            Err(TryLockError::WouldBlock) => None,
-        }
+    fn try_hold(&self, timeout_ns: u64) -> Option<LaneGuard<'_, T>> {
+        let mut held = match self.held.try_lock() {
+            Ok(held) => held,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        held.timeout_ns = timeout_ns;
+        Some(LaneGuard(held))
     }
 }
 
@@ -99,43 +114,39 @@ impl<T> Default for Lanes<T> {
 }
 
 impl<T: Counted> Lanes<T> {
-    /// Holds the calling thread's slot, or another if a call of this thread holds that already. Waits only when all 1024
-    /// are held, at most for `timeout_ns`, from which it subtracts the time that it has waited. `None`: that was not enough.
+    /// Holds the calling thread's slot, for a call that may take `timeout_ns`. `None` when another call holds it.
     #[inline]
-    pub(crate) fn hold(&self, timeout_ns: &mut u64) -> Option<LaneGuard<'_, T>> {
+    pub(crate) fn hold_own(&self, timeout_ns: u64) -> Option<LaneGuard<'_, T>> {
         let number = thread_number();
-        let own = &self.row(number / ROW % ROWS)[number % ROW];
-        match own.try_hold() {
-            Some(held) => Some(held),
-            None => self.hold_another(timeout_ns),
-        }
+        self.row(number / ROW % ROWS)[number % ROW].try_hold(timeout_ns)
     }
 
+    /// As [`hold_own`](Self::hold_own), but another slot. Waits when all 1024 are held, and then the guard has what is left of the
+    /// time. `None`: that was not enough.
     #[cold]
-    fn hold_another(&self, timeout_ns: &mut u64) -> Option<LaneGuard<'_, T>> {
-        if let Some(held) = self.try_hold_any() {
+    pub(crate) fn hold_another(&self, timeout_ns: u64) -> Option<LaneGuard<'_, T>> {
+        if let Some(held) = self.try_hold_any(timeout_ns) {
             return Some(held);
         }
         let begun_ns = clock::now_ns();
-        let deadline_ns = bounded_deadline(begun_ns, *timeout_ns);
-        let held = CROWD.wait_for(deadline_ns, || self.try_hold_any());
-        *timeout_ns = timeout_ns.saturating_sub(clock::now_ns().saturating_sub(begun_ns));
-        held
+        let deadline_ns = bounded_deadline(begun_ns, timeout_ns);
+        let mut held = CROWD.wait_for(deadline_ns, || self.try_hold_any(timeout_ns))?;
+        held.0.timeout_ns = timeout_ns.saturating_sub(clock::now_ns().saturating_sub(begun_ns));
+        Some(held)
     }
 
-    /// As [`hold`](Self::hold), but `None` at once when all 1024 are held.
+    /// Holds the calling thread's slot, or another. `None` when all 1024 are held.
     pub(crate) fn try_hold(&self) -> Option<LaneGuard<'_, T>> {
-        let number = thread_number();
-        self.row(number / ROW % ROWS)[number % ROW].try_hold().or_else(|| self.try_hold_any())
+        self.hold_own(0).or_else(|| self.try_hold_any(0))
     }
 
-    fn try_hold_any(&self) -> Option<LaneGuard<'_, T>> {
-        (0..ROWS).flat_map(|row| self.row(row).iter()).find_map(ThreadSlot::try_hold)
+    fn try_hold_any(&self, timeout_ns: u64) -> Option<LaneGuard<'_, T>> {
+        (0..ROWS).flat_map(|row| self.row(row).iter()).find_map(|slot| slot.try_hold(timeout_ns))
     }
 
     #[inline]
     fn row(&self, row: usize) -> &[ThreadSlot<T>; ROW] {
-        self.rows[row].get_or_init(|| Box::new([const { ThreadSlot::empty() }; ROW]))
+        self.rows[row].get_or_init(|| Box::new(array::from_fn(|_| ThreadSlot::empty())))
     }
 
     /// The sum of all lanes' counters, each as of the end of its last call. Waits for no call.
@@ -150,8 +161,8 @@ impl<T: Counted> Lanes<T> {
     /// A lane, if there is any.
     pub(crate) fn any(&mut self) -> Option<&mut T> {
         let places = self.rows.iter_mut().filter_map(OnceLock::get_mut).flat_map(|row| row.iter_mut());
-        let mut lanes = places.map(|place| place.lane.get_mut().unwrap_or_else(PoisonError::into_inner));
-        lanes.find_map(Option::as_mut)
+        let mut lanes = places.map(|place| place.held.get_mut().unwrap_or_else(PoisonError::into_inner));
+        lanes.find_map(|held| held.lane.as_mut())
     }
 }
 
@@ -246,7 +257,7 @@ mod tests {
     }
 
     fn hold<T: Counted>(lanes: &Lanes<T>) -> LaneGuard<'_, T> {
-        lanes.hold(&mut 0).expect("one is free")
+        lanes.try_hold().expect("one is free")
     }
 
     #[test]
@@ -287,20 +298,15 @@ mod tests {
     fn a_call_beyond_a_thousand_waits_until_its_deadline_at_the_latest() {
         let lanes = Lanes::<usize>::default();
         let mut held: Vec<_> = (0..ROW * ROWS).map(|_| hold(&lanes)).collect();
-        let mut timeout_ns = 20_000_000;
-        assert!(lanes.hold(&mut timeout_ns).is_none());
-        assert_eq!(timeout_ns, 0);
+        assert!(lanes.hold_another(20_000_000).is_none());
         thread::scope(|scope| {
-            let waits = scope.spawn(|| {
-                let mut timeout_ns = u64::MAX / 2;
-                (lanes.hold(&mut timeout_ns).is_some(), timeout_ns)
-            });
+            let waits = scope.spawn(|| lanes.hold_another(u64::MAX / 2).map(|held| held.timeout_ns()));
             while CROWD.waiting.load(Ordering::Relaxed) == 0 {
                 thread::yield_now();
             }
             held.pop();
-            let (is_held, left_ns) = waits.join().unwrap();
-            assert!(is_held && left_ns < u64::MAX / 2);
+            let left_ns = waits.join().unwrap().expect("one became free");
+            assert!(left_ns < u64::MAX / 2);
         });
     }
 

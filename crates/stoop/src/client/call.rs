@@ -36,7 +36,6 @@ impl std::fmt::Debug for Remote<'_> {
 pub struct Call<'a> {
     lane: AnyLane<'a>,
     procedure: u16,
-    timeout_ns: u64,
 }
 
 /// A result, and the lane that holds it.
@@ -56,10 +55,9 @@ impl<'a> Remote<'a> {
     /// [`CallError::NotSent`] when a new lane is needed and cannot be made.
     #[inline]
     pub fn start(self, procedure: u16) -> Result<Call<'a>, CallError> {
-        let mut timeout_ns = self.timeout_ns;
-        let lane = self.binding.hold(&mut timeout_ns)?;
+        let lane = self.binding.hold(self.timeout_ns)?;
         stamp(Point::CallStarted);
-        Ok(Call { lane, procedure, timeout_ns })
+        Ok(Call { lane, procedure })
     }
 
     /// All of a call that has buffers: `write` writes its arguments, and once more if it goes to another server.
@@ -71,8 +69,8 @@ impl<'a> Remote<'a> {
         procedure: u16,
         write: &mut WriteArguments<'_>,
     ) -> Result<CallResult<'a>, CallError> {
-        let Call { mut lane, timeout_ns, .. } = self.start(procedure)?;
-        lane.transport_with_buffers(procedure, timeout_ns, write)?;
+        let Call { mut lane, .. } = self.start(procedure)?;
+        lane.transport_with_buffers(procedure, write)?;
         Ok(CallResult { lane })
     }
 }
@@ -98,7 +96,7 @@ impl<'a> Call<'a> {
     // In the stub: out of line, the call and its result go through memory, which takes 65 instructions of 1,430.
     #[inline(always)]
     pub fn transport(mut self, arguments: Result<usize, EncodeError>) -> Result<CallResult<'a>, CallError> {
-        self.lane.transport(self.procedure, written(arguments)?, self.timeout_ns)?;
+        self.lane.transport(self.procedure, written(arguments)?)?;
         stamp(Point::TransportEnded);
         Ok(CallResult { lane: self.lane })
     }
@@ -112,7 +110,7 @@ impl<'a> Call<'a> {
         arguments: Result<usize, EncodeError>,
         mut list: GatherList<'_, '_>,
     ) -> Result<CallResult<'a>, CallError> {
-        self.lane.transport_gathered(self.procedure, written(arguments)?, self.timeout_ns, &mut list)?;
+        self.lane.transport_gathered(self.procedure, written(arguments)?, &mut list)?;
         Ok(CallResult { lane: self.lane })
     }
 }

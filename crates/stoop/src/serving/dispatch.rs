@@ -153,13 +153,18 @@ impl Exports {
         let time = self.time(interface, procedure);
         let mean = time.load(Ordering::Relaxed);
         if nanos > LONG_NANOS || mean == COUNTED {
-            self.long[usize::from(interface)][usize::from(procedure)].note(nanos);
-            if mean == COUNTED {
-                return;
-            }
+            return self.took_long((interface, procedure), mean, nanos);
         }
         // A lost update loses one of many samples.
         time.store(mean_with(mean, nanos), Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn took_long(&self, (interface, procedure): (u16, u16), mean: u32, nanos: u64) {
+        self.long[usize::from(interface)][usize::from(procedure)].note(nanos);
+        if mean != COUNTED {
+            self.time(interface, procedure).store(mean_with(mean, nanos), Ordering::Relaxed);
+        }
     }
 
     /// What the queue has to know of a call.

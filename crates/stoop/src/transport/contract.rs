@@ -128,12 +128,12 @@ pub(crate) trait Binding: Send + Sync + Sized + 'static {
     /// A lane held by a call.
     type Lane<'a>: Lane;
 
-    /// Holds the calling thread's lane. If it has to wait for one, it waits at most for `timeout_ns`, the time that the call
-    /// may take, and subtracts from that the time that it has waited.
+    /// Holds the calling thread's lane, for a call that may take `timeout_ns`. If the thread has to wait for a lane, the call has
+    /// so much less time.
     ///
     /// # Errors
     /// A new lane is needed and cannot be made, or none became free in time. The call has not run.
-    fn hold(&self, timeout_ns: &mut u64) -> Result<Self::Lane<'_>, CallError>;
+    fn hold(&self, timeout_ns: u64) -> Result<Self::Lane<'_>, CallError>;
 
     /// In words: what carries the calls, why it was chosen, and with which options.
     fn describe(&self) -> String;
@@ -180,7 +180,7 @@ pub(crate) trait Lane {
     ///
     /// # Errors
     /// There is no result.
-    fn transport(&mut self, procedure: u16, len: usize, timeout_ns: u64) -> Result<(), CallError>;
+    fn transport(&mut self, procedure: u16, len: usize) -> Result<(), CallError>;
 
     /// As [`transport`](Self::transport), with arguments and results that are in the caller's memory.
     ///
@@ -190,10 +190,9 @@ pub(crate) trait Lane {
         &mut self,
         procedure: u16,
         len: usize,
-        timeout_ns: u64,
         _: &mut GatherList<'_, '_>,
     ) -> Result<(), CallError> {
-        self.transport(procedure, len, timeout_ns)
+        self.transport(procedure, len)
     }
 
     /// All of a call with buffers: `write` writes its arguments, and may be called once more for another server.
@@ -203,13 +202,12 @@ pub(crate) trait Lane {
     fn transport_with_buffers(
         &mut self,
         procedure: u16,
-        timeout_ns: u64,
         write: &mut WriteArguments<'_>,
     ) -> Result<(), CallError> {
         let mut arguments = self.arguments();
         write(&mut arguments, &mut SharedBuffers::new(None, &mut NamedRanges::default()));
         let len = arguments.finish().map_err(|why| CallError::NotSent(SendError::Arguments(why)))?;
-        self.transport(procedure, len, timeout_ns)
+        self.transport(procedure, len)
     }
 
     /// The bytes of the result.
@@ -233,7 +231,7 @@ impl Lane for Infallible {
         match *self {}
     }
 
-    fn transport(&mut self, _: u16, _: usize, _: u64) -> Result<(), CallError> {
+    fn transport(&mut self, _: u16, _: usize) -> Result<(), CallError> {
         match *self {}
     }
 

@@ -11,7 +11,7 @@ use crate::buffers::{NamedRanges, SharedBuffers, WriteArguments};
 use crate::calling::counters::CallCounters;
 use crate::calling::deadline::CallTimes;
 use crate::calling::handshake::{self, NotBound};
-use crate::calling::lanes::{Counted, Lanes};
+use crate::calling::lanes::{Counted, LaneGuard, Lanes};
 use crate::calling::recovery::{Ended, Loss};
 use crate::calling::sessions::{Generation, Sessions};
 use crate::error::{BindError, CallError, InPlaceError, SendError};
@@ -340,17 +340,25 @@ impl<R: Remote> RemoteBinding<R> {
         Ok(Arc::clone(&place.session))
     }
 
-    /// Makes the thread's lane, or moves it to the present session.
+    /// Makes the thread's lane, or moves it to the present session. `guard`: none if the calling thread holds its own slot already.
     #[cold]
-    fn renew(&self, lane: &mut Option<R::Lane>) -> Result<(), CallError> {
-        let place = self.place();
-        let (plan, session) = (self.plan(&place), Arc::clone(&place.session));
-        match lane {
-            None => *lane = Some(R::Lane::new(&plan, session)?),
-            // Where the session has no lane for it, the call ends on the old one and tries again.
-            Some(lane) => drop(lane.adopt(&plan, session)),
+    fn hold_renewed<'a>(
+        &'a self,
+        guard: Option<LaneGuard<'a, R::Lane>>,
+        timeout_ns: u64,
+    ) -> Result<HeldLane<'a, R>, CallError> {
+        let mut guard = guard.or_else(|| self.lanes.hold_another(timeout_ns)).ok_or_else(no_lane)?;
+        let is_ready = |lane: &R::Lane| lane.prepare(self.generation());
+        if !guard.as_ref().is_some_and(is_ready) {
+            let place = self.place();
+            let (plan, session) = (self.plan(&place), Arc::clone(&place.session));
+            match &mut *guard {
+                None => *guard = Some(R::Lane::new(&plan, session)?),
+                // Where the session has no lane for it, the call ends on the old one and tries again.
+                Some(lane) => drop(lane.adopt(&plan, session)),
+            }
         }
-        Ok(())
+        Ok(HeldLane { binding: self, guard })
     }
 }
 
@@ -364,12 +372,13 @@ impl<R: Remote> Binding for RemoteBinding<R> {
     type Lane<'a> = HeldLane<'a, R>;
 
     #[inline]
-    fn hold(&self, timeout_ns: &mut u64) -> Result<HeldLane<'_, R>, CallError> {
-        let Some(mut guard) = self.lanes.hold(timeout_ns) else { return Err(no_lane()) };
-        if !guard.as_ref().is_some_and(|lane| lane.prepare(self.generation())) {
-            self.renew(&mut guard)?;
+    fn hold(&self, timeout_ns: u64) -> Result<HeldLane<'_, R>, CallError> {
+        match self.lanes.hold_own(timeout_ns) {
+            Some(guard) if guard.as_ref().is_some_and(|lane| lane.prepare(self.generation())) => {
+                Ok(HeldLane { binding: self, guard })
+            }
+            guard => self.hold_renewed(guard, timeout_ns),
         }
-        Ok(HeldLane { binding: self, guard })
     }
 
     fn describe(&self) -> String {

@@ -25,7 +25,7 @@ macro_rules! enums {
         impl AnyBinding {
             /// As [`Binding::hold`].
             #[inline(always)]
-            pub(crate) fn hold(&self, timeout_ns: &mut u64) -> Result<AnyLane<'_>, CallError> {
+            pub(crate) fn hold(&self, timeout_ns: u64) -> Result<AnyLane<'_>, CallError> {
                 Ok(match self {
                     $($(#[$meta])* Self::$Name(binding) => AnyLane::$Name(binding.hold(timeout_ns)?),)*
                 })

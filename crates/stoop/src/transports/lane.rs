@@ -33,27 +33,25 @@ impl AnyLane<'_> {
 
     // In the stub: out of line, the call and its result go through memory, which takes 65 instructions of 1,430.
     #[inline(always)]
-    pub(crate) fn transport(&mut self, procedure: u16, len: usize, timeout_ns: u64) -> Result<(), CallError> {
-        on!(AnyLane, self, lane => lane.transport(procedure, len, timeout_ns))
+    pub(crate) fn transport(&mut self, procedure: u16, len: usize) -> Result<(), CallError> {
+        on!(AnyLane, self, lane => lane.transport(procedure, len))
     }
 
     pub(crate) fn transport_gathered(
         &mut self,
         procedure: u16,
         len: usize,
-        timeout_ns: u64,
         list: &mut GatherList<'_, '_>,
     ) -> Result<(), CallError> {
-        on!(AnyLane, self, lane => lane.transport_gathered(procedure, len, timeout_ns, list))
+        on!(AnyLane, self, lane => lane.transport_gathered(procedure, len, list))
     }
 
     pub(crate) fn transport_with_buffers(
         &mut self,
         procedure: u16,
-        timeout_ns: u64,
         write: &mut WriteArguments<'_>,
     ) -> Result<(), CallError> {
-        on!(AnyLane, self, lane => lane.transport_with_buffers(procedure, timeout_ns, write))
+        on!(AnyLane, self, lane => lane.transport_with_buffers(procedure, write))
     }
 
     #[inline]

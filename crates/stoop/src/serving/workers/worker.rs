@@ -56,7 +56,7 @@ impl<E: Endpoint> WorkerPool<E> {
     }
 
     /// Runs a call of which it is not known that it takes long.
-    #[inline]
+    #[inline(always)]
     fn serve_away(self: &Arc<Self>, worker: &mut E::WorkerState, call: E::Call) -> bool {
         let claim = self.role.leave();
         self.endpoint.background().wake_if_asleep();

@@ -96,7 +96,7 @@ fn mismatch(ours: &'static Interface, theirs: &Interface, server: String) -> Bin
 impl Binding for LocalBinding {
     type Lane<'a> = Infallible;
 
-    fn hold(&self, _timeout_ns: &mut u64) -> Result<Infallible, CallError> {
+    fn hold(&self, _timeout_ns: u64) -> Result<Infallible, CallError> {
         unreachable!("calls to a server of this process go through the trait")
     }
 

@@ -39,27 +39,25 @@ impl<R: Remote> Lane for HeldLane<'_, R> {
     }
 
     #[inline]
-    fn transport(&mut self, procedure: u16, len: usize, timeout_ns: u64) -> Result<(), CallError> {
-        self.call(procedure, timeout_ns, Arguments::Written(len, &mut GatherList::none()))
+    fn transport(&mut self, procedure: u16, len: usize) -> Result<(), CallError> {
+        self.call(procedure, Arguments::Written(len, &mut GatherList::none()))
     }
 
     fn transport_gathered(
         &mut self,
         procedure: u16,
         len: usize,
-        timeout_ns: u64,
         gather: &mut GatherList<'_, '_>,
     ) -> Result<(), CallError> {
-        self.call(procedure, timeout_ns, Arguments::Written(len, gather))
+        self.call(procedure, Arguments::Written(len, gather))
     }
 
     fn transport_with_buffers(
         &mut self,
         procedure: u16,
-        timeout_ns: u64,
         write: &mut WriteArguments<'_>,
     ) -> Result<(), CallError> {
-        let ended = self.call(procedure, timeout_ns, Arguments::ToWrite(write));
+        let ended = self.call(procedure, Arguments::ToWrite(write));
         self.lane().release_buffers();
         ended
     }
@@ -96,13 +94,9 @@ impl<R: Remote> HeldLane<'_, R> {
     }
 
     #[inline(always)]
-    fn call(
-        &mut self,
-        procedure: u16,
-        timeout_ns: u64,
-        mut arguments: Arguments<'_, '_, '_>,
-    ) -> Result<(), CallError> {
-        let times = R::Lane::begin(timeout_ns).ok_or(CallError::NotSent(SendError::DeadlinePassed))?;
+    fn call(&mut self, procedure: u16, mut arguments: Arguments<'_, '_, '_>) -> Result<(), CallError> {
+        let times =
+            R::Lane::begin(self.guard.timeout_ns()).ok_or(CallError::NotSent(SendError::DeadlinePassed))?;
         if self.binding.doubt.is_any() {
             self.look_elsewhere(times);
         }

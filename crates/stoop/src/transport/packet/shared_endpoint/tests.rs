@@ -31,7 +31,7 @@ fn no_thread_is_woken_that_does_not_sleep() {
     let counts: Vec<_> = thread::scope(|scope| {
         let call_often = || {
             for _ in 0..CALLS {
-                binding.hold(&mut 10_000_000_000).unwrap().transport(0, 0, 10_000_000_000).unwrap();
+                binding.hold(10_000_000_000).unwrap().transport(0, 0).unwrap();
             }
             WaitingThread::current().counts()
         };
