@@ -24,8 +24,7 @@
 //!
 //! Bytes 0–2 and 8–15 are the same in every version.
 
-use crate::{HeaderError, Kind, PartsIn, RefusalCode};
-use core::fmt;
+use crate::{BindingId, CallNumber, HeaderError, Kind, LaneId, PartsIn, RefusalCode};
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 32;
@@ -74,99 +73,6 @@ const ETHERNET_IP_UDP: usize = 14 + 20 + 8;
 const _: () = assert!(ETHERNET_IP_UDP + HEADER_LEN == 74, "Null() is the 74-byte packet of Firefly §2");
 const _: () =
     assert!(ETHERNET_IP_UDP + MAX_DATAGRAM == 1514, "MaxResult() fills an Ethernet frame (Firefly §2)");
-
-/// The number of a binding: 64 bits drawn by the server at bind time. It is a capability (Peregrine §3.1): only a host
-/// on the path between the two can learn it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BindingId(pub u64);
-
-impl BindingId {
-    /// The number before there is a binding. It is never given out.
-    pub const NONE: Self = Self(0);
-
-    /// Bit of a binding number that says that each packet has a checksum behind its data.
-    pub const CHECKSUM: u64 = 1 << 63;
-
-    /// The binding number in a header.
-    #[inline]
-    pub fn of_header(header: &[u8; HEADER_LEN]) -> Self {
-        let [.., binding, _, _] = header.as_chunks::<8>().0 else { unreachable!("a header has four words") };
-        Self(u64::from_le_bytes(*binding))
-    }
-
-    /// Whether each packet whose header has this number has a checksum behind its data.
-    #[inline]
-    pub fn has_checksum(self) -> bool {
-        self.0 & Self::CHECKSUM != 0
-    }
-
-    /// The same number, for packets that have a checksum or have none.
-    #[must_use]
-    pub fn with_checksum(self, checksum: bool) -> Self {
-        Self(self.0 & !Self::CHECKSUM | if checksum { Self::CHECKSUM } else { 0 })
-    }
-
-    /// Bytes of the checksum behind the data of each packet: 4, or 0 if there is none.
-    #[inline]
-    pub fn checksum_len(self) -> usize {
-        if self.has_checksum() { CHECKSUM_LEN } else { 0 }
-    }
-
-    /// Bytes of a message that fit into one packet on a standard Ethernet.
-    #[inline]
-    pub fn packet_data(self) -> usize {
-        if self.has_checksum() { PACKET_DATA_CHECKED } else { PACKET_DATA }
-    }
-
-    /// Bytes of a message that fit into a packet of at most so many bytes.
-    pub fn data_in(self, packet: usize) -> usize {
-        packet.saturating_sub(HEADER_LEN + PACKET_DATA - self.packet_data())
-    }
-}
-
-impl fmt::Debug for BindingId {
-    /// Four of its sixteen digits, so that a log does not give the capability away.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "BindingId({:04x}…)", self.0 >> 48)
-    }
-}
-
-/// One of a binding's lanes: what Birrell & Nelson call an activity, with at most one outstanding call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LaneId(pub u16);
-
-impl LaneId {
-    /// The lane of a packet that has not been parsed yet: a receiver for many lanes has to find the lane first. `None`
-    /// if the packet is too short.
-    #[inline]
-    pub fn of_packet(packet: &[u8]) -> Option<Self> {
-        let header: &[u8; HEADER_LEN] = packet.first_chunk()?;
-        Some(Self(u16::from_le_bytes([header[4], header[5]])))
-    }
-}
-
-/// Numbers the calls of one lane. The first is 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CallNumber(pub u32);
-
-impl CallNumber {
-    /// Before the first call.
-    pub const ZERO: Self = Self(0);
-
-    /// The number of the lane's next call.
-    #[inline]
-    pub fn next(self) -> Self {
-        Self(self.0.wrapping_add(1))
-    }
-
-    /// Whether `self` was given out after `other`, by serial arithmetic (RFC 1982): correct as long as fewer than 2³¹
-    /// calls are between them.
-    #[inline]
-    pub fn is_after(self, other: Self) -> bool {
-        let distance = self.0.wrapping_sub(other.0);
-        distance != 0 && distance < 1 << 31
-    }
-}
 
 /// A parsed header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,6 +12,7 @@ mod cursor;
 mod error;
 mod extensions;
 mod header;
+mod identity;
 mod kind;
 mod left;
 mod parts;
@@ -22,9 +23,10 @@ mod versions;
 
 pub use error::HeaderError;
 pub use header::{
-    BindingId, CHECKSUM_LEN, CallNumber, Challenge, HEADER_LEN, Header, LaneId, MAGIC, MAX_DATAGRAM,
-    PACKET_DATA, PACKET_DATA_CHECKED, STREAM_FRAGMENT, Template, VERSION, flags,
+    CHECKSUM_LEN, Challenge, HEADER_LEN, Header, MAGIC, MAX_DATAGRAM, PACKET_DATA, PACKET_DATA_CHECKED,
+    STREAM_FRAGMENT, Template, VERSION, flags,
 };
+pub use identity::{BindingId, CallNumber, LaneId};
 pub use kind::Kind;
 pub use left::{left_of_nanos, nanos_of_left};
 pub use parts::PartsIn;
