@@ -26,9 +26,26 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 impl Child {
     /// Starts this program again with `arguments` on the server's side.
     pub(crate) fn start(role: &'static str, arguments: &[String], network: &Network) -> io::Result<Self> {
+        Self::start_by(role, arguments, |start| network.on_server_side(start))
+    }
+
+    /// As [`start`](Self::start), on a host that is neither the server's nor the caller's.
+    pub(crate) fn start_on_third_host(
+        role: &'static str,
+        arguments: &[String],
+        network: &Network,
+    ) -> io::Result<Self> {
+        Self::start_by(role, arguments, |start| network.on_third_host(start))
+    }
+
+    fn start_by(
+        role: &'static str,
+        arguments: &[String],
+        there: impl FnOnce(&mut dyn FnMut() -> io::Result<std::process::Child>) -> io::Result<std::process::Child>,
+    ) -> io::Result<Self> {
         let this_program = std::env::current_exe()?;
-        let mut process = network.on_server_side(|| {
-            Command::new(this_program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
+        let mut process = there(&mut || {
+            Command::new(&this_program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
         })?;
         let orders = process.stdin.take().expect("standard input was asked for");
         let answers = BufReader::new(process.stdout.take().expect("standard output was asked for"));

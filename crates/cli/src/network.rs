@@ -5,11 +5,11 @@
 
 use crate::args::LinkRate;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::fs::{self, File};
 use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,6 +26,8 @@ pub(crate) struct Network {
     /// Why it is loopback, when it is.
     why_loopback: Option<String>,
     spaces: Option<Spaces>,
+    /// The namespace of a third host, if one was asked for.
+    third: OnceCell<File>,
     limited: Cell<Option<LinkRate>>,
 }
 
@@ -43,10 +45,13 @@ pub(crate) const FLOOR_INTERFACE: &str = "stoop1";
 /// The hardware address of every interface of the caller's, and of the server's.
 pub(crate) const CALLER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0x0a]);
 pub(crate) const SERVER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0x0b]);
+/// That of a third host.
+const THIRD_MAC: Mac = Mac([2, 0, 0, 0, 0, 0x0c]);
 
 /// Addresses for documentation (RFC 5737 §3): they mean nothing anywhere else.
 const CALLER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
+const THIRD: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 3);
 
 impl Network {
     /// Makes the private Ethernet and moves this thread to the caller's end of it. Call it while the process has one thread.
@@ -60,6 +65,7 @@ impl Network {
                 has_frames: true,
                 why_loopback: None,
                 spaces: Some(spaces),
+                third: OnceCell::new(),
                 limited: Cell::default(),
             },
             Err(why) => Network::loopback(why),
@@ -74,6 +80,7 @@ impl Network {
             has_frames: false,
             why_loopback: Some(why),
             spaces: None,
+            third: OnceCell::new(),
             limited: Cell::default(),
         }
     }
@@ -111,10 +118,24 @@ impl Network {
     /// Runs `action` on the server's side: processes that it starts stay there.
     pub(crate) fn on_server_side<T>(&self, action: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let Some(spaces) = &self.spaces else { return action() };
-        move_into(&spaces.server)?;
-        let result = action();
-        move_into(&spaces.caller)?;
-        result
+        spaces.on(&spaces.server, action)
+    }
+
+    /// Runs `action` on a third host of the private Ethernet, with an interface, a hardware address and an address of its
+    /// own: processes that it starts stay there.
+    ///
+    /// # Errors
+    /// There is no private Ethernet, or the kernel makes no interface of the type `macvlan`.
+    pub(crate) fn on_third_host<T>(&self, action: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let spaces = self.spaces.as_ref().ok_or_else(|| io::Error::other("loopback has no third host"))?;
+        let third = match self.third.get() {
+            Some(third) => third,
+            None => {
+                let made = spaces.add_host().map_err(io::Error::other)?;
+                self.third.get_or_init(|| made)
+            }
+        };
+        spaces.on(third, action)
     }
 }
 
@@ -165,6 +186,36 @@ impl Spaces {
         }
         switch_on(SERVER)?;
         this_space()
+    }
+
+    /// Runs `action` in one of the namespaces, and returns to the caller's.
+    fn on<T>(&self, space: &File, action: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        move_into(space)?;
+        let result = action();
+        move_into(&self.caller)?;
+        result
+    }
+
+    /// Makes a namespace with an interface that shares the caller's end of the first Ethernet.
+    fn add_host(&self) -> Result<File, String> {
+        let alone = thread::spawn(|| {
+            unshare(UnshareFlags::NEWNET)
+                .map_err(|error| format!("a network namespace for a third host: {error}"))?;
+            this_space()
+        });
+        let space =
+            alone.join().map_err(|_| "the thread that makes the third host panicked".to_owned())??;
+        let place = format!("/proc/{}/fd/{}", std::process::id(), space.as_raw_fd());
+        let mac = THIRD_MAC.to_string();
+        let added = ["link", "add", "link", INTERFACE, "name", "stoop2", "address", &mac, "netns", &place];
+        run_ip(&[&added[..], &["type", "macvlan", "mode", "bridge"]].concat())?;
+        let switch_on = || {
+            run_ip(&["link", "set", "stoop2", "name", INTERFACE])?;
+            run_ip(&["address", "add", &format!("{THIRD}/24"), "dev", INTERFACE])?;
+            [INTERFACE, "lo"].iter().try_for_each(|name| run_ip(&["link", "set", name, "up"]))
+        };
+        self.on(&space, || switch_on().map_err(io::Error::other)).map_err(|error| error.to_string())?;
+        Ok(space)
     }
 
     /// Waits until both ends of both Ethernets can send: the kernel tells one end later that the other one is there.
