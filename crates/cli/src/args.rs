@@ -44,6 +44,12 @@ pub(crate) enum Command {
     /// The server process of `bench --overload`.
     #[command(hide = true)]
     BenchOverloaded(ServeArgs),
+    /// The server process of `bench --greedy`.
+    #[command(hide = true)]
+    BenchGreedyServer(ServeArgs),
+    /// The attacker's process of `bench --greedy`.
+    #[command(hide = true)]
+    BenchGreedyAttacker(AttackArgs),
     /// The process at the other end of the bare exchange of `bench`.
     #[command(hide = true)]
     BenchEcho(EchoArgs),
@@ -102,6 +108,10 @@ pub(crate) struct BenchArgs {
     /// --transport and --waiting only
     #[arg(long, value_delimiter = ',', value_name = "TIMES", value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(crate) overload: Vec<u16>,
+    /// Let another host or user take all that it can of the server, in several ways, and print what is left for a victim;
+    /// chosen with --transport and --waiting only; --calls is the victim's number of bindings
+    #[arg(long)]
+    pub(crate) greedy: bool,
     /// Send frames of ether without a CRC-32C
     #[arg(long)]
     pub(crate) no_checksum: bool,
@@ -182,6 +192,17 @@ pub(crate) struct ServeArgs {
     pub(crate) path: PathBuf,
     #[arg(long)]
     pub(crate) no_checksum: bool,
+}
+
+/// What the attacker is told.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct AttackArgs {
+    #[arg(long, value_enum)]
+    pub(crate) attack: crate::greedy::attack::Attack,
+    #[arg(long)]
+    pub(crate) uri: String,
+    #[arg(long)]
+    pub(crate) user: Option<u32>,
 }
 
 /// What the other end of the bare exchange is told.

@@ -7,7 +7,7 @@ use crate::placement::Placement;
 use crate::plan::{Cell, Section, Shape, sections};
 use crate::row::Row;
 use crate::session::Session;
-use crate::{cell, json, machine, overload, table};
+use crate::{cell, greedy, json, machine, overload, table};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,6 +16,9 @@ use std::time::Duration;
 pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, String> {
     if !args.overload.is_empty() {
         return overload::run(args);
+    }
+    if args.greedy {
+        return greedy::run(args);
     }
     let placement =
         Placement::of_this_process().map_err(|error| format!("this process's processors: {error}"))?;

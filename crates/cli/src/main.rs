@@ -12,6 +12,7 @@ mod child;
 mod effort;
 mod floor;
 mod generate;
+mod greedy;
 mod json;
 mod machine;
 mod network;
@@ -43,6 +44,8 @@ fn main() -> ExitCode {
         Command::Gen { source } => generate::run(&source).map(|()| ExitCode::SUCCESS),
         Command::BenchServe(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
         Command::BenchOverloaded(args) => overload::serve::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::BenchGreedyServer(args) => greedy::serve::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::BenchGreedyAttacker(args) => greedy::attack::run(&args).map(|()| ExitCode::SUCCESS),
         Command::BenchEcho(args) => child::unless_orphaned(echo(&args)).map(|()| ExitCode::SUCCESS),
         Command::BenchBusy(args) => child::unless_orphaned(busy::run(&args)).map(|()| ExitCode::SUCCESS),
         Command::BenchNetwork => network::try_here().map(|()| ExitCode::SUCCESS),

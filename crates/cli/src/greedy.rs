@@ -1,0 +1,166 @@
+//! The measurement `bench --greedy`: a host or user that takes all it can, and what another one still gets.
+//!
+//! The server has one processor; the attacker and the victim have the other, the attacker with the lowest priority. Over
+//! a network the attacker is another host than the victim: it has a network namespace and an address of its own. Over Unix
+//! sockets and shared memory it is another user. The victim binds, calls and unbinds again and again while the attacker
+//! holds what it has, and the worst of its calls are printed.
+
+pub(crate) mod attack;
+mod attacker;
+pub(crate) mod serve;
+mod victim;
+
+use crate::args::{BenchArgs, Processors, Transport, Waiting, name_of};
+use crate::child::Child;
+use crate::network::Network;
+use crate::placement::{Placement, pin};
+use crate::session::socket_path;
+use crate::{machine, table};
+use attack::Attack;
+use attacker::Attacker;
+use clap::ValueEnum;
+use std::io;
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+use victim::Victim;
+
+/// The interface of the measurement.
+#[stoop::interface]
+pub(crate) trait Plain {
+    /// Nothing.
+    fn null(&self);
+    /// Takes time, and no processor: [`HOLD`] of it.
+    fn hold(&self);
+    /// The sum of the bytes.
+    fn sum(&self, bytes: &[u8]) -> u64;
+    /// Takes an argument, and the time of [`hold`](Plain::hold).
+    fn hold_bytes(&self, bytes: &[u8]);
+    /// A result of so many bytes.
+    fn make(&self, len: u32) -> Vec<u8>;
+}
+
+/// How long the slow procedures take.
+pub(crate) const HOLD: Duration = Duration::from_millis(500);
+/// The user as which the attacker runs, where users are told apart: nobody.
+const ATTACKING_USER: u32 = 65534;
+/// Time after which the memory of the server is compared with that before the attacks.
+const AFTER: Duration = Duration::from_secs(10);
+
+/// Measures each attack over each transport that `args` choose. Fails if the victim missed a bar.
+pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, String> {
+    let placement =
+        Placement::of_this_process().map_err(|error| format!("this process's processors: {error}"))?;
+    let cpus = placement.sides(Processors::Two).or(placement.sides(Processors::One));
+    let sides = cpus.ok_or("no processor may be used")?;
+    machine::allow_many_files().map_err(|error| format!("the number of open files: {error}"))?;
+    let network = Network::prepare();
+    println!("{}", table::headed("machine", &machine::describe()));
+    println!("{}", table::headed("network", &network.describe()));
+    pin(sides.caller).map_err(|error| format!("pinning the callers: {error}"))?;
+    let all = [Transport::Udp, Transport::Tcp, Transport::Unix, Transport::Shm, Transport::Ether];
+    let transports = if args.transport.is_empty() { &all[..] } else { &args.transport };
+    let mut missed = 0;
+    for &transport in transports {
+        if let Some(why) = why_not(transport, &network) {
+            println!("\n{}: not measured: {why}", name_of(transport));
+            continue;
+        }
+        let measured = measure(transport, args, sides.server, &network);
+        missed += measured.map_err(|why| format!("{}: {why}", name_of(transport)))?;
+    }
+    println!("\n{missed} lines miss a bar (marked !): no refusal or failure, Null() 100 ms, 1 MiB 1 s");
+    Ok(if missed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Why attacker and victim cannot be told apart over this transport here.
+fn why_not(transport: Transport, network: &Network) -> Option<&'static str> {
+    match transport {
+        Transport::Local => Some("callers of one process take from themselves"),
+        Transport::Unix | Transport::Shm if !rustix::process::geteuid().is_root() => {
+            Some("only root can run the attacker as another user")
+        }
+        Transport::Unix | Transport::Shm => None,
+        _ if !network.has_frames => Some("the attacker needs a host of its own: the private Ethernet"),
+        _ => None,
+    }
+}
+
+fn measure(transport: Transport, args: &BenchArgs, cpu: usize, network: &Network) -> Result<usize, String> {
+    let path = socket_path("greedy");
+    let waiting = args.waiting.first().copied().unwrap_or(Waiting::Adaptive);
+    let server = start(transport, waiting, cpu, network, &path);
+    let (mut server, uri) = server.map_err(|error| error.to_string())?;
+    println!("\n{}", name_of(transport));
+    println!(
+        "  attack                      bindings  refused | bind ms  Null() ms (calls)  1 MiB ms   not served"
+    );
+    let victim = Victim::new(&uri, args.calls);
+    // The server has run each path once when its memory is looked at.
+    let quiet = victim.calls();
+    print_line("none", &mut server, &quiet)?;
+    let before = memory(&mut server)?;
+    let (mut missed, mut most) = (usize::from(quiet.misses()), before);
+    for &attack in Attack::value_variants().iter().filter(|attack| attack.is_possible(transport)) {
+        let attacker =
+            Attacker::start(attack, transport, &uri, network).map_err(|error| error.to_string())?;
+        let served = victim.calls();
+        missed += usize::from(served.misses());
+        print_line(attack.describe(), &mut server, &served)?;
+        most = most.max(memory(&mut server)?);
+        drop(attacker);
+    }
+    let ended = Instant::now();
+    thread::sleep(AFTER.saturating_sub(ended.elapsed()));
+    println!(
+        "  memory of the server: {} before, at most {} at the end of an attack, {} {} s after the last",
+        mib(before),
+        mib(most),
+        mib(memory(&mut server)?),
+        AFTER.as_secs()
+    );
+    let _ = std::fs::remove_file(&path);
+    Ok(missed)
+}
+
+fn print_line(what: &str, server: &mut Child, served: &victim::Served) -> Result<(), String> {
+    let stats = stats(server)?;
+    println!("  {what:26} {:9} {:8} | {served}", stats[0], stats[1]);
+    Ok(())
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{:.0} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+/// What the server tells: its bindings, binds that it refused, bytes of memory.
+fn stats(server: &mut Child) -> Result<[u64; 3], String> {
+    let asked = server.tell("stats").and_then(|()| server.expect("stats"));
+    let line = asked.map_err(|error| error.to_string())?;
+    let numbers: Vec<u64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+    numbers.try_into().map_err(|_| format!("the server told something else than its counts: {line}"))
+}
+
+fn memory(server: &mut Child) -> Result<u64, String> {
+    stats(server).map(|[_, _, memory]| memory)
+}
+
+fn start(
+    transport: Transport,
+    waiting: Waiting,
+    cpu: usize,
+    network: &Network,
+    path: &std::path::Path,
+) -> io::Result<(Child, String)> {
+    let arguments = [
+        "bench-greedy-server".into(),
+        format!("--transport={}", name_of(transport)),
+        format!("--waiting={}", name_of(waiting)),
+        format!("--cpu={cpu}"),
+        format!("--address={}", network.server),
+        format!("--path={}", path.display()),
+    ];
+    let mut server = Child::start("server", &arguments, network)?;
+    let uri = server.expect("listening")?;
+    Ok((server, uri))
+}

@@ -1,0 +1,173 @@
+//! The attacks, and the process that makes one.
+
+use crate::args::{AttackArgs, Transport};
+use crate::child;
+use crate::greedy::{PlainBegin, PlainClient};
+use clap::ValueEnum;
+use rustix::process::{Gid, Uid};
+use std::collections::VecDeque;
+use std::net::TcpStream;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::thread;
+use std::time::Duration;
+use std::{any::Any, io};
+use stoop::{BindOptions, CallError, Pending};
+
+/// What the attacker takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Attack {
+    /// As many bindings as it gets, and it asks for more all the time.
+    Bindings,
+    /// Connections on which nothing is ever asked.
+    Connections,
+    /// Short calls, as many at a time as go.
+    Calls,
+    /// Workers: calls of half a second.
+    Workers,
+    /// Memory for arguments: long calls of half a second.
+    Arguments,
+    /// Long calls of which a part has arrived, and the rest never comes.
+    HalfCalls,
+    /// Long results that the caller never reads.
+    Results,
+}
+
+impl Attack {
+    /// What it is called in the table.
+    pub(super) fn describe(self) -> &'static str {
+        match self {
+            Self::Bindings => "all bindings",
+            Self::Connections => "silent connections",
+            Self::Calls => "short calls",
+            Self::Workers => "calls of 0.5 s",
+            Self::Arguments => "8 MiB calls of 0.5 s",
+            Self::HalfCalls => "calls that stop half-way",
+            Self::Results => "results that are not read",
+        }
+    }
+
+    /// Whether a transport has what it takes.
+    pub(super) fn is_possible(self, transport: Transport) -> bool {
+        let has_connections = matches!(transport, Transport::Tcp | Transport::Unix | Transport::Shm);
+        self != Self::Connections || has_connections
+    }
+
+    /// Whether the attacker's process is stopped in the midst of it: it says nothing more.
+    pub(super) fn stops(self) -> bool {
+        matches!(self, Self::HalfCalls | Self::Results)
+    }
+}
+
+/// Bindings of an attack that is not about them.
+const CLIENTS: usize = 16;
+/// Outstanding calls of each.
+const SHORT_CALLS: usize = 900;
+const LONG_CALLS: usize = 6;
+const LONG: usize = 8 << 20;
+/// Connections held.
+const CONNECTIONS: usize = 1000;
+const DAY: Duration = Duration::from_secs(86_400);
+/// Time between two looks at outstanding calls.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Attacks until the parent ends it.
+pub(crate) fn run(args: &AttackArgs) -> Result<(), String> {
+    prepare(args).map_err(|error| format!("the attacker's process: {error}"))?;
+    match args.attack {
+        Attack::Bindings => take_bindings(&args.uri),
+        Attack::Connections => take_connections(&args.uri),
+        Attack::Calls => call(&args.uri, SHORT_CALLS, |begin| begin.null()),
+        Attack::Workers => call(&args.uri, SHORT_CALLS, |begin| begin.hold()),
+        Attack::Arguments => {
+            let bytes = vec![1; LONG];
+            call(&args.uri, LONG_CALLS, move |begin| begin.hold_bytes(&bytes))
+        }
+        Attack::HalfCalls => {
+            let bytes = vec![1; LONG];
+            call(&args.uri, LONG_CALLS, move |begin| begin.sum(&bytes))
+        }
+        Attack::Results => call(&args.uri, LONG_CALLS, |begin| begin.make(LONG as u32)),
+    }
+    .map_err(|error| format!("the attacker's process: {error}"))
+}
+
+/// The least important process of its processor: the victim is to wait for the server, not for the processor. As that
+/// user, if one is told.
+fn prepare(args: &AttackArgs) -> io::Result<()> {
+    rustix::process::setpriority_process(None, 19)?;
+    if let Some(user) = args.user {
+        let (user, group) = (Uid::from_raw(user), Gid::from_raw(user));
+        rustix::thread::set_thread_groups(&[])?;
+        rustix::thread::set_thread_res_gid(group, group, group)?;
+        rustix::thread::set_thread_res_uid(user, user, user)?;
+    }
+    // Last: the kernel forgets it when the user changes.
+    child::end_with_parent()
+}
+
+fn bind(uri: &str) -> Result<PlainClient, String> {
+    let options = BindOptions::new().bind_timeout(DAY).timeout(DAY);
+    PlainClient::bind_with(uri, &options).map_err(|error| error.to_string())
+}
+
+/// Binds until the server takes no more, says so, and goes on asking.
+fn take_bindings(uri: &str) -> Result<(), String> {
+    let mut held = Vec::new();
+    while let Ok(client) = bind(uri) {
+        held.push(client);
+    }
+    tell()?;
+    loop {
+        held.extend(bind(uri));
+        thread::sleep(LOOK);
+    }
+}
+
+fn take_connections(uri: &str) -> Result<(), String> {
+    let mut held = VecDeque::new();
+    tell()?;
+    loop {
+        held.extend(connect(uri));
+        if held.len() > CONNECTIONS {
+            held.pop_front();
+        }
+        thread::sleep(Duration::from_micros(100));
+    }
+}
+
+/// A connection to a server without any packet of ours.
+fn connect(uri: &str) -> io::Result<Box<dyn Any>> {
+    let (scheme, address) = uri.split_once(':').unwrap_or_default();
+    match scheme {
+        "tcp" => Ok(Box::new(TcpStream::connect(address.trim_start_matches('/'))?)),
+        "shm" if !address.contains('/') => {
+            let name = SocketAddr::from_abstract_name(format!("stoop-shm/{address}"))?;
+            Ok(Box::new(UnixStream::connect_addr(&name)?))
+        }
+        _ => Ok(Box::new(UnixStream::connect(address)?)),
+    }
+}
+
+/// Keeps so many calls outstanding over each of several bindings.
+fn call<T>(
+    uri: &str,
+    most: usize,
+    begin: impl Fn(&PlainBegin<'_>) -> Pending<Result<T, CallError>>,
+) -> Result<(), String> {
+    let clients = (0..CLIENTS).map(|_| bind(uri)).collect::<Result<Vec<_>, _>>()?;
+    let mut pending: Vec<Vec<_>> = clients.iter().map(|_| Vec::new()).collect();
+    tell()?;
+    loop {
+        for (client, pending) in clients.iter().zip(&mut pending) {
+            pending.retain(|call: &Pending<_>| !call.is_ready());
+            let together = client.begin();
+            pending.extend((pending.len()..most).map(|_| begin(&together)));
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+fn tell() -> Result<(), String> {
+    child::answer("attacking").map_err(|error| error.to_string())
+}

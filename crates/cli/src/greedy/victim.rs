@@ -1,0 +1,112 @@
+//! A caller that takes little, and how it is served.
+
+use crate::greedy::PlainClient;
+use std::fmt;
+use std::time::{Duration, Instant};
+use stoop::{BindOptions, CallError};
+
+/// Binds and calls, again and again.
+pub(super) struct Victim {
+    uri: String,
+    rounds: u64,
+}
+
+/// Bindings that it makes for each line, unless told otherwise.
+const ROUNDS: u64 = 10;
+/// Calls of Null() over each of them.
+const NULLS: u64 = 20;
+const MIB: usize = 1 << 20;
+/// Its patience: far above each bar, so that the worst time is told.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The bars.
+const NULL_MAX: Duration = Duration::from_millis(100);
+const LONG_MAX: Duration = Duration::from_secs(1);
+
+/// How it was served: the longest times, and the first thing that failed.
+#[derive(Debug, Default)]
+pub(super) struct Served {
+    bind: Duration,
+    null: Duration,
+    nulls: u64,
+    long: Duration,
+    failures: u64,
+    first_failure: Option<String>,
+}
+
+impl Served {
+    /// Whether it misses a bar.
+    pub(super) fn misses(&self) -> bool {
+        self.failures > 0 || self.null > NULL_MAX || self.long > LONG_MAX
+    }
+
+    fn note<T>(&mut self, what: &str, outcome: Result<T, impl fmt::Display>) -> Option<T> {
+        outcome
+            .map_err(|why| {
+                self.failures += 1;
+                self.first_failure.get_or_insert_with(|| format!("{what}: {why}"));
+            })
+            .ok()
+    }
+}
+
+impl fmt::Display for Served {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let mark = if self.misses() { " !" } else { "" };
+        let (bind, null, long) = (ms(self.bind), ms(self.null), ms(self.long));
+        write!(
+            f,
+            "{bind:7.1} {null:10.1} {:>8} {long:9.1} {:12}{mark}",
+            format!("({})", self.nulls),
+            self.failures
+        )?;
+        match &self.first_failure {
+            Some(first) => write!(f, " {first}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Victim {
+    pub(super) fn new(uri: &str, rounds: Option<u64>) -> Self {
+        Self { uri: uri.into(), rounds: rounds.unwrap_or(ROUNDS) }
+    }
+
+    /// Binds, calls and unbinds so many times.
+    pub(super) fn calls(&self) -> Served {
+        let mut served = Served::default();
+        for _ in 0..self.rounds {
+            let begun = Instant::now();
+            let options = BindOptions::new().bind_timeout(PATIENCE).timeout(PATIENCE);
+            let bound = PlainClient::bind_with(&self.uri, &options);
+            served.bind = served.bind.max(begun.elapsed());
+            if let Some(client) = served.note("bind", bound) {
+                call_all(&client, &mut served);
+            }
+        }
+        served
+    }
+}
+
+fn call_all(client: &PlainClient, served: &mut Served) {
+    for _ in 0..NULLS {
+        let (outcome, took) = timed(|| client.null());
+        served.note("Null()", outcome);
+        served.nulls += 1;
+        served.null = served.null.max(took);
+    }
+    let bytes = vec![1; MIB];
+    let (sum, took) = timed(|| client.sum(&bytes));
+    served.long = served.long.max(took);
+    served.note("1 MiB there", sum);
+    let (made, took) = timed(|| client.make(MIB as u32));
+    served.long = served.long.max(took);
+    served.note("1 MiB back", made);
+}
+
+fn timed<T>(call: impl FnOnce() -> Result<T, CallError>) -> (Result<T, CallError>, Duration) {
+    let begun = Instant::now();
+    let outcome = call();
+    (outcome, begun.elapsed())
+}
