@@ -9,7 +9,7 @@ mod outgoing;
 mod reassembler;
 
 pub use outgoing::OutgoingMessage;
-pub use reassembler::{Arrival, Bounds, Message, Reassembler, Violation};
+pub use reassembler::{Account, Arrival, Bounds, Message, Reassembler, Violation};
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! Reassembles messages from an arriving byte stream.
 
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
@@ -19,6 +20,43 @@ pub struct Bounds {
     pub announced_max: usize,
     /// Lanes are numbered below this.
     pub lanes: u16,
+}
+
+/// Counts the memory of the messages that arrive on a stream in fragments, and says when there is no more.
+///
+/// A message that is [given out](Message::take) and does not fit in a [buffer](Reassembler::BUFFER_LEN) stays counted: its receiver
+/// gives back as many bytes as the packet has, which is the message with its header and perhaps space behind it.
+pub trait Account: fmt::Debug + Send {
+    /// Takes so many bytes. `false`: there are not so many, and the message is not accepted.
+    fn take(&mut self, bytes: usize) -> bool;
+
+    /// Gives so many bytes back.
+    fn give_back(&mut self, bytes: usize);
+
+    /// Whether memory of so many bytes may be kept for the next message. If so, it is counted until
+    /// [`uncount_spare`](Self::uncount_spare).
+    fn keep_spare(&mut self, bytes: usize) -> bool;
+
+    /// Memory that was kept is used or freed.
+    fn uncount_spare(&mut self, bytes: usize);
+}
+
+/// Memory without a bound besides [`Bounds`].
+#[derive(Debug)]
+struct Unbounded;
+
+impl Account for Unbounded {
+    fn take(&mut self, _: usize) -> bool {
+        true
+    }
+
+    fn give_back(&mut self, _: usize) {}
+
+    fn keep_spare(&mut self, _: usize) -> bool {
+        true
+    }
+
+    fn uncount_spare(&mut self, _: usize) {}
 }
 
 /// Why a stream cannot continue: the peer broke the protocol.
@@ -101,6 +139,7 @@ pub struct Reassembler {
     announced: usize,
     /// Memory for the next long message.
     spare: Vec<u8>,
+    account: Box<dyn Account>,
 }
 
 #[derive(Debug)]
@@ -130,8 +169,6 @@ type Complete = (Header, Result<Vec<u8>, RefusalCode>);
 const INPUT_LEN: usize = 16 * 1024;
 /// From this length on, the rest of a fragment is received directly into its message and not copied.
 const DIRECT_MIN: usize = 4 * 1024;
-/// Memory with which a long message begins, however much it announces.
-const INITIAL_LEN: usize = STREAM_FRAGMENT;
 /// Most memory that is kept for the next long message.
 const SPARE_MAX: usize = 4 << 20;
 
@@ -141,6 +178,11 @@ impl Reassembler {
 
     /// Begins a stream.
     pub fn new(bounds: Bounds) -> Self {
+        Self::with_account(bounds, Box::new(Unbounded))
+    }
+
+    /// Begins a stream whose memory for messages is counted.
+    pub fn with_account(bounds: Bounds, account: Box<dyn Account>) -> Self {
         Self {
             bounds,
             input: vec![0; INPUT_LEN],
@@ -150,6 +192,7 @@ impl Reassembler {
             incomplete: Vec::new(),
             announced: 0,
             spare: Vec::new(),
+            account,
         }
     }
 
@@ -160,7 +203,7 @@ impl Reassembler {
             fragment.direct = false;
             if self.start == self.end && fragment.left >= DIRECT_MIN {
                 let message = &mut self.incomplete[fragment.of];
-                let room = message.make_room(fragment.left, &mut self.announced);
+                let room = message.make_room(fragment.left, &mut self.announced, &mut *self.account);
                 if let Ok(packet) = &mut message.packet {
                     fragment.direct = true;
                     let at = HEADER_LEN + message.received;
@@ -206,8 +249,26 @@ impl Reassembler {
 
     /// Recycles `spare` as memory for a long message, if it is larger than the present one.
     pub fn recycle(&mut self, spare: Vec<u8>) {
-        if spare.len() > self.spare.len() && spare.len() <= SPARE_MAX + HEADER_LEN {
+        if spare.len() <= self.spare.len() || spare.len() > SPARE_MAX + HEADER_LEN {
+            return;
+        }
+        drop(self.take_spare());
+        if self.account.keep_spare(spare.len()) {
             self.spare = spare;
+        }
+    }
+
+    fn take_spare(&mut self) -> Vec<u8> {
+        if !self.spare.is_empty() {
+            self.account.uncount_spare(self.spare.len());
+        }
+        mem::take(&mut self.spare)
+    }
+
+    /// Subtracts a message that ends now from the memory in use, unless it stays counted.
+    fn uncount(&mut self, packet: &[u8]) {
+        if packet.len() <= INPUT_LEN {
+            self.account.give_back(packet.len());
         }
     }
 
@@ -300,7 +361,7 @@ impl Reassembler {
             message.header.lane == cancel.lane && !message.header.number.is_after(cancel.number)
         };
         if let Some(known) = self.incomplete.iter().position(is_cancelled) {
-            self.remove(known);
+            self.drop_message(known);
         }
     }
 
@@ -323,17 +384,17 @@ impl Reassembler {
             if !header.number.is_after(self.incomplete[known].header.number) {
                 return Err(Violation::Fragment(header.lane));
             }
-            self.remove(known);
+            self.drop_message(known);
         }
-        let packet = self.begin_message(&header);
+        let packet = self.begin_message(&header, payload_len);
         let of = self.incomplete.len();
         self.incomplete.push(Incomplete { header, received: 0, packet });
         self.fragment = Some(Fragment { of, left: payload_len, direct: false });
         Ok(())
     }
 
-    /// Memory for the beginning of a message, if the message is accepted.
-    fn begin_message(&mut self, header: &Header) -> Result<Vec<u8>, RefusalCode> {
+    /// Memory for the first fragment of a message, if the message is accepted.
+    fn begin_message(&mut self, header: &Header, payload_len: usize) -> Result<Vec<u8>, RefusalCode> {
         let announced = header.message_len as usize;
         if self.is_too_long(header) {
             return Err(RefusalCode::MessageTooLarge);
@@ -341,11 +402,14 @@ impl Reassembler {
         if announced > self.bounds.announced_max - self.announced {
             return Err(RefusalCode::Overloaded);
         }
-        self.announced += announced;
-        let mut packet = if announced > INPUT_LEN { mem::take(&mut self.spare) } else { Vec::new() };
+        let mut packet = if announced > INPUT_LEN { self.take_spare() } else { Vec::new() };
         if packet.len() < HEADER_LEN {
-            packet.resize(HEADER_LEN + announced.min(INITIAL_LEN), 0);
+            packet.resize(HEADER_LEN + payload_len, 0);
         }
+        if !self.account.take(packet.len()) {
+            return Err(RefusalCode::Overloaded);
+        }
+        self.announced += announced;
         Ok(packet)
     }
 
@@ -358,7 +422,7 @@ impl Reassembler {
         let announced = message.header.message_len as usize;
         while fragment.left > 0 && self.start < self.end {
             let len = fragment.left.min(self.end - self.start);
-            let room = message.make_room(len, &mut self.announced);
+            let room = message.make_room(len, &mut self.announced, &mut *self.account);
             let len = match &mut message.packet {
                 Ok(packet) => {
                     let at = HEADER_LEN + message.received;
@@ -385,8 +449,16 @@ impl Reassembler {
         let header = Header { offset: 0, ..header };
         if let Ok(packet) = &mut packet {
             packet[..HEADER_LEN].copy_from_slice(&header.to_bytes());
+            self.uncount(packet);
         }
         Some(Some((header, packet)))
+    }
+
+    /// Drops an incomplete message.
+    fn drop_message(&mut self, index: usize) {
+        if let Ok(packet) = self.remove(index).packet {
+            self.account.give_back(packet.len());
+        }
     }
 
     fn remove(&mut self, index: usize) -> Incomplete {
@@ -422,17 +494,19 @@ fn continues(message: &Incomplete, next: &Header) -> bool {
 }
 
 impl Incomplete {
-    /// Makes space for up to `wanted` bytes more. The message's memory is never more than twice the bytes that have
-    /// arrived, or the initial memory. Returns how many bytes there is space for: at least one, if the message is
-    /// accepted. If there is no memory, the message is no longer accepted, and its length is subtracted from
+    /// Makes space for up to `wanted` bytes more of the present fragment. The message's memory is never more than twice
+    /// the bytes of the fragments that have begun. Returns how many bytes there is space for: at least one, if the message
+    /// is accepted. If there is no memory, the message is no longer accepted, and its length is subtracted from
     /// `announced_in_all`.
-    fn make_room(&mut self, wanted: usize, announced_in_all: &mut usize) -> usize {
+    fn make_room(&mut self, wanted: usize, announced_in_all: &mut usize, account: &mut dyn Account) -> usize {
         let Ok(packet) = &mut self.packet else { return 0 };
         let (at, announced) = (HEADER_LEN + self.received, self.header.message_len as usize);
         if packet.len() <= at {
-            let len =
-                (2 * packet.len()).max(HEADER_LEN + INITIAL_LEN).min(HEADER_LEN + announced).max(at + 1);
-            if packet.try_reserve_exact(len - packet.len()).is_err() {
+            let len = (2 * packet.len()).max(at + wanted).min(HEADER_LEN + announced).max(at + 1);
+            let more = len - packet.len();
+            let taken = account.take(more);
+            if !taken || packet.try_reserve_exact(more).is_err() {
+                account.give_back(packet.len() + if taken { more } else { 0 });
                 self.packet = Err(RefusalCode::Overloaded);
                 *announced_in_all -= announced;
                 return 0;
@@ -466,10 +540,10 @@ impl Message<'_> {
     /// Puts the message with its header into `packet`: without a copy if it arrived alone and `packet` has
     /// [`Reassembler::BUFFER_LEN`] bytes, or if it is a long one. The former memory of `packet` is recycled.
     #[inline]
-    pub fn take(self, packet: &mut Vec<u8>) {
-        match self.body {
+    pub fn take(mut self, packet: &mut Vec<u8>) {
+        match &mut self.body {
             Body::Input { reassembler, at } => {
-                let end = reassembler.start;
+                let (at, end) = (*at, reassembler.start);
                 if at == 0 && end == reassembler.end && packet.len() == INPUT_LEN {
                     mem::swap(&mut reassembler.input, packet);
                     (reassembler.start, reassembler.end) = (0, 0);
@@ -481,9 +555,21 @@ impl Message<'_> {
                 packet[..end - at].copy_from_slice(&reassembler.input[at..end]);
             }
             Body::Packet { reassembler, packet: message } => {
-                let spare = mem::replace(packet, message);
+                let spare = mem::replace(packet, mem::take(message));
                 reassembler.recycle(spare);
             }
+        }
+    }
+}
+
+impl Drop for Body<'_> {
+    /// A message that nobody takes is not counted any more.
+    #[inline]
+    fn drop(&mut self) {
+        if let Body::Packet { reassembler, packet } = self
+            && packet.len() > INPUT_LEN
+        {
+            reassembler.account.give_back(packet.len());
         }
     }
 }

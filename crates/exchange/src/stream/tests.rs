@@ -1,6 +1,9 @@
 use super::*;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use stoop_wire::{
     BindingId, CallNumber, HEADER_LEN, Header, HeaderError, Kind, LaneId, RefusalCode, STREAM_FRAGMENT,
 };
@@ -175,6 +178,61 @@ fn memory_grows_with_arrived_bytes_and_not_with_announced_ones() {
     stream.extend([0; 10]);
     feed(&mut reassembler, &stream, usize::MAX).unwrap();
     assert!(reassembler.bytes_held() < 100_000, "{}", reassembler.bytes_held());
+}
+
+/// An account that counts, and grants at most so many bytes.
+#[derive(Debug)]
+struct Counting {
+    held: Arc<AtomicUsize>,
+    most: usize,
+}
+
+impl Account for Counting {
+    fn take(&mut self, bytes: usize) -> bool {
+        let taken = self.held.load(Ordering::Relaxed) + bytes <= self.most;
+        self.held.fetch_add(if taken { bytes } else { 0 }, Ordering::Relaxed);
+        taken
+    }
+
+    fn give_back(&mut self, bytes: usize) {
+        assert!(self.held.fetch_sub(bytes, Ordering::Relaxed) >= bytes, "no more than was taken");
+    }
+
+    fn keep_spare(&mut self, _: usize) -> bool {
+        false
+    }
+
+    fn uncount_spare(&mut self, _: usize) {
+        panic!("nothing is kept");
+    }
+}
+
+fn counted(most: usize) -> (Reassembler, Arc<AtomicUsize>) {
+    let held = Arc::new(AtomicUsize::new(0));
+    let account = Counting { held: Arc::clone(&held), most };
+    (Reassembler::with_account(BOUNDS, Box::new(account)), held)
+}
+
+#[test]
+fn memory_is_counted_until_a_message_is_dropped_refused_or_given_out() {
+    let (mut reassembler, held) = counted(400_000);
+    let held = || held.load(Ordering::Relaxed);
+    let begun = fragments(0, 1, 300_000);
+    feed(&mut reassembler, &[&begun[0][..], &begun[1]].concat(), 9_999).unwrap();
+    assert!((131_000..270_000).contains(&held()), "{} bytes for two fragments", held());
+    // There is no room for all of this one. It is skipped, and its neighbours arrive.
+    let others = [whole(1, 1, 300_000), whole(2, 1, 100), begun[2..].concat()].concat();
+    let seen = feed(&mut reassembler, &others, 9_999).unwrap();
+    assert_eq!(
+        seen,
+        [Seen::NotTaken(1, RefusalCode::Overloaded), message(2, 1, 100), message(0, 1, 300_000)]
+    );
+    // The receiver has it, and gives it back.
+    assert_eq!(held(), HEADER_LEN + 300_000);
+    let (mut reassembler, held) = counted(400_000);
+    let given_up = fragments(1, 1, 150_000);
+    feed(&mut reassembler, &[&given_up[0][..], &cancel(1, 1).0].concat(), 9_999).unwrap();
+    assert_eq!(held.load(Ordering::Relaxed), 0);
 }
 
 #[test]
