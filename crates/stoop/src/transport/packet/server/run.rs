@@ -2,6 +2,7 @@
 
 use crate::context::cancelled::{self, CallId};
 use crate::serving::dispatch::{CallLimits, Outcome};
+use crate::serving::shares::owner_of;
 use crate::transport::packet::link::{Peer, ReceiveBuffers, ServerEndpoint};
 use crate::transport::packet::server::batch::Finished;
 use crate::transport::packet::server::call::{PacketCall, PacketLocation, packets_of_calls};
@@ -99,8 +100,10 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         if needed > limits.result_max {
             return Outcome::NoRoom(needed);
         }
-        if !self.out_budget.take(needed) {
-            let why = "too many results with OUT arguments are under way";
+        let owner = owner_of(&limits.caller);
+        if !self.out_budget.take(owner, needed) {
+            let why = "your host has its share of the server's memory for OUT arguments; call again when earlier calls have ended, or \
+                       raise Limits::result_bytes";
             return Outcome::refused(RefusalCode::Overloaded, why.into());
         }
         let (interface, procedure) = (assignment.interface, assignment.procedure);
@@ -108,7 +111,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         let limits = CallLimits { out_limit: needed, ..limits };
         let outcome = self.exports.run(interface, procedure, arguments, result, limits);
         // From now on the exchange counts these bytes as part of the result.
-        self.out_budget.give_back(needed);
+        self.out_budget.give_back(owner, needed);
         outcome
     }
 
