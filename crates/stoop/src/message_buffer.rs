@@ -24,9 +24,16 @@ pub(crate) fn reserve(message: &mut Vec<u8>, more: usize, announced: usize) -> R
 
 #[cold]
 fn grow(message: &mut Vec<u8>, more: usize, announced: usize) -> Result<(), TryReserveError> {
+    message.try_reserve_exact(capacity_for(message, more, announced) - message.len())
+}
+
+/// Bytes that `message` has room for after [`reserve`] with these arguments.
+pub(crate) fn capacity_for(message: &Vec<u8>, more: usize, announced: usize) -> usize {
     let len = message.len();
-    let wanted = len.saturating_mul(GROWTH).max(FIRST).min(announced).max(len.saturating_add(more));
-    message.try_reserve_exact(wanted - len)
+    if message.capacity() - len >= more {
+        return message.capacity();
+    }
+    len.saturating_mul(GROWTH).max(FIRST).min(announced).max(len.saturating_add(more))
 }
 
 /// Detail of the failure of a call whose caller's process has no memory for the result of `len` bytes.

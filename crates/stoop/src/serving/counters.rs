@@ -21,6 +21,33 @@ pub struct ServerCounters {
     pub packet: PacketServerCounters,
     /// Counters of shared memory.
     pub shm: ShmServerCounters,
+    /// Memory for long messages at `tcp:`, `unix:` and `shm:` addresses.
+    pub memory: MemoryCounters,
+}
+
+/// Memory for long messages at addresses whose bindings have a connection each (`tcp:`, `unix:`, `shm:`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryCounters {
+    /// Bytes held at this moment for arguments of long calls that are arriving, waiting or running.
+    pub argument_bytes: u64,
+    /// Bytes held at this moment for results that their callers have not taken.
+    pub result_bytes: u64,
+    /// Long calls that were refused because the caller's host or user, or its binding, had its share of the memory for arguments
+    /// ([`Limits::argument_bytes`](crate::Limits::argument_bytes)).
+    pub arguments_refused: u64,
+    /// Results that were dropped because the caller's host or user, or its binding, had its share of the memory for results
+    /// ([`Limits::result_bytes`](crate::Limits::result_bytes)): their calls have run, and fail.
+    pub results_dropped: u64,
+}
+
+impl MemoryCounters {
+    fn add(&mut self, other: Self) {
+        self.argument_bytes += other.argument_bytes;
+        self.result_bytes += other.result_bytes;
+        self.arguments_refused += other.arguments_refused;
+        self.results_dropped += other.results_dropped;
+    }
 }
 
 /// Counters of the calls that found no worker free, or whose caller has its share of the workers.
@@ -86,6 +113,7 @@ impl ServerCounters {
         self.malformed += other.malformed;
         self.packet.corrupt += other.packet.corrupt;
         self.shm.given_up += other.shm.given_up;
+        self.memory.add(other.memory);
         self.bindings += other.bindings;
         self.binds_refused += other.binds_refused;
         self.packet.dropped += other.packet.dropped;

@@ -5,6 +5,7 @@ pub(crate) mod binder;
 pub(crate) mod counters;
 pub(crate) mod dispatch;
 pub(crate) mod drain;
+pub(crate) mod message_memory;
 pub(crate) mod procedures;
 pub(crate) mod running;
 pub(crate) mod service;

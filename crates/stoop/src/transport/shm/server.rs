@@ -16,6 +16,7 @@ pub(crate) mod worker;
 use crate::locked::locked;
 use crate::serving::acceptor::Acceptor;
 use crate::serving::counters::{ServerCounters, ShmServerCounters};
+use crate::serving::message_memory::MessageMemory;
 use crate::serving::running::Setup;
 use crate::serving::service::Service;
 use crate::serving::shares::owner_of;
@@ -41,6 +42,8 @@ pub(crate) struct ShmEndpoint {
     /// The thread with the receive role holds it.
     bindings: Mutex<Bindings>,
     service: Service,
+    /// For long messages.
+    memory: Arc<MessageMemory>,
     /// Bytes of the arena of a binding whose interface has buffers.
     arena_len: usize,
     /// Long messages that are under way.
@@ -60,9 +63,6 @@ pub(crate) struct ShmEndpoint {
     drained_ns: AtomicU64,
 }
 
-/// Bytes of the longest arguments for which a worker keeps the buffer.
-const ARGUMENTS_KEPT: usize = 64 * 1024;
-
 impl ShmEndpoint {
     pub(crate) fn new(
         listener: StreamListener,
@@ -74,6 +74,7 @@ impl ShmEndpoint {
             acceptor: Acceptor::new(listener)?,
             bindings: Mutex::new(Bindings::new(own.users)),
             service: Service::new(setup, incarnation, LANES as u32),
+            memory: MessageMemory::new(&setup.limits, setup.max_message),
             arena_len: own.in_place,
             moving: AtomicUsize::new(0),
             moves: AtomicU64::new(0),
@@ -188,10 +189,10 @@ impl Endpoint for ShmEndpoint {
     fn run(&self, worker: &mut WorkerState, mut call: ShmCall) -> Option<ShmCall> {
         self.answer(worker, &call);
         let arguments = mem::take(&mut call.arguments);
-        if arguments.capacity() <= ARGUMENTS_KEPT {
-            worker.arguments = arguments;
+        if call.is_long() {
+            call.binding.end_long_arguments(arguments);
         } else {
-            call.binding.incoming().recycle(arguments);
+            worker.arguments = arguments;
         }
         if worker.was_short {
             worker.set_last(call.binding);
@@ -205,6 +206,9 @@ impl Endpoint for ShmEndpoint {
 
     fn refuse(&self, worker: &mut WorkerState, call: ShmCall, refused: Refused) -> Option<ShmCall> {
         self.refuse_request(&call.binding, &call.request, refused, "", worker.cpu);
+        if call.is_long() {
+            call.binding.end_long_arguments(call.arguments);
+        }
         self.service.end_call();
         None
     }
@@ -249,7 +253,7 @@ impl Endpoint for ShmEndpoint {
     fn counters(&self) -> ServerCounters {
         let calls = self.calls().iter().map(|calls| calls.load(Ordering::Relaxed)).sum();
         let shm = ShmServerCounters { given_up: self.given_up.load(Ordering::Relaxed) };
-        ServerCounters { shm, ..self.service.counters(calls) }
+        ServerCounters { shm, memory: self.memory.counters(), ..self.service.counters(calls) }
     }
 }
 

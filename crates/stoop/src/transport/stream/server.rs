@@ -4,6 +4,7 @@
 //! last active and only now and then at the others; when it sleeps, it waits for all of them, or, while only one is
 //! there and busy, briefly for that one alone, which saves asking the poller.
 
+pub(crate) mod arguments;
 pub(crate) mod call;
 pub(crate) mod connection;
 pub(crate) mod connections;
@@ -16,6 +17,7 @@ pub(crate) mod worker;
 
 use crate::context::cancelled;
 use crate::serving::counters::ServerCounters;
+use crate::serving::message_memory::MessageMemory;
 use crate::serving::running::Setup;
 use crate::serving::service::Service;
 use crate::serving::shares::owner_of;
@@ -61,8 +63,9 @@ impl StreamEndpoint {
     pub(crate) fn new(listener: StreamListener, setup: &Setup, allowed: Users) -> io::Result<Self> {
         let incarnation = u64::from_le_bytes(host::random_bytes());
         let bindings_max = setup.limits.bindings.unwrap_or(BINDINGS_MAX);
+        let memory = MessageMemory::new(&setup.limits, setup.max_message);
         Ok(Self {
-            connections: Connections::new(listener, setup.max_message, allowed, bindings_max)?,
+            connections: Connections::new(listener, setup.max_message, allowed, bindings_max, memory)?,
             service: Service::new(setup, incarnation, LANES.into()),
             pending: PendingCalls::default(),
             unused_buffers: Mutex::default(),
@@ -261,6 +264,7 @@ impl Endpoint for StreamEndpoint {
     }
 
     fn counters(&self) -> ServerCounters {
-        self.service.counters(self.calls.load(Ordering::Relaxed))
+        let memory = self.connections.memory.counters();
+        ServerCounters { memory, ..self.service.counters(self.calls.load(Ordering::Relaxed)) }
     }
 }

@@ -7,6 +7,7 @@ use crate::context::cancelled::CallId;
 use crate::error::RefusalCode;
 use crate::locked::locked;
 use crate::serving::binder::Bound;
+use crate::serving::message_memory::{Content, MemoryShare, MessageMemory};
 use crate::transport::shm::server::long_messages::{Incoming, Outgoing};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -43,6 +44,8 @@ pub(super) struct Binding {
     closed: AtomicBool,
     /// Long messages under way, either way.
     pub(super) transfers: AtomicUsize,
+    /// Its part of the memory for long messages.
+    pub(super) memory: Arc<MemoryShare>,
     incoming: Mutex<Incoming>,
     outgoing: Mutex<Outgoing>,
 }
@@ -55,6 +58,7 @@ impl Binding {
         stream: Stream,
         bell: Bell,
         (segment, arena): (Segment, Option<Arc<Arena>>),
+        memory: &Arc<MessageMemory>,
         caller: Caller,
         bound: Bound,
     ) -> Self {
@@ -74,6 +78,7 @@ impl Binding {
             lanes: (0..LANES).map(|_| AtomicU32::new(0)).collect(),
             closed: AtomicBool::new(false),
             transfers: AtomicUsize::new(0),
+            memory: memory.share_of(&caller),
             incoming: Mutex::default(),
             outgoing: Mutex::default(),
         }
@@ -175,6 +180,13 @@ impl Binding {
 
     pub(super) fn incoming(&self) -> MutexGuard<'_, Incoming> {
         locked(&self.incoming)
+    }
+
+    /// The arguments of a call that came through a channel are not needed any more.
+    #[cold]
+    pub(super) fn end_long_arguments(&self, arguments: Vec<u8>) {
+        self.memory.give_back(Content::Arguments, arguments.capacity());
+        self.incoming().recycle(arguments, &self.memory);
     }
 
     pub(super) fn outgoing(&self) -> MutexGuard<'_, Outgoing> {

@@ -37,6 +37,12 @@ impl ShmCall {
     pub(super) fn new(binding: Arc<Binding>, request: &Request, arguments: Vec<u8>) -> Self {
         Self { binding, request: *request, arguments, deferred: false }
     }
+
+    /// Whether its arguments came through a channel: their memory is counted.
+    #[inline]
+    pub(super) fn is_long(&self) -> bool {
+        self.request.len as usize > SLOT
+    }
 }
 
 impl ShmEndpoint {
@@ -201,7 +207,7 @@ fn trim(worker: &mut WorkerState) {
 #[cold]
 fn wipe_result(worker: &mut WorkerState, binding: &Binding) {
     if worker.result.is_empty() {
-        worker.result = binding.outgoing().take_buffer();
+        worker.result = binding.outgoing().take_buffer(&binding.memory);
     }
     if worker.result_of != binding.token {
         worker.result.truncate(HEADER_LEN);

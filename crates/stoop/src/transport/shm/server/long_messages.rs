@@ -4,6 +4,7 @@
 //! again later.
 
 use crate::message_buffer;
+use crate::serving::message_memory::{Content, MemoryShare};
 use std::collections::VecDeque;
 use stoop_shm::layout::CHANNELS;
 use stoop_shm::{Answer, AnswerKind, Disorder, Emptying, Filling, Request, Segment, Way, listening};
@@ -22,6 +23,8 @@ struct Arriving {
     request: Request,
     emptying: Emptying,
     message: Vec<u8>,
+    /// Bytes of memory that are counted for it.
+    counted: usize,
 }
 
 /// Results that leave in chunks.
@@ -66,8 +69,17 @@ const BUFFER_KEPT: usize = 4 << 20;
 pub(super) enum Ended {
     /// All of it is there.
     Arrived(Request, Vec<u8>),
-    /// This process has no memory for the rest.
-    NoMemory(Request, Emptying),
+    /// There is no memory for the rest: in this process, or in what its caller may have of it.
+    NoMemory(Request, Emptying, NoMemory),
+}
+
+/// Why there is no memory for a call.
+#[derive(Clone, Copy)]
+pub(super) enum NoMemory {
+    /// The process has none left.
+    Process,
+    /// The caller's user, or the binding, has its share.
+    Share,
 }
 
 /// What was cancelled.
@@ -85,29 +97,36 @@ impl Incoming {
     ///
     /// # Errors
     /// There is no such channel, or it is in use.
-    pub(super) fn begin(&mut self, request: Request) -> Result<(), Disorder> {
+    pub(super) fn begin(&mut self, request: Request, memory: &MemoryShare) -> Result<(), Disorder> {
         let emptying = Emptying::new(Way::Call, request.channel, request.base, request.len as usize);
         let slot = self.channels.get_mut(usize::from(request.channel));
         let (Some(emptying), Some(slot @ None)) = (emptying, slot) else { return Err(Disorder) };
         let mut message = std::mem::take(&mut self.unused);
+        memory.uncount_kept(message.capacity());
         message.clear();
-        *slot = Some(Arriving { request, emptying, message });
+        *slot = Some(Arriving { request, emptying, message, counted: 0 });
         Ok(())
     }
 
     /// Takes the chunks that are there, and sets `moved` if there are some. Returns a call whose arrival has ended.
-    pub(super) fn advance(&mut self, segment: &Segment, moved: &mut bool) -> Result<Option<Ended>, Disorder> {
+    pub(super) fn advance(
+        &mut self,
+        segment: &Segment,
+        memory: &MemoryShare,
+        moved: &mut bool,
+    ) -> Result<Option<Ended>, Disorder> {
         for slot in &mut self.channels {
             let Some(arriving) = slot else { continue };
             for _ in 0..ROUNDS {
                 if !arriving.emptying.has_more(segment)? {
                     break;
                 }
-                if !arriving.make_room() {
+                if let Err(why) = arriving.make_room(memory) {
+                    memory.give_back(Content::Arguments, arriving.counted);
                     // What has arrived is freed before the refusal is written, which takes memory.
                     return Ok(slot
                         .take()
-                        .map(|arriving| Ended::NoMemory(arriving.request, arriving.emptying)));
+                        .map(|arriving| Ended::NoMemory(arriving.request, arriving.emptying, why)));
                 }
                 arriving.emptying.take(segment, &mut arriving.message);
                 *moved = true;
@@ -128,17 +147,24 @@ impl Incoming {
     }
 
     /// Forgets a call that has not arrived whole. Returns whether there was one.
-    pub(super) fn cancel(&mut self, lane: u16, number: u32) -> bool {
+    pub(super) fn cancel(&mut self, lane: u16, number: u32, memory: &MemoryShare) -> bool {
         let is_it = |arriving: &Arriving| (arriving.request.lane, arriving.request.number) == (lane, number);
         let slot = self.channels.iter_mut().find(|slot| slot.as_ref().is_some_and(is_it));
-        slot.and_then(Option::take).is_some()
+        let cancelled = slot.and_then(Option::take);
+        if let Some(arriving) = &cancelled {
+            memory.give_back(Content::Arguments, arriving.counted);
+        }
+        cancelled.is_some()
     }
 
     /// Keeps the buffer of a call that has been served, for the next.
-    pub(super) fn recycle(&mut self, buffer: Vec<u8>) {
-        if (self.unused.capacity()..=BUFFER_KEPT).contains(&buffer.capacity()) {
-            self.unused = buffer;
-        }
+    pub(super) fn recycle(&mut self, buffer: Vec<u8>, memory: &MemoryShare) {
+        keep(&mut self.unused, buffer, memory);
+    }
+
+    /// Bytes of memory that are counted for calls that are arriving.
+    pub(super) fn counted(&self) -> usize {
+        self.channels.iter().flatten().map(|arriving| arriving.counted).sum()
     }
 
     /// The calls that are arriving.
@@ -148,16 +174,39 @@ impl Incoming {
 }
 
 impl Arriving {
-    /// Makes room for the next chunk. `false`: this process has no memory for it.
-    fn make_room(&mut self) -> bool {
-        message_buffer::reserve(&mut self.message, self.emptying.next_len(), self.request.len as usize)
-            .is_ok()
+    /// Makes room for the next chunk.
+    #[inline]
+    fn make_room(&mut self, memory: &MemoryShare) -> Result<(), NoMemory> {
+        let more = self.emptying.next_len();
+        let fits = self.message.capacity() - self.message.len() >= more;
+        if fits && self.counted == self.message.capacity() { Ok(()) } else { self.grow(more, memory) }
     }
+
+    #[cold]
+    fn grow(&mut self, more: usize, memory: &MemoryShare) -> Result<(), NoMemory> {
+        let announced = self.request.len as usize;
+        let capacity = message_buffer::capacity_for(&self.message, more, announced);
+        if !memory.take(Content::Arguments, capacity - self.counted) {
+            return Err(NoMemory::Share);
+        }
+        self.counted = capacity;
+        message_buffer::reserve(&mut self.message, more, announced).map_err(|_| NoMemory::Process)
+    }
+}
+
+/// Keeps a buffer for the next message, instead of a shorter one.
+fn keep(unused: &mut Vec<u8>, buffer: Vec<u8>, memory: &MemoryShare) {
+    if !(unused.capacity()..=BUFFER_KEPT).contains(&buffer.capacity()) {
+        return;
+    }
+    memory.uncount_kept(unused.capacity());
+    *unused = if memory.keep(buffer.capacity()) { buffer } else { Vec::new() };
 }
 
 impl Outgoing {
     /// A buffer for a result, if there is one that has been used for another of this caller's.
-    pub(super) fn take_buffer(&mut self) -> Vec<u8> {
+    pub(super) fn take_buffer(&mut self, memory: &MemoryShare) -> Vec<u8> {
+        memory.uncount_kept(self.unused.capacity());
         std::mem::take(&mut self.unused)
     }
 
@@ -189,13 +238,13 @@ impl Outgoing {
     }
 
     /// Sends chunks while there is room, and sets `moved` if there was some. Returns how many results have left.
-    pub(super) fn advance(&mut self, segment: &Segment, moved: &mut bool) -> usize {
+    pub(super) fn advance(&mut self, segment: &Segment, memory: &MemoryShare, moved: &mut bool) -> usize {
         let mut left = 0;
         for channel in 0..CHANNELS {
             let Some(leaving) = &mut self.channels[channel] else { continue };
             *moved |= leaving.advance(segment);
             if leaving.filling.is_done() {
-                self.end(channel);
+                self.end(channel, memory);
                 left += 1;
             }
         }
@@ -209,16 +258,15 @@ impl Outgoing {
     }
 
     /// The channel is free for another.
-    fn end(&mut self, channel: usize) {
+    fn end(&mut self, channel: usize, memory: &MemoryShare) {
         let Some(Leaving { result, filling }) = self.channels[channel].take() else { return };
         self.bases[channel] = filling.end();
         if filling.has_begun() {
             self.left[channel] = Some((result.lane, result.number, filling));
         }
         self.bytes -= result.packet.len();
-        if (self.unused.capacity()..=BUFFER_KEPT).contains(&result.packet.capacity()) {
-            self.unused = result.packet;
-        }
+        memory.give_back(Content::Results, result.packet.len());
+        keep(&mut self.unused, result.packet, memory);
     }
 
     /// If the result of a call has left, its caller takes no more of it: it makes room for the next.
@@ -232,25 +280,32 @@ impl Outgoing {
     }
 
     /// Cancels the result of a call. Its caller takes no more of it.
-    pub(super) fn cancel(&mut self, segment: &Segment, lane: u16, number: u32) -> Cancelled {
+    pub(super) fn cancel(
+        &mut self,
+        segment: &Segment,
+        memory: &MemoryShare,
+        lane: u16,
+        number: u32,
+    ) -> Cancelled {
         let is_it = |result: &LongResult| (result.lane, result.number) == (lane, number);
         let is_leaving = |slot: &Option<Leaving>| slot.as_ref().is_some_and(|leaving| is_it(&leaving.result));
         if let Some(channel) = self.channels.iter().position(is_leaving) {
             if let Some(leaving) = &self.channels[channel] {
                 leaving.filling.forget(segment);
             }
-            self.end(channel);
+            self.end(channel, memory);
             return Cancelled::Answered;
         }
         if let Some(waiting) = self.waiting.iter().position(is_it).and_then(|at| self.waiting.remove(at)) {
             self.bytes -= waiting.packet.len();
+            memory.give_back(Content::Results, waiting.packet.len());
             return Cancelled::Unanswered;
         }
         self.forget_left(segment, lane, number);
         Cancelled::Nothing
     }
 
-    /// Adds a result of `len` bytes in a packet, which waits for a channel.
+    /// Adds a result of `len` bytes in a packet, which waits for a channel. The memory of the packet has been counted.
     pub(super) fn push(&mut self, lane: u16, number: u32, len: usize, packet: Vec<u8>) {
         self.bytes += packet.len();
         self.waiting.push_back(LongResult { lane, number, len, packet });

@@ -8,7 +8,7 @@ use crate::transport::shm::server::ShmEndpoint;
 use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::bindings::Bindings;
 use crate::transport::shm::server::call::ShmCall;
-use crate::transport::shm::server::handshake::Step;
+use crate::transport::shm::server::handshake::{Handshake, Step};
 use crate::transport::shm::server::worker::WorkerState;
 use std::mem;
 use std::sync::Arc;
@@ -374,7 +374,8 @@ impl ShmEndpoint {
         match step {
             Step::Attached(bound, segment, arena, bell) => {
                 let memory = (segment, arena);
-                let binding = Binding::new(token, handshake.stream, bell, memory, handshake.caller, bound);
+                let Handshake { stream, caller, .. } = handshake;
+                let binding = Binding::new(token, stream, bell, memory, &self.memory, caller, bound);
                 if bindings.add(&self.acceptor.poller, binding).is_ok() {
                     self.service.bindings.fetch_add(1, Ordering::Relaxed);
                 }

@@ -2,10 +2,11 @@
 
 use crate::context::cancelled;
 use crate::error::{FailureCode, RefusalCode};
+use crate::serving::message_memory::{Content, NO_MEMORY_FOR_ARGUMENTS, NO_MEMORY_FOR_RESULT};
 use crate::transport::shm::server::ShmEndpoint;
 use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::call::ShmCall;
-use crate::transport::shm::server::long_messages::{Cancelled, Ended, LONG_MESSAGES};
+use crate::transport::shm::server::long_messages::{Cancelled, Ended, LONG_MESSAGES, NoMemory};
 use crate::transport::shm::server::worker::WorkerState;
 use std::sync::atomic::Ordering;
 use stoop_shm::{Disorder, Emptying, Request};
@@ -24,12 +25,12 @@ impl ShmEndpoint {
         let mut moved = false;
         let left = {
             let mut outgoing = binding.outgoing();
-            let left = outgoing.advance(&binding.segment, &mut moved);
+            let left = outgoing.advance(&binding.segment, &binding.memory, &mut moved);
             binding.begin_waiting(&mut outgoing, worker.cpu);
             left
         };
         self.moved(binding, left);
-        let ended = binding.incoming().advance(&binding.segment, &mut moved)?;
+        let ended = binding.incoming().advance(&binding.segment, &binding.memory, &mut moved)?;
         if moved {
             worker.moved_ns = worker.clock_ns;
             if self.service.is_shutting_down() {
@@ -38,8 +39,8 @@ impl ShmEndpoint {
         }
         let (request, message) = match ended {
             Some(Ended::Arrived(request, message)) => (request, message),
-            Some(Ended::NoMemory(request, emptying)) => {
-                self.refuse_for_memory(worker, binding, &request, &emptying);
+            Some(Ended::NoMemory(request, emptying, why)) => {
+                self.refuse_for_memory(worker, binding, (&request, &emptying), why);
                 return Ok(None);
             }
             None => return Ok(None),
@@ -47,7 +48,11 @@ impl ShmEndpoint {
         // What copying its arguments took is not the procedure's time.
         worker.read_clock();
         self.moved(binding, 1);
-        Ok(self.admit(worker, binding, &request).then_some((request, message)))
+        let is_admitted = self.admit(worker, binding, &request);
+        if !is_admitted {
+            binding.memory.give_back(Content::Arguments, message.capacity());
+        }
+        Ok(is_admitted.then_some((request, message)))
     }
 
     /// A call whose message comes in chunks.
@@ -55,7 +60,7 @@ impl ShmEndpoint {
     /// # Errors
     /// The peer has said something impossible. The call is forgotten: it neither runs nor is answered.
     pub(super) fn begin_arrival(&self, binding: &Binding, request: &Request) -> Result<(), Disorder> {
-        let begun = binding.incoming().begin(*request);
+        let begun = binding.incoming().begin(*request, &binding.memory);
         match begun {
             Ok(()) => {
                 binding.transfers.fetch_add(1, Ordering::SeqCst);
@@ -66,17 +71,21 @@ impl ShmEndpoint {
         begun
     }
 
-    /// Refuses a call of which this process cannot hold the rest.
+    /// Refuses a call for the rest of which there is no memory.
     #[cold]
     fn refuse_for_memory(
         &self,
         worker: &WorkerState,
         binding: &Binding,
-        request: &Request,
-        emptying: &Emptying,
+        (request, emptying): (&Request, &Emptying),
+        why: NoMemory,
     ) {
-        let detail =
-            format!("the server's process has no memory left for {} bytes of arguments", request.len);
+        let detail = match why {
+            NoMemory::Share => NO_MEMORY_FOR_ARGUMENTS.into(),
+            NoMemory::Process => {
+                format!("the server's process has no memory left for {} bytes of arguments", request.len)
+            }
+        };
         self.refuse_request(binding, request, RefusalCode::Overloaded, &detail, worker.cpu);
         emptying.decline(&binding.segment);
         self.moved(binding, 1);
@@ -108,12 +117,18 @@ impl ShmEndpoint {
             drop(outgoing);
             return self.send_failure(worker, call, FailureCode::ResultTooLarge, &detail);
         }
+        if !binding.memory.take(Content::Results, packet.len()) {
+            drop(outgoing);
+            return self.send_failure(worker, call, FailureCode::ResultTooLarge, NO_MEMORY_FOR_RESULT);
+        }
         // Under the lock: a thread that closes the binding empties this list afterwards, and a cancel looks here.
         if binding.is_closed() {
+            binding.memory.give_back(Content::Results, packet.len());
             return binding.forget(call.request.lane, call.request.number);
         }
         if cancelled::is_cancelled(id) {
             drop(outgoing);
+            binding.memory.give_back(Content::Results, packet.len());
             worker.result = packet;
             return binding.answer_cancelled(call.request.lane, call.request.number);
         }
@@ -121,7 +136,7 @@ impl ShmEndpoint {
         self.moving.fetch_add(1, Ordering::SeqCst);
         outgoing.push(call.request.lane, call.request.number, len, packet);
         binding.begin_waiting(&mut outgoing, worker.cpu);
-        let left = outgoing.advance(&binding.segment, &mut false);
+        let left = outgoing.advance(&binding.segment, &binding.memory, &mut false);
         drop(outgoing);
         self.moved(binding, left);
         if binding.has_transfers() {
@@ -133,14 +148,14 @@ impl ShmEndpoint {
     #[cold]
     pub(super) fn take_cancel(&self, worker: &WorkerState, binding: &Binding, request: &Request) {
         let (lane, number) = (request.lane, request.number);
-        if binding.incoming().cancel(lane, number) {
+        if binding.incoming().cancel(lane, number, &binding.memory) {
             self.refuse_request(binding, request, RefusalCode::Cancelled, "", worker.cpu);
             return self.moved(binding, 1);
         }
         // First: then a result that begins to leave at this moment is found below, or its worker sees the cancel.
         binding.cancel(lane, number);
         let mut outgoing = binding.outgoing();
-        let cancelled = outgoing.cancel(&binding.segment, lane, number);
+        let cancelled = outgoing.cancel(&binding.segment, &binding.memory, lane, number);
         if let Cancelled::Unanswered = cancelled {
             binding.answer_cancelled(lane, number);
         }
@@ -155,6 +170,8 @@ impl ShmEndpoint {
     pub(super) fn drop_transfers(&self, binding: &Binding) {
         let incoming = std::mem::take(&mut *binding.incoming());
         let outgoing = std::mem::take(&mut *binding.outgoing());
+        binding.memory.give_back(Content::Arguments, incoming.counted());
+        binding.memory.give_back(Content::Results, outgoing.bytes());
         // The calls of results that are leaving have been answered; calls that are arriving have not begun.
         incoming.calls().for_each(|request| binding.forget(request.lane, request.number));
         let calls = incoming.calls().count();

@@ -3,6 +3,7 @@
 use crate::context::cancelled;
 use crate::context::cancelled::CallId;
 use crate::serving::dispatch::{CallLimits, Outcome};
+use crate::serving::message_memory::{Content, NO_MEMORY_FOR_RESULT};
 use crate::transport::stream::server::connection::Connection;
 use crate::transport::stream::server::worker::WorkerState;
 use crate::transport::stream::server::{BUFFER_MAX, StreamEndpoint};
@@ -11,7 +12,9 @@ use std::sync::atomic::Ordering;
 use stoop_exchange::stream::Reassembler;
 use stoop_net::clock;
 use stoop_probe::{Point, stamp};
-use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, MAX_DATAGRAM, RefusalCode, Refused};
+use stoop_wire::{
+    FailureCode, HEADER_LEN, Header, Kind, MAX_DATAGRAM, RefusalCode, Refused, STREAM_FRAGMENT,
+};
 
 /// A call with the packet that brought it.
 pub(crate) struct StreamCall {
@@ -135,8 +138,7 @@ impl StreamEndpoint {
             return Err(Outcome::refused_for_room(needed, self.service.message_max));
         }
         if !connection.reserve_result(needed, self.service.message_max) {
-            let why = "too many results of this connection are under way or wait for being read";
-            return Err((RefusalCode::Overloaded, why.into()));
+            return Err((RefusalCode::Overloaded, NO_MEMORY_FOR_RESULT.into()));
         }
         Ok(())
     }
@@ -170,6 +172,9 @@ impl StreamEndpoint {
         if worker.result.len() < HEADER_LEN {
             worker.result.resize(MAX_DATAGRAM, 0);
         }
+        if len > STREAM_FRAGMENT {
+            return self.send_long_result(worker, call, header);
+        }
         self.take_next(worker, call);
         let (poller, hold) = (&self.connections.acceptor.poller, self.holds_answer(worker));
         stamp(Point::ResultLeaves);
@@ -178,6 +183,17 @@ impl StreamEndpoint {
         stamp(Point::ResultLeft);
         if sent.is_err() {
             self.close(&call.connection);
+        }
+    }
+
+    /// Sends a result of several fragments, if there is memory in which it can wait for its reader.
+    #[cold]
+    fn send_long_result(&self, worker: &mut WorkerState, call: &StreamCall, header: Header) {
+        let (poller, most) = (&self.connections.acceptor.poller, self.service.message_max);
+        match call.connection.send_long(poller, header, &mut worker.result, most) {
+            Ok(true) => {}
+            Ok(false) => self.send_failure(call, FailureCode::ResultTooLarge, NO_MEMORY_FOR_RESULT),
+            Err(_) => self.close(&call.connection),
         }
     }
 
@@ -247,6 +263,7 @@ impl StreamEndpoint {
             }
             return;
         }
+        connection.memory.give_back(Content::Arguments, packet.len());
         // A caller that sent one long message is likely to send another.
         if let Some(mut incoming) = connection.try_incoming() {
             incoming.reassembler.recycle(packet);

@@ -4,7 +4,9 @@ use crate::context::Caller;
 use crate::context::cancelled;
 use crate::context::cancelled::CallId;
 use crate::serving::binder::Bound;
+use crate::serving::message_memory::{Content, MemoryShare, MessageMemory};
 use crate::serving::service::caller_of;
+use crate::transport::stream::server::arguments::Arriving;
 use crate::transport::stream::server::numbers::Numbers;
 use crate::transport::stream::server::outgoing::{Outgoing, send_fragment};
 use crate::users::Users;
@@ -26,6 +28,8 @@ pub(super) struct Connection {
     pub(super) is_allowed: bool,
     incoming: Mutex<Incoming>,
     outgoing: Mutex<Outgoing>,
+    /// Its part of the memory for long messages.
+    pub(super) memory: Arc<MemoryShare>,
     /// Bytes of results that its calls fill at the moment, as far as they are counted.
     reserved: AtomicUsize,
     bound: AtomicBool,
@@ -52,15 +56,30 @@ const LONG_MESSAGES: usize = 4;
 const SHORT: usize = 4 * 1024;
 const TOGETHER_MAX: usize = 32 * 1024;
 
+/// Whether the memory in which a message can wait for its reader has been counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Memory {
+    Counted,
+    NotCounted,
+}
+
+/// How far a message has been sent.
+enum Sent {
+    Whole,
+    /// The rest waits for its reader.
+    Kept,
+}
+
 impl Connection {
     pub(super) fn new(
         stream: Stream,
         token: u64,
         message_max: usize,
         allowed: &Users,
-        holding: Arc<AtomicUsize>,
+        (holding, memory): (Arc<AtomicUsize>, &Arc<MessageMemory>),
     ) -> io::Result<Self> {
         let (caller, is_allowed) = caller_of(&stream, allowed)?;
+        let memory = memory.share_of(&caller);
         let bounds = Bounds {
             long: Kind::Call,
             message_max,
@@ -73,11 +92,12 @@ impl Connection {
             caller,
             is_allowed,
             incoming: Mutex::new(Incoming {
-                reassembler: Reassembler::new(bounds),
+                reassembler: Reassembler::with_account(bounds, Box::new(Arriving(Arc::clone(&memory)))),
                 bound: None,
                 arrived: Numbers::default(),
             }),
             outgoing: Mutex::default(),
+            memory,
             reserved: AtomicUsize::new(0),
             bound: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -113,12 +133,20 @@ impl Connection {
     pub(super) fn reserve_result(&self, bytes: usize, message_max: usize) -> bool {
         let most = message_max.saturating_mul(LONG_MESSAGES).saturating_sub(self.outgoing().bytes());
         let more = |reserved: usize| reserved.checked_add(bytes).filter(|&reserved| reserved <= most);
-        self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+        if self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
+            return false;
+        }
+        let taken = self.memory.take(Content::Results, bytes);
+        if !taken {
+            self.reserved.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        taken
     }
 
     /// Such a result goes to the reader, or waits for it.
     pub(super) fn release_result(&self, bytes: usize) {
         self.reserved.fetch_sub(bytes, Ordering::Relaxed);
+        self.memory.give_back(Content::Results, bytes);
     }
 
     /// The caller no longer waits for a call that has arrived. Nothing happens if that has been answered.
@@ -247,6 +275,41 @@ impl Connection {
         packet: &mut Vec<u8>,
         waiting_max: usize,
     ) -> io::Result<()> {
+        self.send_or_keep(poller, header, packet, (waiting_max, Memory::NotCounted)).map(drop)
+    }
+
+    /// As [`send`](Self::send), a result of several fragments: memory in which it can wait is counted before the first of them leaves.
+    /// Returns `false`, and sends nothing, if there is none.
+    ///
+    /// # Errors
+    /// As `send`.
+    #[cold]
+    pub(super) fn send_long(
+        &self,
+        poller: &Poller,
+        header: Header,
+        packet: &mut Vec<u8>,
+        waiting_max: usize,
+    ) -> io::Result<bool> {
+        let bytes = packet.len();
+        if !self.memory.take(Content::Results, bytes) {
+            return Ok(false);
+        }
+        let sent = self.send_or_keep(poller, header, packet, (waiting_max, Memory::Counted));
+        if !matches!(sent, Ok(Sent::Kept)) {
+            self.memory.give_back(Content::Results, bytes);
+        }
+        sent.map(|_| true)
+    }
+
+    #[inline]
+    fn send_or_keep(
+        &self,
+        poller: &Poller,
+        header: Header,
+        packet: &mut Vec<u8>,
+        terms: (usize, Memory),
+    ) -> io::Result<Sent> {
         let mut message = OutgoingMessage::new(header, packet);
         let is_answer = matches!(header.kind, Kind::Result | Kind::Refusal | Kind::Failure);
         loop {
@@ -261,11 +324,11 @@ impl Connection {
             }
             if outgoing.is_empty() && send_fragment(&self.stream, packet, &mut message)? {
                 if message.is_done() {
-                    return Ok(());
+                    return Ok(Sent::Whole);
                 }
                 continue;
             }
-            return self.keep(poller, &mut outgoing, packet, message, waiting_max);
+            return self.keep(poller, &mut outgoing, packet, message, terms);
         }
     }
 
@@ -276,17 +339,19 @@ impl Connection {
         outgoing: &mut Outgoing,
         packet: &mut Vec<u8>,
         message: OutgoingMessage,
-        waiting_max: usize,
-    ) -> io::Result<()> {
+        (waiting_max, memory): (usize, Memory),
+    ) -> io::Result<Sent> {
         let is_first = outgoing.is_empty();
-        outgoing.keep(packet, message);
-        if outgoing.bytes() > waiting_max.saturating_mul(LONG_MESSAGES) {
+        if outgoing.bytes() + message.left() > waiting_max.saturating_mul(LONG_MESSAGES)
+            || memory == Memory::NotCounted && !self.memory.take(Content::Results, packet.len())
+        {
             return Err(io::Error::other("the caller does not read its results"));
         }
+        outgoing.keep(packet, message);
         if is_first {
             poller.modify(&self.stream, self.token, Interest::READ_WRITE)?;
         }
-        Ok(())
+        Ok(Sent::Kept)
     }
 
     /// Sends what has waited for room. Returns whether that is all; messages that have left go to `unused`.
@@ -298,7 +363,10 @@ impl Connection {
         if outgoing.held_back() > 0 {
             self.send_together(poller, &mut outgoing)?;
         }
-        let is_all = outgoing.flush(&self.stream, unused)?;
+        let counted = outgoing.counted();
+        let flushed = outgoing.flush(&self.stream, unused);
+        self.memory.give_back(Content::Results, counted - outgoing.counted());
+        let is_all = flushed?;
         if is_all {
             poller.modify(&self.stream, self.token, Interest::READ)?;
         }

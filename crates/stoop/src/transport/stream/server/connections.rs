@@ -1,6 +1,7 @@
 //! The connections of an endpoint: accepts, finds and closes them.
 
 use crate::serving::acceptor::{ACCEPTED_AT_ONCE, Acceptor, FIRST_TOKEN};
+use crate::serving::message_memory::MessageMemory;
 use crate::serving::shares::{ConnectionShares, owner_of};
 use crate::transport::stream::server::connection::Connection;
 use crate::users::Users;
@@ -23,6 +24,8 @@ pub(super) struct Connections {
     allowed: Users,
     /// Connections that hold answers back.
     holding: Arc<AtomicUsize>,
+    /// For long messages.
+    pub(super) memory: Arc<MessageMemory>,
 }
 
 /// The connections by their tokens, and the shares of their owners.
@@ -59,6 +62,7 @@ impl Connections {
         message_max: usize,
         allowed: Users,
         bindings_max: usize,
+        memory: Arc<MessageMemory>,
     ) -> io::Result<Self> {
         let descriptors = host::descriptors_max();
         let most = usize::try_from(descriptors - descriptors / DESCRIPTORS_LEFT).unwrap_or(usize::MAX);
@@ -71,6 +75,7 @@ impl Connections {
             message_max,
             allowed,
             holding: Arc::default(),
+            memory,
         })
     }
 
@@ -106,9 +111,9 @@ impl Connections {
                 Err(_) => return self.acceptor.pause(),
             };
             let token = self.next_token.fetch_add(1, Ordering::Relaxed);
-            let holding = Arc::clone(&self.holding);
+            let shared = (Arc::clone(&self.holding), &self.memory);
             // A broken connection is skipped.
-            if let Ok(connection) = Connection::new(stream, token, self.message_max, &self.allowed, holding)
+            if let Ok(connection) = Connection::new(stream, token, self.message_max, &self.allowed, shared)
                 && let Some(crowded_out) = self.add(connection)
             {
                 self.close(&crowded_out);
@@ -158,6 +163,7 @@ impl Connections {
 
 #[cfg(test)]
 mod tests {
+    use crate::limits::Limits;
     use crate::transport::stream::server::connections::*;
     use rustix::net::{self, AddressFamily, SocketType};
     use std::net::SocketAddr;
@@ -169,7 +175,8 @@ mod tests {
         let any = StreamAddress::Tcp("127.0.0.1:0".parse().unwrap());
         let listener = StreamListener::bind(&any).unwrap();
         let StreamAddress::Tcp(address) = listener.local_addr().clone() else { unreachable!("it is one") };
-        (Connections::new(listener, 1 << 20, Users::Own, bindings_max).unwrap(), address)
+        let memory = MessageMemory::new(&Limits::new(), 1 << 20);
+        (Connections::new(listener, 1 << 20, Users::Own, bindings_max, memory).unwrap(), address)
     }
 
     /// Connects from a loopback address, and accepts that. Returns the caller's end and the connection's token.

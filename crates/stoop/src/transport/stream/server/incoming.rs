@@ -1,6 +1,7 @@
 //! What arrives on a connection: calls, and the questions by which a caller binds.
 
 use crate::serving::binder::{Bound, Malformed, MissingResource};
+use crate::serving::message_memory::NO_MEMORY_FOR_ARGUMENTS;
 use crate::transport::stream::server::StreamEndpoint;
 use crate::transport::stream::server::call::StreamCall;
 use crate::transport::stream::server::connection::{Connection, Incoming};
@@ -117,6 +118,7 @@ impl StreamEndpoint {
     fn limit(&self, code: RefusalCode) -> String {
         match code {
             RefusalCode::MessageTooLarge => format!("at most {} bytes", self.service.message_max),
+            RefusalCode::Overloaded => NO_MEMORY_FOR_ARGUMENTS.into(),
             _ => String::new(),
         }
     }

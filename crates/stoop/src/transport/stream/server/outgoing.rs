@@ -20,6 +20,8 @@ pub(super) struct Outgoing {
     queue: VecDeque<(Vec<u8>, OutgoingMessage)>,
     /// Bytes of the messages in it that have not been sent.
     bytes: usize,
+    /// Bytes of their packets: the memory that they take.
+    counted: usize,
     /// Calls whose answers have begun to leave, or will never.
     pub(super) answered: Numbers,
 }
@@ -33,6 +35,11 @@ impl Outgoing {
     /// Bytes held for the reader.
     pub(super) fn bytes(&self) -> usize {
         self.bytes + self.together.len()
+    }
+
+    /// Bytes of memory that the queued messages take.
+    pub(super) fn counted(&self) -> usize {
+        self.counted
     }
 
     /// Puts a short message, header and all, to others that leave with it. `false`: it must wait for those that the
@@ -75,6 +82,7 @@ impl Outgoing {
     pub(super) fn keep(&mut self, packet: &mut Vec<u8>, message: OutgoingMessage) {
         debug_assert!(message.is_between_fragments() || self.queue.is_empty(), "one fragment at a time");
         self.bytes += message.left();
+        self.counted += packet.len();
         self.queue.push_back((std::mem::take(packet), message));
     }
 
@@ -92,7 +100,10 @@ impl Outgoing {
             }
             let (packet, message) = self.queue.pop_front().expect("there is a first message");
             match message.is_done() {
-                true => unused.push(packet),
+                true => {
+                    self.counted -= packet.len();
+                    unused.push(packet);
+                }
                 false => self.queue.push_back((packet, message)),
             }
         }
