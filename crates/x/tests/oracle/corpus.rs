@@ -49,7 +49,7 @@ fn others() -> Vec<Entry> {
 }
 
 impl Entry {
-    fn new(path: PathBuf) -> Self {
+    pub(crate) fn new(path: PathBuf) -> Self {
         Entry { path, needs: None, is_in_libtirpc: false }
     }
 

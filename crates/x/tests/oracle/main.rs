@@ -2,12 +2,17 @@
 //! and the same verdict on changed bytes.
 
 mod corpus;
+mod from_trait;
 mod probes;
 mod programs;
+#[allow(dead_code, reason = "values are only encoded and decoded")]
+mod shared;
 mod values;
+mod verdict;
 
 use corpus::Entry;
 use programs::{Answer, Folder};
+use std::path::Path;
 use stoop_x::model::Kind;
 use stoop_x::{Compiled, Options};
 use values::Values;
@@ -84,28 +89,49 @@ fn emitted_code_and_rpcgen_agree_on_all_types() {
     for (entry, compiled) in &compiled {
         let types = types(compiled);
         let theirs = programs::with_rpcgen(&folder.0, entry, &types);
-        let mut values = Values::new(&compiled.model, 1);
-        let mut inputs = Vec::new();
-        for (position, name) in types.iter().enumerate() {
-            for _ in 0..VALUES {
-                let value = values.encoding(name);
-                let changed: Vec<_> =
-                    (0..CHANGES).map(|_| (position, values.changed(&value), true)).collect();
-                inputs.push((position, value, false));
-                inputs.extend(changed);
-            }
-        }
-        let numbered = |start: usize| {
-            inputs.iter().map(|(ty, value, _)| (start + ty, value.clone())).collect::<Vec<_>>()
-        };
-        let our_answers = programs::answers(&ours, &numbered(first));
-        let their_answers = programs::answers(&theirs, &numbered(0));
-        for (((ty, input, is_changed), ours), theirs) in inputs.iter().zip(&our_answers).zip(&their_answers) {
-            if let Some(difference) = difference(input, *is_changed, ours, theirs) {
-                panic!("{} {}: {difference}", entry.name(), types[*ty]);
-            }
-        }
-        println!("{}: {} types, {} values", entry.name(), types.len(), inputs.len());
+        let inputs = inputs(compiled, &types);
+        let our_answers = programs::answers(&ours, &numbered(&inputs, first));
+        compare(&entry.name(), &types, &inputs, &our_answers, &theirs);
         first += types.len();
     }
+}
+
+/// What both are given.
+struct Input {
+    /// The position of its type.
+    ty: usize,
+    bytes: Vec<u8>,
+    is_changed: bool,
+}
+
+/// Values of all types, and changed ones.
+fn inputs(compiled: &Compiled, types: &[String]) -> Vec<Input> {
+    let mut values = Values::new(&compiled.model, 1);
+    let mut inputs = Vec::new();
+    for (ty, name) in types.iter().enumerate() {
+        for _ in 0..VALUES {
+            let bytes = values.encoding(name);
+            for _ in 0..CHANGES {
+                inputs.push(Input { ty, bytes: values.changed(&bytes), is_changed: true });
+            }
+            inputs.push(Input { ty, bytes, is_changed: false });
+        }
+    }
+    inputs
+}
+
+/// The inputs for a program that has the types from this number on.
+fn numbered(inputs: &[Input], start: usize) -> Vec<(usize, Vec<u8>)> {
+    inputs.iter().map(|input| (start + input.ty, input.bytes.clone())).collect()
+}
+
+/// Fails if our answers are not those of rpcgen's program.
+fn compare(name: &str, types: &[String], inputs: &[Input], ours: &[Answer], theirs: &Path) {
+    let theirs = programs::answers(theirs, &numbered(inputs, 0));
+    for ((input, ours), theirs) in inputs.iter().zip(ours).zip(&theirs) {
+        if let Some(difference) = difference(&input.bytes, input.is_changed, ours, theirs) {
+            panic!("{name} {}: {difference}", types[input.ty]);
+        }
+    }
+    println!("{name}: {} types, {} values", types.len(), inputs.len());
 }

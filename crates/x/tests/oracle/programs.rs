@@ -90,7 +90,7 @@ pub(crate) fn with_ours(folder: &Path, files: &[(String, String)], types: &[Stri
         types.len(),
         runs.collect::<String>()
     );
-    write("program.rs", include_str!("driver.rs").to_owned() + &table);
+    write("program.rs", [include_str!("verdict.rs"), &table, include_str!("driver.rs")].concat());
     let runtime = runtime();
     let rustc = |name: &str, kind: &str| {
         let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or("rustc".into()));
