@@ -11,8 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use stoop::RunningServer;
-use stoop::onc::Server;
+use stoop::{RunningServer, Server};
 
 /// The stubs of `kinds.x`.
 mod stubs {

@@ -3,7 +3,7 @@
 use crate::sandbox;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
-use stoop::onc::Server;
+use stoop::Server;
 
 /// The stubs of `vxi11.x`.
 mod stubs {
