@@ -3,6 +3,7 @@
 
 pub mod greeter;
 pub mod kv;
+pub mod weather;
 
 /// The programs in the README, so that they are compiled and run.
 #[cfg(doctest)]

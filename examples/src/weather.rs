@@ -1,0 +1,35 @@
+//! An interface that programs of Sun RPC can call, too: a program number and a version make it one.
+
+/// What a station has measured.
+#[derive(stoop::Data, stoop::Xdr, Clone, Debug, PartialEq)]
+pub struct Measurement {
+    /// Seconds since 1970, UTC.
+    pub time: u64,
+    /// The temperature in degrees Celsius.
+    pub celsius: f64,
+}
+
+/// A station and what it has measured.
+#[derive(stoop::Data, stoop::Xdr, Clone, Debug, PartialEq)]
+pub struct Station {
+    /// The name that it reports under.
+    #[xdr(max = 64)]
+    pub name: String,
+    /// What it reported last.
+    pub last: Measurement,
+}
+
+/// Keeps what weather stations measure.
+#[stoop::interface(program = 0x2000_0057, version = 1)]
+pub trait Weather {
+    /// Takes a measurement of a station, and returns how many of that station there are.
+    fn report(&self, #[xdr(max = 64)] station: &str, measurement: &Measurement) -> u32;
+
+    /// What a station has measured, the newest first, and no more than `count`.
+    #[idempotent]
+    fn latest(&self, #[xdr(max = 64)] station: &str, count: u32) -> Vec<Measurement>;
+
+    /// The station whose last measurement is the warmest; `None` if no station has reported.
+    #[idempotent]
+    fn warmest(&self) -> Option<Station>;
+}
