@@ -1,7 +1,7 @@
 //! An interface with every kind of type, in both directions: Stoop's client calls a C server, and a C client calls Stoop's server,
 //! over UDP, TCP and Unix sockets. Neither needs rpcbind.
 
-mod sample;
+pub(crate) mod sample;
 mod service;
 
 use crate::sandbox::Process;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use stoop::{RunningServer, Server};
 
 /// The stubs of `kinds.x`.
-mod stubs {
+pub(crate) mod stubs {
     stoop::x!("tests/onc_peers/kinds/kinds.x");
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn serve_c_client(folder: &Path, transport: &str) {
 }
 
 /// Serves both versions.
-fn start(address: &str) -> RunningServer {
+pub(crate) fn start(address: &str) -> RunningServer {
     let service = Arc::new(Service::default());
     let server = Server::new().export(Kinds1Server::new(Arc::clone(&service)));
     server.export(Kinds2Server::new(service)).listen(address).unwrap().start().unwrap()

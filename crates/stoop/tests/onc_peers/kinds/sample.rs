@@ -37,7 +37,7 @@ fn root(number: i32) -> Tree {
 }
 
 /// The value of this number.
-pub(super) fn sample(number: i32) -> Everything {
+pub(crate) fn sample(number: i32) -> Everything {
     Everything {
         yes: number % 2 == 1,
         small: number as i8 - 3,
