@@ -1,6 +1,6 @@
-//! Decides what becomes of a call when the server does not know the binding on which it was sent.
+//! Decides what becomes of a call that has no result: the server does not know its binding any more, or has refused it.
 //!
-//! The server has either released the binding or been restarted, and the call may have run before that. The caller
+//! If the server does not know the binding, it has either released the binding or been restarted, and the call may have run before that. The caller
 //! binds again and then asks [`Evidence::verdict`], the one place that decides whether the call is sent again.
 //!
 //! A server remembers for a known time. It keeps a binding on which a call has arrived for its silence limit from then
@@ -15,10 +15,15 @@
 //! The caller's clock proves nothing about a server on another machine. A virtual machine that is saved and resumed
 //! loses the time between, on each of its clocks. A comparison of both clocks at the two binds does not show that if
 //! the server's machine has lost as much before, or if the clocks have drifted apart as far.
+//!
+//! A server that knows the binding and refuses a call has not run it, and never will: it remembers the number of the call, so that a
+//! late copy of the packet is refused, too. So such a call may be sent again whatever its procedure does, unless an earlier attempt
+//! may have run it ([`AfterRefusal`]).
 
 use crate::Instant;
 use crate::binder::Bound;
 use core::time::Duration;
+use stoop_wire::RefusalCode;
 use stoop_wire::bind::HostFacts;
 
 /// Longest time between the sending of a packet, or of a copy that the network made, and the moment at which the
@@ -131,6 +136,29 @@ impl LostAttempts {
     /// Whether the call may be attempted once more. `idempotent`: whether its procedure may run more than once.
     pub fn allow_another(&self, idempotent: bool) -> bool {
         self.attempts == 0 || idempotent && self.attempts < ATTEMPTS_MAX
+    }
+}
+
+/// What to do with a call that the server has refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterRefusal {
+    /// Report the refusal to the caller.
+    Report,
+    /// Send the call again after a wait, if the [budget](crate::retry::RetryBudget) allows it: the server is overloaded.
+    SendLater,
+    /// Bind to another server, and send the call there: this one shuts down. If there is no other, report the refusal.
+    SendElsewhere,
+}
+
+impl AfterRefusal {
+    /// After a refusal with this code. `earlier`: the attempts that were lost before. `idempotent`: whether the procedure may run more
+    /// than once.
+    pub fn of(code: RefusalCode, earlier: &LostAttempts, idempotent: bool) -> Self {
+        match code {
+            RefusalCode::Overloaded if earlier.allow_another(idempotent) => Self::SendLater,
+            RefusalCode::ShuttingDown if earlier.allow_another(idempotent) => Self::SendElsewhere,
+            _ => Self::Report,
+        }
     }
 }
 
@@ -260,12 +288,32 @@ mod tests {
         })
     }
 
+    /// All refusals by servers that know the binding, and what follows.
+    fn refusals() -> impl Iterator<Item = (String, AfterRefusal)> {
+        let mut lost = LostAttempts::default();
+        lost.add(1);
+        let earlier =
+            [("no attempt before may have run it", LostAttempts::default()), ("one may have", lost)];
+        let codes = (2..=11).map(RefusalCode::from_code);
+        codes.flat_map(move |code| {
+            earlier.into_iter().flat_map(move |(before, earlier)| {
+                [("once", false), ("idempotent", true)].into_iter().map(move |(runs, idempotent)| {
+                    let after = AfterRefusal::of(code, &earlier, idempotent);
+                    (format!("refused: {code}; {runs}; {before}"), after)
+                })
+            })
+        })
+    }
+
     /// A change of the rule is a line in the review.
     #[test]
     fn the_table_equals_its_snapshot() {
         let mut table = String::new();
         for (text, evidence) in rows() {
             table += &format!("{text} → {:?}\n", evidence.verdict(false));
+        }
+        for (text, after) in refusals() {
+            table += &format!("{text} → {after:?}\n");
         }
         assert_eq!(table, include_str!("outcome.table"), "the table is now:\n{table}");
     }

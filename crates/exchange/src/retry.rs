@@ -20,8 +20,8 @@ use stoop_wire::{RefusalCode, Refused};
 
 /// How a binding sends calls again that the server has refused because it is overloaded.
 ///
-/// These are blocking calls of procedures that are `#[idempotent]`. The error of any other call tells when to call again
-/// (`Refusal::retry_after`).
+/// A refused call has not run, so that this is right for every procedure. The error of a call that does not come again tells when
+/// to call again (`Refusal::retry_after`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Retry {
