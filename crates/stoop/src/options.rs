@@ -151,8 +151,8 @@ impl BindOptions {
         self
     }
 
-    /// How blocking calls of procedures that are `#[idempotent]` are sent again when the server has refused them because it is
-    /// overloaded. They are sent again up to twice, after waits, if that makes no more than ten percent of the
+    /// How calls are sent again that the server has refused because it is overloaded. (A refused call has not run, so that this is
+    /// right for every procedure.) They are sent again up to twice, after waits, if that makes no more than ten percent of the
     /// binding's calls, and never beyond their deadlines; unless this is set. The error of a refused call says when to call again.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
@@ -179,8 +179,8 @@ impl BindOptions {
     /// resolve or does not answer, and when its server is shutting down; other errors end it at once, for example a server with
     /// another interface.
     ///
-    /// Off unless set. When a server is lost later, each call decides for itself how long it waits for the next one: no longer than
-    /// its deadline.
+    /// Off unless set. It also holds when the server is lost later, or shuts down: a call waits for the next one, as long as that and
+    /// its deadline allow.
     pub fn wait_for_server(mut self, timeout: Duration) -> Self {
         self.wait_for_server = Some(timeout);
         self

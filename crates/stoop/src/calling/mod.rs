@@ -12,6 +12,7 @@ pub(crate) mod handshake;
 pub(crate) mod lane_counters;
 pub(crate) mod lanes;
 pub(crate) mod order;
+pub(crate) mod patience;
 pub(crate) mod receive_role;
 pub(crate) mod recovery;
 pub(crate) mod refused_bind;

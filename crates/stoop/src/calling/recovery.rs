@@ -6,7 +6,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 use stoop_exchange::Instant;
-use stoop_exchange::outcome::{ATTEMPTS_MAX, LostAttempts, Unbound, Verdict};
+use stoop_exchange::outcome::{ATTEMPTS_MAX, AfterRefusal, LostAttempts, Unbound, Verdict};
 use stoop_net::clock;
 use stoop_wire::Refused;
 
@@ -46,6 +46,9 @@ pub(crate) trait Attempts {
 
     /// Goes over to another session, and binds until `deadline` if there is none. `false`: the session has no lane for the call.
     fn rebind(&mut self, deadline: Instant) -> Result<bool, BindError>;
+
+    /// As [`rebind`](Self::rebind), to another server than the present one, which shuts down. `false`: there is none.
+    fn leave(&mut self, deadline: Instant) -> bool;
 
     /// Makes the call once more.
     fn attempt(&mut self, now_ns: u64, deadline_ns: u64) -> Result<(), Ended>;
@@ -93,6 +96,14 @@ impl EarlierAttempts {
         self.lost.allow_another(idempotent)
     }
 
+    /// What follows from this error of the latest attempt: if it is a refusal, the call may be sent again.
+    pub(crate) fn after(&self, error: &CallError, idempotent: bool) -> AfterRefusal {
+        match error {
+            CallError::Refused(why) => AfterRefusal::of(why.code, &self.lost, idempotent),
+            _ => AfterRefusal::Report,
+        }
+    }
+
     /// The error of the call whose latest attempt ended with that error, and which is not made again: if one of these attempts may
     /// have run it, no error says that it has not run. `waited`: since the call was first sent.
     pub(crate) fn or_not_run(&self, error: CallError, waited: Duration) -> CallError {
@@ -138,18 +149,22 @@ pub(crate) fn recover(
     let (mut sessions, mut refusals) = (1, 0);
     loop {
         match ended {
-            Ended::With(error) => {
-                refusals += 1;
-                let terms = CallTerms { begun_ns, deadline_ns, idempotent };
-                if !waits_to_come_again(call, &error, refusals, &terms) {
-                    return not_run(earlier, error);
+            Ended::With(error) => match earlier.after(&error, idempotent) {
+                AfterRefusal::SendLater => {
+                    refusals += 1;
+                    if !wait_to_come_again(call, &error, refusals, deadline_ns) {
+                        return not_run(earlier, error);
+                    }
+                    match call.attempt(clock::now_ns(), deadline_ns) {
+                        Ok(()) => return Ok(()),
+                        Err(again) => ended = again,
+                    }
+                    continue;
                 }
-                match call.attempt(clock::now_ns(), deadline_ns) {
-                    Ok(()) => return Ok(()),
-                    Err(again) => ended = again,
-                }
-                continue;
-            }
+                // The call has not run.
+                AfterRefusal::SendElsewhere if sessions < ATTEMPTS_MAX && call.leave(deadline) => {}
+                AfterRefusal::SendElsewhere | AfterRefusal::Report => return not_run(earlier, error),
+            },
             Ended::Late => return Err(earlier.late(waited())),
             Ended::Lost { may_have_run: false } => {}
             Ended::Lost { may_have_run: true } => earlier.lose(call.loss()),
@@ -186,13 +201,11 @@ pub(crate) fn recover(
     }
 }
 
-/// A call has ended with this error, after so many attempts on its session. If it was refused because the server is overloaded and may
-/// come again, waits until it does.
-fn waits_to_come_again(call: &dyn Attempts, error: &CallError, attempts: u32, terms: &CallTerms) -> bool {
+/// A call was refused because the server is overloaded, after so many attempts. If the budget allows it to come again, waits until then.
+fn wait_to_come_again(call: &dyn Attempts, error: &CallError, attempts: u32, deadline_ns: u64) -> bool {
     let CallError::Refused(refusal) = error else { return false };
-    let left = Duration::from_nanos(terms.deadline_ns.saturating_sub(clock::now_ns()));
-    let wait = if terms.idempotent { call.wait_after(refusal.refused(), attempts, left) } else { None };
-    wait.map(thread::sleep).is_some()
+    let left = Duration::from_nanos(deadline_ns.saturating_sub(clock::now_ns()));
+    call.wait_after(refusal.refused(), attempts, left).map(thread::sleep).is_some()
 }
 
 /// The deadline of a call has passed before its client was bound again.
@@ -239,6 +252,10 @@ mod tests {
             let cause = io::ErrorKind::ConnectionRefused.into();
             let nobody = BindError::Unreachable { server: "shm:@nobody".into(), cause };
             if self.finds_nobody { Err(nobody) } else { Ok(true) }
+        }
+
+        fn leave(&mut self, _: Instant) -> bool {
+            !self.finds_nobody
         }
 
         fn attempt(&mut self, _: u64, _: u64) -> Result<(), Ended> {
@@ -344,13 +361,13 @@ mod tests {
     }
 
     #[test]
-    fn an_idempotent_call_that_was_refused_for_overload_comes_again_within_the_budget() {
+    fn a_call_that_was_refused_for_overload_comes_again_within_the_budget() {
         let endings = || vec![Ok(()), Err(refused())];
-        let mut call = Scripted { endings: endings(), may_come_again: true, ..Scripted::default() };
-        recover(&mut call, refused(), &terms(true)).unwrap();
-        assert_eq!(call.attempts, 2);
-        for (idempotent, may_come_again) in [(true, false), (false, true)] {
-            let mut call = Scripted { endings: endings(), may_come_again, ..Scripted::default() };
+        for idempotent in [true, false] {
+            let mut call = Scripted { endings: endings(), may_come_again: true, ..Scripted::default() };
+            recover(&mut call, refused(), &terms(idempotent)).unwrap();
+            assert_eq!(call.attempts, 2);
+            let mut call = Scripted { endings: endings(), ..Scripted::default() };
             let error = recover(&mut call, refused(), &terms(idempotent)).unwrap_err();
             assert_eq!((error.ran(), call.attempts), (Ran::No, 0));
         }
@@ -358,6 +375,24 @@ mod tests {
         let mut call = Scripted { endings, may_come_again: true, ..Scripted::default() };
         let error = recover(&mut call, LOST, &terms(true)).unwrap_err();
         assert_eq!((error.ran(), call.attempts), (Ran::Perhaps, 3), "it may have run before");
+    }
+
+    #[test]
+    fn a_call_that_was_refused_for_shutdown_goes_to_the_next_server_and_the_one_after_it() {
+        let closing = || Ended::With(CallError::Refused(Refusal::new(RefusalCode::ShuttingDown, "")));
+        for idempotent in [true, false] {
+            let endings = vec![Ok(()), Err(closing())];
+            let mut call = Scripted { endings, ..Scripted::default() };
+            recover(&mut call, closing(), &terms(idempotent)).unwrap();
+            assert_eq!(call.attempts, 2);
+            let mut call = Scripted { finds_nobody: true, ..Scripted::default() };
+            let error = recover(&mut call, closing(), &terms(idempotent)).unwrap_err();
+            assert!(matches!(&error, CallError::Refused(_)) && call.attempts == 0, "{error}");
+        }
+        let endings = vec![Err(closing()), Err(closing())];
+        let mut call = Scripted { endings, ..Scripted::default() };
+        let error = recover(&mut call, closing(), &terms(true)).unwrap_err();
+        assert_eq!((error.ran(), call.attempts), (Ran::No, ATTEMPTS_MAX - 1), "not for ever");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::calling::counters::CallCounters;
 use crate::calling::detached::CallingThread;
 use crate::calling::detaching::Awaited;
 use crate::calling::order::Order;
+use crate::calling::patience;
 use crate::calling::timed_lock::TimedLock;
 use crate::client::choice::{self, Source};
 use crate::context::bounded_deadline;
@@ -15,7 +16,6 @@ use std::fmt;
 use std::io;
 use std::mem;
 use std::sync::OnceLock;
-use std::thread;
 use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_net::clock;
@@ -65,10 +65,6 @@ impl Drop for Bound {
         }
     }
 }
-
-/// Between attempts to bind to a server that is not there yet.
-const FIRST_PAUSE: Duration = Duration::from_millis(1);
-const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 fn now() -> Instant {
     Instant::from_nanos(clock::now_ns())
@@ -251,24 +247,7 @@ impl Binding {
 
     /// Binds; if the options say so, again and again until the server is there.
     fn bind(&self, deadline: Instant) -> Result<AnyBinding, BindError> {
-        let begun = now();
-        let mut pause = FIRST_PAUSE;
-        loop {
-            let bound = self.attempt(deadline.min(now() + self.options.bind_timeout));
-            let Err(mut why) = bound else { return bound };
-            if !self.options.waits_for_server() || !why.may_pass() {
-                return Err(why);
-            }
-            let left = deadline.since(now());
-            if left.is_zero() {
-                if let BindError::NoAnswer { waited, .. } = &mut why {
-                    *waited = now().since(begun);
-                }
-                return Err(why);
-            }
-            thread::sleep(pause.min(left));
-            pause = LONGEST_PAUSE.min(2 * pause);
-        }
+        patience::bind(&self.options, deadline, |deadline| self.attempt(deadline))
     }
 
     /// Binds by the transport that the address names; to a name alone, by the best that both ends can use.

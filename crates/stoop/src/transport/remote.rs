@@ -12,6 +12,7 @@ use crate::calling::counters::CallCounters;
 use crate::calling::deadline::CallTimes;
 use crate::calling::handshake::{self, NotBound};
 use crate::calling::lanes::{Counted, LaneGuard, Lanes};
+use crate::calling::patience;
 use crate::calling::recovery::{Ended, Loss};
 use crate::calling::sessions::{Generation, Sessions};
 use crate::error::{BindError, CallError, InPlaceError, SendError};
@@ -25,12 +26,14 @@ use crate::transport::remote::place::{Place, Terms};
 use crate::users::Users;
 use std::fmt::Display;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_exchange::outcome::{Unbound, Verdict};
 use stoop_exchange::retry::RetryBudget;
 use stoop_marshal::{GatherList, Reader, Writer};
+use stoop_net::clock;
 use stoop_net::stream::StreamAddress;
 use stoop_shm::{InPlace, Number};
 use stoop_wire::Refused;
@@ -101,6 +104,11 @@ pub(crate) trait Remote: Sized + 'static {
     fn in_place<T: Number>(binding: &RemoteBinding<Self>, len: usize) -> Result<InPlace<T>, InPlaceError> {
         let _ = binding;
         Ok(InPlace::private(len))
+    }
+
+    /// The server of a session shuts down: it finishes the calls that it has, and refuses others.
+    fn note_closing(session: &Self::Session) {
+        let _ = session;
     }
 
     /// Tells the server that the binding ends, where the end of a connection does not. `lane`: any of the binding's.
@@ -249,8 +257,9 @@ pub(crate) struct RemoteBinding<R: Remote> {
     doubt: Doubt,
     sessions: Sessions<Place<R>>,
     lanes: Lanes<R::Lane>,
-    /// For blocking calls; begun calls have another.
     retries: Mutex<RetryBudget>,
+    /// Begun calls, as far as the budget knows of them.
+    begun: AtomicU64,
 }
 
 impl<R: Remote> RemoteBinding<R> {
@@ -269,8 +278,8 @@ impl<R: Remote> RemoteBinding<R> {
             *slot = lane;
         }
         let (uri, options, doubt) = (uri.to_owned(), options.clone(), Doubt::default());
-        let retries = Mutex::new(options.new_retry_budget());
-        Ok(Self { interface, uri, options, own, name, doubt, sessions, lanes, retries })
+        let (retries, begun) = (Mutex::new(options.new_retry_budget()), AtomicU64::new(0));
+        Ok(Self { interface, uri, options, own, name, doubt, sessions, lanes, retries, begun })
     }
 
     fn terms(&self) -> Terms<'_, R> {
@@ -306,7 +315,22 @@ impl<R: Remote> RemoteBinding<R> {
 
     /// As [`RetryBudget::wait`], for a blocking call.
     pub(crate) fn wait_after(&self, refused: Refused, attempts: u32, left: Duration) -> Option<Duration> {
-        locked(&self.retries).wait(self.lanes.counters().calls, refused, attempts, left)
+        let calls = self.lanes.counters().calls + self.begun.load(Ordering::Relaxed);
+        locked(&self.retries).wait(calls, refused, attempts, left)
+    }
+
+    /// As [`RetryBudget::wait`], for a begun call; `begun`: how many the binding has begun so far, each counted as often as it was sent.
+    #[cold]
+    pub(crate) fn wait_after_begun(
+        &self,
+        begun: u64,
+        refused: Refused,
+        attempts: u32,
+        deadline: Instant,
+    ) -> Option<Duration> {
+        self.begun.fetch_max(begun, Ordering::Relaxed);
+        let left = deadline.since(Instant::from_nanos(clock::now_ns()));
+        self.wait_after(refused, attempts, left)
     }
 
     /// Binds again, unless another thread has done so since `lost` was lost. `refusal`: how the server has refused a call on it. A name
@@ -327,7 +351,7 @@ impl<R: Remote> RemoteBinding<R> {
         lost: &R::Session,
         refusal: Option<Unbound>,
         deadline: Instant,
-        addresses: impl FnOnce(&R::Address, Instant) -> Vec<R::Address>,
+        addresses: impl Fn(&R::Address, Instant) -> Vec<R::Address>,
     ) -> Result<Arc<R::Session>, BindError> {
         let bind = |deadline| {
             let replaced = Replaced { session: lost, refusal };
@@ -335,8 +359,9 @@ impl<R: Remote> RemoteBinding<R> {
             let connected = place::connect_to_any(&self.terms(), addresses, deadline, Some(replaced));
             connected.map(|(place, _)| Arc::new(place)).map_err(|not_bound| not_bound.error)
         };
-        let place =
-            self.sessions.replace(lost.generation(), &self.uri, deadline, self.options.bind_timeout, bind)?;
+        let (generation, longest) = (lost.generation(), self.options.time_to_bind());
+        let patient = |deadline| patience::bind(&self.options, deadline, bind);
+        let place = self.sessions.replace(generation, &self.uri, deadline, longest, patient)?;
         Ok(Arc::clone(&place.session))
     }
 

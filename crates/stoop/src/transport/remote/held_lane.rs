@@ -4,7 +4,7 @@ use crate::buffers::WriteArguments;
 use crate::calling::deadline::CallTimes;
 use crate::calling::lanes::LaneGuard;
 use crate::calling::recovery::{Attempts, CallTerms, Ended, Loss, recover};
-use crate::error::{BindError, CallError, RefusalCode, SendError};
+use crate::error::{BindError, CallError, SendError};
 use crate::transport::contract::Lane;
 use crate::transport::remote::{Remote, RemoteBinding, RemoteLane};
 use std::sync::Arc;
@@ -135,12 +135,6 @@ impl<R: Remote> HeldLane<'_, R> {
         let ended = match ended {
             // The call has not run. Its server may have moved.
             Ended::With(error) if self.binding.may_have_moved(&error) => Ended::Lost { may_have_run: false },
-            Ended::With(CallError::Refused(why))
-                if why.code == RefusalCode::ShuttingDown
-                    && self.binding.leave(self.made().session(), Instant::from_nanos(deadline.latest_ns)) =>
-            {
-                Ended::Lost { may_have_run: false }
-            }
             ended => ended,
         };
         let mut call = Repeated { held: self, procedure, arguments, sent_ns: begun_ns };
@@ -184,6 +178,10 @@ impl<R: Remote> Attempts for Repeated<'_, '_, '_, '_, '_, R> {
     fn rebind(&mut self, deadline: Instant) -> Result<bool, BindError> {
         self.held.binding.rebind(self.held.made().session(), None, deadline)?;
         Ok(self.held.adopt_present())
+    }
+
+    fn leave(&mut self, deadline: Instant) -> bool {
+        self.held.binding.leave(self.held.made().session(), deadline).is_ok()
     }
 
     fn attempt(&mut self, now_ns: u64, deadline_ns: u64) -> Result<(), Ended> {

@@ -83,15 +83,19 @@ impl<R: Remote> RemoteBinding<R> {
     }
 
     /// A call on the session `lost` was refused because its server shuts down, and so has not run: binds by `deadline` to another server,
-    /// at another address of the name or, when its sockets have been taken over, at the same. Returns whether there is one.
+    /// at another address of the name or, when its sockets have been taken over, at the same.
+    ///
+    /// # Errors
+    /// There is none.
     #[cold]
-    pub(super) fn leave(&self, lost: &R::Session, deadline: Instant) -> bool {
+    pub(crate) fn leave(&self, lost: &R::Session, deadline: Instant) -> Result<(), BindError> {
+        R::note_closing(lost);
         let others_first = |before: &R::Address, deadline| {
             let mut addresses = self.addresses(before, deadline);
             addresses.sort_by_key(|address| address.to_string() == before.to_string());
             addresses
         };
-        self.rebind_at(lost, None, deadline, others_first).is_ok()
+        self.rebind_at(lost, None, deadline, others_first).map(drop)
     }
 
     /// Notes how a call has failed. Returns whether the reason may be that the server has moved: then
@@ -131,7 +135,7 @@ impl<R: Remote> RemoteBinding<R> {
             return;
         }
         // If that fails, the call is made where the server was.
-        let _ = self.rebind_at(&place.session, None, deadline, |_, _| addresses);
+        let _ = self.rebind_at(&place.session, None, deadline, |_, _| addresses.clone());
     }
 
     /// Where to bind again after a session at the address `before` was lost: there first, if the name still stands for it, for the

@@ -1,0 +1,48 @@
+//! Binds to a server that may not be there yet: tries again and again, if the client's options say so.
+
+use crate::error::BindError;
+use crate::options::BindOptions;
+use std::thread;
+use std::time::Duration;
+use stoop_exchange::Instant;
+use stoop_net::clock;
+
+/// Between attempts to bind.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
+fn now() -> Instant {
+    Instant::from_nanos(clock::now_ns())
+}
+
+/// Binds by `attempt`, which gets a deadline; with [`BindOptions::wait_for_server`] until that succeeds, or `deadline` has passed, or
+/// waiting is of no use.
+///
+/// # Errors
+/// Why the last attempt has failed.
+pub(crate) fn bind<T>(
+    options: &BindOptions,
+    deadline: Instant,
+    mut attempt: impl FnMut(Instant) -> Result<T, BindError>,
+) -> Result<T, BindError> {
+    let begun = now();
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let mut why = match attempt(deadline.min(now() + options.bind_timeout)) {
+            Ok(bound) => return Ok(bound),
+            Err(why) => why,
+        };
+        if !options.waits_for_server() || !why.may_pass() {
+            return Err(why);
+        }
+        let left = deadline.since(now());
+        if left.is_zero() {
+            if let BindError::NoAnswer { waited, .. } = &mut why {
+                *waited = now().since(begun);
+            }
+            return Err(why);
+        }
+        thread::sleep(pause.min(left));
+        pause = LONGEST_PAUSE.min(2 * pause);
+    }
+}
