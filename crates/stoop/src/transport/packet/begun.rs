@@ -17,6 +17,7 @@ pub(crate) mod calls;
 pub(crate) mod flow;
 pub(crate) mod large;
 pub(crate) mod receiver;
+pub(crate) mod refused;
 pub(crate) mod sessions;
 pub(crate) mod slot;
 pub(crate) mod submissions;

@@ -138,6 +138,7 @@ fn session(
         path: OnceLock::new(),
         lanes: Mutex::default(),
         most_lanes,
+        closing: Default::default(),
         corrupt: Default::default(),
     }
 }

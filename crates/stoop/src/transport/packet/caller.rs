@@ -108,6 +108,10 @@ impl<L: PacketLink> Remote for PacketTransport<L> {
         counters.packet.corrupt = session.corrupt.load(Ordering::Relaxed);
     }
 
+    fn note_closing(session: &Session) {
+        session.note_closing();
+    }
+
     /// The server would find out by silence otherwise, or if the packet is lost.
     fn unbind(session: &Session, lane: &Self::Lane) {
         let unbind = Header::bare(Kind::Unbind, session.bound.binding, LaneId(0), CallNumber::ZERO);

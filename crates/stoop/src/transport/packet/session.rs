@@ -5,7 +5,7 @@ use crate::calling::sessions::Generation;
 use crate::transport::packet::link::CallerEndpoint;
 use crate::transport::packet::now;
 use std::collections::VecDeque;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use stoop_exchange::binder::Bound;
@@ -50,6 +50,8 @@ pub(crate) struct Session {
     pub(crate) lanes: Mutex<LaneNumbers>,
     /// Lanes that the server grants. It refuses calls on others.
     pub(crate) most_lanes: u16,
+    /// The server shuts down: it finishes the calls that it has, and refuses others.
+    pub(crate) closing: AtomicBool,
     /// Packets whose checksum was wrong or missing, in all sessions of the binding.
     pub(crate) corrupt: Arc<AtomicU64>,
 }
@@ -125,6 +127,17 @@ impl Session {
     /// The grant, for the exchange's decision about a call whose session was lost.
     fn grant(&self) -> Grant<'_> {
         Grant { bound: &self.bound, read: self.read }
+    }
+
+    /// The server has refused a call because it shuts down.
+    #[cold]
+    pub(crate) fn note_closing(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the server finishes the calls that it has, and refuses others.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
     }
 
     /// The path to the server, if a long call has been made.

@@ -153,7 +153,7 @@ impl<L: PacketLink> Calls<L> {
                 slot.refusal = Some(refusal);
                 self.await_rebind(call);
             }
-            Err(Ended::With(error)) => self.fail(call, error, clock),
+            Err(Ended::With(error)) => self.fail_or_come_again(call, error, clock),
         }
     }
 

@@ -9,6 +9,7 @@ use crate::transport::packet::begun::receiver::AFTER_THE_RECEIVER;
 use crate::transport::packet::begun::wakeups::Wakeups;
 use crate::transport::packet::link::PacketLink;
 use crate::transport::packet::now;
+use crate::transport::packet::session::Session;
 use std::mem;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -54,6 +55,10 @@ impl<L: PacketLink> Driven for PacketCalls<L> {
     }
 
     fn bind_again(self: &Arc<Self>) {
+        let left = self.calls().left();
+        if let Some((session, deadline)) = left {
+            return self.leave_server(&session, deadline);
+        }
         let Some((lost, refusal, deadline)) = self.calls().lost() else { return self.look_elsewhere() };
         let session = self.link.binding.rebind(&lost, Some(refusal), deadline).ok();
         let mut calls = self.calls();
@@ -73,10 +78,23 @@ impl<L: PacketLink> PacketCalls<L> {
         }
     }
 
+    /// The server of `session` shuts down: goes to the next, if there is one by `deadline`.
+    fn leave_server(&self, session: &Arc<Session>, deadline: Instant) {
+        let has_left = self.link.binding.leave(session, deadline).is_ok();
+        let present = self.link.binding.present();
+        let mut calls = self.calls();
+        match has_left {
+            true => calls.rebound(session, deadline, Some(&present)),
+            false => calls.stay(now()),
+        }
+        self.unlock(calls, &mut Wakeups::default());
+    }
+
     /// Whether calls wait for another session, or the server is perhaps elsewhere, and no thread binds yet.
     #[inline]
     pub(crate) fn needs_binding(&self, calls: &Calls<L>) -> bool {
-        (calls.unbound > 0 || calls.doubts) && !self.background.is_binding()
+        let needs = calls.unbound > 0 || calls.doubts || calls.leaves;
+        needs && !self.background.is_binding() && (!calls.leaves || calls.can_leave())
     }
 
     /// Whether the background thread has something to do when no thread has the receive role.

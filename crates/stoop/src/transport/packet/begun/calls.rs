@@ -60,10 +60,12 @@ pub(crate) struct Calls<L: PacketLink> {
     pub(crate) waiting: VecDeque<u32>,
     /// Bytes of the longest arguments that the server takes.
     pub(crate) longest_call: usize,
-    /// The session whose lanes are in `by_lane`.
+    /// The session whose lanes are in `by_lane`, and its generation.
+    pub(crate) session: Arc<Session>,
     pub(crate) generation: u64,
-    /// The address to which the endpoint leads.
-    pub(crate) server: String,
+    /// The server of that session shuts down: no more calls leave for it. The others leave for the next server when those that it
+    /// has have ended.
+    pub(crate) leaves: bool,
     /// The server is perhaps elsewhere.
     pub(crate) doubts: bool,
     /// The round trip, as compact calls have measured it.
@@ -91,7 +93,7 @@ fn own_credit(window: u32) -> u32 {
 
 impl<L: PacketLink> Calls<L> {
     /// `session`: the one to whose server the endpoint leads.
-    pub(crate) fn new(link: Arc<BoundEndpoint<L>>, session: &Session) -> Self {
+    pub(crate) fn new(link: Arc<BoundEndpoint<L>>, session: &Arc<Session>) -> Self {
         let endpoint_window = link.endpoint.window();
         Self {
             link,
@@ -113,8 +115,9 @@ impl<L: PacketLink> Calls<L> {
             flow: Flow::new(session.bound.credit, own_credit(endpoint_window), session.round_trip),
             waiting: VecDeque::new(),
             longest_call: session.longest_call,
+            session: Arc::clone(session),
             generation: session.generation,
-            server: session.server.clone(),
+            leaves: false,
             doubts: false,
             path: RoundTrip::default(),
             past: CallCounters::default(),
@@ -173,6 +176,7 @@ impl<L: PacketLink> Calls<L> {
             slot.refusal = None;
             self.unbound -= 1;
         }
+        slot.refused = None;
         if slot.is_large || slot.is_receiving {
             self.end_large(call);
         }
@@ -241,7 +245,7 @@ impl<L: PacketLink> Calls<L> {
         match slot.stage {
             // A call that is held back leaves as a cancelled one.
             Stage::Free | Stage::HeldBack(_) | Stage::Ended => return waker,
-            Stage::Unbound | Stage::Waiting => {
+            Stage::Unbound | Stage::Waiting | Stage::Postponed => {
                 self.end(call, None);
                 return waker;
             }

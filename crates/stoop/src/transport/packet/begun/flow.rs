@@ -12,7 +12,12 @@ use stoop_wire::{HEADER_LEN, Header};
 impl<L: PacketLink> Calls<L> {
     /// How many calls may leave now. While older calls wait, new ones wait behind them.
     pub(crate) fn room(&self, clock: Instant) -> usize {
-        if self.waiting.is_empty() { self.flow.room(clock) as usize } else { 0 }
+        if self.waiting.is_empty() { self.room_for_waiting(clock) } else { 0 }
+    }
+
+    /// How many of the calls that wait may leave now.
+    fn room_for_waiting(&self, clock: Instant) -> usize {
+        if self.leaves { 0 } else { self.flow.room(clock) as usize }
     }
 
     /// Has a call wait until it may leave.
@@ -47,13 +52,13 @@ impl<L: PacketLink> Calls<L> {
 
     /// Whether calls that had to wait may leave now.
     pub(crate) fn may_go_on(&self) -> bool {
-        !self.waiting.is_empty() && self.flow.room(now()) > 0
+        !self.waiting.is_empty() && self.room_for_waiting(now()) > 0
     }
 
     /// Starts calls that had to wait, as many as may leave together now, and puts their packets into `queue`, which is empty.
     pub(crate) fn start_waiting(&mut self, queue: &mut SubmissionQueue, clock: Instant) {
         self.note_session();
-        let room = self.flow.room(clock) as usize;
+        let room = self.room_for_waiting(clock);
         while queue.calls().len() < room
             && let Some(&call) = self.waiting.front()
         {

@@ -16,7 +16,8 @@ impl<L: PacketLink> Calls<L> {
     #[cold]
     pub(crate) fn add_slot(&mut self) -> Result<u32, CallError> {
         let too_many = CallError::NotSent(SendError::TooManyCalls { in_flight: self.outstanding });
-        let (session, call) = (self.link.binding.present(), self.slots.len() as u32);
+        self.note_session();
+        let (session, call) = (Arc::clone(&self.session), self.slots.len() as u32);
         let Some(lane) = session.another_lane() else { return Err(too_many) };
         if !self.completions.make(call) {
             return Err(too_many);
@@ -27,18 +28,17 @@ impl<L: PacketLink> Calls<L> {
         self.slots.push(Slot::new(lane, session));
         self.timeouts.push(u64::MAX);
         self.map_lane(call);
-        self.note_session();
         Ok(call)
     }
 
     /// Moves a slot without a call to a lane of the present session.
     #[cold]
     pub(crate) fn renew(&mut self, call: u32) {
-        self.move_to(call, self.link.binding.present());
         self.note_session();
+        self.move_to(call, Arc::clone(&self.session));
     }
 
-    fn move_to(&mut self, call: u32, session: Arc<Session>) {
+    pub(super) fn move_to(&mut self, call: u32, session: Arc<Session>) {
         let slot = &mut self.slots[call as usize];
         self.past.add_lane(slot.lane.counters());
         slot.change_lane(session.lane());
@@ -47,17 +47,23 @@ impl<L: PacketLink> Calls<L> {
     }
 
     /// If the binding has another session: has the calls that were sent on an earlier one wait for it. The server does not answer them
-    /// any more, and slots of the new session use the same lane numbers.
+    /// any more, and slots of the new session use the same lane numbers. A server that shuts down does answer them: then this first
+    /// waits until they have ended.
     pub(crate) fn note_session(&mut self) {
         if self.generation == self.link.binding.generation() {
+            return;
+        }
+        if self.session.is_closing() && self.has_sent() {
+            self.leaves = true;
             return;
         }
         let place = self.link.binding.place();
         self.generation = place.session.generation;
         self.longest_call = place.session.longest_call;
         self.flow.begin_again(place.session.bound.credit, place.session.round_trip);
-        if self.server != place.session.server {
-            self.server.clone_from(&place.session.server);
+        let before = std::mem::replace(&mut self.session, Arc::clone(&place.session));
+        self.leaves = false;
+        if before.server != place.session.server {
             self.link.endpoint.redirect(&place.address);
             place.session.prepare(&self.link.endpoint);
         }
@@ -75,6 +81,11 @@ impl<L: PacketLink> Calls<L> {
         self.expand(call).lane.abandon(Instant::default());
         self.land(call, false);
         self.stop_transfers(call);
+        self.wait_unbound(call);
+    }
+
+    /// Has a call that is not on its way wait for another session.
+    pub(super) fn wait_unbound(&mut self, call: u32) {
         let slot = &mut self.slots[call as usize];
         slot.stage = Stage::Unbound;
         self.unbound += 1;
@@ -110,8 +121,12 @@ impl<L: PacketLink> Calls<L> {
     /// with a later deadline go on waiting.
     pub(crate) fn rebound(&mut self, lost: &Arc<Session>, deadline: Instant, session: Option<&Arc<Session>>) {
         let clock = now();
-        if session.is_some() {
+        if let Some(session) = session {
             self.note_session();
+            if self.generation != session.generation {
+                // Its turn comes when the server before has finished the calls that it has.
+                return;
+            }
         }
         for call in 0..self.slots.len() as u32 {
             let slot = &self.slots[call as usize];
@@ -122,10 +137,13 @@ impl<L: PacketLink> Calls<L> {
                 continue;
             }
             let idempotent = self.link.binding.is_idempotent(slot.procedure);
-            let verdict = session.map_or(Verdict::Unknown, |session| {
-                lost.verdict(&slot.lane, (slot.sent, slot.refusal), session, idempotent)
-            });
+            let verdict = match session {
+                _ if slot.refused.is_some() => Verdict::NotRun,
+                Some(session) => lost.verdict(&slot.lane, (slot.sent, slot.refusal), session, idempotent),
+                None => Verdict::Unknown,
+            };
             let slot = &mut self.slots[call as usize];
+            let refused = slot.refused.take();
             slot.sessions_lost += 1;
             if verdict != Verdict::NotRun {
                 slot.lose();
@@ -134,7 +152,8 @@ impl<L: PacketLink> Calls<L> {
             match session.filter(|_| may_go_on) {
                 Some(session) => self.send_again(call, session, clock),
                 None => {
-                    let not_sent = CallError::NotSent(SendError::Io(io::ErrorKind::ConnectionReset.into()));
+                    let reset = || CallError::NotSent(SendError::Io(io::ErrorKind::ConnectionReset.into()));
+                    let not_sent = refused.map_or_else(reset, |refused| *refused);
                     let waited = clock.since(slot.begun);
                     let error = match slot.earlier.allows_another(idempotent) {
                         true => slot.earlier.or_not_run(not_sent, waited),
@@ -150,8 +169,14 @@ impl<L: PacketLink> Calls<L> {
         self.move_to(call, Arc::clone(session));
         let slot = &mut self.slots[call as usize];
         slot.refusal = None;
-        slot.stage = Stage::Sent;
         self.unbound -= 1;
+        self.start_over(call, clock);
+    }
+
+    /// Sends a call once more, on the lane of its slot.
+    pub(super) fn start_over(&mut self, call: u32, clock: Instant) {
+        let slot = &mut self.slots[call as usize];
+        slot.stage = Stage::Sent;
         slot.start_again(clock);
         if slot.is_large {
             self.large.sends(call);

@@ -38,11 +38,15 @@ pub(crate) struct Slot {
     /// What became of the call on earlier sessions, and the number of those.
     pub(crate) earlier: EarlierAttempts,
     pub(crate) sessions_lost: u32,
+    /// How often the server has refused it because it is overloaded.
+    pub(crate) refusals: u32,
     pub(crate) begun: Instant,
     /// When the call was first sent on its session.
     pub(crate) sent: Instant,
     /// While the call waits for another session: how the server refused it, if it did.
     pub(crate) refusal: Option<Unbound>,
+    /// While the call waits to be sent again after a refusal: its error if that fails.
+    pub(crate) refused: Option<Box<CallError>>,
     pub(crate) deadline: Instant,
     /// The call packet, until the call has ended; its header is written when it is sent again.
     pub(crate) call: Vec<u8>,
@@ -71,8 +75,10 @@ pub(crate) enum Stage {
     Waiting,
     /// The call was sent.
     Sent,
-    /// The server does not know the session; the background thread binds again.
+    /// The server does not know the session, or shuts down; the background thread binds again.
     Unbound,
+    /// The server is overloaded and has refused the call, which is sent again later.
+    Postponed,
     /// The call has a result or an error, which the handle has not taken.
     Ended,
 }
@@ -101,9 +107,11 @@ impl Slot {
             is_receiving: false,
             earlier: EarlierAttempts::default(),
             sessions_lost: 0,
+            refusals: 0,
             begun: Instant::default(),
             sent: Instant::default(),
             refusal: None,
+            refused: None,
             deadline: Instant::default(),
             call: Vec::new(),
             result: Vec::new(),
@@ -124,7 +132,7 @@ impl Slot {
         call: Vec<u8>,
     ) {
         (self.procedure, self.call) = (procedure, call);
-        (self.earlier, self.sessions_lost) = (EarlierAttempts::default(), 0);
+        self.forget_attempts();
         (self.begun, self.deadline) = (begun, deadline);
         self.start_large(begun);
     }
@@ -163,7 +171,12 @@ impl Slot {
         self.keep_arguments(arguments);
         (self.procedure, self.stage) = (procedure, Stage::Waiting);
         (self.begun, self.sent, self.deadline) = (begun, begun, deadline);
-        (self.earlier, self.sessions_lost) = (EarlierAttempts::default(), 0);
+        self.forget_attempts();
+    }
+
+    /// Another call begins.
+    fn forget_attempts(&mut self) {
+        (self.earlier, self.sessions_lost, self.refusals) = (EarlierAttempts::default(), 0, 0);
     }
 
     /// Stores the arguments of a compact call, for a retransmission.
@@ -179,7 +192,7 @@ impl Slot {
             self.is_under_way = true;
             let (begun, deadline) = self.compact.times();
             (self.begun, self.sent, self.deadline) = (begun, begun, deadline);
-            (self.earlier, self.sessions_lost) = (EarlierAttempts::default(), 0);
+            self.forget_attempts();
             // Of a call without arguments nothing was stored.
             self.call.resize(HEADER_LEN + self.compact.arguments_len(), 0);
         }

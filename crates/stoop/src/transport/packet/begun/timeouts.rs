@@ -72,7 +72,7 @@ impl<L: PacketLink> Calls<L> {
     /// Finds the earliest deadline after `clock`.
     #[cold]
     fn note_deadlines(&mut self, clock: Instant) {
-        let is_open = |slot: &&Slot| matches!(slot.stage, Stage::Sent | Stage::Unbound | Stage::Waiting);
+        let is_open = |slot: &&Slot| !matches!(slot.stage, Stage::Free | Stage::HeldBack(_) | Stage::Ended);
         let open = self.slots.iter().filter(is_open).map(Slot::last_deadline);
         let later = open.filter(|deadline| *deadline > clock);
         self.next_deadline = later.min().unwrap_or(Instant::NEVER);
@@ -110,10 +110,18 @@ impl<L: PacketLink> Calls<L> {
         match slot.stage {
             Stage::Free | Stage::HeldBack(_) | Stage::Ended => self.timeouts[call as usize] = u64::MAX,
             Stage::Unbound => {
-                slot.lose();
-                let error = slot.earlier.lost(clock.since(slot.begun));
+                let refused = slot.refused.take();
+                if refused.is_none() {
+                    slot.lose();
+                }
+                let waited = clock.since(slot.begun);
+                let error = match refused {
+                    Some(refused) => slot.earlier.or_not_run(*refused, waited),
+                    None => slot.earlier.lost(waited),
+                };
                 self.end(call, Some(error));
             }
+            Stage::Postponed => self.come_again(call, clock),
             Stage::Waiting => {
                 self.fail(call, CallError::NotSent(SendError::DeadlinePassed), clock);
             }

@@ -1,0 +1,118 @@
+//! Begun calls that the server has refused, and that are sent again: later if it is overloaded, to the next server if it shuts down.
+
+use crate::error::CallError;
+use crate::transport::packet::begun::calls::Calls;
+use crate::transport::packet::begun::slot::{Owner, Stage};
+use crate::transport::packet::link::PacketLink;
+use crate::transport::packet::session::Session;
+use std::sync::Arc;
+use std::time::Duration;
+use stoop_exchange::Instant;
+use stoop_exchange::outcome::{ATTEMPTS_MAX, AfterRefusal};
+
+/// Time until the next attempt of a call that is to come again and finds no room.
+const NO_ROOM: Duration = Duration::from_millis(1);
+
+impl<L: PacketLink> Calls<L> {
+    /// Ends a call with this error of its latest attempt, unless that is a refusal after which the call is sent again.
+    #[cold]
+    pub(super) fn fail_or_come_again(&mut self, call: u32, error: CallError, clock: Instant) {
+        let slot = &self.slots[call as usize];
+        let after = match slot.owner {
+            Owner::Cancelled => AfterRefusal::Report,
+            _ => slot.earlier.after(&error, self.link.binding.is_idempotent(slot.procedure)),
+        };
+        match after {
+            AfterRefusal::SendLater => match self.wait_after(call, &error) {
+                Some(wait) => self.postpone(call, error, clock + wait),
+                None => self.fail(call, error, clock),
+            },
+            AfterRefusal::SendElsewhere if slot.sessions_lost + 1 < ATTEMPTS_MAX => {
+                self.leave_with(call, error);
+            }
+            AfterRefusal::SendElsewhere | AfterRefusal::Report => self.fail(call, error, clock),
+        }
+    }
+
+    /// How long a call waits that was refused because the server is overloaded; `None`: it does not come again.
+    fn wait_after(&mut self, call: u32, error: &CallError) -> Option<Duration> {
+        let CallError::Refused(refusal) = error else { return None };
+        let begun = self.counters().calls;
+        let slot = &mut self.slots[call as usize];
+        slot.refusals += 1;
+        self.link.binding.wait_after_begun(begun, refusal.refused(), slot.refusals, slot.deadline)
+    }
+
+    /// Has a refused call wait until that time.
+    fn postpone(&mut self, call: u32, error: CallError, until: Instant) {
+        self.stop_transfers(call);
+        let slot = &mut self.slots[call as usize];
+        (slot.stage, slot.refused) = (Stage::Postponed, Some(Box::new(error)));
+        self.timeouts[call as usize] = until.as_nanos();
+        self.look_by(until);
+    }
+
+    /// The time has come for a call that was postponed.
+    pub(super) fn come_again(&mut self, call: u32, clock: Instant) {
+        self.note_session();
+        let slot = &mut self.slots[call as usize];
+        if clock >= slot.deadline {
+            let refused = slot.refused.take().expect("it was refused");
+            return self.fail(call, *refused, clock);
+        }
+        if self.leaves {
+            return self.wait_unbound(call);
+        }
+        if !slot.is_large && self.flow.room(clock) == 0 {
+            self.timeouts[call as usize] = (clock + NO_ROOM).as_nanos();
+            return;
+        }
+        slot.refused = None;
+        if !slot.is_large {
+            slot.is_under_way = true;
+            self.flow.on_sent(1);
+        }
+        if slot.session.generation != self.generation {
+            self.move_to(call, Arc::clone(&self.session));
+        }
+        self.start_over(call, clock);
+    }
+
+    /// A call was refused because the server shuts down: it waits for the next.
+    fn leave_with(&mut self, call: u32, error: CallError) {
+        self.session.note_closing();
+        self.leaves = true;
+        self.slots[call as usize].refused = Some(Box::new(error));
+        self.await_rebind(call);
+    }
+
+    /// Whether calls have been sent and not ended.
+    pub(crate) fn has_sent(&self) -> bool {
+        self.slots.iter().any(|slot| slot.stage == Stage::Sent)
+    }
+
+    /// Whether calls wait for the next server, and the one that shuts down has finished all that it has.
+    pub(crate) fn can_leave(&self) -> bool {
+        self.leaves && (self.unbound > 0 || !self.waiting.is_empty()) && !self.has_sent()
+    }
+
+    /// The session that is to be left, and the last deadline of the calls that wait for the next server.
+    pub(crate) fn left(&self) -> Option<(Arc<Session>, Instant)> {
+        let waits = |stage| matches!(stage, Stage::Unbound | Stage::Waiting);
+        let deadlines = self.slots.iter().filter(|slot| waits(slot.stage)).map(|slot| slot.deadline);
+        self.can_leave().then(|| (Arc::clone(&self.session), deadlines.max().unwrap_or_default()))
+    }
+
+    /// There is no other server: ends the calls that the one that shuts down has refused. Others leave for it, and are refused.
+    pub(crate) fn stay(&mut self, clock: Instant) {
+        self.leaves = false;
+        for call in 0..self.slots.len() as u32 {
+            let slot = &mut self.slots[call as usize];
+            if slot.stage == Stage::Unbound
+                && let Some(refused) = slot.refused.take()
+            {
+                self.fail(call, *refused, clock);
+            }
+        }
+    }
+}
