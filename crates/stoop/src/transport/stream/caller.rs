@@ -82,6 +82,10 @@ impl Remote for StreamTransport {
         session.bound.offers.clone()
     }
 
+    fn note_closing(session: &Session) {
+        session.note_closing();
+    }
+
     fn count(session: &Session, counters: &mut CallCounters) {
         counters.ignored += session.ignored();
     }

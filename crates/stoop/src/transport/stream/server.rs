@@ -261,6 +261,11 @@ impl Endpoint for StreamEndpoint {
     fn drain(&self) {
         // A caller that does not go on taking its results finds the connection closed.
         self.service.drain(|| self.unread());
+        for connection in self.connections.all() {
+            if connection.end() {
+                self.close(&connection);
+            }
+        }
     }
 
     fn counters(&self) -> ServerCounters {

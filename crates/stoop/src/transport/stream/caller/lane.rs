@@ -172,7 +172,7 @@ impl StreamLane {
                 };
                 Ended::With(answer.error(&self.result[HEADER_LEN..HEADER_LEN + detail_len]))
             }
-            Waited::Lost => Ended::Lost { may_have_run: true },
+            Waited::Lost => Ended::Lost { may_have_run: self.session.may_have_run_more() },
             Waited::Late => {
                 // The answer on this lane is still to come.
                 self.mailbox = self.session.lane();
@@ -301,7 +301,11 @@ impl StreamLane {
         self.followed += 1;
         let waited = match self.collected() {
             Some(answered) => answered,
-            None if session.is_lost() => Waited::Lost,
+            None if session.is_lost() => {
+                // The thread that found that may not have read all that had arrived.
+                session.may_have_run_more();
+                self.collected().unwrap_or(Waited::Lost)
+            }
             None => self.abandon(),
         };
         (waited, false)

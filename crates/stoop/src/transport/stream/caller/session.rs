@@ -13,7 +13,7 @@ use stoop_exchange::stream::{Arrival, Message, Reassembler};
 use stoop_net::stream::{Stream, StreamArrival};
 use stoop_net::waiting::Placement;
 use stoop_net::{Patience, clock};
-use stoop_wire::Kind;
+use stoop_wire::{Kind, UnbindReason};
 
 /// A connection and its binding. Once lost it stays lost; the next call makes another.
 pub(crate) struct Session {
@@ -28,6 +28,10 @@ pub(crate) struct Session {
     /// The begun calls of the binding, once there are any.
     begun: OnceLock<Weak<dyn TakesAnswers>>,
     lost: AtomicBool,
+    /// The server shuts down: it finishes the calls that it has, and refuses others.
+    closing: AtomicBool,
+    /// The server has ended the connection, and said so behind its last answer: it has run no call that it has not answered.
+    ended: AtomicBool,
     /// When something was last received.
     heard_ns: AtomicU64,
     /// When a thread last looked whether the connection's address is still this machine's.
@@ -96,6 +100,8 @@ impl Session {
             lanes: Mutex::new(LaneTable::new(most)),
             begun: OnceLock::new(),
             lost: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
             heard_ns: AtomicU64::new(clock::now_ns()),
             looked_ns: AtomicU64::new(0),
             longest_sleep_ns: if is_within_machine { u64::MAX } else { LONGEST_SLEEP_NS },
@@ -113,6 +119,37 @@ impl Session {
         // Wakes threads that receive or wait for room. That the connection is broken already is no error.
         let _ = self.stream.shutdown();
         self.role.notify_all();
+    }
+
+    /// The server has refused a call because it shuts down.
+    #[cold]
+    pub(crate) fn note_closing(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the server finishes the calls that it has, and refuses others.
+    #[inline]
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
+    }
+
+    /// Of a connection that is lost: whether the server may have run calls that it has not answered. Delivers the answers that have
+    /// arrived before.
+    #[cold]
+    pub(crate) fn may_have_run_more(&self) -> bool {
+        debug_assert!(self.is_lost(), "nothing more can arrive");
+        // A thread that has the role finds the end of the connection at once, and gives the role back.
+        let role = loop {
+            match self.role.try_take() {
+                Some(role) => break Some(role),
+                None if self.ended.load(Ordering::SeqCst) => break None,
+                None => std::thread::yield_now(),
+            }
+        };
+        if let Some(mut role) = role {
+            while matches!(self.receive(&mut role, 0), Ok(true)) && self.deliver(&mut role).is_ok() {}
+        }
+        !self.ended.load(Ordering::SeqCst)
     }
 
     pub(crate) fn ignored(&self) -> u64 {
@@ -196,7 +233,14 @@ impl Session {
                         self.ignored.fetch_add(1, Ordering::Relaxed);
                     }
                 }
-                // A message that answers nothing breaks the protocol, as bytes do that are no message.
+                // A message that answers nothing breaks the protocol, as bytes do that are no message. Only an end is in order.
+                Ok(Some(Arrival::Message(message))) => {
+                    let is_end = message.header.kind == Kind::Unbind
+                        && message.header.binding == self.bound.binding
+                        && UnbindReason::from_code(message.header.time) == UnbindReason::ShuttingDown;
+                    self.ended.fetch_or(is_end, Ordering::SeqCst);
+                    break Err(Lost);
+                }
                 Ok(Some(_)) | Err(_) => break Err(Lost),
             }
         };

@@ -1,5 +1,6 @@
 //! One connection: what arrives on it, what it is bound to, and what goes back.
 
+use crate::calling::unbind_notice;
 use crate::context::Caller;
 use crate::context::cancelled;
 use crate::context::cancelled::CallId;
@@ -16,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use stoop_exchange::stream::{Bounds, OutgoingMessage, Reassembler};
 use stoop_net::poller::{Interest, Poller};
 use stoop_net::stream::Stream;
-use stoop_wire::{HEADER_LEN, Header, Kind};
+use stoop_wire::{HEADER_LEN, Header, Kind, UnbindReason};
 
 /// A connection to a caller.
 pub(super) struct Connection {
@@ -44,6 +45,8 @@ pub(super) struct Incoming {
     pub(super) bound: Option<Bound>,
     /// Calls that have arrived, whole or not.
     pub(super) arrived: Numbers,
+    /// The server has ended the binding.
+    pub(super) has_ended: bool,
 }
 
 /// Lanes of one connection: as many as a caller's threads and begun calls use at once.
@@ -95,6 +98,7 @@ impl Connection {
                 reassembler: Reassembler::with_account(bounds, Box::new(Arriving(Arc::clone(&memory)))),
                 bound: None,
                 arrived: Numbers::default(),
+                has_ended: false,
             }),
             outgoing: Mutex::default(),
             memory,
@@ -174,6 +178,20 @@ impl Connection {
 
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Tells the caller of a binding, behind its last answer, that its other calls have not run and will not. Nothing more is read.
+    /// Returns whether there is a binding.
+    pub(super) fn end(&self) -> bool {
+        // The thread that has it reads for no longer than a moment.
+        let mut incoming = self.incoming.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(bound) = incoming.bound.take() else { return false };
+        incoming.has_ended = true;
+        // A reader that has not taken its answers does not learn it.
+        if self.outgoing().is_empty() {
+            unbind_notice::send(&self.stream, bound.binding, UnbindReason::ShuttingDown);
+        }
+        true
     }
 
     /// Ends the connection. Returns whether it was this that ended it.

@@ -36,6 +36,9 @@ impl StreamEndpoint {
     pub(super) fn read(&self, worker: &mut WorkerState, connection: &Arc<Connection>, limit_ns: u64) -> bool {
         // Another thread reads it, and will not leave anything.
         let Some(mut incoming) = connection.try_incoming() else { return true };
+        if incoming.has_ended {
+            return false;
+        }
         let mut limit_ns = limit_ns;
         for _ in 0..ROUNDS {
             let space = incoming.reassembler.space();
@@ -82,7 +85,7 @@ impl StreamEndpoint {
         connection: &Arc<Connection>,
         incoming: &mut Incoming,
     ) -> Result<bool, Malformed> {
-        let Incoming { reassembler, bound, arrived } = incoming;
+        let Incoming { reassembler, bound, arrived, .. } = incoming;
         loop {
             let message = match reassembler.poll() {
                 Ok(None) => return Ok(true),
