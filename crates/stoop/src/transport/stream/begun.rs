@@ -6,6 +6,7 @@
 //! thread of the user waits for, and it alone sends long calls: a thread that begins or waits for a call is never kept by another's.
 
 pub(crate) mod background;
+pub(crate) mod refused;
 pub(crate) mod submission;
 pub(crate) mod waiting;
 
@@ -20,7 +21,7 @@ use crate::calling::short_result::Short;
 use crate::error::{CallError, SendError};
 use crate::transport::stream::caller::StreamBinding;
 use crate::transport::stream::caller::lane_table::{Answered, CallId};
-use crate::transport::stream::caller::session::TakesAnswers;
+use crate::transport::stream::caller::session::{Session, TakesAnswers};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -48,6 +49,8 @@ pub(crate) struct Outstanding {
     waiters: Mutex<Vec<Waiter>>,
     background: Background,
     completions: Arc<CompletionTable>,
+    /// The sessions on which calls have left that may not have ended: the present one, and those of servers that shut down.
+    sessions: Mutex<Vec<Arc<Session>>>,
 }
 
 #[derive(Default)]
@@ -57,11 +60,14 @@ struct State {
     queue: VecDeque<CallId>,
     /// The same of calls that are longer than a fragment.
     long: VecDeque<CallId>,
+    /// Calls that the server has refused because it is overloaded, and when they are queued again.
+    postponed: Vec<(u64, CallId)>,
     /// How many calls were queued since the last submission, and their bytes.
     held_back: (usize, usize),
     /// Packets for calls to come.
     packets: Vec<Vec<u8>>,
     last_id: u64,
+    /// Answers. A call that was refused and comes again has several.
     answered: u64,
 }
 
@@ -72,7 +78,11 @@ struct BegunCall {
     begun: Instant,
     /// What became of it on connections before the present one.
     earlier: EarlierAttempts,
-    /// The arguments behind room for the header, as long as they may have to be sent.
+    /// How often it was refused because a server is overloaded, and because one shuts down.
+    refusals: (u32, u32),
+    /// While it waits to be sent again after a refusal: its error if that fails.
+    refused: Option<Box<CallError>>,
+    /// The arguments behind room for the header.
     packet: Vec<u8>,
     progress: Progress,
 }
@@ -80,6 +90,8 @@ struct BegunCall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     Queued,
+    /// It is queued again later.
+    Postponed,
     /// The background thread sends it, fragment by fragment.
     Leaving,
     /// It has left on that lane of the session of that generation.
@@ -117,6 +129,7 @@ impl StreamCalls {
             waiters: Mutex::default(),
             background: Background::default(),
             completions,
+            sessions: Mutex::default(),
         });
         start(&calls)?;
         Ok(Self(calls))
@@ -277,7 +290,10 @@ impl TakesAnswers for Outstanding {
         let mut state = self.state();
         for Answered { call, outcome } in answered.drain(..) {
             state.answered += 1;
-            wakeups.extend(state.end(call, outcome));
+            wakeups.extend(match outcome {
+                Ok(_) => state.end(call, outcome),
+                Err(error) => self.end_or_come_again(&mut state, call, error),
+            });
         }
         drop(state);
         self.give(wakeups);
@@ -340,12 +356,13 @@ impl Outstanding {
             let error = match call.progress {
                 // The background thread ends it.
                 Progress::Leaving => continue,
+                Progress::Queued | Progress::Postponed if call.refused.is_some() => call.refusal(),
                 Progress::Queued if session.is_lost() => {
                     call.explain(no_answer(&self.binding.uri, call.waited()))
                 }
-                Progress::Queued => call.explain(not_sent_in_time()),
+                Progress::Queued | Progress::Postponed => call.explain(not_sent_in_time()),
                 Progress::Sent { generation, lane } => {
-                    if generation == session.generation {
+                    if let Some(session) = self.session_of(generation) {
                         session.lanes().abandon(lane, CallId { place, id: call.id });
                     }
                     call.earlier.late(call.waited())
@@ -367,7 +384,8 @@ impl State {
         self.last_id += 1;
         let (id, begun) = (self.last_id, batch.begun);
         let (earlier, progress) = (EarlierAttempts::default(), Progress::Queued);
-        let call = BegunCall { id, procedure, begun, earlier, packet, progress };
+        let (refusals, refused) = ((0, 0), None);
+        let call = BegunCall { id, procedure, begun, earlier, refusals, refused, packet, progress };
         let place = self.calls.open(batch.deadline.as_nanos(), call);
         self.queue_for(len).push_back(CallId { place, id });
         self.held_back = (self.held_back.0 + 1, self.held_back.1 + HEADER_LEN + len);
@@ -417,6 +435,12 @@ impl BegunCall {
     /// Time since it was begun.
     fn waited(&self) -> Duration {
         Instant::from_nanos(clock::now_ns()).since(self.begun)
+    }
+
+    /// What its caller is told when it was refused, and cannot be sent again.
+    fn refusal(&mut self) -> CallError {
+        let refused = self.refused.take().expect("it was refused");
+        self.explain(*refused)
     }
 
     /// What its caller is told when its last attempt ends with this error.

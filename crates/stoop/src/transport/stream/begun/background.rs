@@ -38,7 +38,8 @@ impl Driven for Outstanding {
 
     fn run_due(self: &Arc<Self>, seen: &mut Seen) -> Rest {
         let session = self.binding.present();
-        let is_polled = self.state().calls.is_polled() && !session.is_lost();
+        let has_former = self.receive_on_former(&session);
+        let is_polled = self.state().calls.is_polled() && !session.is_lost() && !has_former;
         if is_polled {
             self.listen(&session);
         } else if !session.was_heard_since(seen.looked_ns) {
@@ -49,12 +50,13 @@ impl Driven for Outstanding {
             // A blocking call has found that the connection before was lost, and has made another.
             self.recover_lost();
         }
+        self.queue_postponed();
         self.send_due(&session);
         self.receive_and_expire(clock::now_ns());
         self.wake_all();
         match () {
             () if self.has_nothing_to_do() => Rest::Idle,
-            () if self.state().calls.is_polled() && !session.is_lost() => Rest::None,
+            () if is_polled => Rest::None,
             () => Rest::For(TICK),
         }
     }
@@ -67,17 +69,22 @@ impl Driven for Outstanding {
     /// that was begun later has an attempt of its own.
     fn bind_again(self: &Arc<Self>) {
         let lost = self.binding.present();
-        if !lost.is_lost() {
-            return;
-        }
         let attempted = Instant::from_nanos(clock::now_ns());
-        let Err(why) = self.binding.rebind(&lost, None, Instant::NEVER) else { return };
+        let bound = match () {
+            () if lost.is_lost() => self.binding.rebind(&lost, None, Instant::NEVER).map(drop),
+            () if lost.is_closing() => self.binding.leave(&lost, Instant::NEVER),
+            () => return,
+        };
+        let Err(why) = bound else { return };
         let mut state = self.state();
         let begun_before = state.calls.open_where(|call| call.is_queued() && call.begun <= attempted);
         let mut wakeups = Vec::new();
         for place in begun_before {
             let call = state.calls.get_mut(place).expect("it is open");
-            let error = call.explain(CallError::NotSent(SendError::Bind(Box::new(why.clone()))));
+            let error = match call.refused {
+                Some(_) => call.refusal(),
+                None => call.explain(CallError::NotSent(SendError::Bind(Box::new(why.clone())))),
+            };
             wakeups.push(state.calls.end(place, Err(error)));
         }
         drop(state);
@@ -91,6 +98,10 @@ impl Outstanding {
         if session.is_lost() || session.outgoing.flush(&session.stream).is_err() {
             session.lose();
             self.recover_lost();
+            if self.state().has_queued() {
+                start_binding(self);
+            }
+        } else if session.is_closing() {
             if self.state().has_queued() {
                 start_binding(self);
             }

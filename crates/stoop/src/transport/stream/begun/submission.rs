@@ -3,7 +3,7 @@
 use crate::calling::background::Driven;
 use crate::calling::call_table::CallTable;
 use crate::error::{CallError, SendError, UnknownCause};
-use crate::transport::stream::begun::{BegunCall, Outstanding, Progress, State, locked, recycle};
+use crate::transport::stream::begun::{BegunCall, Outstanding, Progress, State, locked};
 use crate::transport::stream::caller::lane_table::CallId;
 use crate::transport::stream::caller::outgoing::Unsent;
 use crate::transport::stream::caller::session::{Session, TakesAnswers};
@@ -31,14 +31,14 @@ impl Outstanding {
         while self.has_short() {
             let now_ns = clock::now_ns();
             let session = self.binding.present();
-            if !session.is_there(now_ns) {
+            if session.is_closing() || !session.is_there(now_ns) {
                 // It gets another connection.
                 return self.wake_background();
             }
             self.take_answers_of(&session);
             let mut bytes = locked(&self.sending);
             bytes.clear();
-            self.state().take_lanes(&session, &mut bytes, now_ns, |procedure| self.is_idempotent(procedure));
+            self.state().take_lanes(&session, &mut bytes, now_ns);
             if bytes.is_empty() {
                 return;
             }
@@ -64,8 +64,9 @@ impl Outstanding {
     /// The answers that arrive in that session are for these calls. Called when there is a call to send: threads that begin their first
     /// calls at once may make a table too many, which is dropped unused.
     #[inline]
-    fn take_answers_of(self: &Arc<Self>, session: &Session) {
+    fn take_answers_of(self: &Arc<Self>, session: &Arc<Session>) {
         session.set_begun(|| {
+            locked(&self.sessions).push(Arc::clone(session));
             let weak: Weak<Self> = Arc::downgrade(self);
             weak as Weak<dyn TakesAnswers>
         });
@@ -97,10 +98,7 @@ impl Outstanding {
                     drop(state);
                     return self.send_cancel(generation, lane, call);
                 };
-                known.progress = Progress::Sent { generation, lane };
-                if self.is_idempotent(known.procedure) {
-                    known.packet = packet;
-                }
+                (known.progress, known.packet) = (Progress::Sent { generation, lane }, packet);
             }
             Err(Unsent::Late) => {
                 drop(state);
@@ -123,10 +121,7 @@ impl Outstanding {
 
     /// Tells the server that a call is not waited for any more. Its answer makes the lane free.
     pub(super) fn send_cancel(&self, generation: u64, lane: LaneId, call: CallId) {
-        let session = self.binding.present();
-        if session.generation != generation {
-            return;
-        }
+        let Some(session) = self.session_of(generation) else { return };
         // The thread that chose its lane has sent it when it lets go of this.
         let _sent = locked(&self.sending);
         let abandoned = session.lanes().abandon(lane, call);
@@ -140,19 +135,26 @@ impl Outstanding {
 
     /// The calls of connections that have been lost: those that may be sent again are queued for another, the others end.
     pub(super) fn recover_lost(&self) {
+        let sessions = locked(&self.sessions).clone();
+        // Delivers answers: without a lock.
+        let lost: Vec<_> = sessions.iter().filter(|session| session.is_lost()).collect();
+        let lost: Vec<_> = lost.iter().map(|lost| (lost.generation, lost.may_have_run_more())).collect();
         // Until a thread that sends has sent: a call that has a lane counts as sent.
         let sending = locked(&self.sending);
-        let session = self.binding.present();
         let mut state = self.state();
-        let is_lost = |call: &BegunCall| match call.progress {
-            Progress::Sent { generation, .. } => generation != session.generation || session.is_lost(),
-            Progress::Queued | Progress::Leaving => false,
+        let loss = |call: &BegunCall| match call.progress {
+            Progress::Sent { generation, .. } => lost.iter().find(|lost| lost.0 == generation),
+            Progress::Queued | Progress::Postponed | Progress::Leaving => None,
         };
+        let is_lost = |call: &BegunCall| loss(call).is_some();
         let mut wakeups = Vec::new();
         for place in state.calls.open_where(is_lost) {
             let call = state.calls.get_mut(place).expect("it is open");
+            let may_have_run = loss(call).is_none_or(|(_, may_have_run)| *may_have_run);
             call.progress = Progress::Queued;
-            call.earlier.lose(UnknownCause::ConnectionLost);
+            if may_have_run {
+                call.earlier.lose(UnknownCause::ConnectionLost);
+            }
             let (id, len) = (call.id, call.packet.len().saturating_sub(HEADER_LEN));
             if call.earlier.allows_another(self.is_idempotent(call.procedure)) {
                 state.queue_for(len).push_back(CallId { place, id });
@@ -168,16 +170,10 @@ impl Outstanding {
 
 impl State {
     /// Takes calls from the queue, gives each a lane, and writes them to `bytes`.
-    fn take_lanes(
-        &mut self,
-        session: &Session,
-        bytes: &mut Vec<u8>,
-        now_ns: u64,
-        is_idempotent: impl Fn(u16) -> bool,
-    ) {
+    fn take_lanes(&mut self, session: &Session, bytes: &mut Vec<u8>, now_ns: u64) {
         let mut lanes = session.lanes();
         while let Some(&id) = self.queue.front() {
-            let Self { calls, queue, packets, .. } = &mut *self;
+            let Self { calls, queue, .. } = &mut *self;
             let Some((call, deadline_ns)) = queued(calls, id) else {
                 queue.pop_front();
                 continue;
@@ -191,9 +187,6 @@ impl State {
             bytes.extend_from_slice(&header(session, call, (lane, number), left_ns).to_bytes());
             bytes.extend_from_slice(&call.packet[HEADER_LEN..]);
             call.progress = Progress::Sent { generation: session.generation, lane };
-            if !is_idempotent(call.procedure) {
-                recycle(packets, std::mem::take(&mut call.packet));
-            }
         }
     }
 

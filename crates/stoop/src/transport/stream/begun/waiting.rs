@@ -11,6 +11,9 @@ use std::time::Duration;
 use stoop_net::clock;
 use stoop_net::waiting::Waiter;
 
+/// A thread whose call waits for another connection looks at least so often whether there is one.
+const LOOK_EVERY_NS: u64 = 5_000_000;
+
 impl Outstanding {
     /// Waits until one of these calls has ended, at most until that time.
     pub(super) fn wait_any(self: &Arc<Self>, calls: &[u32], until_ns: u64) -> Option<usize> {
@@ -52,8 +55,10 @@ impl Outstanding {
     /// Waits until something has happened, at most until that time.
     fn wait_once(self: &Arc<Self>, waiter: &mut Waiter, calls: &[u32], now_ns: u64, limit_ns: u64) {
         let session = self.binding.present();
-        if session.is_lost() {
+        if session.is_lost() || session.is_closing() || self.are_elsewhere(calls, &session) {
+            // The background thread binds again, and receives.
             self.wake_background();
+            let limit_ns = limit_ns.min(now_ns + LOOK_EVERY_NS);
             return self.attend(calls, || sleep(limit_ns));
         }
         match session.role.try_take() {
@@ -77,7 +82,7 @@ impl Outstanding {
         // The thread that had the role before may have received what ends one.
         let mut has_ended = self.ended_among(calls).is_some();
         let mut lost = false;
-        while !has_ended && !lost && clock_ns < limit_ns {
+        while !has_ended && !lost && clock_ns < limit_ns && !session.is_closing() {
             let patience_ns = if wait.sleeps() { limit_ns - clock_ns } else { 0 };
             let came = session.receive(&mut role, patience_ns);
             clock_ns = clock::now_ns();
@@ -106,7 +111,7 @@ impl Outstanding {
 
     /// Another thread receives. Waits until it has ended one of the calls, or until the role is free.
     fn follow(self: &Arc<Self>, session: &Session, waiter: &mut Waiter, calls: &[u32], limit_ns: u64) {
-        let is_over = || self.ended_among(calls).is_some() || session.is_lost();
+        let is_over = || self.ended_among(calls).is_some() || session.is_lost() || session.is_closing();
         let pause = || match limit_ns.saturating_sub(clock::now_ns()) {
             0 => Pause::End,
             left_ns => Pause::Sleep(left_ns),
