@@ -145,6 +145,14 @@ impl Answers {
         word1 as u32 as usize <= SLOT && (1..=3).contains(&((word1 >> 32) as u8))
     }
 
+    /// As [`fits_slot`](Self::fits_slot), of an answer that is no refusal: after a refusal a call may be sent again.
+    #[inline]
+    pub fn is_final(segment: &Segment, lane: u16) -> bool {
+        let word1 = segment.get_word(layout::answer(lane) + 8);
+        let kind = (word1 >> 32) as u8;
+        word1 as u32 as usize <= SLOT && (kind == 1 || kind == 3)
+    }
+
     /// The caller's side: the answer, which is there, if it is a result of no more than a word.
     #[inline]
     pub fn word_result(segment: &Segment, lane: u16) -> Option<WordResult> {

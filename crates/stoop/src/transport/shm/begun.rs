@@ -13,6 +13,7 @@ pub(crate) mod lane_slot;
 pub(crate) mod lane_slots;
 pub(crate) mod managed;
 pub(crate) mod managed_calls;
+pub(crate) mod refused;
 pub(crate) mod submission;
 pub(crate) mod waiting;
 
@@ -55,7 +56,7 @@ impl BegunCalls for ShmCalls {
     #[inline]
     fn latest(&self) -> Arc<SessionCalls> {
         let mut present = locked(&self.present);
-        if present.session.is_lost() {
+        if present.session.is_lost() || present.session.is_closing() {
             self.managed.replace(&mut present);
         }
         Arc::clone(&present)

@@ -88,6 +88,10 @@ impl Remote for ShmTransport {
         }
     }
 
+    fn note_closing(session: &Session) {
+        session.note_closing();
+    }
+
     fn incarnation(session: &Session) -> u64 {
         session.bound.incarnation
     }

@@ -13,6 +13,9 @@ use stoop_exchange::Instant;
 use stoop_net::clock;
 use stoop_shm::listening::{self, Event};
 
+/// While calls are answered on a session before the present one, where the thread does not sleep, it looks so often.
+const ELSEWHERE_NS: u64 = 1_000_000;
+
 /// Which session the thread has looked at, and how many of its long results.
 pub(crate) struct Seen {
     generation: u64,
@@ -41,9 +44,9 @@ impl Driven for ManagedCalls {
         }
         self.advance();
         let has_queued = self.state().has_queued();
-        if session.is_lost() && has_queued {
+        if (session.is_lost() || session.is_closing()) && has_queued {
             background::start_binding(self);
-            return Rest::For(Duration::from_nanos(self.left_ns()));
+            return Rest::For(Duration::from_nanos(self.left_ns().min(ELSEWHERE_NS)));
         }
         let Some(event) = self.awaited_event(has_queued) else { return Rest::Idle };
         self.listen(&session, event, announced);
@@ -62,9 +65,12 @@ impl Driven for ManagedCalls {
 
     fn bind_again(self: &Arc<Self>) {
         let lost = self.binding.present();
-        if lost.is_lost()
-            && let Err(why) = self.binding.rebind(&lost, None, Instant::NEVER)
-        {
+        let bound = match () {
+            () if lost.is_lost() => self.binding.rebind(&lost, None, Instant::NEVER).map(drop),
+            () if lost.is_closing() => self.binding.leave(&lost, Instant::NEVER),
+            () => return,
+        };
+        if let Err(why) = bound {
             self.end_queued(&why);
         }
     }
@@ -88,13 +94,17 @@ impl ManagedCalls {
         }
     }
 
-    /// Time until the earliest deadline.
+    /// Time until the earliest deadline, or until a call is queued again.
     fn left_ns(&self) -> u64 {
-        self.state().calls.earliest_ns().saturating_sub(clock::now_ns())
+        let state = self.state();
+        state.calls.earliest_ns().min(state.next_postponed_ns()).saturating_sub(clock::now_ns())
     }
 
     fn listen(&self, session: &Session, event: Event, seen: u32) {
-        let left_ns = self.left_ns();
+        let mut left_ns = self.left_ns();
+        if self.has_calls_elsewhere(session) {
+            left_ns = left_ns.min(ELSEWHERE_NS);
+        }
         if left_ns > 0 {
             listening::sleep(&session.segment, event, left_ns, || {
                 self.background.is_woken()

@@ -106,7 +106,7 @@ impl SessionCalls {
         is_short
     }
 
-    /// Hands a call over to the background thread whose answer is there, and is long or makes no sense.
+    /// Hands a call over to the background thread whose answer is there, and is long, makes no sense, or is a refusal.
     #[cold]
     fn hand_over_answered(&self, slot: &LaneSlot, seen: Seen) {
         self.hand_over(slot, seen);
@@ -131,7 +131,7 @@ impl SessionCalls {
         }
     }
 
-    /// Hands over the calls that the background thread has to drive: those with long results, and, when the session is lost, those
+    /// Hands over the calls that the background thread has to drive: those with long results, those that were refused, and, when the session is lost, those
     /// without answers.
     pub(super) fn hand_over_due(&self) {
         let is_lost = self.session.is_lost();
@@ -179,6 +179,10 @@ impl SessionCalls {
             self.hand_over_answered(slot, seen);
             return false;
         };
+        if answer.kind == AnswerKind::Refusal {
+            self.hand_over_answered(slot, seen);
+            return false;
+        }
         session.saw_server_on(answer.cpu);
         let len = answer.len as usize;
         if let Some(message) = Answers::short_message(&session.segment, lane, &answer)

@@ -203,10 +203,11 @@ impl LaneSlot {
         (answer.len as usize <= SLOT).then_some((lane, answer))
     }
 
-    /// Whether the answer to the call that is open, and which [is there](Self::is_answered), makes sense and is no longer than a slot.
+    /// Whether the answer to the call that is open, and which [is there](Self::is_answered), makes sense, is no longer than a slot, and
+    /// is no refusal.
     #[inline]
     pub(super) fn has_short_answer(&self, session: &Session) -> bool {
-        Answers::fits_slot(&session.segment, self.lane.load(Relaxed) as u16)
+        Answers::is_final(&session.segment, self.lane.load(Relaxed) as u16)
     }
 
     /// The answer to the call that is open, and which [is there](Self::is_answered), if it is a result of no more than a word.

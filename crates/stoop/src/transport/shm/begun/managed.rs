@@ -3,7 +3,7 @@
 
 use crate::calling::call_table::{Outcome, Payload};
 use crate::calling::recovery::{EarlierAttempts, no_answer};
-use crate::error::{CallError, SendError, UnbindReason, UnknownCause};
+use crate::error::{CallError, RefusalCode, SendError, UnbindReason, UnknownCause};
 use crate::transport::shm::caller::ShmBinding;
 use crate::transport::shm::caller::lanes::Lane;
 use crate::transport::shm::caller::published::{NoResult, PublishedCall};
@@ -11,6 +11,7 @@ use crate::transport::shm::caller::session::Session;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use stoop_exchange::outcome::AfterRefusal;
 use stoop_marshal::GatherList;
 use stoop_net::{clock, host};
 use stoop_shm::layout::SLOT;
@@ -23,6 +24,10 @@ pub(super) struct ManagedCall {
     begun_ns: u64,
     /// What became of it on sessions before the present one.
     earlier: EarlierAttempts,
+    /// How often it was refused because a server is overloaded, and because one shuts down.
+    pub(super) refusals: (u32, u32),
+    /// While it waits to be sent again after a refusal: its error if that fails.
+    pub(super) refused: Option<Box<CallError>>,
     arguments: Vec<u8>,
     sent: Option<Sent>,
 }
@@ -39,6 +44,8 @@ pub(super) enum Step {
     /// It has not ended.
     Open,
     Ended(Outcome),
+    /// The server has refused it with this error, and will not run it.
+    Refused(CallError),
     /// Its server is lost, and it may be published to another.
     Again,
 }
@@ -46,7 +53,8 @@ pub(super) enum Step {
 impl ManagedCall {
     /// A call that has not been published.
     pub(super) fn queued(id: u64, procedure: u16, begun_ns: u64, arguments: Vec<u8>) -> Self {
-        Self { id, procedure, begun_ns, earlier: EarlierAttempts::default(), arguments, sent: None }
+        let (earlier, refusals, refused) = (EarlierAttempts::default(), (0, 0), None);
+        Self { id, procedure, begun_ns, earlier, refusals, refused, arguments, sent: None }
     }
 
     /// This call, which has been published on a lane with that ticket.
@@ -112,6 +120,14 @@ impl ManagedCall {
                 let len = result.len();
                 Step::Ended(Ok(Payload::new(std::mem::take(result), 0, len)))
             }
+            Err(NoResult::Answered(CallError::Refused(why))) => {
+                if why.code == RefusalCode::ShuttingDown {
+                    session.note_closing();
+                }
+                session.give_back([call.lane]);
+                self.sent = None;
+                Step::Refused(CallError::Refused(why))
+            }
             Err(NoResult::Answered(error)) => {
                 session.give_back([call.lane]);
                 Step::Ended(Err(self.explain(error)))
@@ -125,6 +141,16 @@ impl ManagedCall {
                 self.lose(may_run_again)
             }
         }
+    }
+
+    /// What follows from a refusal.
+    pub(super) fn after(&self, error: &CallError, idempotent: bool) -> AfterRefusal {
+        self.earlier.after(error, idempotent)
+    }
+
+    /// Whether it has left on a session that is not the present one.
+    pub(super) fn is_elsewhere(&self, present: &Session) -> bool {
+        self.sent.as_ref().is_some_and(|sent| sent.session.generation != present.generation)
     }
 
     /// Its server is lost.
@@ -150,6 +176,9 @@ impl ManagedCall {
         self.abandon();
         if is_sent {
             return self.earlier.late(self.waited());
+        }
+        if let Some(refused) = self.refused.take() {
+            return self.explain(*refused);
         }
         if binding.present().is_lost() {
             return self.explain(no_answer(&binding.uri, self.waited()));

@@ -34,9 +34,11 @@ pub(crate) struct ManagedCalls {
 pub(super) struct State {
     pub(super) calls: CallTable<ManagedCall>,
     /// Short calls that are not published, in the order in which they were begun; some may have been cancelled.
-    queue: VecDeque<CallKey>,
+    pub(super) queue: VecDeque<CallKey>,
     /// The same of long calls, which need channels.
-    long: VecDeque<CallKey>,
+    pub(super) long: VecDeque<CallKey>,
+    /// Calls that the server has refused because it is overloaded, and when they are queued again.
+    pub(super) postponed: Vec<(u64, CallKey)>,
     /// Calls that are published; some may have been cancelled.
     pub(super) sent: Vec<CallKey>,
     tables: Vec<Weak<SessionCalls>>,
@@ -45,7 +47,7 @@ pub(super) struct State {
 }
 
 /// A call: its number, and the id that tells it apart from other calls with that number.
-type CallKey = (u32, u64);
+pub(super) type CallKey = (u32, u64);
 
 /// Managed calls that are published at a time, besides the calls in slots.
 const SENT_MAX: usize = 128;
@@ -76,11 +78,11 @@ impl ManagedCalls {
         table
     }
 
-    /// The session of `table` is lost: puts the table of the present session in its place, if there is one.
+    /// The session of `table` is lost, or its server shuts down: puts the table of the present session in its place, if there is one.
     #[cold]
     pub(super) fn replace(self: &Arc<Self>, table: &mut Arc<SessionCalls>) {
         let session = self.binding.present();
-        if !session.is_lost() {
+        if !session.is_lost() && session.generation != table.session.generation {
             *table = self.table_of(session);
         }
     }
@@ -190,7 +192,7 @@ impl ManagedCalls {
     /// Goes on with all calls as far as that is possible without waiting, and ends those whose deadlines have passed.
     pub(super) fn advance(&self) {
         // Most calls that end here are detached and wake nothing: then this allocates nothing.
-        let mut wakeups = Vec::new();
+        let (mut wakeups, mut refused) = (Vec::new(), Vec::new());
         let mut state = self.state();
         let State { calls, sent, queue, long, .. } = &mut *state;
         sent.retain(|&key| {
@@ -199,6 +201,7 @@ impl ManagedCalls {
                 Step::Open => return true,
                 Step::Again if managed.is_long() => long.push_back(key),
                 Step::Again => queue.push_back(key),
+                Step::Refused(error) => refused.push((key, error)),
                 Step::Ended(outcome) => wakeups.extend(calls.end(key.0, outcome).if_awaited()),
             }
             false
@@ -208,8 +211,10 @@ impl ManagedCalls {
             let error = managed.expire(&self.binding);
             wakeups.extend(state.calls.end(call, Err(error)).if_awaited());
         }
+        state.queue_postponed();
         state.publish_queued(&self.binding.present());
         drop(state);
+        refused.into_iter().for_each(|(key, error)| wakeups.extend(self.end_or_come_again(key, error)));
         wakeups.into_iter().for_each(Wakeup::give);
     }
 
@@ -220,7 +225,9 @@ impl ManagedCalls {
         let State { calls, queue, long, .. } = &mut *state;
         for key in queue.drain(..).chain(long.drain(..)) {
             let Some(managed) = find(calls, key) else { continue };
-            let error = managed.explain(CallError::NotSent(SendError::Bind(Box::new(why.clone()))));
+            let unbound = || CallError::NotSent(SendError::Bind(Box::new(why.clone())));
+            let error = managed.refused.take().map_or_else(unbound, |refused| *refused);
+            let error = managed.explain(error);
             wakeups.push(calls.end(key.0, Err(error)));
         }
         drop(state);
@@ -229,7 +236,7 @@ impl ManagedCalls {
 }
 
 /// A call that has neither ended nor been cancelled.
-fn find(calls: &mut CallTable<ManagedCall>, (call, id): CallKey) -> Option<&mut ManagedCall> {
+pub(super) fn find(calls: &mut CallTable<ManagedCall>, (call, id): CallKey) -> Option<&mut ManagedCall> {
     calls.get_mut(call).filter(|managed| managed.id == id)
 }
 
@@ -252,7 +259,7 @@ impl State {
         let Self { calls, queue, long, sent, .. } = self;
         for (queue, is_long) in [(queue, false), (long, true)] {
             while let Some(&key) = queue.front() {
-                if session.is_lost() || sent.len() >= SENT_MAX {
+                if session.is_lost() || session.is_closing() || sent.len() >= SENT_MAX {
                     return;
                 }
                 let deadline_ns = calls.deadline_ns(key.0);

@@ -6,7 +6,7 @@ use crate::error::{UnbindReason, UnknownCause};
 use crate::locked::locked;
 use crate::transport::shm::caller::death_watch;
 use crate::transport::shm::caller::lanes::{Channels, Lane, Lanes};
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use stoop_exchange::binder::Bound;
 use stoop_net::poller::Bell;
@@ -39,6 +39,8 @@ pub(crate) struct Session {
     pub(super) channel_freed: Condvar,
     /// 0, or one of the two losses, with the number of its [`UnbindReason`] above it, if there is one.
     loss: AtomicU64,
+    /// The server shuts down: it finishes the calls that it has, and refuses others.
+    closing: AtomicBool,
     /// Longest result that is taken, in bytes.
     pub(crate) longest_result: usize,
 }
@@ -93,6 +95,7 @@ impl Session {
             channels: Mutex::default(),
             channel_freed: Condvar::new(),
             loss: AtomicU64::new(0),
+            closing: AtomicBool::new(false),
             longest_result,
         }
     }
@@ -100,6 +103,18 @@ impl Session {
     #[inline]
     pub(crate) fn is_lost(&self) -> bool {
         self.loss.load(Ordering::Acquire) != 0
+    }
+
+    /// The server has refused a call because it shuts down.
+    #[cold]
+    pub(crate) fn note_closing(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the server finishes the calls that it has, and refuses others.
+    #[inline]
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
     }
 
     /// Of a lost binding: whether the server has certainly not taken a request, and never will. A server may still serve a binding
