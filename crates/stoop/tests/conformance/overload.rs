@@ -1,12 +1,16 @@
 //! Calls that a server refuses because it is overloaded, and those of them that come again.
 
+use super::runtime::block_on;
 use super::*;
+use std::sync::Arc;
 use stoop::Retry;
 
 claims! { remote: [
-    an_idempotent_call_that_was_refused_comes_again
-    a_refused_call_says_when_to_call_again_and_does_not_come_again_by_itself
+    a_call_that_was_refused_comes_again_and_runs_once
+    begun_calls_that_were_refused_come_again_and_run_once
+    a_call_that_is_not_to_come_again_says_when_to_call_again
     calls_beyond_the_budget_do_not_come_again
+    begun_calls_beyond_the_budget_do_not_come_again
 ] }
 
 #[stoop::interface]
@@ -15,11 +19,15 @@ trait Till {
     fn wait(&self);
     #[idempotent]
     fn look(&self, bytes: &[u8]) -> Vec<u8>;
+    /// How often it was called before.
     fn pay(&self) -> u32;
+    /// As `pay`, with an answer that nobody reads.
+    #[one_way]
+    fn drop_in(&self);
 }
 
 #[derive(Clone, Default)]
-struct Shop(Gate);
+struct Shop(Gate, Arc<AtomicU32>);
 
 impl Till for Shop {
     fn wait(&self) {
@@ -29,14 +37,18 @@ impl Till for Shop {
         bytes.into()
     }
     fn pay(&self) -> u32 {
-        1
+        self.1.fetch_add(1, Ordering::SeqCst)
+    }
+    fn drop_in(&self) {
+        self.pay();
     }
 }
 
 /// A server whose only worker is busy until the gate is opened, and that lets no call wait.
 fn busy(transport: &str, retry: Retry, while_busy: impl FnOnce(&RunningServer, &Gate, &TillClient)) {
     let gate = Gate::default();
-    let server = Server::new().workers(1).queue(0).export(TillServer::new(Shop(gate.clone())));
+    let server =
+        Server::new().workers(1).queue(0).export(TillServer::new(Shop(gate.clone(), Arc::default())));
     let server = server.listen_there(&address(transport)).unwrap().start().unwrap();
     let mut options = patient().retry(retry);
     if transport == "udp_shared" {
@@ -58,24 +70,46 @@ fn often() -> Retry {
     Retry::new().percent(100_000).attempts(u32::MAX).waits(Duration::from_millis(1), Duration::from_millis(4))
 }
 
-fn an_idempotent_call_that_was_refused_comes_again(transport: &str) {
+fn a_call_that_was_refused_comes_again_and_runs_once(transport: &str) {
     busy(transport, often(), |server, gate, client| {
         let bytes: Vec<_> = (0..5000).map(|n| n as u8).collect();
         thread::scope(|scope| {
             let looking = scope.spawn(|| client.look(&bytes).unwrap());
-            eventually(|| server.counters().refused >= 3);
+            let paying = scope.spawn(|| client.pay().unwrap());
+            eventually(|| server.counters().refused >= 6);
             gate.open();
-            assert_eq!(looking.join().unwrap(), bytes);
+            assert_eq!((looking.join().unwrap(), paying.join().unwrap()), (bytes.clone(), 0));
         });
+        assert_eq!(client.pay().unwrap(), 1);
     });
 }
 
-fn a_refused_call_says_when_to_call_again_and_does_not_come_again_by_itself(transport: &str) {
-    busy(transport, often(), |server, _, client| {
-        let error = client.pay().unwrap_err();
-        let CallError::Refused(refusal) = &error else { panic!("{error}") };
-        assert!(refusal.retry_after.is_some() && error.to_string().contains("call again in"), "{error}");
-        assert_eq!((error.ran(), server.counters().refused), (Ran::No, 1));
+fn begun_calls_that_were_refused_come_again_and_run_once(transport: &str) {
+    busy(transport, often(), |server, gate, client| {
+        let bytes: Vec<_> = (0..5000).map(|n| n as u8).collect();
+        let (short, long) = (client.begin().look(&bytes[..5]), client.begin().look(&bytes));
+        let paid = [(); 5].map(|()| client.begin().pay());
+        client.begin().pay().detach();
+        client.drop_in().unwrap();
+        eventually(|| server.counters().refused >= 30);
+        gate.open();
+        let mut paid = paid.map(|paid| block_on(paid).unwrap());
+        assert_eq!((short.wait().unwrap(), long.wait().unwrap()), (bytes[..5].to_vec(), bytes));
+        client.clone().close(Duration::from_secs(60)).unwrap();
+        assert_eq!(client.pay().unwrap(), 7, "with the detached one and the one-way call");
+        paid.sort_unstable();
+        assert!(paid.windows(2).all(|two| two[0] < two[1]), "{paid:?}");
+    });
+}
+
+fn a_call_that_is_not_to_come_again_says_when_to_call_again(transport: &str) {
+    busy(transport, Retry::never(), |server, _, client| {
+        for error in [client.pay().unwrap_err(), client.begin().pay().wait().unwrap_err()] {
+            let CallError::Refused(refusal) = &error else { panic!("{error}") };
+            assert!(refusal.retry_after.is_some() && error.to_string().contains("call again in"), "{error}");
+            assert_eq!(error.ran(), Ran::No);
+        }
+        assert_eq!(server.counters().refused, 2);
     });
 }
 
@@ -87,6 +121,17 @@ fn calls_beyond_the_budget_do_not_come_again(transport: &str) {
             assert!(matches!(&error, CallError::Refused(_)) && error.ran() == Ran::No, "{error}");
         }
         // A new binding may send ten calls again.
+        assert_eq!(server.counters().refused, 20 + 10);
+    });
+}
+
+fn begun_calls_beyond_the_budget_do_not_come_again(transport: &str) {
+    let twice = Retry::new().percent(0).waits(Duration::from_millis(1), Duration::from_millis(1));
+    busy(transport, twice, |server, _, client| {
+        let calls: Vec<_> = (0..20).map(|n| client.begin().look(&[n])).collect();
+        for error in calls.into_iter().map(|call| call.wait().unwrap_err()) {
+            assert!(matches!(&error, CallError::Refused(_)) && error.ran() == Ran::No, "{error}");
+        }
         assert_eq!(server.counters().refused, 20 + 10);
     });
 }
