@@ -141,7 +141,7 @@ impl Stream {
     /// # Errors
     ///
     /// As [`recv`](Self::recv).
-    #[inline]
+    #[inline(always)]
     pub fn recv_about(&self, buffer: &mut [u8], about_ns: u64, latest_ns: u64) -> io::Result<StreamArrival> {
         if about_ns == 0 {
             return self.recv(buffer, Patience::DontWait);

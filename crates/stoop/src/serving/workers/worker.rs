@@ -36,31 +36,44 @@ impl<E: Endpoint> WorkerPool<E> {
             if let Some(call) = self.endpoint.receive(&mut worker, true, &self.stopping) {
                 // If this worker panics in a procedure, the background thread takes the role: it is away.
                 active.holds_role = false;
-                active.holds_role = match self.endpoint.is_behind(&mut worker, &call) {
-                    false => self.serve(&mut worker, call),
-                    true => self.serve_behind(&mut worker, call),
+                active.holds_role = match self.needs_care(&mut worker, &call) {
+                    false => {
+                        let tag = self.endpoint.tag(&call);
+                        self.serve_away(&mut worker, call, tag)
+                    }
+                    true => self.serve_with_care(&mut worker, call),
                 };
             }
         }
         self.endpoint.give_back(&mut worker);
     }
 
-    /// Runs a call, and calls that wait for its end. Returns whether the worker still holds the role, or holds it again.
-    #[inline]
-    fn serve(self: &Arc<Self>, worker: &mut E::WorkerState, call: E::Call) -> bool {
-        if self.endpoint.takes_long(&call) || self.queue.is_crowded() {
-            return self.serve_counted(worker, call);
-        }
-        self.away.store(self.endpoint.tag(&call), Ordering::Relaxed);
-        self.serve_away(worker, call)
+    /// Whether more is to be done before a call is run than to be away meanwhile.
+    #[inline(always)]
+    fn needs_care(&self, worker: &mut E::WorkerState, call: &E::Call) -> bool {
+        self.endpoint.takes_long(call) || self.queue.is_crowded() || self.endpoint.is_behind(worker, call)
     }
 
-    /// Runs a call of which it is not known that it takes long.
+    /// Runs a call that [needs care](Self::needs_care). Returns whether the worker still holds the role, or holds it again.
+    #[cold]
+    fn serve_with_care(self: &Arc<Self>, worker: &mut E::WorkerState, call: E::Call) -> bool {
+        match self.endpoint.is_behind(worker, &call) {
+            false => self.serve_counted(worker, call),
+            true => self.serve_behind(worker, call),
+        }
+    }
+
+    /// Runs a call of which it is not known that it takes long, and calls that wait for its end. `tag`: what is known of its caller while
+    /// the worker is away. Returns whether the worker still holds the role, or holds it again.
+    // In one piece: each function that a call is handed on to copies it, which takes a dozen instructions.
     #[inline(always)]
-    fn serve_away(self: &Arc<Self>, worker: &mut E::WorkerState, call: E::Call) -> bool {
+    fn serve_away(self: &Arc<Self>, worker: &mut E::WorkerState, call: E::Call, tag: u64) -> bool {
+        self.away.store(tag, Ordering::Relaxed);
         let claim = self.role.leave();
         self.endpoint.background().wake_if_asleep();
-        self.run_with_next(worker, call);
+        if let Some(next) = self.endpoint.run(worker, call) {
+            self.run_waiting(worker, next);
+        }
         self.role.change(claim, HELD) || self.return_late(worker, claim)
     }
 
@@ -89,8 +102,7 @@ impl<E: Endpoint> WorkerPool<E> {
                 true
             }
             Some(charge) if !terms.is_long() => {
-                self.away.store(NO_TAG, Ordering::Relaxed);
-                let holds_role = self.serve_away(worker, call);
+                let holds_role = self.serve_away(worker, call, NO_TAG);
                 self.queue.with(|queue| queue.end(charge));
                 holds_role
             }
