@@ -4,17 +4,19 @@
 //! run twice. The cache knows a call by its peer, xid, program, version and procedure, and by a hash of its contents: a
 //! peer that restarts may use an xid again for another call.
 //!
-//! The cache is bounded in entries and bytes. A reply that was pushed out before it was
+//! The cache is bounded in entries and bytes, which the callers' hosts [share](stoop_exchange::shares): a host that makes
+//! more calls than its share pushes out its own replies. A reply that was pushed out before it was
 //! [old](ReplyCacheLimits::age_max) is [counted](ReplyCache::forgotten_early): if its call comes again, it runs again. The
 //! same holds after a restart of the server. At most once can be claimed only as far as this goes.
 
 use crate::message::ProcedureId;
 use crate::{Instant, Xid};
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use core::hash::Hasher;
 use core::time::Duration;
 use siphasher::sip::SipHasher13;
+use stoop_exchange::shares::{Owner, OwnerId, Owners, Pool};
 
 /// What the cache knows a call by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +29,7 @@ pub struct CallKey<P> {
     pub procedure: ProcedureId,
 }
 
-/// Bounds of a cache.
+/// Bounds of a cache. One host has at most three quarters of the entries and bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyCacheLimits {
     /// Calls, running or with their replies.
@@ -68,16 +70,27 @@ pub struct ReplyCache<P> {
     calls: BTreeMap<CallKey<P>, Remembered>,
     /// The calls that have run, by the order in which they ended.
     ended: BTreeMap<u64, CallKey<P>>,
-    /// Bytes of all replies.
-    bytes: usize,
+    owners: Owners<Held>,
+    entries: Pool,
+    bytes: Pool,
     /// Calls that have ended so far.
     ended_count: u64,
     forgotten_early: u64,
 }
 
+/// What is remembered of the calls of one owner.
+#[derive(Debug, Default)]
+struct Held {
+    entries: usize,
+    bytes: usize,
+    /// Its calls that have run, by the order in which they ended.
+    ended: BTreeSet<u64>,
+}
+
 #[derive(Debug)]
 struct Remembered {
     hash: u64,
+    owner: OwnerId,
     state: State,
 }
 
@@ -102,20 +115,22 @@ impl Reply {
 
 impl<P: Ord + Clone> ReplyCache<P> {
     /// An empty cache.
-    pub const fn new(limits: ReplyCacheLimits) -> Self {
+    pub fn new(limits: ReplyCacheLimits) -> Self {
         ReplyCache {
             limits,
             calls: BTreeMap::new(),
             ended: BTreeMap::new(),
-            bytes: 0,
+            owners: Owners::default(),
+            entries: Pool::new(limits.entries_max),
+            bytes: Pool::new(limits.bytes_max),
             ended_count: 0,
             forgotten_early: 0,
         }
     }
 
-    /// What to do with a call that has arrived. `contents` are the bytes that a retransmission repeats: the whole
-    /// message, or, if its credential changes with each transmission, the arguments.
-    pub fn admit(&mut self, now: Instant, key: &CallKey<P>, contents: &[u8]) -> Admission<'_> {
+    /// What to do with a call of this owner that has arrived. `contents` are the bytes that a retransmission repeats: the
+    /// whole message, or, if its credential changes with each transmission, the arguments.
+    pub fn admit(&mut self, now: Instant, key: &CallKey<P>, owner: Owner, contents: &[u8]) -> Admission<'_> {
         self.expire(now);
         let hash = hash(contents);
         match self.calls.get(key) {
@@ -125,10 +140,15 @@ impl<P: Ord + Clone> ReplyCache<P> {
             Some(_) => self.forget(key),
             None => {}
         }
-        if !self.make_room() {
-            return Admission::NoRoom;
+        let owner = self.owners.enter(owner);
+        while !self.entries.take(&mut self.owners.counts_mut(owner).entries, 1) {
+            let has_share = self.owners.counts(owner).entries >= self.entries.fair_share(self.owners.len());
+            if !self.make_room(owner, has_share) {
+                self.owners.leave(owner);
+                return Admission::NoRoom;
+            }
         }
-        self.calls.insert(key.clone(), Remembered { hash, state: State::Running });
+        self.calls.insert(key.clone(), Remembered { hash, owner, state: State::Running });
         Admission::Run
     }
 
@@ -145,31 +165,35 @@ impl<P: Ord + Clone> ReplyCache<P> {
     /// call that is not running, nothing is kept.
     pub fn complete(&mut self, now: Instant, key: &CallKey<P>, reply: Option<&[u8]>) {
         self.expire(now);
-        if !self.is_running(key) {
-            return;
-        }
+        let Some(owner) = self.owner_of_running(key) else { return };
         let reply = match reply {
             None => Reply::None,
-            Some(bytes) if bytes.len() > self.limits.bytes_max => Reply::TooLarge,
-            Some(bytes) => {
-                while self.bytes + bytes.len() > self.limits.bytes_max {
-                    self.forget_oldest();
-                }
-                Reply::Kept(bytes.into())
-            }
+            Some(bytes) if self.take_bytes(owner, bytes.len()) => Reply::Kept(bytes.into()),
+            Some(_) => Reply::TooLarge,
         };
-        self.bytes += reply.len();
         let order = self.ended_count;
         self.ended_count += 1;
         self.ended.insert(order, key.clone());
+        self.owners.counts_mut(owner).ended.insert(order);
         let call = self.calls.get_mut(key).expect("it is running");
         call.state = State::Ended { order, at: now, reply };
     }
 
+    /// Takes bytes for a reply. `false`: it is longer than its owner may have.
+    fn take_bytes(&mut self, owner: OwnerId, len: usize) -> bool {
+        while !self.bytes.take(&mut self.owners.counts_mut(owner).bytes, len) {
+            let has_share = self.owners.counts(owner).bytes >= self.bytes.fair_share(self.owners.len());
+            if len > self.limits.bytes_max || !self.make_room(owner, has_share) {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Forgets a call that was [to be run](Admission::Run) and whose procedure did not run.
     pub fn abandon(&mut self, key: &CallKey<P>) {
-        if self.is_running(key) {
-            self.calls.remove(key);
+        if self.owner_of_running(key).is_some() {
+            self.forget(key);
         }
     }
 
@@ -185,7 +209,7 @@ impl<P: Ord + Clone> ReplyCache<P> {
 
     /// Bytes of all replies.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes.held()
     }
 
     /// Replies so far that were pushed out before they were old.
@@ -209,8 +233,11 @@ impl<P: Ord + Clone> ReplyCache<P> {
         }
     }
 
-    fn is_running(&self, key: &CallKey<P>) -> bool {
-        matches!(self.calls.get(key), Some(Remembered { state: State::Running, .. }))
+    fn owner_of_running(&self, key: &CallKey<P>) -> Option<OwnerId> {
+        match self.calls.get(key) {
+            Some(Remembered { state: State::Running, owner, .. }) => Some(*owner),
+            _ => None,
+        }
     }
 
     fn ended_at(&self, key: &CallKey<P>) -> Option<Instant> {
@@ -220,30 +247,29 @@ impl<P: Ord + Clone> ReplyCache<P> {
         }
     }
 
-    /// Makes room for one more call. `false` if all calls are running.
-    fn make_room(&mut self) -> bool {
-        while self.calls.len() >= self.limits.entries_max {
-            if !self.forget_oldest() {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Forgets the call that ended first. `false` if there is none.
-    fn forget_oldest(&mut self) -> bool {
-        let Some((_, key)) = self.ended.first_key_value() else { return false };
-        let key = key.clone();
+    /// Forgets the reply that is to make room for this owner: its own oldest one if it has its fair share, or else the
+    /// oldest of all. `false` if there is none.
+    fn make_room(&mut self, owner: OwnerId, has_share: bool) -> bool {
+        let oldest = match has_share {
+            true => self.owners.counts(owner).ended.first().copied(),
+            false => self.ended.first_key_value().map(|(order, _)| *order),
+        };
+        let Some(key) = oldest.and_then(|order| self.ended.get(&order).cloned()) else { return false };
         self.forget(&key);
         self.forgotten_early += 1;
         true
     }
 
     fn forget(&mut self, key: &CallKey<P>) {
-        if let Some(Remembered { state: State::Ended { order, reply, .. }, .. }) = self.calls.remove(key) {
+        let Some(Remembered { owner, state, .. }) = self.calls.remove(key) else { return };
+        let held = self.owners.counts_mut(owner);
+        self.entries.give_back(&mut held.entries, 1);
+        if let State::Ended { order, reply, .. } = state {
+            self.bytes.give_back(&mut held.bytes, reply.len());
+            held.ended.remove(&order);
             self.ended.remove(&order);
-            self.bytes -= reply.len();
         }
+        self.owners.leave(owner);
     }
 }
 

@@ -4,6 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::time::Duration;
+use stoop_exchange::shares::Owner;
 use stoop_onc::auth::Auth;
 use stoop_onc::calls::{Calls, Timeout};
 use stoop_onc::message::{self, Call, ProcedureId, Reply};
@@ -59,7 +60,7 @@ impl World {
     fn serve(&mut self, message: &[u8]) {
         let (call, _) = Call::parse(message).expect("it is a call");
         let key = CallKey { peer: 1, xid: call.xid, procedure: call.procedure };
-        match self.cache.admit(self.now, &key, message) {
+        match self.cache.admit(self.now, &key, Owner::host([1; 16]), message) {
             Admission::Run => {
                 let runs = self.runs.entry(call.xid).or_default();
                 *runs += 1;
@@ -147,7 +148,7 @@ proptest! {
 
     #[test]
     fn a_call_runs_again_only_if_a_small_cache_forgot_it(steps in vec((0..10u8, any::<usize>()), 1..300)) {
-        let mut world = World::new(3);
+        let mut world = World::new(4);
         run(&mut world, &steps);
         let more: u32 = world.runs.values().map(|runs| runs - 1).sum();
         prop_assert!(u64::from(more) <= world.cache.forgotten_early());

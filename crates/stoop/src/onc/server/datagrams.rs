@@ -16,9 +16,10 @@ use crate::serving::terms::CallTerms;
 use crate::serving::workers::{Background, Endpoint};
 use std::io;
 use std::mem;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use stoop_exchange::shares::Owner;
 use stoop_net::udp::{Peer, ServerArrival, ServerSocket};
 use stoop_net::waiting::{Placement, Waiter, Waiting};
 use stoop_net::{Patience, clock};
@@ -114,7 +115,8 @@ impl DatagramEndpoint {
         let mut room = Vec::new();
         {
             let mut replies = self.replies();
-            match replies.admit(Instant::from_nanos(now_ns), key, message) {
+            let owner = owner_of(&Caller::Network(peer.addr()));
+            match replies.admit(Instant::from_nanos(now_ns), key, owner, message) {
                 Admission::Run => return true,
                 Admission::Replay(reply) => room.extend_from_slice(reply),
                 Admission::ReplyLost => {
@@ -233,6 +235,14 @@ impl Endpoint for DatagramEndpoint {
         None
     }
 
+    fn tag(&self, call: &DatagramCall) -> u64 {
+        tag_of(call.peer.addr().ip())
+    }
+
+    fn owner_of(&self, tag: u64) -> Option<Owner> {
+        Some(Owner::host(tagged(tag).octets()))
+    }
+
     fn terms(&self, call: &DatagramCall) -> CallTerms {
         let peer = call.peer.addr();
         CallTerms::unlimited(owner_of(&Caller::Network(peer)), u64::from(peer.port()))
@@ -264,6 +274,46 @@ impl Endpoint for DatagramEndpoint {
     }
 
     fn counters(&self) -> ServerCounters {
-        self.activity.counters(0)
+        let mut counters = self.activity.counters(0);
+        counters.packet.dropped = self.replies().forgotten_early();
+        counters
+    }
+}
+
+/// A host in a word: its IPv4 address below a bit that no network in use has, or its IPv6 network, by which an owner is known.
+fn tag_of(ip: IpAddr) -> u64 {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => IPV4 | u64::from(ip.to_bits()),
+        IpAddr::V6(ip) => ((ip.to_bits() >> 64) as u64).max(LOOPBACK),
+    }
+}
+
+/// An address of the host with that tag.
+fn tagged(tag: u64) -> Ipv6Addr {
+    match tag & !u64::from(u32::MAX) {
+        IPV4 => Ipv4Addr::from_bits(tag as u32).to_ipv6_mapped(),
+        _ if tag == LOOPBACK => Ipv6Addr::LOCALHOST,
+        _ => Ipv6Addr::from_bits(u128::from(tag) << 64),
+    }
+}
+
+/// The networks 0:1::/32 are reserved (RFC 4291 §2.4).
+const IPV4: u64 = 1 << 32;
+
+/// In place of 0, of the network of `::1`; the network 0:0:0:1::/64 is reserved, too.
+const LOOPBACK: u64 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tag_of_a_call_tells_its_owner() {
+        for ip in ["127.0.0.1", "255.255.255.255", "::1", "::ffff:10.0.0.1", "2001:db8:1:2::3", "fe80::1"] {
+            let ip: IpAddr = ip.parse().unwrap();
+            let owner = owner_of(&Caller::Network((ip, 7).into()));
+            assert_eq!(Owner::host(tagged(tag_of(ip)).octets()), owner, "{ip}");
+            assert_ne!(tag_of(ip), 0, "0 is no tag");
+        }
     }
 }

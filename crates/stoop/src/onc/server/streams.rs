@@ -20,6 +20,7 @@ use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+use stoop_exchange::shares::Owner;
 use stoop_net::clock;
 use stoop_net::poller::Events;
 use stoop_net::waiting::{Placement, Waiter, Waiting};
@@ -348,6 +349,14 @@ impl Endpoint for StreamEndpoint {
             self.pending().push_front(call);
             self.pending_count.fetch_add(1, Ordering::SeqCst);
         }
+    }
+
+    fn tag(&self, call: &StreamCall) -> u64 {
+        call.connection.token
+    }
+
+    fn owner_of(&self, tag: u64) -> Option<Owner> {
+        self.connections.find(tag).map(|connection| owner_of(&connection.caller))
     }
 
     fn terms(&self, call: &StreamCall) -> CallTerms {
