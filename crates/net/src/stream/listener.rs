@@ -2,7 +2,8 @@
 
 use super::socket_file::{self, SocketFile};
 use super::{Stream, StreamAddress, stream_socket};
-use crate::inherited;
+use crate::{inherited, time_limit};
+use rustix::event::PollFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, SocketFlags, SocketType, sockopt};
@@ -102,6 +103,12 @@ impl StreamListener {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Whether a connection waits to be accepted. Of a listener without one, [`accept`](Self::accept) reports that no descriptor is
+    /// left as well: the system takes the descriptor before it looks.
+    pub fn has_waiting(&self) -> bool {
+        time_limit::sleep_until(self.socket.as_fd(), PollFlags::IN, 0).unwrap_or(true)
     }
 
     /// Wakes every thread blocked in [`accept`](Self::accept), now and for good: from now on it returns

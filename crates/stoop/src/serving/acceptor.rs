@@ -46,11 +46,13 @@ impl Acceptor {
     /// Accepts a connection; `None` if none waits.
     ///
     /// # Errors
-    /// The system has no descriptor or memory left.
+    /// A connection waits, and the system has no descriptor or memory left.
     pub(crate) fn accept(&self) -> io::Result<Option<Stream>> {
-        match self.listener.accept()? {
-            Accepted::Stream(stream) => Ok(Some(stream)),
-            Accepted::Nothing | Accepted::WokenUp => Ok(None),
+        match self.listener.accept() {
+            Ok(Accepted::Stream(stream)) => Ok(Some(stream)),
+            Ok(Accepted::Nothing | Accepted::WokenUp) => Ok(None),
+            Err(why) if self.listener.has_waiting() => Err(why),
+            Err(_) => Ok(None),
         }
     }
 
