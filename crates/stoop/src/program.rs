@@ -4,6 +4,8 @@ pub(crate) mod programs;
 
 use crate::context::Caller;
 use std::fmt;
+use std::ops::Range;
+use stoop_net::host;
 use stoop_onc::auth::{Auth, AuthStatus, Identity};
 use stoop_onc::message::{self, Call, Reply};
 use stoop_xdr::{DecodeError, Encode, EncodeError, Layout, Reader, Writer, Xdr};
@@ -15,6 +17,54 @@ pub struct VersionId {
     pub program: u32,
     /// The number of the version.
     pub version: u32,
+}
+
+/// The numbers of transient programs (RFC 5531 §13).
+const TRANSIENT: Range<u32> = 0x4000_0000..0x6000_0000;
+
+impl VersionId {
+    /// This version of a transient program, whose number is drawn at random from those for programs that a process serves for a while:
+    /// a client serves one to be called back by its server. The number goes to the server as an argument of a call.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    /// use stoop::Server;
+    /// use stoop::onc::VersionId;
+    ///
+    /// #[stoop::interface(program = 0x2000_0080, version = 1)]
+    /// trait Progress {
+    ///     fn note(&self, percent: u32);
+    /// }
+    ///
+    /// #[derive(Default)]
+    /// struct Bar(AtomicU32);
+    ///
+    /// impl Progress for Bar {
+    ///     fn note(&self, percent: u32) {
+    ///         self.0.store(percent, Ordering::Relaxed);
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // The client:
+    /// let version = VersionId::transient(1);
+    /// let own = Server::new().export_as(ProgressServer::new(Bar::default()), version).listen("onc+tcp://127.0.0.1")?.start()?;
+    ///
+    /// // The server, when it has got `version.program` and the address:
+    /// let caller = ProgressClient::bind(&format!("{}/{version}", own.uris()[0]))?;
+    /// caller.note(40)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn transient(version: u32) -> Self {
+        let drawn = u32::from_le_bytes(host::random_bytes());
+        Self { program: TRANSIENT.start + drawn % (TRANSIENT.end - TRANSIENT.start), version }
+    }
+
+    /// Whether the program is a transient one.
+    pub fn is_transient(&self) -> bool {
+        TRANSIENT.contains(&self.program)
+    }
 }
 
 impl fmt::Display for VersionId {

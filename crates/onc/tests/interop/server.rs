@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant as Clock;
+use stoop_exchange::shares::Owner;
 use stoop_onc::Instant;
 use stoop_onc::auth::Identity;
 use stoop_onc::message::{Accepted, Call, Denied, Reply, VersionRange};
@@ -72,7 +73,7 @@ fn serve_datagrams(socket: &UdpSocket, shared: &Mutex<Shared>) {
 fn answer_datagram(shared: &mut Shared, now: Instant, peer: SocketAddr, message: &[u8]) -> Option<Vec<u8>> {
     let Ok((call, _)) = Call::parse(message) else { return answer(shared, message) };
     let key = CallKey { peer, xid: call.xid, procedure: call.procedure };
-    let reply = match shared.cache.admit(now, &key, message) {
+    let reply = match shared.cache.admit(now, &key, Owner::host([0; 16]), message) {
         Admission::Run => answer(shared, message),
         Admission::Replay(reply) => return Some(reply.to_vec()),
         Admission::Ignore | Admission::ReplyLost | Admission::NoRoom => return None,

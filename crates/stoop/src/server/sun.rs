@@ -1,11 +1,12 @@
 //! What a server has for Sun RPC only: programs that are no interfaces, and its entries at rpcbind.
 
 use crate::error::ListenError;
+use crate::interface::Exported;
 use crate::onc::server::exported::ExportedProgram;
 use crate::onc::server::listener::{Registered, SunListener};
 use crate::onc::server::registration::Registration;
-use crate::program::Program;
 use crate::program::programs::Programs;
+use crate::program::{Program, VersionId};
 use crate::server::Server;
 use crate::server::running::{Running, RunningServer};
 use std::sync::Arc;
@@ -68,9 +69,21 @@ impl Server {
         self
     }
 
+    /// Exports an implementation of an interface for callers of Sun RPC only, as this version of a program in place of its own: for
+    /// [callbacks](VersionId::transient), or to serve one interface as several programs.
+    ///
+    /// # Panics
+    /// When the interface is no program (`#[interface(program = …, version = …)]`), or the server has that version already.
+    pub fn export_as(self, export: impl Exported, version: VersionId) -> Self {
+        let name = export.interface().name;
+        let program = ExportedProgram::new(&(Arc::new(export) as Arc<dyn Exported>));
+        let program = program.unwrap_or_else(|| panic!("the interface {name} names no program and version"));
+        self.program(program.renumbered(version))
+    }
+
     /// Registers all programs at all `onc+…:` addresses with the rpcbind of this host, when the server starts; it unregisters them when
     /// it shuts down. What was registered before for the same programs and transports goes: for example what a server left that was
-    /// killed.
+    /// killed. A [transient](VersionId::transient) program takes no other's place: if its number is taken, the server does not start.
     pub fn register(mut self) -> Self {
         self.sun.registers = true;
         self

@@ -3,6 +3,7 @@
 
 mod c_client;
 mod c_server;
+mod callbacks;
 mod caller;
 #[path = "../../../onc/tests/interop/peer.rs"]
 #[allow(dead_code)]
@@ -12,3 +13,4 @@ mod programs;
 mod sandbox;
 mod server;
 mod services;
+mod troubles;

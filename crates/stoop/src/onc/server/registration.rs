@@ -1,5 +1,6 @@
 //! A server's entries at the rpcbind of its host, from its start to its end.
 
+use crate::error::CallError;
 use crate::onc::rpcbind::Rpcbind;
 use crate::onc::server::listener::Registered;
 use crate::program::VersionId;
@@ -24,13 +25,16 @@ impl Registration {
         let mut registration = Self { entries: Vec::new(), has_ended: AtomicBool::new(false) };
         for version in versions {
             for Registered { netid, address } in places {
-                // SET of a program with another address is refused: UNSET comes first.
-                let is_set =
-                    rpcbind.unset(*version, netid).and_then(|_| rpcbind.set(*version, netid, address));
-                registration.entries.push((*version, netid));
-                if !is_set.map_err(io::Error::other)? {
-                    registration.end();
-                    return Err(refused(*version, netid));
+                match set(&rpcbind, *version, netid, address) {
+                    Ok(true) => registration.entries.push((*version, netid)),
+                    Ok(false) => {
+                        registration.end();
+                        return Err(refused(*version, netid));
+                    }
+                    Err(why) => {
+                        registration.end();
+                        return Err(io::Error::other(why));
+                    }
                 }
             }
         }
@@ -49,12 +53,24 @@ impl Registration {
     }
 }
 
+/// Registers a version in place of one that is registered, unless it is transient: then the other may be another process's.
+fn set(rpcbind: &Rpcbind, version: VersionId, netid: &str, address: &str) -> Result<bool, CallError> {
+    if !version.is_transient() {
+        // SET of a program with another address is refused: UNSET comes first.
+        rpcbind.unset(version, netid)?;
+    }
+    rpcbind.set(version, netid, address)
+}
+
 fn refused(version: VersionId, netid: &str) -> io::Error {
-    let why = format!(
-        "rpcbind refuses to register {version} for {netid}: it is registered by another user; have that user or root remove it \
-         (`rpcinfo -d`)"
-    );
-    io::Error::new(io::ErrorKind::PermissionDenied, why)
+    let how = match version.is_transient() {
+        true => "another process has that number: draw another (`VersionId::transient`)",
+        false => "it is registered by another user: have that user or root remove it (`rpcinfo -d`)",
+    };
+    io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!("rpcbind refuses to register {version} for {netid}; {how}"),
+    )
 }
 
 /// Ends with the server.
