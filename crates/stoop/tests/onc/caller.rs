@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 use stoop::error::{SendError, SunError, SunFault, UnknownCause};
@@ -36,6 +37,19 @@ fn datagram_server(answers: impl Fn(&[u8], u32) -> Vec<Vec<u8>> + Send + 'static
         }
     });
     address
+}
+
+/// A server of streams that holds its first connection and reads nothing, until the sender is dropped.
+fn deaf_server() -> (SocketAddr, Sender<()>) {
+    let (held, released) = channel::<()>();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it is bound");
+    thread::spawn(move || {
+        let connection = listener.accept();
+        let _ = released.recv();
+        drop(connection);
+    });
+    (address, held)
 }
 
 /// A server that passes each connection to `serve`.
@@ -88,9 +102,8 @@ fn foreign_replies_prolong_no_call() {
         while let Some(call) = read_record(&mut stream) {
             let mut foreign = success(&call, 1);
             foreign[0] ^= 1;
-            while stream.write_all(&record(&foreign)).is_ok() {
-                thread::sleep(Duration::from_millis(10));
-            }
+            // As fast as the client takes them.
+            while stream.write_all(&record(&foreign)).is_ok() {}
         }
     });
     let every = Retransmission::Every(Duration::from_millis(20));
@@ -180,10 +193,7 @@ fn arguments_that_fit_in_no_datagram_are_not_sent() {
 
 #[test]
 fn a_server_that_reads_nothing_holds_no_caller_beyond_its_deadline() {
-    let server = stream_server(|stream| {
-        thread::sleep(60 * SECOND);
-        drop(stream);
-    });
+    let (server, _held) = deaf_server();
     let client = bind("onc+tcp", server, &ClientOptions::new().timeout(Duration::from_millis(300)));
     let error = client.call::<_, ()>(1, &stoop_xdr::Opaque(vec![0; 50 << 20])).unwrap_err();
     assert_eq!(error.ran(), Ran::No, "{error}");
@@ -290,4 +300,29 @@ fn calls_without_replies_leave_with_the_next_call() {
     assert_eq!(client.call::<_, u32>(1, &()).unwrap(), 6);
     let arrived = told.recv().unwrap();
     assert_eq!(arrived.len(), 6 * 44, "six records in one segment");
+}
+
+#[test]
+fn a_thousand_calls_are_in_flight_on_one_connection() {
+    const CALLS: u32 = 1000;
+    let server = stream_server(|mut stream| {
+        let calls: Vec<_> = (0..CALLS).map(|_| read_record(&mut stream).expect("a call")).collect();
+        for call in calls.iter().rev() {
+            let (_, mut arguments) = Call::parse(call).expect("a call");
+            let reply = success(call, arguments.value::<u32>().expect("a number") * 2);
+            stream.write_all(&record(&reply)).expect("the client reads");
+        }
+        let _ = stream.read(&mut [0; 1]);
+    });
+    let client = bind("onc+tcp", server, &ClientOptions::new());
+    let pending: Vec<_> = (0..CALLS - 2).map(|number| client.begin::<_, u32>(1, &number)).collect();
+    // One is given up and one ends by its deadline; the server has them all the same.
+    drop(client.begin::<_, u32>(1, &7));
+    let short = client.with_timeout(Duration::from_millis(1)).begin::<_, u32>(1, &8);
+    for (number, result) in (0..).zip(stoop::wait_all(pending)) {
+        assert_eq!(result.unwrap(), 2 * number);
+    }
+    let short = short.wait();
+    assert!(matches!(&short, Ok(16)) || short.as_ref().is_err_and(CallError::is_timeout), "{short:?}");
+    assert_eq!(client.unmatched_replies(), 1 + u64::from(short.is_err()));
 }
