@@ -6,6 +6,7 @@
 //! | [`auth`] | credentials and verifiers: any flavor as opaque data, AUTH_NONE and AUTH_SYS | RFC 5531 §8.2, §10, A |
 //! | [`record`] | messages on a byte stream | RFC 5531 §11 |
 //! | [`calls`] | a caller's outstanding calls: replies by xid, retransmission, deadlines | RFC 5531 §5, §9 |
+//! | [`outcome`] | whether a call without a result ran | |
 //! | [`reply_cache`] | a server's replies, which answer retransmitted calls | RFC 5531 §5 |
 //! | [`rpcbind`] | the port mapper and rpcbind: where a program listens | RFC 1833 |
 //!
@@ -56,6 +57,7 @@ extern crate alloc;
 pub mod auth;
 pub mod calls;
 pub mod message;
+pub mod outcome;
 pub mod record;
 pub mod reply_cache;
 mod retransmit;

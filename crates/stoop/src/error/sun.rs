@@ -4,6 +4,7 @@ use crate::error::Ran;
 use std::fmt;
 use stoop_onc::auth::AuthStatus;
 use stoop_onc::message::VersionRange;
+use stoop_onc::outcome::Ending;
 use stoop_xdr::DecodeError;
 
 /// Why a server of Sun RPC gave no result, or none that makes sense.
@@ -48,14 +49,14 @@ impl SunError {
     /// A refusal means that the call did not run, if it was sent once: over TCP and Unix sockets always. Over UDP a call that was
     /// sent again may have run before the server refused it.
     pub fn ran(&self) -> Ran {
-        match self.fault {
+        let ending = match self.fault {
             SunFault::SystemError
             | SunFault::BadReply(_)
             | SunFault::BadVerifier
-            | SunFault::BadResult(_) => Ran::Perhaps,
-            _ if self.transmissions > 1 => Ran::Perhaps,
-            _ => Ran::No,
-        }
+            | SunFault::BadResult(_) => Ending::Failed,
+            _ => Ending::Refused,
+        };
+        if ending.did_not_run(self.transmissions) { Ran::No } else { Ran::Perhaps }
     }
 }
 

@@ -20,6 +20,7 @@ use stoop_net::udp::CallerSocket;
 use stoop_net::waiting::{Placement, Waiter};
 use stoop_net::{clock, fork};
 use stoop_onc::message::ProcedureId;
+use stoop_onc::outcome::Ending;
 use stoop_onc::{RoundTrip, Xid, Xids};
 use stoop_xdr::{DecodeError, Encode, EncodeError, Reader};
 
@@ -48,7 +49,7 @@ struct Lane {
     path: RoundTrip,
     call: Vec<u8>,
     reply: Vec<u8>,
-    /// All earlier calls on this socket have been answered, so that an error of the socket belongs to the present call.
+    /// All earlier calls on this socket were sent once and answered, so that an error of the socket belongs to the present call.
     is_clean: bool,
 }
 
@@ -102,6 +103,8 @@ impl DatagramCaller {
         let answered = self.exchange(&mut lane, procedure, times, arguments);
         let result = match answered {
             Ok((len, transmissions)) => {
+                // Another transmission may be under way, and meet a closed port.
+                lane.is_clean = transmissions == 1;
                 // No lock is held: the lane is this thread's own.
                 let results =
                     reply::results(&lane.reply[..len], transmissions, &*self.options.authentication);
@@ -111,7 +114,8 @@ impl DatagramCaller {
             }
             Err(why) => Err(why),
         };
-        // After a call without an answer the socket is closed, so that a late answer finds no later call.
+        // After a call without an answer, or with several transmissions, the socket is closed, so that no later call gets a late answer
+        // or a late error.
         if lane.is_clean {
             self.idle().push(lane);
         }
@@ -242,7 +246,7 @@ impl DatagramCaller {
     /// The server's machine says that the port is closed. If this was the only datagram without an answer, it has not arrived.
     #[cold]
     fn refused(&self, lane: &mut Lane, sent: &SentCall) -> CallError {
-        if lane.is_clean && sent.transmissions == 1 {
+        if lane.is_clean && Ending::PortClosed.did_not_run(sent.transmissions) {
             let cause = io::ErrorKind::ConnectionRefused.into();
             let server = format!("onc+udp://{}", self.server);
             return CallError::NotSent(SendError::Bind(Box::new(BindError::Unreachable { server, cause })));
