@@ -90,7 +90,28 @@ impl Faults {
         }
     }
 
-    fn is_partitioned(&self, now: Instant) -> bool {
+    /// When a packet arrives that is sent now: never, once, or more often. `repeated`: it arrives again so much later.
+    pub(crate) fn arrivals(
+        &self,
+        sent: Instant,
+        repeated: Option<Duration>,
+        random: &mut Random,
+    ) -> [Option<Instant>; 3] {
+        let first = (!random.chance(self.loss)).then(|| sent + self.travel(random));
+        let second = random.chance(self.duplicate).then(|| sent + self.travel(random));
+        let late = match repeated {
+            Some(later) => Some(sent + later),
+            None => random.chance(self.late_duplicate).then(|| sent + random.between(self.how_late)),
+        };
+        [first, second, late]
+    }
+
+    fn travel(&self, random: &mut Random) -> Duration {
+        let delay = random.between(self.delay);
+        if random.chance(self.straggler) { delay * 10 } else { delay }
+    }
+
+    pub(crate) fn is_partitioned(&self, now: Instant) -> bool {
         self.partitions.is_some_and(|(between, lasts)| {
             let cycle = (between + lasts).as_nanos() as u64;
             now.as_nanos() % cycle >= between.as_nanos() as u64
@@ -187,20 +208,13 @@ impl Network {
         if let Some(Order::Delay(by)) = ordered {
             return [Some(sent + by).filter(|at| at.since(now) <= self.life), None, None];
         }
-        let first = (!random.chance(self.faults.loss)).then(|| sent + self.travel(random));
-        let second = random.chance(self.faults.duplicate).then(|| sent + self.travel(random));
-        let late = match ordered {
-            Some(Order::Repeat(later)) => Some(sent + later),
-            _ => {
-                random.chance(self.faults.late_duplicate).then(|| sent + random.between(self.faults.how_late))
-            }
-        };
-        [first, second, late].map(|arrives| arrives.filter(|at| at.since(now) <= self.life))
+        let repeated = if let Some(Order::Repeat(later)) = ordered { Some(later) } else { None };
+        let arriving = self.faults.arrivals(sent, repeated, random);
+        arriving.map(|arrives| arrives.filter(|at| at.since(now) <= self.life))
     }
 
     pub(crate) fn travel(&self, random: &mut Random) -> Duration {
-        let delay = random.between(self.faults.delay);
-        if random.chance(self.faults.straggler) { delay * 10 } else { delay }
+        self.faults.travel(random)
     }
 }
 
