@@ -124,6 +124,11 @@ impl<T> Calls<T> {
         self.outstanding.get_mut(&xid).map(|call| &mut call.data)
     }
 
+    /// The outstanding calls by their xids: the driver's data, and how often each was sent.
+    pub fn iter(&self) -> impl Iterator<Item = (Xid, &T, u32)> {
+        self.outstanding.iter().map(|(xid, call)| (*xid, &call.data, call.transmissions))
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) has something to do.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.timeouts.first().map(|(timeout, _)| *timeout)

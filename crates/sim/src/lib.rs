@@ -1,4 +1,4 @@
-//! A seeded simulator for the packet exchange: callers, a server and a bad network in one thread, on a virtual clock.
+//! A seeded simulator for the packet exchange, and for Sun RPC ([`run_sun_seed`]): callers, a server and a bad network in one thread, on a virtual clock.
 //!
 //! What runs is the protocol that ships ([`stoop_exchange`]); simulated are the network, the processes around it and
 //! the time. The ledger knows what both sides did and complains as soon as a promise is broken: no call is executed
@@ -30,6 +30,7 @@ mod run;
 mod sabotage;
 mod scenario;
 mod server_process;
+mod sun;
 mod task;
 mod violation;
 mod world;
@@ -41,5 +42,6 @@ pub use random::{Random, Script};
 pub use report::Report;
 pub use sabotage::Sabotage;
 pub use scenario::{Scenario, Span};
+pub use sun::{SunReport, SunSabotage, run_sun_seed};
 pub use violation::{Family, Violation};
 pub use world::Sim;
