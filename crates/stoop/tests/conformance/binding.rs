@@ -110,7 +110,7 @@ fn a_binding_says_what_it_is(transport: &str) {
             "packet exchange over Ethernet (packet socket with a receive ring, with a checksum in each frame)"
         }
         "ether_xdp" => {
-            "packet exchange over Ethernet (AF_XDP in native mode, copying, with a checksum in each frame)"
+            "packet exchange over Ethernet (AF_XDP in native mode, copying, for one thread and begun calls, and packet sockets for further"
         }
         "memory" => "packet exchange over memory",
         _ => "shared memory",

@@ -197,7 +197,11 @@ impl CallerEndpoint for EtherCaller {
             Checksum::Computed => "with",
             Checksum::Omitted => "without",
         };
-        format!(" ({}, {checksum} a checksum in each frame)", self.endpoint)
+        let further = match self.endpoint {
+            Endpoint::Xdp(_) => ", for one thread and begun calls, and packet sockets for further threads",
+            Endpoint::PacketRing(_) => "",
+        };
+        format!(" ({}{further}, {checksum} a checksum in each frame)", self.endpoint)
     }
 
     fn largest_packet(&self) -> io::Result<usize> {

@@ -57,7 +57,7 @@ pub(crate) fn bind<L: PacketLink>(
     let mut session =
         session((uri, server.to_string()), bound, &binder, &own, (max_message, silence_limit), generation);
     // No lane is known to which a shared endpoint could give the answers of a server that is being bound to.
-    let endpoint = match own_options.shares_endpoints || is_last || L::must_share(server) {
+    let endpoint = match own_options.shares_endpoints || is_last || L::must_share(server, Share::OneLane) {
         true => Endpoint::connect(server, Share::OneLane, true).map_err(unreachable)?,
         false => endpoint,
     };

@@ -18,8 +18,9 @@ impl<L: PacketLink> Endpoint<L> {
     /// Opens an endpoint that leads to `server`: one of its own; or the one that the bindings of this process share if the user wants
     /// it so or the link has no other left.
     pub(crate) fn connect(server: &L::Address, share: Share, is_shared: bool) -> io::Result<Self> {
-        let share = if L::must_share(server) { Share::ManyLanes } else { share };
-        if !is_shared && !L::must_share(server) {
+        let must_share = L::must_share(server, share);
+        let share = if must_share { Share::ManyLanes } else { share };
+        if !is_shared && !must_share {
             match L::connect(server, share) {
                 Err(why) if why.kind() == io::ErrorKind::AddrInUse => {}
                 own => return own.map(Self::Own),

@@ -12,8 +12,8 @@
 //! An *endpoint* is one queue of arriving packets together with a way to sleep on it. A caller's endpoint
 //! ([`CallerEndpoint`]) leads to one server; a server's endpoint ([`ServerEndpoint`]) receives from any peer.
 //! UDP gives an endpoint to each lane, so that the kernel wakes the thread that waits for the packet. A packet socket
-//! gives one to each lane up to a bound ([`connect`](PacketLink::connect) then fails with `AddrInUse`), AF_XDP one to each process
-//! ([`must_share`](PacketLink::must_share)). Lanes without an endpoint of their own share one; the exchange has one mechanism for that:
+//! gives one to each lane up to a bound ([`connect`](PacketLink::connect) then fails with `AddrInUse`), AF_XDP one to each process: the
+//! lane that comes first and the begun calls share it ([`must_share`](PacketLink::must_share)), and further lanes get packet sockets. Lanes without an endpoint of their own share one; the exchange has one mechanism for that:
 //! the thread that holds the endpoint's receive role copies each packet to the lane to which it belongs. An endpoint may outlive a
 //! binding and may serve several.
 //!
@@ -117,8 +117,9 @@ pub(crate) trait PacketLink: Sized + 'static {
         Ok(())
     }
 
-    /// Whether callers of this address share endpoints, because the link has too few of them.
-    fn must_share(_server: &Self::Address) -> bool {
+    /// Whether an endpoint for these lanes, opened now, is to be the one that callers of this address share: the link has too few of
+    /// this kind for each lane to have its own.
+    fn must_share(_server: &Self::Address, _share: Share) -> bool {
         false
     }
 

@@ -51,7 +51,9 @@ pub(crate) struct Shared<E> {
 }
 
 /// The endpoints that bindings share, by the address of the server.
-pub(crate) type SharedEndpoints<E> = PerProcess<Mutex<Vec<(String, Weak<Shared<E>>)>>>;
+pub(crate) type SharedEndpoints<E> = PerProcess<Mutex<Endpoints<E>>>;
+
+type Endpoints<E> = Vec<(String, Weak<Shared<E>>)>;
 
 /// A lane of a binding.
 type Key = (BindingId, LaneId);
@@ -119,6 +121,18 @@ impl<E: CallerEndpoint> Shared<E> {
     }
 }
 
+/// The endpoints of this process.
+fn of_process<L: PacketLink>() -> MutexGuard<'static, Endpoints<L::Caller>> {
+    let Ok(endpoints) = L::shared_endpoints().get_or_try_make(|| Ok::<_, Infallible>(Mutex::default()));
+    locked(endpoints)
+}
+
+/// The endpoint to the server of this name, if one has a user.
+fn find<E>(endpoints: &mut Endpoints<E>, name: &str) -> Option<Arc<Shared<E>>> {
+    endpoints.retain(|(_, shared)| shared.strong_count() > 0);
+    endpoints.iter().find(|(other, _)| other == name).and_then(|(_, shared)| shared.upgrade())
+}
+
 fn key(packet: &[u8]) -> Option<Key> {
     let header = packet.first_chunk::<HEADER_LEN>()?;
     Some((BindingId::of_header(header), LaneId::of_packet(packet)?))
@@ -128,11 +142,8 @@ impl<E: CallerEndpoint> SharedEndpoint<E> {
     /// A user of the endpoint that the bindings of this process share for `server`.
     pub(crate) fn connect<L: PacketLink<Caller = E>>(server: &L::Address, share: Share) -> io::Result<Self> {
         let name = server.to_string();
-        let Ok(endpoints) = L::shared_endpoints().get_or_try_make(|| Ok::<_, Infallible>(Mutex::default()));
-        let mut endpoints = locked(endpoints);
-        endpoints.retain(|(_, shared)| shared.strong_count() > 0);
-        let known = endpoints.iter().find(|(other, _)| *other == name);
-        if let Some(shared) = known.and_then(|(_, shared)| shared.upgrade()) {
+        let mut endpoints = of_process::<L>();
+        if let Some(shared) = find(&mut endpoints, &name) {
             return Ok(Self::of(shared, share));
         }
         let endpoint = L::connect(server, Share::ManyLanes)?;
@@ -147,6 +158,11 @@ impl<E: CallerEndpoint> SharedEndpoint<E> {
         });
         endpoints.push((name, Arc::downgrade(&shared)));
         Ok(Self::of(shared, share))
+    }
+
+    /// Whether the endpoint that the bindings of this process share for `server` has a user.
+    pub(crate) fn is_in_use<L: PacketLink<Caller = E>>(server: &L::Address) -> bool {
+        find(&mut of_process::<L>(), &server.to_string()).is_some()
     }
 
     /// The endpoint itself, to send.
@@ -246,10 +262,24 @@ impl<E: CallerEndpoint> SharedEndpoint<E> {
                     return Ok(CallerArrival::Datagram(Segments { len, segment }));
                 }
             }
+            Ok(CallerArrival::Datagram(segments)) if self.are_own(segments, &role, most) => {
+                buffer[..segments.len].copy_from_slice(&role[..segments.len]);
+                return Ok(CallerArrival::Datagram(segments));
+            }
             _ => {}
         }
         self.shared.distribute(arrival, &role);
         Ok(self.mailbox.take(buffer, most).unwrap_or(CallerArrival::Nothing))
+    }
+
+    /// Whether all of the packets, at most `most`, are for this user.
+    fn are_own(&self, segments: Segments, packets: &[u8], most: usize) -> bool {
+        let mailboxes = self.shared.mailboxes();
+        let is_own = |packet| {
+            let mailbox = key(packet).and_then(|key| mailboxes.get(&key));
+            mailbox.is_some_and(|mailbox| Arc::ptr_eq(mailbox, &self.mailbox))
+        };
+        segments.count() <= most && segments.split(packets).all(is_own)
     }
 
     /// Sleeps while another thread receives, for `limit_ns` nanoseconds at most. Returns the role if it becomes free before something

@@ -22,6 +22,19 @@ fn lanes_of_earlier_sessions_are_served_no_longer() {
     assert!(other.shared.mailboxes().is_empty());
 }
 
+#[test]
+fn endpoint_is_in_use_while_it_has_a_user() {
+    let server = SocketAddr::from(([127, 0, 0, 1], 10));
+    let is_in_use = || SharedEndpoint::is_in_use::<UdpLink>(&server);
+    assert!(!is_in_use());
+    let users = [(); 2].map(|()| SharedEndpoint::connect::<UdpLink>(&server, Share::OneLane).unwrap());
+    for user in users {
+        assert!(is_in_use());
+        drop(user);
+    }
+    assert!(!is_in_use());
+}
+
 /// Threads that wait are woken while they sleep, and never otherwise.
 #[test]
 fn no_thread_is_woken_that_does_not_sleep() {
