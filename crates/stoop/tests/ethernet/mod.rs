@@ -87,7 +87,7 @@ impl Ethernet {
 }
 
 /// A new network namespace.
-fn namespace() -> Result<File, String> {
+pub(crate) fn namespace() -> Result<File, String> {
     let made = std::thread::spawn(|| {
         // SAFETY: descriptors stay shared; only this thread, which ends at once, gets the new network namespace.
         unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }
@@ -97,13 +97,14 @@ fn namespace() -> Result<File, String> {
     made.join().unwrap()
 }
 
-fn enter_namespace(namespace: &File) -> Result<(), String> {
+/// Moves the calling thread there.
+pub(crate) fn enter_namespace(namespace: &File) -> Result<(), String> {
     let network = Some(LinkNameSpaceType::Network);
     move_into_link_name_space(namespace.as_fd(), network).map_err(|error| format!("setns: {error}"))
 }
 
 /// Runs `ip` in this thread's namespace.
-fn run(arguments: &str) -> Result<(), String> {
+pub(crate) fn run(arguments: &str) -> Result<(), String> {
     let mut command = Command::new("ip");
     command.args(arguments.split(' ')).stdin(Stdio::null());
     let output = command.output().map_err(|error| format!("ip: {error}"))?;

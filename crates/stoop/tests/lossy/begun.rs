@@ -29,8 +29,8 @@ type Begun = Pending<Result<u64, CallError>>;
 
 #[test]
 fn every_begun_call_runs_once_and_gets_its_own_result_over_a_bad_network() {
-    in_each(&[(80, LOSSY), (81, DISORDERLY), (82, STORM)], |(seed, weather)| {
-        let world = World::new(seed, weather);
+    in_each(&[(80, LOSSY), (81, DISORDERLY), (82, STORM)], |link, (seed, weather)| {
+        let world = World::new(link, seed, weather);
         let client = &world.client;
         let ends: Vec<End> = thread::scope(|scope| {
             let ids = [0..100, 100..200, 200..300];
@@ -46,8 +46,8 @@ fn every_begun_call_runs_once_and_gets_its_own_result_over_a_bad_network() {
 
 #[test]
 fn a_detached_call_is_run_and_a_dropped_one_at_most_once_through_loss() {
-    in_each(&[(83, LOSSY), (84, STORM)], |(seed, weather)| {
-        let world = World::new(seed, weather);
+    in_each(&[(83, LOSSY), (84, STORM)], |link, (seed, weather)| {
+        let world = World::new(link, seed, weather);
         let mut ends = Vec::new();
         for round in (0..300).step_by(30) {
             let calls = world.client.begin();
@@ -72,8 +72,8 @@ fn a_detached_call_is_run_and_a_dropped_one_at_most_once_through_loss() {
 
 #[test]
 fn a_server_that_restarts_never_runs_a_begun_call_a_second_time() {
-    in_each(&[85, 86], |seed| {
-        let mut world = World::new(seed, STORM);
+    in_each(&[85, 86], |link, seed| {
+        let mut world = World::new(link, seed, STORM);
         let client = world.client.clone();
         let begin = |calls: &CounterBegin<'_>, id| if id % 4 == 3 { calls.look(id) } else { calls.add(id) };
         let ends = thread::scope(|scope| {
@@ -98,31 +98,33 @@ const FIRST_CREDIT: u64 = 10;
 
 #[test]
 fn begun_calls_that_are_out_when_a_server_restarts_end_and_those_after_them_are_bound_again() {
-    let mut world = World::new(87, CLEAR);
-    let client = world.client.clone();
-    let begin = |ids: std::ops::Range<u64>| -> Vec<(u64, Begun)> {
-        let calls = client.begin();
-        ids.map(|id| (id, calls.add(id))).collect()
-    };
-    let wait = |begun: Vec<(u64, Begun)>| -> Vec<End> {
-        begun.into_iter().map(|(id, call)| (id, call.wait())).collect()
-    };
-    let mut ends = wait(begin(0..10));
-    // Nothing comes through until all have begun: a call begun after another was refused goes to the next server.
-    world.network.control().deaf = true;
-    let out = begin(10..110);
-    world.restart_server();
-    let (out, waited): (Vec<_>, Vec<_>) = wait(out).into_iter().partition(|(_, end)| end.is_err());
-    // The others waited at the caller for the binding's credit, and left for the next server.
-    assert!(out.len() as u64 >= FIRST_CREDIT, "{out:?}");
-    for (id, end) in out {
-        // The caller cannot know that it has not run before the restart.
-        let cause = UnknownCause::ServerRestarted;
-        assert!(matches!(&end, Err(CallError::Unknown { cause: why, .. }) if *why == cause), "{end:?}");
-        assert!(!world.ledger.book().runs.contains_key(&id));
-    }
-    ends.extend(waited);
-    ends.extend(wait(begin(110..210)));
-    assert_all_succeeded(&ends);
-    world.end(&ends);
+    in_each(&[87], |link, seed| {
+        let mut world = World::new(link, seed, CLEAR);
+        let client = world.client.clone();
+        let begin = |ids: std::ops::Range<u64>| -> Vec<(u64, Begun)> {
+            let calls = client.begin();
+            ids.map(|id| (id, calls.add(id))).collect()
+        };
+        let wait = |begun: Vec<(u64, Begun)>| -> Vec<End> {
+            begun.into_iter().map(|(id, call)| (id, call.wait())).collect()
+        };
+        let mut ends = wait(begin(0..10));
+        // Nothing comes through until all have begun: a call begun after another was refused goes to the next server.
+        world.network.control().deaf = true;
+        let out = begin(10..110);
+        world.restart_server();
+        let (out, waited): (Vec<_>, Vec<_>) = wait(out).into_iter().partition(|(_, end)| end.is_err());
+        // The others waited at the caller for the binding's credit, and left for the next server.
+        assert!(out.len() as u64 >= FIRST_CREDIT, "{out:?}");
+        for (id, end) in out {
+            // The caller cannot know that it has not run before the restart.
+            let cause = UnknownCause::ServerRestarted;
+            assert!(matches!(&end, Err(CallError::Unknown { cause: why, .. }) if *why == cause), "{end:?}");
+            assert!(!world.ledger.book().runs.contains_key(&id));
+        }
+        ends.extend(waited);
+        ends.extend(wait(begin(110..210)));
+        assert_all_succeeded(&ends);
+        world.end(&ends);
+    });
 }

@@ -1,12 +1,19 @@
 //! Calls through a network that loses, repeats, delays and overtakes packets, changes addresses, and has servers that die.
 //!
-//! The runtime is the real one and its sockets are real; the network is a proxy (`network.rs`). Its chance has fixed seeds,
-//! but which packet meets which decision is up to the threads: a failure may need several runs to come again.
+//! The runtime is the real one and its sockets are real; the network is a proxy of datagrams, or a bridge of Ethernet frames
+//! (`network.rs`). Its chance has fixed seeds, but which packet meets which decision is up to the threads: a failure may need
+//! several runs to come again.
 
 mod begun;
+mod datagrams;
+#[path = "../ethernet/mod.rs"]
+mod ethernet;
+mod frames;
+mod long;
 mod network;
 mod one_way;
 
+use frames::Ethernets;
 use network::{CLEAR, DISORDERLY, LOSSY, Network, STORM, Weather};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -32,8 +39,10 @@ trait Counter {
     /// Counts a run of this call.
     #[one_way]
     fn note(&self, id: u64);
-    /// The host that calls, as the server sees it.
-    fn host(&self) -> String;
+    /// The number of the host that calls, as the server sees it.
+    fn host(&self) -> u8;
+    /// Counts a run of this call, and returns the argument with the result of the call in each word.
+    fn add_long(&self, id: u64, words: Vec<u64>) -> Vec<u64>;
 }
 
 /// So that no result can be taken for that of another call.
@@ -103,11 +112,16 @@ impl Counter for Ledger {
     fn note(&self, id: u64) {
         self.add(id);
     }
-    fn host(&self) -> String {
+    fn host(&self) -> u8 {
         match stoop::current_call().unwrap().caller() {
-            Caller::Network(address) => address.ip().to_string(),
-            other => format!("{other:?}"),
+            Caller::Network(SocketAddr::V4(address)) => address.ip().octets()[3],
+            Caller::Station(station) => station.host()[4],
+            other => panic!("{other:?}"),
         }
+    }
+    fn add_long(&self, id: u64, words: Vec<u64>) -> Vec<u64> {
+        let result = self.add(id);
+        words.into_iter().map(|word| word ^ result).collect()
     }
 }
 
@@ -135,11 +149,32 @@ fn call_from_threads(
     ends.into_iter().flatten().collect()
 }
 
-/// Checks the claim in several worlds at once: they mostly wait.
-fn in_each<W: Copy + Sync>(worlds: &[W], claim: impl Fn(W) + Sync) {
+/// The link between callers and server.
+enum Link {
+    Datagrams,
+    /// Ethernet frames, by the mechanism that the addresses name.
+    Frames(Ethernets),
+}
+
+/// Checks the claim over each link and in several worlds at once: they mostly wait.
+fn in_each<W: Copy + Sync>(worlds: &[W], claim: impl Fn(Link, W) + Sync) {
     thread::scope(|scope| {
         for world in worlds {
-            scope.spawn(|| claim(*world));
+            scope.spawn(|| claim(Link::Datagrams, *world));
+        }
+        over_frames(worlds, &claim);
+    });
+}
+
+/// The same, over frames alone.
+fn over_frames<W: Copy + Sync>(worlds: &[W], claim: impl Fn(Link, W) + Sync) {
+    thread::scope(|scope| {
+        let claim = &claim;
+        for world in worlds {
+            for parameters in ["", "?backend=xdp-generic"] {
+                // The thread moves to the callers' end.
+                scope.spawn(move || Ethernets::make(parameters).map(|it| claim(Link::Frames(it), *world)));
+            }
         }
     });
 }
@@ -149,17 +184,22 @@ fn assert_all_succeeded(ends: &[End]) {
     assert!(failed.is_empty(), "{failed:?}");
 }
 
-fn serve(ledger: &Ledger) -> RunningServer {
-    let export = CounterServer::new(ledger.clone());
-    Server::new().export(export).listen("udp://127.0.0.1:0").unwrap().start().unwrap()
+fn serve(link: &Link, ledger: &Ledger) -> RunningServer {
+    let server = Server::new().export(CounterServer::new(ledger.clone()));
+    let listening = match link {
+        Link::Datagrams => server.listen("udp://127.0.0.1:0"),
+        Link::Frames(ethernets) => ethernets.at_servers(|| server.listen(&ethernets.address())),
+    };
+    listening.unwrap().start().unwrap()
 }
 
-fn address_of(server: &RunningServer) -> SocketAddr {
-    server.uris()[0].strip_prefix("udp://").unwrap().parse().unwrap()
+fn uri_of(server: &RunningServer) -> String {
+    server.uris()[0].clone()
 }
 
 /// A server, the network before it, and a client bound through that.
 struct World {
+    link: Link,
     ledger: Ledger,
     server: RunningServer,
     network: Network,
@@ -167,12 +207,12 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64, weather: Weather) -> Self {
+    fn new(link: Link, seed: u64, weather: Weather) -> Self {
         let ledger = Ledger::default();
-        let server = serve(&ledger);
-        let network = Network::new(address_of(&server), seed, weather);
+        let server = serve(&link, &ledger);
+        let network = Network::new(&link, uri_of(&server), seed, weather);
         let client = bind(&network);
-        Self { ledger, server, network, client }
+        Self { link, ledger, server, network, client }
     }
 
     /// Ends the server that there is, as a crash does: nothing is heard of it any more. Another takes its place.
@@ -180,8 +220,8 @@ impl World {
     fn restart_server(&mut self) {
         // Nothing reaches the old one any more when the new one starts.
         self.network.control().deaf = true;
-        let server = serve(&self.ledger);
-        self.network.control().server = address_of(&server);
+        let server = serve(&self.link, &self.ledger);
+        self.network.control().server = uri_of(&server);
         self.network.control().deaf = false;
         self.server = server;
     }
@@ -203,13 +243,13 @@ impl World {
 /// A client with the time that a bad network takes.
 fn bind(network: &Network) -> CounterClient {
     let options = BindOptions::new().bind_timeout(Duration::from_secs(30)).timeout(Duration::from_secs(30));
-    CounterClient::bind_with(&format!("udp://{}", network.address), &options).unwrap()
+    CounterClient::bind_with(&network.uri, &options).unwrap()
 }
 
 #[test]
 fn every_call_runs_once_and_gets_its_own_result_over_a_bad_network() {
-    in_each(&[(1, LOSSY), (2, DISORDERLY), (3, STORM)], |(seed, weather)| {
-        let world = World::new(seed, weather);
+    in_each(&[(1, LOSSY), (2, DISORDERLY), (3, STORM)], |link, (seed, weather)| {
+        let world = World::new(link, seed, weather);
         let ends = call_from_threads(6, 40, |id| world.client.add(id));
         assert_all_succeeded(&ends);
         assert_eq!(world.ledger.book().runs.len(), 240);
@@ -219,8 +259,8 @@ fn every_call_runs_once_and_gets_its_own_result_over_a_bad_network() {
 
 #[test]
 fn a_call_that_is_given_up_runs_at_most_once() {
-    in_each(&[10, 11, 12], |seed| {
-        let world = World::new(seed, STORM);
+    in_each(&[10, 11, 12], |link, seed| {
+        let world = World::new(link, seed, STORM);
         let hasty = world.client.with_timeout(Duration::from_millis(2));
         let ends = call_from_threads(5, 40, |id| if id % 2 == 0 { &hasty } else { &world.client }.add(id));
         let unknown = |end: &&End| matches!(end.1, Err(CallError::Unknown { .. }));
@@ -232,10 +272,10 @@ fn a_call_that_is_given_up_runs_at_most_once() {
 
 #[test]
 fn a_caller_with_a_socket_of_its_own_at_the_server_is_as_safe() {
-    let mut world = World::new(20, DISORDERLY);
+    let mut world = World::new(Link::Datagrams, 20, DISORDERLY);
     let mut ends = Vec::new();
-    for host in [[127, 0, 0, 1], [127, 0, 0, 2], [127, 0, 0, 1]] {
-        world.network.control().host = host.into();
+    for host in [1, 2, 1] {
+        world.network.control().host = host;
         let from = ends.len() as u64;
         ends.extend((from..from + 80).map(|id| (id, world.client.add(id))));
         // A machine that takes the processor from one worker for another lets the server count anew.
@@ -259,60 +299,66 @@ fn a_caller_with_a_socket_of_its_own_at_the_server_is_as_safe() {
 
 #[test]
 fn long_procedures_are_probed_until_they_end_through_loss() {
-    let world = World::new(30, STORM);
-    let ends = thread::scope(|scope| {
-        let slow = scope.spawn(|| call_from_threads(4, 1, |id| world.client.add_slowly(id)));
-        world.network.await_seen(Kind::Probe, 5);
-        // Short calls go on beside them.
-        let short = call_from_threads(2, 20, |id| world.client.look(id));
-        assert_all_succeeded(&short);
-        world.ledger.open();
-        slow.join().unwrap()
+    in_each(&[30], |link, seed| {
+        let world = World::new(link, seed, STORM);
+        let ends = thread::scope(|scope| {
+            let slow = scope.spawn(|| call_from_threads(4, 1, |id| world.client.add_slowly(id)));
+            world.network.await_seen(Kind::Probe, 5);
+            // Short calls go on beside them.
+            let short = call_from_threads(2, 20, |id| world.client.look(id));
+            assert_all_succeeded(&short);
+            world.ledger.open();
+            slow.join().unwrap()
+        });
+        assert_all_succeeded(&ends);
+        world.end(&ends);
     });
-    assert_all_succeeded(&ends);
-    world.end(&ends);
 }
 
 #[test]
 fn a_long_call_is_acknowledged_and_then_probed_and_not_sent_again() {
-    let world = World::new(31, CLEAR);
-    thread::scope(|scope| {
-        let slow = scope.spawn(|| world.client.add_slowly(0).unwrap());
-        // A caller that probes knows that the server has the call; what it has sent before has come in before.
-        world.network.await_seen(Kind::Probe, 1);
-        let sent = world.network.control().seen(Kind::Call);
-        world.network.await_seen(Kind::Probe, 3);
-        assert_eq!(world.network.control().seen(Kind::Call), sent);
-        world.ledger.open();
-        assert_eq!(slow.join().unwrap(), result_of(0));
+    in_each(&[31], |link, seed| {
+        let world = World::new(link, seed, CLEAR);
+        thread::scope(|scope| {
+            let slow = scope.spawn(|| world.client.add_slowly(0).unwrap());
+            // A caller that probes knows that the server has the call; what it has sent before has come in before.
+            world.network.await_seen(Kind::Probe, 1);
+            let sent = world.network.control().seen(Kind::Call);
+            world.network.await_seen(Kind::Probe, 3);
+            assert_eq!(world.network.control().seen(Kind::Call), sent);
+            world.ledger.open();
+            assert_eq!(slow.join().unwrap(), result_of(0));
+        });
+        assert!(world.client.binding().counters().packet.probes >= 3);
     });
-    assert!(world.client.binding().counters().packet.probes >= 3);
 }
 
 #[test]
 fn a_bind_succeeds_through_loss_and_makes_one_binding() {
-    let ledger = Ledger::default();
-    let server = serve(&ledger);
-    let network = Network::new(address_of(&server), 40, Weather { lose: 300, ..STORM });
-    let clients = Mutex::new(Vec::new());
-    let ends = call_from_threads(9, 2, |id| {
-        let client = bind(&network);
-        let end = client.add(id);
-        clients.lock().unwrap().push(client);
-        end
+    in_each(&[40], |link, seed| {
+        let ledger = Ledger::default();
+        let server = serve(&link, &ledger);
+        let network = Network::new(&link, uri_of(&server), seed, Weather { lose: 300, ..STORM });
+        let clients = Mutex::new(Vec::new());
+        let ends = call_from_threads(9, 2, |id| {
+            let client = bind(&network);
+            let end = client.add(id);
+            clients.lock().unwrap().push(client);
+            end
+        });
+        assert_all_succeeded(&ends);
+        ledger.check(&ends);
+        network.replay_all(|| {
+            clients.lock().unwrap()[0].look(0).unwrap();
+        });
+        assert_eq!(server.counters().bindings, 18);
     });
-    assert_all_succeeded(&ends);
-    ledger.check(&ends);
-    network.replay_all(|| {
-        clients.lock().unwrap()[0].look(0).unwrap();
-    });
-    assert_eq!(server.counters().bindings, 18);
 }
 
 #[test]
 fn a_server_that_restarts_never_runs_a_call_a_second_time() {
-    in_each(&[50, 51, 52], |seed| {
-        let mut world = World::new(seed, STORM);
+    in_each(&[50, 51, 52], |link, seed| {
+        let mut world = World::new(link, seed, STORM);
         let client = world.client.clone();
         let (threads, restarts) = (5, [40, 80, 120]);
         let ends = thread::scope(|scope| {
@@ -340,18 +386,18 @@ fn a_server_that_restarts_never_runs_a_call_a_second_time() {
 
 #[test]
 fn a_change_of_the_callers_address_goes_unnoticed() {
-    in_each(&[(60, CLEAR), (61, LOSSY), (62, STORM)], |(seed, weather)| {
-        let world = World::new(seed, weather);
+    in_each(&[(60, CLEAR), (61, LOSSY), (62, STORM)], |link, (seed, weather)| {
+        let world = World::new(link, seed, weather);
         let ends = thread::scope(|scope| {
             let calling = scope.spawn(|| call_from_threads(5, 40, |id| world.client.add(id)));
-            for (runs, host) in [(50, [127, 0, 0, 2]), (100, [127, 0, 0, 3]), (150, [127, 0, 0, 2])] {
+            for (runs, host) in [(50, 2), (100, 3), (150, 2)] {
                 world.ledger.await_runs(runs);
-                world.network.control().host = host.into();
+                world.network.control().host = host;
             }
             calling.join().unwrap()
         });
         assert_all_succeeded(&ends);
-        assert_eq!(world.client.host().unwrap(), "127.0.0.2");
+        assert_eq!(world.client.host().unwrap(), 2);
         assert!(world.network.control().seen(Kind::Challenge) > 0);
         assert!(world.network.control().seen(Kind::Proof) > 0);
         world.end(&ends);
@@ -360,9 +406,11 @@ fn a_change_of_the_callers_address_goes_unnoticed() {
 
 #[test]
 fn an_address_that_never_stays_the_same_only_costs_time() {
-    let world = World::new(70, Weather { change_host: 200, ..LOSSY });
-    let ends = call_from_threads(4, 40, |id| world.client.add(id));
-    assert_all_succeeded(&ends);
-    assert!(world.network.control().seen(Kind::Proof) > 0);
-    world.end(&ends);
+    in_each(&[70], |link, seed| {
+        let world = World::new(link, seed, Weather { change_host: 200, ..LOSSY });
+        let ends = call_from_threads(4, 40, |id| world.client.add(id));
+        assert_all_succeeded(&ends);
+        assert!(world.network.control().seen(Kind::Proof) > 0);
+        world.end(&ends);
+    });
 }

@@ -1,11 +1,13 @@
-//! A network that goes wrong: a proxy of real sockets before a server.
+//! A network that goes wrong, between callers and a server: it loses, repeats, delays and replays packets.
 
+use super::Link;
+use super::datagrams;
+use super::frames;
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
-use stoop_wire::{Header, Kind, MAX_DATAGRAM};
+use stoop_wire::{Header, Kind};
 
 /// How often what happens to a packet, in a thousand.
 #[derive(Clone, Copy)]
@@ -26,26 +28,26 @@ pub(super) const LOSSY: Weather = Weather { lose: 100, ..CLEAR };
 pub(super) const DISORDERLY: Weather = Weather { lose: 20, hold: 200, repeat: 300, replay: 300, ..CLEAR };
 pub(super) const STORM: Weather = Weather { lose: 200, hold: 100, repeat: 200, replay: 200, ..CLEAR };
 
-/// A proxy before a server. Each caller's port has a port of its own behind it, so that lanes are told apart.
+/// The network before a server.
 pub(super) struct Network {
     /// Where callers find it.
-    pub(super) address: SocketAddr,
+    pub(super) uri: String,
     shared: Arc<Shared>,
-    front: Option<thread::JoinHandle<()>>,
+    carriers: Vec<thread::JoinHandle<()>>,
 }
 
-struct Shared {
-    /// Where callers send to.
-    front: UdpSocket,
+/// The part of a network that its test and its carriers share.
+pub(super) struct Shared {
     control: Mutex<Control>,
     changed: Condvar,
 }
 
 /// What a test can see and change.
 pub(super) struct Control {
-    pub(super) server: SocketAddr,
-    /// As which callers appear to the server.
-    pub(super) host: IpAddr,
+    /// The URI of the server that is reached.
+    pub(super) server: String,
+    /// The number of the host as which callers appear to the server.
+    pub(super) host: u8,
     /// Packets that came in, by kind.
     seen: HashMap<u8, u64>,
     /// From now on all goes well.
@@ -53,10 +55,10 @@ pub(super) struct Control {
     /// What callers send is lost meanwhile.
     pub(super) deaf: bool,
     /// Packets that callers have sent.
-    sent: usize,
+    pub(super) sent: usize,
     /// From here on a portion of what callers have sent is to be sent again.
-    replay: Option<usize>,
-    ended: bool,
+    pub(super) replay: Option<usize>,
+    pub(super) ended: bool,
 }
 
 impl Control {
@@ -66,20 +68,17 @@ impl Control {
 }
 
 /// How long nothing comes before what is held back goes on.
-const TICK: Duration = Duration::from_millis(2);
+pub(super) const TICK: Duration = Duration::from_millis(2);
 
 /// Packets replayed at once: fewer than a socket buffer of the default size holds.
-const PORTION: usize = 64;
+pub(super) const PORTION: usize = 64;
 
 impl Network {
-    pub(super) fn new(server: SocketAddr, seed: u64, weather: Weather) -> Self {
-        let front = UdpSocket::bind("127.0.0.1:0").unwrap();
-        front.set_read_timeout(Some(TICK)).unwrap();
-        let address = front.local_addr().unwrap();
-        let host = [127, 0, 0, 1].into();
+    /// A network before `server`, a URI.
+    pub(super) fn new(link: &Link, server: String, seed: u64, weather: Weather) -> Self {
         let control = Control {
             server,
-            host,
+            host: 1,
             seen: HashMap::new(),
             calm: false,
             deaf: false,
@@ -87,10 +86,12 @@ impl Network {
             replay: None,
             ended: false,
         };
-        let shared = Arc::new(Shared { front, control: Mutex::new(control), changed: Condvar::new() });
-        let mut there = There { shared: Arc::clone(&shared), seed, weather, ports: HashMap::new() };
-        let front = thread::spawn(move || there.run());
-        Self { address, shared, front: Some(front) }
+        let shared = Arc::new(Shared { control: Mutex::new(control), changed: Condvar::new() });
+        let (uri, carriers) = match link {
+            Link::Datagrams => datagrams::carry(&shared, seed, weather),
+            Link::Frames(ethernet) => frames::carry(&shared, ethernet, seed, weather),
+        };
+        Self { uri, shared, carriers }
     }
 
     pub(super) fn control(&self) -> MutexGuard<'_, Control> {
@@ -119,14 +120,25 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         self.control().ended = true;
-        let ended = self.front.take().expect("taken only here").join();
-        assert!(ended.is_ok() || thread::panicking(), "the network has broken down");
+        for carrier in self.carriers.drain(..) {
+            assert!(carrier.join().is_ok() || thread::panicking(), "the network has broken down");
+        }
     }
 }
 
 impl Shared {
+    pub(super) fn control(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().unwrap()
+    }
+
+    /// A portion of what callers have sent has been sent again.
+    pub(super) fn note_replayed(&self) {
+        self.control().replay = None;
+        self.changed.notify_all();
+    }
+
     /// Notes what has come in.
-    fn note(&self, packet: &[u8]) -> MutexGuard<'_, Control> {
+    pub(super) fn note(&self, packet: &[u8]) -> MutexGuard<'_, Control> {
         let mut control = self.control.lock().unwrap();
         if let Ok((header, _)) = Header::parse(packet) {
             *control.seen.entry(header.kind as u8).or_default() += 1;
@@ -136,104 +148,23 @@ impl Shared {
     }
 }
 
-/// The way to the server, of all callers.
-struct There {
-    shared: Arc<Shared>,
-    seed: u64,
-    weather: Weather,
-    /// For each caller's address and each host as which it has appeared, the port behind, and who brings back what
-    /// comes there.
-    ports: HashMap<(SocketAddr, IpAddr), (Arc<UdpSocket>, thread::JoinHandle<()>)>,
-}
-
-impl There {
-    fn run(&mut self) {
-        let mut way = Way::new(self.seed, self.weather);
-        let mut buffer = [0; MAX_DATAGRAM];
-        loop {
-            let arrived = self.shared.front.recv_from(&mut buffer).ok();
-            let mut arrived = arrived.map(|(len, caller)| (caller, buffer[..len].to_vec()));
-            let mut control = self.shared.note(arrived.as_ref().map_or(&[], |(_, packet)| packet));
-            if control.calm {
-                way.weather = CLEAR;
-            }
-            if way.random.chance(way.weather.change_host) {
-                control.host = [127, 0, 0, 1 + way.random.below(2) as u8].into();
-            }
-            if control.deaf {
-                arrived = None;
-            }
-            control.sent += usize::from(arrived.is_some());
-            let (host, server, replay) = (control.host, control.server, control.replay);
-            let ended = control.ended;
-            drop(control);
-            for (caller, packet) in way.pass(arrived) {
-                self.port(caller, host).send_to(&packet, server).unwrap();
-            }
-            if let Some(from) = replay {
-                for (caller, packet) in way.old.iter().skip(from).take(PORTION) {
-                    self.port(*caller, host).send_to(packet, server).unwrap();
-                }
-                self.shared.control.lock().unwrap().replay = None;
-                self.shared.changed.notify_all();
-            }
-            if ended {
-                return self.ports.drain().for_each(|(_, (_, back))| back.join().unwrap());
-            }
-        }
-    }
-
-    fn port(&mut self, caller: SocketAddr, host: IpAddr) -> &UdpSocket {
-        let seed = self.seed << 32 | self.ports.len() as u64;
-        let (port, _) = self.ports.entry((caller, host)).or_insert_with(|| {
-            let port = Arc::new(UdpSocket::bind((host, 0)).unwrap());
-            port.set_read_timeout(Some(TICK)).unwrap();
-            let (shared, way) = (Arc::clone(&self.shared), Way::new(seed, self.weather));
-            let back = Arc::clone(&port);
-            (port, thread::spawn(move || bring_back(&shared, &back, caller, way)))
-        });
-        port
-    }
-}
-
-/// The way back to one caller, from one of the ports behind.
-fn bring_back(shared: &Shared, port: &UdpSocket, caller: SocketAddr, mut way: Way<Vec<u8>>) {
-    let mut buffer = [0; MAX_DATAGRAM];
-    loop {
-        let mut arrived = port.recv_from(&mut buffer).ok().map(|(len, sender)| (sender, &buffer[..len]));
-        let control = shared.note(arrived.map_or(&[], |(_, packet)| packet));
-        if control.ended {
-            return;
-        }
-        if control.calm {
-            way.weather = CLEAR;
-        }
-        // Of a server that is gone nothing is heard any more.
-        arrived = arrived.filter(|(sender, _)| *sender == control.server);
-        drop(control);
-        for packet in way.pass(arrived.map(|(_, packet)| packet.to_vec())) {
-            shared.front.send_to(&packet, caller).unwrap();
-        }
-    }
-}
-
 /// What becomes of packets that go the same way.
-struct Way<P> {
-    random: Random,
-    weather: Weather,
+pub(super) struct Way<P> {
+    pub(super) random: Random,
+    pub(super) weather: Weather,
     /// Packets that are held back, and how many are to pass before each.
     held: Vec<(u64, P)>,
     /// All that were seen.
-    old: Vec<P>,
+    pub(super) old: Vec<P>,
 }
 
 impl<P: Clone> Way<P> {
-    fn new(seed: u64, weather: Weather) -> Self {
+    pub(super) fn new(seed: u64, weather: Weather) -> Self {
         Self { random: Random(seed), weather, held: Vec::new(), old: Vec::new() }
     }
 
     /// Takes a packet, or the news that none has come for a while. Returns what goes on now, in this order.
-    fn pass(&mut self, arrived: Option<P>) -> Vec<P> {
+    pub(super) fn pass(&mut self, arrived: Option<P>) -> Vec<P> {
         let Some(packet) = arrived else {
             return self.held.drain(..).rev().map(|(_, packet)| packet).collect();
         };
@@ -259,10 +190,10 @@ impl<P: Clone> Way<P> {
 }
 
 /// SplitMix64 (Steele, Lea & Flood 2014).
-struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
-    fn below(&mut self, n: u64) -> u64 {
+    pub(super) fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -270,7 +201,7 @@ impl Random {
         (z ^ z >> 31) % n
     }
 
-    fn chance(&mut self, per_mille: u64) -> bool {
+    pub(super) fn chance(&mut self, per_mille: u64) -> bool {
         self.below(1000) < per_mille
     }
 }
