@@ -10,7 +10,7 @@ use crate::server::credits::GOOD_FOR;
 use crate::{Instant, RoundTrip};
 use core::time::Duration;
 
-/// A path with a shorter round trip is a LAN: only the credit bounds what is under way, until a packet is lost.
+/// A path with a shorter round trip counts as a LAN. There only the credit bounds the calls under way, until a packet is lost.
 const LAN: Duration = Duration::from_millis(1);
 
 /// RFC 9002 §7.2: the initial window, in packets.

@@ -64,8 +64,8 @@ impl Retry {
         Self { attempts, ..self }
     }
 
-    /// The first wait, if the server asks for no longer one, and the longest, whatever it asks for; each is lengthened
-    /// by up to a half at random.
+    /// Sets the first wait, which is longer if the server asks for a longer one, and a bound for all waits, which also
+    /// bounds those that the server asks for. Each wait is then lengthened at random by up to a half.
     pub fn waits(self, shortest: Duration, longest: Duration) -> Self {
         Self { shortest, longest, ..self }
     }

@@ -1,4 +1,4 @@
-//! The steps within the kernel: which tracepoints end them, and who may read these.
+//! The steps within the kernel, the tracepoints that end them, and the permission that reading these needs.
 
 use super::perf::Event;
 use rustix::fs::{Mode, OFlags, openat};

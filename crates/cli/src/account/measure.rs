@@ -29,7 +29,7 @@ impl Slice {
     }
 }
 
-/// What makes the calls, and what is read besides.
+/// The session that makes the calls, and the tracepoints that are read meanwhile.
 pub(super) struct Measuring<'a> {
     pub(super) session: &'a mut Session,
     pub(super) cell: &'a Cell,

@@ -6,7 +6,7 @@ use crate::args::{AccountArgs, name_of};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// What was measured, for the head of a table or the fields of an object.
+/// The conditions of a measurement, for the head of a table or the fields of a JSON object.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct About {
     pub(super) transport: String,

@@ -64,7 +64,7 @@ impl Terms {
     /// Whether a packet goes there and one comes back.
     pub(super) fn one_by_one(&self) -> bool {
         let (argument, result) = self.data_lens;
-        // Through memory, what is no longer than a packet needs no ring; as frames, each is one.
+        // A message of up to a packet needs no ring in shared memory, and is one frame on an Ethernet.
         let by_itself = self.transport == Transport::Shm || self.transport.backend().is_some();
         let short = by_itself && argument.max(result) <= DATA_LEN;
         (short || !self.bulk) && self.in_flight == 1

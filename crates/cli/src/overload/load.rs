@@ -1,4 +1,4 @@
-//! Callers of a server: in an open loop, whatever comes of their calls, and in a closed loop.
+//! Callers of a server: in an open loop, which begins calls at a fixed rate, and in a closed loop, which begins one for each that ends.
 
 use crate::overload::serve::now_ns;
 use crate::overload::{DEADLINE, WorkBegin, WorkClient};
@@ -80,9 +80,9 @@ impl Tally {
 /// How calls are begun by one thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pattern {
-    /// So many a second, whatever becomes of them.
+    /// So many a second, no matter how the earlier ones end.
     Open(f64),
-    /// So many outstanding: for each that has ended another is begun at once.
+    /// So many outstanding: the thread begins another for each that has ended.
     Closed(usize),
 }
 

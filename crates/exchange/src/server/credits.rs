@@ -2,8 +2,8 @@
 //! fit into the socket's receive buffer together (the session credits of eRPC: Kalia, Kaminsky, Andersen, NSDI 2019, §4.3).
 //!
 //! Each binding begins with a few. A caller that has more calls to send says so in a call, and gets a larger credit in its result: twice
-//! what it had, up to its share of what is left. A larger credit is void when it has not been granted again for a time. So nothing has
-//! to be taken back, and a caller that is gone holds nothing.
+//! what it had, up to its share of what is left. A larger credit expires when it has not been granted again for a time. The server
+//! therefore never takes credit back, and a caller that has ended holds none.
 
 use crate::Instant;
 use alloc::vec::Vec;
