@@ -9,9 +9,8 @@
 use crate::calling::counters::CallCounters;
 use crate::calling::lane_counters::LaneCounters;
 use crate::context::bounded_deadline;
+use crate::thread_number::thread_number;
 use std::array;
-use std::cell::Cell;
-use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
@@ -202,49 +201,6 @@ impl Crowd {
     }
 }
 
-struct ThreadNumber(Cell<usize>);
-
-const UNNUMBERED: usize = usize::MAX;
-
-thread_local! {
-    static NUMBER: ThreadNumber = const { ThreadNumber(Cell::new(UNNUMBERED)) };
-}
-
-/// Numbers of threads that have ended, and the smallest number that no thread has had.
-static FREE: Mutex<(BTreeSet<usize>, usize)> = Mutex::new((BTreeSet::new(), 0));
-
-#[inline]
-fn thread_number() -> usize {
-    // A thread that calls while its thread-locals are being destroyed shares slot 0.
-    NUMBER
-        .try_with(|number| match number.0.get() {
-            UNNUMBERED => number.draw(),
-            number => number,
-        })
-        .unwrap_or(0)
-}
-
-impl ThreadNumber {
-    #[cold]
-    fn draw(&self) -> usize {
-        let (free, next) = &mut *FREE.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = free.pop_first().unwrap_or_else(|| {
-            *next += 1;
-            *next - 1
-        });
-        self.0.set(number);
-        number
-    }
-}
-
-impl Drop for ThreadNumber {
-    fn drop(&mut self) {
-        if self.0.get() != UNNUMBERED {
-            FREE.lock().unwrap_or_else(PoisonError::into_inner).0.insert(self.0.get());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::calling::lanes::*;
@@ -308,11 +264,5 @@ mod tests {
             let left_ns = waits.join().unwrap().expect("one became free");
             assert!(left_ns < u64::MAX / 2);
         });
-    }
-
-    #[test]
-    fn numbers_of_ended_threads_are_given_out_again() {
-        let highest = (0..200).map(|_| thread::spawn(thread_number).join().unwrap()).max();
-        assert!(highest < Some(150), "{highest:?}");
     }
 }
