@@ -248,7 +248,7 @@ impl Header {
 
     /// The fields of a header of that kind.
     #[inline]
-    fn of_kind(kind: Kind, bytes: &[u8; HEADER_LEN]) -> Self {
+    pub(crate) fn of_kind(kind: Kind, bytes: &[u8; HEADER_LEN]) -> Self {
         let word = |i: usize| u64::from_le_bytes(bytes[8 * i..8 * i + 8].try_into().expect("eight bytes"));
         Self {
             kind,

@@ -19,6 +19,7 @@ mod parts;
 mod reason;
 mod receipt;
 mod refused;
+mod residence;
 mod versions;
 
 pub use error::HeaderError;
