@@ -1,0 +1,46 @@
+//! Options of an account.
+
+use std::time::Duration;
+
+/// Options of the account of a binding ([`BindOptions::account`](crate::BindOptions::account)) or of a server
+/// ([`Server::account`](crate::Server::account)).
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct AccountOptions {
+    pub(crate) slow_after: Option<Duration>,
+    pub(crate) slow_kept: usize,
+    pub(crate) shm_share: u32,
+}
+
+impl Default for AccountOptions {
+    fn default() -> Self {
+        Self { slow_after: None, slow_kept: 64, shm_share: 64 }
+    }
+}
+
+impl AccountOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A call that takes longer is kept as a slow one. Unless set, it is a call that takes longer than 999 of a thousand calls of the
+    /// same procedure; and before a thousand have been made, longer than a millisecond.
+    pub fn slow_after(mut self, time: Duration) -> Self {
+        self.slow_after = Some(time);
+        self
+    }
+
+    /// How many slow calls are kept: the last ones. 64 unless set.
+    pub fn slow_kept(mut self, calls: usize) -> Self {
+        self.slow_kept = calls;
+        self
+    }
+
+    /// Over shared memory one call in so many is recorded: 64 unless set, at least one. A server times so many calls of the processes
+    /// of its own machine, over shared memory or Unix sockets, if their procedures take less than 5 µs.
+    pub fn shm_share(mut self, one_in: u32) -> Self {
+        self.shm_share = one_in.max(1);
+        self
+    }
+}
