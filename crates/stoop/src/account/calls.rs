@@ -1,0 +1,108 @@
+//! The account of a binding's calls.
+
+use crate::account::histogram::Histogram;
+use crate::account::options::AccountOptions;
+use crate::account::slow::{Facts, Last, SlowCall};
+use crate::account::times::{ProcedureTimes, Times};
+use crate::interface::Interface;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// The calls of a binding that keeps an account.
+pub(crate) struct Recorder {
+    interface: &'static Interface,
+    times: Times<ProcedureTimes>,
+    slow: Last<SlowCall>,
+    shm_share: u32,
+    /// Calls over shared memory until the next one is recorded.
+    skipped: AtomicU32,
+}
+
+impl Recorder {
+    pub(crate) fn new(interface: &'static Interface, options: &AccountOptions) -> Self {
+        Self {
+            interface,
+            times: Times::new(interface.procedures.len(), options),
+            slow: Last::new(options.slow_kept),
+            shm_share: options.shm_share,
+            skipped: AtomicU32::new(0),
+        }
+    }
+
+    /// Whether this call over shared memory is one of the share that is recorded. Threads that call at the same time may count a call
+    /// once.
+    #[inline]
+    pub(crate) fn takes_one_of_many(&self) -> bool {
+        let skipped = self.skipped.load(Relaxed) + 1;
+        let is_due = skipped >= self.shm_share;
+        self.skipped.store(if is_due { 0 } else { skipped }, Relaxed);
+        is_due
+    }
+
+    /// Records a call that has ended with a result.
+    #[inline]
+    pub(crate) fn record(&self, procedure: u16, facts: Facts) {
+        let (times, is_own) = self.times.of(usize::from(procedure));
+        let in_bucket = times.add(facts.whole_ns, facts.server_ns, is_own);
+        if times.is_slow(facts.whole_ns, in_bucket, self.times.slow_after) {
+            let name = self.interface.procedures[usize::from(procedure)].name;
+            self.slow.push(facts.slow_call(name, times));
+        }
+    }
+
+    /// Records a call that has ended without a result.
+    #[cold]
+    pub(crate) fn record_failure(&self, procedure: u16) {
+        let (times, is_own) = self.times.of(usize::from(procedure));
+        times.note_failure(is_own);
+    }
+
+    /// What was recorded so far.
+    pub(crate) fn account(&self) -> CallAccount {
+        let procedures = self.interface.procedures.iter().enumerate().filter_map(|(number, procedure)| {
+            let ([whole, server, rest], failed) = self.times.sum(number);
+            let is_called = failed > 0 || whole.count() > 0;
+            is_called.then_some(CalledProcedure { name: procedure.name, whole, server, rest, failed })
+        });
+        CallAccount {
+            interface: self.interface.name,
+            procedures: procedures.collect(),
+            slow: self.slow.copy(),
+        }
+    }
+}
+
+/// The account of a binding's calls, as [`Binding::account`](crate::Binding::account) gives it.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct CallAccount {
+    /// The interface. Empty if the binding keeps no account.
+    pub interface: &'static str,
+    /// The procedures that were called, in the order of their declaration.
+    pub procedures: Vec<CalledProcedure>,
+    /// The last slow calls, the oldest first.
+    pub slow: Vec<SlowCall>,
+}
+
+/// The recorded calls of one procedure.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CalledProcedure {
+    /// Its name.
+    pub name: &'static str,
+    /// The whole calls: from the sending of the call, or its beginning if it was begun, to its result.
+    pub whole: Histogram,
+    /// Of these, the time at the server: from the arrival of the call there to its result. Results over shared memory do not tell, nor do
+    /// those of many packets.
+    pub server: Histogram,
+    /// The difference of the two: the network, both kernels, and the wake-ups of threads.
+    pub rest: Histogram,
+    /// Calls that ended without a result; they are in no histogram.
+    pub failed: u64,
+}
+
+impl CallAccount {
+    /// The procedure of that name, if it was called.
+    pub fn procedure(&self, name: &str) -> Option<&CalledProcedure> {
+        self.procedures.iter().find(|procedure| procedure.name == name)
+    }
+}

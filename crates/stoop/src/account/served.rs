@@ -1,0 +1,195 @@
+//! The account of a server: how long its procedures run, and for which callers.
+//!
+//! A server that keeps an account exports each interface through a [`Recorded`], which times the procedures. The others export them
+//! as they are, so that nothing is added to their calls.
+
+use crate::account::histogram::Histogram;
+use crate::account::options::AccountOptions;
+use crate::account::peers::PeerTimes;
+use crate::account::times::{Served, Times};
+use crate::buffers::Memory;
+use crate::context::{Caller, serving_caller};
+use crate::interface::{Exported, Interface, Unserved};
+#[cfg(feature = "onc")]
+use crate::program::Program;
+use std::any::Any;
+use std::sync::Arc;
+use stoop_marshal::{Reader, Writer};
+use stoop_net::clock;
+
+/// The account of one server.
+pub(crate) struct Ledger {
+    options: AccountOptions,
+    /// Those that are recorded.
+    interfaces: Vec<&'static Interface>,
+    /// For each interface.
+    times: Vec<Times<Served>>,
+    peers: PeerTimes,
+}
+
+impl Ledger {
+    /// The account of a server that exports these.
+    pub(crate) fn new(exports: &[Arc<dyn Exported>], options: AccountOptions) -> Self {
+        let interfaces: Vec<_> = exports.iter().map(|export| export.interface()).collect();
+        let times = interfaces.iter().map(|interface| Times::new(interface.procedures.len(), &options));
+        Self { times: times.collect(), interfaces, peers: PeerTimes::default(), options }
+    }
+
+    /// The exports, each of which records its calls.
+    pub(crate) fn record(self: &Arc<Self>, exports: Vec<Arc<dyn Exported>>) -> Vec<Arc<dyn Exported>> {
+        let record = |(interface, inner)| -> Arc<dyn Exported> {
+            Arc::new(Recorded { inner, ledger: Arc::clone(self), interface })
+        };
+        exports.into_iter().enumerate().map(record).collect()
+    }
+
+    /// Runs a procedure, and records for how long if it is the turn of this call.
+    #[inline]
+    fn run<R>(&self, interface: usize, procedure: u16, run: impl FnOnce() -> R) -> R {
+        let times = &self.times[interface];
+        if usize::from(procedure) >= self.interfaces[interface].procedures.len() {
+            return run();
+        }
+        let caller = serving_caller();
+        let (own, is_own) = times.of(usize::from(procedure));
+        let number = own.begin(is_own);
+        // Ends also if the procedure panics.
+        let ending = Ending { own, is_own };
+        let is_near = matches!(caller, Caller::Process(_));
+        let one_in = if is_near && own.is_short() { u64::from(self.options.shm_share) } else { 1 };
+        if number % one_in != 1 % one_in {
+            return run();
+        }
+        let begun_ns = clock::now_ns();
+        let returned = run();
+        let took_ns = clock::now_ns() - begun_ns;
+        own.note(took_ns, is_own);
+        self.peers.add(caller, one_in, took_ns * one_in);
+        drop(ending);
+        returned
+    }
+
+    /// What was recorded so far.
+    pub(crate) fn account(&self) -> ServerAccount {
+        let interfaces = self.interfaces.iter().zip(&self.times);
+        let procedures = interfaces.flat_map(|(interface, times)| {
+            let of = |(number, procedure): (usize, &crate::interface::Procedure)| {
+                let (calls, running, ran) = times.served(number);
+                let (interface, name) = (interface.name.to_owned(), procedure.name.to_owned());
+                ServedProcedure { interface, name, calls, running, ran }
+            };
+            interface.procedures.iter().enumerate().map(of).collect::<Vec<_>>()
+        });
+        let procedures = procedures.filter(|procedure| procedure.calls > 0).collect();
+        ServerAccount {
+            is_kept: true,
+            local_share: self.options.shm_share,
+            procedures,
+            peers: self.peers.copy(),
+        }
+    }
+}
+
+/// Counts the end of a call.
+struct Ending<'a> {
+    own: &'a Served,
+    is_own: bool,
+}
+
+impl Drop for Ending<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.own.end(self.is_own);
+    }
+}
+
+/// An interface whose calls are recorded.
+struct Recorded {
+    inner: Arc<dyn Exported>,
+    ledger: Arc<Ledger>,
+    /// Its number in the ledger.
+    interface: usize,
+}
+
+impl Exported for Recorded {
+    fn interface(&self) -> &'static Interface {
+        self.inner.interface()
+    }
+
+    fn dispatch(&self, procedure: u16, call: Reader<'_>, result: &mut Writer<'_>) -> Result<(), Unserved> {
+        self.ledger.run(self.interface, procedure, || self.inner.dispatch(procedure, call, result))
+    }
+
+    fn dispatch_with_memory(
+        &self,
+        procedure: u16,
+        call: Reader<'_>,
+        memory: Memory<'_>,
+        result: &mut Writer<'_>,
+    ) -> Result<(), Unserved> {
+        let run = || self.inner.dispatch_with_memory(procedure, call, memory, result);
+        self.ledger.run(self.interface, procedure, run)
+    }
+
+    fn dispatch_in_place(
+        &self,
+        procedure: u16,
+        leading: &[u8],
+        len: usize,
+        result: &mut Writer<'_>,
+    ) -> Result<(), Unserved> {
+        let run = || self.inner.dispatch_in_place(procedure, leading, len, result);
+        self.ledger.run(self.interface, procedure, run)
+    }
+
+    /// Calls by Sun RPC are not recorded.
+    #[cfg(feature = "onc")]
+    fn program(&self) -> Option<&dyn Program> {
+        self.inner.program()
+    }
+
+    fn local(&self) -> Box<dyn Any + Send + Sync> {
+        self.inner.local()
+    }
+}
+
+/// The account of a server, as [`RunningServer::account`](crate::RunningServer::account) and
+/// [`StoopAccount::account`](crate::account::StoopAccount::account) give it. Calls through `local:` and by Sun RPC are not in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, stoop::Data)]
+pub struct ServerAccount {
+    /// Whether the server keeps an account. If not, the rest is empty.
+    pub is_kept: bool,
+    /// Of the calls of processes of the server's machine, over shared memory or Unix sockets, one in so many is timed if its procedure takes
+    /// less than 5 µs.
+    pub local_share: u32,
+    /// The procedures that were called, in the order in which they are exported.
+    pub procedures: Vec<ServedProcedure>,
+    /// The callers, those for which procedures have run longest first.
+    pub peers: Vec<CallingPeer>,
+}
+
+/// What a server has recorded of one procedure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, stoop::Data)]
+pub struct ServedProcedure {
+    /// Its interface.
+    pub interface: String,
+    /// Its name.
+    pub name: String,
+    /// Calls that have begun.
+    pub calls: u64,
+    /// Of these, calls that run now.
+    pub running: u64,
+    /// How long the timed calls ran: from the decoding of their arguments to the encoding of their results.
+    pub ran: Histogram,
+}
+
+/// What a server has recorded of one caller.
+#[derive(Clone, Debug, Default, PartialEq, Eq, stoop::Data)]
+pub struct CallingPeer {
+    /// The host's address, or the user and process of a caller on the same machine. `others`: all callers beyond a bound of 4096.
+    pub peer: String,
+    /// Its calls that have ended; of a process of the same machine an estimate from those that are timed.
+    pub calls: u64,
+    /// How long its procedures have run together; likewise.
+    pub ran: std::time::Duration,
+}
