@@ -112,6 +112,12 @@ pub fn current_call() -> Option<CurrentCall> {
     (deadline_ns != NONE).then(|| CurrentCall { deadline_ns, caller: CALLER.get(), call: CALL.get() })
 }
 
+/// The caller of the call that this thread serves.
+#[inline]
+pub(crate) fn serving_caller() -> Caller {
+    CALLER.get()
+}
+
 impl CurrentCall {
     /// Time until the caller stops waiting; zero afterwards. Calls that the procedure makes inherit this bound. While a second or
     /// more is left, the value can be up to eight kernel ticks too small.

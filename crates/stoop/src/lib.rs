@@ -76,6 +76,7 @@
 // The interface of `health` is made by the same macros as those of users, which name this crate.
 extern crate self as stoop;
 
+pub mod account;
 mod buffers;
 mod calling;
 mod client;
@@ -97,6 +98,7 @@ mod server;
 mod serving;
 #[doc(hidden)]
 pub mod stub;
+mod thread_number;
 mod transport;
 mod transports;
 mod uri;

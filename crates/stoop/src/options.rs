@@ -1,5 +1,6 @@
 //! Options of a binding.
 
+use crate::account::AccountOptions;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,6 +92,7 @@ pub struct BindOptions {
     pub(crate) max_message: usize,
     pub(crate) upgrade: bool,
     pub(crate) retry: Retry,
+    pub(crate) account: Option<AccountOptions>,
     pub(crate) own: OwnOptions,
     /// Why this transport was chosen.
     pub(crate) reason: String,
@@ -107,6 +109,7 @@ impl Default for BindOptions {
             max_message: crate::options::MAX_MESSAGE,
             upgrade: false,
             retry: Retry::default(),
+            account: None,
             own: OwnOptions::default(),
             reason: "because the address says so".into(),
         }
@@ -156,6 +159,12 @@ impl BindOptions {
     /// binding's calls, and never beyond their deadlines; unless this is set. The error of a refused call says when to call again.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
+        self
+    }
+
+    /// The binding keeps an account of its calls: [`Binding::account`](crate::Binding::account) gives it. Not unless set.
+    pub fn account(mut self, options: AccountOptions) -> Self {
+        self.account = Some(options);
         self
     }
 

@@ -1,5 +1,6 @@
 //! A client's binding: made together with the client, by a lazy client's first call, or anew in a forked child.
 
+use crate::account::CallAccount;
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::CallingThread;
 use crate::calling::detaching::Awaited;
@@ -193,6 +194,12 @@ impl Binding {
             counters.add(tables.counters());
         }
         counters
+    }
+
+    /// The account of this binding's calls so far, those that have ended; empty unless
+    /// [`BindOptions::account`](crate::BindOptions::account) has asked for it. That of a forked child has the child's calls.
+    pub fn account(&self) -> CallAccount {
+        self.known().map_or_else(CallAccount::default, |bound| bound.transport.account())
     }
 
     fn is_of_this_process(&self) -> bool {

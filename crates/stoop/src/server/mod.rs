@@ -5,6 +5,9 @@ pub(crate) mod stay_awake;
 #[cfg(feature = "onc")]
 pub(crate) mod sun;
 
+use crate::account::AccountOptions;
+use crate::account::served::Ledger;
+use crate::account::tell::{self, StoopAccountServer, Teller};
 use crate::error::ListenError;
 use crate::health::{self, HealthBoard, StoopHealthServer};
 use crate::interface::Exported;
@@ -72,6 +75,7 @@ pub struct Server {
     own: OwnOptions,
     low_latency: bool,
     health: HealthBoard,
+    account: Option<AccountOptions>,
     procedures: Vec<(String, String, ProcedureOptions)>,
     #[cfg(feature = "onc")]
     sun: sun::SunRpc,
@@ -106,6 +110,7 @@ impl Server {
             own: OwnOptions::default(),
             low_latency: false,
             health: HealthBoard::new(),
+            account: None,
             procedures: Vec::new(),
             #[cfg(feature = "onc")]
             sun: sun::SunRpc::default(),
@@ -115,12 +120,12 @@ impl Server {
     /// Exports an implementation: `GreeterServer::new(…)` for a trait `Greeter`.
     ///
     /// # Panics
-    /// When an interface of the same name is exported already: callers could not tell the two apart. `StoopHealth` is the name of one
-    /// that [every server exports](crate::health).
+    /// When an interface of the same name is exported already: callers could not tell the two apart. `StoopHealth` and
+    /// `StoopAccount` are the names of two that every server exports ([`health`](crate::health), [`account`](crate::account)).
     pub fn export(mut self, export: impl Exported) -> Self {
         let name = export.interface().name;
         let twice = self.exports.iter().any(|other| other.interface().name == name);
-        assert!(name != health::NAME, "{name} is exported by every server already");
+        assert!(![health::NAME, tell::NAME].contains(&name), "{name} is exported by every server already");
         assert!(!twice, "two interfaces of the name {name} are exported; a caller could not tell them apart");
         self.health.add(name);
         self.exports.push(Arc::new(export));
@@ -260,17 +265,32 @@ impl Server {
         self
     }
 
+    /// The server keeps an account of its calls: how long each procedure runs, and for which callers.
+    /// [`RunningServer::account`] gives it, and `stoop top` shows it to [any caller](crate::account::StoopAccount). Not unless this is said.
+    pub fn account(mut self, options: AccountOptions) -> Self {
+        self.account = Some(options);
+        self
+    }
+
     /// Starts serving, on threads of its own.
     ///
     /// # Errors
     /// Nothing is exported, nowhere is listened, or the system gives no thread; or no rpcbind registers the programs.
     pub fn start(mut self) -> Result<RunningServer, ListenError> {
         self.check()?;
+        let teller = Teller::default();
+        if let Some(options) = self.account.take() {
+            let ledger = Arc::new(Ledger::new(&self.exports, options));
+            self.exports = ledger.record(self.exports);
+            teller.keeps(ledger);
+        }
         // The last: the numbers of the program's own interfaces stay as they are.
         self.exports.push(Arc::new(StoopHealthServer::new(self.health.clone())));
+        self.exports.push(Arc::new(StoopAccountServer::new(teller.clone())));
         fork::notice();
         let setup = self.setup()?;
-        let mut running = Running::new(self.health, self.low_latency.then(StayAwake::begin).transpose()?);
+        let mut running =
+            Running::new(self.health, teller, self.low_latency.then(StayAwake::begin).transpose()?);
         for listener in self.listeners {
             let uri = listener.uri().to_owned();
             if let Err(cause) = running.start(listener, &setup) {

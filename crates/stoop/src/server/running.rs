@@ -1,5 +1,7 @@
 //! A running server, from its start to its end.
 
+use crate::account::ServerAccount;
+use crate::account::tell::Teller;
 use crate::health::{Health, HealthBoard};
 use crate::server::stay_awake::StayAwake;
 use crate::serving::counters::ServerCounters;
@@ -21,6 +23,7 @@ struct Shared {
     generation: u32,
     uris: Vec<String>,
     health: HealthBoard,
+    teller: Teller,
     state: Mutex<State>,
     stopped: Condvar,
 }
@@ -37,13 +40,14 @@ pub(crate) struct Running {
     uris: Vec<String>,
     endpoints: Vec<Box<dyn RunningEndpoint>>,
     health: HealthBoard,
+    teller: Teller,
     /// Keeps the processors awake as long as it is there.
     _awake: Option<StayAwake>,
 }
 
 impl Running {
-    pub(crate) fn new(health: HealthBoard, awake: Option<StayAwake>) -> Self {
-        Self { uris: Vec::new(), endpoints: Vec::new(), health, _awake: awake }
+    pub(crate) fn new(health: HealthBoard, teller: Teller, awake: Option<StayAwake>) -> Self {
+        Self { uris: Vec::new(), endpoints: Vec::new(), health, teller, _awake: awake }
     }
 
     /// Starts to serve at an address.
@@ -65,6 +69,13 @@ impl Running {
         self.endpoints.iter().any(|endpoint| endpoint.is_own_thread())
     }
 
+    /// The sum of the counters at all addresses.
+    fn counters(&self) -> ServerCounters {
+        let mut sum = ServerCounters::default();
+        self.endpoints.iter().for_each(|endpoint| sum.add(endpoint.counters()));
+        sum
+    }
+
     /// Refuses new calls, finishes those that run, and ends all threads.
     pub(crate) fn stop(&self) {
         self.health.set_all(Health::ShuttingDown);
@@ -82,13 +93,20 @@ impl std::fmt::Debug for RunningServer {
 
 impl RunningServer {
     pub(crate) fn new(mut running: Running) -> Self {
-        let (uris, health) = (mem::take(&mut running.uris), running.health.clone());
-        let state = Mutex::new(State::Running(Arc::new(running)));
+        let (uris, health, teller) =
+            (mem::take(&mut running.uris), running.health.clone(), running.teller.clone());
+        let running = Arc::new(running);
+        // Not more than a weak reference: the server's exports have the closure, and end with what it refers to.
+        let weak = Arc::downgrade(&running);
+        teller
+            .runs(move || weak.upgrade().map_or_else(ServerCounters::default, |running| running.counters()));
+        let state = Mutex::new(State::Running(running));
         Self {
             shared: Arc::new(Shared {
                 generation: fork::generation(),
                 uris,
                 health,
+                teller,
                 state,
                 stopped: Condvar::new(),
             }),
@@ -159,11 +177,15 @@ impl RunningServer {
     /// The server's counters, summed over all its addresses; zero once it is shut down. Calls to `local:` addresses
     /// are not counted.
     pub fn counters(&self) -> ServerCounters {
-        let mut sum = ServerCounters::default();
-        if let State::Running(running) | State::Stopping(running) = &*self.shared.state() {
-            running.endpoints.iter().for_each(|endpoint| sum.add(endpoint.counters()));
+        match &*self.shared.state() {
+            State::Running(running) | State::Stopping(running) => running.counters(),
+            State::Stopped => ServerCounters::default(),
         }
-        sum
+    }
+
+    /// The account of the server's calls; not kept, and empty, unless [`Server::account`](crate::Server::account) has asked for it.
+    pub fn account(&self) -> ServerAccount {
+        self.shared.teller.whole()
     }
 }
 

@@ -105,6 +105,34 @@ pub struct ShmServerCounters {
 }
 
 impl ServerCounters {
+    /// All counters, each with its name.
+    pub(crate) fn named(&self) -> [(&'static str, u64); 21] {
+        let Self { calls, refused, malformed, bindings, binds_refused, queue, packet, shm, memory } = *self;
+        [
+            ("calls", calls),
+            ("refused", refused),
+            ("malformed", malformed),
+            ("bindings", bindings),
+            ("binds_refused", binds_refused),
+            ("queue.waited", queue.waited),
+            ("queue.hopeless", queue.hopeless),
+            ("queue.full", queue.full),
+            ("queue.overdue", queue.overdue),
+            ("packet.duplicates", packet.duplicates),
+            ("packet.corrupt", packet.corrupt),
+            ("packet.dropped", packet.dropped),
+            ("packet.waited", packet.waited),
+            ("packet.reclaimed", packet.reclaimed),
+            ("packet.overflowed", packet.overflowed),
+            ("packet.dedicated", packet.dedicated),
+            ("shm.given_up", shm.given_up),
+            ("memory.argument_bytes", memory.argument_bytes),
+            ("memory.result_bytes", memory.result_bytes),
+            ("memory.arguments_refused", memory.arguments_refused),
+            ("memory.results_dropped", memory.results_dropped),
+        ]
+    }
+
     pub(crate) fn add(&mut self, other: Self) {
         self.calls += other.calls;
         self.packet.duplicates += other.packet.duplicates;

@@ -44,6 +44,7 @@
 //! (server), lane found, thread awake, result handed over, result seen. Stubs and dispatch will report the others: stub begun, arguments
 //! written, procedure begun, procedure ended, result read.
 
+use crate::account::CallAccount;
 use crate::buffers::{NamedRanges, SharedBuffers, WriteArguments};
 use crate::calling::begun::BegunCalls;
 use crate::calling::counters::CallCounters;
@@ -148,6 +149,11 @@ pub(crate) trait Binding: Send + Sync + Sized + 'static {
 
     /// What the calls of all lanes have counted so far.
     fn counters(&self) -> CallCounters;
+
+    /// The account of the calls of all lanes; empty if the binding keeps none.
+    fn account(&self) -> CallAccount {
+        CallAccount::default()
+    }
 
     /// The other addresses of the server, as [`offers`](crate::offers) writes them.
     fn offers(&self) -> String {

@@ -7,6 +7,7 @@ pub(crate) mod held_lane;
 pub(crate) mod moving;
 pub(crate) mod place;
 
+use crate::account::calls::{CallAccount, Recorder};
 use crate::buffers::{NamedRanges, SharedBuffers, WriteArguments};
 use crate::calling::counters::CallCounters;
 use crate::calling::deadline::CallTimes;
@@ -21,7 +22,7 @@ use crate::locked::locked;
 use crate::options::{BindOptions, TransportOptions};
 use crate::transport::contract::{Binding, Target};
 use crate::transport::remote::held_lane::HeldLane;
-use crate::transport::remote::moving::{Doubt, Name};
+use crate::transport::remote::moving::{Care, Name};
 use crate::transport::remote::place::{Place, Terms};
 use crate::users::Users;
 use std::fmt::Display;
@@ -245,6 +246,12 @@ pub(crate) trait RemoteLane<R: Remote>: Counted + Sized {
 
     /// The call that named buffers has ended.
     fn release_buffers(&mut self) {}
+
+    /// How long the call that has just ended with a result was at the server, in nanoseconds; `None` if its result does not tell.
+    fn server_ns(&self) -> Option<u64>;
+
+    /// Whether only a share of the calls is recorded, because reading the clock takes long in comparison with a call.
+    const IS_SAMPLED: bool = false;
 }
 
 /// A binding to a server in another process.
@@ -254,7 +261,8 @@ pub(crate) struct RemoteBinding<R: Remote> {
     pub(crate) options: BindOptions,
     pub(crate) own: R::Options,
     name: Option<Name<R>>,
-    doubt: Doubt,
+    care: Care,
+    pub(crate) recorder: Option<Recorder>,
     sessions: Sessions<Place<R>>,
     lanes: Lanes<R::Lane>,
     retries: Mutex<RetryBudget>,
@@ -277,9 +285,10 @@ impl<R: Remote> RemoteBinding<R> {
         if let Some(mut slot) = lanes.try_hold() {
             *slot = lane;
         }
-        let (uri, options, doubt) = (uri.to_owned(), options.clone(), Doubt::default());
+        let recorder = options.account.as_ref().map(|account| Recorder::new(interface, account));
+        let (uri, options, care) = (uri.to_owned(), options.clone(), Care::new(recorder.is_some()));
         let (retries, begun) = (Mutex::new(options.new_retry_budget()), AtomicU64::new(0));
-        Ok(Self { interface, uri, options, own, name, doubt, sessions, lanes, retries, begun })
+        Ok(Self { interface, uri, options, own, name, care, recorder, sessions, lanes, retries, begun })
     }
 
     fn terms(&self) -> Terms<'_, R> {
@@ -423,6 +432,10 @@ impl<R: Remote> Binding for RemoteBinding<R> {
         let mut counters = self.lanes.counters();
         R::count(&self.present(), &mut counters);
         counters
+    }
+
+    fn account(&self) -> CallAccount {
+        self.recorder.as_ref().map_or_else(CallAccount::default, Recorder::account)
     }
 
     fn offers(&self) -> String {

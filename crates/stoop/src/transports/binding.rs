@@ -1,5 +1,6 @@
 //! The client's end of any transport.
 
+use crate::account::CallAccount;
 use crate::calling::begun::BegunCalls;
 use crate::calling::counters::CallCounters;
 use crate::error::{CallError, InPlaceError, SendError};
@@ -76,6 +77,10 @@ impl AnyBinding {
 
     pub(crate) fn counters(&self) -> CallCounters {
         on!(AnyBinding, self, binding => binding.counters())
+    }
+
+    pub(crate) fn account(&self) -> CallAccount {
+        on!(AnyBinding, self, binding => binding.account())
     }
 
     pub(crate) fn offers(&self) -> String {

@@ -191,6 +191,13 @@ impl<L: PacketLink> RemoteLane<PacketTransport<L>> for PacketLane<Endpoint<L>> {
         &self.result[HEADER_LEN..HEADER_LEN + self.result_len]
     }
 
+    /// Of a result of many packets, the header that tells it is not kept.
+    #[inline]
+    fn server_ns(&self) -> Option<u64> {
+        let is_one_packet = self.result_len <= self.exchange.packet_data() && self.scattered.is_none();
+        is_one_packet.then(|| Header::server_ns_of(&self.result)).flatten()
+    }
+
     fn scattered(&self) -> Option<Reader<'_>> {
         Some(Reader::after(self.result(), self.scattered?))
     }

@@ -1,8 +1,10 @@
 //! A lane held by a call, and the call until it has ended.
 
+use crate::account::slow::Facts;
 use crate::buffers::WriteArguments;
+use crate::calling::counters::CallCounters;
 use crate::calling::deadline::CallTimes;
-use crate::calling::lanes::LaneGuard;
+use crate::calling::lanes::{Counted, LaneGuard};
 use crate::calling::recovery::{Attempts, CallTerms, Ended, Loss, recover};
 use crate::error::{BindError, CallError, SendError};
 use crate::transport::contract::Lane;
@@ -12,6 +14,7 @@ use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_exchange::outcome::{Unbound, Verdict};
 use stoop_marshal::{GatherList, Reader, Writer};
+use stoop_net::clock;
 use stoop_shm::{InPlace, Number};
 use stoop_wire::Refused;
 
@@ -97,12 +100,53 @@ impl<R: Remote> HeldLane<'_, R> {
     fn call(&mut self, procedure: u16, mut arguments: Arguments<'_, '_, '_>) -> Result<(), CallError> {
         let times =
             R::Lane::begin(self.guard.timeout_ns()).ok_or(CallError::NotSent(SendError::DeadlinePassed))?;
-        if self.binding.doubt.is_any() {
-            self.look_elsewhere(times);
+        if self.binding.care.is_any() {
+            return self.call_with_care(procedure, times, arguments);
         }
         match self.attempt(times, procedure, &mut arguments) {
             Ok(()) => Ok(()),
             Err(ended) => self.recover(ended, times, procedure, arguments),
+        }
+    }
+
+    /// As [`call`](Self::call), of a binding that doubts its server's address, or keeps an account.
+    #[inline(never)]
+    fn call_with_care(
+        &mut self,
+        procedure: u16,
+        times: CallTimes,
+        mut arguments: Arguments<'_, '_, '_>,
+    ) -> Result<(), CallError> {
+        self.look_elsewhere(times);
+        let binding = self.binding;
+        let recorder = binding.recorder.as_ref();
+        let recorder = recorder.filter(|recorder| !R::Lane::IS_SAMPLED || recorder.takes_one_of_many());
+        let begun_ns = if R::Lane::IS_SAMPLED { clock::now_ns() } else { times.begun_ns };
+        let before = recorder.map(|_| self.made().counters());
+        let ended = match self.attempt(times, procedure, &mut arguments) {
+            Ok(()) => Ok(()),
+            Err(ended) => self.recover(ended, times, procedure, arguments),
+        };
+        if let (Some(recorder), Some(before)) = (recorder, before) {
+            match &ended {
+                Ok(()) => recorder.record(procedure, self.facts(begun_ns, before)),
+                Err(_) => recorder.record_failure(procedure),
+            }
+        }
+        ended
+    }
+
+    /// What is known of a call that began then, and has ended with a result.
+    #[inline]
+    fn facts(&self, begun_ns: u64, before: CallCounters) -> Facts {
+        let after = self.made().counters();
+        let repeated = |counters: CallCounters| counters.packet.retransmissions + counters.packet.probes;
+        Facts {
+            whole_ns: clock::now_ns().saturating_sub(begun_ns),
+            server_ns: self.made().server_ns(),
+            wake_up_ns: None,
+            repeated: repeated(after) - repeated(before),
+            slept: after.slept > before.slept,
         }
     }
 
@@ -144,9 +188,11 @@ impl<R: Remote> HeldLane<'_, R> {
         })
     }
 
-    /// Goes over to the server that the name stands for now.
-    #[cold]
+    /// If the binding doubts the server's address: goes over to the server that the name stands for now.
     fn look_elsewhere(&mut self, times: CallTimes) {
+        if !self.binding.care.is_doubt() {
+            return;
+        }
         self.binding.look_elsewhere(Instant::from_nanos(times.deadline.latest_ns));
         self.adopt_present();
     }

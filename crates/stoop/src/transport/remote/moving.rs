@@ -59,20 +59,38 @@ impl<R: Remote> Name<R> {
     }
 }
 
-/// Whether the server is perhaps no longer at the address of the present session.
-#[derive(Default)]
-pub(crate) struct Doubt(AtomicU8);
+/// Why a binding's calls need more care than usual, as bits: one load tells that none is set.
+pub(crate) struct Care(AtomicU8);
 
 const NONE: u8 = 0;
-/// A call has had no answer.
+/// The server is perhaps no longer at the address of the present session: a call has had no answer.
 const SILENT: u8 = 1;
-/// No program listens at the server's port.
+/// Likewise: no program listens at the server's port.
 const CLOSED: u8 = 2;
+/// The binding keeps an account of its calls.
+const RECORDED: u8 = 4;
 
-impl Doubt {
+impl Care {
+    /// Of a new binding.
+    pub(crate) fn new(is_recorded: bool) -> Self {
+        Self(AtomicU8::new(if is_recorded { RECORDED } else { NONE }))
+    }
+
+    /// Whether there is any reason.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.0.load(Ordering::Relaxed) != NONE
+    }
+
+    /// Whether the server's address is doubted.
+    #[inline]
+    pub(crate) fn is_doubt(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & !RECORDED != NONE
+    }
+
+    /// Takes the bits that doubt the server's address.
+    fn take_doubt(&self) -> u8 {
+        self.0.fetch_and(RECORDED, Ordering::Relaxed) & !RECORDED
     }
 }
 
@@ -113,7 +131,7 @@ impl<R: Remote> RemoteBinding<R> {
         };
         let is_so = doubt != NONE && self.name.is_some();
         if is_so {
-            self.doubt.0.fetch_max(doubt, Ordering::Relaxed);
+            self.care.0.fetch_or(doubt, Ordering::Relaxed);
         }
         is_so
     }
@@ -121,7 +139,7 @@ impl<R: Remote> RemoteBinding<R> {
     /// If the binding doubts its address: looks where the name leads, and binds there by `deadline` if that is elsewhere.
     #[cold]
     pub(crate) fn look_elsewhere(&self, deadline: Instant) {
-        let (doubt, Some(name)) = (self.doubt.0.swap(NONE, Ordering::Relaxed), &self.name) else { return };
+        let (doubt, Some(name)) = (self.care.take_doubt(), &self.name) else { return };
         if doubt == NONE {
             return;
         }
@@ -131,7 +149,7 @@ impl<R: Remote> RemoteBinding<R> {
         let is_still_there = addresses.iter().any(is_here);
         addresses.retain(|address| !is_here(address));
         // A server that is only silent may be slow: leave it only if the name does.
-        if addresses.is_empty() || is_still_there && doubt == SILENT {
+        if addresses.is_empty() || is_still_there && doubt & CLOSED == 0 {
             return;
         }
         // If that fails, the call is made where the server was.

@@ -10,6 +10,8 @@ pub(crate) mod refused;
 pub(crate) mod submission;
 pub(crate) mod waiting;
 
+use crate::account::calls::Recorder;
+use crate::account::slow::Facts;
 use crate::calling::background::{Background, Driven, hand_over, start};
 use crate::calling::begun::{BegunCalls, CallBatch, OutstandingCalls};
 use crate::calling::call_table::{CallTable, Outcome, Wakeup};
@@ -288,12 +290,24 @@ impl TakesAnswers for Outstanding {
     fn end_answered(&self, answered: &mut Vec<Answered>) {
         let mut wakeups = Vec::new();
         let mut state = self.state();
-        for Answered { call, outcome } in answered.drain(..) {
+        // One reading for all: they have come together.
+        let recording = self.binding.recorder.as_ref().map(|recorder| (recorder, clock::now_ns()));
+        for Answered { call, outcome, server_ns } in answered.drain(..) {
             state.answered += 1;
+            let is_result = outcome.is_ok();
+            let procedure = state.known(call).map(|known| known.procedure);
             wakeups.extend(match outcome {
-                Ok(_) => state.end(call, outcome),
+                Ok(_) => {
+                    if let (Some((recorder, now_ns)), Some(known)) = (recording, state.known(call)) {
+                        known.record(recorder, now_ns, server_ns);
+                    }
+                    state.end(call, outcome)
+                }
                 Err(error) => self.end_or_come_again(&mut state, call, error),
             });
+            if !is_result && state.known(call).is_none() {
+                procedure.into_iter().for_each(|procedure| self.note_failure(procedure));
+            }
         }
         drop(state);
         self.give(wakeups);
@@ -346,6 +360,11 @@ impl Outstanding {
         }
     }
 
+    /// Records a call that ends without an answer, if the binding keeps an account.
+    fn note_failure(&self, procedure: u16) {
+        self.binding.recorder.iter().for_each(|recorder| recorder.record_failure(procedure));
+    }
+
     /// Ends the calls whose deadlines have passed.
     fn expire(&self, now_ns: u64) {
         let session = self.binding.present();
@@ -368,6 +387,7 @@ impl Outstanding {
                     call.earlier.late(call.waited())
                 }
             };
+            self.note_failure(call.procedure);
             wakeups.push(state.calls.end(place, Err(error)));
         }
         drop(state);
@@ -430,6 +450,13 @@ fn recycle(packets: &mut Vec<Vec<u8>>, packet: Vec<u8>) {
 impl BegunCall {
     fn is_queued(&self) -> bool {
         self.progress == Progress::Queued
+    }
+
+    /// Records its end by a result.
+    #[cold]
+    fn record(&self, recorder: &Recorder, now_ns: u64, server_ns: Option<u64>) {
+        let whole_ns = now_ns.saturating_sub(self.begun.as_nanos());
+        recorder.record(self.procedure, Facts { whole_ns, server_ns, ..Facts::default() });
     }
 
     /// Time since it was begun.

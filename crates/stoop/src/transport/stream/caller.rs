@@ -146,4 +146,9 @@ impl RemoteLane<StreamTransport> for StreamLane {
     fn result(&self) -> &[u8] {
         self.received()
     }
+
+    #[inline]
+    fn server_ns(&self) -> Option<u64> {
+        self.server_ns()
+    }
 }

@@ -1,5 +1,6 @@
 //! Packets that arrive for begun calls.
 
+use crate::account::slow::Facts;
 use crate::transport::packet::begun::calls::{Calls, NO_CALL};
 use crate::transport::packet::begun::slot::{Slot, Stage};
 use crate::transport::packet::checksum;
@@ -80,6 +81,9 @@ impl<L: PacketLink> Calls<L> {
             let heard = if slot.stage == Stage::Sent { slot.compact.take_result(packet) } else { None };
             match heard {
                 Some((len, at_server_ns)) => {
+                    if self.link.binding.recorder.is_some() {
+                        self.record_compact(call, clock, at_server_ns);
+                    }
                     self.end_compact(call, &packet[HEADER_LEN..HEADER_LEN + len]);
                     ended += 1;
                     last = Some((call, at_server_ns));
@@ -136,6 +140,7 @@ impl<L: PacketLink> Calls<L> {
             if let Some(credit) = Header::credit(packet) {
                 self.flow.on_grant(clock, credit);
             }
+            self.record(call, clock, Header::server_ns_of(packet));
             return self.end_with(call, &packet[HEADER_LEN..HEADER_LEN + len]);
         }
         if slot.lane.path().timeout() > self.path.timeout() {
@@ -155,6 +160,24 @@ impl<L: PacketLink> Calls<L> {
             }
             Err(Ended::With(error)) => self.fail_or_come_again(call, error, clock),
         }
+    }
+
+    /// Records a compact call that ends with a result, if the binding keeps an account.
+    #[inline(never)]
+    fn record_compact(&self, call: u32, clock: Instant, at_server_ns: u32) {
+        let Slot { compact, procedure, .. } = &self.slots[call as usize];
+        let server_ns = (at_server_ns != u32::MAX).then_some(u64::from(at_server_ns));
+        let facts = Facts { whole_ns: clock.nanos_since(compact.times().0), server_ns, ..Facts::default() };
+        self.link.binding.recorder.iter().for_each(|recorder| recorder.record(*procedure, facts));
+    }
+
+    /// Records a call that ends with a result, if the binding keeps an account.
+    pub(crate) fn record(&self, call: u32, clock: Instant, server_ns: Option<u64>) {
+        let Some(recorder) = &self.link.binding.recorder else { return };
+        let Slot { lane, begun, procedure, .. } = &self.slots[call as usize];
+        let repeated = u64::from(lane.last_transmissions().saturating_sub(1));
+        let whole_ns = clock.nanos_since(*begun);
+        recorder.record(*procedure, Facts { whole_ns, server_ns, repeated, ..Facts::default() });
     }
 
     /// Goes on with a call: more of it may be sent now, and the server may wait for a receipt.

@@ -204,6 +204,9 @@ impl<L: PacketLink> Calls<L> {
     #[cold]
     pub(crate) fn fail(&mut self, call: u32, error: CallError, now: Instant) {
         let slot = &self.slots[call as usize];
+        if let Some(recorder) = &self.link.binding.recorder {
+            recorder.record_failure(slot.procedure);
+        }
         let error = slot.earlier.or_not_run(error, now.since(slot.begun));
         self.end(call, Some(error));
     }

@@ -97,6 +97,7 @@ impl<L: PacketLink> Calls<L> {
         self.slots[call as usize].result[part.offset..part.offset + part.len].copy_from_slice(payload);
         if part.complete {
             self.send_receipt(call, clock);
+            self.record(call, clock, None);
             self.end(call, None);
         } else {
             self.large.owes(call);

@@ -145,6 +145,13 @@ impl RemoteLane<ShmTransport> for ShmLane {
         self.session.arena.as_ref().is_some_and(|arena| buffer.place_in(arena).is_some())
     }
 
+    /// The server does not read the clock for it.
+    fn server_ns(&self) -> Option<u64> {
+        None
+    }
+
+    const IS_SAMPLED: bool = true;
+
     fn are_buffers_changed(&self) -> bool {
         self.named.is_changed
     }

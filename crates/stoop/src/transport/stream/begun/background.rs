@@ -85,6 +85,7 @@ impl Driven for Outstanding {
                 Some(_) => call.refusal(),
                 None => call.explain(CallError::NotSent(SendError::Bind(Box::new(why.clone())))),
             };
+            self.note_failure(call.procedure);
             wakeups.push(state.calls.end(place, Err(error)));
         }
         drop(state);

@@ -160,6 +160,7 @@ impl Outstanding {
                 state.queue_for(len).push_back(CallId { place, id });
             } else {
                 let error = call.earlier.lost(call.waited());
+                self.note_failure(call.procedure);
                 wakeups.push(state.calls.end(place, Err(error)));
             }
         }

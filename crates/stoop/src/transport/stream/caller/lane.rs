@@ -79,6 +79,12 @@ impl StreamLane {
         &self.result[HEADER_LEN..HEADER_LEN + self.result_len]
     }
 
+    /// As [`RemoteLane::server_ns`](crate::transport::remote::RemoteLane::server_ns).
+    #[inline]
+    pub(crate) fn server_ns(&self) -> Option<u64> {
+        Header::server_ns_of(&self.result)
+    }
+
     #[inline]
     fn mailbox(&self) -> &Mailbox {
         self.mailbox.as_ref().expect("a call has a mailbox")

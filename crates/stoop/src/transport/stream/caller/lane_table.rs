@@ -17,6 +17,8 @@ pub(crate) struct CallId {
 pub(crate) struct Answered {
     pub(crate) call: CallId,
     pub(crate) outcome: Outcome,
+    /// How long it was at the server, in nanoseconds, if the answer is a result that tells it.
+    pub(crate) server_ns: Option<u64>,
 }
 
 /// The lanes of a connection.
@@ -107,7 +109,8 @@ impl LaneTable {
                 }
             },
             User::Call(call) if is_last => {
-                answered.push(Answered { call: *call, outcome: arrived.into_outcome() });
+                let server_ns = arrived.header.server_ns();
+                answered.push(Answered { call: *call, outcome: arrived.into_outcome(), server_ns });
                 true
             }
             User::Abandoned if is_last => false,
