@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Account(AccountArgs),
     /// Calls a server again and again: whether it answers, by which transport, how fast, and whether it serves.
     Ping(crate::ping::PingArgs),
+    /// Shows a running server live: its counters, and which procedures take its time, for which callers.
+    Top(crate::top::TopArgs),
     /// Prints Rust code for an interface that is declared in another language.
     Gen {
         #[command(subcommand)]

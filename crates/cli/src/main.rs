@@ -28,6 +28,7 @@ mod samples;
 mod serve;
 mod session;
 mod table;
+mod top;
 
 use args::{Args, Command, EchoArgs, PenaltyEchoArgs};
 use clap::Parser;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::PenaltyEcho(args) => child::unless_orphaned(penalty_echo(&args)).map(|()| ExitCode::SUCCESS),
         Command::Account(args) => account::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Ping(args) => ping::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Gen { source } => generate::run(&source).map(|()| ExitCode::SUCCESS),
         Command::BenchServe(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
         Command::BenchOverloaded(args) => overload::serve::run(&args).map(|()| ExitCode::SUCCESS),

@@ -1,0 +1,255 @@
+//! What has changed at a server between two looks, as a table and as JSON.
+
+use super::Look;
+use serde::Serialize;
+use std::fmt::Write;
+use std::time::Duration;
+use stoop::account::{CallingPeer, Histogram, ServedProcedure};
+
+/// A stretch of time of a server.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct View {
+    /// Seconds of the stretch, and since the server's start.
+    seconds: f64,
+    up_seconds: f64,
+    /// The server was started anew meanwhile.
+    restarted: bool,
+    account_is_kept: bool,
+    /// Of the calls on the server's machine one in so many is timed.
+    local_share: u32,
+    procedures: Vec<Procedure>,
+    peers: Vec<Peer>,
+    /// By name: how much each counter has grown, and its value.
+    counters: Vec<(String, u64, u64)>,
+}
+
+/// A procedure. The one for which processors were busy longest comes first.
+#[derive(Clone, Debug, Serialize)]
+struct Procedure {
+    name: String,
+    calls: u64,
+    running: u64,
+    timed: u64,
+    median_ns: Option<u64>,
+    p99_ns: Option<u64>,
+    longest_ns: Option<u64>,
+    /// Processors that it has kept busy on average, or that would have been if it did not wait.
+    busy: f64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Peer {
+    peer: String,
+    calls: u64,
+    busy: f64,
+}
+
+/// Counters that are levels: their growth says nothing.
+const LEVELS: [&str; 3] = ["bindings", "memory.argument_bytes", "memory.result_bytes"];
+
+impl View {
+    /// All that a server has done so far.
+    pub(super) fn since_start(look: &Look) -> Self {
+        let none = Look { account: Default::default(), counters: Vec::new(), ..look.clone() };
+        Self::of(&none, look, look.up, false)
+    }
+
+    /// What has happened between two looks; since the start if the server was started anew.
+    pub(super) fn between(before: &Look, after: &Look) -> Self {
+        match before.incarnation == after.incarnation {
+            true => Self::of(before, after, after.at - before.at, false),
+            false => Self { restarted: true, ..Self::since_start(after) },
+        }
+    }
+
+    fn of(before: &Look, after: &Look, time: Duration, restarted: bool) -> Self {
+        let seconds = time.as_secs_f64().max(1e-9);
+        let procedures = after.account.procedures.iter().map(|now| {
+            let is_same =
+                |then: &&ServedProcedure| (&then.interface, &then.name) == (&now.interface, &now.name);
+            Procedure::of(before.account.procedures.iter().find(is_same), now, seconds)
+        });
+        let peers = after.account.peers.iter().map(|now| {
+            let then = before.account.peers.iter().find(|then| then.peer == now.peer);
+            Peer::of(then, now, seconds)
+        });
+        let counters = after.counters.iter().map(|(name, value)| {
+            let then = before.counters.iter().find(|then| then.0 == *name).map_or(0, |then| then.1);
+            (name.clone(), value.saturating_sub(then), *value)
+        });
+        let mut view = Self {
+            seconds,
+            up_seconds: after.up.as_secs_f64(),
+            restarted,
+            account_is_kept: after.account.is_kept,
+            local_share: after.account.local_share,
+            procedures: procedures.collect(),
+            peers: peers.collect(),
+            counters: counters.collect(),
+        };
+        view.procedures.sort_by(|one, other| other.busy.total_cmp(&one.busy));
+        view.peers.sort_by(|one, other| other.busy.total_cmp(&one.busy));
+        view
+    }
+
+    /// The table that a terminal shows, with at most so many peers.
+    pub(super) fn table(&self, uri: &str, peers_max: usize) -> String {
+        let mut text = String::new();
+        // Writing to a text does not fail.
+        let _ = self.write_table(&mut text, uri, peers_max);
+        text
+    }
+
+    fn write_table(&self, text: &mut String, uri: &str, peers_max: usize) -> std::fmt::Result {
+        let restarted = if self.restarted { ", started anew" } else { "" };
+        writeln!(text, "{uri}: up for {:.0} s{restarted}; of {:.1} s:", self.up_seconds, self.seconds)?;
+        self.write_counters(text)?;
+        if !self.account_is_kept {
+            return writeln!(
+                text,
+                "The server keeps no account of its procedures: `Server::account` in its program makes it keep one."
+            );
+        }
+        writeln!(
+            text,
+            "\n{:<32}{:>11}{:>9}{:>10}{:>10}{:>10}{:>8}",
+            "procedure", "calls/s", "running", "median", "99 %", "longest", "busy"
+        )?;
+        for each in self.procedures.iter().filter(|each| each.calls > 0 || each.running > 0) {
+            let [median, p99, longest] = [each.median_ns, each.p99_ns, each.longest_ns].map(time);
+            let (rate, busy) = (self.rate(each.calls), percent(each.busy));
+            let name = shortened(&each.name, 31);
+            writeln!(
+                text,
+                "{name:<32}{rate:>11}{:>9}{median:>10}{p99:>10}{longest:>10}{busy:>8}",
+                each.running
+            )?;
+        }
+        writeln!(text, "\n{:<32}{:>11}{:>47}", "caller", "calls/s", "busy")?;
+        for each in self.peers.iter().filter(|each| each.calls > 0).take(peers_max) {
+            let (name, rate) = (shortened(&each.peer, 31), self.rate(each.calls));
+            writeln!(text, "{name:<32}{rate:>11}{:>47}", percent(each.busy))?;
+        }
+        let share = self.local_share;
+        writeln!(
+            text,
+            "\nTimes are those of procedures without queue and network. Of calls on the server's machine, one in {share} \
+             is timed if they are short."
+        )
+    }
+
+    fn write_counters(&self, text: &mut String) -> std::fmt::Result {
+        let growth = |(name, growth, value): &(String, u64, u64)| match LEVELS.contains(&&**name) {
+            true => (*value > 0).then(|| format!("{name} {value}")),
+            false => (*growth > 0).then(|| format!("{name} {}/s", self.rate(*growth))),
+        };
+        let all: Vec<_> = self.counters.iter().filter_map(growth).collect();
+        writeln!(text, "{}", all.join(", "))
+    }
+
+    fn rate(&self, number: u64) -> String {
+        let rate = number as f64 / self.seconds;
+        if rate >= 100.0 { format!("{rate:.0}") } else { format!("{rate:.1}") }
+    }
+}
+
+impl Procedure {
+    fn of(then: Option<&ServedProcedure>, now: &ServedProcedure, seconds: f64) -> Self {
+        let ran = then.map_or_else(|| now.ran.clone(), |then| now.ran.since(&then.ran));
+        let calls = now.calls.saturating_sub(then.map_or(0, |then| then.calls));
+        let ns = |share| ran.quantile(share).map(|time| time.as_nanos() as u64);
+        Self {
+            name: format!("{}.{}", now.interface, now.name),
+            calls,
+            running: now.running,
+            timed: ran.count(),
+            median_ns: ns(0.5),
+            p99_ns: ns(0.99),
+            longest_ns: ns(1.0),
+            busy: busy(&ran, calls, seconds),
+        }
+    }
+}
+
+/// Processors that so many calls have kept busy, of which some were timed.
+fn busy(ran: &Histogram, calls: u64, seconds: f64) -> f64 {
+    let (timed, sum) = (ran.count() as f64, ran.sum().as_secs_f64());
+    // Calls that still run are not timed yet, so that calls can be fewer or more than those of which one was timed.
+    let each_stands_for = if timed > 0.0 { (calls as f64 / timed).max(1.0) } else { 0.0 };
+    sum * each_stands_for / seconds
+}
+
+impl Peer {
+    fn of(then: Option<&CallingPeer>, now: &CallingPeer, seconds: f64) -> Self {
+        let (calls, ran) = then.map_or((0, Duration::ZERO), |then| (then.calls, then.ran));
+        Self {
+            peer: now.peer.clone(),
+            calls: now.calls.saturating_sub(calls),
+            busy: now.ran.saturating_sub(ran).as_secs_f64() / seconds,
+        }
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+fn time(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "-".into(), |ns| format!("{:.1?}", Duration::from_nanos(ns)))
+}
+
+/// At most so many characters. What a server tells may have any length, and characters that a terminal would obey.
+fn shortened(text: &str, most: usize) -> String {
+    let shown = |character: char| if character.is_control() { '?' } else { character };
+    let kept: String = text.chars().map(shown).take(most).collect();
+    if text.chars().count() > most { kept.chars().take(most - 1).collect::<String>() + "…" } else { kept }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+    use stoop::account::ServerAccount;
+
+    fn look(incarnation: u64, calls: u64) -> Look {
+        let procedure = ServedProcedure {
+            interface: "Store".into(),
+            name: "get".into(),
+            calls,
+            running: 1,
+            ran: Histogram::default(),
+        };
+        let peer = CallingPeer { peer: "10.0.0.1".into(), calls, ran: Duration::from_millis(calls) };
+        let account =
+            ServerAccount { is_kept: true, local_share: 64, procedures: vec![procedure], peers: vec![peer] };
+        let counters = vec![("calls".into(), calls), ("bindings".into(), 3)];
+        Look { at: Instant::now(), up: Duration::from_secs(10), incarnation, account, counters }
+    }
+
+    #[test]
+    fn a_view_has_what_changed_between_two_looks() {
+        let (before, mut after) = (look(1, 100), look(1, 150));
+        after.at = before.at + Duration::from_secs(2);
+        let view = View::between(&before, &after);
+        assert_eq!((view.procedures[0].calls, view.peers[0].calls), (50, 50));
+        assert!((view.peers[0].busy - 0.025).abs() < 1e-9, "{}", view.peers[0].busy);
+        let table = view.table("udp://x:1", 10);
+        for part in ["Store.get", "25.0", "10.0.0.1", "2.5 %", "calls 25.0/s, bindings 3"] {
+            assert!(table.contains(part), "{part}: {table}");
+        }
+    }
+
+    #[test]
+    fn after_a_restart_all_counts_since_the_start_are_shown() {
+        let (before, after) = (look(1, 100), look(2, 30));
+        let view = View::between(&before, &after);
+        assert!(view.restarted && view.procedures[0].calls == 30);
+        assert!(view.table("x", 1).contains("started anew"));
+    }
+
+    #[test]
+    fn text_of_a_server_cannot_command_the_terminal() {
+        assert_eq!(shortened("a\x1b[2Jb", 31), "a?[2Jb");
+        assert_eq!(shortened("abcdefgh", 4), "abc…");
+    }
+}
