@@ -8,6 +8,9 @@ use std::time::Duration;
 use stoop::onc::{self, Server, VersionId};
 
 const LOCAL: &str = "127.0.0.1";
+/// The versions that the ready-made callers call.
+const RUSERS: VersionId = VersionId { program: 100_002, version: 2 };
+const RSTAT: VersionId = VersionId { program: 100_001, version: 3 };
 
 /// Starts a daemon, which ends with the sandbox. `false`, and the test is skipped, if it is not installed.
 fn start(program: &str) -> bool {
@@ -18,19 +21,36 @@ fn start(program: &str) -> bool {
     started
 }
 
-fn is_registered(program: u32) -> bool {
-    onc::rpcinfo(LOCAL).unwrap().iter().any(|entry| entry.version.program == program && entry.netid == "udp")
+/// Whether rpcbind knows this version: a daemon registers its versions one after the other.
+fn is_registered(version: VersionId) -> bool {
+    onc::rpcinfo(LOCAL).unwrap().iter().any(|entry| entry.version == version && entry.netid == "udp")
+}
+
+/// Logs users in to the sandbox, whose /run is empty: records of utmp(5), whose process is the first one of the sandbox.
+fn log_in(users: &[&str]) {
+    let record = |user: &&str| {
+        let mut record = [0; 384];
+        record[0] = 7; // USER_PROCESS
+        record[4] = 1;
+        record[8..13].copy_from_slice(b"pts/0");
+        record[44..44 + user.len()].copy_from_slice(user.as_bytes());
+        record
+    };
+    let records: Vec<u8> = users.iter().flat_map(record).collect();
+    std::fs::write("/run/utmp", records).expect("the sandbox may write there");
 }
 
 #[test]
 fn rusersd_and_rstatd_answer() {
     sandbox::run("services::rusersd_and_rstatd_answer", || {
         if start("rpc.rusersd") {
-            wait_until("rusersd has registered", || is_registered(100_002));
+            wait_until("rusersd has registered", || is_registered(RUSERS));
             assert_eq!(onc::rusers(LOCAL).unwrap(), 0, "nobody is logged in to the sandbox");
+            log_in(&["alice", "bob"]);
+            assert_eq!(onc::rusers(LOCAL).unwrap(), 2);
         }
         if start("rpc.rstatd") {
-            wait_until("rstatd has registered", || is_registered(100_001));
+            wait_until("rstatd has registered", || is_registered(RSTAT));
             let statistics = onc::rstat(LOCAL).unwrap();
             assert!(
                 statistics.now > statistics.started && statistics.started > 1_000_000_000,
