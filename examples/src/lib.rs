@@ -9,3 +9,8 @@ pub mod weather;
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct Readme;
+
+/// The first call by Sun RPC.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/sun-rpc.md")]
+pub struct SunRpc;
