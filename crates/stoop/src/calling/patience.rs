@@ -11,12 +11,16 @@ use stoop_net::clock;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
+/// How long any client tries while a server answers that it shuts down: the next one may be about to take the address over, or has
+/// done so and shares the socket with it.
+const TAKEOVER: Duration = Duration::from_millis(100);
+
 fn now() -> Instant {
     Instant::from_nanos(clock::now_ns())
 }
 
 /// Binds by `attempt`, which gets a deadline; with [`BindOptions::wait_for_server`] until that succeeds, or `deadline` has passed, or
-/// waiting is of no use.
+/// waiting is of no use. Without, it tries again for a moment if a server shuts down.
 ///
 /// # Errors
 /// Why the last attempt has failed.
@@ -32,10 +36,12 @@ pub(crate) fn bind<T>(
             Ok(bound) => return Ok(bound),
             Err(why) => why,
         };
-        if !options.waits_for_server() || !why.may_pass() {
-            return Err(why);
-        }
-        let left = deadline.since(now());
+        let until = match () {
+            () if options.waits_for_server() && why.may_pass() => deadline,
+            () if why.is_shutting_down() => deadline.min(begun + TAKEOVER),
+            () => return Err(why),
+        };
+        let left = until.since(now());
         if left.is_zero() {
             if let BindError::NoAnswer { waited, .. } = &mut why {
                 *waited = now().since(begun);

@@ -194,7 +194,6 @@ impl BindError {
                 !matches!(cause.kind(), InvalidInput | PermissionDenied) && !needs_descriptor(cause)
             }
             Self::NoAnswer { .. } => true,
-            Self::Refused { why, .. } => *why == SHUTTING_DOWN,
             #[cfg(feature = "onc")]
             Self::NotRegistered { .. } => true,
             // A rpcbind that is started together with the server.
@@ -204,8 +203,13 @@ impl BindError {
                 crate::CallError::NotSent(crate::error::SendError::Bind(_))
                     | crate::CallError::Unknown { .. }
             ),
-            _ => false,
+            _ => self.is_shutting_down(),
         }
+    }
+
+    /// Whether a server has answered that it shuts down.
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        matches!(self, Self::Refused { why, .. } if *why == SHUTTING_DOWN)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::calling::handshake::NotBound;
 use crate::calling::sessions::Generation;
-use crate::error::{BindError, SHUTTING_DOWN};
+use crate::error::BindError;
 use crate::interface::Interface;
 use crate::options::BindOptions;
 use crate::transport::remote::{Plan, Remote, Replaced};
@@ -60,12 +60,7 @@ pub(crate) fn connect_to_any<R: Remote>(
     Err(last.expect("a name that is resolved has an address"))
 }
 
-/// Whether a server has answered that it shuts down.
-fn is_shutting_down(error: &BindError) -> bool {
-    matches!(error, BindError::Refused { why, .. } if *why == SHUTTING_DOWN)
-}
-
 /// Whether another address of the server may do.
 fn is_about_address(error: &BindError) -> bool {
-    matches!(error, BindError::Unreachable { .. } | BindError::NoAnswer { .. }) || is_shutting_down(error)
+    matches!(error, BindError::Unreachable { .. } | BindError::NoAnswer { .. }) || error.is_shutting_down()
 }

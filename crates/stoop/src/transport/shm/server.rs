@@ -239,6 +239,8 @@ impl Endpoint for ShmEndpoint {
 
     fn shut_down(&self) {
         self.service.shut_down();
+        // Now, for the next server may share the socket. Callers that are about to bind are told by the receiver.
+        self.acceptor.shut_down();
         self.acceptor.notifier.wake();
     }
 
