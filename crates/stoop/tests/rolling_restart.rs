@@ -1,0 +1,163 @@
+//! A server that is replaced again and again under load: no call fails, and each runs once, idempotent or not.
+
+mod passed_sockets;
+
+use passed_sockets::{Process, Sockets, patient};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use stoop::Server;
+
+#[stoop::interface]
+trait Ledger {
+    /// Records a number, and returns it.
+    fn record(&self, file: &str, number: u64) -> u64;
+    #[one_way]
+    fn note(&self, file: &str, number: u64);
+}
+
+struct Book;
+
+impl Ledger for Book {
+    fn record(&self, file: &str, number: u64) -> u64 {
+        let mut file = fs::OpenOptions::new().append(true).open(file).unwrap();
+        file.write_all(&number.to_le_bytes()).unwrap();
+        number
+    }
+
+    fn note(&self, file: &str, number: u64) {
+        self.record(file, number);
+    }
+}
+
+/// The other process.
+#[test]
+fn process() {
+    passed_sockets::serve(|addresses| {
+        let server = Server::new().export(LedgerServer::new(Book));
+        addresses.split(' ').try_fold(server, |server, uri| server.listen(uri))?.start()
+    });
+}
+
+/// The numbers that were recorded in a file, in rising order.
+fn recorded(file: &Path) -> Vec<u64> {
+    let bytes = fs::read(file).unwrap();
+    let mut numbers: Vec<u64> = bytes.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// Calls on their way together.
+const TOGETHER: usize = 20;
+const RESTARTS: usize = 4;
+
+/// A client's calls of all kinds, until it is told to end.
+struct Load<'a> {
+    client: LedgerClient,
+    file: &'a str,
+    next: AtomicU64,
+    made: AtomicU64,
+    ends: AtomicBool,
+}
+
+impl Load<'_> {
+    fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn block(&self) {
+        while !self.ends.load(Ordering::Relaxed) {
+            let number = self.number();
+            assert_eq!(self.client.record(self.file, number).unwrap(), number);
+            self.made.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn begin(&self) {
+        while !self.ends.load(Ordering::Relaxed) {
+            let begin = self.client.begin();
+            let calls: Vec<_> = (0..TOGETHER).map(|_| self.number()).collect();
+            let calls: Vec<_> =
+                calls.iter().map(|number| (*number, begin.record(self.file, *number))).collect();
+            drop(begin);
+            for (number, call) in calls {
+                assert_eq!(call.wait().unwrap(), number);
+                self.made.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn tell(&self) {
+        while !self.ends.load(Ordering::Relaxed) {
+            self.client.note(self.file, self.number()).unwrap();
+            let number = self.number();
+            assert_eq!(self.client.record(self.file, number).unwrap(), number);
+            self.made.fetch_add(2, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Replaces the server at one of the passed sockets. The next one is there before the one before it shuts down.
+fn replace_under_load(choose: impl Fn(&Sockets) -> String) {
+    let sockets = Sockets::new();
+    let uri = choose(&sockets);
+    let (mut process, said): (Process, _) = sockets.serve(&uri);
+    assert!(said.starts_with("ready"), "{said}");
+    let file: PathBuf = sockets.path.with_extension("ledger");
+    fs::write(&file, "").unwrap();
+    let load = Load {
+        client: LedgerClient::bind_with(&uri, &patient()).unwrap(),
+        file: file.to_str().unwrap(),
+        next: AtomicU64::new(0),
+        made: AtomicU64::new(0),
+        ends: AtomicBool::new(false),
+    };
+    thread::scope(|scope| {
+        let callers = [
+            scope.spawn(|| load.block()),
+            scope.spawn(|| load.block()),
+            scope.spawn(|| load.begin()),
+            scope.spawn(|| load.tell()),
+        ];
+        let go_on = || {
+            let enough = load.made.load(Ordering::Relaxed) + 20 * TOGETHER as u64;
+            while load.made.load(Ordering::Relaxed) < enough
+                && !callers.iter().any(|caller| caller.is_finished())
+            {
+                thread::yield_now();
+            }
+        };
+        for _ in 0..RESTARTS {
+            go_on();
+            let (next, said) = sockets.serve(&uri);
+            assert!(said.starts_with("ready"), "{said}");
+            process.end();
+            process = next;
+        }
+        go_on();
+        load.ends.store(true, Ordering::Relaxed);
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
+    });
+    let all = load.next.load(Ordering::Relaxed);
+    load.client.close(std::time::Duration::from_secs(60)).unwrap();
+    process.end();
+    assert!(recorded(&file).into_iter().eq(0..all), "each call has run once");
+    fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn no_call_over_tcp_fails_or_runs_twice() {
+    replace_under_load(|sockets| sockets.uris()[0].clone());
+}
+
+#[test]
+fn no_call_over_unix_sockets_fails_or_runs_twice() {
+    replace_under_load(|sockets| sockets.uris()[2].clone());
+}
+
+#[test]
+fn no_call_over_shared_memory_fails_or_runs_twice() {
+    replace_under_load(|sockets| sockets.uris()[2].replace("unix:", "shm:"));
+}
