@@ -3,10 +3,10 @@
 //! The greedy callers write their packets by hand, from another address of the loopback network than the clients.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::OwnedFd;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 use stoop::{BindOptions, Limits, RunningServer, Server};
+use stoop_exchange::stream::OutgoingMessage;
 use stoop_wire::bind::{BindReply, BindRequest, BindStatus};
 use stoop_wire::{BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId, Template};
 
@@ -15,6 +15,7 @@ trait Lab {
     fn null(&self);
     fn sum(&self, bytes: &[u8]) -> u64;
     fn echo(&self, bytes: &[u8]) -> Vec<u8>;
+    fn make(&self, len: u32) -> Vec<u8>;
 }
 
 #[derive(Clone)]
@@ -28,9 +29,15 @@ impl Lab for Bench {
     fn echo(&self, bytes: &[u8]) -> Vec<u8> {
         bytes.to_vec()
     }
+    fn make(&self, len: u32) -> Vec<u8> {
+        vec![1; len as usize]
+    }
 }
 
 const MIB: usize = 1 << 20;
+/// Numbers of procedures.
+const SUM: u16 = 1;
+const MAKE: u16 = 3;
 /// Another host than the clients'.
 const GREEDY: [u8; 4] = [127, 0, 0, 66];
 
@@ -149,29 +156,93 @@ fn cancels_of_one_host_on_many_lanes_leave_lanes_for_another() {
     });
 }
 
-/// Connects from the other host, and asks for a binding. Returns whether it was granted, and the connection.
-fn bind_over_tcp(address: SocketAddr) -> (bool, OwnedFd) {
+/// Connects from the other host, and asks for a binding. Returns it, if it was granted, and the connection.
+fn bind_over_tcp(address: SocketAddr) -> (Option<BindingId>, TcpStream) {
     use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     bind(&socket, &SocketAddr::from((GREEDY, 0))).unwrap();
     connect(&socket, &address).unwrap();
-    let mut stream = std::net::TcpStream::from(socket);
+    let mut stream = TcpStream::from(socket);
     stream.write_all(&bind_packet(1, stoop_wire::Challenge(0))).unwrap();
     let mut header = [0; HEADER_LEN];
     stream.read_exact(&mut header).unwrap();
-    let len = Header::from_bytes(&header).unwrap().message_len as usize;
-    let mut payload = vec![0; len];
+    let header = Header::from_bytes(&header).unwrap();
+    let mut payload = vec![0; header.message_len as usize];
     stream.read_exact(&mut payload).unwrap();
-    (BindReply::decode(&payload).unwrap().status == BindStatus::Bound, stream.into())
+    let is_bound = BindReply::decode(&payload).unwrap().status == BindStatus::Bound;
+    (is_bound.then_some(header.binding), stream)
+}
+
+/// A call over TCP, as bytes of the stream.
+fn call_over_tcp(binding: BindingId, lane: u16, procedure: u16, arguments: &[u8]) -> Vec<u8> {
+    let mut header = Header::bare(Kind::Call, binding, LaneId(lane), CallNumber(1));
+    (header.procedure, header.message_len, header.time) = (procedure, arguments.len() as u32, u32::MAX);
+    let mut packet = [&[0; HEADER_LEN], arguments].concat();
+    let mut message = OutgoingMessage::new(header, &mut packet);
+    let mut stream = Vec::new();
+    while !message.is_done() {
+        let mut room = [0; HEADER_LEN];
+        let fragment = message.next_slices(&packet, &mut room).concat();
+        message.advance(fragment.len());
+        stream.extend(fragment);
+    }
+    stream
+}
+
+/// Waits for what the server is about to do.
+fn eventually(condition: impl Fn() -> bool) {
+    while !condition() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn incomplete_calls_of_one_host_leave_memory_for_the_calls_of_another() {
+    let limits = Limits::new().argument_bytes(16 * MIB);
+    let (server, uri, address) = server("tcp://127.0.0.1:0", limits);
+    let mut held = Vec::new();
+    for _ in 0..12 {
+        let (binding, mut stream) = bind_over_tcp(address);
+        let call = call_over_tcp(binding.unwrap(), 0, SUM, &vec![1; 2 * MIB]);
+        // The last byte never comes.
+        stream.write_all(&call[..call.len() - 1]).unwrap();
+        held.push(stream);
+    }
+    eventually(|| server.counters().memory.arguments_refused > 0);
+    let memory = server.counters().memory;
+    assert!(memory.argument_bytes <= 12 * MIB as u64, "{memory:?}");
+    is_served(&uri);
+    drop(held);
+    eventually(|| server.counters().memory.argument_bytes == 0);
+}
+
+#[test]
+fn results_that_one_host_does_not_read_leave_memory_for_those_of_another() {
+    let (server, uri, address) = server("tcp://127.0.0.1:0", Limits::new().result_bytes(16 * MIB));
+    let mut held = Vec::new();
+    for _ in 0..12 {
+        let (binding, mut stream) = bind_over_tcp(address);
+        for lane in 0..4 {
+            let arguments = (4 * MIB as u32 - 64).to_le_bytes();
+            stream.write_all(&call_over_tcp(binding.unwrap(), lane, MAKE, &arguments)).unwrap();
+        }
+        held.push(stream);
+    }
+    eventually(|| server.counters().memory.results_dropped > 0);
+    let memory = server.counters().memory;
+    assert!(memory.result_bytes <= 12 * MIB as u64, "{memory:?}");
+    is_served(&uri);
+    drop(held);
+    eventually(|| server.counters().memory.result_bytes == 0);
 }
 
 #[test]
 fn a_host_with_all_tcp_connections_that_it_gets_keeps_no_client_out() {
     let (server, uri, address) = server("tcp://127.0.0.1:0", Limits::new().bindings(64));
     // Some never bind; the server closes those that are too many.
-    let _silent: Vec<_> = (0..100).map(|_| std::net::TcpStream::connect(address)).collect();
+    let _silent: Vec<_> = (0..100).map(|_| TcpStream::connect(address)).collect();
     let all: Vec<_> = (0..60).map(|_| bind_over_tcp(address)).collect();
-    assert_eq!(all.iter().filter(|(bound, _)| *bound).count(), 48);
+    assert_eq!(all.iter().filter(|(bound, _)| bound.is_some()).count(), 48);
     assert_eq!((server.counters().bindings, server.counters().binds_refused), (48, 12));
     (0..20).for_each(|_| is_served(&uri));
 }
