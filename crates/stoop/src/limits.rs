@@ -3,8 +3,8 @@
 /// Limits of a server, for [`Server::limits`](crate::Server::limits). They hold at each of its addresses. Those that are not set have
 /// defaults, which differ by transport.
 ///
-/// What they limit is shared among the hosts of the callers (at `udp:`, `tcp:` and `ether:` addresses) or their users (at `unix:`
-/// addresses): none has more than three quarters of it, even if it is alone, so that another always finds room. `docs/limits.md` has
+/// What they limit is shared among the hosts of the callers (at `udp:`, `tcp:` and `ether:` addresses) or their users (at `unix:` and
+/// `shm:` addresses): none has more than three quarters of it, even if it is alone, so that another always finds room. `docs/limits.md` has
 /// the rule and all limits.
 ///
 /// ```
@@ -62,16 +62,22 @@ impl Limits {
         self
     }
 
-    /// At `udp:` and `ether:` addresses: most bytes of the arguments of calls of many packets that are arriving, waiting or running.
-    /// Callers wait beyond it. 256 MiB unless set, but at least twice [`Server::max_message`](crate::Server::max_message).
+    /// Most bytes of the arguments of long calls that are arriving, waiting or running.
+    ///
+    /// At `udp:` and `ether:` addresses a call of many packets is long, and callers wait beyond the limit: 256 MiB unless set. At `tcp:`,
+    /// `unix:` and `shm:` addresses a call is long if it does not fit in one buffer (16 KiB, or 4 KiB over shared memory), and calls are
+    /// refused beyond the limit: 512 MiB unless set, or eight times [`Server::max_message`](crate::Server::max_message) if that is more.
+    /// It is never less than twice that length.
     pub fn argument_bytes(mut self, most: usize) -> Self {
         self.argument_bytes = Some(most);
         self
     }
 
-    /// At `udp:` and `ether:` addresses: most bytes of results of many packets that are retained until their callers have them. A call
-    /// whose result finds no room has run, and fails. 512 MiB unless set, but at least twice
-    /// [`Server::max_message`](crate::Server::max_message).
+    /// Most bytes of long results that their callers do not have yet. A call whose result finds no room has run, and fails.
+    ///
+    /// At `udp:` and `ether:` addresses these are retained results of many packets: 512 MiB unless set. At `tcp:`, `unix:` and `shm:`
+    /// addresses they are results that are not read, and OUT arguments of more than 256 KiB while they are filled: 512 MiB unless set, or
+    /// eight times [`Server::max_message`](crate::Server::max_message) if that is more. It is never less than twice that length.
     pub fn result_bytes(mut self, most: usize) -> Self {
         self.result_bytes = Some(most);
         self

@@ -4,6 +4,7 @@ use crate::buffers::Memory;
 use crate::context::take_asked;
 use crate::error::{FailureCode, RefusalCode};
 use crate::serving::dispatch::{CallLimits, Outcome};
+use crate::serving::message_memory::{Content, NO_MEMORY_FOR_RESULT};
 use crate::transport::shm::server::ShmEndpoint;
 use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::worker::WorkerState;
@@ -25,6 +26,8 @@ pub(crate) struct ShmCall {
     pub(super) deferred: bool,
 }
 
+/// Bytes of a result that OUT arguments may take without being counted.
+const OUT_UNCOUNTED: usize = 256 * 1024;
 /// Bytes of explanation that a refusal or failure carries at most.
 const MAX_DETAIL: usize = 512;
 /// A worker that was away for less still has the receive role.
@@ -69,26 +72,15 @@ impl ShmEndpoint {
             caller: binding.caller,
             call: id,
             result_max: self.service.message_max,
-            out_limit: self.service.message_max,
+            out_limit: self.service.message_max.min(OUT_UNCOUNTED),
         };
         if worker.result.is_empty() || worker.result_of != binding.token {
             wipe_result(worker, binding);
         }
         let procedure = (binding.interface, request.procedure);
-        let outcome = match request.kind {
-            RequestKind::CallInPlace => {
-                let memory = Memory::of(binding.arena.as_ref());
-                self.service.exports.run_with_memory(
-                    procedure,
-                    &call.arguments,
-                    memory,
-                    &mut worker.result,
-                    terms,
-                )
-            }
-            _ => {
-                self.service.exports.run(procedure.0, procedure.1, &call.arguments, &mut worker.result, terms)
-            }
+        let outcome = match self.run_procedure(worker, call, terms) {
+            Outcome::NoRoom(needed) => self.run_with_room(worker, call, (terms, needed)),
+            outcome => outcome,
         };
         if binding.is_closed() {
             // It may have been told so and have returned early, and its caller may not be dead, and look.
@@ -141,6 +133,41 @@ impl ShmEndpoint {
         }
         // Behind the answer, so that it does not wait for the clock.
         self.note_time(worker, call, begun_ns);
+    }
+
+    #[inline(always)]
+    fn run_procedure(&self, worker: &mut WorkerState, call: &ShmCall, terms: CallLimits) -> Outcome {
+        let (binding, arguments) = (&call.binding, &call.arguments);
+        let procedure = (binding.interface, call.request.procedure);
+        let exports = &self.service.exports;
+        match call.request.kind {
+            RequestKind::CallInPlace => {
+                let memory = Memory::of(binding.arena.as_ref());
+                exports.run_with_memory(procedure, arguments, memory, &mut worker.result, terms)
+            }
+            _ => exports.run(procedure.0, procedure.1, arguments, &mut worker.result, terms),
+        }
+    }
+
+    /// Runs a call once more, because its OUT arguments need so many bytes, which have to be counted.
+    #[cold]
+    fn run_with_room(
+        &self,
+        worker: &mut WorkerState,
+        call: &ShmCall,
+        (terms, needed): (CallLimits, usize),
+    ) -> Outcome {
+        if needed > self.service.message_max {
+            return Outcome::NoRoom(needed);
+        }
+        let memory = &call.binding.memory;
+        if !memory.take(Content::Results, needed) {
+            return Outcome::refused(RefusalCode::Overloaded, NO_MEMORY_FOR_RESULT.into());
+        }
+        let outcome = self.run_procedure(worker, call, CallLimits { out_limit: needed, ..terms });
+        // From now on these bytes count as part of the result.
+        memory.give_back(Content::Results, needed);
+        outcome
     }
 
     /// Whether the clock is to be compared with the deadline of a call that has returned a result of `len` bytes. Not if the procedure
