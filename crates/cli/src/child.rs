@@ -64,18 +64,23 @@ impl Child {
 
     /// The rest of its next line, which must begin with `word`.
     pub(crate) fn expect(&mut self, word: &str) -> io::Result<String> {
-        let line = self.next_line()?;
+        self.expect_within(word, ANSWER_WITHIN)
+    }
+
+    /// As [`expect`](Self::expect), of a child that has much to do before it answers.
+    pub(crate) fn expect_within(&mut self, word: &str, within: Duration) -> io::Result<String> {
+        let line = self.next_line(within)?;
         match line.strip_prefix(word) {
             Some(rest) => Ok(rest.trim().to_owned()),
             None => Err(self.failed(&format!("said {line:?} where {word:?} was expected"))),
         }
     }
 
-    fn next_line(&mut self) -> io::Result<String> {
+    fn next_line(&mut self, within: Duration) -> io::Result<String> {
         let mut line = String::new();
-        let answered = !self.answers.buffer().is_empty() || readable(self.answers.get_ref(), ANSWER_WITHIN)?;
+        let answered = !self.answers.buffer().is_empty() || readable(self.answers.get_ref(), within)?;
         if !answered {
-            return Err(self.failed(&format!("gave no answer within {} s", ANSWER_WITHIN.as_secs())));
+            return Err(self.failed(&format!("gave no answer within {} s", within.as_secs())));
         }
         if self.answers.read_line(&mut line)? == 0 {
             return Err(self.failed("ended early; its own message is above"));

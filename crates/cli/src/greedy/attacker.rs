@@ -12,6 +12,8 @@ use std::time::Duration;
 /// A process that attacks until this is dropped.
 pub(super) struct Attacker(#[expect(dead_code, reason = "it lives as long as this")] Child);
 
+/// Time in which it has made its bindings, at the lowest priority beside other work of the machine.
+const PREPARATION: Duration = Duration::from_secs(120);
 /// Time for an attack to take what it can, before a process that is to be stopped is stopped.
 const BEGINNING: Duration = Duration::from_millis(1500);
 
@@ -34,7 +36,7 @@ impl Attacker {
             true => Child::start("attacker", &arguments, network)?,
             false => Child::start_on_third_host("attacker", &arguments, network)?,
         };
-        child.expect("attacking")?;
+        child.expect_within("attacking", PREPARATION)?;
         thread::sleep(BEGINNING);
         if attack.stops() {
             child.stop()?;

@@ -5,6 +5,7 @@ use super::*;
 claims! { remote and lossy: [
     messages_around_every_boundary_travel
     large_messages_travel_both_ways_between_small_calls
+    a_result_without_bytes_arrives_after_one_of_many
     arguments_longer_than_the_caller_allows_are_not_sent
     arguments_longer_than_the_server_takes_do_not_run
     a_result_larger_than_the_server_sends_is_a_failure_that_names_the_limit
@@ -51,6 +52,14 @@ fn large_messages_travel_both_ways_between_small_calls(transport: &str) {
         done.store(true, Ordering::Relaxed);
         ended.into_iter().for_each(Result::unwrap);
     });
+}
+
+fn a_result_without_bytes_arrives_after_one_of_many(transport: &str) {
+    let (_server, _, client) = lab(transport);
+    for _ in 0..3 {
+        assert_eq!(client.bytes(6 << 20, 1).unwrap().len(), 6 << 20);
+        client.null().unwrap();
+    }
 }
 
 fn arguments_longer_than_the_caller_allows_are_not_sent(transport: &str) {

@@ -127,6 +127,8 @@ impl StreamEndpoint {
             worker.result = self.unused_buffer();
         }
         worker.result.truncate(HEADER_LEN);
+        // The place of the header is there also before a result of no bytes.
+        worker.result.resize(HEADER_LEN, 0);
         worker.result_of = connection.token;
     }
 
