@@ -161,6 +161,7 @@ impl<E: CallerEndpoint> SharedEndpoint<E> {
     }
 
     /// Whether the endpoint that the bindings of this process share for `server` has a user.
+    #[cfg(any(feature = "ether", test))]
     pub(crate) fn is_in_use<L: PacketLink<Caller = E>>(server: &L::Address) -> bool {
         find(&mut of_process::<L>(), &server.to_string()).is_some()
     }
