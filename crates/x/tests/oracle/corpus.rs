@@ -10,6 +10,8 @@ pub(crate) struct Entry {
     pub(crate) needs: Option<PathBuf>,
     /// Whether libtirpc has its routines, and a header that would clash with one that rpcgen makes.
     pub(crate) is_in_libtirpc: bool,
+    /// Whether the user of the tests has named it. rpcgen's C of such a file may clash with libtirpc's headers.
+    pub(crate) is_named_by_user: bool,
 }
 
 /// Files of the Debian packages rpcsvc-proto, libnsl-dev and libtirpc-dev.
@@ -45,12 +47,13 @@ fn others() -> Vec<Entry> {
     let files = std::fs::read_dir(folder).expect("the folder can be read");
     let mut paths: Vec<_> = files.map(|file| file.expect("the folder can be read").path()).collect();
     paths.sort();
-    paths.into_iter().filter(|path| path.extension().is_some_and(|x| x == "x")).map(Entry::new).collect()
+    let paths = paths.into_iter().filter(|path| path.extension().is_some_and(|x| x == "x"));
+    paths.map(|path| Entry { is_named_by_user: true, ..Entry::new(path) }).collect()
 }
 
 impl Entry {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Entry { path, needs: None, is_in_libtirpc: false }
+        Entry { path, needs: None, is_in_libtirpc: false, is_named_by_user: false }
     }
 
     fn of_package(name: &str) -> Option<Self> {
@@ -60,7 +63,7 @@ impl Entry {
             return None;
         }
         let needs = (name == "nis_callback").then(|| path.with_file_name("nis.x"));
-        Some(Entry { needs, is_in_libtirpc: name.ends_with("rpcb_prot"), path })
+        Some(Entry { needs, is_in_libtirpc: name.ends_with("rpcb_prot"), ..Entry::new(path) })
     }
 
     pub(crate) fn name(&self) -> String {

@@ -34,7 +34,7 @@ fn a_traits_types_and_rpcgens_routines_of_its_printed_file_agree() {
     fs::write(&path, text).expect("a file can be written");
     let entry = Entry::new(path);
     let types = TYPES.map(|(name, _)| name.to_owned());
-    let theirs = with_rpcgen(&folder.0, &entry, &types);
+    let theirs = with_rpcgen(&folder.0, &entry, &types).expect("rpcgen's code compiles");
     let inputs = inputs(&entry.compiled(Options::new()), &types);
     let ours: Vec<_> = inputs.iter().map(|input| answer(input.ty, &input.bytes)).collect();
     compare("the printed file", &types, &inputs, &ours, &theirs);

@@ -88,10 +88,11 @@ fn emitted_code_and_rpcgen_agree_on_all_types() {
     let mut first = 0;
     for (entry, compiled) in &compiled {
         let types = types(compiled);
-        let theirs = programs::with_rpcgen(&folder.0, entry, &types);
-        let inputs = inputs(compiled, &types);
-        let our_answers = programs::answers(&ours, &numbered(&inputs, first));
-        compare(&entry.name(), &types, &inputs, &our_answers, &theirs);
+        if let Some(theirs) = programs::with_rpcgen(&folder.0, entry, &types) {
+            let inputs = inputs(compiled, &types);
+            let our_answers = programs::answers(&ours, &numbered(&inputs, first));
+            compare(&entry.name(), &types, &inputs, &our_answers, &theirs);
+        }
         first += types.len();
     }
 }

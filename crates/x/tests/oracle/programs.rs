@@ -37,8 +37,8 @@ pub(crate) fn missing() -> Option<&'static str> {
     }
 }
 
-/// Compiles rpcgen's routines for the types of a file.
-pub(crate) fn with_rpcgen(folder: &Path, entry: &Entry, types: &[String]) -> PathBuf {
+/// Compiles rpcgen's routines for the types of a file; `None` if they do not compile for a file that the user has named.
+pub(crate) fn with_rpcgen(folder: &Path, entry: &Entry, types: &[String]) -> Option<PathBuf> {
     let folder = folder.join(entry.name());
     fs::create_dir_all(&folder).expect("a folder can be made");
     let header = if entry.is_in_libtirpc { "<rpc/rpc.h>" } else { "\"in.h\"" };
@@ -55,8 +55,13 @@ pub(crate) fn with_rpcgen(folder: &Path, entry: &Entry, types: &[String]) -> Pat
         rpcgen(&folder, entry);
         cc.arg("in_xdr.c");
     }
-    run(cc.arg("-ltirpc").current_dir(&folder));
-    folder.join("program")
+    cc.arg("-ltirpc").current_dir(&folder);
+    if entry.is_named_by_user && !cc.output().is_ok_and(|output| output.status.success()) {
+        println!("{}: rpcgen's code of it does not compile, so only ours was compiled", entry.name());
+        return None;
+    }
+    run(&mut cc);
+    Some(folder.join("program"))
 }
 
 /// Makes `in.h` and `in_xdr.c`.
