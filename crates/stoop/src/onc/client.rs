@@ -9,6 +9,7 @@ use crate::onc::authentication::Authentication;
 use crate::onc::begun::{BegunCall, DecodedCall};
 use crate::onc::caller::carrier::Carrier;
 use crate::onc::caller::link::Place;
+use crate::onc::caller::request::Request;
 use crate::onc::locate;
 use crate::onc::options::ClientOptions;
 use crate::program::VersionId;
@@ -160,7 +161,7 @@ impl Client {
     ) -> Result<R, CallError> {
         let times = self.begin_call()?;
         let carrier = self.shared.carrier_for_call(times.deadline.latest_ns)?;
-        carrier.call(self.shared.procedure(procedure), times, arguments, decode)
+        carrier.call(self.shared.request(procedure, times, arguments), decode)
     }
 
     fn begin_call(&self) -> Result<CallTimes, CallError> {
@@ -213,13 +214,13 @@ impl Client {
     fn try_begin<A: Encode + ?Sized>(&self, procedure: u32, arguments: &A) -> Result<BegunCall, CallError> {
         let times = self.begin_call()?;
         let carrier = self.shared.carrier_for_call(times.deadline.latest_ns)?;
-        let (connection, call) = carrier.begin(self.shared.procedure(procedure), times, arguments)?;
+        let (connection, call) = carrier.begin(self.shared.request(procedure, times, arguments))?;
         Ok(BegunCall { carrier, connection, call })
     }
 
     /// Sends a call to which the server sends no reply, or whose reply is not wanted (batching, RFC 5531 §8.4.1 of its
-    /// predecessor RFC 1057). Over TCP and Unix sockets it leaves with the next call, or when 32 KiB wait; over UDP at once, and it may
-    /// be lost.
+    /// predecessor RFC 1057). Over TCP and Unix sockets it leaves with the next call, when 32 KiB wait, or with [`flush`](Self::flush) or
+    /// the end of the client; over UDP at once, and it may be lost.
     ///
     /// # Errors
     /// It could not be sent, and will not run. That it was sent does not mean that it ran: only a later call with a result shows that
@@ -227,7 +228,7 @@ impl Client {
     pub fn send<A: Encode + ?Sized>(&self, procedure: u32, arguments: &A) -> Result<(), CallError> {
         let times = self.begin_call()?;
         let carrier = self.shared.carrier_for_call(times.deadline.latest_ns)?;
-        carrier.queue(self.shared.procedure(procedure), times, arguments)
+        carrier.queue(self.shared.request(procedure, times, arguments))
     }
 
     /// Sends the calls that wait for the next one.
@@ -241,9 +242,10 @@ impl Client {
 }
 
 impl Shared {
-    fn procedure(&self, procedure: u32) -> ProcedureId {
+    #[inline]
+    fn request<'a, A: ?Sized>(&self, procedure: u32, times: CallTimes, arguments: &'a A) -> Request<'a, A> {
         let VersionId { program, version } = self.address.version;
-        ProcedureId { program, version, procedure }
+        Request { procedure: ProcedureId { program, version, procedure }, times, arguments }
     }
 
     fn present(&self) -> MutexGuard<'_, Option<Arc<Carrier>>> {

@@ -5,6 +5,7 @@ use crate::error::{BindError, CallError, SunFault};
 use crate::onc::address::{Address, Transport};
 use crate::onc::caller::carrier::Carrier;
 use crate::onc::caller::link::Place;
+use crate::onc::caller::request::Request;
 use crate::onc::options::ClientOptions;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -126,5 +127,5 @@ fn call<A: Encode, R>(
 ) -> Result<R, CallError> {
     let options = ClientOptions::new().retransmission(Retransmission::Every(ASK_AGAIN)).max_message(1 << 20);
     let times = CallTimes::exact(clock::now_ns(), deadline_ns);
-    Carrier::new(place(transport, host), &options).call(procedure, times, arguments, decode)
+    Carrier::new(place(transport, host), &options).call(Request { procedure, times, arguments }, decode)
 }

@@ -326,3 +326,17 @@ fn a_thousand_calls_are_in_flight_on_one_connection() {
     assert!(matches!(&short, Ok(16)) || short.as_ref().is_err_and(CallError::is_timeout), "{short:?}");
     assert_eq!(client.unmatched_replies(), 1 + u64::from(short.is_err()));
 }
+
+#[test]
+fn calls_without_replies_leave_with_the_end_of_their_client() {
+    let (tell, told) = channel();
+    let server = stream_server(move |mut stream| {
+        while let Some(call) = read_record(&mut stream) {
+            tell.send(call).expect("the test waits");
+        }
+    });
+    let client = bind("onc+tcp", server, &ClientOptions::new());
+    (0..5).for_each(|_| client.send(1, &()).expect("it waits"));
+    drop(client);
+    (0..5).for_each(|_| assert_eq!(told.recv().unwrap().len(), 40));
+}

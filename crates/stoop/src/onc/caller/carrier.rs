@@ -7,12 +7,12 @@ use crate::onc::caller::datagrams::DatagramCaller;
 use crate::onc::caller::link::Place;
 use crate::onc::caller::outstanding::{Ended, OutstandingCall};
 use crate::onc::caller::reply;
+use crate::onc::caller::request::Request;
 use crate::onc::options::ClientOptions;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use stoop_onc::message::ProcedureId;
 use stoop_xdr::{DecodeError, Encode, Reader};
 
 /// The way to a server.
@@ -90,16 +90,14 @@ impl Carrier {
     #[inline]
     pub(crate) fn call<A: Encode + ?Sized, R>(
         &self,
-        procedure: ProcedureId,
-        times: CallTimes,
-        arguments: &A,
+        request: Request<'_, A>,
         decode: impl FnOnce(&mut Reader<'_>) -> Result<R, DecodeError>,
     ) -> Result<R, CallError> {
         if let Some(datagrams) = &self.datagrams {
-            return datagrams.call(procedure, times, arguments, decode);
+            return datagrams.call(request, decode);
         }
-        let connection = self.connection_for_call(times)?;
-        let call = connection.begin(procedure, times, arguments, false)?;
+        let connection = self.connection_for_call(request.times)?;
+        let call = connection.begin(request, false)?;
         connection.wait(&call, u64::MAX);
         let ended = call.take().expect("a call ends by its deadline");
         self.result(ended, decode)
@@ -111,12 +109,10 @@ impl Carrier {
     /// It could not be sent, and will not run.
     pub(crate) fn begin<A: Encode + ?Sized>(
         &self,
-        procedure: ProcedureId,
-        times: CallTimes,
-        arguments: &A,
+        request: Request<'_, A>,
     ) -> Result<(Arc<Connection>, Arc<OutstandingCall>), CallError> {
-        let connection = self.connection_for_call(times)?;
-        let call = connection.begin(procedure, times, arguments, true)?;
+        let connection = self.connection_for_call(request.times)?;
+        let call = connection.begin(request, true)?;
         Ok((connection, call))
     }
 
@@ -124,13 +120,8 @@ impl Carrier {
     ///
     /// # Errors
     /// It could not be sent, and will not run.
-    pub(crate) fn queue<A: Encode + ?Sized>(
-        &self,
-        procedure: ProcedureId,
-        times: CallTimes,
-        arguments: &A,
-    ) -> Result<(), CallError> {
-        self.connection_for_call(times)?.queue(procedure, times.deadline.latest_ns, arguments)
+    pub(crate) fn queue<A: Encode + ?Sized>(&self, request: Request<'_, A>) -> Result<(), CallError> {
+        self.connection_for_call(request.times)?.queue(request)
     }
 
     /// Sends the calls that wait for the next one.

@@ -10,7 +10,7 @@ use crate::error::{CallError, SendError, UnknownCause};
 use crate::onc::caller::background::Background;
 use crate::onc::caller::link::{Arrival, Incoming, Link, Place};
 use crate::onc::caller::outstanding::OutstandingCall;
-use crate::onc::caller::request;
+use crate::onc::caller::request::{self, Request};
 use crate::onc::options::ClientOptions;
 use crate::onc::placement;
 use std::io;
@@ -115,12 +115,10 @@ impl Connection {
     /// It could not be sent, and will not run.
     pub(crate) fn begin<A: Encode + ?Sized>(
         self: &Arc<Self>,
-        procedure: ProcedureId,
-        times: CallTimes,
-        arguments: &A,
+        request: Request<'_, A>,
         is_begun: bool,
     ) -> Result<Arc<OutstandingCall>, CallError> {
-        let CallTimes { begun_ns, deadline } = times;
+        let Request { procedure, times: CallTimes { begun_ns, deadline }, arguments } = request;
         let deadline_ns = deadline.at(begun_ns);
         // Encoded without a lock, for encoding runs code of the user. The xid is filled in when the call is registered.
         let mut message = self.write(procedure, arguments)?;
@@ -210,12 +208,9 @@ impl Connection {
     ///
     /// # Errors
     /// It could not be sent, and will not run.
-    pub(crate) fn queue<A: Encode + ?Sized>(
-        &self,
-        procedure: ProcedureId,
-        deadline_ns: u64,
-        arguments: &A,
-    ) -> Result<(), CallError> {
+    pub(crate) fn queue<A: Encode + ?Sized>(&self, request: Request<'_, A>) -> Result<(), CallError> {
+        let Request { procedure, times, arguments } = request;
+        let deadline_ns = times.deadline.latest_ns;
         let mut message = self.write(procedure, arguments)?;
         let xid = self.calls().draw();
         self.put_xid(&mut message, xid);
@@ -389,6 +384,17 @@ impl Connection {
             self.end(&call, Err(why));
         }
         self.is_lost.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Connection {
+    /// Calls without a reply that wait for the next one leave, as far as the server takes them at once.
+    fn drop(&mut self) {
+        let waiting = mem::take(self.outgoing.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let is_usable = self.is_of_this_process() && !self.is_lost.load(Ordering::Relaxed);
+        if is_usable && !waiting.is_empty() {
+            let _ = self.link.send(&waiting, 0);
+        }
     }
 }
 

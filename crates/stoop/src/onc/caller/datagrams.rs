@@ -6,7 +6,7 @@
 use crate::calling::deadline::CallTimes;
 use crate::error::{BindError, CallError, SendError, UnknownCause};
 use crate::onc::caller::reply;
-use crate::onc::caller::request;
+use crate::onc::caller::request::{self, Request};
 use crate::onc::options::ClientOptions;
 use crate::onc::placement;
 use std::io;
@@ -19,7 +19,6 @@ use stoop_net::packets::{CallerArrival, Sending};
 use stoop_net::udp::CallerSocket;
 use stoop_net::waiting::{Placement, Waiter};
 use stoop_net::{clock, fork};
-use stoop_onc::message::ProcedureId;
 use stoop_onc::outcome::Ending;
 use stoop_onc::{RoundTrip, Xid, Xids};
 use stoop_xdr::{DecodeError, Encode, EncodeError, Reader};
@@ -94,13 +93,11 @@ impl DatagramCaller {
     /// As [`Client::call`](crate::onc::Client::call).
     pub(crate) fn call<A: Encode + ?Sized, R>(
         &self,
-        procedure: ProcedureId,
-        times: CallTimes,
-        arguments: &A,
+        request: Request<'_, A>,
         decode: impl FnOnce(&mut Reader<'_>) -> Result<R, DecodeError>,
     ) -> Result<R, CallError> {
         let mut lane = self.take_lane()?;
-        let answered = self.exchange(&mut lane, procedure, times, arguments);
+        let answered = self.exchange(&mut lane, request);
         let result = match answered {
             Ok((len, transmissions)) => {
                 // Another transmission may be under way, and meet a closed port.
@@ -156,17 +153,15 @@ impl DatagramCaller {
     fn exchange<A: Encode + ?Sized>(
         &self,
         lane: &mut Lane,
-        procedure: ProcedureId,
-        times: CallTimes,
-        arguments: &A,
+        request: Request<'_, A>,
     ) -> Result<(usize, u32), CallError> {
+        let Request { procedure, times: CallTimes { begun_ns, deadline }, arguments } = request;
         let xid = lane.xids.draw();
         let authentication = &*self.options.authentication;
         let len = request::write(xid, procedure, authentication, arguments, &mut lane.call, 0)?;
         if len > DATAGRAM_MAX {
             return Err(request::no_form(EncodeError::NoRoom { needed: len, room: DATAGRAM_MAX }));
         }
-        let CallTimes { begun_ns, deadline } = times;
         let mut sent = SentCall { xid, len, begun_ns, deadline_ns: deadline.at(begun_ns), transmissions: 1 };
         self.send(lane, &sent)?;
         loop {

@@ -1,10 +1,18 @@
-//! A call on its way into a buffer.
+//! A call that is to be made, and its way into a buffer.
 
+use crate::calling::deadline::CallTimes;
 use crate::error::{CallError, SendError};
 use crate::onc::authentication::Authentication;
 use stoop_onc::Xid;
 use stoop_onc::message::{self, Call, ProcedureId};
 use stoop_xdr::{Encode, EncodeError};
+
+/// A call that is to be made.
+pub(crate) struct Request<'a, A: ?Sized> {
+    pub(crate) procedure: ProcedureId,
+    pub(crate) times: CallTimes,
+    pub(crate) arguments: &'a A,
+}
 
 /// Writes a call into `room` behind its first `start` bytes. Returns where it ends.
 ///
