@@ -1,7 +1,9 @@
 //! The command line: the words for a cell, and which of them were given.
 
+mod attack;
 mod units;
 
+pub(crate) use attack::Attack;
 use clap::{Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 use std::net::Ipv4Addr;
@@ -200,7 +202,7 @@ pub(crate) struct ServeArgs {
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct AttackArgs {
     #[arg(long, value_enum)]
-    pub(crate) attack: crate::greedy::attack::Attack,
+    pub(crate) attack: Attack,
     #[arg(long)]
     pub(crate) uri: String,
     #[arg(long)]

@@ -10,13 +10,12 @@ mod attacker;
 pub(crate) mod serve;
 mod victim;
 
-use crate::args::{BenchArgs, Processors, Transport, Waiting, name_of};
+use crate::args::{Attack, BenchArgs, Processors, Transport, Waiting, name_of};
 use crate::child::Child;
 use crate::network::Network;
 use crate::placement::{Placement, pin};
 use crate::session::socket_path;
 use crate::{machine, table};
-use attack::Attack;
 use attacker::Attacker;
 use clap::ValueEnum;
 use std::io;

@@ -1,9 +1,8 @@
 //! The process of the attacker, as its parent sees it.
 
-use crate::args::{Transport, name_of};
+use crate::args::{Attack, Transport, name_of};
 use crate::child::Child;
 use crate::greedy::ATTACKING_USER;
-use crate::greedy::attack::Attack;
 use crate::network::Network;
 use std::io;
 use std::thread;

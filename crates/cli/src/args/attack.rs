@@ -1,0 +1,49 @@
+//! The attacks of `bench --greedy`.
+
+use crate::args::Transport;
+use clap::ValueEnum;
+
+/// What the attacker takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Attack {
+    /// As many bindings as it gets, and it asks for more all the time.
+    Bindings,
+    /// Connections on which nothing is ever asked.
+    Connections,
+    /// Short calls, as many at a time as go.
+    Calls,
+    /// Workers: calls of half a second.
+    Workers,
+    /// Memory for arguments: long calls of half a second.
+    Arguments,
+    /// Long calls of which a part has arrived, and the rest never comes.
+    HalfCalls,
+    /// Long results that the caller never reads.
+    Results,
+}
+
+impl Attack {
+    /// What it is called in the table.
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Self::Bindings => "all bindings",
+            Self::Connections => "silent connections",
+            Self::Calls => "short calls",
+            Self::Workers => "calls of 0.5 s",
+            Self::Arguments => "8 MiB calls of 0.5 s",
+            Self::HalfCalls => "calls that stop half-way",
+            Self::Results => "results that are not read",
+        }
+    }
+
+    /// Whether a transport has what it takes.
+    pub(crate) fn is_possible(self, transport: Transport) -> bool {
+        let has_connections = matches!(transport, Transport::Tcp | Transport::Unix | Transport::Shm);
+        self != Self::Connections || has_connections
+    }
+
+    /// Whether the attacker's process is stopped in the midst of it: it says nothing more.
+    pub(crate) fn stops(self) -> bool {
+        matches!(self, Self::HalfCalls | Self::Results)
+    }
+}
