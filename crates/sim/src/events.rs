@@ -30,9 +30,10 @@ pub(crate) enum Event {
         to: Address,
         packet: Vec<u8>,
     },
-    /// The server's process takes a packet from its socket.
+    /// The server's process takes a packet from its socket, to which it came at that time.
     ServerTakes {
         life: Life,
+        came: Instant,
         from: Address,
         packet: Vec<u8>,
     },

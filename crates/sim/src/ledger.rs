@@ -2,6 +2,7 @@
 //!
 //! The two sides of the protocol cannot see each other; the ledger sees both. Its first complaint ends the run.
 
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use stoop_exchange::Instant;
 use stoop_wire::{BindingId, CallNumber, LaneId};
@@ -50,13 +51,16 @@ pub(crate) struct Ledger {
     /// Packets are taken for what they say after bits in them have changed. Then it cannot be promised that a caller gets
     /// its own result; but no packet makes a number of a lane run twice, and every call ends.
     pub(crate) damage: bool,
+    /// How long after its deadline a call may begin to run at most, where that is known: as long as its packet travels, because
+    /// the server counts what is left to it from its arrival.
+    late_max: Option<Duration>,
     /// Numbers that have run, where there is damage.
     ran: BTreeSet<(ServerLane, u32)>,
 }
 
 impl Ledger {
-    pub(crate) fn new(damage: bool) -> Self {
-        Self { damage, ..Self::default() }
+    pub(crate) fn new(damage: bool, late_max: Option<Duration>) -> Self {
+        Self { damage, late_max, ..Self::default() }
     }
 
     /// A program makes a call.
@@ -70,7 +74,13 @@ impl Ledger {
     }
 
     /// The procedure of a call begins to run, in start `life` of the server, for packets that name it so.
-    pub(crate) fn executes(&mut self, id: CallId, life: u32, (binding, lane, number): Identity) {
+    pub(crate) fn executes(
+        &mut self,
+        id: CallId,
+        life: u32,
+        (binding, lane, number): Identity,
+        now: Instant,
+    ) {
         let (lane, number) = ((life, binding.0, lane.0), number.0);
         if let Some((earlier, other)) = self.running.insert(lane, (number, id)) {
             self.complain(format!(
@@ -86,6 +96,10 @@ impl Ledger {
         let Some(record) = self.record(id) else { return self.complain(format!("{id:?} was never made")) };
         record.executions += 1;
         let (executions, idempotent, told) = (record.executions, record.idempotent, record.told);
+        let late = now.since(record.deadline);
+        if self.late_max.is_some_and(|most| late > most) {
+            self.complain(format!("{id:?} begins to run {late:?} after its deadline"));
+        }
         if executions > 1 && !idempotent {
             self.complain(format!("{id:?} is executed a second time"));
         }

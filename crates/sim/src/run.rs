@@ -162,8 +162,8 @@ impl Sim {
             Event::ToServer { .. } if self.is_stopped(SERVERS) => {}
             Event::ToServer { from, packet } => self.reaches_server(from, packet),
             Event::ToCaller { to, packet } => self.reaches_caller(to, packet),
-            Event::ServerTakes { life, from, packet } if life == self.server.life => {
-                self.server_receives(from, &packet);
+            Event::ServerTakes { life, came, from, packet } if life == self.server.life => {
+                self.server_receives(from, &packet, came);
             }
             Event::ThreadTakes { at, life, mut packet } if self.lives(at.caller, life) => {
                 self.thread_receives(at, &mut packet);

@@ -33,6 +33,8 @@ pub enum Sabotage {
     RunsCancelled,
     /// The server refuses a call for overload and yet keeps it.
     RefuseButRun,
+    /// The server counts what is left to a call from when it reads the packet, however long that has waited in its socket.
+    CountsFromReading,
 }
 
 impl Sabotage {

@@ -111,6 +111,8 @@ pub struct Scenario {
     pub packet_life: Duration,
     /// Nothing keeps any call from its result: all must get theirs.
     pub kind: bool,
+    /// How long after its deadline a call may begin to run at most, if that is to be checked.
+    pub late_max: Option<Duration>,
 }
 
 impl Scenario {
@@ -162,6 +164,31 @@ impl Scenario {
             wanders: None,
             packet_life: PACKET_LIFE,
             kind: true,
+            late_max: None,
+        }
+    }
+
+    /// Many callers, which offer three times and more of the calls that the server can do. Packets wait in its socket, and calls in its
+    /// queue, for about as long as callers do.
+    pub fn overloaded() -> Self {
+        let faults = Faults { loss: 20, duplicate: 50, delay: (micros(20), micros(500)), ..Faults::none() };
+        Self {
+            callers: 4,
+            threads: 8,
+            calls: 40,
+            think: (Duration::ZERO, millis(2)),
+            deadline: (millis(5), millis(80)),
+            instant: 100,
+            work: (millis(1), millis(6)),
+            idempotent: 100,
+            server_drain: micros(300),
+            workers: 2,
+            queue: 16,
+            kind: false,
+            // A duplicate may be as late as any packet.
+            late_max: Some(2 * faults.delay.1),
+            faults,
+            ..Self::calm()
         }
     }
 

@@ -11,10 +11,13 @@ use crate::{Address, Sabotage, Side, Sim};
 use core::time::Duration;
 use stoop_exchange::server::{Arrival, Assignment, Next, Server};
 use stoop_exchange::{Instant, Interfaces};
-use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, MAX_DATAGRAM, RefusalCode};
+use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, MAX_DATAGRAM, RefusalCode, Refused, RetryAfter};
 
 /// Time for which a server that has shut down still answers late packets.
 const LINGER: Duration = Duration::from_millis(50);
+
+/// When an overloaded server asks callers to call again.
+const AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 impl Sim {
     /// Starts the server, with a secret that no start before it had.
@@ -88,19 +91,24 @@ impl Sim {
     pub(crate) fn reaches_server(&mut self, from: Address, packet: Vec<u8>) {
         let (room, drain) = (self.scenario.server_buffer, self.scenario.server_drain);
         if drain.is_zero() || self.server.server.is_none() {
-            return self.server_receives(from, &packet);
+            return self.server_receives(from, &packet, self.now);
         }
         match self.server.socket.arrives(self.now, packet.len(), room, drain) {
             Some(taken) => {
-                self.events.plan(taken, Event::ServerTakes { life: self.server.life, from, packet })
+                let (life, came) = (self.server.life, self.now);
+                self.events.plan(taken, Event::ServerTakes { life, came, from, packet })
             }
             None => self.report.overflows += 1,
         }
     }
 
-    /// The server's process takes a packet.
-    pub(crate) fn server_receives(&mut self, from: Address, packet: &[u8]) {
-        let now = self.server_now();
+    /// The server's process takes a packet. What is left to a call counts from when the packet `came`, as the kernel's time stamp
+    /// says.
+    pub(crate) fn server_receives(&mut self, from: Address, packet: &[u8], came: Instant) {
+        let now = match self.sabotage {
+            Sabotage::CountsFromReading => self.server_now(),
+            _ => self.clocks[SERVERS].at(came),
+        };
         let sabotaged = (self.sabotage == Sabotage::DuplicatesAsNew).then(|| self.renumbered(packet));
         let packet = sabotaged.as_deref().unwrap_or(packet);
         let Some(server) = &mut self.server.server else {
@@ -189,8 +197,12 @@ impl Sim {
         if job.task.manner == Manner::BadArguments {
             return self.refuse(job, RefusalCode::BadArguments);
         }
+        if job.assignment.left(self.server_now()).is_zero() {
+            self.report.too_late += 1;
+            return self.refuse(job, RefusalCode::DeadlinePassed);
+        }
         if job.task.work.is_zero() {
-            self.ledger.executes(job.task.id, self.server.life, job.assignment.identity());
+            self.ledger.executes(job.task.id, self.server.life, job.assignment.identity(), self.now);
             return self.job_returns(job);
         }
         if self.server.running.len() < self.scenario.workers {
@@ -214,7 +226,7 @@ impl Sim {
     }
 
     fn work_begins(&mut self, job: Job) {
-        self.ledger.executes(job.task.id, self.server.life, job.assignment.identity());
+        self.ledger.executes(job.task.id, self.server.life, job.assignment.identity(), self.now);
         self.server.jobs += 1;
         let number = self.server.jobs;
         let returns = Event::JobReturns { life: self.server.life, job: number };
@@ -224,7 +236,11 @@ impl Sim {
 
     pub(crate) fn refuse(&mut self, mut job: Job, code: RefusalCode) {
         let detail = if code == RefusalCode::BadArguments { "argument 1: not a task" } else { "" };
-        let refusal = job.assignment.refuse(code, detail).to_vec();
+        let retry_after = match code {
+            RefusalCode::Overloaded => RetryAfter::from_nanos(AGAIN_AFTER.as_nanos() as u64),
+            _ => RetryAfter::NOT_SAID,
+        };
+        let refusal = job.assignment.refuse(Refused { code, retry_after }, detail).to_vec();
         self.send_to_caller(job.assignment.peer, refusal);
         self.finish(job);
     }

@@ -59,7 +59,10 @@ impl Sim {
             now: Instant::from_nanos(BEGINNING),
             events: Events::default(),
             network: Network::new(scenario.faults.clone(), scenario.packet_life),
-            ledger: Ledger::new(scenario.faults.corruption > 0 && !scenario.faults.checksums),
+            ledger: Ledger::new(
+                scenario.faults.corruption > 0 && !scenario.faults.checksums,
+                scenario.late_max,
+            ),
             callers: Vec::new(),
             server: ServerProcess::default(),
             other_server: ServerProcess::default(),
