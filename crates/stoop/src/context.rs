@@ -305,6 +305,16 @@ pub(crate) fn refined(begun_ns: u64, deadline_ns: u64, now_ns: u64) -> u64 {
     }
 }
 
+/// The earliest time that the deadline of a call may be, of which its caller has said that it is not later than `deadline_ns`. A call
+/// that [began cheaply](begin_cheaply) may have an earlier one. It is recognised by the time left to it, also when it has waited for some
+/// time.
+pub(crate) fn earliest_deadline(deadline_ns: u64, now_ns: u64) -> u64 {
+    match deadline_ns.saturating_sub(now_ns) >= COARSE_ENOUGH_NS / 2 {
+        true => deadline_ns - clock::coarse_lag_ns(),
+        false => deadline_ns,
+    }
+}
+
 /// Time from the begin of a call that [began cheaply](begin_cheaply) to its deadline, at least; `None`: the deadline is exact.
 #[inline]
 fn time_left_at_begin(begun_ns: u64, deadline_ns: u64) -> Option<u64> {
@@ -344,6 +354,17 @@ mod tests {
             let refined_ns = refined(begun_ns, deadline_ns, after_ns);
             assert!(refined_ns >= before_ns + timeout_ns && refined_ns <= after_ns + timeout_ns);
         }
+    }
+
+    #[test]
+    fn the_earliest_deadline_of_a_call_that_began_by_the_coarse_clock_is_not_late() {
+        for timeout_ns in [COARSE_ENOUGH_NS, 60 * COARSE_ENOUGH_NS] {
+            let (_, deadline_ns) = begin_cheaply(timeout_ns).unwrap();
+            let after_ns = clock::now_ns();
+            assert!(earliest_deadline(deadline_ns, after_ns) <= after_ns + timeout_ns);
+        }
+        assert_eq!(earliest_deadline(COARSE_ENOUGH_NS / 4, 0), COARSE_ENOUGH_NS / 4, "is exact");
+        assert!(earliest_deadline(u64::MAX, 0) > u64::MAX / 2);
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub(crate) mod receiving;
 pub(crate) mod transfers;
 pub(crate) mod worker;
 
+use crate::context::earliest_deadline;
 use crate::locked::locked;
 use crate::serving::acceptor::Acceptor;
 use crate::serving::counters::{ServerCounters, ShmServerCounters};
@@ -32,6 +33,7 @@ use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use stoop_exchange::shares::Owner;
+use stoop_net::clock;
 use stoop_net::stream::StreamListener;
 use stoop_shm::layout::LANES;
 use stoop_wire::Refused;
@@ -165,7 +167,8 @@ impl Endpoint for ShmEndpoint {
     fn terms(&self, call: &ShmCall) -> CallTerms {
         let ShmCall { binding, request, .. } = call;
         let procedure = (binding.interface, request.procedure);
-        self.service.exports.terms(procedure, (owner_of(&binding.caller), binding.token), request.deadline_ns)
+        let deadline_ns = earliest_deadline(request.deadline_ns, clock::now_ns());
+        self.service.exports.terms(procedure, (owner_of(&binding.caller), binding.token), deadline_ns)
     }
 
     #[inline]

@@ -81,7 +81,8 @@ impl<L: PacketLink> Calls<L> {
             }
             slot.procedure = submitted.procedure;
             let number = session.bound.procedures[usize::from(submitted.procedure)];
-            slot.compact.start(begun, deadline, number, packet);
+            // What is left until the deadline counts from now, and not from when the first of them was begun.
+            slot.compact.start(clock, deadline, number, packet);
             slot.stage = Stage::Sent;
             // The same for all of them.
             next = slot.compact.next_timeout(&self.path);
@@ -89,7 +90,7 @@ impl<L: PacketLink> Calls<L> {
             if slot.owner != Owner::Handle {
                 let cancelled = slot.owner == Owner::Cancelled;
                 let lane = &mut slot.expand(self.path).lane;
-                if cancelled && let Some(cancel) = lane.cancel(begun) {
+                if cancelled && let Some(cancel) = lane.cancel(clock) {
                     packet[..HEADER_LEN].copy_from_slice(&cancel);
                 }
             }
