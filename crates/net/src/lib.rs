@@ -38,6 +38,7 @@ pub mod poller;
 mod prefetch;
 mod reserved_port;
 pub mod stream;
+pub mod switches;
 mod time_limit;
 pub mod udp;
 pub mod waiting;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use stoop_exchange::shares::Owner;
 use stoop_marshal::{EncodeError, Reader, Writer};
+use stoop_net::clock;
 use stoop_probe::{Point, stamp};
 use stoop_wire::{FailureCode, HEADER_LEN, RefusalCode};
 
@@ -30,34 +31,31 @@ pub(crate) struct Exports {
 /// How long a procedure takes that takes long, in nanoseconds.
 #[derive(Debug, Default)]
 struct LongTimes {
-    mean: AtomicU64,
-    /// As the mean, but a shorter time counts at once: how long it takes when it is quick.
-    least: AtomicU64,
-    /// How often it was read since the last sample.
-    unproved: AtomicU32,
+    mean_ns: AtomicU64,
+    /// When its last call ended, by the coarse clock.
+    noted_ns: AtomicU64,
 }
 
-/// After so many calls that were judged by the times of earlier ones, and did not run, half of these times counts: or a procedure that
-/// was slow once would be refused for ever.
-const UNPROVED: u32 = 64;
+/// If no call of a procedure has ended for its mean time and so long, half of that mean counts: a procedure that was slow once would be
+/// refused for ever, because calls that are refused are no samples.
+const UNPROVED_NS: u64 = 250_000_000;
 
 impl LongTimes {
     /// Remembers how long a call took.
     #[cold]
-    fn note(&self, nanos: u64) {
-        let (mean, least) = (self.mean.load(Ordering::Relaxed), self.least.load(Ordering::Relaxed));
+    fn note(&self, nanos: u64, now_ns: u64) {
+        let mean = self.mean_ns.load(Ordering::Relaxed);
         let mean = if mean == 0 { nanos } else { mean - mean / 8 + nanos / 8 };
-        let least = if nanos < least || least == 0 { nanos } else { least + (nanos - least) / 4 };
-        self.mean.store(mean, Ordering::Relaxed);
-        self.least.store(least, Ordering::Relaxed);
-        self.unproved.store(0, Ordering::Relaxed);
+        self.mean_ns.store(mean, Ordering::Relaxed);
+        self.noted_ns.store(now_ns, Ordering::Relaxed);
     }
 
-    /// How long it takes on average, and at least.
-    fn get(&self) -> (u64, u64) {
-        let halvings = (self.unproved.fetch_add(1, Ordering::Relaxed) / UNPROVED).min(63);
-        let (mean, least) = (self.mean.load(Ordering::Relaxed), self.least.load(Ordering::Relaxed));
-        ((mean >> halvings).max(SHORTEST_NS), least >> halvings)
+    /// How long it takes on average.
+    fn mean_at(&self, now_ns: u64) -> u64 {
+        let mean_ns = self.mean_ns.load(Ordering::Relaxed);
+        let silent_ns = now_ns.saturating_sub(self.noted_ns.load(Ordering::Relaxed));
+        let halvings = (silent_ns / mean_ns.saturating_add(UNPROVED_NS)).min(63);
+        (mean_ns >> halvings).max(SHORTEST_NS)
     }
 }
 
@@ -161,7 +159,7 @@ impl Exports {
 
     #[cold]
     fn took_long(&self, (interface, procedure): (u16, u16), mean: u32, nanos: u64) {
-        self.long[usize::from(interface)][usize::from(procedure)].note(nanos);
+        self.long[usize::from(interface)][usize::from(procedure)].note(nanos, clock::coarse_now_ns());
         if mean != COUNTED {
             self.time(interface, procedure).store(mean_with(mean, nanos), Ordering::Relaxed);
         }
@@ -176,14 +174,17 @@ impl Exports {
         deadline_ns: u64,
     ) -> CallTerms {
         let short = u64::from(self.time(interface, procedure).load(Ordering::Relaxed));
-        let (work_ns, least_ns) = match short > LONG_NANOS {
-            true => self.long[usize::from(interface)][usize::from(procedure)].get(),
-            false => (short.max(SHORTEST_NS), short),
+        let work_ns = match short > LONG_NANOS {
+            true => {
+                let long = &self.long[usize::from(interface)][usize::from(procedure)];
+                long.mean_at(clock::coarse_now_ns())
+            }
+            false => short.max(SHORTEST_NS),
         };
         let options = &self.options[usize::from(interface)][usize::from(procedure)];
         let number = u32::from(interface) << 16 | u32::from(procedure);
-        let limit = options.limit().map(|most| (number, most));
-        CallTerms { owner, part, deadline_ns, work_ns, least_ns, priority: options.its_priority(), limit }
+        let (priority, procedure, limit) = (options.its_priority(), Some(number), options.limit());
+        CallTerms { owner, part, deadline_ns, work_ns, priority, procedure, limit }
     }
 
     /// Runs a procedure on `arguments`; its result is left in `packet`, behind the header.
@@ -341,5 +342,17 @@ mod tests {
             assert!(u64::from(mean_with(once, u64::MAX)) > LONG_NANOS);
             assert_eq!(mean_with(once, 500), 500, "and short as soon as it was");
         }
+    }
+
+    #[test]
+    fn a_slow_procedure_is_tried_again_some_time_after_its_last_call_and_however_many_were_refused() {
+        let (times, second) = (LongTimes::default(), 1_000_000_000);
+        times.note(10 * second, 100 * second);
+        (0..1_000_000).for_each(|_| assert_eq!(times.mean_at(101 * second), 10 * second));
+        assert_eq!(times.mean_at(111 * second), 5 * second);
+        assert!(times.mean_at(160 * second) < second);
+        assert_eq!(times.mean_at(u64::MAX), SHORTEST_NS);
+        times.note(10 * second, 160 * second);
+        assert_eq!(times.mean_at(160 * second), 10 * second);
     }
 }

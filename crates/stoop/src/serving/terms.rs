@@ -13,11 +13,11 @@ pub(crate) struct CallTerms {
     pub(crate) deadline_ns: u64,
     /// How long its procedure takes on average.
     pub(crate) work_ns: u64,
-    /// How long it takes when it is quick.
-    pub(crate) least_ns: u64,
     pub(crate) priority: Priority,
-    /// A number of the procedure, and how many of its calls may run at once, if that is limited.
-    pub(crate) limit: Option<(u32, u32)>,
+    /// A number of the procedure; `None`: it is not told from others.
+    pub(crate) procedure: Option<u32>,
+    /// How many calls of the procedure may run at once, if that is limited.
+    pub(crate) limit: Option<u32>,
 }
 
 /// A worker passes the receive role on before it runs a procedure that takes longer. That wakes another thread, which
@@ -33,12 +33,28 @@ pub(crate) fn may_be_behind(now_ns: u64, drained_ns: u64) -> bool {
     now_ns.saturating_sub(drained_ns) > BEHIND_NANOS
 }
 
+/// The longest time for which a call is taken to have waited in the kernel before it was received.
+const UNSEEN_NANOS: u64 = 500_000_000;
+
+/// When calls came at the earliest that have been received now, if nothing was there when a thread last looked.
+pub(crate) fn earliest_arrival(now_ns: u64, drained_ns: u64) -> u64 {
+    drained_ns.clamp(now_ns.saturating_sub(UNSEEN_NANOS), now_ns)
+}
+
 impl CallTerms {
     /// Of a call without a deadline, of a procedure of which nothing is known.
     #[cfg(feature = "onc")]
     pub(crate) fn unlimited(owner: Owner, part: u64) -> Self {
         let priority = Priority::Normal;
-        Self { owner, part, deadline_ns: u64::MAX, work_ns: LONG_NANOS, least_ns: 0, priority, limit: None }
+        Self {
+            owner,
+            part,
+            deadline_ns: u64::MAX,
+            work_ns: LONG_NANOS,
+            priority,
+            procedure: None,
+            limit: None,
+        }
     }
 
     /// Whether its procedure takes so long that another worker should receive meanwhile.

@@ -12,6 +12,7 @@
 //! run calls of the queue.
 
 pub(crate) mod background;
+mod computing;
 pub(crate) mod idle;
 mod power;
 mod queue;
@@ -109,7 +110,7 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
     fn background(&self) -> &Background;
 
     /// Calls wait in the queue that could run, so that others may wait in the kernel for longer than usual; or that has been over for a
-    /// while. The background thread calls this at each of its looks.
+    /// while. Called at each look of the background thread, and before calls are received in place of the workers.
     fn note_backlog(&self, is_there: bool) {
         let _ = is_there;
     }
@@ -162,8 +163,8 @@ pub(crate) struct WorkerPool<E: Endpoint> {
     stopping: AtomicBool,
     /// Held by the background thread, or a worker in its place, while it receives a call and queues it.
     queueing: Mutex<()>,
-    /// When calls were last received in place of the workers.
-    received_ns: AtomicU64,
+    /// When calls are to be received again in place of the workers.
+    receive_at_ns: AtomicU64,
 }
 
 /// Of a call that is counted already.
@@ -196,7 +197,7 @@ impl<E: Endpoint> WorkerPool<E> {
             threads: Mutex::default(),
             stopping: AtomicBool::new(false),
             queueing: Mutex::new(()),
-            received_ns: AtomicU64::new(0),
+            receive_at_ns: AtomicU64::new(0),
         });
         fence::prepare();
         let background = Arc::clone(&pool);

@@ -19,6 +19,11 @@ const BACKLOG_TICKS: u32 = 10;
 /// Calls that it receives in one look: then it sees to the timers before it receives more.
 const RECEIVED_AT_ONCE: u32 = 1024;
 
+/// While calls wait for a worker, time from one receipt of others to the next: at least so much, and so many times what the last
+/// took, but not more than this. So callers that are refused and call again at once leave most of the processor to procedures.
+const RECEIVES_EVERY_NS: (u64, u64) = (1_000_000, 10_000_000);
+const RECEIVING_PART: u64 = 5;
+
 /// Time without work after which the endpoint gives back memory that it keeps for the next messages.
 const QUIET_BEFORE_RELEASE: Duration = Duration::from_secs(2);
 
@@ -128,7 +133,8 @@ impl<E: Endpoint> WorkerPool<E> {
                 self.take_role(word);
             }
             self.give_away();
-            let is_all = self.queue_calls(&mut worker);
+            let is_due = !self.queue.is_saturated() || self.is_receiving_due();
+            let is_all = !is_due || self.queue_calls(&mut worker);
             backlog = if self.queue.is_saturated() { BACKLOG_TICKS } else { backlog.saturating_sub(1) };
             self.endpoint.note_backlog(backlog > 0);
             seen = word;
@@ -148,7 +154,27 @@ impl<E: Endpoint> WorkerPool<E> {
     /// Receives in place of the workers, which are all busy: each call waits for one of them or is refused. Returns whether nothing is
     /// left to receive, or another thread receives.
     pub(super) fn queue_calls(self: &Arc<Self>, worker: &mut E::WorkerState) -> bool {
-        self.received_ns.store(clock::now_ns(), Ordering::Relaxed);
+        let begun_ns = clock::now_ns();
+        self.receive_at_ns.store(begun_ns + RECEIVES_EVERY_NS.0, Ordering::Relaxed);
+        let is_all = self.queue_some_calls(worker);
+        let ended_ns = clock::now_ns();
+        let pause_ns =
+            (RECEIVING_PART * (ended_ns - begun_ns)).clamp(RECEIVES_EVERY_NS.0, RECEIVES_EVERY_NS.1);
+        self.receive_at_ns.store(ended_ns + pause_ns, Ordering::Relaxed);
+        is_all
+    }
+
+    /// Whether enough time has passed since calls were last received in place of the workers.
+    pub(super) fn is_receiving_due(&self) -> bool {
+        clock::now_ns() >= self.receive_at_ns.load(Ordering::Relaxed)
+    }
+
+    fn queue_some_calls(self: &Arc<Self>, worker: &mut E::WorkerState) -> bool {
+        if self.queue.is_saturated() {
+            self.queue.with(|queue| queue.look(clock::now_ns()));
+            // Before calls are received, so that it is known how old they are.
+            self.endpoint.note_backlog(true);
+        }
         for _ in 0..RECEIVED_AT_ONCE {
             // Pairs with `help_out`: a worker that takes the role waits until what was received is queued.
             let queueing = match self.queueing.try_lock() {

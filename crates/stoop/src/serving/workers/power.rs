@@ -2,47 +2,37 @@
 //!
 //! With Little's law (*A Proof for the Queuing Formula L = λW*, Operations Research 9(3), 1961) it tells how long a call will wait. It is
 //! measured, because neither the number of workers nor that of processors says it: procedures that sleep run all at once, procedures
-//! that compute share the processors.
+//! that compute share the processors. Each call that leaves the queue is a sample: the work that was ahead of it when it came, and the
+//! time that it has waited for that work.
 
-/// A measurement that goes on as long as calls wait.
+/// The measurement.
 #[derive(Debug, Default)]
 pub(super) struct Power {
-    /// Work that leaves in a nanosecond, by the last measurement; 0 before the first.
-    measured: f64,
-    since_ns: u64,
-    work_ns: u64,
-    calls: u32,
+    /// Sums over the calls of late, in which earlier calls count less and less; 0 before the first.
+    ahead_ns: f64,
+    waited_ns: f64,
 }
 
-/// Shortest time of a measurement, and fewest calls.
-const WINDOW_NS: u64 = 50_000_000;
-const CALLS_MIN: u32 = 8;
+/// A call counts by so much less with each that leaves the queue after it. Together the last thirty count most.
+const FADING: f64 = 31.0 / 32.0;
 
 impl Power {
-    /// The queue was empty, and a call has come.
-    pub(super) fn start(&mut self, now_ns: u64) {
-        (self.since_ns, self.work_ns, self.calls) = (now_ns, 0, 0);
-    }
-
-    /// A call has left the queue to run; calls have waited all the time since [`start`](Self::start).
-    pub(super) fn note(&mut self, now_ns: u64, work_ns: u64) {
-        self.work_ns += work_ns;
-        self.calls += 1;
-        let elapsed_ns = now_ns.saturating_sub(self.since_ns);
-        if elapsed_ns >= WINDOW_NS && self.calls >= CALLS_MIN {
-            let newest = self.work_ns as f64 / elapsed_ns as f64;
-            // The first is the best that is known; later ones are smoothed.
-            self.measured = if self.measured == 0.0 { newest } else { (self.measured + newest) / 2.0 };
-            self.start(now_ns);
+    /// A call leaves the queue that has waited for so much work ahead of it, for so long.
+    pub(super) fn note(&mut self, ahead_ns: u64, waited_ns: u64) {
+        if ahead_ns > 0 {
+            self.ahead_ns = self.ahead_ns * FADING + ahead_ns as f64;
+            self.waited_ns = self.waited_ns * FADING + waited_ns as f64;
         }
     }
 
     /// Time in which so much work leaves, while `running` calls keep workers busy.
     pub(super) fn time_for_ns(&self, work_ns: u64, running: usize) -> u64 {
-        // Before the first measurement: as if each worker had a processor of its own. Too low an estimate is corrected when the call
+        // Before the first sample: as if each worker had a processor of its own. Too low an estimate is corrected when the call
         // leaves the queue; too high a one would refuse calls in vain.
-        let power = if self.measured == 0.0 { running.max(1) as f64 } else { self.measured };
-        (work_ns as f64 / power.max(f64::MIN_POSITIVE)) as u64
+        match self.ahead_ns > 0.0 {
+            true => (work_ns as f64 * (self.waited_ns / self.ahead_ns)) as u64,
+            false => work_ns / running.max(1) as u64,
+        }
     }
 }
 
@@ -56,21 +46,29 @@ mod tests {
     fn the_wait_follows_the_calls_that_leave_and_not_the_number_of_workers() {
         let mut power = Power::default();
         assert_eq!(power.time_for_ns(640 * MS, 64), 10 * MS);
-        power.start(0);
         // One processor: a call of 2 ms leaves every 2 ms, however many workers there are.
-        (1..=50).for_each(|call| power.note(call * 2 * MS, 2 * MS));
+        (1..=50).for_each(|ahead| power.note(ahead * 2 * MS, ahead * 2 * MS));
         assert_eq!(power.time_for_ns(640 * MS, 64) / MS, 640);
         // Now the calls are known to take 128 ms each, because 64 share the processor.
-        (51..=250).for_each(|call| power.note(call * 2 * MS, 128 * MS));
+        (1..=200).for_each(|_| power.note(50 * 128 * MS, 50 * 2 * MS));
         let wait = power.time_for_ns(10 * 128 * MS, 64) / MS;
-        assert!((18..=24).contains(&wait), "{wait} ms for ten calls");
+        assert!((20..=24).contains(&wait), "{wait} ms for ten calls");
     }
 
     #[test]
-    fn a_few_calls_are_no_measurement() {
+    fn too_high_an_estimate_is_corrected_by_the_few_calls_that_still_wait() {
         let mut power = Power::default();
-        power.start(0);
-        (1..CALLS_MIN).for_each(|call| power.note(u64::from(call) * 1000 * MS, MS));
+        (0..100).for_each(|_| power.note(100 * MS, 1000 * MS));
+        // Only calls behind one other are let in from now on; each waits for 2 ms.
+        (0..200).for_each(|_| power.note(100 * MS, 2 * MS));
+        let wait = power.time_for_ns(1000 * MS, 1) / MS;
+        assert!(wait < 50, "{wait} ms");
+    }
+
+    #[test]
+    fn a_call_that_waits_for_no_other_is_no_sample() {
+        let mut power = Power::default();
+        power.note(0, 50 * MS);
         assert_eq!(power.time_for_ns(8 * MS, 4), 2 * MS);
     }
 }

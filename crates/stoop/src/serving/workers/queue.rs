@@ -2,9 +2,10 @@
 //!
 //! **Order.** Calls of a higher [priority](Priority) first. Among equals owners take turns (hosts of a network, users of this machine), and
 //! among the calls of an owner its bindings. Calls of one binding run in the order in which they came. A call is passed over while its
-//! owner has its share of the workers, or while as many calls of its procedure run as may.
+//! owner has its share of the workers, while as many calls of its procedure run as may, or while calls that [compute](super::computing) keep
+//! all processors busy and it computes, too.
 //!
-//! **Admission.** A call is refused when it comes, if twice the time that it would wait, and the least that its procedure takes, are more
+//! **Admission.** A call is refused when it comes, if twice the time that it would wait, and the time that its procedure takes, are more
 //! than what is left until its deadline: so the queue is bounded by the time that it stands for, as CoDel bounds a router's (RFC 8289 §3), and
 //! not by its length alone. Twice, because both times are estimates; a call that runs in vain costs more than one that is refused.
 //! What was estimated too low is found when the call leaves the queue: then it is refused if what is left is less than its procedure takes.
@@ -15,6 +16,7 @@
 
 use crate::serving::counters::QueueCounters;
 use crate::serving::terms::{CallTerms, Priority};
+use crate::serving::workers::computing::Computing;
 use crate::serving::workers::power::Power;
 use crate::serving::workers::rotation::Rotation;
 use crate::serving::workers::shares::WorkerShares;
@@ -27,6 +29,7 @@ pub(super) struct CallQueue<C> {
     shares: WorkerShares,
     /// Running calls of each procedure that has a limit.
     limited: BTreeMap<u32, u32>,
+    computing: Computing,
     power: Power,
     len: usize,
     len_max: usize,
@@ -40,16 +43,16 @@ pub(super) struct CallQueue<C> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ClassKey {
     priority: Priority,
-    /// The procedure, if it has a limit.
-    limited: Option<u32>,
+    /// The procedure, if it has a limit or computes.
+    procedure: Option<u32>,
 }
 
 struct Class<C> {
     owners: Rotation<Owner, OfOwner<C>>,
     /// Run time of the calls that wait.
     work_ns: u64,
-    /// Most calls that run at once.
-    at_once: u32,
+    /// Most calls that run at once, if that is limited.
+    at_once: Option<u32>,
     /// When it had its last turn.
     turn: u64,
 }
@@ -69,6 +72,9 @@ impl<C> Default for OfOwner<C> {
 struct Waiting<C> {
     call: C,
     terms: CallTerms,
+    /// When it came, and the run time of the calls that were ahead of it then.
+    since_ns: u64,
+    ahead_ns: u64,
 }
 
 /// A call that has a worker, to be [ended](CallQueue::end).
@@ -76,6 +82,8 @@ struct Waiting<C> {
 pub(super) struct Charge {
     owner: Option<Owner>,
     limited: Option<u32>,
+    /// The procedure, and whether the call is counted among those that compute.
+    procedure: Option<(u32, bool)>,
 }
 
 /// A call that leaves the queue.
@@ -97,11 +105,12 @@ pub(super) enum Admitted<C> {
 }
 
 impl<C> CallQueue<C> {
-    pub(super) fn new(workers: usize, len_max: usize) -> Self {
+    pub(super) fn new(processors: usize, workers: usize, len_max: usize) -> Self {
         Self {
             classes: BTreeMap::new(),
             shares: WorkerShares::new(workers),
             limited: BTreeMap::new(),
+            computing: Computing::new(processors),
             power: Power::default(),
             len: 0,
             len_max,
@@ -128,29 +137,48 @@ impl<C> CallQueue<C> {
 
     /// Gives a worker to a call that has not waited. `None`: its owner or procedure has as many as it may, and it has to wait.
     pub(super) fn begin(&mut self, terms: &CallTerms) -> Option<Charge> {
-        let may_run = self.shares.allows(terms.owner) && self.is_below_limit(terms.limit);
+        let limit = terms.procedure.zip(terms.limit);
+        let may_run = self.shares.allows(terms.owner) && self.is_below_limit(limit);
         may_run.then(|| self.charge(terms))
+    }
+
+    /// Gives a worker to a call that has not waited, or [admits](Self::admit) it.
+    pub(super) fn begin_or_admit(
+        &mut self,
+        now_ns: u64,
+        call: C,
+        terms: CallTerms,
+        keep: impl FnOnce(&mut C),
+    ) -> Result<(C, Charge), Admitted<C>> {
+        match self.begin(&terms) {
+            Some(charge) => Ok((call, charge)),
+            None => Err(self.admit(now_ns, call, terms, keep)),
+        }
     }
 
     /// Counts a call of this owner that has a worker already.
     pub(super) fn charge_owner(&mut self, owner: Owner) -> Charge {
-        Charge { owner: self.shares.begin(owner).then_some(owner), limited: None }
+        Charge { owner: self.shares.begin(owner).then_some(owner), limited: None, procedure: None }
     }
 
     fn charge(&mut self, terms: &CallTerms) -> Charge {
-        let limited = terms.limit.map(|(procedure, _)| procedure);
+        let limited = terms.procedure.filter(|_| terms.limit.is_some());
         if let Some(procedure) = limited {
             *self.limited.entry(procedure).or_default() += 1;
         }
-        Charge { limited, ..self.charge_owner(terms.owner) }
+        let procedure = terms.procedure.map(|procedure| (procedure, self.computing.begin(procedure)));
+        Charge { limited, procedure, ..self.charge_owner(terms.owner) }
     }
 
     fn is_below_limit(&self, limit: Option<(u32, u32)>) -> bool {
         limit.is_none_or(|(procedure, most)| self.limited.get(&procedure).copied().unwrap_or(0) < most)
     }
 
-    /// A call has ended, and its worker is free.
-    pub(super) fn end(&mut self, charge: Charge) {
+    /// A call has ended, and its worker is free, which has `slept` meanwhile; `None` if that is not known.
+    pub(super) fn end(&mut self, charge: Charge, slept: Option<bool>) {
+        if let Some((procedure, was_counted)) = charge.procedure {
+            self.computing.end(procedure, was_counted, slept);
+        }
         if let Some(owner) = charge.owner {
             self.shares.end(owner);
         }
@@ -167,10 +195,11 @@ impl<C> CallQueue<C> {
         terms: CallTerms,
         keep: impl FnOnce(&mut C),
     ) -> Admitted<C> {
-        let wait_ns = self.wait_ns(&terms);
+        let ahead_ns = self.ahead_ns(&terms);
+        let wait_ns = self.power.time_for_ns(ahead_ns, self.shares.running());
         let left_ns = terms.deadline_ns.saturating_sub(now_ns);
         let waits_at_all = self.len > 0 || self.shares.running() > 0;
-        if waits_at_all && wait_ns.saturating_mul(2).saturating_add(terms.least_ns) > left_ns {
+        if waits_at_all && wait_ns.saturating_mul(2).saturating_add(terms.work_ns) > left_ns {
             self.counters.hopeless += 1;
             return Admitted::Late(call, again_after_ns(wait_ns));
         }
@@ -185,7 +214,7 @@ impl<C> CallQueue<C> {
             },
         };
         keep(&mut call);
-        self.push(now_ns, call, terms);
+        self.push(Waiting { call, terms, since_ns: now_ns, ahead_ns });
         match displaced {
             None => Admitted::Waits,
             Some(other) => {
@@ -195,8 +224,8 @@ impl<C> CallQueue<C> {
         }
     }
 
-    /// How long a call with these terms would wait.
-    fn wait_ns(&self, terms: &CallTerms) -> u64 {
+    /// Run time of the calls for which a call with these terms would wait.
+    fn ahead_ns(&self, terms: &CallTerms) -> u64 {
         let (mut all_ns, mut own_ns) = (0_u64, 0_u64);
         for (key, class) in self.classes.iter().filter(|(key, _)| key.priority <= terms.priority) {
             all_ns += class.work_ns;
@@ -208,28 +237,31 @@ impl<C> CallQueue<C> {
                 own_ns += of_owner.saturating_mul(class.owners.len() as u64);
             }
         }
-        self.power.time_for_ns(all_ns.min(own_ns), self.shares.running())
+        all_ns.min(own_ns)
     }
 
-    fn push(&mut self, now_ns: u64, call: C, terms: CallTerms) {
-        if self.len == 0 {
-            self.power.start(now_ns);
-        }
-        let limited = terms.limit.map(|(procedure, _)| procedure);
-        let key = ClassKey { priority: terms.priority, limited };
+    fn push(&mut self, waiting: Waiting<C>) {
+        let terms = waiting.terms;
+        let is_apart = |procedure: &u32| terms.limit.is_some() || self.computing.computes(*procedure);
+        let key = ClassKey { priority: terms.priority, procedure: terms.procedure.filter(is_apart) };
         let class = self.classes.entry(key).or_insert_with(|| Class {
             owners: Rotation::default(),
             work_ns: 0,
-            at_once: terms.limit.map_or(u32::MAX, |(_, most)| most),
+            at_once: terms.limit,
             turn: 0,
         });
         class.work_ns += terms.work_ns;
         let of_owner = class.owners.entry(terms.owner);
         of_owner.work_ns += terms.work_ns;
-        of_owner.parts.entry(terms.part).push_back(Waiting { call, terms });
+        of_owner.parts.entry(terms.part).push_back(waiting);
         self.len += 1;
         *self.waiting.entry(terms.owner).or_default() += 1;
         self.counters.waited += 1;
+    }
+
+    /// To be called now and then while calls wait.
+    pub(super) fn look(&mut self, now_ns: u64) {
+        self.computing.look(now_ns);
     }
 
     /// Whether a call could have a worker now.
@@ -243,10 +275,13 @@ impl<C> CallQueue<C> {
         }
         let mut best: Option<(Priority, u64, ClassKey, Owner)> = None;
         for (key, class) in &self.classes {
-            let limit = key.limited.map(|procedure| (procedure, class.at_once));
+            let limit = key.procedure.zip(class.at_once);
+            let has_room =
+                !key.procedure.is_some_and(|it| self.computing.computes(it)) || self.computing.has_room();
             let is_better =
                 best.is_none_or(|(priority, turn, ..)| (key.priority, class.turn) < (priority, turn));
             if is_better
+                && has_room
                 && self.is_below_limit(limit)
                 && let Some(owner) = class.owners.next(|owner| self.shares.allows(*owner))
             {
@@ -262,13 +297,14 @@ impl<C> CallQueue<C> {
         self.turn += 1;
         let class = self.classes.get_mut(&key).expect("it was found");
         class.turn = self.turn;
-        let Waiting { call, terms } = class.take_first(owner);
+        let Waiting { call, terms, since_ns, ahead_ns } = class.take_first(owner);
         self.removed(key, &terms);
-        if now_ns.saturating_add(terms.least_ns) >= terms.deadline_ns {
+        self.power.note(ahead_ns, now_ns.saturating_sub(since_ns));
+        if now_ns.saturating_add(terms.work_ns) >= terms.deadline_ns {
             self.counters.overdue += 1;
-            return Some(Next::Refuse(call, again_after_ns(self.wait_ns(&terms))));
+            let wait_ns = self.power.time_for_ns(self.ahead_ns(&terms), self.shares.running());
+            return Some(Next::Refuse(call, again_after_ns(wait_ns)));
         }
-        self.power.note(now_ns, terms.work_ns);
         Some(Next::Run(call, self.charge(&terms)))
     }
 
@@ -311,7 +347,7 @@ impl<C> CallQueue<C> {
             }
         }
         let class = self.classes.get_mut(&key)?;
-        let Waiting { call, terms } = class.take_last(longest, part);
+        let Waiting { call, terms, .. } = class.take_last(longest, part);
         self.removed(key, &terms);
         Some(call)
     }

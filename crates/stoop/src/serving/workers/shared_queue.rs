@@ -16,11 +16,12 @@ pub(super) struct SharedQueue<C> {
 
 impl<C> SharedQueue<C> {
     pub(super) fn new(workers: usize, len_max: usize) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
-            queue: Mutex::new(CallQueue::new(workers, len_max)),
+            queue: Mutex::new(CallQueue::new(processors, workers, len_max)),
             runnable: AtomicBool::new(false),
             saturated: AtomicBool::new(false),
-            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            processors,
             crowded: AtomicBool::new(false),
         }
     }

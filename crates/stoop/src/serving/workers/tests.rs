@@ -137,8 +137,8 @@ impl Endpoint for Scripted {
             part: 0,
             deadline_ns: u64::MAX,
             work_ns: if (self.long)(*call) { LONG_NANOS + 1 } else { 1 },
-            least_ns: 1,
             priority: Priority::Normal,
+            procedure: None,
             limit: None,
         }
     }

@@ -8,7 +8,7 @@ use crate::serving::workers::{Endpoint, NO_TAG, POOL, WorkerPool, locked};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
-use stoop_net::clock;
+use stoop_net::{clock, switches};
 use stoop_wire::{RefusalCode, Refused, RetryAfter};
 
 impl<E: Endpoint> WorkerPool<E> {
@@ -86,7 +86,7 @@ impl<E: Endpoint> WorkerPool<E> {
             index.map(|index| absences.swap_remove(index).1)
         };
         if let Some(charge) = charge {
-            self.queue.with(|queue| queue.end(charge));
+            self.queue.with(|queue| queue.end(charge, None));
         }
         self.help_out(worker)
     }
@@ -95,18 +95,19 @@ impl<E: Endpoint> WorkerPool<E> {
     /// its owner or its procedure has as many workers as it may.
     #[cold]
     fn serve_counted(self: &Arc<Self>, worker: &mut E::WorkerState, call: E::Call) -> bool {
-        let terms = self.endpoint.terms(&call);
-        match self.queue.with(|queue| queue.begin(&terms)) {
-            None => {
-                self.admit(worker, call, terms);
+        let (now_ns, terms) = (clock::now_ns(), self.endpoint.terms(&call));
+        let keep = |call: &mut E::Call| self.endpoint.defer(worker, call);
+        match self.queue.with(|queue| queue.begin_or_admit(now_ns, call, terms, keep)) {
+            Err(admitted) => {
+                self.answer_refused(worker, admitted);
                 true
             }
-            Some(charge) if !terms.is_long() => {
+            Ok((call, charge)) if !terms.is_long() => {
                 let holds_role = self.serve_away(worker, call, NO_TAG);
-                self.queue.with(|queue| queue.end(charge));
+                self.queue.with(|queue| queue.end(charge, None));
                 holds_role
             }
-            Some(charge) => self.serve_long(worker, call, charge),
+            Ok((call, charge)) => self.serve_long(worker, call, charge),
         }
     }
 
@@ -137,7 +138,7 @@ impl<E: Endpoint> WorkerPool<E> {
 
     fn run_charged(self: &Arc<Self>, worker: &mut E::WorkerState, call: E::Call, charge: Charge) {
         // A panic is our own mistake here; it must not take the place of a call for ever.
-        let ended = Ended { pool: self, charge };
+        let ended = Ended { pool: self, charge, slept_before: switches::voluntary() };
         self.run_with_next(worker, call);
         drop(ended);
     }
@@ -194,8 +195,7 @@ impl<E: Endpoint> WorkerPool<E> {
     /// Receives what has come while the background thread has the role, if that has not been done for a while: among many workers that
     /// compute, the scheduler gives the background thread no more time than each of them.
     fn receive_if_due(self: &Arc<Self>, worker: &mut E::WorkerState) {
-        let is_due = || clock::now_ns().saturating_sub(self.received_ns.load(Ordering::Relaxed)) >= TICK_NS;
-        if self.queue.is_saturated() && self.role.is_with_background() && is_due() {
+        if self.queue.is_saturated() && self.role.is_with_background() && self.is_receiving_due() {
             self.queue_calls(worker);
         }
     }
@@ -232,7 +232,13 @@ impl<E: Endpoint> WorkerPool<E> {
     pub(super) fn admit(&self, worker: &mut E::WorkerState, call: E::Call, terms: CallTerms) {
         let now_ns = clock::now_ns();
         let keep = |call: &mut E::Call| self.endpoint.defer(worker, call);
-        match self.queue.with(|queue| queue.admit(now_ns, call, terms, keep)) {
+        let admitted = self.queue.with(|queue| queue.admit(now_ns, call, terms, keep));
+        self.answer_refused(worker, admitted);
+    }
+
+    /// Refuses the call for which there was no place, if there is one.
+    fn answer_refused(&self, worker: &mut E::WorkerState, admitted: Admitted<E::Call>) {
+        match admitted {
             Admitted::Waits => {}
             Admitted::InPlaceOf(call, again_after_ns) | Admitted::Full(call, again_after_ns) => {
                 self.refuse(worker, call, RefusalCode::Overloaded, again_after_ns);
@@ -264,17 +270,18 @@ impl<E: Endpoint> WorkerPool<E> {
     }
 }
 
-const TICK_NS: u64 = 1_000_000;
-
 /// Counts a call out when it has ended.
 struct Ended<'a, E: Endpoint> {
     pool: &'a WorkerPool<E>,
     charge: Charge,
+    /// How often its worker had slept when it began.
+    slept_before: Option<u64>,
 }
 
 impl<E: Endpoint> Drop for Ended<'_, E> {
     fn drop(&mut self) {
-        self.pool.queue.with(|queue| queue.end(self.charge));
+        let slept = self.slept_before.zip(switches::voluntary()).map(|(before, after)| after > before);
+        self.pool.queue.with(|queue| queue.end(self.charge, slept));
     }
 }
 

@@ -13,8 +13,8 @@ fn terms(owner: u32, part: u64) -> CallTerms {
         part,
         deadline_ns: NEVER,
         work_ns: MS,
-        least_ns: MS,
         priority: Priority::Normal,
+        procedure: Some(1),
         limit: None,
     }
 }
@@ -32,7 +32,7 @@ fn assert_waits(admitted: Admitted<u32>) {
 fn run_all(queue: &mut CallQueue<u32>) -> Vec<u32> {
     let next = |queue: &mut CallQueue<u32>| match queue.next(0)? {
         Next::Run(call, charge) => {
-            queue.end(charge);
+            queue.end(charge, None);
             Some(call)
         }
         Next::Refuse(..) => panic!("none is late"),
@@ -42,7 +42,7 @@ fn run_all(queue: &mut CallQueue<u32>) -> Vec<u32> {
 
 #[test]
 fn owners_take_turns_and_then_their_bindings() {
-    let mut queue = CallQueue::new(64, 100);
+    let mut queue = CallQueue::new(1, 64, 100);
     for call in 0..4 {
         assert_waits(admit(&mut queue, call, terms(1, 10)));
     }
@@ -58,15 +58,15 @@ fn owners_take_turns_and_then_their_bindings() {
 
 #[test]
 fn one_owner_leaves_a_quarter_of_the_workers_to_others() {
-    let mut queue = CallQueue::<u32>::new(64, 100);
+    let mut queue = CallQueue::<u32>::new(1, 64, 100);
     let charges: Vec<_> = std::iter::from_fn(|| queue.begin(&terms(1, 10))).collect();
     assert_eq!(charges.len(), 48);
     assert!(queue.is_crowded());
     assert_waits(admit(&mut queue, 1, terms(1, 11)));
     assert!(!queue.has_runnable(), "the other binding has the same owner");
     let of_other = queue.begin(&terms(2, 20)).expect("workers are in reserve");
-    queue.end(of_other);
-    charges.into_iter().for_each(|charge| queue.end(charge));
+    queue.end(of_other, None);
+    charges.into_iter().for_each(|charge| queue.end(charge, None));
     assert_eq!(run_all(&mut queue), [1]);
     assert!(!queue.is_crowded());
 }
@@ -74,14 +74,14 @@ fn one_owner_leaves_a_quarter_of_the_workers_to_others() {
 #[test]
 fn a_server_of_few_workers_gives_them_all_to_one_owner() {
     for workers in 1..4 {
-        let mut queue = CallQueue::<u32>::new(workers, 100);
+        let mut queue = CallQueue::<u32>::new(1, workers, 100);
         assert_eq!(std::iter::from_fn(|| queue.begin(&terms(1, 10))).count(), workers);
     }
 }
 
 #[test]
 fn a_call_that_would_wait_for_too_long_is_refused_when_it_comes() {
-    let mut queue = CallQueue::new(1, 1000);
+    let mut queue = CallQueue::new(1, 1, 1000);
     let running = queue.begin(&terms(1, 10)).unwrap();
     let until = |deadline_ns| CallTerms { deadline_ns, ..terms(1, 10) };
     // Each takes 1 ms, one after the other: 10 ms are enough for those that wait up to four.
@@ -91,14 +91,14 @@ fn a_call_that_would_wait_for_too_long_is_refused_when_it_comes() {
     assert_waits(admit(&mut queue, 200, until(100 * MS)));
     let Admitted::Late(300, again_after_ns) = admit(&mut queue, 300, until(10 * MS)) else { panic!() };
     assert_eq!(again_after_ns, 3 * MS);
-    queue.end(running);
+    queue.end(running, None);
     assert_eq!(run_all(&mut queue), [0, 1, 2, 3, 4, 200]);
     assert_eq!(queue.counters.hopeless, 2);
 }
 
 #[test]
 fn another_owner_is_not_refused_for_the_calls_of_the_first() {
-    let mut queue = CallQueue::new(1, 1000);
+    let mut queue = CallQueue::new(1, 1, 1000);
     queue.begin(&terms(1, 10)).unwrap();
     for call in 0..100 {
         assert_waits(admit(&mut queue, call, terms(1, 10)));
@@ -110,14 +110,14 @@ fn another_owner_is_not_refused_for_the_calls_of_the_first() {
 
 #[test]
 fn a_call_whose_time_has_passed_in_the_queue_is_not_run() {
-    let mut queue = CallQueue::new(1, 1000);
+    let mut queue = CallQueue::new(1, 1, 1000);
     let soon = CallTerms { deadline_ns: 5 * MS, ..terms(1, 10) };
     for (now_ns, runs) in [(3 * MS, true), (4 * MS, false), (5 * MS, false), (9 * MS, false)] {
         assert_waits(admit(&mut queue, 1, soon));
         let next = queue.next(now_ns).unwrap();
         assert_eq!(matches!(&next, Next::Run(1, _)), runs, "after {now_ns} ns");
         if let Next::Run(_, charge) = next {
-            queue.end(charge);
+            queue.end(charge, None);
         }
     }
     assert_eq!(queue.counters.overdue, 3);
@@ -125,8 +125,8 @@ fn a_call_whose_time_has_passed_in_the_queue_is_not_run() {
 
 #[test]
 fn a_procedure_with_a_limit_lets_others_pass() {
-    let mut queue = CallQueue::new(64, 100);
-    let limited = CallTerms { limit: Some((7, 2)), ..terms(1, 10) };
+    let mut queue = CallQueue::new(1, 64, 100);
+    let limited = CallTerms { procedure: Some(7), limit: Some(2), ..terms(1, 10) };
     let first = queue.begin(&limited).unwrap();
     let _second = queue.begin(&limited).unwrap();
     assert!(queue.begin(&limited).is_none());
@@ -134,13 +134,13 @@ fn a_procedure_with_a_limit_lets_others_pass() {
     assert!(!queue.has_runnable());
     assert_waits(admit(&mut queue, 2, terms(1, 10)));
     assert_eq!(run_all(&mut queue), [2]);
-    queue.end(first);
+    queue.end(first, None);
     assert_eq!(run_all(&mut queue), [1]);
 }
 
 #[test]
 fn higher_priorities_go_first_and_displace_the_lowest() {
-    let mut queue = CallQueue::new(64, 3);
+    let mut queue = CallQueue::new(1, 64, 3);
     let of = |priority| CallTerms { priority, ..terms(1, 10) };
     assert_waits(admit(&mut queue, 1, of(Priority::Low)));
     assert_waits(admit(&mut queue, 2, of(Priority::Normal)));
@@ -153,7 +153,7 @@ fn higher_priorities_go_first_and_displace_the_lowest() {
 
 #[test]
 fn a_full_queue_is_divided_among_owners_and_then_bindings() {
-    let mut queue = CallQueue::new(64, 4);
+    let mut queue = CallQueue::new(1, 64, 4);
     for call in 0..4 {
         assert_waits(admit(&mut queue, call, terms(1, 10)));
     }
@@ -170,7 +170,7 @@ fn a_full_queue_is_divided_among_owners_and_then_bindings() {
 
 #[test]
 fn what_leaves_the_queue_is_no_longer_counted() {
-    let mut queue = CallQueue::new(64, 100);
+    let mut queue = CallQueue::new(1, 64, 100);
     for round in 0..3 {
         for call in 0..50 {
             assert_waits(admit(&mut queue, call, terms(call % 5, u64::from(call % 7))));
@@ -179,4 +179,24 @@ fn what_leaves_the_queue_is_no_longer_counted() {
         assert_eq!(run_all(&mut queue).len(), 50);
         assert_eq!((queue.len(), queue.classes.len(), queue.waiting.len()), (0, 0, 0));
     }
+}
+
+#[test]
+fn calls_that_compute_leave_the_processors_to_those_that_run_and_others_pass_them() {
+    let mut queue = CallQueue::new(1, 64, 100);
+    for _ in 0..64 {
+        let charge = queue.begin(&terms(1, 10)).unwrap();
+        queue.end(charge, Some(false));
+    }
+    for call in 0..10 {
+        assert_waits(admit(&mut queue, call, terms(1, 10)));
+    }
+    let Some(Next::Run(0, first)) = queue.next(0) else { panic!() };
+    let Some(Next::Run(1, _second)) = queue.next(0) else { panic!() };
+    assert!(!queue.has_runnable(), "one processor is busy, and one call is ready");
+    assert_waits(admit(&mut queue, 20, CallTerms { procedure: Some(2), ..terms(1, 10) }));
+    assert_eq!(run_all(&mut queue), [20]);
+    queue.end(first, Some(false));
+    assert!(matches!(queue.next(0), Some(Next::Run(2, _))));
+    assert!(queue.next(0).is_none());
 }

@@ -1,0 +1,134 @@
+//! Which procedures compute all the time, and how many of their calls run.
+//!
+//! A procedure that never waits gains nothing from more workers than processors: its calls share the processors, each takes longer, none ends
+//! earlier, and it can no longer be said when a call will end. So while calls wait for a worker, only as many calls of such procedures
+//! run at once as keep all processors busy. Whether a procedure waits is seen by how often its workers have slept.
+
+use std::collections::BTreeMap;
+
+/// The procedures of an endpoint that compute.
+#[derive(Debug)]
+pub(super) struct Computing {
+    /// For each procedure a number that grows with each call that did not sleep, and falls more with each that did.
+    scores: BTreeMap<u32, u8>,
+    running: usize,
+    at_once: usize,
+    /// More that may run, because none of those that run has ended for long: they may wait for something after all.
+    extra: usize,
+    /// Calls that have ended; and how many it were when an end was last noted, and when that was.
+    ended: u64,
+    noted: (u64, u64),
+}
+
+/// A procedure computes if its score is at least this.
+const COMPUTES: u8 = 64;
+const MOST: u8 = 128;
+/// What a call that slept takes off. If one call in thirty sleeps, the procedure waits.
+const SLEPT: u8 = 32;
+/// Beside those that keep all processors busy: one that begins while another is being answered.
+const READY: usize = 1;
+/// For each such time without an end one more may run.
+const STUCK_NS: u64 = 100_000_000;
+
+impl Computing {
+    /// Of a machine with so many processors.
+    pub(super) fn new(processors: usize) -> Self {
+        let (scores, at_once) = (BTreeMap::new(), processors + READY);
+        Self { scores, running: 0, at_once, extra: 0, ended: 0, noted: (u64::MAX, 0) }
+    }
+
+    /// Whether the procedure's calls compute all the time.
+    pub(super) fn computes(&self, procedure: u32) -> bool {
+        self.scores.get(&procedure).is_some_and(|score| *score >= COMPUTES)
+    }
+
+    /// Whether one more call that computes may begin.
+    pub(super) fn has_room(&self) -> bool {
+        self.running < self.at_once + self.extra
+    }
+
+    /// A call of the procedure begins. Returns whether it is counted as one that computes.
+    pub(super) fn begin(&mut self, procedure: u32) -> bool {
+        let computes = self.computes(procedure);
+        self.running += usize::from(computes);
+        computes
+    }
+
+    /// A call of the procedure has ended, and its worker has `slept` meanwhile; `None` if that is not known.
+    pub(super) fn end(&mut self, procedure: u32, was_counted: bool, slept: Option<bool>) {
+        self.running -= usize::from(was_counted);
+        self.ended += u64::from(was_counted);
+        let Some(slept) = slept else { return };
+        let score = self.scores.entry(procedure).or_default();
+        *score = if slept { score.saturating_sub(SLEPT) } else { (*score + 1).min(MOST) };
+    }
+
+    /// Looks, now and then while calls wait, whether those that compute end.
+    pub(super) fn look(&mut self, now_ns: u64) {
+        if self.noted.0 != self.ended || self.running == 0 {
+            (self.noted, self.extra) = ((self.ended, now_ns), 0);
+        } else if now_ns.saturating_sub(self.noted.1) >= STUCK_NS {
+            self.extra += 1;
+            self.noted.1 = now_ns;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_score(score: u8) -> Computing {
+        let mut computing = Computing::new(2);
+        (0..score).for_each(|_| computing.end(7, false, Some(false)));
+        computing
+    }
+
+    #[test]
+    fn a_procedure_computes_after_many_calls_that_did_not_sleep() {
+        assert!(!with_score(COMPUTES - 1).computes(7));
+        let mut computing = with_score(COMPUTES);
+        assert!(computing.computes(7) && !computing.computes(8));
+        computing.end(7, false, None);
+        assert!(computing.computes(7));
+        computing.end(7, false, Some(true));
+        assert!(!computing.computes(7));
+    }
+
+    #[test]
+    fn a_procedure_of_which_one_call_in_twenty_sleeps_does_not_compute() {
+        let mut computing = with_score(0);
+        for call in 0..10_000 {
+            computing.end(7, false, Some(call % 20 == 0));
+            assert!(!computing.computes(7), "after {call} calls");
+        }
+    }
+
+    #[test]
+    fn there_is_room_for_one_call_more_than_processors() {
+        let mut computing = with_score(MOST);
+        for _ in 0..3 {
+            assert!(computing.has_room() && computing.begin(7));
+        }
+        assert!(!computing.has_room());
+        assert!(!computing.begin(8), "another procedure is not counted");
+        computing.end(7, true, Some(false));
+        assert!(computing.has_room());
+    }
+
+    #[test]
+    fn calls_that_do_not_end_make_room_for_more() {
+        let mut computing = with_score(MOST);
+        (0..3).for_each(|_| assert!(computing.begin(7)));
+        computing.look(1);
+        computing.look(STUCK_NS);
+        assert!(!computing.has_room());
+        computing.look(STUCK_NS + 1);
+        assert!(computing.has_room() && computing.begin(7) && !computing.has_room());
+        computing.look(2 * STUCK_NS + 1);
+        assert!(computing.has_room());
+        computing.end(7, true, Some(true));
+        computing.look(2 * STUCK_NS + 2);
+        assert!(!computing.has_room(), "three run, and one has ended");
+    }
+}
