@@ -387,6 +387,9 @@ impl ReceiveBuffers {
     }
 }
 
+/// The age of packets of which a link does not know how long they have waited.
+pub(crate) const UNKNOWN_AGE: u64 = u64::MAX;
+
 /// Counters of a server's endpoint.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LinkCounters {
@@ -443,7 +446,8 @@ pub(crate) trait ServerEndpoint: Send + Sync + 'static {
         0
     }
 
-    /// Nanoseconds for which the packets that this worker received last had waited; 0 if the link does not know.
+    /// Nanoseconds for which the packets that this worker received last had waited, as far as the link is asked to
+    /// [know](Self::note_backlog) it; else 0. [`UNKNOWN_AGE`]: it is asked, and does not know it of these.
     #[inline]
     fn age_ns(&self, _worker: &Self::Worker) -> u64 {
         0

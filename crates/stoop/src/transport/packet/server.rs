@@ -94,8 +94,16 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
         refused: Refused,
     ) -> Option<PacketCall<S::Peer>> {
         let peer = call.assignment.peer;
+        let (binding, ..) = call.assignment.identity();
         self.refused.fetch_add(1, Ordering::Relaxed);
-        self.send(call.assignment.refuse(refused, ""), &peer);
+        let answer = call.assignment.refuse(refused, "");
+        match call.packet.location() {
+            PacketLocation::InBatch(_) => return self.end_in_batch(worker, call.assignment),
+            PacketLocation::AtWorker if !binding.has_checksum() => {
+                self.link.answer(&worker.link, answer, &peer);
+            }
+            _ => self.send(answer, &peer),
+        }
         worker.clock_ns = clock::now_ns();
         self.finish(worker, call.assignment)
     }

@@ -36,9 +36,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stoop_exchange::shares::Owner;
 use stoop_exchange::stream::Reassembler;
+use stoop_net::clock;
 use stoop_net::host;
 use stoop_net::stream::StreamListener;
-use stoop_wire::Refused;
+use stoop_wire::{MAX_DATAGRAM, Refused};
 
 /// A listener, its connections, and the calls that have arrived on them.
 pub(crate) struct StreamEndpoint {
@@ -50,6 +51,8 @@ pub(crate) struct StreamEndpoint {
     unused_buffers: Mutex<Vec<Vec<u8>>>,
     /// Calls begun.
     calls: AtomicU64,
+    /// When a thread last looked at all connections and found nothing.
+    drained_ns: AtomicU64,
 }
 
 /// Bindings at the same time, unless set, if the process has descriptors for them.
@@ -70,6 +73,7 @@ impl StreamEndpoint {
             pending: PendingCalls::default(),
             unused_buffers: Mutex::default(),
             calls: AtomicU64::new(0),
+            drained_ns: AtomicU64::new(0),
         })
     }
 
@@ -167,7 +171,11 @@ impl Endpoint for StreamEndpoint {
         }
         worker.patient = patient;
         if !patient {
+            let looked_ns = clock::now_ns();
             self.ask(worker, Some(Duration::ZERO));
+            if worker.found.is_none() {
+                self.drained_ns.store(looked_ns, Ordering::Relaxed);
+            }
             return worker.found.take();
         }
         self.wait_for_call(worker, stopping)
@@ -215,12 +223,20 @@ impl Endpoint for StreamEndpoint {
         next
     }
 
-    fn refuse(&self, _: &mut WorkerState, mut call: StreamCall, refused: Refused) -> Option<StreamCall> {
-        self.send_refusal(&call.connection, &call.header, refused, "");
+    fn refuse(&self, worker: &mut WorkerState, mut call: StreamCall, refused: Refused) -> Option<StreamCall> {
+        // Of calls that came together refusals leave together: the background thread sends at each of its looks what is held back.
+        let hold = !worker.patient && self.pending.count() > 0;
+        self.send_refusal_with(&call.connection, &call.header, refused, "", hold);
         self.give_back(&call.connection, mem::take(&mut call.packet));
         cancelled::ended(call.id());
         self.service.end_calls(1);
         None
+    }
+
+    fn give_back(&self, worker: &mut WorkerState) {
+        if worker.result.len() > MAX_DATAGRAM {
+            worker.result = Vec::new();
+        }
     }
 
     fn defer(&self, _: &mut WorkerState, call: &mut StreamCall) {

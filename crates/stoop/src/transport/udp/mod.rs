@@ -4,6 +4,7 @@ mod caller;
 mod dedicated;
 mod peer;
 mod server;
+mod stamps;
 mod worker;
 
 use crate::transport::packet::link::{PacketLink, Share};

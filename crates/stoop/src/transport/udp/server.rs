@@ -6,9 +6,11 @@
 
 use crate::transport::packet::link::{
     LinkCounters, MAX_SEGMENTS, ReceiveBuffers, Received, Segments, SegmentsSending, ServerEndpoint,
+    UNKNOWN_AGE,
 };
 use crate::transport::udp::dedicated::{Dedicated, DedicatedSocket, LOOKS, Reason};
 use crate::transport::udp::peer::UdpPeer;
+use crate::transport::udp::stamps::TimeStamps;
 use crate::transport::udp::worker::UdpWorker;
 use std::io;
 use std::net::SocketAddr;
@@ -22,7 +24,7 @@ pub(crate) struct UdpServer {
     /// The address's own socket receives packets together.
     together: AtomicBool,
     /// The kernel notes when packets come.
-    stamping: AtomicBool,
+    stamps: TimeStamps,
     dedicated: DedicatedSocket,
     /// Packets dropped because they were longer than any buffer.
     too_large: AtomicU64,
@@ -47,7 +49,7 @@ impl UdpServer {
         Ok(Self {
             socket,
             together: AtomicBool::new(false),
-            stamping: AtomicBool::new(false),
+            stamps: TimeStamps::default(),
             dedicated: DedicatedSocket::default(),
             too_large: AtomicU64::new(0),
         })
@@ -64,7 +66,7 @@ impl UdpServer {
         buffers: &mut ReceiveBuffers,
         patience: Patience,
     ) -> Received {
-        if self.together.load(Ordering::Relaxed) | self.stamping.load(Ordering::Relaxed) {
+        if self.together.load(Ordering::Relaxed) | self.stamps.are_on() {
             return self.receive_together(worker, buffers, patience, false);
         }
         worker.age_ns = 0;
@@ -146,10 +148,11 @@ impl UdpServer {
                 };
                 self.take_by_dedicated(worker, arrival).filter(|segments| segments.len > 0)
             }
-            _ if self.stamping.load(Ordering::Relaxed) => {
+            _ if self.stamps.are_on() => {
                 let stamped = self.socket.recv_segments_stamped(buffers.many(), patience);
                 let arrival = stamped.map(|(arrival, age_ns)| {
-                    worker.age_ns = age_ns;
+                    let came = !matches!(arrival, ServerArrival::Nothing);
+                    worker.age_ns = self.stamps.age_ns(came.then_some(age_ns));
                     arrival
                 });
                 self.take_by_own(worker, arrival)
@@ -207,6 +210,7 @@ impl UdpServer {
         if let Some((packets, segments, peer)) = self.dedicated.next_left() {
             buffers.many()[..segments.len].copy_from_slice(&packets);
             worker.own_peer = peer;
+            worker.age_ns = if self.stamps.are_on() { UNKNOWN_AGE } else { 0 };
             return Some(received(worker, buffers, segments));
         }
         worker.changes = self.dedicated.changes();
@@ -223,8 +227,7 @@ impl UdpServer {
             (worker.latest, worker.calls_in_a_row) = (Some(peer.0.addr()), 0);
         }
         worker.calls_in_a_row += calls;
-        let is_earned =
-            self.dedicated.is_earned(worker.calls_in_a_row) && !self.stamping.load(Ordering::Relaxed);
+        let is_earned = self.dedicated.is_earned(worker.calls_in_a_row) && !self.stamps.are_on();
         if is_earned {
             worker.calls_in_a_row = 0;
             self.dedicated.dedicate(&self.socket, peer, self.together.load(Ordering::Relaxed));
@@ -325,11 +328,10 @@ impl ServerEndpoint for UdpServer {
     }
 
     fn note_backlog(&self, is_there: bool) {
-        if self.stamping.load(Ordering::Relaxed) == is_there {
+        if !self.stamps.switch(is_there) {
             return;
         }
-        self.stamping.store(is_there, Ordering::Relaxed);
-        // If the kernel does not note them, ages are unknown.
+        // If the kernel does not note them, packets seem to have come just now.
         let _ = self.socket.set_time_stamps(is_there);
         if is_there {
             // The background thread receives now, and looks at one socket.

@@ -1,8 +1,9 @@
 //! Packets that have arrived: the exchange says what each of them leads to.
 
 use crate::context::cancelled::{self, CallId};
+use crate::serving::terms::earliest_arrival;
 use crate::transport::packet::checksum;
-use crate::transport::packet::link::{Segments, ServerEndpoint};
+use crate::transport::packet::link::{Segments, ServerEndpoint, UNKNOWN_AGE};
 use crate::transport::packet::server::answers::Answers;
 use crate::transport::packet::server::call::{CallPacket, PacketCall};
 use crate::transport::packet::server::endpoint::PacketEndpoint;
@@ -65,7 +66,19 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     /// When the packets came that this worker has received last: the time that a call has left counts from then.
     #[inline(always)]
     fn arrived(&self, worker: &WorkerState<S>) -> Instant {
-        Instant::from_nanos(worker.clock_ns.saturating_sub(self.link.age_ns(&worker.link)))
+        match self.link.age_ns(&worker.link) {
+            0 => Instant::from_nanos(worker.clock_ns),
+            age_ns => self.arrived_before(worker, age_ns),
+        }
+    }
+
+    /// When packets came that had waited for so long; or, if that is not known, when there were none for the last time.
+    #[cold]
+    fn arrived_before(&self, worker: &WorkerState<S>, age_ns: u64) -> Instant {
+        Instant::from_nanos(match age_ns {
+            UNKNOWN_AGE => earliest_arrival(worker.clock_ns, self.drained_ns.load(Ordering::Relaxed)),
+            age_ns => worker.clock_ns.saturating_sub(age_ns),
+        })
     }
 
     /// Whether the packet is as it was sent. If not, it is counted, and must be dropped.

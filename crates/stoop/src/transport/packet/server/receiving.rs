@@ -45,7 +45,11 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                 }
                 Received::Nothing if stopping.load(Ordering::Relaxed) => return None,
                 Received::Nothing => {
-                    self.keep_waiting(worker, wait.as_mut()?);
+                    let Some(wait) = wait.as_mut() else {
+                        self.drained_ns.store(clock::now_ns(), Ordering::Relaxed);
+                        return None;
+                    };
+                    self.keep_waiting(worker, wait);
                     continue;
                 }
             };

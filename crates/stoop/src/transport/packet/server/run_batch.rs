@@ -18,6 +18,7 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
+use stoop_exchange::server::Assignment;
 use stoop_net::clock;
 
 /// Answers wait for other answers at most this long, or as long as one procedure takes.
@@ -49,11 +50,16 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         first
     }
 
-    /// For a worker that has just got the receive role: sends the answers that are there, and takes the next call of the batch.
+    /// For a worker that has just got the receive role: sends the answers that are there, unless it sent some just now, and takes the next
+    /// call of the batch.
     #[cold]
     pub(super) fn take_over(&self, worker: &mut WorkerState<S>) -> Option<PacketCall<S::Peer>> {
+        let now_ns = clock::now_ns();
+        let mut may_wait = now_ns.saturating_sub(worker.batch.flushed_ns) < ANSWERS_WAIT_NANOS;
         let mut call = loop {
-            self.flush(worker);
+            if !(mem::take(&mut may_wait) && self.has_calls(worker)) {
+                self.flush(worker);
+            }
             let mut shared = self.batch.shared(&mut worker.key);
             shared.calls.extend(worker.batch.parked.drain(..));
             match shared.take_first(&mut worker.buffers) {
@@ -66,6 +72,33 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         self.batch.pending.store(true, Ordering::Relaxed);
         call.packet = call.packet.deferred();
         Some(call)
+    }
+
+    fn has_calls(&self, worker: &mut WorkerState<S>) -> bool {
+        !self.batch.shared(&mut worker.key).calls.is_empty()
+    }
+
+    /// A call of the batch has ended without running. Its answer leaves with others.
+    #[cold]
+    pub(super) fn end_in_batch(
+        &self,
+        worker: &mut WorkerState<S>,
+        assignment: Assignment<S::Peer>,
+    ) -> Option<PacketCall<S::Peer>> {
+        let mut shared = self.batch.shared(&mut worker.key);
+        let len = assignment.answer_len();
+        let is_full = shared.push(Finished { assignment, is_noted: false }, len);
+        let is_last = shared.calls.is_empty();
+        drop(shared);
+        if is_full || is_last {
+            self.flush(worker);
+        }
+        let waited = worker.batch.parked.pop();
+        if !worker.batch.parked.is_empty() {
+            self.batch.shared(&mut worker.key).calls.extend(worker.batch.parked.drain(..));
+            self.batch.pending.store(true, Ordering::Relaxed);
+        }
+        waited
     }
 
     /// Runs a call of the batch and those behind it. Returns a call that has waited for one of them to return, if there is one.

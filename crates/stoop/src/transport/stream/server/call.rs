@@ -221,8 +221,21 @@ impl StreamEndpoint {
         refused: impl Into<Refused>,
         detail: &str,
     ) {
+        self.send_refusal_with(connection, call, refused, detail, false);
+    }
+
+    /// The same; with `hold` it may leave with other answers, at the background thread's next look.
+    #[cold]
+    pub(super) fn send_refusal_with(
+        &self,
+        connection: &Connection,
+        call: &Header,
+        refused: impl Into<Refused>,
+        detail: &str,
+        hold: bool,
+    ) {
         self.service.refused.fetch_add(1, Ordering::Relaxed);
-        self.send_without_result(connection, call.refuse(refused), detail);
+        self.send_without_result(connection, call.refuse(refused), detail, hold);
     }
 
     /// Answers that the procedure ran, but there is no result.
@@ -230,16 +243,16 @@ impl StreamEndpoint {
     fn send_failure(&self, call: &StreamCall, code: FailureCode, detail: &str) {
         let Header { binding, lane, number, .. } = call.header;
         let failure = Header { time: code.code(), ..Header::bare(Kind::Failure, binding, lane, number) };
-        self.send_without_result(&call.connection, failure, detail);
+        self.send_without_result(&call.connection, failure, detail, false);
     }
 
-    fn send_without_result(&self, connection: &Connection, mut header: Header, detail: &str) {
+    fn send_without_result(&self, connection: &Connection, mut header: Header, detail: &str, hold: bool) {
         let detail = &detail.as_bytes()[..detail.floor_char_boundary(MAX_DETAIL)];
         header.message_len = detail.len() as u32;
         let mut packet = vec![0; HEADER_LEN];
         packet.extend_from_slice(detail);
         let poller = &self.connections.acceptor.poller;
-        if connection.send_answer(poller, header, &mut packet, self.service.message_max, false).is_err() {
+        if connection.send_answer(poller, header, &mut packet, self.service.message_max, hold).is_err() {
             self.close(connection);
         }
     }

@@ -47,6 +47,8 @@ pub(super) struct Incoming {
     pub(super) arrived: Numbers,
     /// The server has ended the binding.
     pub(super) has_ended: bool,
+    /// When all that had come was last received.
+    pub(super) emptied_ns: u64,
 }
 
 /// Lanes of one connection: as many as a caller's threads and begun calls use at once.
@@ -99,6 +101,7 @@ impl Connection {
                 bound: None,
                 arrived: Numbers::default(),
                 has_ended: false,
+                emptied_ns: 0,
             }),
             outgoing: Mutex::default(),
             memory,

@@ -2,6 +2,7 @@
 
 use crate::serving::binder::{Bound, Malformed, MissingResource};
 use crate::serving::message_memory::NO_MEMORY_FOR_ARGUMENTS;
+use crate::serving::terms::earliest_arrival;
 use crate::transport::stream::server::StreamEndpoint;
 use crate::transport::stream::server::call::StreamCall;
 use crate::transport::stream::server::connection::{Connection, Incoming};
@@ -42,6 +43,7 @@ impl StreamEndpoint {
         let mut limit_ns = limit_ns;
         for _ in 0..ROUNDS {
             let space = incoming.reassembler.space();
+            let space_len = space.len();
             let arrival = match mem::take(&mut limit_ns) {
                 0 => connection.stream.recv(space, Patience::DontWait),
                 limit_ns => connection.stream.recv_about(space, limit_ns, u64::MAX),
@@ -50,6 +52,10 @@ impl StreamEndpoint {
                 Ok(StreamArrival::Bytes(len)) => {
                     stamp(Point::CallSeen);
                     worker.clock_ns = clock::now_ns();
+                    worker.came_ns = self.came_ns(worker, incoming.emptied_ns);
+                    if len < space_len {
+                        incoming.emptied_ns = worker.clock_ns;
+                    }
                     incoming.reassembler.received(len);
                 }
                 Ok(StreamArrival::Nothing) => return !connection.is_closed(),
@@ -75,6 +81,19 @@ impl StreamEndpoint {
             }
         }
         true
+    }
+
+    /// When bytes came that have been received at this moment. While workers have no time to receive, that may be as long ago as something
+    /// was last received from this connection, or nothing from any.
+    #[inline]
+    fn came_ns(&self, worker: &WorkerState, emptied_ns: u64) -> u64 {
+        match worker.patient {
+            true => worker.clock_ns,
+            false => {
+                let drained_ns = self.drained_ns.load(Ordering::Relaxed);
+                earliest_arrival(worker.clock_ns, drained_ns.max(emptied_ns))
+            }
+        }
     }
 
     /// Sees to every message that is there. `false`: the connection is to be closed.
@@ -158,7 +177,7 @@ impl StreamEndpoint {
             interface: bound.interface,
             procedure: header.procedure,
             arrived_ns: worker.clock_ns,
-            deadline_ns: worker.clock_ns.saturating_add(nanos_of_left(header.time)),
+            deadline_ns: worker.came_ns.saturating_add(nanos_of_left(header.time)),
             packet,
             together: bound.together,
             deferred: !is_first,

@@ -78,6 +78,9 @@ impl StreamEndpoint {
         // Fails for no reason that waiting again would not show.
         let _ = self.connections.acceptor.poller.wait(&mut events, limit);
         (worker.looks, worker.asked_ns) = (0, clock::now_ns());
+        if events.iter().next().is_none() {
+            self.drained_ns.store(worker.asked_ns, Ordering::Relaxed);
+        }
         for ready in events.iter() {
             match ready.token {
                 LISTENER => self.connections.accept(),

@@ -40,8 +40,9 @@ pub(crate) struct WorkerState {
     pub(super) waiter: Waiter,
     /// It waits in this receive, and so will come back for what is pending.
     pub(super) patient: bool,
-    /// When this worker last looked at the clock.
+    /// When this worker last looked at the clock, and when what it received then had come.
     pub(super) clock_ns: u64,
+    pub(super) came_ns: u64,
 }
 
 impl WorkerState {
@@ -64,6 +65,7 @@ impl WorkerState {
             waiter: Waiter::new(waiting, placement),
             patient: false,
             clock_ns: clock::now_ns(),
+            came_ns: 0,
         }
     }
 
