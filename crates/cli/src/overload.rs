@@ -6,6 +6,7 @@
 
 mod load;
 mod phase;
+mod refusals;
 pub(crate) mod serve;
 
 use crate::args::{BenchArgs, Processors, Transport, Waiting, name_of};
@@ -27,6 +28,8 @@ pub(crate) trait Work {
     fn work(&self, deadline_ns: u64);
     /// Nothing: what a refusal is compared with.
     fn null(&self);
+    /// Sleeps for so long, or until its caller no longer waits. One call at a time.
+    fn nap(&self, millis: u64);
 }
 
 /// Processor time of the procedure.
@@ -52,7 +55,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, String> {
         let path = socket_path("overload");
         let server = start(*transport, waiting, sides.server, &network, &path);
         let (server, uri) = server.map_err(|error| error.to_string())?;
-        let measured = Phases::new(*transport, server, &uri).and_then(|mut phases| phases.run(args));
+        let measured = Phases::new(*transport, server, &uri).and_then(|mut phases| phases.run(args, &uri));
         let _ = std::fs::remove_file(&path);
         measured.map_err(|why| format!("{}: {why}", name_of(*transport)))?;
     }

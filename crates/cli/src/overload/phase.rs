@@ -28,8 +28,6 @@ const AFTER: Duration = Duration::from_secs(3);
 /// In a closed loop: threads, and calls that are begun again at once.
 const CLOSED_THREADS: usize = 64;
 const CLOSED_BEGUN: usize = 2880;
-/// Calls of Null() whose processor time is measured.
-const NULLS: u64 = 20_000;
 
 /// One second of a phase.
 struct Second {
@@ -68,11 +66,10 @@ impl Phases {
         Ok(Self { transport, server, clients, other: bind(0)? })
     }
 
-    pub(super) fn run(&mut self, args: &BenchArgs) -> Result<(), String> {
+    pub(super) fn run(&mut self, args: &BenchArgs, uri: &str) -> Result<(), String> {
         let name = name_of(self.transport);
-        let null_ns = self.null_cpu_ns()?;
-        println!("\n{name}: processor time of a Null() at the server: {:.1} µs", null_ns / 1e3);
-        let (control, own_ns) = self.control(&format!("{name}, control: {CONTROL_CALLERS} callers"))?;
+        self.refusals(uri)?;
+        let control = self.control(&format!("{name}, control: {CONTROL_CALLERS} callers"))?;
         for times in &args.overload {
             let offered = control * f64::from(*times);
             let mut load = Callers::new();
@@ -80,7 +77,7 @@ impl Phases {
                 load.begin_calls(client, Pattern::Open(offered / BINDINGS as f64));
             }
             let what = format!("{name}, open loop: {offered:.0} calls a second, {times} times the control");
-            self.overload(&what, load, control, own_ns)?;
+            self.overload(&what, load, control)?;
         }
         let mut load = Callers::new();
         for client in &self.clients {
@@ -88,35 +85,20 @@ impl Phases {
             load.begin_calls(client, Pattern::Closed(CLOSED_BEGUN / BINDINGS));
         }
         let what = format!("{name}, closed loop: {CLOSED_THREADS} threads and {CLOSED_BEGUN} begun calls");
-        self.overload(&what, load, control, own_ns)
+        self.overload(&what, load, control)
     }
 
-    /// Processor time of the server for a Null() that one caller makes after the other.
-    fn null_cpu_ns(&mut self) -> Result<f64, String> {
-        let before = self.stats()?;
-        for _ in 0..NULLS {
-            self.other.null().map_err(|error| error.to_string())?;
-        }
-        let since = self.stats()?.since(&before);
-        Ok(since.cpu_ns as f64 / NULLS as f64)
-    }
-
-    /// What the server can do: calls a second, and processor time for each outside of the procedure.
-    fn control(&mut self, what: &str) -> Result<(f64, f64), String> {
+    /// What the server can do: calls a second.
+    fn control(&mut self, what: &str) -> Result<f64, String> {
         print_head(what);
         let mut callers = Callers::new();
         callers.call(&self.other, CONTROL_CALLERS);
         let seconds = self.watch(&callers, CONTROL, Duration::from_secs(1))?;
         callers.join();
-        let (mut own_ns, mut run) = (0.0, 0.0);
-        for second in &seconds {
-            own_ns += second.server.cpu_ns as f64 - second.server.working_ns as f64;
-            run += second.server.run as f64;
-        }
-        Ok((median(&seconds), own_ns / run))
+        Ok(median(&seconds))
     }
 
-    fn overload(&mut self, what: &str, load: Callers, control: f64, own_ns: f64) -> Result<(), String> {
+    fn overload(&mut self, what: &str, load: Callers, control: f64) -> Result<(), String> {
         print_head(what);
         let seconds = self.watch(&load, OVERLOAD, Duration::from_secs(1))?;
         load.stop();
@@ -128,11 +110,6 @@ impl Phases {
         load.join();
         let steady = &seconds[1..];
         let least = steady.iter().map(Second::rate).fold(f64::INFINITY, f64::min);
-        let (refused, spent_ns) = steady.iter().fold((0, 0.0), |(refused, spent_ns), second| {
-            let server = second.server;
-            let own = server.cpu_ns as f64 - server.working_ns as f64 - server.run as f64 * own_ns;
-            (refused + server.refused, spent_ns + own)
-        });
         println!(
             "goodput after the first second: median {:.0} %, least {:.0} % of the control; {:.0} % in the second after the load's end",
             percent(median(steady), control),
@@ -140,10 +117,7 @@ impl Phases {
             percent(after[2].rate(), control),
         );
         let late: u64 = seconds.iter().chain(&after).map(|second| second.server.late).sum();
-        println!(
-            "begun after their deadline: {late}; processor time of a refusal: {:.1} µs ({refused} refusals)",
-            spent_ns / 1e3 / refused.max(1) as f64,
-        );
+        println!("begun after their deadline: {late}");
         Ok(())
     }
 
@@ -165,7 +139,7 @@ impl Phases {
         Ok(seconds)
     }
 
-    fn stats(&mut self) -> Result<ServerStats, String> {
+    pub(super) fn stats(&mut self) -> Result<ServerStats, String> {
         let told = self.server.tell("stats").and_then(|()| self.server.expect("stats"));
         told.and_then(|line| line.parse()).map_err(|error| error.to_string())
     }

@@ -8,7 +8,9 @@ use std::io;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use stoop::{RunningServer, Server};
+use std::thread;
+use std::time::{Duration, Instant};
+use stoop::{ProcedureOptions, RunningServer, Server};
 
 /// What the procedures have counted.
 #[derive(Debug, Default)]
@@ -18,6 +20,9 @@ struct Counts {
     latest_ns: AtomicU64,
     working_ns: AtomicU64,
 }
+
+/// A nap is interrupted so often, to see whether its caller waits.
+const NAP_PART: Duration = Duration::from_millis(50);
 
 /// The implementation.
 struct Worker(Arc<Counts>);
@@ -51,6 +56,15 @@ impl Work for Worker {
     }
 
     fn null(&self) {}
+
+    fn nap(&self, millis: u64) {
+        let end = Instant::now() + Duration::from_millis(millis);
+        let is_over =
+            || Instant::now() >= end || stoop::current_call().is_some_and(|call| call.is_cancelled());
+        while !is_over() {
+            thread::sleep(NAP_PART.min(Duration::from_millis(millis)));
+        }
+    }
 }
 
 /// What the server has done since it started, as it tells the parent in a line.
@@ -116,8 +130,10 @@ impl FromStr for ServerStats {
 pub(crate) fn run(args: &ServeArgs) -> Result<(), String> {
     serve::prepare(args).map_err(|error| format!("the server process: {error}"))?;
     let counts = Arc::new(Counts::default());
-    let server =
-        Server::new().waiting(ours::wait(args.waiting)).export(WorkServer::new(Worker(counts.clone())));
+    let server = Server::new()
+        .waiting(ours::wait(args.waiting))
+        .export(WorkServer::new(Worker(counts.clone())))
+        .procedure("Work", "nap", ProcedureOptions::new().at_once(1));
     let server = server.listen(&serve::address(args)?).and_then(Server::start);
     let server = server.map_err(|error| error.to_string())?;
     child::unless_orphaned(answer_orders(&counts, &server))

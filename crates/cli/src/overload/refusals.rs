@@ -1,0 +1,93 @@
+//! What a refusal costs the server, beside a Null(): measured while one call occupies a procedure that runs one call at a time.
+
+use crate::overload::phase::Phases;
+use crate::overload::{WorkBegin, WorkClient};
+use std::fmt;
+use std::time::Duration;
+use stoop::{BindOptions, CallError, Pending};
+
+/// Slices of each kind, in turn, and the calls of each.
+const SLICES: usize = 9;
+const CALLS: usize = 2048;
+/// Calls that are begun together.
+const TOGETHER: usize = 64;
+/// How long the procedure is known to take when calls are refused because of that.
+const NAP: Duration = Duration::from_millis(500);
+/// Their timeout.
+const HASTE: Duration = Duration::from_millis(10);
+/// The call that occupies the procedure ends when its handle is dropped.
+const OCCUPIED: Duration = Duration::from_secs(20);
+
+/// Processor time at the server of a call, in several slices.
+pub(super) struct Costs(Vec<f64>);
+
+impl Costs {
+    fn median_ns(&mut self) -> f64 {
+        self.0.sort_by(f64::total_cmp);
+        self.0[self.0.len() / 2]
+    }
+}
+
+impl fmt::Display for Costs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = |fold: fn(f64, f64) -> f64, start| self.0.iter().copied().fold(start, fold) / 1e3;
+        write!(f, "{:.1} to {:.1}", of(f64::min, f64::INFINITY), of(f64::max, 0.0))
+    }
+}
+
+impl Phases {
+    /// Measures and prints what Null()s and refusals cost the server: one after the other, and many at a time.
+    pub(super) fn refusals(&mut self, uri: &str) -> Result<(), String> {
+        let bind = |timeout| {
+            let options = BindOptions::new().timeout(timeout);
+            WorkClient::bind_with(uri, &options).map_err(|error| error.to_string())
+        };
+        let (patient, hasty) = (bind(OCCUPIED * 2)?, bind(HASTE)?);
+        patient.nap(NAP.as_millis() as u64).map_err(|error| error.to_string())?;
+        let occupant = patient.begin().nap(OCCUPIED.as_millis() as u64);
+        println!("\nprocessor time at the server, median and range of {SLICES} slices");
+        let one_by_one = |nulls: bool| {
+            for _ in 0..CALLS {
+                let _ = if nulls { hasty.null() } else { hasty.nap(0) };
+            }
+        };
+        self.compare("one after the other", one_by_one)?;
+        let together = |nulls: bool| {
+            for _ in 0..CALLS / TOGETHER {
+                let begin: WorkBegin<'_> = hasty.begin();
+                let call = |_| if nulls { begin.null() } else { begin.nap(0) };
+                let calls: Vec<Pending<Result<(), CallError>>> = (0..TOGETHER).map(call).collect();
+                drop(begin);
+                calls.into_iter().for_each(|call| drop(call.wait()));
+            }
+        };
+        self.compare(&format!("{TOGETHER} at a time"), together)?;
+        drop(occupant);
+        Ok(())
+    }
+
+    /// Compares the two kinds of calls, of which `calls` makes as many as a slice has: Null()s if its argument says so.
+    fn compare(&mut self, how: &str, calls: impl Fn(bool)) -> Result<(), String> {
+        let (mut nulls, mut refusals, mut served) = (Costs(Vec::new()), Costs(Vec::new()), 0);
+        for slice in 0..2 * SLICES {
+            let is_null = slice % 2 == 0;
+            let before = self.stats()?;
+            calls(is_null);
+            let since = self.stats()?.since(&before);
+            if is_null {
+                nulls.0.push(since.cpu_ns as f64 / CALLS as f64);
+            } else {
+                refusals.0.push(since.cpu_ns as f64 / since.refused.max(1) as f64);
+                served += CALLS as u64 - since.refused.min(CALLS as u64);
+            }
+        }
+        let (null_ns, refusal_ns) = (nulls.median_ns(), refusals.median_ns());
+        println!(
+            "{how:20} Null() {:.1} µs ({nulls}), refusal {:.1} µs ({refusals}){}",
+            null_ns / 1e3,
+            refusal_ns / 1e3,
+            if served == 0 { String::new() } else { format!("; {served} calls were not refused") },
+        );
+        Ok(())
+    }
+}
