@@ -3,8 +3,8 @@
 use crate::{kinds, nfs, sandbox, tshark};
 
 #[test]
-fn tshark_finds_nothing_malformed_in_what_the_run_time_sends() {
-    let test = "capture::tshark_finds_nothing_malformed_in_what_the_run_time_sends";
+fn tshark_finds_nothing_malformed_in_typed_calls_and_replies() {
+    let test = "capture::tshark_finds_nothing_malformed_in_typed_calls_and_replies";
     if !tshark::is_installed(test) {
         return;
     }

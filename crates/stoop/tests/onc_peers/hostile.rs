@@ -1,4 +1,4 @@
-//! Typed clients and servers against peers that send what they should not: lengths without bytes, endless nesting, changed bytes,
+//! Typed clients and servers against hostile peers: lengths without bytes, endless nesting, changed bytes,
 //! credentials of wrong lengths, replies from elsewhere. Needs no peer.
 
 use crate::kinds::sample::sample;

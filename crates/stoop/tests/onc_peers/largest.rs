@@ -1,4 +1,4 @@
-//! The largest allocation of the process so far: a length that a peer announces must not be allocated.
+//! The largest allocation of the process so far. It shows that no memory was taken for a length that a peer only announced.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ unsafe impl GlobalAlloc for Noting {
 #[global_allocator]
 static NOTING: Noting = Noting;
 
-/// Fails if anything was allocated that no test of this program needs.
+/// Fails if one allocation was larger than any that these tests need.
 pub(crate) fn check() {
     let largest = LARGEST.load(Ordering::Relaxed);
     assert!(largest < 64 << 20, "{largest} bytes were allocated at once");

@@ -1,5 +1,5 @@
 //! Typed stubs made of interface files against the programs of others: C programs that rpcgen and libtirpc make, an NFS server, a
-//! Python client of instruments, and peers that send what they should not. Each test starts its peer, and says so if it cannot run.
+//! Python client of instruments, and hostile peers. Each test starts its peer, and says so if it cannot run.
 
 mod capture;
 mod hostile;

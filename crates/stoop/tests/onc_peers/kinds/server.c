@@ -8,7 +8,7 @@
 void kinds_1(struct svc_req *, SVCXPRT *);
 void kinds_2(struct svc_req *, SVCXPRT *);
 
-/* Another value than expected has the sample 0 for an answer, which no caller expects. */
+/* Answers a value that is not the caller's sample by sample 0, which no caller expects. */
 everything *next_1_svc(int number, everything value, struct svc_req *request) {
     return sample(is_same(&value, sample(number)) ? number + 1 : 0);
 }

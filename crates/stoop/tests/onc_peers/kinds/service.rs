@@ -4,12 +4,12 @@ use super::sample::sample;
 use super::stubs::{Answer, Blob, Colour, Everything, Kinds1, Kinds2, Label, Nodes, Numbers, Point, Reading};
 use std::sync::{Mutex, PoisonError};
 
-/// What `keep` was given last.
+/// The name that `keep` was given last.
 #[derive(Default)]
 pub(super) struct Service(Mutex<Option<Label>>);
 
 impl Kinds1 for Service {
-    /// Another value than expected has the sample 0 for an answer, which no caller expects.
+    /// Answers a value that is not the caller's sample by sample 0, which no caller expects.
     fn next(&self, number: i32, value: &Everything) -> Everything {
         let is_right = (0..100).contains(&number) && *value == sample(number);
         sample(if is_right { number + 1 } else { 0 })
