@@ -107,7 +107,7 @@ impl<Q: FrameQueue> Arrivals<Q> {
         };
         while len.is_multiple_of(segment) {
             let Some(bytes) = self.queue.front() else { break };
-            // The next receive counts what is wrong with a frame.
+            // A malformed frame stays in the queue: the next receive drops and counts it.
             let Ok(frame) = Frame::parse(bytes, ether_type) else { break };
             let next = frame.packets().len();
             let continues = frame.segment() == segment || next < segment;

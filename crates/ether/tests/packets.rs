@@ -2,8 +2,9 @@
 
 mod network;
 
-use network::{BACKENDS, Ethernet, GENERIC, NATIVE, if_possible, next, wait_until};
+use network::{BACKENDS, Ethernet, GENERIC, NATIVE, if_possible, next, wait_until, wait_until_asleep};
 use std::io::IoSlice;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use stoop_ether::frame::Checksum;
 use stoop_ether::{Arrival, Backend, Endpoint, Interface, Mode, OpenError, Options, Xdp, XdpOptions};
@@ -119,16 +120,19 @@ fn sleeping_receiver_is_woken_by_a_packet_by_another_thread_and_by_its_limit() {
             assert!(start.elapsed() >= limit);
 
             std::thread::scope(|scope| {
-                let waiting = scope.spawn(|| {
+                let (tell, told) = mpsc::channel();
+                let waiting = scope.spawn(move || {
+                    tell.send(rustix::thread::gettid()).unwrap();
                     let first = next(server);
+                    tell.send(rustix::thread::gettid()).unwrap();
                     // Sleeps until it is woken.
                     let second = server.receive_within(&mut [0; 100], None).unwrap();
                     (first, second)
                 });
-                std::thread::sleep(Duration::from_millis(5));
+                wait_until_asleep(told.recv().unwrap());
                 let to = caller.template(server.address(), Checksum::Computed);
                 caller.send(&to, &[5; 40]).unwrap();
-                std::thread::sleep(Duration::from_millis(5));
+                wait_until_asleep(told.recv().unwrap());
                 server.wake();
                 assert_eq!(waiting.join().unwrap(), (vec![5; 40], Arrival::Nothing));
             });

@@ -97,7 +97,7 @@ fn several_packets_of_a_frame_come_together_with_those_of_other_frames() {
         queue([several(from, &bytes[..80], 20), several(from, &bytes[80..], 20), frame(from, 7, 9)]),
         Counters::default(),
     );
-    // The last packet of 20 bytes has a frame of its own, and a shorter one ends what comes together.
+    // Four packets of 20 bytes, a fifth in a frame of its own, and one of 7 bytes, behind which no other may come.
     let (arrival, buffer) = many(&mut frames, &counters, 1000);
     assert_eq!(arrival, arrived(107, 20, from));
     assert_eq!(buffer[..107], [&bytes[..], &[9; 7]].concat());

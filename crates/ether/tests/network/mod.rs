@@ -145,15 +145,23 @@ impl Side {
 /// Opens an endpoint, again if the port or the interface is taken: when a test of the same process starts a
 /// program, the child has for a moment all descriptors of this process.
 pub(crate) fn patiently(open: impl Fn() -> Result<Endpoint, OpenError>) -> Result<Endpoint, OpenError> {
-    for _ in 0..2_000 {
+    let end = Instant::now() + Duration::from_secs(4);
+    loop {
         match open() {
-            Err(OpenError::XdpTaken(_) | OpenError::PortTaken(_)) => {
-                std::thread::sleep(Duration::from_millis(2))
+            Err(OpenError::XdpTaken(_) | OpenError::PortTaken(_)) if Instant::now() < end => {
+                std::thread::yield_now();
             }
             opened => return opened,
         }
     }
-    open()
+}
+
+/// Waits until the thread of this number sleeps in the kernel (proc_pid_stat(5)).
+pub(crate) fn wait_until_asleep(thread: rustix::thread::Pid) {
+    wait_until(|| {
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", thread.as_raw_nonzero()));
+        stat.unwrap().rsplit(')').next().is_some_and(|rest| rest.starts_with(" S"))
+    });
 }
 
 fn own_namespace() -> OwnedFd {
