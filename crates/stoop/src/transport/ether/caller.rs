@@ -5,6 +5,7 @@ use crate::transport::packet::link::{
     CallerArrival, CallerEndpoint, HandedOver, Room, Segments, Sending, Share,
 };
 use std::io::{self, IoSlice};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use stoop_ether::address::Address;
 use stoop_ether::frame::{Checksum, Template};
@@ -18,6 +19,10 @@ pub(crate) struct EtherCaller {
     server: Address,
     checksum: Checksum,
     _lane: Option<LaneEndpoint>,
+    address: EtherAddress,
+    share: Share,
+    /// The endpoint that took this one's place when the interface got another hardware address. An endpoint has one address for life.
+    successor: OnceLock<Box<EtherCaller>>,
 }
 
 /// Counts an endpoint that belongs to one lane.
@@ -91,7 +96,31 @@ impl EtherCaller {
             },
         }?;
         let template = endpoint.template(to, server.checksum);
-        Ok(Self { endpoint, template, server: to, checksum: server.checksum, _lane: lane })
+        Ok(Self {
+            endpoint,
+            template,
+            server: to,
+            checksum: server.checksum,
+            _lane: lane,
+            address: server.clone(),
+            share,
+            successor: OnceLock::new(),
+        })
+    }
+
+    /// The endpoint in use.
+    #[inline]
+    fn current(&self) -> &Self {
+        match self.successor.get() {
+            None => self,
+            Some(successor) => successor.current(),
+        }
+    }
+
+    /// Whether the interface has another hardware address than the endpoint.
+    fn has_moved(&self) -> bool {
+        let interface = Interface::by_name(&self.address.interface);
+        interface.is_ok_and(|interface| interface.mac != self.endpoint.address().mac)
     }
 
     /// Drops what another endpoint than the server has sent, or what the server has sent without the checksum that is wanted.
@@ -136,36 +165,52 @@ impl CallerEndpoint for EtherCaller {
 
     #[inline]
     fn send(&self, packet: &[u8]) -> io::Result<Sending> {
-        self.endpoint.send(&self.template, packet).map(|()| Sending::Sent)
+        let Self { endpoint, template, .. } = self.current();
+        endpoint.send(template, packet).map(|()| Sending::Sent)
+    }
+
+    /// Answers to an address that the interface no longer has do not arrive.
+    fn follow_route(&self) {
+        let current = self.current();
+        if current.has_moved()
+            && let Ok(successor) = Self::connect(&current.address, current.share)
+        {
+            // Another thread may have been faster.
+            let _ = current.successor.set(Box::new(successor));
+        }
     }
 
     fn send_many(&self, packets: &[u8], segment: usize, failed: impl FnMut(usize, io::Error)) {
-        self.endpoint.send_many(&self.template, packets, segment, failed);
+        let Self { endpoint, template, .. } = self.current();
+        endpoint.send_many(template, packets, segment, failed);
     }
 
     fn lend(&self, room: &mut EtherRoom) {
-        self.endpoint.lend(&mut room.frames);
+        self.current().endpoint.lend(&mut room.frames);
     }
 
     fn send_room(&self, room: &mut EtherRoom, _: bool) -> io::Result<HandedOver> {
-        if self.is_too_long(room.longest) {
+        let current @ Self { endpoint, template, .. } = self.current();
+        if current.is_too_long(room.longest) {
             return Ok(HandedOver::TooLong);
         }
-        handed_over(|failed| self.endpoint.send_room(&self.template, &mut room.frames, failed))
+        handed_over(|failed| endpoint.send_room(template, &mut room.frames, failed))
     }
 
     fn send_gathered(&self, pieces: &[IoSlice<'_>], segment: usize, _: bool) -> io::Result<HandedOver> {
-        if self.is_too_long(segment.min(pieces.iter().map(|piece| piece.len()).sum())) {
+        let current @ Self { endpoint, template, .. } = self.current();
+        if current.is_too_long(segment.min(pieces.iter().map(|piece| piece.len()).sum())) {
             return Ok(HandedOver::TooLong);
         }
-        handed_over(|failed| self.endpoint.send_gathered(&self.template, pieces, segment, failed))
+        handed_over(|failed| endpoint.send_gathered(template, pieces, segment, failed))
     }
 
     #[inline]
     fn receive_about(&self, buffer: &mut [u8], about_ns: u64, latest_ns: u64) -> io::Result<CallerArrival> {
+        let Self { endpoint, .. } = self.current();
         let arrival = match about_ns {
-            0 => self.endpoint.receive(buffer),
-            _ => self.endpoint.receive_within(buffer, limit(about_ns, latest_ns))?,
+            0 => endpoint.receive(buffer),
+            _ => endpoint.receive_within(buffer, limit(about_ns, latest_ns))?,
         };
         Ok(self.accept(arrival))
     }
@@ -177,9 +222,10 @@ impl CallerEndpoint for EtherCaller {
         about_ns: u64,
         latest_ns: u64,
     ) -> io::Result<CallerArrival<Segments>> {
+        let Self { endpoint, .. } = self.current();
         let arrival = match about_ns {
-            0 => self.endpoint.receive_many(buffer),
-            _ => self.endpoint.receive_many_within(buffer, limit(about_ns, latest_ns))?,
+            0 => endpoint.receive_many(buffer),
+            _ => endpoint.receive_many_within(buffer, limit(about_ns, latest_ns))?,
         };
         Ok(self.accept(arrival))
     }
@@ -189,7 +235,8 @@ impl CallerEndpoint for EtherCaller {
 
     /// Each packet takes a frame. Packets of other calls need some of them.
     fn window(&self) -> u32 {
-        u32::try_from(self.endpoint.frames() * self.endpoint.largest_packet() / 2).unwrap_or(u32::MAX)
+        u32::try_from(self.current().endpoint.frames() * self.current().endpoint.largest_packet() / 2)
+            .unwrap_or(u32::MAX)
     }
 
     fn describe(&self) -> String {
@@ -205,7 +252,7 @@ impl CallerEndpoint for EtherCaller {
     }
 
     fn largest_packet(&self) -> io::Result<usize> {
-        Ok(self.endpoint.largest_packet())
+        Ok(self.current().endpoint.largest_packet())
     }
 
     /// An Ethernet sends nothing back.

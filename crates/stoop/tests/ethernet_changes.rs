@@ -1,0 +1,114 @@
+//! Calls go on while the Ethernet below them changes: its interface goes down and comes up, or gets another hardware address; and
+//! between ends whose longest packets differ.
+
+mod ethernet;
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+use stoop::{BindOptions, CallError, RunningServer, Server};
+
+#[stoop::interface]
+trait Echo {
+    /// Returns its argument.
+    fn echo(&self, bytes: Vec<u8>) -> Vec<u8>;
+}
+
+struct Same;
+
+impl Echo for Same {
+    fn echo(&self, bytes: Vec<u8>) -> Vec<u8> {
+        bytes
+    }
+}
+
+/// Longer than the test takes.
+const LONG: Duration = Duration::from_secs(60);
+
+fn serve(address: &str) -> RunningServer {
+    ethernet::at_servers(|| {
+        Server::new().export(EchoServer::new(Same)).listen(address).unwrap().start().unwrap()
+    })
+}
+
+fn bind(uri: &str) -> EchoClient {
+    EchoClient::bind_with(uri, &BindOptions::new().timeout(LONG).bind_timeout(LONG)).unwrap()
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| ((at * at) >> 7) as u8).collect()
+}
+
+/// Runs `change` each time that one of ten calls with `len` bytes has ended, while the next is made.
+fn call_during(parameters: &str, len: usize, change: impl Fn(u8)) {
+    let server = serve(&ethernet::address(parameters));
+    let client = bind(&server.uris()[0]);
+    let (ended, has_ended) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let bytes = pattern(len);
+            for round in 0..10 {
+                ended.send(round).unwrap();
+                assert!(call(&client, &bytes) == bytes);
+            }
+        });
+        has_ended.into_iter().for_each(change);
+    });
+}
+
+/// Calls until the call is sent: one that begins while the interface is down is not.
+fn call(client: &EchoClient, bytes: &[u8]) -> Vec<u8> {
+    loop {
+        match client.echo(bytes.to_vec()) {
+            Err(CallError::NotSent(_)) => thread::yield_now(),
+            result => return result.unwrap(),
+        }
+    }
+}
+
+const BACKENDS: [&str; 2] = ["", "?backend=xdp-generic"];
+
+#[test]
+fn long_calls_outlive_an_interface_that_goes_down_and_comes_up() {
+    for parameters in BACKENDS {
+        if !ethernet::enter() {
+            return;
+        }
+        call_during(parameters, 1 << 20, |_| {
+            ethernet::ip("link set {} down");
+            ethernet::ip("link set {} up");
+        });
+    }
+}
+
+#[test]
+fn calls_go_on_from_another_hardware_address() {
+    for parameters in BACKENDS {
+        if !ethernet::enter() {
+            return;
+        }
+        call_during(parameters, 100, |round| {
+            ethernet::ip(&format!("link set {{}} address 02:00:00:00:01:{round:02x}"));
+        });
+    }
+}
+
+#[test]
+fn ends_whose_longest_packets_differ_agree() {
+    if !ethernet::enter() {
+        return;
+    }
+    let long_frames = || ethernet::ip("link set {} mtu 9000");
+    long_frames();
+    ethernet::at_servers(long_frames);
+    // AF_XDP takes packets of at most a page.
+    let server = serve(&ethernet::address("?backend=xdp-generic"));
+    let by_ring = server.uris()[0].replace("?backend=xdp-generic", "");
+    for uri in [&server.uris()[0], &by_ring] {
+        let client = bind(uri);
+        for len in [1, 1440, 3816, 3817, 8990, 9000, 48_000, 1 << 20] {
+            let bytes = pattern(len);
+            assert!(client.echo(bytes.clone()).unwrap() == bytes, "{len} bytes by {uri}");
+        }
+    }
+}
