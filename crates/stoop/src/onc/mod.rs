@@ -7,7 +7,7 @@
 //! | [`call`] | one call of a procedure on a host |
 //! | [`register`] | a server of one program, registered with rpcbind |
 //! | [`Client`] | full control: transport, time-outs, credentials, reserved ports |
-//! | [`Server`](crate::Server) | any number of programs, over UDP, TCP and Unix sockets, beside Stoop's own protocol |
+//! | [`Server`] | any number of programs, over UDP, TCP and Unix sockets, beside Stoop's own protocol |
 //! | [`rpcbind`] | which programs a host has |
 //! | [`stub`] | what emitted code is written against |
 //!
