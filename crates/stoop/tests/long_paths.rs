@@ -33,9 +33,15 @@ impl Line {
     fn deliver(&self, socket: &UdpSocket) {
         loop {
             let mut line = self.1.wait_while(self.0.lock().unwrap(), |line| line.is_empty()).unwrap();
-            let (at, datagram, to) = line.pop_front().expect("it is not empty");
+            let (datagram, to) = loop {
+                let left = line[0].0.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    let (_, datagram, to) = line.pop_front().expect("it is not empty");
+                    break (datagram, to);
+                }
+                line = self.1.wait_timeout(line, left).unwrap().0;
+            };
             drop(line);
-            thread::sleep(at.saturating_duration_since(Instant::now()));
             // The peer may have ended.
             let _ = socket.send_to(&datagram, to);
         }

@@ -290,6 +290,18 @@ impl Stream {
         }
     }
 
+    /// Sends nothing more: the peer reads the end of the stream behind what has been sent.
+    ///
+    /// # Errors
+    ///
+    /// None in practice: that the connection is broken already is no error.
+    pub fn finish(&self) -> io::Result<()> {
+        match rustix::net::shutdown(&self.socket, Shutdown::Write) {
+            Ok(()) | Err(Errno::NOTCONN) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// For a Unix stream: allows or forbids that its peer passes descriptors. Without this call the system refuses them
     /// (since Linux 6.16): closing a descriptor that the peer has chosen can take as long as the peer likes.
     ///

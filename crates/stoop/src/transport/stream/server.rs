@@ -33,7 +33,8 @@ use std::io;
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 use stoop_exchange::shares::Owner;
 use stoop_exchange::stream::Reassembler;
 use stoop_net::clock;
@@ -57,6 +58,12 @@ pub(crate) struct StreamEndpoint {
 
 /// Bindings at the same time, unless set, if the process has descriptors for them.
 const BINDINGS_MAX: usize = 4096;
+
+/// A caller that has been told of the end and sends nothing for so long has most likely received it: longer than TCP delays an
+/// acknowledgement. How long callers that go on sending are waited for, and the time between two looks.
+const LINGER: Duration = Duration::from_millis(50);
+const LINGER_MAX: Duration = Duration::from_secs(1);
+const LINGER_LOOK: Duration = Duration::from_millis(1);
 
 /// Buffers kept for calls and results, and bytes of the largest.
 const BUFFERS: usize = 16;
@@ -152,6 +159,34 @@ impl StreamEndpoint {
     #[inline]
     fn next_pending(&self, worker: &mut WorkerState) -> Option<StreamCall> {
         self.pending.take_first(&mut worker.key, |_| true)
+    }
+}
+
+impl StreamEndpoint {
+    /// Tells all callers that the server has answered what it has run, and closes their connections. A connection that is closed
+    /// while calls are unread is reset, and TCP then gives up what it has not sent. So what arrives is thrown away until the caller has
+    /// closed the connection, or has been silent for a while.
+    fn end_bindings(&self) {
+        let poller = &self.connections.acceptor.poller;
+        let ended: Vec<_> =
+            self.connections.all().into_iter().filter(|connection| connection.end(poller)).collect();
+        let begun = Instant::now();
+        let mut open: Vec<_> = ended.iter().map(|connection| (connection, begun)).collect();
+        while begun.elapsed() < LINGER_MAX {
+            open.retain_mut(|(connection, heard)| match connection.throw_away() {
+                Some(true) => {
+                    *heard = Instant::now();
+                    true
+                }
+                Some(false) => heard.elapsed() < LINGER,
+                None => false,
+            });
+            if open.is_empty() {
+                break;
+            }
+            thread::sleep(LINGER_LOOK);
+        }
+        ended.iter().for_each(|connection| self.close(connection));
     }
 }
 
@@ -277,11 +312,7 @@ impl Endpoint for StreamEndpoint {
     fn drain(&self) {
         // A caller that does not go on taking its results finds the connection closed.
         self.service.drain(|| self.unread());
-        for connection in self.connections.all() {
-            if connection.end() {
-                self.close(&connection);
-            }
-        }
+        self.end_bindings();
     }
 
     fn counters(&self) -> ServerCounters {

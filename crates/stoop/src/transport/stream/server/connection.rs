@@ -15,8 +15,9 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use stoop_exchange::stream::{Bounds, OutgoingMessage, Reassembler};
+use stoop_net::Patience;
 use stoop_net::poller::{Interest, Poller};
-use stoop_net::stream::Stream;
+use stoop_net::stream::{Stream, StreamArrival};
 use stoop_wire::{HEADER_LEN, Header, Kind, UnbindReason};
 
 /// A connection to a caller.
@@ -185,16 +186,35 @@ impl Connection {
 
     /// Tells the caller of a binding, behind its last answer, that its other calls have not run and will not. Nothing more is read.
     /// Returns whether there is a binding.
-    pub(super) fn end(&self) -> bool {
+    pub(super) fn end(&self, poller: &Poller) -> bool {
         // The thread that has it reads for no longer than a moment.
         let mut incoming = self.incoming.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(bound) = incoming.bound.take() else { return false };
         incoming.has_ended = true;
-        // A reader that has not taken its answers does not learn it.
-        if self.outgoing().is_empty() {
+        // Refusals may be held back since the server last looked. A reader that has not taken its answers does not learn it.
+        if matches!(self.flush(poller, &mut Vec::new()), Ok(true)) {
             unbind_notice::send(&self.stream, bound.binding, UnbindReason::ShuttingDown);
+            // That the connection is broken is found by the next look at it.
+            let _ = self.stream.finish();
         }
+        let _ = poller.remove(&self.stream);
         true
+    }
+
+    /// After [`end`](Self::end): throws away what has arrived since. Returns whether something has; `None` when nothing more can.
+    pub(super) fn throw_away(&self) -> Option<bool> {
+        if !matches!(self.caller, Caller::Network(_)) {
+            // Over a Unix socket the end has been delivered already.
+            return None;
+        }
+        let (mut bytes, mut came) = ([0; 4096], false);
+        loop {
+            match self.stream.recv(&mut bytes, Patience::DontWait) {
+                Ok(StreamArrival::Bytes(_)) => came = true,
+                Ok(StreamArrival::Nothing) => return Some(came),
+                Ok(StreamArrival::Closed) | Err(_) => return None,
+            }
+        }
     }
 
     /// Ends the connection. Returns whether it was this that ended it.
