@@ -104,7 +104,7 @@ fn measure(args: &AccountArgs, measuring: &mut Measuring<'_>) -> Result<Measured
         stamp_cycles: measure::stamp_cost(),
         way: way(args.transport),
     };
-    let progress = progress(args.rounds);
+    let progress = progress("round", args.rounds);
     for _ in 0..args.rounds {
         measured.plain.push(measuring.plain()?);
         measured.stamped.push(measuring.stamped()?);
@@ -131,9 +131,10 @@ fn measure_apart(measuring: &mut Measuring<'_>, measured: &mut Measured) -> Resu
 }
 
 /// Drawn only between rounds: a thread that redraws would take the processor from the caller.
-fn progress(rounds: u32) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:24} round {pos} of {len}, about {eta} left");
-    ProgressBar::new(rounds.into()).with_style(style.expect("the template is well formed"))
+fn progress(round: &'static str, rounds: u32) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:24} {msg} {pos} of {len}, about {eta} left");
+    let bar = ProgressBar::new(rounds.into()).with_message(round);
+    bar.with_style(style.expect("the template is well formed"))
 }
 
 fn way(transport: Transport) -> &'static str {

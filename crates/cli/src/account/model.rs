@@ -1,9 +1,11 @@
 //! The model t_L = t_B + x·T_N: the latency of a call as a base and a time for each byte, fitted to measured calls.
 
 use super::measure::Measuring;
+use super::progress;
 use crate::args::Procedure;
 use crate::plan::Cell;
 use crate::samples::Quartiles;
+use indicatif::ProgressBar;
 use serde::Serialize;
 
 /// Bytes of argument or result, as long as one packet carries them.
@@ -26,23 +28,30 @@ pub(super) struct Model {
 
 /// Fits the model to calls with arguments, and to calls with results.
 pub(super) fn measure(measuring: &mut Measuring<'_>, cell: &Cell, rounds: u32) -> Result<Vec<Model>, String> {
-    [(Procedure::BulkIn, "argument"), (Procedure::BulkOut, "result")]
-        .map(|(procedure, direction)| {
-            let medians = medians(measuring, &Cell { procedure, ..*cell }, rounds)?;
+    let progress = progress("round of the model", 2 * rounds);
+    let models =
+        [(Procedure::BulkIn, "argument"), (Procedure::BulkOut, "result")].map(|(procedure, direction)| {
+            let medians = medians(measuring, &Cell { procedure, ..*cell }, rounds, &progress)?;
             Ok(fit(direction, &medians))
-        })
-        .into_iter()
-        .collect()
+        });
+    progress.finish_and_clear();
+    models.into_iter().collect()
 }
 
 /// The median of all calls of each size. The sizes alternate.
-fn medians(measuring: &mut Measuring<'_>, cell: &Cell, rounds: u32) -> Result<Vec<(u32, f64)>, String> {
+fn medians(
+    measuring: &mut Measuring<'_>,
+    cell: &Cell,
+    rounds: u32,
+    progress: &ProgressBar,
+) -> Result<Vec<(u32, f64)>, String> {
     let mut durations = SIZES.map(|bytes| (bytes, Vec::new()));
     for _ in 0..rounds {
         for (bytes, durations) in &mut durations {
             let slice = measuring.plain_calls(&Cell { bytes: *bytes, ..*cell })?;
             durations.extend(slice.durations_ns());
         }
+        progress.inc(1);
     }
     Ok(durations.map(|(bytes, durations)| (bytes, Quartiles::of(durations).median)).to_vec())
 }

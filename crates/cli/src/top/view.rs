@@ -15,8 +15,8 @@ pub(super) struct View {
     /// The server was started anew meanwhile.
     restarted: bool,
     account_is_kept: bool,
-    /// Of the calls on the server's machine one in so many is timed.
-    local_share: u32,
+    /// Of the calls of short procedures one in so many is timed.
+    short_share: u32,
     procedures: Vec<Procedure>,
     peers: Vec<Peer>,
     /// By name: how much each counter has grown, and its value.
@@ -82,7 +82,7 @@ impl View {
             up_seconds: after.up.as_secs_f64(),
             restarted,
             account_is_kept: after.account.is_kept,
-            local_share: after.account.local_share,
+            short_share: after.account.short_share,
             procedures: procedures.collect(),
             peers: peers.collect(),
             counters: counters.collect(),
@@ -130,11 +130,11 @@ impl View {
             let (name, rate) = (shortened(&each.peer, 31), self.rate(each.calls));
             writeln!(text, "{name:<32}{rate:>11}{:>47}", percent(each.busy))?;
         }
-        let share = self.local_share;
+        let share = self.short_share;
         writeln!(
             text,
-            "\nTimes are those of procedures without queue and network. Of calls on the server's machine, one in {share} \
-             is timed if they are short."
+            "\nTimes are those of procedures, without queue and network. Of calls that take less than 5 µs, one in {share} \
+             is timed."
         )
     }
 
@@ -221,7 +221,7 @@ mod tests {
         };
         let peer = CallingPeer { peer: "10.0.0.1".into(), calls, ran: Duration::from_millis(calls) };
         let account =
-            ServerAccount { is_kept: true, local_share: 64, procedures: vec![procedure], peers: vec![peer] };
+            ServerAccount { is_kept: true, short_share: 64, procedures: vec![procedure], peers: vec![peer] };
         let counters = vec![("calls".into(), calls), ("bindings".into(), 3)];
         Look { at: Instant::now(), up: Duration::from_secs(10), incarnation, account, counters }
     }

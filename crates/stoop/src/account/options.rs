@@ -10,11 +10,12 @@ pub struct AccountOptions {
     pub(crate) slow_after: Option<Duration>,
     pub(crate) slow_kept: usize,
     pub(crate) shm_share: u32,
+    pub(crate) short_share: u32,
 }
 
 impl Default for AccountOptions {
     fn default() -> Self {
-        Self { slow_after: None, slow_kept: 64, shm_share: 64 }
+        Self { slow_after: None, slow_kept: 64, shm_share: 64, short_share: 64 }
     }
 }
 
@@ -37,10 +38,16 @@ impl AccountOptions {
         self
     }
 
-    /// Over shared memory one call in so many is recorded: 64 unless set, at least one. A server times so many calls of the processes
-    /// of its own machine, over shared memory or Unix sockets, if their procedures take less than 5 µs.
+    /// Over shared memory a binding records one call in so many: 64 unless set, at least one.
     pub fn shm_share(mut self, one_in: u32) -> Self {
         self.shm_share = one_in.max(1);
+        self
+    }
+
+    /// A server times one call in so many of procedures that take less than 5 µs, and each call of the others: 64 unless set, at least
+    /// one. It counts all calls.
+    pub fn short_share(mut self, one_in: u32) -> Self {
+        self.short_share = one_in.max(1);
         self
     }
 }

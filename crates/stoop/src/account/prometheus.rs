@@ -129,7 +129,7 @@ mod tests {
         let peer =
             CallingPeer { peer: "an \"odd\"\none\\".into(), calls: 3, ran: Duration::from_millis(1500) };
         let account =
-            ServerAccount { is_kept: true, local_share: 1, procedures: vec![procedure], peers: vec![peer] };
+            ServerAccount { is_kept: true, short_share: 1, procedures: vec![procedure], peers: vec![peer] };
         let text = account.prometheus().to_string();
         for line in text.lines() {
             let value = line.rsplit_once("} ").map(|(_, value)| value.parse::<f64>());

@@ -8,7 +8,7 @@ use crate::account::options::AccountOptions;
 use crate::account::peers::PeerTimes;
 use crate::account::times::{Served, Times};
 use crate::buffers::Memory;
-use crate::context::{Caller, serving_caller};
+use crate::context::serving_caller;
 use crate::interface::{Exported, Interface, Unserved};
 #[cfg(feature = "onc")]
 use crate::program::Program;
@@ -50,13 +50,11 @@ impl Ledger {
         if usize::from(procedure) >= self.interfaces[interface].procedures.len() {
             return run();
         }
-        let caller = serving_caller();
         let (own, is_own) = times.of(usize::from(procedure));
         let number = own.begin(is_own);
         // Ends also if the procedure panics.
         let ending = Ending { own, is_own };
-        let is_near = matches!(caller, Caller::Process(_));
-        let one_in = if is_near && own.is_short() { u64::from(self.options.shm_share) } else { 1 };
+        let one_in = if own.is_short() { u64::from(self.options.short_share) } else { 1 };
         if number % one_in != 1 % one_in {
             return run();
         }
@@ -64,7 +62,7 @@ impl Ledger {
         let returned = run();
         let took_ns = clock::now_ns() - begun_ns;
         own.note(took_ns, is_own);
-        self.peers.add(caller, one_in, took_ns * one_in);
+        self.peers.add(serving_caller(), one_in, took_ns * one_in);
         drop(ending);
         returned
     }
@@ -83,7 +81,7 @@ impl Ledger {
         let procedures = procedures.filter(|procedure| procedure.calls > 0).collect();
         ServerAccount {
             is_kept: true,
-            local_share: self.options.shm_share,
+            short_share: self.options.short_share,
             procedures,
             peers: self.peers.copy(),
         }
@@ -159,9 +157,8 @@ impl Exported for Recorded {
 pub struct ServerAccount {
     /// Whether the server keeps an account. If not, the rest is empty.
     pub is_kept: bool,
-    /// Of the calls of processes of the server's machine, over shared memory or Unix sockets, one in so many is timed if its procedure takes
-    /// less than 5 µs.
-    pub local_share: u32,
+    /// Of the calls of procedures that take less than 5 µs, one in so many is timed.
+    pub short_share: u32,
     /// The procedures that were called, in the order in which they are exported.
     pub procedures: Vec<ServedProcedure>,
     /// The callers, those for which procedures have run longest first.
@@ -188,7 +185,7 @@ pub struct ServedProcedure {
 pub struct CallingPeer {
     /// The host's address, or the user and process of a caller on the same machine. `others`: all callers beyond a bound of 4096.
     pub peer: String,
-    /// Its calls that have ended; of a process of the same machine an estimate from those that are timed.
+    /// Its calls that have ended: an estimate from those that are timed.
     pub calls: u64,
     /// How long its procedures have run together; likewise.
     pub ran: std::time::Duration,
