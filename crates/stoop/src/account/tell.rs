@@ -1,7 +1,6 @@
 //! The interface by which every server tells its account and its counters.
 
 use crate::account::served::{Ledger, ServerAccount};
-use crate::serving::counters::ServerCounters;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 
@@ -25,6 +24,9 @@ pub(crate) const NAME: &str = "StoopAccount";
 /// Most callers in an answer, or a question of a few bytes would have an answer of any length.
 const PEERS_MAX: usize = 256;
 
+/// Counters, each with its name.
+type NamedCounters = Vec<(&'static str, u64)>;
+
 /// What a server tells.
 #[derive(Clone, Default)]
 pub(crate) struct Teller(Arc<Told>);
@@ -32,7 +34,7 @@ pub(crate) struct Teller(Arc<Told>);
 #[derive(Default)]
 struct Told {
     ledger: OnceLock<Arc<Ledger>>,
-    counters: OnceLock<Box<dyn Fn() -> ServerCounters + Send + Sync>>,
+    counters: OnceLock<Box<dyn Fn() -> NamedCounters + Send + Sync>>,
 }
 
 // A panic leaves nothing half done: the counters are only read, and the rest are atomics and tables behind locks.
@@ -46,7 +48,7 @@ impl Teller {
     }
 
     /// The server runs, and has these counters.
-    pub(crate) fn runs(&self, counters: impl Fn() -> ServerCounters + Send + Sync + 'static) {
+    pub(crate) fn runs(&self, counters: impl Fn() -> NamedCounters + Send + Sync + 'static) {
         let _ = self.0.counters.set(Box::new(counters));
     }
 
@@ -64,7 +66,7 @@ impl StoopAccount for Teller {
     }
 
     fn counters(&self) -> Vec<(String, u64)> {
-        let counters = self.0.counters.get().map_or_else(ServerCounters::default, |counters| counters());
-        counters.named().into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+        let counters = self.0.counters.get().map_or_else(Vec::new, |counters| counters());
+        counters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }

@@ -98,8 +98,10 @@ impl RunningServer {
         let running = Arc::new(running);
         // Not more than a weak reference: the server's exports have the closure, and end with what it refers to.
         let weak = Arc::downgrade(&running);
-        teller
-            .runs(move || weak.upgrade().map_or_else(ServerCounters::default, |running| running.counters()));
+        teller.runs(move || {
+            let counters = weak.upgrade().map_or_else(ServerCounters::default, |running| running.counters());
+            counters.named().to_vec()
+        });
         let state = Mutex::new(State::Running(running));
         Self {
             shared: Arc::new(Shared {
