@@ -6,8 +6,6 @@ use clap::ValueEnum;
 /// What the attacker takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Attack {
-    /// As many bindings as it gets, and it asks for more all the time.
-    Bindings,
     /// Connections on which nothing is ever asked.
     Connections,
     /// Short calls, as many at a time as go.
@@ -20,6 +18,9 @@ pub(crate) enum Attack {
     HalfCalls,
     /// Long results that the caller never reads.
     Results,
+    /// As many bindings as it gets, and it asks for more all the time. Last: over UDP and Ethernet a server learns only by silence
+    /// that the attacker's process has been killed.
+    Bindings,
 }
 
 impl Attack {
