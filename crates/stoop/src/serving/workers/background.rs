@@ -164,9 +164,11 @@ impl<E: Endpoint> WorkerPool<E> {
         is_all
     }
 
-    /// Whether enough time has passed since calls were last received in place of the workers.
+    /// Whether enough time has passed since calls were last received in place of the workers. While few calls wait, little is
+    /// enough.
     pub(super) fn is_receiving_due(&self) -> bool {
-        clock::now_ns() >= self.receive_at_ns.load(Ordering::Relaxed)
+        let pause_ns = if self.queue.is_short() { RECEIVES_EVERY_NS.1 - RECEIVES_EVERY_NS.0 } else { 0 };
+        clock::now_ns() + pause_ns >= self.receive_at_ns.load(Ordering::Relaxed)
     }
 
     fn queue_some_calls(self: &Arc<Self>, worker: &mut E::WorkerState) -> bool {

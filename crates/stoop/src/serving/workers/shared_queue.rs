@@ -11,8 +11,12 @@ pub(super) struct SharedQueue<C> {
     runnable: AtomicBool,
     saturated: AtomicBool,
     crowded: AtomicBool,
+    short: AtomicBool,
     processors: usize,
 }
+
+/// Calls for each processor with which the queue is not short.
+const SHORT: usize = 16;
 
 impl<C> SharedQueue<C> {
     pub(super) fn new(workers: usize, len_max: usize) -> Self {
@@ -23,6 +27,7 @@ impl<C> SharedQueue<C> {
             saturated: AtomicBool::new(false),
             processors,
             crowded: AtomicBool::new(false),
+            short: AtomicBool::new(true),
         }
     }
 
@@ -31,6 +36,7 @@ impl<C> SharedQueue<C> {
         let mut queue = locked(&self.queue);
         let result = change(&mut queue);
         self.crowded.store(queue.is_crowded(), Ordering::Relaxed);
+        self.short.store(queue.len() < SHORT * self.processors, Ordering::Relaxed);
         // Before the thread that has queued a call looks for idle workers; pairs with `WorkerPool::await_command`.
         let is_runnable = queue.has_runnable();
         self.runnable.store(is_runnable, Ordering::SeqCst);
@@ -50,6 +56,11 @@ impl<C> SharedQueue<C> {
     #[inline]
     pub(super) fn is_saturated(&self) -> bool {
         self.saturated.load(Ordering::SeqCst)
+    }
+
+    /// Whether so few calls wait that the workers may soon have none.
+    pub(super) fn is_short(&self) -> bool {
+        self.short.load(Ordering::Relaxed)
     }
 
     /// Whether each call is to be looked at before it begins.
