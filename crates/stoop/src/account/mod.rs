@@ -33,8 +33,7 @@
 //!
 //! Over networks and Unix sockets every call is recorded, over shared memory [one in so many](AccountOptions::shm_share), because
 //! reading the clock would take a tenth of such a call. Calls through `local:` and Sun RPC, and calls that were begun over shared memory,
-//! are not recorded. Without these options calls
-//! take not one instruction more.
+//! are not recorded.
 
 pub(crate) mod calls;
 mod histogram;
