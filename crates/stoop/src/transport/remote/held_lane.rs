@@ -123,7 +123,7 @@ impl<R: Remote> HeldLane<'_, R> {
         let recorder = recorder.filter(|recorder| !R::Lane::IS_SAMPLED || recorder.takes_one_of_many());
         let begun_ns = if R::Lane::IS_SAMPLED { clock::now_ns() } else { times.begun_ns };
         let before = recorder.map(|_| self.made().counters());
-        let ended = match self.attempt(times, procedure, &mut arguments) {
+        let ended = match self.attempt_apart(times, procedure, &mut arguments) {
             Ok(()) => Ok(()),
             Err(ended) => self.recover(ended, times, procedure, arguments),
         };
@@ -162,6 +162,18 @@ impl<R: Remote> HeldLane<'_, R> {
             Arguments::Written(len, gather) => self.lane().attempt(times, procedure, *len, gather),
             Arguments::ToWrite(write) => self.lane().attempt_with_buffers(times, procedure, limit, write),
         }
+    }
+
+    /// As [`attempt`](Self::attempt), for all calls but the first attempts of plain ones: a copy of the code in each place would keep
+    /// the compiler from inlining what is in it.
+    #[inline(never)]
+    fn attempt_apart(
+        &mut self,
+        times: CallTimes,
+        procedure: u16,
+        arguments: &mut Arguments<'_, '_, '_>,
+    ) -> Result<(), Ended> {
+        self.attempt(times, procedure, arguments)
     }
 
     /// The call did not end with a result.
@@ -232,7 +244,7 @@ impl<R: Remote> Attempts for Repeated<'_, '_, '_, '_, '_, R> {
 
     fn attempt(&mut self, now_ns: u64, deadline_ns: u64) -> Result<(), Ended> {
         self.sent_ns = now_ns;
-        self.held.attempt(CallTimes::exact(now_ns, deadline_ns), self.procedure, &mut self.arguments)
+        self.held.attempt_apart(CallTimes::exact(now_ns, deadline_ns), self.procedure, &mut self.arguments)
     }
 
     fn loss(&self) -> Loss {
