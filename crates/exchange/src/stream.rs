@@ -7,9 +7,11 @@
 
 mod outgoing;
 mod reassembler;
+mod terms;
 
 pub use outgoing::OutgoingMessage;
-pub use reassembler::{Account, Arrival, Bounds, Message, Reassembler, Violation};
+pub use reassembler::{Arrival, Message, Reassembler};
+pub use terms::{Account, Bounds, Violation};
 
 #[cfg(test)]
 mod tests;
