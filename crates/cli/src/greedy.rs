@@ -14,11 +14,10 @@ use crate::args::{Attack, BenchArgs, Processors, Transport, Waiting, name_of};
 use crate::child::Child;
 use crate::network::Network;
 use crate::placement::{Placement, pin};
-use crate::session::socket_path;
+use crate::session::{socket_path, start_server};
 use crate::{machine, table};
 use attacker::Attacker;
 use clap::ValueEnum;
-use std::io;
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -88,7 +87,7 @@ fn why_not(transport: Transport, network: &Network) -> Option<&'static str> {
 fn measure(transport: Transport, args: &BenchArgs, cpu: usize, network: &Network) -> Result<usize, String> {
     let path = socket_path("greedy");
     let waiting = args.waiting.first().copied().unwrap_or(Waiting::Adaptive);
-    let server = start(transport, waiting, cpu, network, &path);
+    let server = start_server("bench-greedy-server", (transport, waiting, cpu), network, &path, None);
     let (mut server, uri) = server.map_err(|error| error.to_string())?;
     println!("\n{}", name_of(transport));
     println!(
@@ -142,24 +141,4 @@ fn stats(server: &mut Child) -> Result<[u64; 3], String> {
 
 fn memory(server: &mut Child) -> Result<u64, String> {
     stats(server).map(|[_, _, memory]| memory)
-}
-
-fn start(
-    transport: Transport,
-    waiting: Waiting,
-    cpu: usize,
-    network: &Network,
-    path: &std::path::Path,
-) -> io::Result<(Child, String)> {
-    let arguments = [
-        "bench-greedy-server".into(),
-        format!("--transport={}", name_of(transport)),
-        format!("--waiting={}", name_of(waiting)),
-        format!("--cpu={cpu}"),
-        format!("--address={}", network.server),
-        format!("--path={}", path.display()),
-    ];
-    let mut server = Child::start("server", &arguments, network)?;
-    let uri = server.expect("listening")?;
-    Ok((server, uri))
 }

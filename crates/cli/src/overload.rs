@@ -10,13 +10,11 @@ mod refusals;
 pub(crate) mod serve;
 
 use crate::args::{BenchArgs, Processors, Transport, Waiting, name_of};
-use crate::child::Child;
 use crate::network::Network;
 use crate::placement::{Placement, pin};
-use crate::session::socket_path;
+use crate::session::{socket_path, start_server};
 use crate::{machine, table};
 use phase::Phases;
-use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -53,31 +51,12 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, String> {
     let waiting = args.waiting.first().copied().unwrap_or(Waiting::Adaptive);
     for transport in transports {
         let path = socket_path("overload");
-        let server = start(*transport, waiting, sides.server, &network, &path);
+        let server =
+            start_server("bench-overloaded", (*transport, waiting, sides.server), &network, &path, None);
         let (server, uri) = server.map_err(|error| error.to_string())?;
         let measured = Phases::new(*transport, server, &uri).and_then(|mut phases| phases.run(args, &uri));
         let _ = std::fs::remove_file(&path);
         measured.map_err(|why| format!("{}: {why}", name_of(*transport)))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn start(
-    transport: Transport,
-    waiting: Waiting,
-    cpu: usize,
-    network: &Network,
-    path: &std::path::Path,
-) -> io::Result<(Child, String)> {
-    let arguments = [
-        "bench-overloaded".into(),
-        format!("--transport={}", name_of(transport)),
-        format!("--waiting={}", name_of(waiting)),
-        format!("--cpu={cpu}"),
-        format!("--address={}", network.server),
-        format!("--path={}", path.display()),
-    ];
-    let mut server = Child::start("server", &arguments, network)?;
-    let uri = server.expect("listening")?;
-    Ok((server, uri))
 }

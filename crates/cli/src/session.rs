@@ -1,6 +1,6 @@
 //! A server, a binding to it and the threads that call: what the cells of one transport, wait and placement share.
 
-use crate::args::{Transport, name_of};
+use crate::args::{Transport, Waiting, name_of};
 use crate::callers::Callers;
 use crate::child::Child;
 use crate::network::Network;
@@ -105,17 +105,9 @@ impl Server {
     }
 
     fn start_process(cell: &Cell, sides: Sides, network: &Network, path: &Path) -> io::Result<Self> {
-        let mut arguments = vec![
-            "bench-serve".into(),
-            format!("--transport={}", name_of(cell.transport)),
-            format!("--waiting={}", name_of(cell.waiting)),
-            format!("--cpu={}", sides.server),
-            format!("--address={}", network.server),
-            format!("--path={}", path.display()),
-        ];
-        arguments.extend(cell.no_checksum.then(|| "--no-checksum".into()));
-        let mut process = Child::start("server", &arguments, network)?;
-        let uri = process.expect("listening")?;
+        let how = (cell.transport, cell.waiting, sides.server);
+        let more = cell.no_checksum.then(|| "--no-checksum".into());
+        let (process, uri) = start_server("bench-serve", how, network, path, more)?;
         Ok(Server::Process(process, uri))
     }
 
@@ -132,6 +124,28 @@ impl Server {
             Server::Process(process, _) => Some(process),
         }
     }
+}
+
+/// Starts a server as a process of its own, by a command of this program, on that processor. Returns also where it listens.
+pub(crate) fn start_server(
+    command: &str,
+    (transport, waiting, cpu): (Transport, Waiting, usize),
+    network: &Network,
+    path: &Path,
+    more: Option<String>,
+) -> io::Result<(Child, String)> {
+    let mut arguments = vec![
+        command.into(),
+        format!("--transport={}", name_of(transport)),
+        format!("--waiting={}", name_of(waiting)),
+        format!("--cpu={cpu}"),
+        format!("--address={}", network.server),
+        format!("--path={}", path.display()),
+    ];
+    arguments.extend(more);
+    let mut process = Child::start("server", &arguments, network)?;
+    let uri = process.expect("listening")?;
+    Ok((process, uri))
 }
 
 /// A name for a Unix socket of this run that nothing else has.
