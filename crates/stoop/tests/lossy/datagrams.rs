@@ -42,18 +42,9 @@ impl There {
         let mut buffer = [0; MAX_DATAGRAM];
         loop {
             let arrived = self.front.recv_from(&mut buffer).ok();
-            let mut arrived = arrived.map(|(len, caller)| (caller, buffer[..len].to_vec()));
+            let arrived = arrived.map(|(len, caller)| (caller, buffer[..len].to_vec()));
             let mut control = self.shared.note(arrived.as_ref().map_or(&[], |(_, packet)| packet));
-            if control.calm {
-                way.weather = CLEAR;
-            }
-            if way.random.chance(way.weather.change_host) {
-                control.host = 1 + way.random.below(2) as u8;
-            }
-            if control.deaf {
-                arrived = None;
-            }
-            control.sent += usize::from(arrived.is_some());
+            let arrived = way.follow(&mut control, arrived);
             let (host, server, replay) = (control.host, address_of(&control.server), control.replay);
             let ended = control.ended;
             drop(control);

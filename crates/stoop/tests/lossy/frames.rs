@@ -104,18 +104,9 @@ pub(super) fn carry(
 fn carry_there(shared: &Shared, (from, front): (&Raw, Address), to: &Raw, mut way: Way<Vec<u8>>) {
     let mut buffer = [0; 2048];
     loop {
-        let mut arrived = from.receive(&mut buffer).filter(|frame| parse(frame).to() == front);
+        let arrived = from.receive(&mut buffer).filter(|frame| parse(frame).to() == front);
         let mut control = note(shared, arrived);
-        if control.calm {
-            way.weather = CLEAR;
-        }
-        if way.random.chance(way.weather.change_host) {
-            control.host = 1 + way.random.below(2) as u8;
-        }
-        if control.deaf {
-            arrived = None;
-        }
-        control.sent += usize::from(arrived.is_some());
+        let arrived = way.follow(&mut control, arrived);
         let (host, server, replay) = (control.host, address_of(&control.server), control.replay);
         let ended = control.ended;
         drop(control);

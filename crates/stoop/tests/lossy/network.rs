@@ -163,6 +163,19 @@ impl<P: Clone> Way<P> {
         Self { random: Random(seed), weather, held: Vec::new(), old: Vec::new() }
     }
 
+    /// Does what the test wants before a packet of a caller passes, which may be lost by that.
+    pub(super) fn follow<T>(&mut self, control: &mut Control, arrived: Option<T>) -> Option<T> {
+        if control.calm {
+            self.weather = CLEAR;
+        }
+        if self.random.chance(self.weather.change_host) {
+            control.host = 1 + self.random.below(2) as u8;
+        }
+        let arrived = arrived.filter(|_| !control.deaf);
+        control.sent += usize::from(arrived.is_some());
+        arrived
+    }
+
     /// Takes a packet, or the news that none has come for a while. Returns what goes on now, in this order.
     pub(super) fn pass(&mut self, arrived: Option<P>) -> Vec<P> {
         let Some(packet) = arrived else {
