@@ -9,6 +9,8 @@ use rustix::io::Errno;
 use rustix::net::{Shutdown, SocketFlags, SocketType, sockopt};
 use std::io;
 use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// A listening TCP or Unix socket. Any number of threads may accept at once.
 #[derive(Debug)]
@@ -38,6 +40,7 @@ const BACKLOG: i32 = 1024;
 impl StreamListener {
     /// Listens at `address`. TCP port 0 takes any free one, see [`local_addr`](Self::local_addr).
     ///
+    /// An abstract name of a socket that listens no more, but which a child of its process still has open, is waited for up to a second.
     /// A Unix socket's file left behind by a dead server is replaced. The file is removed when the listener
     /// is dropped, if it is still its own.
     ///
@@ -67,7 +70,7 @@ impl StreamListener {
                 file = Some(socket_file::bind(&socket, path, &address.unix_addr()?, BACKLOG)?);
             }
             StreamAddress::UnixAbstract(_) => {
-                rustix::net::bind(&socket, &address.unix_addr()?)?;
+                bind_abstract(&socket, address)?;
                 rustix::net::listen(&socket, BACKLOG)?;
             }
         }
@@ -133,6 +136,36 @@ impl AsFd for StreamListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Binds to an abstract name. A socket that listens no more keeps its name for as long as some process has it open: one that a thread
+/// of the last server has just started, until it executes its program. That socket is waited for; the system has no other way to learn
+/// that it has gone.
+fn bind_abstract(socket: &OwnedFd, address: &StreamAddress) -> io::Result<()> {
+    let begun = Instant::now();
+    let name = address.unix_addr()?;
+    loop {
+        match rustix::net::bind(socket, &name) {
+            Err(Errno::ADDRINUSE) if begun.elapsed() < LEFT_OPEN_MAX && !listens(address) => {
+                thread::sleep(LOOK_AGAIN);
+            }
+            bound => return Ok(bound?),
+        }
+    }
+}
+
+/// Longest wait for a name that a socket has which listens no more.
+const LEFT_OPEN_MAX: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// Whether a server accepts connections there. It sees a connection that ends at once.
+fn listens(address: &StreamAddress) -> bool {
+    let connect = || {
+        let probe = stream_socket(address)?;
+        rustix::io::ioctl_fionbio(&probe, true)?;
+        Ok::<_, io::Error>(rustix::net::connect(&probe, &address.unix_addr()?)?)
+    };
+    connect().err().is_none_or(|why| why.kind() != io::ErrorKind::ConnectionRefused)
 }
 
 /// Errors of one connection, not of the listener: Linux hands pending network errors of a new connection to

@@ -16,6 +16,11 @@ fn tcp_listener() -> StreamListener {
     StreamListener::bind(&StreamAddress::Tcp("127.0.0.1:0".parse().unwrap())).unwrap()
 }
 
+/// An abstract name that nothing else has.
+fn abstract_name() -> StreamAddress {
+    StreamAddress::UnixAbstract(crate::host::random_bytes::<16>().to_vec())
+}
+
 /// A temporary directory for one test.
 pub(super) struct Directory(pub(super) PathBuf);
 
@@ -139,6 +144,38 @@ fn address_of_a_live_server_is_in_use() {
         assert_eq!(second.unwrap_err().kind(), io::ErrorKind::AddrInUse, "{}", first.local_addr());
         converse(&first);
     }
+}
+
+#[test]
+fn abstract_name_of_a_live_server_is_in_use() {
+    let first = StreamListener::bind(&abstract_name()).unwrap();
+    let second = StreamListener::bind(first.local_addr());
+    assert_eq!(second.unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    // By which the second has asked whether the first listens.
+    drop(accept(&first));
+    converse(&first);
+}
+
+#[test]
+fn an_abstract_name_is_free_once_the_last_copy_of_a_socket_that_listens_no_more_is_closed() {
+    let address = abstract_name();
+    let last = StreamListener::bind(&address).unwrap();
+    // As a child process has it until it executes its program.
+    let copy = last.as_fd().try_clone_to_owned().unwrap();
+    last.wake_acceptors().unwrap();
+    drop(last);
+    let name = address.unix_addr().unwrap();
+    let another = stream_socket(&address).unwrap();
+    assert_eq!(
+        rustix::net::bind(&another, &name),
+        Err(rustix::io::Errno::ADDRINUSE),
+        "the copy has the name"
+    );
+    thread::scope(|scope| {
+        let next = scope.spawn(|| StreamListener::bind(&address).unwrap());
+        drop(copy);
+        converse(&next.join().unwrap());
+    });
 }
 
 #[test]
