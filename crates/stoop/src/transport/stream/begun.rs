@@ -96,6 +96,8 @@ enum Progress {
     Postponed,
     /// The background thread sends it, fragment by fragment.
     Leaving,
+    /// The same, and it was refused before all of it had left. When it has left, it is decided whether it comes again.
+    LeavingRefused,
     /// It has left on that lane of the session of that generation.
     Sent {
         generation: u64,
@@ -374,7 +376,7 @@ impl Outstanding {
             let call = state.calls.get_mut(place).expect("a call that expires is open");
             let error = match call.progress {
                 // The background thread ends it.
-                Progress::Leaving => continue,
+                Progress::Leaving | Progress::LeavingRefused => continue,
                 Progress::Queued | Progress::Postponed if call.refused.is_some() => call.refusal(),
                 Progress::Queued if session.is_lost() => {
                     call.explain(no_answer(&self.binding.uri, call.waited()))

@@ -25,6 +25,11 @@ impl Outstanding {
         let (open, deadline_ns) = (state.calls.open_count() as u64, state.calls.deadline_ns(id.place));
         let (begun, call) = (state.answered + open, state.known(id)?);
         match call.earlier.after(&error, self.is_idempotent(call.procedure)) {
+            // Its packet is needed, and a part of it still leaves.
+            AfterRefusal::SendLater | AfterRefusal::SendElsewhere if call.progress == Progress::Leaving => {
+                (call.progress, call.refused) = (Progress::LeavingRefused, Some(Box::new(error)));
+                return None;
+            }
             AfterRefusal::SendLater => {
                 let CallError::Refused(refusal) = &error else { return None };
                 call.refusals.0 += 1;
@@ -99,7 +104,9 @@ impl Outstanding {
     fn has_calls_on(&self, generation: u64) -> bool {
         let is_there = |call: &BegunCall| matches!(call.progress, Progress::Sent { generation: on, .. } if on == generation);
         let state = self.state();
-        !state.calls.open_where(|call| is_there(call) || call.progress == Progress::Leaving).is_empty()
+        let is_leaving =
+            |call: &BegunCall| matches!(call.progress, Progress::Leaving | Progress::LeavingRefused);
+        !state.calls.open_where(|call| is_there(call) || is_leaving(call)).is_empty()
     }
 
     /// Whether the answer to one of these calls does not come on the present session, or not before that is left.

@@ -87,6 +87,12 @@ impl Outstanding {
         };
         let stream = &session.stream;
         let sent = session.outgoing.send_beside(stream, &packet, message, deadline_ns, &mut meanwhile);
+        let mut lanes = session.lanes();
+        if matches!(sent, Err(Unsent::Late)) {
+            lanes.give_back(lane);
+        }
+        lanes.left(lane);
+        drop(lanes);
         let mut state = self.state();
         // It may have expired while it left, and then no other thread could end it.
         state.calls.remind(deadline_ns);
@@ -98,11 +104,16 @@ impl Outstanding {
                     drop(state);
                     return self.send_cancel(generation, lane, call);
                 };
+                let was_refused = known.progress == Progress::LeavingRefused;
                 (known.progress, known.packet) = (Progress::Sent { generation, lane }, packet);
+                if let Some(error) = known.refused.take_if(|_| was_refused) {
+                    let wakeup = self.end_or_come_again(&mut state, call, *error);
+                    drop(state);
+                    self.give(wakeup);
+                }
             }
             Err(Unsent::Late) => {
                 drop(state);
-                session.lanes().give_back(lane);
                 let why = "the server took nothing more until the call's deadline";
                 let error = io::Error::new(io::ErrorKind::TimedOut, why);
                 self.end(call, Err(CallError::NotSent(SendError::Io(error))));
@@ -144,7 +155,7 @@ impl Outstanding {
         let mut state = self.state();
         let loss = |call: &BegunCall| match call.progress {
             Progress::Sent { generation, .. } => lost.iter().find(|lost| lost.0 == generation),
-            Progress::Queued | Progress::Postponed | Progress::Leaving => None,
+            Progress::Queued | Progress::Postponed | Progress::Leaving | Progress::LeavingRefused => None,
         };
         let is_lost = |call: &BegunCall| loss(call).is_some();
         let mut wakeups = Vec::new();
@@ -198,7 +209,7 @@ impl State {
                 self.long.pop_front();
                 continue;
             };
-            let (lane, number) = session.lanes().take_for_call(id)?;
+            let (lane, number) = session.lanes().take_for_long_call(id)?;
             let left_ns = deadline_ns.saturating_sub(now_ns);
             let header = header(session, call, (lane, number), left_ns);
             let packet = std::mem::take(&mut call.packet);

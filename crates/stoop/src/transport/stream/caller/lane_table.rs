@@ -33,6 +33,8 @@ struct Lane {
     /// The last call, unless a thread has the lane: then its mailbox knows.
     last: CallNumber,
     user: User,
+    /// A long call still leaves on it, perhaps after its answer. The next message would come between its fragments.
+    is_leaving: bool,
 }
 
 enum User {
@@ -55,7 +57,7 @@ impl LaneTable {
             return Some(lane);
         }
         let lane = u16::try_from(self.lanes.len()).ok().filter(|lane| *lane < self.most)?;
-        self.lanes.push(Lane { last: CallNumber::ZERO, user: User::None });
+        self.lanes.push(Lane { last: CallNumber::ZERO, user: User::None, is_leaving: false });
         Some(lane)
     }
 
@@ -77,10 +79,31 @@ impl LaneTable {
         Some((LaneId(number), lane.last))
     }
 
-    /// A begun call has not left: its lane is free.
-    pub(crate) fn give_back(&mut self, lane: LaneId) {
-        self.lanes[usize::from(lane.0)].user = User::None;
-        self.free.push(lane.0);
+    /// As [`take_for_call`](Self::take_for_call), for a call that leaves fragment by fragment, until it [has left](Self::left).
+    pub(crate) fn take_for_long_call(&mut self, call: CallId) -> Option<(LaneId, CallNumber)> {
+        let taken = self.take_for_call(call);
+        if let Some((lane, _)) = taken {
+            self.lanes[usize::from(lane.0)].is_leaving = true;
+        }
+        taken
+    }
+
+    /// No more of the long call on that lane leaves. If it has been answered, its lane is free.
+    pub(crate) fn left(&mut self, number: LaneId) {
+        let lane = &mut self.lanes[usize::from(number.0)];
+        lane.is_leaving = false;
+        if matches!(lane.user, User::None) {
+            self.free.push(number.0);
+        }
+    }
+
+    /// A begun call has not left, or has been answered: its lane is free, unless a part of the call still leaves.
+    pub(crate) fn give_back(&mut self, number: LaneId) {
+        let lane = &mut self.lanes[usize::from(number.0)];
+        lane.user = User::None;
+        if !lane.is_leaving {
+            self.free.push(number.0);
+        }
     }
 
     /// The begun call on that lane is not waited for any more. Returns its number, unless it has been answered.
@@ -148,6 +171,20 @@ mod tests {
         let (_, second) = lanes.take_for_call(call(2)).unwrap();
         assert!(second.is_after(first));
         assert_eq!(answered.len(), 1);
+    }
+
+    #[test]
+    fn the_lane_of_a_call_that_is_answered_while_it_leaves_is_free_when_it_has_left() {
+        let mut lanes = LaneTable::new(1);
+        let (lane, number) = lanes.take_for_long_call(call(1)).unwrap();
+        assert!(lanes.deliver(arrived(lane, number), &mut vec![]));
+        assert!(lanes.take_for_call(call(2)).is_none());
+        lanes.left(lane);
+        let (lane, number) = lanes.take_for_long_call(call(2)).unwrap();
+        lanes.left(lane);
+        assert!(lanes.take_for_call(call(3)).is_none(), "it has not been answered");
+        assert!(lanes.deliver(arrived(lane, number), &mut vec![]));
+        assert!(lanes.take_for_call(call(3)).is_some() && lanes.take_for_call(call(4)).is_none());
     }
 
     #[test]
